@@ -1,0 +1,29 @@
+# syntax=docker/dockerfile:1
+# SPDX-FileCopyrightText: The Leat Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# One file for every Go deployable: docker build --build-arg SERVICE=gitcache -t leat/gitcache .
+FROM golang:1.26-bookworm AS build
+ARG SERVICE
+ARG VERSION=dev
+WORKDIR /src
+# The module files first: dependencies stay cached while code changes.
+COPY gen/go.mod gen/go.sum gen/
+COPY internal/go.mod internal/go.sum internal/
+COPY services/${SERVICE}/go.mod services/${SERVICE}/go.sum services/${SERVICE}/
+RUN --mount=type=cache,target=/go/pkg/mod GOWORK=off go -C services/${SERVICE} mod download
+COPY gen gen
+COPY internal internal
+COPY services/${SERVICE} services/${SERVICE}
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    CGO_ENABLED=0 GOWORK=off go -C services/${SERVICE} build -trimpath \
+      -ldflags "-s -w -X github.com/leatdev/leat/internal/app.version=${VERSION}" \
+      -o /out/leat-service ./cmd/${SERVICE} \
+    && mkdir -p /out/data
+
+FROM gcr.io/distroless/static-debian12:nonroot
+COPY --from=build /out/leat-service /usr/local/bin/leat-service
+COPY --from=build --chown=nonroot:nonroot /out/data /var/lib/leat
+USER nonroot
+VOLUME /var/lib/leat
+ENTRYPOINT ["/usr/local/bin/leat-service"]

@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: The Leat Authors
+# SPDX-License-Identifier: Apache-2.0
+
+# Verbs only. `make help` lists them; what each does is one or two lines below.
+SHELL := /bin/sh
+BIN := $(CURDIR)/.bin
+GO ?= go
+ARGS ?=
+
+# How many times each test runs, and which; for hunting: make test COUNT=20 PKG=./services/gitcache/...
+COUNT ?= 1
+PKG ?= work
+
+.PHONY: help up down test test-all fault bench lint fmt generate tidy build breaking docs tools kube system ci
+.DEFAULT_GOAL := help
+
+help: ## List these verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+up: system $(BIN)/leat ## Start the whole of Leat here, with a real cluster and a demo repository (Ctrl-C ends it)
+	@$(BIN)/leat up $(ARGS)
+
+down: ## Forget what `make up` keeps between starts
+	@rm -rf .leat && echo "removed .leat"
+
+test: system kube ## Run every module's tests, with the race detector and in random order
+	@echo "==> go test (every module, -race -shuffle=on; the first run compiles for some minutes)"
+	@$(GO) test -race -shuffle=on -count=$(COUNT) -timeout 20m $(PKG)
+
+test-all: test fault ## Tests, and the long fault runs
+
+fault: system kube ## Kill, freeze and cut parts of a running hub at random, the long form
+	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -v ./test/fault/...
+
+bench: system ## Run the benchmarks (never part of ci)
+	@$(GO) test -run '^$$' -bench . -benchmem $(ARGS) work
+
+lint: $(BIN)/golangci-lint $(BIN)/buf ## Vet, lint and check formatting of Go and proto
+	@$(GO) vet work
+	@for m in $$($(GO) list -m -f '{{.Dir}}'); do echo "==> lint $${m#$(CURDIR)/}"; (cd "$$m" && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...) || exit 1; done
+	@$(BIN)/buf lint
+	@$(BIN)/buf format --diff --exit-code
+
+fmt: $(BIN)/golangci-lint $(BIN)/buf ## Format Go and proto
+	@for m in $$($(GO) list -m -f '{{.Dir}}'); do (cd "$$m" && $(BIN)/golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...) || exit 1; done
+	@$(BIN)/buf format -w
+
+generate: $(BIN)/buf docs ## Make generated code and documents anew
+	@$(BIN)/buf generate
+
+docs: ## Make docs/config.md and docs/errors.md anew from the code
+	@cd cli && $(GO) run ./cmd/leat-docs -out $(CURDIR)/docs
+
+breaking: $(BIN)/buf ## Compare the wire contract with the last release
+	@$(BIN)/buf breaking --against proto/released.binpb
+
+tidy: ## Tidy every go.mod
+	@for m in $$($(GO) list -m -f '{{.Dir}}'); do (cd "$$m" && GOWORK=off $(GO) mod tidy) || exit 1; done
+
+build: ## Build the deployables and the command line into .bin
+	@for s in gitcache distributor tunnel agent; do $(GO) build -trimpath -o $(BIN)/$$s ./services/$$s/cmd/$$s || exit 1; done
+	@$(GO) build -trimpath -o $(BIN)/leat ./cli/cmd/leat
+
+ci: ## What CI runs
+	@.ci/run
+
+# --- what the verbs need -------------------------------------------------------------------------------------------------
+
+.PHONY: $(BIN)/leat
+$(BIN)/leat:
+	@echo "==> building leat (some minutes the first time)"
+	@$(GO) build -trimpath -o $@ ./cli/cmd/leat
+
+kube: ## Build the Kubernetes control plane for tests and demos, once
+	@$(GO) run ./internal/localkube/cmd/leat-kube build
+
+system: ## Install what tests need from the system's packages, if missing (git, Redis, PostgreSQL)
+	@tools/system.sh
+
+tools: $(BIN)/buf $(BIN)/golangci-lint ## Build the pinned tools into .bin
+
+$(BIN)/buf: tools/go.sum
+	@echo "==> building buf and the protoc plugins (two minutes the first time)"
+	@GOBIN=$(BIN) GOWORK=off $(GO) -C tools install tool && touch $@
+
+$(BIN)/golangci-lint: tools/lint/go.sum
+	@echo "==> building golangci-lint (two minutes the first time)"
+	@GOBIN=$(BIN) GOWORK=off $(GO) -C tools/lint install tool && touch $@

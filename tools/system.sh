@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-FileCopyrightText: The Leat Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Installs the servers that tests run for real, where they are missing. On Debian and Ubuntu as root it installs them;
+# elsewhere it says what to install.
+set -eu
+
+missing=""
+command -v git >/dev/null 2>&1 || missing="$missing git"
+command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
+ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 || missing="$missing postgresql"
+[ -z "$missing" ] && exit 0
+
+if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
+	echo "==> installing$missing"
+	# No daemon is started by the installation: tests start their own on free loopback ports.
+	policy=/usr/sbin/policy-rc.d
+	[ -e "$policy" ] || { printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy" && trap 'rm -f "$policy"' EXIT; }
+	apt-get update -qq
+	# shellcheck disable=SC2086 # the list is meant to split
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+	exit 0
+fi
+echo "leat: please install:$missing (for example: sudo apt-get install$missing), then run make again" >&2
+exit 1
