@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package localkube
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// ErrNoGoTool says that something has to be built and there is no go command.
+var ErrNoGoTool = errors.New("the go command was not found")
+
+// BuildParams says what to build and where to keep it.
+type BuildParams struct {
+	SourceDir string            // tools/kube of a checkout; empty means what FindSource finds from the working directory
+	CacheDir  string            // empty means leat/kube in the user's cache folder
+	GoCommand string            // empty means "go" on the PATH
+	Progress  func(line string) // told what is going on, one short line at a time; nil means nobody is
+}
+
+// Build returns the binaries pinned by SourceDir and compiles those that
+// CacheDir does not hold yet, which takes minutes the first time; ever after it
+// takes a millisecond and needs no go command. Any number of processes may
+// build into one cache: one works and the others wait for it.
+func Build(ctx context.Context, p BuildParams) (Binaries, error) {
+	b, err := newBuilder(p)
+	if err != nil {
+		return Binaries{}, err
+	}
+	if b.complete() {
+		return b.binaries(), nil
+	}
+	if err := b.findGo(); err != nil {
+		return Binaries{}, err
+	}
+	if err := b.buildMissing(ctx); err != nil {
+		return Binaries{}, err
+	}
+	return b.binaries(), nil
+}
+
+type builder struct {
+	cacheDir  string
+	goCommand string
+	progress  func(string)
+	targets   []plannedTarget
+}
+
+func newBuilder(p BuildParams) (*builder, error) {
+	b := &builder{cacheDir: p.CacheDir, goCommand: p.GoCommand, progress: p.Progress}
+	if b.cacheDir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("find cache folder: %w", err)
+		}
+		b.cacheDir = filepath.Join(user, "leat", "kube")
+	}
+	if b.goCommand == "" {
+		b.goCommand = "go"
+	}
+	if b.progress == nil {
+		b.progress = func(string) {}
+	}
+	var err error
+	if b.cacheDir, err = filepath.Abs(b.cacheDir); err != nil {
+		return nil, fmt.Errorf("find cache folder: %w", err)
+	}
+	source := p.SourceDir
+	if source == "" {
+		if source, err = FindSource("."); err != nil {
+			return nil, err
+		}
+	}
+	b.targets, err = plan(source, b.cacheDir)
+	return b, err
+}
+
+func (b *builder) complete() bool {
+	return !slices.ContainsFunc(b.targets, func(t plannedTarget) bool { return !t.built() })
+}
+
+func (b *builder) binaries() Binaries {
+	var found Binaries
+	for _, t := range b.targets {
+		t.assign(&found, t.path)
+	}
+	return found
+}
+
+func (b *builder) findGo() error {
+	path, err := exec.LookPath(b.goCommand)
+	if err != nil {
+		return fmt.Errorf("build control plane: %w: install Go from https://go.dev/dl, or use a cluster of yours with --kubeconfig", ErrNoGoTool)
+	}
+	b.goCommand = path
+	return nil
+}
+
+func (b *builder) buildMissing(ctx context.Context) error {
+	if err := os.MkdirAll(b.cacheDir, 0o755); err != nil {
+		return fmt.Errorf("make cache folder: %w", err)
+	}
+	unlock, err := b.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	b.sweep()
+	for i, t := range b.targets {
+		if t.built() {
+			continue // before, or by the process we waited for
+		}
+		if err := b.build(ctx, i, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
+	path := filepath.Join(b.cacheDir, "lock")
+	for told := false; ; told = true {
+		unlock, err := tryLock(path)
+		if !errors.Is(err, errLocked) {
+			return unlock, err
+		}
+		if !told {
+			b.progress("waiting for another process that builds the control plane")
+		}
+		if err := sleep(ctx, 500*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("wait for another build: %w", err)
+		}
+	}
+}
+
+// workPrefix marks folders of builds under way.
+const workPrefix = "building-"
+
+// sweep removes what killed builds left behind. Call it with the lock held.
+func (b *builder) sweep() {
+	stale, _ := filepath.Glob(filepath.Join(b.cacheDir, workPrefix+"*"))
+	for _, dir := range stale {
+		_ = os.RemoveAll(dir) // a leftover costs disk space and nothing else
+	}
+}
+
+// build makes one target beside its place in the cache and then moves it there.
+func (b *builder) build(ctx context.Context, i int, t plannedTarget) error {
+	work, err := os.MkdirTemp(b.cacheDir, workPrefix)
+	if err != nil {
+		return fmt.Errorf("build %s: %w", t.name, err)
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+
+	begin := time.Now()
+	b.progress(fmt.Sprintf("building %s %s (%d of %d)%s", t.name, t.pin.version, i+1, len(b.targets), estimate(t.cold)))
+	out := filepath.Join(work, t.name)
+	if err := b.withHeartbeat(t, begin, func() error { return t.produce(b, ctx, t, out) }); err != nil {
+		return fmt.Errorf("build %s %s: %w", t.name, t.pin.version, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(t.path), 0o755); err != nil {
+		return fmt.Errorf("build %s: %w", t.name, err)
+	}
+	if err := os.Rename(out, t.path); err != nil {
+		return fmt.Errorf("build %s: %w", t.name, err)
+	}
+	b.progress(fmt.Sprintf("built %s in %s", t.name, time.Since(begin).Round(100*time.Millisecond)))
+	return nil
+}
+
+// estimate is the tail of a progress line: how long to go for a coffee.
+func estimate(cold time.Duration) string {
+	wall := cold / time.Duration(min(runtime.NumCPU(), 8)) // beyond 8 the linker, which is sequential, dominates
+	switch {
+	case wall < 10*time.Second:
+		return ""
+	case wall < time.Minute:
+		return fmt.Sprintf(", the first time about %d seconds", int(wall.Round(10*time.Second).Seconds()))
+	default:
+		return fmt.Sprintf(", the first time about %d min", int((wall + 30*time.Second).Minutes()))
+	}
+}
+
+// withHeartbeat repeats every half minute that f is still at work.
+func (b *builder) withHeartbeat(t plannedTarget, begin time.Time, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	tick := time.NewTicker(30 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-tick.C:
+			b.progress(fmt.Sprintf("still building %s (%s)", t.name, time.Since(begin).Round(time.Second)))
+		}
+	}
+}
+
+func (b *builder) compile(ctx context.Context, t plannedTarget, out string) error {
+	_, err := b.runGo(ctx, t.pin.dir, "build", "-buildvcs=false", "-ldflags", linkFlags(t.target, t.pin.version), "-o", out, t.source)
+	return err
+}
+
+// collectStages copies kwok's stage files out of its module into one file.
+func (b *builder) collectStages(ctx context.Context, t plannedTarget, out string) error {
+	printed, err := b.runGo(ctx, t.pin.dir, "mod", "download", "-json", t.component)
+	if err != nil {
+		return err
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal([]byte(printed), &module); err != nil {
+		return fmt.Errorf("read go mod download: %w", err)
+	}
+	var all bytes.Buffer
+	for _, file := range stageFiles() {
+		stage, err := os.ReadFile(filepath.Join(module.Dir, "kustomize", "stage", filepath.FromSlash(file)))
+		if err != nil {
+			return fmt.Errorf("read stage: %w", err)
+		}
+		all.WriteString("---\n")
+		all.Write(stage)
+		all.WriteByte('\n')
+	}
+	return os.WriteFile(out, all.Bytes(), 0o644)
+}
+
+// runGo runs the go command in dir and returns what it printed.
+func (b *builder) runGo(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, b.goCommand, args...)
+	cmd.Dir = dir
+	// These modules stay out of go.work, and flags a person likes for their own
+	// code (-race, -mod=vendor) would build something else here.
+	cmd.Env = append(cmd.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // lets it remove its temporary files
+	cmd.WaitDelay = 10 * time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		return "", fmt.Errorf("go %s: %w\n%s", args[0], err, lastLines(stderr.String(), 20))
+	}
+	return stdout.String(), nil
+}

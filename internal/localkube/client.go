@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package localkube
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+// client is as much of a Kubernetes client as starting a control plane needs.
+type client struct {
+	host string
+	http *http.Client
+}
+
+func newClient(host string, keys pki) (*client, error) {
+	cert, err := tls.LoadX509KeyPair(keys.path(adminCert), keys.path(adminKey))
+	if err != nil {
+		return nil, fmt.Errorf("read admin certificate: %w", err)
+	}
+	ca, err := os.ReadFile(keys.path(caCert))
+	if err != nil {
+		return nil, fmt.Errorf("read authority: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	transport := &http.Transport{
+		// No proxy: this is the loopback interface, whatever the environment says.
+		TLSClientConfig:   &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2: true,
+		IdleConnTimeout:   time.Minute,
+	}
+	return &client{host: host, http: &http.Client{Transport: transport}}, nil
+}
+
+func (c *client) close() { c.http.CloseIdleConnections() }
+
+// ready reports whether the API server says that it is.
+func (c *client) ready(ctx context.Context) error {
+	return c.do(ctx, http.MethodGet, "/readyz", nil, nil)
+}
+
+// statusError is an answer other than 2xx.
+type statusError struct {
+	code    int
+	message string
+}
+
+func (e *statusError) Error() string {
+	return fmt.Sprintf("%d %s: %s", e.code, http.StatusText(e.code), e.message)
+}
+
+// do sends in, if any, as JSON, and decodes the answer into out, if any.
+func (c *client) do(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(text)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, c.host+path, body)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := c.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode/100 != 2 {
+		return &statusError{code: response.StatusCode, message: strings.TrimSpace(string(text))}
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(text, out)
+}

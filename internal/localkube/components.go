@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package localkube
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Addresses inside the cluster. Nothing routes them.
+const (
+	serviceRange = "10.0.0.0/16"
+	serviceIP    = "10.0.0.1" // of the service kubernetes.default
+	podRange     = "10.244.0.0/16"
+)
+
+// runDir is the folder, in the data directory, in which all components run.
+const runDir = "run"
+
+// etcdSocket is where etcd listens, seen from runDir. A socket in a private
+// folder can be reached by nobody else and takes no port, and a relative path stays
+// below the 108 bytes that the name of a socket may have.
+const etcdSocket = "unix://etcd.sock"
+
+// auditPolicy records who asked for what and how it ended, without bodies.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+`
+
+func (cp *ControlPlane) command(name, path string, args ...string) command {
+	return command{name: name, path: path, args: args, dir: cp.path(runDir), log: filepath.Join(cp.LogDir(), name+".log")}
+}
+
+func (cp *ControlPlane) etcd(p Params) command {
+	const peerSocket = "unix://etcd-peer.sock"
+	return cp.command("etcd", p.Binaries.Etcd,
+		"--data-dir", cp.path("etcd"),
+		"--listen-client-urls", etcdSocket,
+		"--advertise-client-urls", etcdSocket,
+		"--listen-peer-urls", peerSocket,
+		"--initial-advertise-peer-urls", peerSocket,
+		"--initial-cluster", "default="+peerSocket,
+		// The data has to survive the end of the process, not of the machine.
+		"--unsafe-no-fsync",
+		"--log-level", "warn",
+	)
+}
+
+func (cp *ControlPlane) apiServer(p Params, keys pki, port int) (command, error) {
+	args := []string{
+		"--etcd-servers", etcdSocket,
+		"--bind-address", "127.0.0.1",
+		"--advertise-address", "127.0.0.1",
+		"--secure-port", strconv.Itoa(port),
+		"--tls-cert-file", keys.path(serverCert),
+		"--tls-private-key-file", keys.path(serverKey),
+		"--client-ca-file", keys.path(caCert),
+		"--authorization-mode", "RBAC",
+		"--allow-privileged",
+		"--service-account-issuer", "https://kubernetes.default.svc",
+		"--service-account-key-file", keys.path(accountPub),
+		"--service-account-signing-key-file", keys.path(accountKey),
+		"--service-cluster-ip-range", serviceRange,
+		// The addresses behind the service kubernetes.default, which no pod
+		// here can use. Keeping them would cost time at every stop.
+		"--endpoint-reconciler-type", "none",
+		"--profiling=false",
+	}
+	if p.APIServerOnly {
+		// Without a controller that makes service accounts no pod would be let in.
+		args = append(args, "--disable-admission-plugins", "ServiceAccount")
+	}
+	if p.Audit {
+		policy := cp.path("audit-policy.yaml")
+		if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+			return command{}, fmt.Errorf("write audit policy: %w", err)
+		}
+		args = append(args, "--audit-policy-file", policy, "--audit-log-path", cp.AuditLogPath())
+	}
+	return cp.command("kube-apiserver", p.Binaries.APIServer, args...), nil
+}
+
+func (cp *ControlPlane) controllerManager(p Params, keys pki) command {
+	return cp.command("kube-controller-manager", p.Binaries.ControllerManager, append(cp.clientFlags(),
+		"--service-account-private-key-file", keys.path(accountKey),
+		"--root-ca-file", keys.path(caCert),
+	)...)
+}
+
+func (cp *ControlPlane) scheduler(p Params) command {
+	return cp.command("kube-scheduler", p.Binaries.Scheduler, cp.clientFlags()...)
+}
+
+// clientFlags suit those components of Kubernetes that use the API server: they are
+// alone, serve nothing, and are not slowed down by their default of 20 requests a second.
+func (cp *ControlPlane) clientFlags() []string {
+	return []string{
+		"--kubeconfig", cp.KubeconfigPath(),
+		"--leader-elect=false",
+		"--secure-port", "0",
+		"--kube-api-qps", "500",
+		"--kube-api-burst", "1000",
+		"--profiling=false",
+	}
+}
+
+func (cp *ControlPlane) kwok(p Params) command {
+	c := cp.command("kwok", p.Binaries.Kwok,
+		"--kubeconfig", cp.KubeconfigPath(),
+		"--config", p.Binaries.KwokStages,
+		"--manage-all-nodes",
+		"--node-ip", "127.0.0.1",
+		"--cidr", podRange,
+		"--node-lease-duration-seconds", "40",
+	)
+	c.env = []string{"KWOK_WORKDIR=" + cp.path("kwok")} // not the configuration in the user's home
+	return c
+}

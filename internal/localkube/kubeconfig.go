@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package localkube
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+)
+
+// kubeconfig returns a file for client-go and kubectl that needs no other file.
+// name is the name of its cluster, user and context.
+func (d pki) kubeconfig(name, host string) ([]byte, error) {
+	var encoded [3]string
+	for i, file := range []string{caCert, adminCert, adminKey} {
+		content, err := os.ReadFile(d.path(file))
+		if err != nil {
+			return nil, fmt.Errorf("make kubeconfig: %w", err)
+		}
+		encoded[i] = base64.StdEncoding.EncodeToString(content)
+	}
+	return fmt.Appendf(nil, `apiVersion: v1
+kind: Config
+current-context: %[1]q
+clusters:
+- name: %[1]q
+  cluster:
+    server: %[2]s
+    certificate-authority-data: %[3]s
+users:
+- name: %[1]q
+  user:
+    client-certificate-data: %[4]s
+    client-key-data: %[5]s
+contexts:
+- name: %[1]q
+  context:
+    cluster: %[1]q
+    user: %[1]q
+`, name, host, encoded[0], encoded[1], encoded[2]), nil
+}
+
+// writeWhole writes a file that readers see either as it was or complete.
+func writeWhole(path string, content []byte) error {
+	unfinished := path + ".new"
+	if err := os.WriteFile(unfinished, content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(unfinished, path)
+}

@@ -1,0 +1,191 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package localkube builds and runs a real Kubernetes control plane on the
+// loopback interface, for tests and for trying Leat out: etcd, kube-apiserver,
+// and, unless only these two are wanted, kube-controller-manager,
+// kube-scheduler and kwok, which plays nodes whose pods become Ready without
+// running anything.
+//
+// Build compiles the components once from the pinned modules in tools/kube and
+// caches them. Start runs a control plane in a data directory; started again
+// on it, the control plane has the same objects, certificates and, when nobody
+// took it, port. Any number can run side by side, each in its own directory.
+//
+//	binaries, err := localkube.Build(ctx, localkube.BuildParams{Progress: show})
+//	cp, err := localkube.Start(ctx, localkube.Params{Binaries: binaries, DataDir: dir})
+//	defer cp.Stop(ctx)
+//
+// Tests call kubetest.Start instead. The package imports nothing but the
+// standard library, so that whoever uses it links no Kubernetes client.
+package localkube
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// startTimeout bounds Start. It takes some seconds; this is for machines that
+// are very busy.
+const startTimeout = 3 * time.Minute
+
+// Params says what Start runs, and where.
+type Params struct {
+	Binaries Binaries // from Build
+	DataDir  string   // made when absent; holds all state, logs and credentials; required
+
+	Name          string // of the kubeconfig's cluster, user and context; empty means "leat-local"
+	Nodes         int    // how many nodes to make, unless earlier starts made them; 0 means 1
+	APIServerOnly bool   // no controllers, no scheduler, no nodes: objects stay as they are written
+	Audit         bool   // record every request's metadata, see AuditLogPath
+}
+
+// ControlPlane is a control plane that was started. Its methods are safe for
+// concurrent use. Its processes die with the one that started it.
+type ControlPlane struct {
+	dir        string
+	host       string
+	kubeconfig []byte
+	audit      bool
+	client     *client
+	unlock     func()
+	processes  []*process    // in the order in which they were started; Start alone writes it
+	failed     chan struct{} // closed when err is set
+
+	mu       sync.Mutex
+	stopping bool
+	err      error
+}
+
+// Start runs a control plane and returns when it is ready: the API server
+// answers /readyz with ok and, unless p.APIServerOnly, all nodes are Ready and
+// the default namespace accepts pods. The control plane outlives ctx: end it
+// with Stop. After an error nothing is left running.
+func Start(ctx context.Context, p Params) (*ControlPlane, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+
+	cp, err := open(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := cp.start(ctx, p); err != nil {
+		cp.kill()
+		return nil, fmt.Errorf("start control plane: %w", err)
+	}
+	for _, process := range cp.processes {
+		go cp.watch(process)
+	}
+	return cp, nil
+}
+
+// open takes hold of p.DataDir.
+func open(p Params) (*ControlPlane, error) {
+	if p.DataDir == "" {
+		return nil, errors.New("open control plane: no data directory given")
+	}
+	dir, err := filepath.Abs(p.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("open control plane: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, runDir), 0o700); err != nil {
+		return nil, fmt.Errorf("open control plane: %w", err)
+	}
+	unlock, err := tryLock(filepath.Join(dir, "lock"))
+	if errors.Is(err, errLocked) {
+		return nil, fmt.Errorf("open control plane: %s is in use: %w", dir, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open control plane: %w", err)
+	}
+	return &ControlPlane{dir: dir, audit: p.Audit, unlock: unlock, failed: make(chan struct{})}, nil
+}
+
+// start runs the components in the order in which they need each other.
+func (cp *ControlPlane) start(ctx context.Context, p Params) error {
+	keys, err := ensurePKI(cp.path("pki"))
+	if err != nil {
+		return err
+	}
+	if _, err := cp.run(cp.etcd(p)); err != nil {
+		return err
+	}
+	if err := cp.startAPIServer(ctx, p, keys); err != nil {
+		return err
+	}
+	if p.APIServerOnly {
+		return nil
+	}
+	for _, c := range []command{cp.controllerManager(p, keys), cp.scheduler(p), cp.kwok(p)} {
+		if _, err := cp.run(c); err != nil {
+			return err
+		}
+	}
+	return cp.startNodes(ctx, max(p.Nodes, 1))
+}
+
+// Host is the URL of the API server.
+func (cp *ControlPlane) Host() string { return cp.host }
+
+// Kubeconfig is a file for an administrator, in YAML, complete in itself.
+func (cp *ControlPlane) Kubeconfig() []byte { return bytes.Clone(cp.kubeconfig) }
+
+// KubeconfigPath is where Kubeconfig is on disk.
+func (cp *ControlPlane) KubeconfigPath() string { return cp.path("kubeconfig") }
+
+// HTTPClient speaks to Host as an administrator.
+func (cp *ControlPlane) HTTPClient() *http.Client { return cp.client.http }
+
+// LogDir holds one log file per component.
+func (cp *ControlPlane) LogDir() string { return cp.path("logs") }
+
+// AuditLogPath is the file with one JSON audit event per line and request, each
+// complete once the request has been answered. It is empty without Params.Audit.
+func (cp *ControlPlane) AuditLogPath() string {
+	if !cp.audit {
+		return ""
+	}
+	return cp.path(filepath.Join("logs", "audit.log"))
+}
+
+// Failed is closed when a component ends although nobody asked it to. Err then
+// tells which, why, and what it said last. The others go on until Stop.
+func (cp *ControlPlane) Failed() <-chan struct{} { return cp.failed }
+
+// Err is nil until Failed is closed.
+func (cp *ControlPlane) Err() error {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	return cp.err
+}
+
+func (cp *ControlPlane) path(name string) string { return filepath.Join(cp.dir, name) }
+
+// run starts a component.
+func (cp *ControlPlane) run(c command) (*process, error) {
+	p, err := startProcess(c)
+	if err != nil {
+		return nil, err
+	}
+	cp.processes = append(cp.processes, p)
+	return p, nil
+}
+
+// watch waits for the end of a component and records it, unless it was asked for.
+func (cp *ControlPlane) watch(p *process) {
+	<-p.done
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	if cp.stopping || cp.err != nil {
+		return
+	}
+	cp.err = p.failure()
+	close(cp.failed)
+}

@@ -1,0 +1,268 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package localkube_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/localkube/kubetest"
+)
+
+// start starts a control plane that the test stops itself, or else its cleanup.
+func start(t *testing.T, p localkube.Params) *localkube.ControlPlane {
+	t.Helper()
+	if p.Binaries == (localkube.Binaries{}) {
+		p.Binaries = kubetest.Binaries(t.Context(), t)
+	}
+	cp, err := localkube.Start(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, cp) })
+	return cp
+}
+
+func stop(t *testing.T, cp *localkube.ControlPlane) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := cp.Stop(ctx); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
+
+// send makes a request and fails the test unless the answer is 2xx.
+func send(t *testing.T, cp *localkube.ControlPlane, method, path, body string) *http.Response {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, cp.Host()+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := cp.HTTPClient().Do(request)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	if response.StatusCode/100 != 2 {
+		text, _ := io.ReadAll(response.Body)
+		t.Fatalf("%s %s: got %s: %s", method, path, response.Status, text)
+	}
+	return response
+}
+
+func read(t *testing.T, cp *localkube.ControlPlane, path string, into any) {
+	t.Helper()
+	if err := json.NewDecoder(send(t, cp, http.MethodGet, path, "").Body).Decode(into); err != nil {
+		t.Fatalf("read %s: %v", path, err)
+	}
+}
+
+// watched is what the tests look at in any object.
+type watched struct {
+	Metadata struct{ Name string }
+	Status   struct {
+		Phase         string
+		ReadyReplicas int
+		Succeeded     int
+	}
+}
+
+// await watches the objects at path, a collection, until want likes one.
+func await(t *testing.T, cp *localkube.ControlPlane, path string, want func(watched) bool) {
+	t.Helper()
+	const patience = 30
+	var last watched
+	events := json.NewDecoder(send(t, cp, http.MethodGet, fmt.Sprintf("%s?watch=true&timeoutSeconds=%d", path, patience), "").Body)
+	for {
+		var event struct{ Object watched }
+		if err := events.Decode(&event); err != nil {
+			t.Fatalf("watch %s: %v; last seen: %+v", path, err, last)
+		}
+		if last = event.Object; want(last) {
+			return
+		}
+	}
+}
+
+func TestWorkloadsRun(t *testing.T) {
+	t.Parallel()
+	cp := start(t, localkube.Params{DataDir: t.TempDir(), Nodes: 2, Audit: true})
+
+	send(t, cp, http.MethodPost, "/apis/apps/v1/namespaces/default/deployments", `{
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+		"spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": {
+			"metadata": {"labels": {"app": "web"}},
+			"spec": {"containers": [{"name": "web", "image": "example.test/web:1"}]}}}}`)
+	send(t, cp, http.MethodPost, "/api/v1/namespaces/default/persistentvolumeclaims", `{
+		"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
+		"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}`)
+	send(t, cp, http.MethodPost, "/apis/batch/v1/namespaces/default/jobs", `{
+		"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once"},
+		"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "once", "image": "example.test/once:1"}],
+			"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}}}}`)
+
+	await(t, cp, "/apis/apps/v1/namespaces/default/deployments", func(o watched) bool { return o.Status.ReadyReplicas == 3 })
+	await(t, cp, "/api/v1/namespaces/default/persistentvolumeclaims", func(o watched) bool { return o.Status.Phase == "Bound" })
+	await(t, cp, "/apis/batch/v1/namespaces/default/jobs", func(o watched) bool { return o.Status.Succeeded == 1 })
+
+	var nodes struct{ Items []watched }
+	if read(t, cp, "/api/v1/nodes", &nodes); len(nodes.Items) != 2 {
+		t.Errorf("nodes: got %d, want 2", len(nodes.Items))
+	}
+	checkVersion(t, cp)
+	checkAudit(t, cp)
+}
+
+func checkVersion(t *testing.T, cp *localkube.ControlPlane) {
+	t.Helper()
+	var version struct{ GitVersion, Major, Minor string }
+	read(t, cp, "/version", &version)
+	if want := "v" + version.Major + "." + version.Minor + "."; version.Major == "" || !strings.HasPrefix(version.GitVersion, want) {
+		t.Errorf("version: got %+v, want gitVersion to start with major and minor", version)
+	}
+}
+
+// checkAudit looks for the request that created the deployment.
+func checkAudit(t *testing.T, cp *localkube.ControlPlane) {
+	t.Helper()
+	log, err := os.ReadFile(cp.AuditLogPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(log) {
+		var event struct {
+			Verb, RequestURI string
+			User             struct{ Username string }
+		}
+		if err := json.Unmarshal(line, &event); err != nil {
+			t.Fatalf("audit log: %v in %s", err, line)
+		}
+		if event.Verb == "create" && event.RequestURI == "/apis/apps/v1/namespaces/default/deployments" && event.User.Username == "leat-local-admin" {
+			return
+		}
+	}
+	t.Errorf("audit log: the creation of a deployment is not in %s", cp.AuditLogPath())
+}
+
+const configMap = `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}, "data": {"key": "value"}}`
+
+func TestSideBySide(t *testing.T) {
+	t.Parallel()
+	const path = "/api/v1/namespaces/default/configmaps"
+	one := start(t, localkube.Params{DataDir: t.TempDir(), APIServerOnly: true})
+	other := start(t, localkube.Params{DataDir: t.TempDir(), APIServerOnly: true})
+	if one.Host() == other.Host() {
+		t.Fatalf("both at %s", one.Host())
+	}
+	send(t, one, http.MethodPost, path, configMap)
+
+	var list struct{ Items []watched }
+	if read(t, other, path, &list); len(list.Items) != 0 {
+		t.Errorf("objects of the other control plane: got %+v, want none", list.Items)
+	}
+	if one.AuditLogPath() != "" {
+		t.Errorf("audit log that was not asked for: got %s", one.AuditLogPath())
+	}
+}
+
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	const path = "/api/v1/namespaces/default/configmaps"
+	p := localkube.Params{DataDir: filepath.Join(t.TempDir(), "data"), APIServerOnly: true, Name: "kept"}
+
+	before := start(t, p)
+	send(t, before, http.MethodPost, path, configMap)
+	if _, err := localkube.Start(t.Context(), p); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("start in a data directory that is in use: got error %v", err)
+	}
+	stop(t, before)
+
+	after := start(t, p)
+	read(t, after, path+"/kept", &watched{})
+	if got, want := string(after.Kubeconfig()), string(before.Kubeconfig()); got != want {
+		t.Errorf("kubeconfig after restart: got\n%s\nwant\n%s", got, want)
+	}
+	if onDisk, err := os.ReadFile(after.KubeconfigPath()); err != nil || !bytes.Equal(onDisk, after.Kubeconfig()) {
+		t.Errorf("kubeconfig on disk: got\n%s, %v\nwant\n%s", onDisk, err, after.Kubeconfig())
+	}
+	stop(t, after)
+
+	t.Run("port taken meanwhile", func(t *testing.T) {
+		squatter, err := net.Listen("tcp", strings.TrimPrefix(before.Host(), "https://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer squatter.Close()
+		moved := start(t, p)
+		if moved.Host() == before.Host() {
+			t.Errorf("host: got %s, want another", moved.Host())
+		}
+		read(t, moved, path+"/kept", &watched{})
+	})
+}
+
+func TestStartCancelled(t *testing.T) {
+	t.Parallel()
+	p := localkube.Params{Binaries: kubetest.Binaries(t.Context(), t), DataDir: t.TempDir()}
+	// Tells that it runs and then waits for ever, both on a named pipe.
+	p.Binaries.APIServer = newScript(t, `echo running >"$0.pipe"; read -r never <"$0.pipe"`)
+	pipe := p.Binaries.APIServer + ".pipe"
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		defer cancel()
+		if _, err := os.ReadFile(pipe); err != nil {
+			t.Errorf("wait for the component: %v", err)
+		}
+	}()
+	_, err := localkube.Start(ctx, p)
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "wait for kube-apiserver") {
+		t.Errorf("got %v, want %v and what it waited for", err, context.Canceled)
+	}
+	if left := processesIn(t, p.DataDir); len(left) != 0 {
+		t.Errorf("processes after a cancelled start: %v", left)
+	}
+}
+
+// TestPortRace has the API server lose its port to somebody else at first.
+func TestPortRace(t *testing.T) {
+	t.Parallel()
+	p := localkube.Params{Binaries: kubetest.Binaries(t.Context(), t), DataDir: t.TempDir(), APIServerOnly: true}
+	p.Binaries.APIServer = newScript(t, fmt.Sprintf(`
+if mkdir "$0.tried"; then echo "listen tcp 127.0.0.1:1: bind: address already in use"; exit 1; fi
+exec %q "$@"`, p.Binaries.APIServer))
+	cp := start(t, p)
+	read(t, cp, "/api/v1/namespaces/default", &watched{})
+}
+
+func TestStartBroken(t *testing.T) {
+	t.Parallel()
+	p := localkube.Params{Binaries: kubetest.Binaries(t.Context(), t), DataDir: t.TempDir()}
+	p.Binaries.APIServer = newScript(t, "echo some reason; exit 3")
+	_, err := localkube.Start(t.Context(), p)
+	if got := fmt.Sprint(err); !strings.Contains(got, "kube-apiserver ended: exit status 3") || !strings.Contains(got, "some reason") {
+		t.Errorf("got %q, want the component, how it ended and its last words", got)
+	}
+	if left := processesIn(t, p.DataDir); len(left) != 0 {
+		t.Errorf("processes after a broken start: %v", left)
+	}
+}

@@ -1,0 +1,12 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !unix
+
+package localkube
+
+import "os/exec"
+
+func isolate(*exec.Cmd) {}
+
+func guard(int) (release func(), err error) { return nil, errUnsupported }

@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package localkube_test
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/localkube/kubetest"
+)
+
+// processesIn returns the processes that work in a control plane's data
+// directory, by process id.
+func processesIn(t *testing.T, dataDir string) map[int]string {
+	t.Helper()
+	// pgrep and lsof differ from system to system; ps does so least.
+	output, err := exec.CommandContext(t.Context(), "ps", "-A", "-ww", "-o", "pid=,args=").Output()
+	if err != nil {
+		t.Fatalf("list processes: %v", err)
+	}
+	found := map[int]string{}
+	for line := range strings.Lines(string(output)) {
+		pid, args, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.Atoi(pid); err == nil && strings.Contains(args, dataDir) {
+			found[n] = args
+		}
+	}
+	return found
+}
+
+// awaitNoProcess waits for the processes in dataDir to end.
+func awaitNoProcess(t *testing.T, dataDir string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		left := processesIn(t, dataDir)
+		if len(left) == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Errorf("processes left: %v", left)
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func TestStopLeavesNoProcess(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cp := start(t, localkube.Params{DataDir: dir})
+	if got := processesIn(t, dir); len(got) != 5 {
+		t.Errorf("processes of a control plane: got %v, want 5", got)
+	}
+	stop(t, cp)
+	if left := processesIn(t, dir); len(left) != 0 {
+		t.Errorf("processes after stop: %v", left)
+	}
+	stop(t, cp) // again
+}
+
+func TestStopKillsAtDeadline(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cp := start(t, localkube.Params{DataDir: dir, APIServerOnly: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := cp.Stop(ctx); err == nil || !strings.Contains(err.Error(), "stop kube-apiserver: killed") {
+		t.Errorf("stop without time: got error %v", err)
+	}
+	if left := processesIn(t, dir); len(left) != 0 {
+		t.Errorf("processes after stop: %v", left)
+	}
+}
+
+func TestComponentDies(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cp := start(t, localkube.Params{DataDir: dir, APIServerOnly: true})
+	if err := cp.Err(); err != nil {
+		t.Errorf("before: got %v", err)
+	}
+	for pid, args := range processesIn(t, dir) {
+		if strings.Contains(args, "/kube-apiserver ") {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	<-cp.Failed()
+	if err := cp.Err(); err == nil || !strings.Contains(err.Error(), "kube-apiserver ended: signal: killed") {
+		t.Errorf("got %v, want which component ended and how", err)
+	}
+}
+
+// parent runs leat-kube, that is, a process with a control plane, until it is ready.
+func parent(t *testing.T, dataDir string) *exec.Cmd {
+	t.Helper()
+	kubetest.Binaries(t.Context(), t)
+	binary := filepath.Join(t.TempDir(), "leat-kube")
+	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/leat-kube").CombinedOutput(); err != nil {
+		t.Fatalf("build leat-kube: %v\n%s", err, output)
+	}
+	cmd := exec.CommandContext(t.Context(), binary, "up", "--api-server-only", "--data-dir", dataDir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	if !lines.Scan() || !strings.HasPrefix(lines.Text(), "ready after ") {
+		t.Fatalf("leat-kube up: got %q, want that it is ready", lines.Text())
+	}
+	lines.Scan() // the command to try
+	return cmd
+}
+
+func TestParentKilled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cmd := parent(t, dir)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // tells that it was killed
+	awaitNoProcess(t, dir)
+	// The data is whole, and its lock is free.
+	start(t, localkube.Params{DataDir: dir, APIServerOnly: true})
+}
+
+// TestInterrupt does as a terminal does on Ctrl-C: the whole foreground process
+// group is interrupted.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cmd := parent(t, dir)
+	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("leat-kube after Ctrl-C: %v", err)
+	}
+	if left := processesIn(t, dir); len(left) != 0 {
+		t.Errorf("processes after Ctrl-C: %v", left)
+	}
+}

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package localkube
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+)
+
+// Stop ends all components and returns when their processes are gone: first
+// those that use the API server, then the API server, then etcd. What has not
+// ended when ctx does is killed, and the error says which; the data is safe
+// all the same. Further calls do nothing.
+func (cp *ControlPlane) Stop(ctx context.Context) error {
+	if !cp.expectEnd() {
+		return nil
+	}
+	defer cp.unlock()
+	cp.client.close()
+
+	const servers = 2 // etcd and kube-apiserver, which were started first
+	users := cp.processes[servers:]
+	errs := make([]error, len(users))
+	var group sync.WaitGroup
+	for i, p := range users {
+		group.Go(func() { errs[i] = p.stop(ctx) })
+	}
+	group.Wait()
+	for _, p := range slices.Backward(cp.processes[:servers]) {
+		errs = append(errs, p.stop(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// kill ends all components at once, after a start that went wrong.
+func (cp *ControlPlane) kill() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, p := range cp.processes {
+		_ = p.stop(ctx) // says that it was killed, as it was to be
+	}
+	cp.unlock()
+}
+
+// expectEnd makes the end of components no failure from now on. It reports
+// whether this call was the first.
+func (cp *ControlPlane) expectEnd() bool {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	first := !cp.stopping
+	cp.stopping = true
+	return first
+}

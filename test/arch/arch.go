@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package arch holds the rules of the house as data: who may import whom, and why not. Its tests hold them against the
+// code, and fail as well when a rule names something that no longer exists.
+package arch
+
+// module is the prefix of every import path of ours.
+const module = "github.com/leatdev/leat"
+
+// A rule forbids packages to import others.
+type rule struct {
+	// from are patterns of the importing packages; paths of ours are relative to the module prefix.
+	from []string
+	// except are packages that from matches and the rule spares.
+	except []string
+	// forbidden are patterns of packages that must not be imported; ours begin with "./".
+	forbidden []string
+	// linked looks at everything that ends up in the binary, instead of at direct imports only.
+	linked bool
+	// why is printed with a violation.
+	why string
+}
+
+// Vendors whose types must not leak into a domain core.
+var (
+	wire       = []string{"./gen/...", "connectrpc.com/connect/...", "google.golang.org/grpc/...", "net/http"}
+	redis      = []string{"github.com/redis/go-redis/..."}
+	git        = []string{"github.com/go-git/go-git/..."}
+	kubernetes = []string{"k8s.io/client-go/..."}
+	sql        = []string{"database/sql/...", "github.com/uptrace/bun/...", "modernc.org/sqlite/...", "github.com/jackc/pgx/..."}
+)
+
+// cores are the packages that hold the domain: values in, values out.
+var cores = []string{
+	"services/gitcache/internal/mirror", "services/gitcache/internal/snapshot",
+	"services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
+	"services/tunnel/internal/session", "services/tunnel/internal/policy", "services/tunnel/internal/audit",
+	"services/agent/internal/reconcile", "services/agent/internal/inventory", "services/agent/internal/health",
+	"services/agent/internal/render",
+}
+
+var rules = []rule{
+	{
+		from:      []string{"gen/..."},
+		forbidden: []string{"./internal/...", "./services/...", "./cli/..."},
+		why:       "gen is the public contract; it stands alone",
+	},
+	{
+		from:      []string{"internal/..."},
+		forbidden: []string{"./services/...", "./cli/..."},
+		why:       "rings point inward: the shared runtime knows no service",
+	},
+	{
+		from:      []string{"internal/..."},
+		except:    []string{"internal/lease/leaseredis", "internal/testkit/redistest"},
+		forbidden: redis,
+		why:       "Redis stays behind the lease port, so that everything else runs without it",
+	},
+	{
+		from:      []string{"internal/..."},
+		forbidden: join(git, kubernetes),
+		why:       "every deployable links the shared runtime; go-git and client-go are too heavy for all of them",
+	},
+	{
+		from:      cores,
+		forbidden: join(wire, redis, git, kubernetes, sql),
+		why:       "a domain core is testable with values; adapters bring the outside world to it",
+	},
+	{
+		from:      []string{"services/gitcache/..."},
+		forbidden: []string{"./services/distributor/...", "./services/tunnel/...", "./services/agent/..."},
+		why:       "services meet in proto, never in Go",
+	},
+	{
+		from:      []string{"services/distributor/..."},
+		forbidden: []string{"./services/gitcache/...", "./services/tunnel/...", "./services/agent/..."},
+		why:       "services meet in proto, never in Go",
+	},
+	{
+		from:      []string{"services/tunnel/..."},
+		forbidden: []string{"./services/gitcache/...", "./services/distributor/...", "./services/agent/..."},
+		why:       "services meet in proto, never in Go",
+	},
+	{
+		from:      []string{"services/agent/..."},
+		forbidden: []string{"./services/gitcache/...", "./services/distributor/...", "./services/tunnel/..."},
+		why:       "services meet in proto, never in Go",
+	},
+	{
+		from:      []string{"services/distributor/...", "services/tunnel/...", "services/agent/..."},
+		forbidden: redis,
+		why:       "only gitcache's leases and events use Redis so far; the others hear of events by RPC",
+	},
+	{
+		from: []string{"services/gitcache/internal/api"},
+		forbidden: join(redis, git, []string{
+			"./services/gitcache/internal/gogit", "./services/gitcache/internal/redisregistry", "./services/gitcache/internal/redisevents",
+		}),
+		why: "the edge must not know the store",
+	},
+	{
+		from:      []string{"services/distributor/internal/api", "services/distributor/internal/bundles"},
+		forbidden: join(sql, []string{"./services/distributor/internal/sqlstore", "./services/distributor/internal/gitsource"}),
+		why:       "the edge must not know the store",
+	},
+	{
+		from:      []string{"services/agent/internal/api"},
+		forbidden: join(kubernetes, []string{"./services/agent/internal/kube", "./services/agent/internal/control"}),
+		why:       "the edge must not know the cluster's client",
+	},
+	{
+		from:      []string{"services/gitcache/cmd/gitcache"},
+		forbidden: kubernetes,
+		linked:    true,
+		why:       "gitcache speaks Git, not Kubernetes; client-go would triple its size",
+	},
+	{
+		from:      []string{"services/agent/cmd/agent"},
+		forbidden: join(git, redis, sql),
+		linked:    true,
+		why:       "the agent is thin: content comes by digest over HTTP, never from Git",
+	},
+	{
+		from:      []string{"services/distributor/cmd/distributor"},
+		forbidden: join(git, redis, kubernetes),
+		linked:    true,
+		why:       "the distributor asks gitcache by RPC, and holds no cluster credentials",
+	},
+	{
+		from:      []string{"services/tunnel/cmd/tunnel"},
+		forbidden: join(git, redis, kubernetes, sql),
+		linked:    true,
+		why:       "the tunnel forwards HTTP; it keeps nothing, and holds no cluster credentials",
+	},
+}
+
+// join concatenates patterns.
+func join(lists ...[]string) []string {
+	var all []string
+	for _, list := range lists {
+		all = append(all, list...)
+	}
+	return all
+}

@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package arch
+
+import (
+	"bufio"
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// root is the top folder of the checkout.
+func root(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "env", "GOWORK").Output()
+	if err != nil {
+		t.Fatalf("find the workspace: %v", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out)))
+}
+
+// trackedFiles are the files that are in Git or would be, relative to the root.
+func trackedFiles(t *testing.T) []string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard")
+	cmd.Dir = root(t)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("list files: %v", err)
+	}
+	return strings.Fields(string(out))
+}
+
+func TestEveryModuleHasTheSameGoLine(t *testing.T) {
+	t.Parallel()
+	top := root(t)
+	goLine := regexp.MustCompile(`(?m)^go (\S+)$`)
+	want := ""
+	for _, file := range append(filter(trackedFiles(t), "go.mod"), "go.work") {
+		content, err := os.ReadFile(filepath.Join(top, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		match := goLine.FindSubmatch(content)
+		if match == nil {
+			t.Errorf("%s has no go line", file)
+			continue
+		}
+		if want == "" {
+			want = string(match[1])
+		}
+		// Tool modules follow what they build; they are no part of the product.
+		if got := string(match[1]); got != want && !strings.HasPrefix(file, "tools/") {
+			t.Errorf("%s: go line: got %s, want %s as everywhere", file, got, want)
+		}
+		if bytes.Contains(content, []byte("\ntoolchain ")) {
+			t.Errorf("%s: has a toolchain line; the go line says enough", file)
+		}
+	}
+}
+
+// TestReadmeFolderMap compares the folders that README explains with the folders that exist.
+func TestReadmeFolderMap(t *testing.T) {
+	t.Parallel()
+	top := root(t)
+	readme, err := os.Open(filepath.Join(top, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer readme.Close()
+	row := regexp.MustCompile("^\\| `([^`]+)/` \\|")
+	var documented []string
+	for lines := bufio.NewScanner(readme); lines.Scan(); {
+		if m := row.FindStringSubmatch(lines.Text()); m != nil {
+			documented = append(documented, m[1])
+		}
+	}
+	var existing []string
+	for _, file := range trackedFiles(t) {
+		parts := strings.Split(file, "/")
+		switch {
+		case len(parts) == 1 || strings.HasPrefix(parts[0], "."):
+		case parts[0] == "services":
+			existing = append(existing, parts[0]+"/"+parts[1])
+		default:
+			existing = append(existing, parts[0])
+		}
+	}
+	slices.Sort(existing)
+	slices.Sort(documented)
+	if diff := cmp.Diff(slices.Compact(existing), documented); diff != "" {
+		t.Errorf("README's folder map differs from the tree (-tree +README):\n%s", diff)
+	}
+}
+
+// TestNoSleepInTests keeps tests waiting on events instead of the wall clock.
+func TestNoSleepInTests(t *testing.T) {
+	t.Parallel()
+	top := root(t)
+	for _, file := range filter(trackedFiles(t), "_test.go") {
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(top, file), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Errorf("parse %s: %v", file, err)
+			continue
+		}
+		// Inside a synctest bubble time is virtual, and sleeping is how it advances.
+		bubble := slices.ContainsFunc(parsed.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` })
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && !bubble && sel.Sel.Name == "Sleep" {
+				if pkg, ok := sel.X.(*ast.Ident); ok && pkg.Name == "time" {
+					t.Errorf("%s sleeps: wait on an event, or use testing/synctest", file)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// TestNoDrawerNames refuses package names that say nothing.
+func TestNoDrawerNames(t *testing.T) {
+	t.Parallel()
+	drawers := []string{"util", "utils", "common", "helper", "helpers", "types", "models", "manager", "base", "misc"}
+	err := filepath.WalkDir(root(t), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && len(entry.Name()) > 1 || entry.Name() == "node_modules") {
+			return filepath.SkipDir
+		}
+		if entry.IsDir() && slices.Contains(drawers, entry.Name()) {
+			t.Errorf("folder %s: name the thing instead", path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// filter returns the files whose name ends so.
+func filter(files []string, suffix string) []string {
+	return slices.DeleteFunc(slices.Clone(files), func(file string) bool { return !strings.HasSuffix(file, suffix) })
+}

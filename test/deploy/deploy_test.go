@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package deploy holds what deploys Leat against what Leat is: settings exist, manifests are accepted by a real API server.
+package deploy_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+
+	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/localkube/kubetest"
+)
+
+// top is the root of the checkout.
+const top = "../.."
+
+// settings are the environment variables that docs/config.md lists.
+func settings(t *testing.T) []string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(top, "docs", "config.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`LEAT_[A-Z0-9_]+`).FindAllString(string(page), -1)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// checkSetting fails for a variable of ours that no program reads.
+func checkSetting(t *testing.T, known []string, where, name string) {
+	t.Helper()
+	if !strings.HasPrefix(name, "LEAT_") {
+		return
+	}
+	if !slices.Contains(known, name) && !slices.Contains(known, strings.TrimSuffix(name, "_FILE")) {
+		t.Errorf("%s sets %s, which docs/config.md does not know", where, name)
+	}
+}
+
+func TestComposeFileIsValid(t *testing.T) {
+	t.Parallel()
+	options, err := cli.NewProjectOptions([]string{filepath.Join(top, "docker-compose.yml")}, cli.WithEnv([]string{
+		"LEAT_SERVICE_SECRET=0123456789abcdef0123456789abcdef", "LEAT_DISTRIBUTOR_ADMIN_TOKEN=leat_0123456789abcdef0123456789abcdef",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	project, err := options.LoadProject(t.Context())
+	if err != nil {
+		t.Fatalf("load docker-compose.yml: %v", err)
+	}
+	known := settings(t)
+	for _, service := range project.Services {
+		for name := range service.Environment {
+			checkSetting(t, known, "docker-compose.yml: "+service.Name, name)
+		}
+		for _, volume := range service.Volumes {
+			if volume.Type != "bind" {
+				continue
+			}
+			if _, err := os.Stat(volume.Source); err != nil {
+				t.Errorf("service %s mounts a file that is not there: %v", service.Name, err)
+			}
+		}
+	}
+	for _, want := range []string{"redis", "postgres", "gitcache-1", "gitcache-2", "distributor", "tunnel", "collector", "traces", "metrics"} {
+		if _, ok := project.Services[want]; !ok {
+			t.Errorf("docker-compose.yml: no service %s", want)
+		}
+	}
+}
+
+func TestComposeRefusesToStartWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	options, err := cli.NewProjectOptions([]string{filepath.Join(top, "docker-compose.yml")}, cli.WithEnv(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := options.LoadProject(t.Context()); err == nil || !strings.Contains(err.Error(), "at least 32 random characters") {
+		t.Errorf("load without secrets: got %v, want an error that says what to set", err)
+	}
+}
+
+// TestAgentManifests applies deploy/kubernetes to a real API server, with its schema and admission.
+func TestAgentManifests(t *testing.T) {
+	t.Parallel()
+	manifest := filepath.Join(top, "deploy", "kubernetes", "agent.yaml")
+	content, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := settings(t)
+	for _, name := range regexp.MustCompile(`name: (LEAT_[A-Z_]+)`).FindAllSubmatch(content, -1) {
+		checkSetting(t, known, manifest, string(name[1]))
+	}
+	cluster := kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true })
+	kubectl := kubetest.Binaries(t.Context(), t).Kubectl
+	apply := exec.CommandContext(t.Context(), kubectl, "--kubeconfig", cluster.KubeconfigPath(),
+		"apply", "--server-side", "--validate=strict", "-f", manifest)
+	apply.Env = append(os.Environ(), "HOME="+t.TempDir())
+	if out, err := apply.CombinedOutput(); err != nil {
+		t.Errorf("apply %s: %v\n%s", manifest, err, bytes.TrimSpace(out))
+	}
+}

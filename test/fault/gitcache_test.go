@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fault_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/redistest"
+)
+
+const serviceSecret = "a-secret-of-this-test-and-of-nothing-else"
+
+// scale is how much a fault test does.
+type scale struct {
+	repositories, faults int
+	lease                time.Duration // how long a lease lives without renewal
+	poll                 time.Duration
+	quiet                time.Duration // until when every repository must have been fetched again
+}
+
+// chosenScale is the short form, or with LEAT_FAULT_LONG the long one, with the leases of production.
+func chosenScale() scale {
+	if os.Getenv("LEAT_FAULT_LONG") != "" {
+		return scale{repositories: 20, faults: 10, lease: 15 * time.Second, poll: 5 * time.Second, quiet: 20 * time.Second}
+	}
+	return scale{repositories: 8, faults: 3, lease: 3 * time.Second, poll: 5 * time.Second, quiet: 20 * time.Second}
+}
+
+// fleet is some gitcache replicas on one Redis, in front of one Git server.
+type fleet struct {
+	scale    scale
+	egress   *egress
+	replicas []*process
+	repos    []string
+	upstream *gittest.Server
+}
+
+func newFleet(t *testing.T, sc scale, replicas int) *fleet {
+	t.Helper()
+	redis := redistest.Start(t)
+	f := &fleet{scale: sc, egress: newEgress(), upstream: gittest.New(t)}
+	binary := build(t, "gitcache")
+	for i := range replicas {
+		name := fmt.Sprintf("gitcache-%d", i)
+		addr := freeAddr(t)
+		f.replicas = append(f.replicas, &process{
+			name: name, binary: binary, addr: addr, log: filepath.Join(t.TempDir(), "log"),
+			env: []string{
+				"LEAT_LISTEN_ADDR=" + addr,
+				"LEAT_REDIS_URL=" + redis.URL(),
+				"LEAT_SERVICE_SECRET=" + serviceSecret,
+				"LEAT_GITCACHE_DATA_DIR=" + t.TempDir(),
+				"LEAT_GITCACHE_ADVERTISE_URL=http://" + addr,
+				"LEAT_GITCACHE_LEASE_TTL=" + sc.lease.String(),
+				"HTTP_PROXY=" + f.egress.proxy(t, name, f.upstream.URL()),
+			},
+		})
+	}
+	for i := range sc.repositories {
+		name := fmt.Sprintf("repo-%02d", i)
+		f.upstream.Repo(t, name).Commit(t, "main", map[string]string{
+			"app/config.yaml": fmt.Sprintf("number: %d\n", i), "other/file": "x",
+		})
+		f.repos = append(f.repos, name)
+	}
+	for _, replica := range f.replicas {
+		replica.start(t)
+	}
+	client := f.client(t, 0)
+	for i, name := range f.repos {
+		_, err := client.PutRepository(t.Context(), &gitcachev1.PutRepositoryRequest{Repository: &gitcachev1.RepositoryDefinition{
+			Name: name, Uid: fmt.Sprintf("uid-%02d", i), Version: 1,
+			Url:          "http://" + upstreamHost + "/" + name + ".git",
+			PollInterval: durationpb.New(sc.poll),
+		}})
+		if err != nil {
+			t.Fatalf("put %s: %v", name, err)
+		}
+	}
+	f.waitFetchedSince(t, time.Time{})
+	return f
+}
+
+// client speaks to one replica as the distributor would.
+func (f *fleet) client(t *testing.T, replica int) gitcachev1connect.GitCacheServiceClient {
+	t.Helper()
+	tokens, err := identity.NewServiceTokens([]byte(serviceSecret), "distributor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rpc.NewClient(rpc.ClientParams{BaseURL: f.replicas[replica].url(), Tokens: tokens, Telemetry: telemetry.Noop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gitcachev1connect.NewGitCacheServiceClient(client.HTTP, client.BaseURL, client.Options...)
+}
+
+// waitFetchedSince waits until each repository was fetched after the moment, as long as the scale allows.
+func (f *fleet) waitFetchedSince(t *testing.T, moment time.Time) time.Duration {
+	t.Helper()
+	begun := time.Now()
+	eventually(t, f.scale.quiet, "every repository was fetched again", func() bool {
+		return len(f.egress.staleSince(moment, f.repos)) == 0
+	})
+	return time.Since(begun)
+}
+
+// digests resolves a folder of every repository at one replica.
+func (f *fleet) digests(t *testing.T, replica int) map[string]string {
+	t.Helper()
+	client := f.client(t, replica)
+	found := make(map[string]string)
+	for _, name := range f.repos {
+		eventually(t, f.scale.quiet, name+" is resolved at "+f.replicas[replica].name, func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			answer, err := client.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: &typev1.Source{
+				Repository: name, Path: "app", Ref: &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: "main"}},
+			}})
+			if err == nil {
+				found[name] = answer.GetSnapshot().GetDigest()
+			}
+			return err == nil
+		})
+	}
+	return found
+}
+
+// TestOneFetcherThroughKills kills replicas at random: no repository is ever fetched by two at once, each is fetched again in
+// time, and every digest stays what it was.
+func TestOneFetcherThroughKills(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, chosenScale(), 2)
+	want := f.digests(t, 0)
+	for i := range f.scale.faults {
+		victim := f.replicas[rand.IntN(len(f.replicas))]
+		victim.kill(t)
+		took := f.waitFetchedSince(t, time.Now())
+		t.Logf("kill %d of %s: every repository fetched again after %s", i+1, victim.name, took.Round(time.Millisecond))
+		victim.start(t)
+	}
+	for i := range f.replicas {
+		got := f.digests(t, i)
+		for name, digest := range want {
+			if got[name] != digest {
+				t.Errorf("%s at %s: got %s, want %s", name, f.replicas[i].name, got[name], digest)
+			}
+		}
+	}
+	t.Logf("%d listings upstream", f.egress.total())
+	if breaches := f.egress.overlaps(); len(breaches) > 0 {
+		t.Errorf("got %d overlapping fetches, want none:\n%s", len(breaches), strings.Join(breaches, "\n"))
+	}
+}
+
+// TestOneFetcherThroughFreezes stops a replica for longer than its leases live and wakes it up: it must notice before
+// anything reaches the upstream.
+func TestOneFetcherThroughFreezes(t *testing.T) {
+	t.Parallel()
+	sc := chosenScale()
+	sc.faults = max(2, sc.faults/3)
+	f := newFleet(t, sc, 2)
+	for range sc.faults {
+		victim := f.replicas[rand.IntN(len(f.replicas))]
+		victim.signal(t, syscall.SIGSTOP)
+		took := f.waitFetchedSince(t, time.Now())
+		t.Logf("froze %s: every repository fetched again after %s", victim.name, took.Round(time.Millisecond))
+		victim.signal(t, syscall.SIGCONT)
+		f.waitFetchedSince(t, time.Now())
+	}
+	if breaches := f.egress.overlaps(); len(breaches) > 0 {
+		t.Errorf("got %d overlapping fetches, want none:\n%s", len(breaches), strings.Join(breaches, "\n"))
+	}
+}

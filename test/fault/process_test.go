@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fault_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// build compiles one deployable, as the Dockerfile does, and returns the binary.
+func build(t *testing.T, service string) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), service)
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./services/"+service+"/cmd/"+service)
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", service, err, out)
+	}
+	return binary
+}
+
+// process is a deployable that a test starts, kills and starts again at the same address.
+type process struct {
+	name, binary, addr, log string
+	env                     []string
+	cmd                     *exec.Cmd
+	exited                  chan struct{}
+}
+
+// freeAddr returns a loopback address that is free now.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+func (p *process) url() string { return "http://" + p.addr }
+
+// start runs the process and waits until it is ready.
+func (p *process) start(t *testing.T) {
+	t.Helper()
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	p.cmd = exec.Command(p.binary)
+	p.cmd.Env = append(os.Environ(), p.env...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	cmd, exited := p.cmd, make(chan struct{})
+	p.exited = exited
+	go func() { _ = cmd.Wait(); close(exited) }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-exited
+		if t.Failed() {
+			t.Logf("the log of %s ends so:\n%s", p.name, tail(p.log))
+		}
+	})
+	eventually(t, 30*time.Second, p.name+" is ready", func() bool {
+		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url()+"/readyz", nil)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+}
+
+// kill ends the process with SIGKILL and waits for its end.
+func (p *process) kill(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatalf("kill %s: %v", p.name, err)
+	}
+	<-p.exited
+}
+
+// signal sends any signal.
+func (p *process) signal(t *testing.T, signal syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		t.Fatalf("signal %s: %v", p.name, err)
+	}
+}
+
+// eventually asks again and again until the condition holds, and fails the test when it does not in time.
+func eventually(t *testing.T, limit time.Duration, what string, condition func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("waited %s until %s: it never came", limit, what)
+		}
+	}
+}
+
+// tail is the end of a file.
+func tail(path string) string {
+	const enough = 6000
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	if len(content) > enough {
+		content = content[len(content)-enough:]
+	}
+	return string(content)
+}

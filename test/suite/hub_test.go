@@ -1,0 +1,295 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package suite runs all of Leat in one process, as `leat up` does, against real Git, Redis and Kubernetes, and follows
+// commits from the push to the cluster.
+package suite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/redistest"
+	"github.com/leatdev/leat/services/agent"
+	"github.com/leatdev/leat/services/distributor"
+	"github.com/leatdev/leat/services/gitcache"
+	"github.com/leatdev/leat/services/tunnel"
+)
+
+const (
+	adminToken    = config.Secret("leat_0123456789abcdef0123456789abcdef0123456789abcdef")
+	serviceSecret = config.Secret("a-secret-of-this-test-and-of-nothing-else")
+	// patience is how long anything may take that normally takes a second or two: machines that run tests are busy.
+	patience = 2 * time.Minute
+)
+
+// hub is a running hub with one cluster.
+type hub struct {
+	dir                                  string
+	upstream                             *gittest.Server
+	redis                                *redistest.Server
+	cluster                              *localkube.ControlPlane
+	fleet                                fleetv1connect.FleetServiceClient
+	gitcache, distributor, tunnel, agent *member
+}
+
+// member is one service that a test can stop and start again at the same address with the same data.
+type member struct {
+	name string
+	addr string
+	run  func(ctx context.Context, listener net.Listener) error
+	stop func()
+}
+
+// start runs the member until stop is called or the test ends.
+func (m *member) start(t *testing.T) {
+	t.Helper()
+	addr := m.addr
+	if addr == "" {
+		addr = "127.0.0.1:0"
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatalf("listen for %s: %v", m.name, err)
+	}
+	m.addr = listener.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- m.run(ctx, listener) }()
+	stopped := false
+	m.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("%s ended with: %v", m.name, err)
+		}
+	}
+	t.Cleanup(m.stop)
+}
+
+func (m *member) url() string { return "http://" + m.addr }
+
+// startHub starts everything and enrols the agent of a cluster named demo.
+func startHub(t *testing.T) *hub {
+	t.Helper()
+	h := &hub{dir: t.TempDir(), upstream: gittest.New(t), redis: redistest.Start(t), cluster: kubetest.Start(t)}
+	h.gitcache = &member{name: "gitcache", run: func(ctx context.Context, listener net.Listener) error {
+		cfg := defaults(t, "gitcache", &gitcache.Config{})
+		cfg.Serve.Listener = listener
+		cfg.RedisURL, cfg.ServiceSecret = h.redis.URL(), serviceSecret
+		cfg.DataDir = filepath.Join(h.dir, "gitcache")
+		return gitcache.Run(ctx, *cfg)
+	}}
+	h.gitcache.start(t)
+	tunnelListenerAddr := reserve(t)
+	h.distributor = &member{name: "distributor", run: func(ctx context.Context, listener net.Listener) error {
+		cfg := defaults(t, "distributor", &distributor.Config{})
+		cfg.Serve.Listener = listener
+		cfg.DatabaseURL = "sqlite://" + filepath.Join(h.dir, "leat.db")
+		cfg.DataDir = filepath.Join(h.dir, "distributor")
+		cfg.GitCacheURL, cfg.TunnelURL = h.gitcache.url(), "http://"+tunnelListenerAddr
+		cfg.ServiceSecret, cfg.AdminToken = serviceSecret, adminToken
+		return distributor.Run(ctx, *cfg)
+	}}
+	h.distributor.start(t)
+	h.tunnel = &member{name: "tunnel", addr: tunnelListenerAddr, run: func(ctx context.Context, listener net.Listener) error {
+		cfg := defaults(t, "tunnel", &tunnel.Config{})
+		cfg.Serve.Listener = listener
+		cfg.DistributorURL, cfg.ServiceSecret = h.distributor.url(), serviceSecret
+		return tunnel.Run(ctx, *cfg)
+	}}
+	h.tunnel.start(t)
+	h.fleet = h.fleetClient(t, adminToken.Reveal())
+	h.waitReady(t)
+	h.enrol(t)
+	return h
+}
+
+// defaults fills a Config with its defaults, as a program without flags and variables has them.
+func defaults[C interface{ Bind(*config.Set) }](t *testing.T, program string, cfg C) C {
+	t.Helper()
+	set := config.New(program, func(string) (string, bool) { return "", false })
+	cfg.Bind(set)
+	if err := set.Parse(nil); err != nil {
+		t.Fatalf("defaults of %s: %v", program, err)
+	}
+	return cfg
+}
+
+// reserve finds a loopback address that is free now, for a service whose address others must know first.
+func reserve(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// fleetClient speaks to the distributor with the given token.
+func (h *hub) fleetClient(t *testing.T, token string) fleetv1connect.FleetServiceClient {
+	t.Helper()
+	client, err := rpc.NewClient(rpc.ClientParams{
+		BaseURL: h.distributor.url(), Tokens: identity.StaticToken(token), Telemetry: telemetry.Noop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fleetv1connect.NewFleetServiceClient(client.HTTP, client.BaseURL, client.Options...)
+}
+
+// waitReady waits until every hub service says so.
+func (h *hub) waitReady(t *testing.T) {
+	t.Helper()
+	for _, m := range []*member{h.gitcache, h.distributor, h.tunnel} {
+		eventually(t, m.name+" is ready", func() (bool, string) {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.url()+"/readyz", nil)
+			if err != nil {
+				return false, err.Error()
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return false, err.Error()
+			}
+			defer response.Body.Close()
+			return response.StatusCode == http.StatusOK, response.Status
+		})
+	}
+}
+
+// enrol creates the cluster and starts its agent with a join token.
+func (h *hub) enrol(t *testing.T) {
+	t.Helper()
+	h.apply(t, &fleetv1.Document{Object: &fleetv1.Document_Cluster{Cluster: &fleetv1.Cluster{
+		Metadata: &typev1.Metadata{Name: "demo"},
+	}}})
+	joined, err := h.fleet.CreateJoinToken(t.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: "demo"})
+	if err != nil {
+		t.Fatalf("create a join token: %v", err)
+	}
+	h.agent = &member{name: "agent", run: func(ctx context.Context, listener net.Listener) error {
+		cfg := defaults(t, "agent", &agent.Config{})
+		cfg.Serve.Listener = listener
+		cfg.HubURL, cfg.JoinToken = h.distributor.url(), config.Secret(joined.GetJoinToken())
+		cfg.DataDir, cfg.Kubeconfig = filepath.Join(h.dir, "agent"), h.cluster.KubeconfigPath()
+		return agent.Run(ctx, *cfg)
+	}}
+	h.agent.start(t)
+}
+
+// apply sends documents as `leat apply` does.
+func (h *hub) apply(t *testing.T, documents ...*fleetv1.Document) {
+	t.Helper()
+	if _, err := h.fleet.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: documents}); err != nil {
+		t.Fatalf("apply: %v", err)
+	}
+}
+
+// sync asks for a fetch and a reconcile now.
+func (h *hub) sync(t *testing.T, service string) {
+	t.Helper()
+	if _, err := h.fleet.SyncService(t.Context(), &fleetv1.SyncServiceRequest{Name: service}); err != nil {
+		t.Fatalf("sync %s: %v", service, err)
+	}
+}
+
+// waitService waits until the service's status satisfies the condition, and returns it.
+func (h *hub) waitService(t *testing.T, name, what string, condition func(*fleetv1.ServiceStatus) bool) *fleetv1.ServiceStatus {
+	t.Helper()
+	var last *fleetv1.ServiceStatus
+	eventually(t, name+" is "+what, func() (bool, string) {
+		answer, err := h.fleet.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: name})
+		if err != nil {
+			return false, err.Error()
+		}
+		last = answer.GetService().GetStatus()
+		return condition(last), last.String()
+	})
+	return last
+}
+
+// healthyAt is the condition "this commit is applied and healthy".
+func healthyAt(commit string) func(*fleetv1.ServiceStatus) bool {
+	return func(s *fleetv1.ServiceStatus) bool {
+		applied := s.GetReport().GetAppliedCommits()
+		return s.GetSynced() && s.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_HEALTHY && len(applied) > 0 && applied[0] == commit
+	}
+}
+
+// repository is a document.
+func repository(name, url string) *fleetv1.Document {
+	return &fleetv1.Document{Object: &fleetv1.Document_Repository{Repository: &fleetv1.Repository{
+		Metadata: &typev1.Metadata{Name: name}, Spec: &fleetv1.RepositorySpec{Url: url},
+	}}}
+}
+
+// service is a document: the folder at main, on the cluster demo, in a namespace named like the service.
+func service(name, repo, path string) *fleetv1.Document {
+	return &fleetv1.Document{Object: &fleetv1.Document_Service{Service: &fleetv1.Service{
+		Metadata: &typev1.Metadata{Name: name},
+		Spec: &fleetv1.ServiceSpec{Cluster: "demo", Namespace: name, Sources: []*typev1.Source{{
+			Repository: repo, Path: path, Ref: &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: "main"}},
+		}}},
+	}}}
+}
+
+// kubeGet asks the cluster's API server directly, as its administrator, and returns status and body.
+func (h *hub) kubeGet(t *testing.T, path string) (int, string) {
+	t.Helper()
+	return get(t, h.cluster.HTTPClient(), h.cluster.Host()+path, "")
+}
+
+// eventually asks again and again until the condition holds; on giving up it tells what it last saw.
+func eventually(t *testing.T, what string, condition func() (bool, string)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ok, seen := condition()
+		if ok {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("waited %s until %s; last seen: %s", patience, what, seen)
+		}
+	}
+}
+
+// codeOf tells the Connect code of an error, for failure texts.
+func codeOf(err error) string {
+	if err == nil {
+		return "no error"
+	}
+	return fmt.Sprintf("%s (%v)", connect.CodeOf(err), err)
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(m.Run())
+}

@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"bufio"
+	"net/http"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/gittest"
+)
+
+func configMap(name, value string) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name + "\ndata:\n  value: \"" + value + "\"\n"
+}
+
+const deployment = `apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: web, image: registry.example/web:1}]
+`
+
+// TestSpine follows one repository through its life: pushed, changed, shrunk, its upstream gone, every part restarted.
+func TestSpine(t *testing.T) {
+	h := startHub(t)
+	repo := h.upstream.Repo(t, "shop")
+	first := repo.Commit(t, "main", map[string]string{
+		"web/deployment.yaml": deployment,
+		"web/settings.yaml":   configMap("settings", "one"),
+		"web/extra.yaml":      configMap("extra", "x"),
+		"other/kept.yaml":     configMap("kept", "y"),
+	})
+	h.apply(t, repository("shop", repo.URL()), service("web", "shop", "web"))
+
+	t.Run("a push is applied and becomes healthy", func(t *testing.T) {
+		status := h.waitService(t, "web", "healthy at the first commit", healthyAt(first))
+		if got, want := status.GetReport().GetCounts().GetTotal(), int32(3); got != want {
+			t.Errorf("objects: got %d, want %d", got, want)
+		}
+		if code, body := h.kubeGet(t, "/api/v1/namespaces/web/configmaps/settings"); code != http.StatusOK || !strings.Contains(body, `"one"`) {
+			t.Errorf("the settings in the cluster: got %d %s, want the value of the first commit", code, body)
+		}
+	})
+
+	t.Run("a change is applied", func(t *testing.T) {
+		second := repo.Commit(t, "main", map[string]string{"web/settings.yaml": configMap("settings", "two")})
+		h.sync(t, "web")
+		h.waitService(t, "web", "healthy at the second commit", healthyAt(second))
+		if code, body := h.kubeGet(t, "/api/v1/namespaces/web/configmaps/settings"); code != http.StatusOK || !strings.Contains(body, `"two"`) {
+			t.Errorf("the settings in the cluster: got %d %s, want the value of the second commit", code, body)
+		}
+	})
+
+	t.Run("a commit elsewhere changes no digest", func(t *testing.T) {
+		before := h.waitService(t, "web", "synced", func(s *fleetv1.ServiceStatus) bool { return s.GetSynced() })
+		elsewhere := repo.Commit(t, "main", map[string]string{"other/kept.yaml": configMap("kept", "z")})
+		h.sync(t, "web")
+		after := h.waitService(t, "web", "resolved at the new commit", func(s *fleetv1.ServiceStatus) bool {
+			return s.GetSources()[0].GetSnapshot().GetCommit() == elsewhere
+		})
+		if got, want := after.GetSources()[0].GetSnapshot().GetDigest(), before.GetSources()[0].GetSnapshot().GetDigest(); got != want {
+			t.Errorf("digest after a commit elsewhere: got %s, want %s as before", got, want)
+		}
+	})
+
+	t.Run("a deleted file is pruned", func(t *testing.T) {
+		third := repo.CommitFiles(t, "main", map[string]gittest.File{"web/extra.yaml": gittest.Deleted()})
+		h.sync(t, "web")
+		h.waitService(t, "web", "healthy at the third commit", healthyAt(third))
+		if code, _ := h.kubeGet(t, "/api/v1/namespaces/web/configmaps/extra"); code != http.StatusNotFound {
+			t.Errorf("the object whose file was deleted: got %d, want 404", code)
+		}
+	})
+
+	t.Run("the tunnel shows the cluster to those who may", func(t *testing.T) { testTunnel(t, h) })
+
+	t.Run("a wrong token is refused", func(t *testing.T) {
+		_, err := h.fleetClient(t, "leat_wrong").ListServices(t.Context(), &fleetv1.ListServicesRequest{})
+		if connect.CodeOf(err) != connect.CodeUnauthenticated || rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_TOKEN_INVALID {
+			t.Errorf("list services with a wrong token: got %s, want unauthenticated, TOKEN_INVALID", codeOf(err))
+		}
+		digest := h.waitService(t, "web", "resolved", func(s *fleetv1.ServiceStatus) bool { return s.GetSynced() }).GetSources()[0].GetSnapshot().GetDigest()
+		for _, token := range []string{"", "leat_wrong", adminToken.Reveal()} {
+			if code, body := get(t, http.DefaultClient, h.distributor.url()+"/v1/bundles/"+digest, token); code/100 != 4 || strings.Contains(body, "web") {
+				t.Errorf("a bundle with the token %q: got %d %s, want a refusal", token, code, body)
+			}
+		}
+	})
+
+	t.Run("with the upstream gone, what is mirrored is delivered", func(t *testing.T) {
+		h.upstream.Stop()
+		defer h.upstream.Start(t)
+		h.apply(t, service("kept", "shop", "other"))
+		h.waitService(t, "kept", "delivered from the mirror", func(s *fleetv1.ServiceStatus) bool {
+			return s.GetSynced() && s.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_HEALTHY
+		})
+		if _, err := h.fleet.SyncService(t.Context(), &fleetv1.SyncServiceRequest{Name: "web"}); err == nil {
+			h.waitService(t, "web", "still healthy", func(s *fleetv1.ServiceStatus) bool {
+				return s.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_HEALTHY
+			})
+		}
+	})
+
+	t.Run("every part may be restarted", func(t *testing.T) {
+		for _, m := range []*member{h.agent, h.tunnel, h.distributor, h.gitcache} {
+			m.stop()
+			m.start(t)
+			h.waitReady(t)
+			commit := repo.Commit(t, "main", map[string]string{"web/settings.yaml": configMap("settings", "after "+m.name)})
+			h.sync(t, "web")
+			h.waitService(t, "web", "healthy after a restart of "+m.name, healthyAt(commit))
+		}
+	})
+
+	t.Run("a service that is deleted takes its objects along", func(t *testing.T) {
+		if _, err := h.fleet.DeleteService(t.Context(), &fleetv1.DeleteServiceRequest{Name: "kept"}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the deleted service's object is gone", func() (bool, string) {
+			code, body := h.kubeGet(t, "/api/v1/namespaces/kept/configmaps/kept")
+			return code == http.StatusNotFound, body
+		})
+	})
+}
+
+// testTunnel reads and watches the cluster through the tunnel.
+func testTunnel(t *testing.T, h *hub) {
+	t.Helper()
+	answer, err := h.fleet.CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
+	if err != nil {
+		t.Fatalf("create an access token: %v", err)
+	}
+	token := answer.GetAccessToken()
+	base := h.tunnel.url() + "/clusters/demo"
+	settings := base + "/api/v1/namespaces/web/configmaps/settings"
+	// The impersonated group needs rights in the cluster, as deploy/kubernetes/agent.yaml grants them.
+	h.grantAdmins(t)
+	eventually(t, "the tunnel answers", func() (bool, string) {
+		code, body := get(t, http.DefaultClient, settings, token)
+		return code == http.StatusOK && strings.Contains(body, `"two"`), body
+	})
+	if code, body := get(t, http.DefaultClient, base+"/apis/authentication.k8s.io/v1/selfsubjectreviews", token); code == http.StatusOK {
+		t.Errorf("a GET of a create-only resource: got %d %s", code, body)
+	}
+	for _, wrong := range []string{"", "nonsense"} {
+		if code, body := get(t, http.DefaultClient, settings, wrong); code != http.StatusUnauthorized {
+			t.Errorf("the tunnel with the token %q: got %d %s, want 401", wrong, code, body)
+		}
+	}
+	if code, body := get(t, http.DefaultClient, h.tunnel.url()+"/clusters/unknown/version", token); code != http.StatusForbidden {
+		t.Errorf("an unknown cluster: got %d %s, want 403", code, body)
+	}
+	watch := open(t, http.DefaultClient, base+"/api/v1/namespaces/web/configmaps?watch=true&fieldSelector=metadata.name%3Dwatched", token)
+	defer watch.Body.Close()
+	h.kubePost(t, "/api/v1/namespaces/web/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"watched"}}`)
+	line, err := bufio.NewReader(watch.Body).ReadString('\n')
+	if err != nil || !strings.Contains(line, `"ADDED"`) || !strings.Contains(line, `"watched"`) {
+		t.Errorf("the watch through the tunnel: got %q, %v; want the object that was added", line, err)
+	}
+}
