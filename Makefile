@@ -74,7 +74,7 @@ $(BIN)/leat:
 kube: ## Build the Kubernetes control plane for tests and demos, once
 	@$(GO) run ./internal/localkube/cmd/leat-kube build
 
-system: ## Install what tests need from the system's packages, if missing (git, Redis, PostgreSQL)
+system: ## Install what tests need from the system's packages, if missing (git, ssh, Redis, PostgreSQL, zstd)
 	@tools/system.sh
 
 tools: $(BIN)/buf $(BIN)/golangci-lint ## Build the pinned tools into .bin

@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Windows bound the memory of both sides. HTTP clients must accept 8 MiB (RFC 9659) and need not accept more; we write
+// half of that, since the encoder of a hub that builds many bundles at once holds it twice.
+const (
+	encoderWindow = 4 << 20
+	decoderWindow = 8 << 20
+)
+
+// Compress returns a writer that compresses to w with zstd, about level 3. It runs on the caller's goroutine: a hub is
+// parallel across bundles, not inside one. Close ends the stream and must be called for it to be readable; it does not
+// close w.
+func Compress(w io.Writer) (io.WriteCloser, error) {
+	encoder, err := zstd.NewWriter(w,
+		zstd.WithEncoderLevel(zstd.SpeedDefault),
+		zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(encoderWindow),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("start compressing: %w", err)
+	}
+	return encoder, nil
+}
+
+// Decompress returns a reader of the content that r, a zstd stream, holds. It reads r to its end, on the caller's
+// goroutine, and uses at most about 16 MiB of memory whatever the stream asks for. Reads fail with
+//
+//   - a [*LimitError] where the content is longer than limit bytes;
+//   - an error that matches [ErrMalformed] where r is no zstd stream, is damaged or is cut off;
+//   - the error of r, wrapped.
+//
+// Close frees the memory and does not close r.
+func Decompress(r io.Reader, limit int64) (io.ReadCloser, error) {
+	source := &watchedReader{in: r}
+	decoder, err := zstd.NewReader(source,
+		zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(decoderWindow),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("start decompressing: %w", source.blame(err))
+	}
+	return &decompressor{source: source, decoder: decoder, limit: limit, left: limit}, nil
+}
+
+type decompressor struct {
+	source  *watchedReader
+	decoder *zstd.Decoder
+	limit   int64
+	left    int64 // of the limit
+}
+
+func (d *decompressor) Read(p []byte) (int, error) {
+	// One byte more than allowed is asked for, because only its presence tells "too long" from "exactly full".
+	n, err := d.decoder.Read(p[:min(int64(len(p)), d.left+1)])
+	if int64(n) > d.left {
+		n = int(d.left)
+		d.left = 0
+		return n, &LimitError{Limit: LimitBytes, Max: d.limit}
+	}
+	d.left -= int64(n)
+	if errors.Is(err, io.EOF) && !d.source.any {
+		err = io.ErrUnexpectedEOF // the decoder takes no frame at all for an empty content
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		return n, err
+	}
+	return n, fmt.Errorf("decompress: %w", d.source.blame(err))
+}
+
+func (d *decompressor) Close() error {
+	d.decoder.Close()
+	return nil
+}
+
+// watchedReader remembers its own failure, to tell a broken source from broken content.
+type watchedReader struct {
+	in     io.Reader
+	any    bool // whether there was anything to read
+	failed error
+}
+
+func (w *watchedReader) Read(p []byte) (int, error) {
+	n, err := w.in.Read(p)
+	w.any = w.any || n > 0
+	if err != nil && err != io.EOF {
+		w.failed = err
+	}
+	return n, err
+}
+
+// blame returns the source's failure if it had one, and else says that the content is at fault.
+func (w *watchedReader) blame(err error) error {
+	if w.failed != nil {
+		return w.failed
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: compressed stream is cut off: %w", ErrMalformed, io.ErrUnexpectedEOF)
+	}
+	return fmt.Errorf("%w: %w", ErrMalformed, err)
+}

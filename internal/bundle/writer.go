@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+var errClosed = errors.New("bundle writer is closed")
+
+// Writer writes one canonical tar. Entries are written in strictly rising bytewise order of their names, which the Writer
+// enforces along with every other rule of the format and the limits. It is not safe for concurrent use.
+//
+// The first error sticks: every later call returns it, since what has been written cannot become a bundle any more.
+type Writer struct {
+	out      io.Writer
+	limits   Limits
+	order    sequence
+	files    int
+	written  int64 // bytes of the tar so far
+	buffer   []byte
+	failed   error
+	complete bool
+}
+
+// NewWriter returns a Writer to w. It writes many small pieces, so a file or a connection wants a buffer or [Compress] in
+// between. To get the digest write to an io.MultiWriter with a digest.Hasher.
+func NewWriter(w io.Writer, limits Limits) *Writer {
+	return &Writer{out: w, limits: limits.withDefaults()}
+}
+
+// WriteFile adds a regular file of exactly size bytes, read from r. A longer r is not read past its size; a shorter one
+// is an error that matches io.ErrUnexpectedEOF. Other errors: [*EntryError], [*LimitError], those of r and of the
+// underlying writer.
+func (w *Writer) WriteFile(name string, executable bool, size int64, r io.Reader) error {
+	if err := w.begin(Entry{Name: name, Executable: executable, Size: size}); err != nil {
+		return err
+	}
+	if err := w.copy(r, size); err != nil {
+		return w.fail(fmt.Errorf("write file %q: %w", name, err))
+	}
+	return nil
+}
+
+// WriteSymlink adds a symbolic link; see [CheckTarget] for what it may point to.
+func (w *Writer) WriteSymlink(name, target string) error {
+	if err := w.usable(); err != nil {
+		return err
+	}
+	if err := errors.Join(CheckName(name), CheckTarget(name, target)); err != nil {
+		return w.fail(err)
+	}
+	return w.begin(Entry{Name: name, Target: target})
+}
+
+// Close writes the end of the tar; without it there is no bundle. It does not close the underlying writer. A bundle
+// without entries is valid.
+func (w *Writer) Close() error {
+	if err := w.usable(); err != nil {
+		return err
+	}
+	w.complete = true
+	return w.put(make([]byte, trailerSize))
+}
+
+// begin checks an entry against everything that came before, and writes its header.
+func (w *Writer) begin(e Entry) error {
+	if err := w.usable(); err != nil {
+		return err
+	}
+	if err := CheckName(e.Name); err != nil {
+		return w.fail(err)
+	}
+	if err := w.order.add(e.Name); err != nil {
+		return w.fail(err)
+	}
+	w.buffer = appendHeader(w.buffer[:0], e)
+	if err := w.admit(e, int64(len(w.buffer))); err != nil {
+		return w.fail(err)
+	}
+	return w.put(w.buffer)
+}
+
+// admit refuses an entry that would take the bundle past a limit, before any byte of it is written.
+func (w *Writer) admit(e Entry, header int64) error {
+	w.files++
+	switch {
+	case e.Size < 0:
+		return &EntryError{Name: e.Name, Reason: "has a negative size"}
+	case w.files > w.limits.Files:
+		return &LimitError{Limit: LimitFiles, Max: int64(w.limits.Files), Name: e.Name}
+	case e.Size > w.limits.FileBytes:
+		return &LimitError{Limit: LimitFileBytes, Max: w.limits.FileBytes, Name: e.Name}
+	case w.written+header+e.Size+padding(e.Size)+trailerSize > w.limits.Bytes:
+		return &LimitError{Limit: LimitBytes, Max: w.limits.Bytes, Name: e.Name}
+	}
+	return nil
+}
+
+func (w *Writer) copy(r io.Reader, size int64) error {
+	n, err := io.CopyN(w.out, r, size)
+	w.written += n
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("content ends after %d of %d bytes: %w", n, size, io.ErrUnexpectedEOF)
+	}
+	if err != nil {
+		return err
+	}
+	return w.put(make([]byte, padding(size)))
+}
+
+func (w *Writer) put(p []byte) error {
+	n, err := w.out.Write(p)
+	w.written += int64(n)
+	if err != nil {
+		return w.fail(fmt.Errorf("write bundle: %w", err))
+	}
+	return nil
+}
+
+func (w *Writer) usable() error {
+	if w.failed == nil && w.complete {
+		return errClosed
+	}
+	return w.failed
+}
+
+func (w *Writer) fail(err error) error {
+	w.failed = err
+	return err
+}

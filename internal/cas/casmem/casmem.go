@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package casmem keeps blobs in memory. It behaves like casdisk in everything but surviving the process, and stands in
+// for it in tests.
+package casmem
+
+import (
+	"bytes"
+	"container/list"
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/digest"
+)
+
+const defaultMaxBytes = 1 << 30
+
+// Config bounds a Store.
+type Config struct {
+	// MaxBytes bounds the sum of stored sizes. Zero: 1 GiB.
+	MaxBytes int64
+	// MaxContentBytes bounds the decompressed size of one blob. Zero: cas.DefaultMaxContentBytes.
+	MaxContentBytes int64
+	// Pinned tells which blobs must not be evicted. It is called with the store locked, so it must be quick and must not
+	// call the store. Nil: none.
+	Pinned func(digest.Digest) bool
+}
+
+// Store is an in-memory [cas.Store].
+type Store struct {
+	cfg Config
+
+	mu      sync.Mutex
+	blobs   map[digest.Digest]*list.Element // of blob
+	recency *list.List                      // of blob, the last read one in front
+	used    int64                           // sum of the stored sizes
+}
+
+type blob struct {
+	info  cas.Info
+	bytes []byte // immutable
+}
+
+func of(element *list.Element) blob {
+	return element.Value.(blob) //nolint:errcheck // the list holds nothing else
+}
+
+var _ cas.Store = (*Store)(nil)
+
+// New returns an empty store.
+func New(cfg Config) *Store {
+	if cfg.MaxBytes <= 0 {
+		cfg.MaxBytes = defaultMaxBytes
+	}
+	if cfg.MaxContentBytes <= 0 {
+		cfg.MaxContentBytes = cas.DefaultMaxContentBytes
+	}
+	if cfg.Pinned == nil {
+		cfg.Pinned = func(digest.Digest) bool { return false }
+	}
+	return &Store{cfg: cfg, blobs: make(map[digest.Digest]*list.Element), recency: list.New()}
+}
+
+// Put implements [cas.Store].
+func (s *Store) Put(ctx context.Context, want digest.Digest, r io.Reader) (cas.Info, error) {
+	if info, err := s.Stat(ctx, want); err == nil {
+		return info, nil
+	}
+	var stored bytes.Buffer
+	info, err := cas.Check(ctx, &stored, r, want, s.cfg.MaxContentBytes)
+	if err != nil {
+		return cas.Info{}, fmt.Errorf("put blob %s: %w", want, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if element, ok := s.blobs[want]; ok {
+		return of(element).info, nil
+	}
+	if err := s.makeRoom(info.StoredSize); err != nil {
+		return cas.Info{}, fmt.Errorf("put blob %s: %w", want, err)
+	}
+	s.used += info.StoredSize
+	s.blobs[want] = s.recency.PushFront(blob{info: info, bytes: stored.Bytes()})
+	return info, nil
+}
+
+// makeRoom evicts until size more bytes fit, or evicts nothing when that is not possible.
+func (s *Store) makeRoom(size int64) error {
+	var victims []blob
+	free := s.cfg.MaxBytes - s.used
+	for e := s.recency.Back(); e != nil && free < size; e = e.Prev() {
+		candidate := of(e)
+		if !s.cfg.Pinned(candidate.info.Digest) {
+			victims = append(victims, candidate)
+			free += candidate.info.StoredSize
+		}
+	}
+	if free < size {
+		return fmt.Errorf("%w: %d of %d bytes used", cas.ErrFull, s.used, s.cfg.MaxBytes)
+	}
+	for _, victim := range victims {
+		s.remove(victim.info.Digest)
+	}
+	return nil
+}
+
+func (s *Store) remove(d digest.Digest) {
+	if element, ok := s.blobs[d]; ok {
+		s.recency.Remove(element)
+		s.used -= of(element).info.StoredSize
+		delete(s.blobs, d)
+	}
+}
+
+// Open implements [cas.Store].
+func (s *Store) Open(_ context.Context, d digest.Digest) (*cas.Blob, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	element, ok := s.blobs[d]
+	if !ok {
+		return nil, fmt.Errorf("open blob %s: %w", d, cas.ErrNotFound)
+	}
+	s.recency.MoveToFront(element)
+	stored := of(element)
+	return &cas.Blob{Info: stored.info, ReadSeekCloser: reader{bytes.NewReader(stored.bytes)}}, nil
+}
+
+type reader struct{ *bytes.Reader }
+
+func (reader) Close() error { return nil }
+
+// Stat implements [cas.Store].
+func (s *Store) Stat(_ context.Context, d digest.Digest) (cas.Info, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	element, ok := s.blobs[d]
+	if !ok {
+		return cas.Info{}, fmt.Errorf("stat blob %s: %w", d, cas.ErrNotFound)
+	}
+	return of(element).info, nil
+}
+
+// Delete implements [cas.Store].
+func (s *Store) Delete(_ context.Context, d digest.Digest) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remove(d)
+	return nil
+}
+
+// Usage implements [cas.Store].
+func (s *Store) Usage(context.Context) (cas.Usage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cas.Usage{Bytes: s.used, MaxBytes: s.cfg.MaxBytes, Blobs: len(s.blobs)}, nil
+}

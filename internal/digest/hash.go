@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package digest
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+)
+
+// ErrMismatch is matched by every [MismatchError]: some content is not what its digest says.
+var ErrMismatch = errors.New("digest mismatch")
+
+// MismatchError tells which content was promised and which one came.
+type MismatchError struct {
+	Want Digest // what the content should have hashed to
+	Got  Digest // what it hashed to
+}
+
+// Error implements error.
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("%v: got %s, want %s", ErrMismatch, e.Got, e.Want)
+}
+
+// Is makes errors.Is(err, ErrMismatch) true.
+func (e *MismatchError) Is(target error) bool {
+	return target == ErrMismatch
+}
+
+// Hasher computes the Digest of what is written to it. It is not safe for concurrent use; make one with [NewHasher].
+type Hasher struct {
+	hash hash.Hash
+}
+
+var _ io.Writer = (*Hasher)(nil)
+
+// NewHasher returns a Hasher that has seen no content.
+func NewHasher() *Hasher {
+	return &Hasher{hash: sha256.New()}
+}
+
+// Write adds content. It takes all of p and never fails.
+func (h *Hasher) Write(p []byte) (int, error) {
+	return h.hash.Write(p)
+}
+
+// Digest returns the digest of everything written so far; writing may go on afterwards.
+func (h *Hasher) Digest() Digest {
+	var d Digest
+	h.hash.Sum(d.sum[:0])
+	return d
+}
+
+// NewVerifier returns a reader that passes r through and, where r ends, compares what it passed with want: it then
+// returns io.EOF when they agree and a [*MismatchError] in its place when they do not.
+//
+// The bytes before the end are handed out unchecked, so a caller must not act on them (publish, apply, rename into
+// place) before it has seen io.EOF. Errors of r are passed on unchanged. The zero want matches nothing. The reader is
+// not safe for concurrent use.
+func NewVerifier(r io.Reader, want Digest) io.Reader {
+	return &verifier{source: r, hasher: NewHasher(), want: want}
+}
+
+type verifier struct {
+	source io.Reader
+	hasher *Hasher
+	want   Digest
+	end    error // what every Read returns once the source has ended; nil before
+}
+
+func (v *verifier) Read(p []byte) (int, error) {
+	if v.end != nil {
+		return 0, v.end
+	}
+	n, err := v.source.Read(p)
+	_, _ = v.hasher.Write(p[:n]) // a Hasher takes everything and never fails
+	if err == nil {
+		return n, nil
+	}
+	v.end = err
+	if err == io.EOF {
+		v.end = v.verdict()
+	}
+	return n, v.end
+}
+
+func (v *verifier) verdict() error {
+	if got := v.hasher.Digest(); got != v.want {
+		return &MismatchError{Want: v.want, Got: got}
+	}
+	return io.EOF
+}

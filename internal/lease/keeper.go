@@ -1,0 +1,253 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/leatdev/leat/internal/backoff"
+)
+
+const (
+	defaultTTL = 15 * time.Second
+	// maxWait bounds the wait for a lease that another one holds: it may be released long before it would expire.
+	maxWait = 3 * time.Second
+	// releaseTimeout bounds the last call of a holder that is leaving. Without an answer the lease ends by itself.
+	releaseTimeout = 2 * time.Second
+)
+
+// KeeperParams says which lease [Hold] holds, and how.
+type KeeperParams struct {
+	// Store, Key and Owner say which lease, and in whose name; see AcquireParams. Required.
+	Store Store
+	Key   string
+	Owner string
+	// TTL is how long the lease outlives its last renewal: how long others wait for the work of a dead holder. Zero: 15 s.
+	TTL time.Duration
+	// RenewEvery is the time between renewals. Zero: TTL/3, so that two renewals may fail before the lease is lost.
+	RenewEvery time.Duration
+	// MinEpoch is the highest epoch known from before. Hold itself remembers those it sees. Zero: none.
+	MinEpoch uint64
+	// Backoff spaces the calls of a store that fails. The zero policy: 100 ms growing to a fifth of TTL.
+	Backoff backoff.Policy
+	// Logger hears of leases won and lost, and of a store that does not answer. Nil: nobody does.
+	Logger *slog.Logger
+}
+
+func (p KeeperParams) withDefaults() KeeperParams {
+	if p.TTL <= 0 {
+		p.TTL = defaultTTL
+	}
+	if p.RenewEvery <= 0 {
+		p.RenewEvery = p.TTL / 3
+	}
+	if p.Backoff == (backoff.Policy{}) {
+		p.Backoff = backoff.Policy{Initial: 100 * time.Millisecond, Max: max(p.TTL/5, time.Millisecond)}
+	}
+	if p.Logger == nil {
+		p.Logger = slog.New(slog.DiscardHandler)
+	}
+	p.Logger = p.Logger.With(slog.String("lease.key", p.Key), slog.String("lease.owner", p.Owner))
+	return p
+}
+
+// Hold runs work while it holds the lease, and starts it again whenever it has lost the lease and won it back.
+//
+// It waits until the lease is free, acquires it, calls work, and renews the lease until work returns. The context of work
+// is cancelled, with a cause that matches [ErrLost], as soon as the lease is known to be lost or its deadline passes
+// without renewal, however long the store takes to answer; it is also cancelled when ctx is. Hold then waits for work to
+// return, for as long as that takes: it never acquires the lease again, nor returns, while work is running. So at any
+// instant at most one work of one Hold runs, and no other holder's starts before the deadline of this one's.
+//
+// When work returns while the lease is held, Hold releases it and returns what work returned. What work returns after
+// the lease was lost, success included, is dropped, because others may have begun the same work by then. When ctx is
+// done, Hold returns its cause. It returns at once with an error for params that no store accepts.
+func Hold(ctx context.Context, p KeeperParams, work func(ctx context.Context, held *Held) error) error {
+	k := &keeper{params: p.withDefaults(), work: work}
+	k.minEpoch = k.params.MinEpoch
+	if err := k.acquireParams().Check(); err != nil {
+		return err
+	}
+	for {
+		l, err := k.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		result, lost := k.tenure(ctx, l)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !lost {
+			return result
+		}
+	}
+}
+
+// keeper is one call of Hold; only the goroutine of that call uses it.
+type keeper struct {
+	params   KeeperParams
+	work     func(context.Context, *Held) error
+	minEpoch uint64 // the highest epoch seen
+}
+
+func (k *keeper) acquireParams() AcquireParams {
+	return AcquireParams{Key: k.params.Key, Owner: k.params.Owner, TTL: k.params.TTL, MinEpoch: k.minEpoch}
+}
+
+// acquire asks for the lease until it gets it or ctx is done.
+func (k *keeper) acquire(ctx context.Context) (Lease, error) {
+	failures := 0
+	for {
+		l, err := k.acquireOnce(ctx)
+		if err == nil {
+			return l, nil
+		}
+		var wait time.Duration
+		if held, ok := errors.AsType[*HeldError](err); ok {
+			k.minEpoch = max(k.minEpoch, held.Epoch)
+			failures = 0
+			// A little later than its end, so that it is over, and not all waiters at once.
+			wait = min(held.Remaining+backoff.Jitter(k.params.TTL/50, 1), backoff.Jitter(maxWait, 0.25))
+		} else {
+			if failures == 0 && ctx.Err() == nil {
+				k.params.Logger.LogAttrs(ctx, slog.LevelWarn, "lease store does not answer", slog.Any("error", err))
+			}
+			wait = k.params.Backoff.Delay(failures)
+			failures++
+		}
+		if err := backoff.Wait(ctx, wait); err != nil {
+			return Lease{}, err
+		}
+	}
+}
+
+// acquireOnce asks once. A lease that is over when the answer comes is given back and reported as lost.
+func (k *keeper) acquireOnce(ctx context.Context) (Lease, error) {
+	asking, cancel := context.WithTimeout(ctx, k.params.TTL)
+	defer cancel()
+	l, err := k.params.Store.Acquire(asking, k.acquireParams())
+	if err != nil {
+		return Lease{}, err
+	}
+	k.minEpoch = max(k.minEpoch, l.Epoch)
+	if l.Expired(time.Now()) {
+		k.release(ctx, l)
+		return Lease{}, fmt.Errorf("acquire %q: the answer took longer than the lease lasts: %w", l.Key, ErrLost)
+	}
+	k.params.Logger.LogAttrs(ctx, slog.LevelInfo, "lease acquired", slog.Uint64("lease.epoch", l.Epoch))
+	return l, nil
+}
+
+// tenure runs work once under the lease, and returns when work has. lost tells whether the lease was lost before that.
+func (k *keeper) tenure(ctx context.Context, l Lease) (result error, lost bool) {
+	held := &Held{lease: l}
+	working, cancel := context.WithCancelCause(ctx)
+	done := make(chan error, 1)
+	go func() { done <- k.work(working, held) }()
+
+	// Renewal goes on while work shuts down after ctx is done: until it has returned nobody else may begin.
+	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	renewed := make(chan struct{})
+	go func() {
+		defer close(renewed)
+		k.renew(renewing, held)
+	}()
+
+	result, ended := watch(held, done, renewed)
+	reason := held.Check()
+	cancel(reason)
+	stop()
+	if reason != nil {
+		k.params.Logger.LogAttrs(ctx, slog.LevelWarn, "lease lost",
+			slog.Uint64("lease.epoch", l.Epoch), slog.Any("error", reason))
+	}
+	if !ended {
+		result = k.awaitWork(ctx, held, done)
+	}
+	<-renewed
+	held.lose(fmt.Errorf("%q at epoch %d: released: %w", l.Key, l.Epoch, ErrLost))
+	// Given back even when lost: the store may have extended it with its answer on the way, and nobody uses it now.
+	k.release(ctx, l)
+	return result, reason != nil
+}
+
+// watch blocks until work is done or the lease is lost. ended tells that work is done, with the result.
+func watch(held *Held, done <-chan error, renewed <-chan struct{}) (result error, ended bool) {
+	for held.Check() == nil {
+		deadline := time.NewTimer(time.Until(held.Lease().Deadline))
+		select {
+		case result = <-done:
+			deadline.Stop()
+			return result, true
+		case <-renewed: // renewal has given up
+			deadline.Stop()
+			renewed = nil
+		case <-deadline.C: // passed, or moved by a renewal
+		}
+	}
+	return nil, false
+}
+
+// renew keeps the lease alive until ctx is done or the lease is lost.
+func (k *keeper) renew(ctx context.Context, held *Held) {
+	failures := 0
+	wait := k.params.RenewEvery
+	for backoff.Wait(ctx, wait) == nil && held.Check() == nil {
+		err := k.renewOnce(ctx, held)
+		switch {
+		case err == nil:
+			wait, failures = k.params.RenewEvery, 0
+		case errors.Is(err, ErrLost):
+			held.lose(err)
+			return
+		default:
+			if failures == 0 && ctx.Err() == nil {
+				k.params.Logger.LogAttrs(ctx, slog.LevelWarn, "lease not renewed, trying again", slog.Any("error", err))
+			}
+			wait = k.params.Backoff.Delay(failures)
+			failures++
+		}
+	}
+}
+
+// renewOnce asks once. It does not wait for the whole of what the lease has left, so that a connection that swallows one
+// request leaves time for another.
+func (k *keeper) renewOnce(ctx context.Context, held *Held) error {
+	asking, cancel := context.WithTimeout(ctx, min(k.params.TTL/3, time.Until(held.Lease().Deadline)))
+	defer cancel()
+	l, err := k.params.Store.Renew(asking, held.Lease(), k.params.TTL)
+	if err != nil {
+		return err
+	}
+	return held.renewed(l)
+}
+
+// awaitWork waits for work that has been told to stop, and complains once when that takes longer than a lease lasts.
+func (k *keeper) awaitWork(ctx context.Context, held *Held, done <-chan error) error {
+	patience := time.NewTimer(k.params.TTL)
+	defer patience.Stop()
+	select {
+	case result := <-done:
+		return result
+	case <-patience.C:
+		k.params.Logger.LogAttrs(ctx, slog.LevelError, "work goes on without its lease",
+			slog.Uint64("lease.epoch", held.Epoch()))
+		return <-done
+	}
+}
+
+// release gives the lease back. Nothing depends on it but how long others wait, so its failure is only worth a word.
+func (k *keeper) release(ctx context.Context, l Lease) {
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	err := k.params.Store.Release(leaving, l)
+	if err != nil && !errors.Is(err, ErrLost) {
+		k.params.Logger.LogAttrs(ctx, slog.LevelWarn, "lease not released, it will expire",
+			slog.Uint64("lease.epoch", l.Epoch), slog.Any("error", err))
+	}
+}

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package leaseredis_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/internal/lease/leaseredis"
+	"github.com/leatdev/leat/internal/testkit/redistest"
+)
+
+// holdArgument makes the test binary a holder for TestFrozenHolderNotices instead of running tests.
+const holdArgument = "hold-a-lease"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Arg(0) != holdArgument {
+		os.Exit(m.Run())
+	}
+	if err := holdAndWrite(context.Background(), flag.Arg(1), os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// fencedWrite appends the epoch to the log unless a newer one has been given.
+const fencedWrite = leaseredis.FenceLua + `
+if not leat_fence(KEYS[1], ARGV[1]) then return redis.error_reply('STALE') end
+return redis.call('RPUSH', KEYS[2], ARGV[1])`
+
+func writeFenced(ctx context.Context, client *redis.Client, epoch uint64) error {
+	return redis.NewScript(fencedWrite).Run(ctx, client,
+		[]string{leaseredis.EpochKey(prefix, "k"), prefix + "log:{k}"}, strconv.FormatUint(epoch, 10)).Err()
+}
+
+// holdAndWrite holds the lease and writes under it as fast as it can, until it notices that the lease is lost. It prints
+// what happens, a line each: "held" after the first write, then "lost" and the number of refused writes.
+func holdAndWrite(ctx context.Context, addr string, out io.Writer) error {
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	params := lease.KeeperParams{Store: leaseredis.New(client, prefix), Key: "k", Owner: "frozen", TTL: time.Second}
+	err := lease.Hold(ctx, params, func(working context.Context, held *lease.Held) error {
+		defer cancel() // one tenure is enough
+		refused := 0
+		for writes := 0; held.Check() == nil; writes++ {
+			if err := writeFenced(ctx, client, held.Epoch()); err != nil {
+				refused++
+			} else if writes == 0 {
+				_, _ = fmt.Fprintln(out, "held")
+			}
+		}
+		<-working.Done() // must come by itself
+		_, err := fmt.Fprintln(out, "lost", refused)
+		return err
+	})
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// TestFrozenHolderNotices stops a process with SIGSTOP in the middle of its writes, lets another one take the lease and
+// write, and wakes the first one up. From then on no write of the old epoch may get through, and the old holder must stop.
+func TestFrozenHolderNotices(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	holder := exec.CommandContext(t.Context(), os.Args[0], holdArgument, server.Addr())
+	holder.Stderr = os.Stderr
+	pipe, err := holder.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = holder.Process.Kill() })
+	lines := bufio.NewScanner(pipe)
+	expect(t, lines, "held")
+
+	if err := holder.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	next := takeOver(t, leaseredis.New(client, prefix))
+	if err := writeFenced(t.Context(), client, next.Epoch); err != nil {
+		t.Fatalf("write of the new holder: %v", err)
+	}
+	if err := holder.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, lines, "lost")
+	if err := holder.Wait(); err != nil {
+		t.Errorf("old holder: got %v, want a clean end", err)
+	}
+
+	log, err := client.LRange(t.Context(), prefix+"log:{k}", 0, -1).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last, want := log[len(log)-1], strconv.FormatUint(next.Epoch, 10); last != want {
+		t.Errorf("last write: got epoch %s, want %s: a frozen holder's write got through", last, want)
+	}
+	if h, err := leaseredis.New(client, prefix).Holder(t.Context(), "k"); err != nil || h.Owner != "new" {
+		t.Errorf("holder at the end: got %+v, %v, want new", h, err)
+	}
+}
+
+func expect(t *testing.T, lines *bufio.Scanner, want string) {
+	t.Helper()
+	if !lines.Scan() || !strings.HasPrefix(lines.Text(), want) {
+		t.Fatalf("holder prints %q, %v, want %q", lines.Text(), lines.Err(), want)
+	}
+}
+
+// takeOver acquires the lease as soon as it has expired.
+func takeOver(t *testing.T, store lease.Store) lease.Lease {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		l, err := store.Acquire(t.Context(), lease.AcquireParams{Key: "k", Owner: "new", TTL: time.Minute})
+		if err == nil {
+			return l
+		}
+		if !errors.Is(err, lease.ErrHeld) {
+			t.Fatalf("take over: %v", err)
+		}
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatal("the frozen holder's lease did not end")
+		}
+	}
+}

@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package leaseredis keeps leases in Redis: one server, Sentinel or Cluster.
+//
+// A lease is two keys: one with the holder, which Redis expires, and one with the last epoch, which stays. Both have the
+// lease's key in braces, so that a cluster keeps them in one slot. An adapter that fences its writes with the epoch in a
+// script of its own (see [FenceLua]) needs its keys in that slot too: either it names them with the same braces, or the
+// prefix given to [New] has braces of its own ("leat:{gitcache}:"), which then decide for every key below it.
+//
+// Redis replicates asynchronously: a fail-over may forget a lease or an epoch that was just given. Holders that remember
+// their epoch pass it as AcquireParams.MinEpoch, and FenceLua raises the counter to what writers bring, so epochs do not
+// fall behind what anyone has seen used.
+package leaseredis
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leatdev/leat/internal/lease"
+)
+
+// Store is a [lease.Store] in Redis. It has no state of its own but the client, which its maker closes.
+type Store struct {
+	client redis.UniversalClient
+	prefix string
+
+	acquire, renew, release *redis.Script
+}
+
+var _ lease.Store = (*Store)(nil)
+
+// New returns a store whose keys begin with prefix, for instance "leat:gitcache:". The client should be made with
+// ContextTimeoutEnabled: without it go-redis waits for its own ReadTimeout, times its retries, where the caller's deadline
+// is sooner, and a holder that is leaving takes so much longer.
+func New(client redis.UniversalClient, prefix string) *Store {
+	return &Store{
+		client: client, prefix: prefix,
+		acquire: redis.NewScript(acquireLua), renew: redis.NewScript(renewLua), release: redis.NewScript(releaseLua),
+	}
+}
+
+// LeaseKey is the Redis key that holds the current holder of a lease.
+func LeaseKey(prefix, key string) string {
+	return prefix + "lease:{" + key + "}"
+}
+
+// EpochKey is the Redis key that holds the last epoch of a lease, as decimal digits. It never expires.
+func EpochKey(prefix, key string) string {
+	return prefix + "epoch:{" + key + "}"
+}
+
+// Acquire implements [lease.Store].
+func (s *Store) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Lease, error) {
+	if err := p.Check(); err != nil {
+		return lease.Lease{}, err
+	}
+	// The client may send a script again when the connection breaks before the answer. The nonce lets the second run
+	// recognise that the lease it finds is the one that the first run gave.
+	nonce := rand.Text()
+	deadline := time.Now().Add(p.TTL)
+	reply, err := s.acquire.Run(ctx, s.client, []string{LeaseKey(s.prefix, p.Key), EpochKey(s.prefix, p.Key)},
+		nonce, p.Owner, p.TTL.Milliseconds(), strconv.FormatUint(p.MinEpoch, 10)).StringSlice()
+	if err != nil {
+		return lease.Lease{}, fmt.Errorf("acquire %q: %w", p.Key, err)
+	}
+	h, err := parseHolder(reply)
+	if err != nil {
+		return lease.Lease{}, fmt.Errorf("acquire %q: %w", p.Key, err)
+	}
+	if h.nonce != nonce {
+		return lease.Lease{}, &lease.HeldError{Key: p.Key, Owner: h.Owner, Epoch: h.Epoch, Remaining: h.Remaining}
+	}
+	return lease.Lease{Key: p.Key, Owner: p.Owner, Epoch: h.Epoch, Deadline: deadline}, nil
+}
+
+// Renew implements [lease.Store].
+func (s *Store) Renew(ctx context.Context, l lease.Lease, ttl time.Duration) (lease.Lease, error) {
+	deadline := time.Now().Add(ttl)
+	if err := s.ifHeld(ctx, s.renew, l, ttl.Milliseconds()); err != nil {
+		return lease.Lease{}, fmt.Errorf("renew %q at epoch %d: %w", l.Key, l.Epoch, err)
+	}
+	l.Deadline = deadline
+	return l, nil
+}
+
+// Release implements [lease.Store].
+func (s *Store) Release(ctx context.Context, l lease.Lease) error {
+	if err := s.ifHeld(ctx, s.release, l); err != nil {
+		return fmt.Errorf("release %q at epoch %d: %w", l.Key, l.Epoch, err)
+	}
+	return nil
+}
+
+// ifHeld runs a script that does something to a lease only if it is still exactly this one.
+func (s *Store) ifHeld(ctx context.Context, script *redis.Script, l lease.Lease, args ...any) error {
+	args = append([]any{strconv.FormatUint(l.Epoch, 10), l.Owner}, args...)
+	done, err := script.Run(ctx, s.client, []string{LeaseKey(s.prefix, l.Key)}, args...).Bool()
+	if err != nil {
+		return err
+	}
+	if !done {
+		return lease.ErrLost
+	}
+	return nil
+}
+
+// Holder implements [lease.Store].
+func (s *Store) Holder(ctx context.Context, key string) (lease.Holder, error) {
+	var value *redis.StringCmd
+	var remaining *redis.DurationCmd
+	// One transaction, or the lease could change hands between the two answers.
+	_, err := s.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		value = tx.Get(ctx, LeaseKey(s.prefix, key))
+		remaining = tx.PTTL(ctx, LeaseKey(s.prefix, key))
+		return nil
+	})
+	if errors.Is(err, redis.Nil) {
+		return lease.Holder{}, fmt.Errorf("holder of %q: %w", key, lease.ErrNotHeld)
+	}
+	if err != nil {
+		return lease.Holder{}, fmt.Errorf("holder of %q: %w", key, err)
+	}
+	h, err := parseHolder([]string{value.Val(), strconv.FormatInt(remaining.Val().Milliseconds(), 10)})
+	if err != nil {
+		return lease.Holder{}, fmt.Errorf("holder of %q: %w", key, err)
+	}
+	return h.Holder, nil
+}
+
+// holder is what a lease's key says.
+type holder struct {
+	lease.Holder
+	nonce string
+}
+
+// parseHolder reads the value "epoch nonce owner" and the remaining milliseconds.
+func parseHolder(reply []string) (holder, error) {
+	if len(reply) != 2 {
+		return holder{}, fmt.Errorf("unexpected reply of %d values", len(reply))
+	}
+	digits, rest, _ := strings.Cut(reply[0], " ")
+	nonce, owner, found := strings.Cut(rest, " ")
+	epoch, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || !found {
+		return holder{}, fmt.Errorf("unreadable lease value %q", reply[0])
+	}
+	millis, err := strconv.ParseInt(reply[1], 10, 64)
+	if err != nil {
+		return holder{}, fmt.Errorf("unreadable remaining time %q", reply[1])
+	}
+	remaining := time.Duration(max(millis, 0)) * time.Millisecond
+	return holder{Holder: lease.Holder{Owner: owner, Epoch: epoch, Remaining: remaining}, nonce: nonce}, nil
+}

@@ -1,0 +1,212 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package leaseredis_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/internal/lease/leaseredis"
+	"github.com/leatdev/leat/internal/lease/leasetest"
+	"github.com/leatdev/leat/internal/testkit/redistest"
+)
+
+const prefix = "leat:test:"
+
+func TestStoreOnRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var stores atomic.Int64
+	leasetest.Run(t, func(t *testing.T) leasetest.Subject {
+		t.Helper()
+		own := prefix + strconv.FormatInt(stores.Add(1), 10) + ":" // one server for all, each with keys of its own
+		return leasetest.Subject{Store: leaseredis.New(server.Client(t), own)}
+	})
+}
+
+func TestStoreOnMiniredis(t *testing.T) {
+	t.Parallel()
+	leasetest.Run(t, func(t *testing.T) leasetest.Subject {
+		t.Helper()
+		server := redistest.Mini(t)
+		return leasetest.Subject{Store: leaseredis.New(server.Client(t), prefix), Advance: server.FastForward}
+	})
+}
+
+func params(owner string, minEpoch uint64) lease.AcquireParams {
+	return lease.AcquireParams{Key: "k", Owner: owner, TTL: time.Minute, MinEpoch: minEpoch}
+}
+
+func TestKeysShareTheirSlot(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{leaseredis.LeaseKey(prefix, "k"), leaseredis.EpochKey(prefix, "k")} {
+		if !strings.HasPrefix(key, prefix) || !strings.HasSuffix(key, "{k}") {
+			t.Errorf("key %q: want the prefix %q and the hash tag {k}", key, prefix)
+		}
+	}
+	server := redistest.Mini(t)
+	store := leaseredis.New(server.Client(t), prefix)
+	if _, err := store.Acquire(t.Context(), params("a", 0)); err != nil {
+		t.Fatal(err)
+	}
+	if got := server.TTL(leaseredis.EpochKey(prefix, "k")); got != 0 {
+		t.Errorf("time to live of the epoch: got %s, want none", got)
+	}
+	if got := server.TTL(leaseredis.LeaseKey(prefix, "k")); got != time.Minute {
+		t.Errorf("time to live of the lease: got %s, want 1m", got)
+	}
+}
+
+func TestFlushAll(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	store := leaseredis.New(client, prefix)
+	l, err := store.Acquire(t.Context(), params("a", 99))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Renew(t.Context(), l, time.Minute); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("renew after FLUSHALL: got %v, want ErrLost", err)
+	}
+	next, err := store.Acquire(t.Context(), params("a", l.Epoch))
+	if err != nil || next.Epoch <= l.Epoch {
+		t.Errorf("acquire after FLUSHALL: got %+v, %v, want an epoch above %d", next, err, l.Epoch)
+	}
+}
+
+// TestRepeatedRequestIsRecognised cuts the connection after Redis has run the script and before its answer arrives: the
+// client sends the script again, and the second run must not mistake the first one's lease for another's.
+func TestRepeatedRequestIsRecognised(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	if _, err := leaseredis.New(server.Client(t), prefix).Acquire(t.Context(), params("warm-up", 0)); err != nil {
+		t.Fatal(err) // the script is known now, and the cut hits its run
+	}
+	if err := server.Client(t).Del(t.Context(), leaseredis.LeaseKey(prefix, "k")).Err(); err != nil {
+		t.Fatal(err)
+	}
+	var cuts atomic.Int64
+	client := redis.NewClient(&redis.Options{
+		Addr: server.Addr(), MaxRetries: 3, DisableIdentity: true,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			var dialer net.Dialer
+			conn, err := dialer.DialContext(ctx, network, addr)
+			return &cuttingConn{Conn: conn, cuts: &cuts}, err
+		},
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	l, err := leaseredis.New(client, prefix).Acquire(t.Context(), params("a", 0))
+	if err != nil || l.Epoch != 2 {
+		t.Errorf("acquire over a connection that breaks: got %+v, %v, want epoch 2", l, err)
+	}
+	if got := cuts.Load(); got != 1 {
+		t.Errorf("cut connections: got %d, want 1", got)
+	}
+}
+
+// cuttingConn breaks once, when the answer to an EVALSHA comes.
+type cuttingConn struct {
+	net.Conn
+	cuts  *atomic.Int64
+	armed atomic.Bool
+}
+
+func (c *cuttingConn) Write(p []byte) (int, error) {
+	if strings.Contains(strings.ToLower(string(p)), "evalsha") {
+		c.armed.Store(true)
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *cuttingConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.armed.Load() && c.cuts.CompareAndSwap(0, 1) {
+		return 0, errors.Join(net.ErrClosed, c.Close())
+	}
+	return n, err
+}
+
+func TestFence(t *testing.T) {
+	t.Parallel()
+	for name, client := range map[string]*redis.Client{
+		"real": redistest.Start(t).Client(t), "mini": redistest.Mini(t).Client(t),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := leaseredis.New(client, prefix)
+			write := redis.NewScript(leaseredis.FenceLua + `
+				if not leat_fence(KEYS[1], ARGV[1]) then return redis.error_reply('STALE') end
+				return redis.call('RPUSH', KEYS[2], ARGV[1])`)
+			try := func(epoch uint64) error {
+				return write.Run(t.Context(), client, []string{leaseredis.EpochKey(prefix, "k"), prefix + "log:{k}"},
+					strconv.FormatUint(epoch, 10)).Err()
+			}
+			first, err := store.Acquire(t.Context(), params("a", 1<<50))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := try(first.Epoch); err != nil {
+				t.Errorf("write of the holder: got %v, want nil", err)
+			}
+			if err := store.Release(t.Context(), first); err != nil {
+				t.Fatal(err)
+			}
+			second, err := store.Acquire(t.Context(), params("b", 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := try(first.Epoch); err == nil || !strings.Contains(err.Error(), "STALE") {
+				t.Errorf("write of an earlier holder: got %v, want STALE", err)
+			}
+			if err := try(second.Epoch); err != nil {
+				t.Errorf("write of the holder: got %v, want nil", err)
+			}
+
+			if err := client.FlushAll(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if err := try(second.Epoch); err != nil {
+				t.Errorf("write after FLUSHALL: got %v, want nil", err)
+			}
+			third, err := store.Acquire(t.Context(), params("c", 0))
+			if err != nil || third.Epoch != second.Epoch+1 {
+				t.Errorf("acquire after that write: got %+v, %v, want epoch %d", third, err, second.Epoch+1)
+			}
+		})
+	}
+}
+
+func TestRedisDown(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := leaseredis.New(server.Client(t), prefix)
+	l, err := store.Acquire(t.Context(), params("a", 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Kill(t)
+	_, errAcquire := store.Acquire(t.Context(), params("a", 0))
+	_, errRenew := store.Renew(t.Context(), l, time.Minute)
+	_, errHolder := store.Holder(t.Context(), "k")
+	for name, err := range map[string]error{
+		"acquire": errAcquire, "renew": errRenew, "release": store.Release(t.Context(), l), "holder": errHolder,
+	} {
+		if err == nil || errors.Is(err, lease.ErrLost) || errors.Is(err, lease.ErrHeld) || errors.Is(err, lease.ErrNotHeld) {
+			t.Errorf("%s without Redis: got %v, want an error that says nothing about the lease", name, err)
+		}
+	}
+}

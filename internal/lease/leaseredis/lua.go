@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package leaseredis
+
+// The value of a lease's key is "epoch nonce owner". Lua's numbers are doubles, exact up to 2^53 - an epoch a millisecond
+// for 285 000 years - and are printed with %.0f because tostring would turn a large one into 1e+15.
+
+// acquireLua takes KEYS lease, epoch and ARGV nonce, owner, ttl in ms, floor of the epoch. It returns the value of the
+// lease as it is now, whoever holds it, and the milliseconds it has left.
+const acquireLua = `
+local value = redis.call('GET', KEYS[1])
+if not value then
+  local epoch = math.max(tonumber(redis.call('GET', KEYS[2]) or '0'), tonumber(ARGV[4])) + 1
+  local digits = string.format('%.0f', epoch)
+  value = digits .. ' ' .. ARGV[1] .. ' ' .. ARGV[2]
+  redis.call('SET', KEYS[2], digits)
+  redis.call('SET', KEYS[1], value, 'PX', ARGV[3])
+end
+return {value, tostring(redis.call('PTTL', KEYS[1]))}
+`
+
+// heldLua defines held(key, epoch, owner): whether the lease is exactly this one.
+const heldLua = `
+local function held(key, epoch, owner)
+  local value = redis.call('GET', key)
+  if not value then return false end
+  local e, o = string.match(value, '^(%d+) %w+ (.*)$')
+  return e == epoch and o == owner
+end
+`
+
+// renewLua takes KEYS lease and ARGV epoch, owner, ttl in ms. It returns 1 when the lease was held and now is for longer.
+const renewLua = heldLua + `
+if not held(KEYS[1], ARGV[1], ARGV[2]) then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[3])
+`
+
+// releaseLua takes KEYS lease and ARGV epoch, owner. It returns 1 when the lease was held and now is not.
+const releaseLua = heldLua + `
+if not held(KEYS[1], ARGV[1], ARGV[2]) then return 0 end
+return redis.call('DEL', KEYS[1])
+`
+
+// FenceLua defines a Lua function for the scripts of adapters that write under a lease:
+//
+//	leat_fence(epoch_key, epoch)
+//
+// with the key that [EpochKey] names, which the script must receive among its KEYS, and the writer's epoch as decimal
+// digits. It returns true when the write may go on, and false when a newer epoch has been given and the writer must stop.
+// Where the counter is behind the writer's epoch, because Redis has lost it, it is raised to that. Prepend FenceLua to the
+// script:
+//
+//	redis.NewScript(leaseredis.FenceLua + `if not leat_fence(KEYS[1], ARGV[1]) then return redis.error_reply('STALE') end …`)
+const FenceLua = `
+local function leat_fence(epoch_key, epoch)
+  local last = tonumber(redis.call('GET', epoch_key) or '0')
+  local mine = tonumber(epoch)
+  if mine < last then return false end
+  if mine > last then redis.call('SET', epoch_key, string.format('%.0f', mine)) end
+  return true
+end
+`

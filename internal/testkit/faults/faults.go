@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package faults lets a test make one labelled operation fail, wait, or call back, and count how often it ran.
+//
+// The code under test offers a hook that is called with a label before each operation ("write", "fetch"); the test gives
+// it [Injector.Check] and then says what happens at which label:
+//
+//	inject := faults.New()
+//	store, err := casdisk.Open(casdisk.Config{Hooks: casdisk.Hooks{Fault: func(op casdisk.Op, _ string) error {
+//		return inject.Check(string(op))
+//	}}})
+//	inject.FailTimes("write", 1, syscall.ENOSPC)
+package faults
+
+import "sync"
+
+// Injector decides what happens at each label. All methods may be called concurrently.
+type Injector struct {
+	mu     sync.Mutex
+	counts map[string]int
+	rules  map[string]*rule
+}
+
+// rule says what Check does at one label.
+type rule struct {
+	skip  int // calls to let pass first
+	times int // calls to act on after that; negative: all
+	act   func() error
+}
+
+// New returns an Injector that lets everything pass.
+func New() *Injector {
+	return &Injector{counts: make(map[string]int), rules: make(map[string]*rule)}
+}
+
+// Check is the hook: it returns the error planned for the label, or nil.
+func (i *Injector) Check(label string) error {
+	i.mu.Lock()
+	i.counts[label]++
+	act := i.due(label)
+	i.mu.Unlock()
+	if act == nil {
+		return nil
+	}
+	return act() // unlocked, since it may block or call back
+}
+
+func (i *Injector) due(label string) func() error {
+	r := i.rules[label]
+	switch {
+	case r == nil || r.times == 0:
+		return nil
+	case r.skip > 0:
+		r.skip--
+		return nil
+	case r.times > 0:
+		r.times--
+	}
+	return r.act
+}
+
+// Fail makes every further operation with this label fail, until [Injector.Clear].
+func (i *Injector) Fail(label string, err error) {
+	i.FailTimes(label, -1, err)
+}
+
+// FailTimes makes the next times operations with this label fail, and those after them pass.
+func (i *Injector) FailTimes(label string, times int, err error) {
+	i.set(label, &rule{times: times, act: func() error { return err }})
+}
+
+// FailAfter lets skip operations with this label pass, and makes the one after them fail.
+func (i *Injector) FailAfter(label string, skip int, err error) {
+	i.set(label, &rule{skip: skip, times: 1, act: func() error { return err }})
+}
+
+// Do calls act at every further operation with this label and lets it decide. It may block: a slow or hanging disk.
+func (i *Injector) Do(label string, act func() error) {
+	i.set(label, &rule{times: -1, act: act})
+}
+
+// Block makes every further operation with this label wait until the returned function is called, which also clears the
+// label. entered receives a value for each operation that begins to wait, as far as it has room.
+func (i *Injector) Block(label string) (entered <-chan struct{}, release func()) {
+	waiting, gate := make(chan struct{}, 16), make(chan struct{})
+	i.Do(label, func() error {
+		select {
+		case waiting <- struct{}{}:
+		default:
+		}
+		<-gate
+		return nil
+	})
+	var once sync.Once
+	return waiting, func() {
+		once.Do(func() {
+			i.Clear(label)
+			close(gate)
+		})
+	}
+}
+
+// Clear makes operations with this label pass again.
+func (i *Injector) Clear(label string) {
+	i.set(label, nil)
+}
+
+// Count returns how often an operation with this label has been checked, failed ones included.
+func (i *Injector) Count(label string) int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.counts[label]
+}
+
+func (i *Injector) set(label string, r *rule) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.rules[label] = r
+}

@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gittest serves real Git repositories to a test: smart HTTP by git's own http-backend, SSH by git's own
+// upload-pack and receive-pack. It counts who fetches what and how many at once, and fails or slows down on demand.
+//
+//	server := gittest.New(t)
+//	repo := server.Repo(t, "demo")
+//	commit := repo.Commit(t, "main", map[string]string{"app/service.yaml": "…"})
+//	clone(repo.URL())
+package gittest
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Server serves the repositories of one test over HTTP, or HTTPS, and SSH, each on a loopback port that stays the same
+// over Stop and Start. It ends with the test. All methods may be called concurrently; those that take t fail that test.
+type Server struct {
+	git     string // the program
+	backend string // git-http-backend
+	root    string // holds the bare repositories
+	home    string // an empty home folder for every git process
+	tls     *certificate
+	ssh     *sshKeys
+
+	mu        sync.Mutex
+	httpAddr  string // empty until first started
+	sshAddr   string
+	stop      func() // nil while stopped
+	user      string
+	password  string
+	latency   time.Duration
+	intercept func(http.ResponseWriter, *http.Request) bool
+	traffic   map[string]*traffic
+}
+
+// Option changes a Server before it starts.
+type Option func(t testing.TB, s *Server)
+
+// WithBasicAuth makes HTTP ask for this user and password; see also [Server.SetBasicAuth].
+func WithBasicAuth(user, password string) Option {
+	return func(_ testing.TB, s *Server) { s.user, s.password = user, password }
+}
+
+// WithTLS makes the HTTP side HTTPS, with a certificate that [Server.CertificatePEM] returns.
+func WithTLS() Option {
+	return func(t testing.TB, s *Server) {
+		t.Helper()
+		s.tls = newCertificate(t)
+	}
+}
+
+// New starts a server without repositories. Where git is missing the test fails.
+func New(t testing.TB, options ...Option) *Server {
+	t.Helper()
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal("git is not installed: run `make tools` or `apt-get install git`")
+	}
+	s := &Server{git: git, root: t.TempDir(), home: t.TempDir(), ssh: newSSHKeys(t), traffic: make(map[string]*traffic)}
+	execPath, err := s.run(t.Context(), "", nil, "--exec-path")
+	if err != nil {
+		t.Fatalf("find git-http-backend: %v", err)
+	}
+	s.backend = filepath.Join(strings.TrimSpace(execPath), "git-http-backend")
+	for _, option := range options {
+		option(t, s)
+	}
+	t.Cleanup(s.Stop)
+	s.Start(t)
+	return s
+}
+
+// Start begins to serve, on the same addresses as before a Stop. Starting a running server does nothing.
+func (s *Server) Start(t testing.TB) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stop != nil {
+		return
+	}
+	web, err := listen(s.httpAddr)
+	if err != nil {
+		t.Fatalf("start git server: %v", err)
+	}
+	shell, err := listen(s.sshAddr)
+	if err != nil {
+		_ = web.Close()
+		t.Fatalf("start git server: %v", err)
+	}
+	s.httpAddr, s.sshAddr = web.Addr().String(), shell.Addr().String()
+	stopHTTP, stopSSH := s.serveHTTP(web), s.serveSSH(shell)
+	s.stop = func() {
+		stopHTTP()
+		stopSSH()
+	}
+}
+
+// Stop ends all connections at once and refuses new ones: an upstream that is down. The repositories stay.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	stop := s.stop
+	s.stop = nil
+	s.mu.Unlock()
+	if stop != nil {
+		stop() // unlocked, since requests that end take the lock
+	}
+}
+
+// listen takes any free port of loopback, or the given address again.
+func listen(addr string) (net.Listener, error) {
+	if addr == "" {
+		addr = "127.0.0.1:0"
+	}
+	var config net.ListenConfig
+	return config.Listen(context.Background(), "tcp", addr)
+}
+
+// URL returns the root of all repositories, without a slash at its end: http://127.0.0.1:PORT or https://….
+func (s *Server) URL() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tls != nil {
+		return "https://" + s.httpAddr
+	}
+	return "http://" + s.httpAddr
+}
+
+// SSHAddr returns the host:port of the SSH side.
+func (s *Server) SSHAddr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sshAddr
+}
+
+// CertificatePEM returns the certificate to trust with [WithTLS], and nil without it.
+func (s *Server) CertificatePEM() []byte {
+	if s.tls == nil {
+		return nil
+	}
+	return s.tls.pem
+}
+
+// SetBasicAuth makes HTTP ask for this user and password from now on; an empty user asks for none. Changing them is how
+// credentials are revoked.
+func (s *Server) SetBasicAuth(user, password string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.user, s.password = user, password
+}
+
+// SetLatency delays every request by d before it is served, HTTP and SSH alike. The delay counts as in flight.
+func (s *Server) SetLatency(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.latency = d
+}
+
+// Intercept shows every HTTP request to handle first, after authentication and latency; where handle returns true it has
+// answered, with a 429 and Retry-After for instance. Nil ends it.
+func (s *Server) Intercept(handle func(http.ResponseWriter, *http.Request) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.intercept = handle
+}
+
+// delay waits for the latency, or until ctx is done.
+func (s *Server) delay(ctx context.Context) {
+	s.mu.Lock()
+	latency := s.latency
+	s.mu.Unlock()
+	timer := time.NewTimer(latency)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gittest
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/cgi"
+	"strings"
+	"testing"
+	"time"
+)
+
+// serveHTTP serves until the returned function is called, which closes every connection.
+func (s *Server) serveHTTP(listener net.Listener) (stop func()) {
+	server := &http.Server{
+		Handler:           http.HandlerFunc(s.handleHTTP),
+		ReadHeaderTimeout: time.Minute,
+	}
+	if s.tls != nil {
+		listener = tls.NewListener(listener, &tls.Config{
+			Certificates: []tls.Certificate{s.tls.pair},
+			MinVersion:   tls.VersionTLS12,
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener) // http.ErrServerClosed
+	}()
+	return func() {
+		_ = server.Close()
+		<-done
+	}
+}
+
+func (s *Server) handleHTTP(w http.ResponseWriter, r *http.Request) {
+	body := bufio.NewReader(r.Body)
+	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), ".git/")
+	defer s.begin(name, classify(r, body))()
+	s.delay(r.Context())
+	if !s.authorized(r) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="gittest"`)
+		http.Error(w, "who are you?", http.StatusUnauthorized)
+		return
+	}
+	s.mu.Lock()
+	intercept := s.intercept
+	s.mu.Unlock()
+	if intercept != nil && intercept(w, r) {
+		return
+	}
+	s.serveBackend(w, r, body)
+}
+
+// serveBackend runs git http-backend for one request.
+func (s *Server) serveBackend(w http.ResponseWriter, r *http.Request, body *bufio.Reader) {
+	r.Body = io.NopCloser(body)
+	if r.ContentLength < 0 { // CGI has to know the length, and git sends a large push in chunks
+		whole, err := io.ReadAll(body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(whole)), int64(len(whole)), nil
+	}
+	backend := cgi.Handler{
+		Path: s.backend,
+		Dir:  s.root,
+		Env: append(s.environment(),
+			"GIT_PROJECT_ROOT="+s.root,
+			"GIT_HTTP_EXPORT_ALL=1",
+			"GIT_PROTOCOL="+r.Header.Get("Git-Protocol"),
+		),
+		Stderr: io.Discard,
+	}
+	backend.ServeHTTP(w, r)
+}
+
+func (s *Server) authorized(r *http.Request) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.user == "" {
+		return true
+	}
+	user, password, ok := r.BasicAuth()
+	return ok && user == s.user && password == s.password
+}
+
+// classify tells what a request is for. In protocol version 2 both kinds of reading are a POST, which its first line
+// tells apart.
+func classify(r *http.Request, body *bufio.Reader) kind {
+	switch {
+	case r.URL.Query().Get("service") == "git-upload-pack":
+		return kindRefs
+	case strings.HasSuffix(r.URL.Path, "/git-upload-pack"):
+		if start, _ := body.Peek(64); bytes.Contains(start, []byte("command=ls-refs")) {
+			return kindRefs
+		}
+		return kindFetch
+	case strings.HasSuffix(r.URL.Path, "/git-receive-pack"):
+		return kindPush
+	default:
+		return kindOther
+	}
+}
+
+// certificate is a self-signed one for 127.0.0.1.
+type certificate struct {
+	pair tls.Certificate
+	pem  []byte
+}
+
+func newCertificate(t testing.TB) *certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatalf("make TLS key: %v", err)
+	}
+	template := &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: "gittest"},
+		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:             time.Now().Add(-time.Hour),
+		NotAfter:              time.Now().Add(24 * time.Hour),
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatalf("make TLS certificate: %v", err)
+	}
+	return &certificate{
+		pair: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
+		pem:  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+	}
+}
