@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package app is the shell around a program: arguments, signals and exit codes, so that a main function is one call.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/leatdev/leat/internal/config"
+)
+
+// The exit codes of every program.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// Main reads the configuration, calls run, and ends the process. The context of run ends at SIGINT or SIGTERM; a second
+// signal ends the process at once. Exit codes: 0 when run returns nil (or only reports that its context was canceled by
+// the signal), 1 when it returns another error, 2 when the configuration is wrong.
+func Main(program string, cfg interface{ Bind(set *config.Set) }, run func(ctx context.Context) error) {
+	ctx, stop := untilSignal(context.Background())
+	set := config.FromOS(program)
+	cfg.Bind(set)
+	code := Execute(ctx, Params{
+		Program: program, Args: os.Args[1:], Settings: set, Run: run, Stdout: os.Stdout, Stderr: os.Stderr,
+	})
+	stop()
+	os.Exit(code)
+}
+
+// untilSignal returns a context that ends at the first signal. By then signals have their default effect again, so that
+// the second one ends the process; signal.NotifyContext leaves that to the moment when the work is done.
+func untilSignal(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		defer cancel()
+		defer signal.Stop(signals)
+		select {
+		case <-signals:
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// Params is what [Execute] needs.
+type Params struct {
+	Program string
+	// Args are the arguments without the program's name.
+	Args []string
+	// Settings are bound already and not parsed yet.
+	Settings *config.Set
+	Run      func(ctx context.Context) error
+	Stdout   io.Writer
+	Stderr   io.Writer
+}
+
+// Execute is [Main] without the process around it: it returns the exit code.
+func Execute(ctx context.Context, params Params) int {
+	switch err := params.Settings.Parse(params.Args); {
+	case errors.Is(err, config.ErrHelp):
+		return exitCode(params, params.Settings.Help(params.Stdout))
+	case errors.Is(err, config.ErrVersion):
+		_, err := fmt.Fprintf(params.Stdout, "%s %s\n", params.Program, Build())
+		return exitCode(params, err)
+	case err != nil:
+		complain(params, err)
+		return exitUsage
+	}
+	err := params.Run(ctx)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return exitCode(params, err)
+}
+
+func exitCode(params Params, err error) int {
+	if err != nil {
+		complain(params, err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// complain has nowhere to report its own failure.
+func complain(params Params, err error) {
+	_, _ = fmt.Fprintf(params.Stderr, "%s: %v\n", params.Program, err)
+}

@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package config reads the settings of a program from flags and environment variables.
+//
+// A package that has settings declares a small Config struct and binds its fields itself:
+//
+//	func (c *Config) Bind(s *config.Set) {
+//		s.Group("Polling")
+//		s.Duration(&c.PollInterval, "gitcache-poll-interval", 2*time.Minute, "how often a repository is polled")
+//	}
+//
+// One name gives both spellings: the flag --gitcache-poll-interval and the variable LEAT_GITCACHE_POLL_INTERVAL. A flag
+// beats a variable, a variable beats the default, and a variable that is set but empty counts as unset.
+//
+// This package is the only one that reads the environment.
+package config
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// EnvPrefix begins the name of every environment variable that is Leat's own.
+const EnvPrefix = "LEAT_"
+
+// ErrHelp is what [Set.Parse] returns when the arguments ask for --help (or -h).
+var ErrHelp = errors.New("help requested")
+
+// ErrVersion is what [Set.Parse] returns when the arguments ask for --version.
+var ErrVersion = errors.New("version requested")
+
+// Set is the settings of one program. It is filled by Bind methods, then parsed once. A Set is not safe for concurrent
+// use; the bound variables may be read freely after [Set.Parse] has returned.
+type Set struct {
+	program   string
+	lookupEnv func(string) (string, bool)
+	group     string
+	settings  []*setting
+	byName    map[string]*setting
+	checks    []func() error
+	bindErrs  []error
+}
+
+// New returns an empty Set. lookupEnv has the contract of [os.LookupEnv], which [FromOS] passes; tests pass a map.
+func New(program string, lookupEnv func(string) (string, bool)) *Set {
+	return &Set{program: program, lookupEnv: lookupEnv, group: "Settings", byName: make(map[string]*setting)}
+}
+
+// FromOS returns an empty Set that reads the environment of the process.
+func FromOS(program string) *Set {
+	return New(program, os.LookupEnv)
+}
+
+// Group puts the settings that are bound after it under a title in the help text and in the documentation.
+func (s *Set) Group(title string) {
+	s.group = title
+}
+
+// Check adds a rule that [Set.Parse] runs once every value is in place, for what one value alone cannot tell.
+func (s *Set) Check(rule func() error) {
+	s.checks = append(s.checks, rule)
+}
+
+// String binds a text.
+func (s *Set) String(p *string, name, def, usage string) {
+	*p = def
+	s.bind(&setting{name: name, kind: "string", def: def, usage: usage, set: func(text string) error {
+		*p = text
+		return nil
+	}})
+}
+
+// Choice binds a text that must be one of allowed.
+func (s *Set) Choice(p *string, name, def, usage string, allowed ...string) {
+	*p = def
+	usage += " (" + strings.Join(allowed, ", ") + ")"
+	s.bind(&setting{name: name, kind: "string", def: def, usage: usage, set: func(text string) error {
+		return setChoice(p, text, allowed)
+	}})
+}
+
+// Duration binds a span of time, zero or more, written with units: 500ms, 90s, 2m30s.
+func (s *Set) Duration(p *time.Duration, name string, def time.Duration, usage string) {
+	*p = def
+	s.bind(&setting{name: name, kind: "duration", def: formatDuration(def), usage: usage, set: func(text string) error {
+		return setDuration(p, text)
+	}})
+}
+
+// Bool binds a switch. As a flag it needs no value: --name means --name=true.
+func (s *Set) Bool(p *bool, name string, def bool, usage string) {
+	*p = def
+	s.bind(&setting{name: name, kind: "", isBool: true, def: fmt.Sprint(def), usage: usage, set: func(text string) error {
+		return setBool(p, text)
+	}})
+}
+
+// Int binds a whole number, zero or more.
+func (s *Set) Int(p *int, name string, def int, usage string) {
+	*p = def
+	s.bind(&setting{name: name, kind: "number", def: fmt.Sprint(def), usage: usage, set: func(text string) error {
+		return setInt(p, text)
+	}})
+}
+
+// Size binds a number of bytes, written with a unit: 64KiB, 512MiB, 10GiB.
+func (s *Set) Size(p *Bytes, name string, def Bytes, usage string) {
+	*p = def
+	s.bind(&setting{name: name, kind: "size", def: def.String(), usage: usage, set: func(text string) error {
+		parsed, err := ParseBytes(text)
+		if err == nil {
+			*p = parsed
+		}
+		return err
+	}})
+}
+
+// Strings binds a list, written with commas between its items; blanks around an item are dropped.
+func (s *Set) Strings(p *[]string, name string, def []string, usage string) {
+	*p = def
+	s.bind(&setting{name: name, kind: "list", def: strings.Join(def, ","), usage: usage, set: func(text string) error {
+		*p = splitList(text)
+		return nil
+	}})
+}
+
+// Secret binds a text that must not be shown. It is also read from a file, which --NAME-file or LEAT_NAME_FILE names;
+// line ends at the end of the file are dropped, and an empty file is an error.
+func (s *Set) Secret(p *Secret, name string, def Secret, usage string) {
+	*p = def
+	set := func(text string) error {
+		*p = Secret(text)
+		return nil
+	}
+	file := &setting{name: name + "-file", kind: "path", usage: "file that holds --" + name, hidden: true}
+	s.bind(&setting{name: name, kind: "secret", usage: usage, secret: true, file: file, set: set})
+	s.bind(file)
+}
+
+// Env binds an environment variable that keeps its own name and has no flag, such as the standard OTEL_ ones.
+func (s *Set) Env(p *string, variable, usage string) {
+	*p = ""
+	s.bind(&setting{name: variable, env: variable, kind: "string", usage: usage, set: func(text string) error {
+		*p = text
+		return nil
+	}})
+}
+
+func (s *Set) bind(b *setting) {
+	b.group = s.group
+	if b.env == "" {
+		b.env = EnvName(b.name)
+		b.flag = "--" + b.name
+	}
+	if s.byName[b.name] != nil {
+		s.bindErrs = append(s.bindErrs, fmt.Errorf("bind %s: bound twice", b.label()))
+		return
+	}
+	s.byName[b.name] = b
+	s.settings = append(s.settings, b)
+}
+
+// Parse reads args (without the program's name) and the environment into the bound variables. It reports every wrong
+// setting at once, each with its flag, its variable and what would be valid, and never the value of a secret. Arguments
+// that are not flags are an error. It returns [ErrHelp] or [ErrVersion] when the arguments ask for those.
+func (s *Set) Parse(args []string) error {
+	if len(s.bindErrs) > 0 {
+		return errors.Join(s.bindErrs...)
+	}
+	if err := s.parseFlags(args); err != nil {
+		return err
+	}
+	var errs []error
+	for _, b := range s.settings {
+		if err := s.resolve(b); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	for _, rule := range s.checks {
+		errs = append(errs, rule())
+	}
+	return errors.Join(errs...)
+}
+
+// parseFlags only notes what was given: values are judged later, so that flags and variables fail with the same words.
+func (s *Set) parseFlags(args []string) error {
+	flags := flag.NewFlagSet(s.program, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	version := flags.Bool("version", false, "")
+	for _, b := range s.settings {
+		if b.flag != "" {
+			flags.Var(b, b.name, "")
+		}
+	}
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return ErrHelp
+	case err != nil:
+		return fmt.Errorf("%w; --help lists the flags", err)
+	case *version:
+		return ErrVersion
+	case flags.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q; --help lists the flags", flags.Arg(0))
+	}
+	return nil
+}
+
+// EnvName returns the environment variable of a setting: "redis-url" gives LEAT_REDIS_URL.
+func EnvName(name string) string {
+	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// Missing is the error for a setting that has no default and was not given.
+func Missing(name string) error {
+	return fmt.Errorf("--%s (%s) is required", name, EnvName(name))
+}

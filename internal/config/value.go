@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// redacted stands wherever a secret would be printed.
+const redacted = "redacted"
+
+// Secret is a text that no log, error or %v may show; only [Secret.Reveal] does.
+type Secret string
+
+// Reveal returns the secret itself.
+func (s Secret) Reveal() string { return string(s) }
+
+// String hides the secret.
+func (Secret) String() string { return redacted }
+
+// GoString hides the secret from %#v.
+func (Secret) GoString() string { return redacted }
+
+// Format hides the secret from every verb of package fmt, %x included.
+func (Secret) Format(state fmt.State, _ rune) { _, _ = state.Write([]byte(redacted)) }
+
+// LogValue hides the secret from package slog.
+func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText hides the secret from encoders such as encoding/json.
+func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// Bytes is a number of bytes.
+type Bytes int64
+
+// The units that [ParseBytes] knows and [Bytes.String] prints, largest first.
+const (
+	KiB Bytes = 1 << 10
+	MiB Bytes = 1 << 20
+	GiB Bytes = 1 << 30
+	TiB Bytes = 1 << 40
+)
+
+type unit struct {
+	suffix string
+	size   Bytes
+}
+
+// units is ordered so that a suffix stands before those that it ends with, and the largest size before smaller ones.
+func units() []unit {
+	return []unit{
+		{"TiB", TiB},
+		{"GiB", GiB},
+		{"MiB", MiB},
+		{"KiB", KiB},
+		{"TB", 1e12},
+		{"GB", 1e9},
+		{"MB", 1e6},
+		{"kB", 1e3},
+		{"B", 1},
+	}
+}
+
+// String prints the size in the largest binary unit that leaves a whole number.
+func (b Bytes) String() string {
+	if b == 0 {
+		return "0"
+	}
+	for _, u := range units()[:4] {
+		if b%u.size == 0 {
+			return fmt.Sprintf("%d%s", int64(b/u.size), u.suffix)
+		}
+	}
+	return fmt.Sprintf("%dB", int64(b))
+}
+
+// ParseBytes reads a size: a number of zero or more and a unit, B, KiB, MiB, GiB, TiB, kB, MB, GB or TB. Only 0 may
+// stand without a unit.
+func ParseBytes(text string) (Bytes, error) {
+	errSize := errors.New("want a size with a unit, such as 64KiB, 512MiB or 10GiB")
+	text = strings.TrimSpace(text)
+	if text == "0" {
+		return 0, nil
+	}
+	for _, u := range units() {
+		digits, found := strings.CutSuffix(text, u.suffix)
+		if !found {
+			continue
+		}
+		number, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+		total := number * float64(u.size)
+		if err != nil || !(total >= 0 && total < math.MaxInt64) {
+			return 0, errSize
+		}
+		return Bytes(math.Round(total)), nil
+	}
+	return 0, errSize
+}
+
+func setDuration(p *time.Duration, text string) error {
+	parsed, err := time.ParseDuration(strings.TrimSpace(text))
+	if err != nil || parsed < 0 {
+		return errors.New("want a duration with units, zero or more, such as 500ms, 90s or 2m30s")
+	}
+	*p = parsed
+	return nil
+}
+
+// formatDuration prints 2m rather than 2m0s, and 1h rather than 1h0m0s.
+func formatDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+func setBool(p *bool, text string) error {
+	parsed, err := strconv.ParseBool(strings.TrimSpace(text))
+	if err != nil {
+		return errors.New("want true or false")
+	}
+	*p = parsed
+	return nil
+}
+
+func setInt(p *int, text string) error {
+	parsed, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil || parsed < 0 {
+		return errors.New("want a whole number, zero or more")
+	}
+	*p = parsed
+	return nil
+}
+
+func setChoice(p *string, text string, allowed []string) error {
+	if !slices.Contains(allowed, text) {
+		return fmt.Errorf("want one of %s", strings.Join(allowed, ", "))
+	}
+	*p = text
+	return nil
+}
+
+func splitList(text string) []string {
+	var items []string
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}

@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package identity says who is calling: it makes tokens, verifies them, and carries the result in the context.
+//
+// There are three kinds of token, and a verifier of one never accepts another:
+//
+//   - access tokens, signed with Ed25519 by the distributor's [Issuer] for clusters and people, and verified anywhere
+//     against its key set ([JWKS]);
+//   - service tokens, which the services of one hub make for each other with HMAC over a shared secret ([ServiceTokens]);
+//   - assertions, signed by an agent's own key and good for one minute, which it trades for an access token
+//     ([SignAssertion], [VerifyAssertion]).
+//
+// What a caller may do is not decided here.
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Kind says what sort of caller an [Identity] is.
+type Kind string
+
+// The kinds of callers; also the first part of a token's subject.
+const (
+	KindCluster Kind = "cluster"
+	KindUser    Kind = "user"
+	KindService Kind = "service"
+)
+
+// ErrTokenInvalid is in the chain of the error for a token that is malformed, expired, signed by nobody known or meant
+// for somebody else. The error's text is for logs: callers only learn that the token is invalid.
+var ErrTokenInvalid = errors.New("token is invalid")
+
+// ErrUnavailable is in the chain of the error for a token that cannot be judged now, because the keys it needs cannot be
+// fetched. The same token may be accepted later.
+var ErrUnavailable = errors.New("token cannot be verified now")
+
+// Identity is a verified caller. The zero Identity is nobody.
+type Identity struct {
+	Kind Kind
+	// Name of the cluster, person or service.
+	Name string
+	// UID of the cluster or person. A name that was deleted and made again has another UID. Empty for services.
+	UID string
+	// Groups of a person; empty for others.
+	Groups []string
+	// TokenID is the token's jti, for audit and revocation.
+	TokenID string
+	// Expires is when the token ends. A stream that outlives it must check again.
+	Expires time.Time
+}
+
+// Subject returns the token subject, such as "cluster:demo", or "" for nobody.
+func (id Identity) Subject() string {
+	if id.Kind == "" {
+		return ""
+	}
+	return string(id.Kind) + ":" + id.Name
+}
+
+// IsZero reports whether the identity is nobody's.
+func (id Identity) IsZero() bool { return id.Kind == "" }
+
+// ParseSubject splits a token subject. Its errors match [ErrTokenInvalid].
+func ParseSubject(subject string) (Kind, string, error) {
+	kind, name, found := strings.Cut(subject, ":")
+	if !found || name == "" {
+		return "", "", fmt.Errorf("%w: subject %q has no kind or no name", ErrTokenInvalid, subject)
+	}
+	switch Kind(kind) {
+	case KindCluster, KindUser, KindService:
+		return Kind(kind), name, nil
+	}
+	return "", "", fmt.Errorf("%w: subject %q is of an unknown kind", ErrTokenInvalid, subject)
+}
+
+type contextKey struct{}
+
+// NewContext returns a context that carries the caller's identity.
+func NewContext(ctx context.Context, id Identity) context.Context {
+	return context.WithValue(ctx, contextKey{}, id)
+}
+
+// FromContext returns the caller's identity, and false when the call was not authenticated.
+func FromContext(ctx context.Context) (Identity, bool) {
+	id, found := ctx.Value(contextKey{}).(Identity)
+	return id, found
+}
+
+// Verifier turns a token into an identity. Its errors match [ErrTokenInvalid] or [ErrUnavailable]; others are defects.
+// Implementations are safe for concurrent use and remember no verdict past the token's end.
+type Verifier interface {
+	Verify(ctx context.Context, token string) (Identity, error)
+}
+
+// TokenSource gives the token to call others with, one that is good for some time yet. Implementations are safe for
+// concurrent use.
+type TokenSource interface {
+	Token(ctx context.Context) (string, error)
+}
+
+// StaticToken is a [TokenSource] that always gives the same token.
+type StaticToken string
+
+// Token returns the token.
+func (t StaticToken) Token(context.Context) (string, error) { return string(t), nil }
+
+// Chain accepts what any of the verifiers accepts, asked in order. When none accepts, an error that is not
+// [ErrTokenInvalid] wins over one that is: the verifier that could not judge might have accepted.
+func Chain(verifiers ...Verifier) Verifier {
+	return chain(verifiers)
+}
+
+type chain []Verifier
+
+func (c chain) Verify(ctx context.Context, token string) (Identity, error) {
+	verdict := fmt.Errorf("%w: no verifier", ErrTokenInvalid)
+	for i, verifier := range c {
+		id, err := verifier.Verify(ctx, token)
+		if err == nil {
+			return id, nil
+		}
+		if i == 0 || errors.Is(verdict, ErrTokenInvalid) {
+			verdict = err
+		}
+	}
+	return Identity{}, verdict
+}
+
+// Logged is verifier with a voice: it logs the errors that no verifier should return, such as a database that fails,
+// whose text no caller may see. The RPC interceptor logs them by itself; [Authenticate] has no logger.
+func Logged(verifier Verifier, logger *slog.Logger) Verifier {
+	return &logged{verifier: verifier, logger: logger}
+}
+
+type logged struct {
+	verifier Verifier
+	logger   *slog.Logger
+}
+
+func (l *logged) Verify(ctx context.Context, token string) (Identity, error) {
+	id, err := l.verifier.Verify(ctx, token)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrTokenInvalid) && !errors.Is(err, ErrUnavailable) {
+		l.logger.ErrorContext(ctx, "verifier failed", slog.Any("error", err))
+	}
+	return id, err
+}
+
+// serviceName keeps a service from slipping other text into its subject.
+var serviceName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)

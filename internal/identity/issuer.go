@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+// Issuer signs access tokens for clusters and people, publishes the keys they verify with, and verifies them itself. It
+// is safe for concurrent use.
+type Issuer struct {
+	key  ed25519.PrivateKey
+	keys keySet
+	set  jose.JSONWebKeySet
+	err  error // why the issuer is unusable, told by every call
+}
+
+var _ Verifier = (*Issuer)(nil)
+
+// NewIssuer returns an issuer that signs with key. Tokens signed with a retired key stay valid until they end. A key of
+// a wrong size makes every call fail.
+func NewIssuer(key ed25519.PrivateKey, retired ...ed25519.PublicKey) *Issuer {
+	if len(key) != ed25519.PrivateKeySize {
+		return &Issuer{err: fmt.Errorf("issuer key has %d bytes, want %d", len(key), ed25519.PrivateKeySize)}
+	}
+	i := &Issuer{key: key, keys: make(keySet)}
+	for _, public := range append([]ed25519.PublicKey{publicOf(key)}, retired...) {
+		if err := i.publish(public); err != nil {
+			i.err = err
+		}
+	}
+	return i
+}
+
+func (i *Issuer) publish(public ed25519.PublicKey) error {
+	if len(public) != ed25519.PublicKeySize {
+		return fmt.Errorf("retired key has %d bytes, want %d", len(public), ed25519.PublicKeySize)
+	}
+	jwk, err := publicJWK(public)
+	if err != nil {
+		return err
+	}
+	i.keys[jwk.KeyID] = public
+	i.set.Keys = append(i.set.Keys, jwk)
+	return nil
+}
+
+// publicOf is key.Public() with its type: the second half of the private key.
+func publicOf(key ed25519.PrivateKey) ed25519.PublicKey {
+	return ed25519.PublicKey(key[ed25519.PrivateKeySize-ed25519.PublicKeySize:])
+}
+
+// Issue signs a token for a cluster or a person that ends after ttl. TokenID and Expires of id are not used; the token
+// gets an id of its own.
+func (i *Issuer) Issue(id Identity, ttl time.Duration) (token string, expires time.Time, err error) {
+	switch {
+	case i.err != nil:
+		return "", time.Time{}, fmt.Errorf("issue token: %w", i.err)
+	case id.Kind != KindCluster && id.Kind != KindUser || id.Name == "":
+		return "", time.Time{}, fmt.Errorf("issue token: subject %q is neither a cluster nor a user", id.Subject())
+	case ttl <= 0:
+		return "", time.Time{}, errors.New("issue token: lifetime is not positive")
+	}
+	c := claims{Claims: standardClaims(id.Subject(), rand.Text(), ttl), Groups: id.Groups, UID: id.UID}
+	c.Issuer = issuer
+	signer, err := newSigner(jose.EdDSA, i.key, i.set.Keys[0].KeyID)
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("issue token: %w", err)
+	}
+	token, err = jwt.Signed(signer).Claims(c).Serialize()
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("issue token: %w", err)
+	}
+	return token, c.Expiry.Time(), nil
+}
+
+// JWKS returns the key set for /.well-known/jwks.json: the current key and the retired ones, public halves only.
+func (i *Issuer) JWKS() ([]byte, error) {
+	if i.err != nil {
+		return nil, fmt.Errorf("encode key set: %w", i.err)
+	}
+	return json.Marshal(i.set)
+}
+
+// Verify accepts the tokens that this issuer made.
+func (i *Issuer) Verify(_ context.Context, token string) (Identity, error) {
+	if i.err != nil {
+		return Identity{}, fmt.Errorf("verify token: %w", i.err)
+	}
+	parsed, err := parse(token, jose.EdDSA)
+	if err != nil {
+		return Identity{}, err
+	}
+	return i.keys.open(parsed)
+}
+
+// keySet holds the public keys of the issuer by key id.
+type keySet map[string]ed25519.PublicKey
+
+// errUnknownKey tells a caller with a cached set that it may be out of date.
+var errUnknownKey = fmt.Errorf("%w: signed with an unknown key", ErrTokenInvalid)
+
+func (s keySet) open(token *jwt.JSONWebToken) (Identity, error) {
+	key, known := s[token.Headers[0].KeyID]
+	if !known {
+		return Identity{}, errUnknownKey
+	}
+	return open(token, key, KindCluster, KindUser)
+}

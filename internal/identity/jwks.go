@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/leatdev/leat/internal/backoff"
+)
+
+const (
+	// jwksMaxAge is the age at which a use of the keys refreshes them behind the caller's back; jittered, so that
+	// replicas started together do not ask together.
+	jwksMaxAge = 5 * time.Minute
+	jwksJitter = 0.25
+	// jwksMinInterval limits how often tokens with unknown key ids make us ask.
+	jwksMinInterval = 10 * time.Second
+	// jwksFirstInterval takes its place until there are keys at all: a hub that starts must not wait long for itself.
+	jwksFirstInterval = time.Second
+	jwksTimeout       = 10 * time.Second
+	jwksMaxBytes      = 1 << 20
+)
+
+// JWKSParams is what [NewJWKS] needs.
+type JWKSParams struct {
+	// URL of the key set, such as https://hub.example/.well-known/jwks.json.
+	URL string
+	// HTTPClient fetches it.
+	HTTPClient *http.Client
+	// Logger is told when the key set cannot be fetched, and when it can be again.
+	Logger *slog.Logger
+}
+
+// JWKS verifies access tokens against the issuer's published keys.
+//
+// Keys are fetched when they are first needed, when a token names one that is not known (at most every ten seconds), and
+// in the background when they are used at an age of about five minutes. While the issuer does not answer, the keys that
+// are known go on being used, for as long as it takes. It is safe for concurrent use and owns no goroutine between calls.
+type JWKS struct {
+	params JWKSParams
+	flight singleflight.Group
+
+	mu        sync.Mutex
+	keys      keySet
+	attempted time.Time // when the last fetch began
+	refreshAt time.Time // when a use fetches again in the background
+	failing   bool      // the last fetch failed
+}
+
+var _ Verifier = (*JWKS)(nil)
+
+// NewJWKS returns a verifier without keys. It does not call the URL yet.
+func NewJWKS(params JWKSParams) *JWKS {
+	return &JWKS{params: params}
+}
+
+// Verify accepts the tokens of the issuer behind the URL. Without any key to judge by, the error is [ErrUnavailable].
+func (j *JWKS) Verify(ctx context.Context, token string) (Identity, error) {
+	parsed, err := parse(token, jose.EdDSA)
+	if err != nil {
+		return Identity{}, err
+	}
+	id, err := j.current(ctx).open(parsed)
+	if !errors.Is(err, errUnknownKey) {
+		return id, err
+	}
+	if err := j.refreshUnknown(ctx); err != nil {
+		return Identity{}, err
+	}
+	return j.current(ctx).open(parsed)
+}
+
+// current returns the keys at hand, and has them refreshed when they are old.
+func (j *JWKS) current(ctx context.Context) keySet {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.keys) > 0 && time.Now().After(j.refreshAt) {
+		j.refreshAt = time.Now().Add(jwksMinInterval) // others need not ask meanwhile
+		j.fetchShared(ctx)
+	}
+	return j.keys
+}
+
+// refreshUnknown fetches the keys because a token names an unknown one. It returns nil when the keys are as fresh as they
+// may be, so that an unknown key is the token's fault.
+func (j *JWKS) refreshUnknown(ctx context.Context) error {
+	select {
+	case result := <-j.fetchShared(ctx):
+		return result.Err
+	case <-ctx.Done():
+		return fmt.Errorf("fetch key set: %w", ctx.Err())
+	}
+}
+
+// fetchShared fetches once for everybody who asks meanwhile, unless that was done just now. The fetch has its own
+// deadline: a caller that gives up does not take the keys from the others.
+func (j *JWKS) fetchShared(ctx context.Context) <-chan singleflight.Result {
+	ctx = context.WithoutCancel(ctx)
+	return j.flight.DoChan("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(ctx, jwksTimeout)
+		defer cancel()
+		if !j.begin() {
+			return nil, j.outcome()
+		}
+		keys, err := j.fetch(ctx)
+		j.finish(ctx, keys, err)
+		return nil, j.outcome()
+	})
+}
+
+// begin notes a fetch, or returns false when the last one is too recent for another.
+func (j *JWKS) begin() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	interval := jwksMinInterval
+	if len(j.keys) == 0 {
+		interval = jwksFirstInterval
+	}
+	if time.Since(j.attempted) < interval {
+		return false
+	}
+	j.attempted = time.Now()
+	return true
+}
+
+// outcome of the last fetch.
+func (j *JWKS) outcome() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.failing {
+		return fmt.Errorf("%w: key set could not be fetched", ErrUnavailable)
+	}
+	return nil
+}
+
+// finish keeps the new keys, or the old ones when the fetch failed, and logs the change between the two.
+func (j *JWKS) finish(ctx context.Context, keys keySet, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err == nil {
+		j.keys = keys
+		j.refreshAt = time.Now().Add(backoff.Jitter(jwksMaxAge, jwksJitter))
+	}
+	wasFailing := j.failing
+	j.failing = err != nil
+	switch url := slog.String("url", j.params.URL); {
+	case j.failing && !wasFailing:
+		j.params.Logger.WarnContext(ctx, "key set unreachable", url, slog.Int("known_keys", len(j.keys)), slog.Any("error", err))
+	case !j.failing && wasFailing:
+		j.params.Logger.InfoContext(ctx, "key set reachable again", url, slog.Int("known_keys", len(j.keys)))
+	}
+}
+
+func (j *JWKS) fetch(ctx context.Context) (keySet, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, j.params.URL, nil)
+	if err != nil {
+		return nil, fmt.Errorf("fetch key set: %w", err)
+	}
+	response, err := j.params.HTTPClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("fetch key set: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("fetch key set: server answered %s", response.Status)
+	}
+	content, err := io.ReadAll(io.LimitReader(response.Body, jwksMaxBytes))
+	if err != nil {
+		return nil, fmt.Errorf("fetch key set: %w", err)
+	}
+	return parseKeySet(content)
+}
+
+// parseKeySet takes the Ed25519 signing keys and leaves out all others. A set without any is an error: it is a mistake,
+// and believing it would refuse everybody.
+func parseKeySet(content []byte) (keySet, error) {
+	var document jose.JSONWebKeySet
+	if err := json.Unmarshal(content, &document); err != nil {
+		return nil, fmt.Errorf("parse key set: %w", err)
+	}
+	keys := make(keySet)
+	for _, jwk := range document.Keys {
+		public, isEd25519 := jwk.Key.(ed25519.PublicKey)
+		if isEd25519 && jwk.KeyID != "" && (jwk.Use == "" || jwk.Use == "sig") {
+			keys[jwk.KeyID] = public
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("parse key set: no Ed25519 key in it")
+	}
+	return keys, nil
+}

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"crypto"
+	"crypto/ed25519"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+const (
+	// issuer and audience of every token of Leat's own.
+	issuer   = "leat"
+	audience = "leat"
+
+	// leeway is how far the clocks of two machines may differ.
+	leeway = 30 * time.Second
+
+	// maxTokenBytes bounds what is parsed for a caller who is not known yet.
+	maxTokenBytes = 8 << 10
+)
+
+// claims of access and service tokens.
+type claims struct {
+	jwt.Claims
+	Groups []string `json:"groups,omitempty"`
+	UID    string   `json:"uid,omitempty"`
+}
+
+// parse reads a token that must be signed with exactly this algorithm: the caller says which one its key is for, never
+// the token. That, and keys of different Go types, is what makes algorithm confusion impossible.
+func parse(token string, algorithm jose.SignatureAlgorithm) (*jwt.JSONWebToken, error) {
+	if len(token) > maxTokenBytes {
+		return nil, fmt.Errorf("%w: longer than %d bytes", ErrTokenInvalid, maxTokenBytes)
+	}
+	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{algorithm})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTokenInvalid, err)
+	}
+	if len(parsed.Headers) != 1 {
+		return nil, fmt.Errorf("%w: want one signature, got %d", ErrTokenInvalid, len(parsed.Headers))
+	}
+	return parsed, nil
+}
+
+// open checks signature and claims, and that the subject is of one of the kinds that this sort of token may name.
+func open(token *jwt.JSONWebToken, key any, kinds ...Kind) (Identity, error) {
+	var c claims
+	if err := token.Claims(key, &c); err != nil {
+		return Identity{}, fmt.Errorf("%w: %w", ErrTokenInvalid, err)
+	}
+	if err := validate(c.Claims, issuer); err != nil {
+		return Identity{}, err
+	}
+	kind, name, err := ParseSubject(c.Subject)
+	if err != nil {
+		return Identity{}, err
+	}
+	if !slices.Contains(kinds, kind) {
+		return Identity{}, fmt.Errorf("%w: such a token may not name a %s", ErrTokenInvalid, kind)
+	}
+	return Identity{
+		Kind: kind, Name: name, UID: c.UID, Groups: c.Groups, TokenID: c.ID, Expires: c.Expiry.Time(),
+	}, nil
+}
+
+// validate checks the standard claims. Those that are optional in the standard are not optional here.
+func validate(c jwt.Claims, wantIssuer string) error {
+	if c.Expiry == nil || c.IssuedAt == nil {
+		return fmt.Errorf("%w: exp or iat is missing", ErrTokenInvalid)
+	}
+	expected := jwt.Expected{Issuer: wantIssuer, AnyAudience: jwt.Audience{audience}, Time: time.Now()}
+	if err := c.ValidateWithLeeway(expected, leeway); err != nil {
+		return fmt.Errorf("%w: %w", ErrTokenInvalid, err)
+	}
+	return nil
+}
+
+// standardClaims of a token that begins now.
+func standardClaims(subject, id string, ttl time.Duration) jwt.Claims {
+	now := time.Now()
+	return jwt.Claims{
+		Subject: subject, ID: id, Audience: jwt.Audience{audience},
+		IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(ttl)),
+	}
+}
+
+// newSigner makes a signer; an empty kid leaves the header out.
+func newSigner(algorithm jose.SignatureAlgorithm, key any, kid string) (jose.Signer, error) {
+	options := (&jose.SignerOptions{}).WithType("JWT")
+	if kid != "" {
+		options = options.WithHeader(jose.HeaderKey("kid"), kid)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, options)
+	if err != nil {
+		return nil, fmt.Errorf("make signer: %w", err)
+	}
+	return signer, nil
+}
+
+// publicJWK describes a public key; its id is the RFC 7638 thumbprint, so that both sides can compute it.
+func publicJWK(key ed25519.PublicKey) (jose.JSONWebKey, error) {
+	jwk := jose.JSONWebKey{Key: key, Algorithm: string(jose.EdDSA), Use: "sig"}
+	thumbprint, err := jwk.Thumbprint(crypto.SHA256)
+	if err != nil {
+		return jose.JSONWebKey{}, fmt.Errorf("compute thumbprint: %w", err)
+	}
+	jwk.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint)
+	return jwk, nil
+}
+
+// KeyID returns the RFC 7638 thumbprint of a public key, which is the kid of tokens that its owner signs.
+func KeyID(key ed25519.PublicKey) (string, error) {
+	if len(key) != ed25519.PublicKeySize {
+		return "", fmt.Errorf("compute key id: key has %d bytes, want %d", len(key), ed25519.PublicKeySize)
+	}
+	jwk, err := publicJWK(key)
+	return jwk.KeyID, err
+}

@@ -1,0 +1,309 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package identity_test
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/leatdev/leat/internal/identity"
+)
+
+const sharedSecret = "0123456789abcdef0123456789abcdef"
+
+// forge signs claims as somebody would who holds the key but does not keep our rules.
+func forge(t *testing.T, algorithm jose.SignatureAlgorithm, key any, kid string, claims map[string]any) string {
+	t.Helper()
+	options := (&jose.SignerOptions{}).WithHeader("kid", kid)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, options)
+	if err != nil {
+		t.Fatalf("make signer: %v", err)
+	}
+	token, err := jwt.Signed(signer).Claims(claims).Serialize()
+	if err != nil {
+		t.Fatalf("sign: %v", err)
+	}
+	return token
+}
+
+func kidOf(t *testing.T, seed byte) string {
+	t.Helper()
+	kid, err := identity.KeyID(publicKey(seed))
+	if err != nil {
+		t.Fatalf("key id: %v", err)
+	}
+	return kid
+}
+
+// goodClaims are those of a valid access token; change overwrites them, and nil removes one.
+func goodClaims(change map[string]any) map[string]any {
+	now := time.Now().Unix()
+	claims := map[string]any{"iss": "leat", "aud": "leat", "sub": "user:ada", "iat": now, "exp": now + 3600, "jti": "1"}
+	for key, value := range change {
+		if value == nil {
+			delete(claims, key)
+		} else {
+			claims[key] = value
+		}
+	}
+	return claims
+}
+
+func TestIssueAndVerify(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		issuer := identity.NewIssuer(privateKey(1))
+		for _, want := range []identity.Identity{user(), cluster()} {
+			token, expires, err := issuer.Issue(want, time.Hour)
+			if err != nil {
+				t.Fatalf("issue: %v", err)
+			}
+			got, err := issuer.Verify(t.Context(), token)
+			if err != nil {
+				t.Fatalf("verify: %v", err)
+			}
+			if got.TokenID == "" {
+				t.Error("got no token id")
+			}
+			want.TokenID, want.Expires = got.TokenID, expires
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("identity (-want +got):\n%s", diff)
+			}
+			if life := time.Until(expires); life != time.Hour {
+				t.Errorf("got a life of %s, want an hour", life)
+			}
+		}
+	})
+}
+
+func TestIssueRefuses(t *testing.T) {
+	t.Parallel()
+	issuer := identity.NewIssuer(privateKey(1))
+	tests := map[string]struct {
+		issuer *identity.Issuer
+		id     identity.Identity
+		ttl    time.Duration
+	}{
+		"a service":     {issuer, identity.Identity{Kind: identity.KindService, Name: "gitcache"}, time.Hour},
+		"nobody":        {issuer, identity.Identity{}, time.Hour},
+		"no name":       {issuer, identity.Identity{Kind: identity.KindUser}, time.Hour},
+		"no life":       {issuer, user(), 0},
+		"short key":     {identity.NewIssuer(privateKey(1)[1:]), user(), time.Hour},
+		"short retired": {identity.NewIssuer(privateKey(1), publicKey(2)[1:]), user(), time.Hour},
+	}
+	for name, tt := range tests {
+		if token, _, err := tt.issuer.Issue(tt.id, tt.ttl); err == nil || token != "" {
+			t.Errorf("%s: got %q, %v, want an error", name, token, err)
+		}
+	}
+	broken := identity.NewIssuer(nil)
+	if _, err := broken.JWKS(); err == nil {
+		t.Error("key set of a broken issuer: got no error")
+	}
+	if _, err := broken.Verify(t.Context(), "x"); err == nil {
+		t.Error("verify by a broken issuer: got no error")
+	}
+}
+
+func TestVerifyRefuses(t *testing.T) {
+	t.Parallel()
+	issuer, kid := identity.NewIssuer(privateKey(1)), kidOf(t, 1)
+	signed := func(change map[string]any) string {
+		return forge(t, jose.EdDSA, privateKey(1), kid, goodClaims(change))
+	}
+	if _, err := issuer.Verify(t.Context(), signed(nil)); err != nil {
+		t.Fatalf("verify an unchanged token: %v", err)
+	}
+	now := time.Now().Unix()
+	tests := map[string]string{
+		"expired":               signed(map[string]any{"exp": now - 31}),
+		"no expiry":             signed(map[string]any{"exp": nil}),
+		"no issue time":         signed(map[string]any{"iat": nil}),
+		"issued in the future":  signed(map[string]any{"iat": now + 40}),
+		"not valid yet":         signed(map[string]any{"nbf": now + 40}),
+		"other issuer":          signed(map[string]any{"iss": "example"}),
+		"no issuer":             signed(map[string]any{"iss": nil}),
+		"other audience":        signed(map[string]any{"aud": "example"}),
+		"no audience":           signed(map[string]any{"aud": nil}),
+		"service subject":       signed(map[string]any{"sub": "service:gitcache"}),
+		"unknown kind":          signed(map[string]any{"sub": "robot:x"}),
+		"no subject":            signed(map[string]any{"sub": nil}),
+		"unknown key":           forge(t, jose.EdDSA, privateKey(2), kidOf(t, 2), goodClaims(nil)),
+		"stolen key id":         forge(t, jose.EdDSA, privateKey(2), kid, goodClaims(nil)),
+		"no key id":             forge(t, jose.EdDSA, privateKey(1), "", goodClaims(nil)),
+		"empty":                 "",
+		"not a token":           "leat_abc",
+		"too long":              strings.Repeat("a", 9<<10),
+		"groups of wrong type":  signed(map[string]any{"groups": "admin"}),
+		"cut signature":         signed(nil)[:len(signed(nil))-4],
+		"public key as HMAC":    forge(t, jose.HS256, []byte(publicKey(1)), kid, goodClaims(nil)),
+		"without any signature": unsigned(t, kid),
+	}
+	for name, token := range tests {
+		if id, err := issuer.Verify(t.Context(), token); !errors.Is(err, identity.ErrTokenInvalid) || !id.IsZero() {
+			t.Errorf("%s: got %v, %v, want %v", name, id, err, identity.ErrTokenInvalid)
+		}
+	}
+}
+
+// unsigned makes a token of algorithm "none", which no library signs.
+func unsigned(t *testing.T, kid string) string {
+	t.Helper()
+	good := strings.Split(forge(t, jose.EdDSA, privateKey(1), kid, goodClaims(nil)), ".")
+	return "eyJhbGciOiJub25lIn0." + good[1] + "."
+}
+
+func TestClocksMayDifferByHalfAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		issuer := identity.NewIssuer(privateKey(1))
+		token, expires, err := issuer.Issue(user(), time.Minute)
+		if err != nil {
+			t.Fatalf("issue: %v", err)
+		}
+		<-time.After(time.Until(expires) + 30*time.Second)
+		if _, err := issuer.Verify(t.Context(), token); err != nil {
+			t.Errorf("30 s after the end: got %v, want it accepted", err)
+		}
+		<-time.After(time.Second)
+		if _, err := issuer.Verify(t.Context(), token); !errors.Is(err, identity.ErrTokenInvalid) {
+			t.Errorf("31 s after the end: got %v, want %v", err, identity.ErrTokenInvalid)
+		}
+	})
+}
+
+func TestRetiredKeyStillVerifies(t *testing.T) {
+	t.Parallel()
+	token, _, err := identity.NewIssuer(privateKey(1)).Issue(user(), time.Hour)
+	if err != nil {
+		t.Fatalf("issue: %v", err)
+	}
+	rotated := identity.NewIssuer(privateKey(2), publicKey(1))
+	if _, err := rotated.Verify(t.Context(), token); err != nil {
+		t.Errorf("after rotation: got %v, want it accepted", err)
+	}
+	if _, err := identity.NewIssuer(privateKey(2)).Verify(t.Context(), token); !errors.Is(err, identity.ErrTokenInvalid) {
+		t.Errorf("after the key was dropped: got %v, want %v", err, identity.ErrTokenInvalid)
+	}
+}
+
+func TestJWKSHoldsPublicKeysByThumbprint(t *testing.T) {
+	t.Parallel()
+	content, err := identity.NewIssuer(privateKey(1), publicKey(2)).JWKS()
+	if err != nil {
+		t.Fatalf("JWKS: %v", err)
+	}
+	var document struct {
+		Keys []map[string]string `json:"keys"`
+	}
+	if err := json.Unmarshal(content, &document); err != nil {
+		t.Fatalf("parse %s: %v", content, err)
+	}
+	if len(document.Keys) != 2 {
+		t.Fatalf("got %d keys, want 2", len(document.Keys))
+	}
+	for i, key := range document.Keys {
+		if key["d"] != "" {
+			t.Errorf("key %d: the private half is published", i)
+		}
+		if want := kidOf(t, byte(i+1)); key["kid"] != want || key["kty"] != "OKP" || key["crv"] != "Ed25519" || key["use"] != "sig" {
+			t.Errorf("key %d: got %v, want kid %s of an Ed25519 signing key", i, key, want)
+		}
+	}
+}
+
+// TestKeyID uses the key and the thumbprint of RFC 8037, appendix A.3.
+func TestKeyID(t *testing.T) {
+	t.Parallel()
+	var jwk jose.JSONWebKey
+	if err := json.Unmarshal([]byte(`{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`), &jwk); err != nil {
+		t.Fatalf("parse key: %v", err)
+	}
+	public, _ := jwk.Key.(ed25519.PublicKey)
+	if got, err := identity.KeyID(public); err != nil || got != "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k" {
+		t.Errorf("got %q, %v, want the thumbprint of the RFC", got, err)
+	}
+	if _, err := identity.KeyID(public[1:]); err == nil {
+		t.Error("short key: got no error")
+	}
+}
+
+func TestServiceTokens(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gitcache := serviceTokens(t, sharedSecret, "gitcache")
+		distributor := serviceTokens(t, sharedSecret, "distributor")
+		first, err := gitcache.Token(t.Context())
+		if err != nil {
+			t.Fatalf("token: %v", err)
+		}
+		got, err := distributor.Verify(t.Context(), first)
+		if err != nil || got.Subject() != "service:gitcache" || time.Until(got.Expires) != 5*time.Minute {
+			t.Errorf("verify: got %v, %v, want service:gitcache for 5 min", got, err)
+		}
+		<-time.After(3 * time.Minute)
+		if again, _ := gitcache.Token(t.Context()); again != first {
+			t.Error("after 3 min: got another token, want the same")
+		}
+		<-time.After(time.Minute)
+		if fresh, _ := gitcache.Token(t.Context()); fresh == first {
+			t.Error("a minute before its end: got the same token, want a new one")
+		}
+		<-time.After(2 * time.Minute)
+		if _, err := distributor.Verify(t.Context(), first); !errors.Is(err, identity.ErrTokenInvalid) {
+			t.Errorf("after its end: got %v, want %v", err, identity.ErrTokenInvalid)
+		}
+	})
+}
+
+func TestServiceTokensRefuse(t *testing.T) {
+	t.Parallel()
+	services := serviceTokens(t, sharedSecret, "gitcache")
+	other, err := serviceTokens(t, strings.ToUpper(sharedSecret), "gitcache").Token(t.Context())
+	if err != nil {
+		t.Fatalf("token: %v", err)
+	}
+	access, _, err := identity.NewIssuer(privateKey(1)).Issue(user(), time.Hour)
+	if err != nil {
+		t.Fatalf("issue: %v", err)
+	}
+	service := goodClaims(map[string]any{"sub": "service:gitcache"})
+	for name, token := range map[string]string{
+		"another secret":       other,
+		"an access token":      access,
+		"the bare secret":      forge(t, jose.HS256, []byte(sharedSecret), "", service),
+		"a stronger algorithm": forge(t, jose.HS512, []byte(sharedSecret+sharedSecret), "", service),
+		"a signature instead":  forge(t, jose.EdDSA, privateKey(1), kidOf(t, 1), service),
+	} {
+		if _, err := services.Verify(t.Context(), token); !errors.Is(err, identity.ErrTokenInvalid) {
+			t.Errorf("%s: got %v, want %v", name, err, identity.ErrTokenInvalid)
+		}
+	}
+	if _, err := identity.NewServiceTokens([]byte(sharedSecret)[1:], "gitcache"); err == nil {
+		t.Error("short secret: got no error")
+	}
+	for _, name := range []string{"", "Git", "a:b", "1st"} {
+		if _, err := identity.NewServiceTokens([]byte(sharedSecret), name); err == nil {
+			t.Errorf("service %q: got no error", name)
+		}
+	}
+}
+
+func serviceTokens(t *testing.T, secret, service string) *identity.ServiceTokens {
+	t.Helper()
+	tokens, err := identity.NewServiceTokens([]byte(secret), service)
+	if err != nil {
+		t.Fatalf("make service tokens: %v", err)
+	}
+	return tokens
+}

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rpc
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/telemetry"
+)
+
+const (
+	dialTimeout = 10 * time.Second
+	// pingAfter and pingTimeout notice a peer that vanished without a word.
+	pingAfter       = 15 * time.Second
+	pingTimeout     = 15 * time.Second
+	idleConnTimeout = 2 * time.Minute
+)
+
+// ClientParams is what [NewClient] needs.
+type ClientParams struct {
+	// BaseURL of the service. With http:// the client speaks HTTP/2 with prior knowledge, with https:// it negotiates.
+	BaseURL string
+	// Tokens gives the bearer token of each request. Nil sends none.
+	Tokens    identity.TokenSource
+	Telemetry *telemetry.Telemetry
+	// CAPEM holds the certificates to trust for https, in PEM. Empty means those of the system.
+	CAPEM []byte
+	// Transport is used instead of one of the client's own when it is set: the in-memory one of a test, or a tunnel.
+	Transport http.RoundTripper
+}
+
+// Client is what the constructors of generated clients take:
+//
+//	gitcachev1connect.NewGitCacheServiceClient(client.HTTP, client.BaseURL, client.Options...)
+//
+// HTTP may also be used for plain requests to the same service: it adds the token to requests for BaseURL's host, and
+// only to those. It has no overall timeout, for the sake of streams: give every call a deadline. A Client is safe for
+// concurrent use, and meant to be shared by all calls to one service.
+type Client struct {
+	HTTP    *http.Client
+	BaseURL string
+	Options []connect.ClientOption
+}
+
+// NewClient makes the client for one service. It does not connect.
+func NewClient(params ClientParams) (Client, error) {
+	base, err := parseBaseURL(params.BaseURL)
+	if err != nil {
+		return Client{}, err
+	}
+	traces, err := otelInterceptor(params.Telemetry)
+	if err != nil {
+		return Client{}, err
+	}
+	transport := params.Transport
+	if transport == nil {
+		if transport, err = newTransport(base.Scheme, params.CAPEM); err != nil {
+			return Client{}, err
+		}
+	}
+	if params.Tokens != nil {
+		transport = &bearerTransport{next: transport, tokens: params.Tokens, host: base.Host}
+	}
+	return Client{
+		HTTP:    &http.Client{Transport: transport, CheckRedirect: refuseRedirect},
+		BaseURL: base.String(),
+		Options: []connect.ClientOption{
+			connect.WithInterceptors(traces),
+			connect.WithReadMaxBytes(MaxMessageBytes),
+			connect.WithCompressMinBytes(compressFromBytes),
+		},
+	}, nil
+}
+
+func parseBaseURL(text string) (*url.URL, error) {
+	base, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("parse base URL: %w", err)
+	}
+	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil {
+		return nil, fmt.Errorf("parse base URL: got %q, want http://host or https://host", base.Redacted())
+	}
+	base.Path = strings.TrimRight(base.Path, "/")
+	return base, nil
+}
+
+func newTransport(scheme string, caPEM []byte) (*http.Transport, error) {
+	protocols := new(http.Protocols)
+	transport := &http.Transport{
+		Protocols:       protocols,
+		DialContext:     (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		IdleConnTimeout: idleConnTimeout,
+		HTTP2:           &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+	}
+	if scheme == "http" {
+		protocols.SetUnencryptedHTTP2(true)
+		return transport, nil
+	}
+	protocols.SetHTTP1(true) // for intermediaries that know nothing else; unary calls and server streams work over it
+	protocols.SetHTTP2(true)
+	transport.Proxy = http.ProxyFromEnvironment
+	transport.TLSHandshakeTimeout = dialTimeout
+	roots, err := parseRoots(caPEM)
+	if err != nil {
+		return nil, err
+	}
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
+	return transport, nil
+}
+
+func parseRoots(caPEM []byte) (*x509.CertPool, error) {
+	if len(caPEM) == 0 {
+		return nil, nil // to crypto/tls, nil means the system's
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(caPEM) {
+		return nil, errors.New("parse CA certificates: no certificate in PEM found")
+	}
+	return roots, nil
+}
+
+// refuseRedirect hands the redirect itself to the caller: no service of Leat's redirects, and a token must not follow
+// one to somewhere else.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rpc
+
+import (
+	"context"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	"github.com/leatdev/leat/internal/identity"
+)
+
+// identityInterceptor refuses calls without a valid token and puts the caller into the context of the others.
+type identityInterceptor struct {
+	verifier identity.Verifier
+	public   map[string]bool
+}
+
+func newIdentityInterceptor(verifier identity.Verifier, public []string) *identityInterceptor {
+	i := &identityInterceptor{verifier: verifier, public: make(map[string]bool)}
+	for _, procedure := range public {
+		i.public[procedure] = true
+	}
+	return i
+}
+
+func (i *identityInterceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+		ctx, err := i.identify(ctx, request.Spec(), request.Header())
+		if err != nil {
+			return nil, err
+		}
+		return next(ctx, request)
+	}
+}
+
+func (*identityInterceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+func (i *identityInterceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		ctx, err := i.identify(ctx, conn.Spec(), conn.RequestHeader())
+		if err != nil {
+			return err
+		}
+		return next(ctx, conn)
+	}
+}
+
+func (i *identityInterceptor) identify(ctx context.Context, spec connect.Spec, header http.Header) (context.Context, error) {
+	if i.public[spec.Procedure] {
+		return ctx, nil
+	}
+	id, err := identity.FromHeader(ctx, i.verifier, header)
+	if err != nil {
+		return nil, err
+	}
+	return identity.NewContext(ctx, id), nil
+}

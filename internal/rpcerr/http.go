@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rpcerr
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+)
+
+// maxHTTPBody bounds what [FromHTTP] reads of an answer that may come from anybody in between.
+const maxHTTPBody = 64 << 10
+
+// httpError is the body of an error at a plain HTTP endpoint.
+type httpError struct {
+	Code     string            `json:"code"`
+	Reason   string            `json:"reason"`
+	Message  string            `json:"message"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+// WriteHTTP answers a plain HTTP request with err: the status of its code, Retry-After where waiting helps, and a JSON
+// body with code, reason, message and metadata (none for HEAD). Pass what [Redact] returned: an error without a reason
+// is answered as INTERNAL without any text of its own. It must be called before anything else was written.
+func WriteHTTP(w http.ResponseWriter, r *http.Request, err error) {
+	typed := typedOf(err)
+	if typed == nil {
+		typed = New(connect.CodeInternal, errorsv1.Reason_REASON_INTERNAL, "internal error")
+	}
+	header := w.Header()
+	header.Del("Content-Length")
+	header.Del("Content-Encoding")
+	header.Del("ETag")
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	if delay, found := RetryDelay(typed); found {
+		header.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(delay.Seconds())), 10))
+	}
+	if typed.Code() == connect.CodeUnauthenticated {
+		header.Set("WWW-Authenticate", `Bearer realm="leat"`)
+	}
+	w.WriteHeader(statusOf(typed.Code()))
+	if r.Method == http.MethodHead {
+		return
+	}
+	body := httpError{
+		Code: typed.Code().String(), Reason: reasonText(ReasonOf(typed)), Message: typed.Message(), Metadata: Metadata(typed),
+	}
+	_ = json.NewEncoder(w).Encode(body) // the client hung up: there is nobody left to tell
+}
+
+// FromHTTP reads the error of an answer that [WriteHTTP] wrote, or makes one of the status alone when something in
+// between answered. It reads the body but does not close it. An answer below 400 gives nil.
+func FromHTTP(resp *http.Response) error {
+	if resp.StatusCode < http.StatusBadRequest {
+		return nil
+	}
+	opts := retryAfterOf(resp.Header)
+	var body httpError
+	content, readErr := io.ReadAll(io.LimitReader(resp.Body, maxHTTPBody))
+	if readErr != nil || json.Unmarshal(content, &body) != nil || body.Reason == "" {
+		return foreign(resp)
+	}
+	for key, value := range body.Metadata {
+		opts = append(opts, With(key, value))
+	}
+	err := connect.NewWireError(codeNamed(body.Code, resp.StatusCode), errors.New(body.Message))
+	return explain(err, parseReason(body.Reason), opts)
+}
+
+// foreign is an answer that no Leat service wrote: what it means is guessed from its status.
+func foreign(resp *http.Response) error {
+	code := codeOfStatus(resp.StatusCode)
+	reason := reasonOfCode(code)
+	if resp.StatusCode == http.StatusTooManyRequests {
+		reason = errorsv1.Reason_REASON_RATE_LIMITED
+	}
+	err := connect.NewWireError(code, fmt.Errorf("server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode)))
+	return explain(err, reason, retryAfterOf(resp.Header))
+}
+
+// retryAfterOf reads the form in seconds; a date would need the clocks of both sides to agree.
+func retryAfterOf(header http.Header) []Option {
+	seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 31)
+	if err != nil {
+		return nil
+	}
+	return []Option{RetryAfter(time.Duration(seconds) * time.Second)}
+}
+
+func codeNamed(name string, status int) connect.Code {
+	var code connect.Code
+	if err := code.UnmarshalText([]byte(name)); err != nil {
+		return codeOfStatus(status)
+	}
+	return code
+}
+
+// statusOf follows the table of the Connect protocol, except that a missing piece of state is 409: 400 would tell
+// caches and clients that the request itself was wrong.
+func statusOf(code connect.Code) int {
+	switch code {
+	case connect.CodeCanceled:
+		return 499 // "client closed request", the number that the Connect protocol and most proxies use
+	case connect.CodeInvalidArgument:
+		return http.StatusBadRequest
+	case connect.CodeOutOfRange:
+		return http.StatusRequestedRangeNotSatisfiable
+	case connect.CodeDeadlineExceeded:
+		return http.StatusGatewayTimeout
+	case connect.CodeNotFound:
+		return http.StatusNotFound
+	case connect.CodeAlreadyExists, connect.CodeAborted, connect.CodeFailedPrecondition:
+		return http.StatusConflict
+	case connect.CodePermissionDenied:
+		return http.StatusForbidden
+	case connect.CodeResourceExhausted:
+		return http.StatusTooManyRequests
+	case connect.CodeUnimplemented:
+		return http.StatusNotImplemented
+	case connect.CodeUnavailable:
+		return http.StatusServiceUnavailable
+	case connect.CodeUnauthenticated:
+		return http.StatusUnauthorized
+	case connect.CodeUnknown, connect.CodeInternal, connect.CodeDataLoss:
+	}
+	return http.StatusInternalServerError
+}
+
+func codeOfStatus(status int) connect.Code {
+	switch status {
+	case http.StatusBadRequest:
+		return connect.CodeInvalidArgument
+	case http.StatusUnauthorized:
+		return connect.CodeUnauthenticated
+	case http.StatusForbidden:
+		return connect.CodePermissionDenied
+	case http.StatusNotFound:
+		return connect.CodeNotFound
+	case http.StatusConflict:
+		return connect.CodeAborted
+	case http.StatusRequestedRangeNotSatisfiable:
+		return connect.CodeOutOfRange
+	case http.StatusTooManyRequests, http.StatusRequestEntityTooLarge:
+		return connect.CodeResourceExhausted
+	case http.StatusNotImplemented:
+		return connect.CodeUnimplemented
+	case http.StatusBadGateway, http.StatusServiceUnavailable:
+		return connect.CodeUnavailable
+	case http.StatusGatewayTimeout:
+		return connect.CodeDeadlineExceeded
+	}
+	return connect.CodeUnknown
+}
+
+// As returns the error of Leat's in err's chain, for callers that need its code and details.
+func As(err error) (*connect.Error, bool) {
+	return errors.AsType[*connect.Error](err)
+}

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rpcerr
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"time"
+
+	"connectrpc.com/connect"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+)
+
+// retryUnavailable is what callers are asked to wait when a dependency gave no advice of its own.
+const retryUnavailable = time.Second
+
+// internalMessage is all that a caller learns of a defect, beside the error id.
+const internalMessage = "internal error; the server's log has the cause under this error_id"
+
+// Redact makes err, the outcome of a call with the context ctx, fit to leave the server. Errors that carry a reason pass
+// as they are, whatever wraps them. The caller's own cancellation and deadline get theirs, and so do Connect's own errors
+// about sizes, codes and connections. Everything else becomes INTERNAL with a fixed text and an error id; its cause is
+// logged here, once, under that id.
+func Redact(ctx context.Context, logger *slog.Logger, err error) *connect.Error {
+	if err == nil {
+		return nil
+	}
+	if typed := typedOf(err); typed != nil {
+		return typed
+	}
+	switch code := codeOf(err); {
+	case code == connect.CodeCanceled && ctx.Err() != nil, code == connect.CodeDeadlineExceeded && isLate(ctx):
+		return callersOwn(ctx)
+	case code == connect.CodeInvalidArgument:
+		return New(code, errorsv1.Reason_REASON_FIELD_INVALID, "the request is malformed")
+	case code == connect.CodeResourceExhausted:
+		return New(code, errorsv1.Reason_REASON_MESSAGE_TOO_LARGE, "the request or its answer is larger than allowed")
+	case code == connect.CodeUnimplemented:
+		return New(code, errorsv1.Reason_REASON_UNIMPLEMENTED, "this server does not offer the call")
+	case code == connect.CodeUnavailable, code == connect.CodeDeadlineExceeded:
+		return dependencyUnavailable(ctx, logger, err)
+	}
+	return Internal(ctx, logger, err)
+}
+
+// isLate also holds in the moment between the deadline and the context's timer, when a connection with the same
+// deadline has timed out already.
+func isLate(ctx context.Context) bool {
+	deadline, found := ctx.Deadline()
+	return found && !time.Now().Before(deadline)
+}
+
+// callersOwn is for errors that the end of the caller's context brought about.
+func callersOwn(ctx context.Context) *connect.Error {
+	if isLate(ctx) {
+		return New(connect.CodeDeadlineExceeded, errorsv1.Reason_REASON_DEADLINE_EXCEEDED,
+			"the deadline passed before the work was done; retry with more time")
+	}
+	return New(connect.CodeCanceled, errorsv1.Reason_REASON_CANCELED, "the caller gave up")
+}
+
+// dependencyUnavailable is for a connection that failed, or a time limit of our own that passed while the caller would
+// still have waited. The cause names addresses, so it stays in the log.
+func dependencyUnavailable(ctx context.Context, logger *slog.Logger, cause error) *connect.Error {
+	logger.WarnContext(ctx, "dependency unavailable", slog.Any("error", cause))
+	return New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
+		"a service that this one depends on does not answer; retry", RetryAfter(retryUnavailable))
+}
+
+// Internal makes the INTERNAL error for a defect and logs its cause with attrs, once, under a new error id.
+func Internal(ctx context.Context, logger *slog.Logger, cause error, attrs ...slog.Attr) *connect.Error {
+	id := rand.Text()
+	attrs = append([]slog.Attr{slog.String(MetadataErrorID, id), slog.Any("error", cause)}, attrs...)
+	logger.LogAttrs(ctx, slog.LevelError, "call failed with an internal error", attrs...)
+	return New(connect.CodeInternal, errorsv1.Reason_REASON_INTERNAL, internalMessage, With(MetadataErrorID, id))
+}
+
+// typedOf returns the error with a reason in err's chain, nil when there is none that may pass to the caller.
+//
+// A refused token that came over the wire does not pass: it was this service's own token at the next one that was
+// refused, and the caller would be told to renew a token that is good.
+func typedOf(err error) *connect.Error {
+	var connectErr *connect.Error
+	if !errors.As(err, &connectErr) || !HasReason(connectErr) {
+		return nil
+	}
+	if connect.IsWireError(connectErr) {
+		return relay(connectErr)
+	}
+	return connectErr
+}
+
+// relay copies a reply of another service without its HTTP metadata, which belongs to that hop.
+func relay(err *connect.Error) *connect.Error {
+	if err.Code() == connect.CodeUnauthenticated {
+		return nil
+	}
+	copied := connect.NewError(err.Code(), errors.New(err.Message()))
+	for _, detail := range err.Details() {
+		copied.AddDetail(detail)
+	}
+	return copied
+}

@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+// The keys of log and span attributes: the same thing has the same key in both. Names of repositories, clusters and
+// services stand on logs and spans, never on metrics, where each would be a time series of its own.
+const (
+	KeyTraceID    = "trace_id"
+	KeySpanID     = "span_id"
+	KeyRepository = "leat.repository"
+	KeyCluster    = "leat.cluster"
+	KeyService    = "leat.service"
+	KeyRef        = "leat.ref"
+	KeyCommit     = "leat.commit"
+	KeyDigest     = "leat.digest"
+	KeyEpoch      = "leat.epoch"
+	KeySubject    = "leat.subject"
+
+	// KeyErrorType holds our reason wherever a failure is told; metrics may carry it too.
+	KeyErrorType = "error.type"
+)

@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package telemetry gives a service its logger, tracer and meter.
+//
+// Every service has a [Telemetry] of its own, also where several run in one process; nothing global is changed. (What
+// the OpenTelemetry SDK has to say about itself, such as an endpoint that does not answer, it says through its global
+// error handler, which is left at its default: a line on standard error.)
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/otlptranslator"
+	"go.opentelemetry.io/contrib/exporters/autoexport"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/leatdev/leat/internal/app"
+)
+
+// Telemetry is one service's logger, tracers and meters. It is safe for concurrent use.
+type Telemetry struct {
+	logger   *slog.Logger
+	traces   *sdktrace.TracerProvider
+	meters   *sdkmetric.MeterProvider
+	registry *prometheus.Registry
+	shutdown []func(context.Context) error
+}
+
+// Start makes the telemetry of the named service, such as "gitcache". The caller owns it and calls
+// [Telemetry.Shutdown] at the end.
+func Start(ctx context.Context, cfg Config, service string) (*Telemetry, error) {
+	res, err := describe(ctx, service)
+	if err != nil {
+		return nil, err
+	}
+	t := &Telemetry{registry: prometheus.NewRegistry()}
+	for _, start := range []func(context.Context, Config, *resource.Resource) error{
+		t.startTraces, t.startMetrics,
+	} {
+		if err := start(ctx, cfg, res); err != nil {
+			return nil, errors.Join(err, t.Shutdown(ctx))
+		}
+	}
+	if err := t.startLogs(ctx, cfg, service, res); err != nil {
+		return nil, errors.Join(err, t.Shutdown(ctx))
+	}
+	return t, nil
+}
+
+// Noop returns telemetry that goes nowhere, for tests and for tools that have none. It needs no shutdown.
+func Noop() *Telemetry {
+	return &Telemetry{
+		logger:   slog.New(slog.DiscardHandler),
+		traces:   sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())),
+		meters:   sdkmetric.NewMeterProvider(),
+		registry: prometheus.NewRegistry(),
+	}
+}
+
+// describe says which service this is. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win, as the standard has it.
+func describe(ctx context.Context, service string) (*resource.Resource, error) {
+	res, err := resource.New(ctx,
+		resource.WithTelemetrySDK(),
+		resource.WithHost(),
+		resource.WithAttributes(
+			semconv.ServiceNamespace("leat"), semconv.ServiceName(service), semconv.ServiceVersion(app.Version())),
+		resource.WithFromEnv(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("describe service: %w", err)
+	}
+	return res, nil
+}
+
+// startTraces makes a provider that gives every request a trace id, for the log and for the next service, and records
+// and exports spans only when there is an exporter.
+func (t *Telemetry) startTraces(ctx context.Context, cfg Config, res *resource.Resource) error {
+	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res)}
+	if cfg.exportsTraces() {
+		exporter, err := autoexport.NewSpanExporter(ctx)
+		if err != nil {
+			return fmt.Errorf("start traces: %w", err)
+		}
+		options = append(options, sdktrace.WithBatcher(exporter))
+	} else {
+		// A caller's decision to sample is passed on, so that a trace is not cut at a service that exports nothing.
+		options = append(options, sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.NeverSample())))
+	}
+	t.traces = sdktrace.NewTracerProvider(options...)
+	t.shutdown = append(t.shutdown, t.traces.Shutdown)
+	return nil
+}
+
+// startMetrics always feeds /metrics, and the exporter that the standard variables name, if any.
+func (t *Telemetry) startMetrics(ctx context.Context, cfg Config, res *resource.Resource) error {
+	for _, collector := range []prometheus.Collector{
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
+		if err := t.registry.Register(collector); err != nil {
+			return fmt.Errorf("start metrics: %w", err)
+		}
+	}
+	pull, err := otelprometheus.New(
+		otelprometheus.WithRegisterer(t.registry),
+		otelprometheus.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes),
+	)
+	if err != nil {
+		return fmt.Errorf("start metrics: %w", err)
+	}
+	options := []sdkmetric.Option{sdkmetric.WithResource(res), sdkmetric.WithReader(pull)}
+	if cfg.exportsMetrics() {
+		push, err := autoexport.NewMetricReader(ctx)
+		if err != nil {
+			return fmt.Errorf("start metrics: %w", err)
+		}
+		options = append(options, sdkmetric.WithReader(push))
+	}
+	t.meters = sdkmetric.NewMeterProvider(options...)
+	t.shutdown = append(t.shutdown, t.meters.Shutdown)
+	return nil
+}
+
+// Logger returns the service's logger. It adds trace_id and span_id from the context.
+func (t *Telemetry) Logger() *slog.Logger { return t.logger }
+
+// Tracer returns the tracer of a package; the name is its import path.
+func (t *Telemetry) Tracer(name string) trace.Tracer { return t.traces.Tracer(name) }
+
+// Meter returns the meter of a package; the name is its import path.
+func (t *Telemetry) Meter(name string) metric.Meter { return t.meters.Meter(name) }
+
+// TracerProvider is for libraries that make their own tracers.
+func (t *Telemetry) TracerProvider() trace.TracerProvider { return t.traces }
+
+// MeterProvider is for libraries that make their own meters.
+func (t *Telemetry) MeterProvider() metric.MeterProvider { return t.meters }
+
+// Propagator carries trace and baggage between services, in the W3C form.
+func (t *Telemetry) Propagator() propagation.TextMapPropagator {
+	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
+}
+
+// MetricsHandler serves the metrics in the Prometheus and OpenMetrics text forms.
+func (t *Telemetry) MetricsHandler() http.Handler {
+	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{Registry: t.registry, EnableOpenMetrics: true})
+}
+
+// Shutdown sends what is still held back and stops the exporters, within the context's deadline. The logger goes on
+// writing to its output.
+func (t *Telemetry) Shutdown(ctx context.Context) error {
+	var errs []error
+	for _, stop := range t.shutdown {
+		errs = append(errs, stop(ctx))
+	}
+	return errors.Join(errs...)
+}

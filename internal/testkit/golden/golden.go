@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package golden compares what a test produced with a file that holds what it should be.
+//
+// Run the tests with -update to write the files anew, and read the difference before committing it.
+package golden
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// update is a flag, and flags of a test binary must exist before it starts.
+var update = flag.Bool("update", false, "write golden files anew")
+
+// Assert compares got with testdata/name, relative to the package under test, and fails the test with a line by line
+// difference. The file is written instead when the tests run with -update.
+func Assert(t testing.TB, name string, got []byte) {
+	t.Helper()
+	compare(t, filepath.Join("testdata", filepath.FromSlash(name)), got, *update)
+}
+
+func compare(t testing.TB, path string, got []byte, write bool) {
+	t.Helper()
+	if write {
+		replace(t, path, got)
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Errorf("read golden file: %v; run the test with -update to write it", err)
+		return
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s\nrun the test with -update if this is meant", path, diff)
+	}
+}
+
+func replace(t testing.TB, path string, content []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatalf("write golden file: %v", err)
+	}
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatalf("write golden file: %v", err)
+	}
+}

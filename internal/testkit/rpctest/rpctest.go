@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rpctest serves a handler over HTTP/2 within the test's process, without a TCP port. Everything above the
+// connection is real: net/http's server and client, Connect's protocols, the interceptors.
+package rpctest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// BaseURL is the address of every server; only its own client reaches it.
+const BaseURL = "http://leat.test"
+
+// shutdownTimeout is how long the handlers of a finished test may linger before they are cut off.
+const shutdownTimeout = 5 * time.Second
+
+// Serve serves handler until the test ends, and returns its base URL and the client that reaches it, over HTTP/2 with
+// prior knowledge. It may be called inside a testing/synctest bubble, where it must be closed before the bubble ends:
+// there use [Start].
+func Serve(t testing.TB, handler http.Handler) (string, *http.Client) {
+	t.Helper()
+	server := Start(handler)
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Errorf("close in-memory server: %v", err)
+		}
+	})
+	return BaseURL, server.Client()
+}
+
+// Server is a running in-memory server.
+type Server struct {
+	server    *http.Server
+	listener  *listener
+	transport *http.Transport
+	served    chan error
+}
+
+// Start serves handler until [Server.Close].
+func Start(handler http.Handler) *Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	pipes := newListener()
+	s := &Server{
+		server:    &http.Server{Handler: handler, Protocols: protocols, ReadHeaderTimeout: shutdownTimeout},
+		listener:  pipes,
+		transport: newTransport(pipes),
+		served:    make(chan error, 1),
+	}
+	go func() { s.served <- s.server.Serve(s.listener) }()
+	return s
+}
+
+func newTransport(pipes *listener) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Transport{Protocols: protocols, DialContext: pipes.dial}
+}
+
+// Client returns the client that reaches the server, whatever host the URL names.
+func (s *Server) Client() *http.Client {
+	return &http.Client{Transport: s.transport}
+}
+
+// Transport returns the client's transport, for example for rpc.ClientParams.
+func (s *Server) Transport() *http.Transport { return s.transport }
+
+// Close waits for running handlers, for five seconds at most, and closes every connection.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	s.transport.CloseIdleConnections()
+	err := s.server.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, s.server.Close())
+	}
+	s.transport.CloseIdleConnections()
+	if serveErr := <-s.served; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, serveErr)
+	}
+	return err
+}
+
+// listener hands out the server ends of in-memory pipes.
+type listener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newListener() *listener {
+	return &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *listener) Addr() net.Addr { return addr{} }
+
+func (l *listener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case l.conns <- server:
+		return client, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+type addr struct{}
+
+func (addr) Network() string { return "memory" }
+func (addr) String() string  { return "leat.test" }
