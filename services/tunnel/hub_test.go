@@ -1,0 +1,310 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tunnel_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
+	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/tunnel"
+	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
+)
+
+const secret = "a secret of more than thirty-two bytes"
+
+// hub is a running tunnel service with a distributor that the test controls.
+type hub struct {
+	tb     testing.TB
+	addr   string
+	issuer *identity.Issuer
+	audit  *auditLog
+	logs   *auditLog
+	access *accessBook
+	down   func() // takes the distributor away
+	stop   func() // begins the drain
+	done   chan error
+}
+
+// startHub starts a hub. Everything it started is gone when the test ends, which is checked.
+func startHub(tb testing.TB, change func(*tunnel.Config)) *hub {
+	tb.Helper()
+	tb.Cleanup(func() { goleak.VerifyNone(tb) })
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	h := &hub{
+		tb: tb, issuer: identity.NewIssuer(key), audit: &auditLog{}, logs: &auditLog{},
+		access: &accessBook{}, done: make(chan error, 1),
+	}
+	distributor := startDistributor(tb, h)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	h.addr = listener.Addr().String()
+	cfg := tunnel.Config{
+		Serve:          serve.Config{Listener: listener, DrainTimeout: 5 * time.Second},
+		Telemetry:      telemetry.Config{LogOutput: h.logs},
+		DistributorURL: distributor, ServiceSecret: config.Secret(secret), AuditOutput: h.audit,
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	h.stop = stop
+	go func() { h.done <- tunnel.Run(ctx, cfg) }()
+	tb.Cleanup(func() {
+		stop()
+		if err := <-h.done; err != nil {
+			tb.Errorf("Run: %v", err)
+		}
+		if tb.Failed() {
+			tb.Logf("hub's log:\n%s", h.logs)
+		}
+	})
+	return h
+}
+
+// startDistributor serves the keys and the decisions.
+func startDistributor(tb testing.TB, h *hub) string {
+	tb.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/.well-known/jwks.json", func(w http.ResponseWriter, _ *http.Request) {
+		keys, err := h.issuer.JWKS()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		_, _ = w.Write(keys)
+	})
+	services, err := identity.NewServiceTokens([]byte(secret), "distributor")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	path, handler := distributorv1connect.NewAccessServiceHandler(h.access)
+	mux.Handle(path, identity.Authenticate(services, handler))
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	h.down = sync.OnceFunc(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	tb.Cleanup(h.down)
+	return server.URL
+}
+
+// accessBook decides: person, then cluster. It counts the questions.
+type accessBook struct {
+	mu      sync.Mutex
+	answers map[string]*distributorv1.CheckAccessResponse
+	asked   int
+}
+
+func (b *accessBook) CheckAccess(_ context.Context, req *distributorv1.CheckAccessRequest) (*distributorv1.CheckAccessResponse, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked++
+	if answer, ok := b.answers[req.GetSubject()+" "+req.GetCluster()]; ok {
+		return answer, nil
+	}
+	return &distributorv1.CheckAccessResponse{}, nil
+}
+
+// grant lets a person reach a cluster under a name and groups.
+func (b *accessBook) grant(user, cluster string, groups ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.answers == nil {
+		b.answers = map[string]*distributorv1.CheckAccessResponse{}
+	}
+	b.answers["user:"+user+" "+cluster] = &distributorv1.CheckAccessResponse{
+		Allowed: true, User: user, Groups: groups, MaxAge: durationpb.New(30 * time.Second), ClusterUid: "uid-" + cluster,
+	}
+}
+
+func (b *accessBook) revoke(user, cluster string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.answers, "user:"+user+" "+cluster)
+}
+
+func (h *hub) token(id identity.Identity) string {
+	h.tb.Helper()
+	token, _, err := h.issuer.Issue(id, time.Hour)
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	return token
+}
+
+func (h *hub) user(name string, groups ...string) string {
+	return h.token(identity.Identity{Kind: identity.KindUser, Name: name, UID: "uid-" + name, Groups: groups})
+}
+
+func (h *hub) cluster(name string) string {
+	return h.token(identity.Identity{Kind: identity.KindCluster, Name: name, UID: "uid-" + name})
+}
+
+// agent connects an agent, and returns when requests reach it.
+func (h *hub) agent(cluster string, api http.HandlerFunc) *agenttest.Agent {
+	h.tb.Helper()
+	return h.agentWith(agenttest.Options{ID: "c-" + cluster, Handler: api}, cluster)
+}
+
+func (h *hub) agentWith(opts agenttest.Options, cluster string) *agenttest.Agent {
+	h.tb.Helper()
+	opts.Addr, opts.Token = h.addr, h.cluster(cluster)
+	agent := agenttest.Connect(h.tb, opts)
+	h.await("connection "+opts.ID, func() bool { return h.sessions()[opts.ID] })
+	return agent
+}
+
+// sessions returns the ids of the connections.
+func (h *hub) sessions() map[string]bool {
+	h.tb.Helper()
+	res, err := h.service().ListSessions(h.tb.Context(), nil)
+	if err != nil {
+		h.tb.Fatalf("ListSessions: %v", err)
+	}
+	ids := map[string]bool{}
+	for _, s := range res.GetSessions() {
+		ids[s.GetId()] = true
+	}
+	return ids
+}
+
+// await asks until the answer is yes. Each question is a round trip to the hub, which takes its time.
+func (h *hub) await(what string, yes func() bool) {
+	h.tb.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !yes() {
+		if time.Now().After(deadline) {
+			h.tb.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+func (h *hub) service() tunnelv1connect.TunnelServiceClient {
+	h.tb.Helper()
+	tokens, err := identity.NewServiceTokens([]byte(secret), "distributor")
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	client, err := rpc.NewClient(rpc.ClientParams{BaseURL: "http://" + h.addr, Tokens: tokens, Telemetry: telemetry.Noop()})
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	h.tb.Cleanup(client.HTTP.CloseIdleConnections)
+	return tunnelv1connect.NewTunnelServiceClient(client.HTTP, client.BaseURL, client.Options...)
+}
+
+// client returns a client that speaks HTTP/1.1 or HTTP/2 to the hub and never decompresses.
+func client(tb testing.TB, http2 bool) *http.Client {
+	tb.Helper()
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(!http2)
+	protocols.SetUnencryptedHTTP2(http2)
+	transport := &http.Transport{Protocols: protocols, DisableCompression: true, MaxIdleConnsPerHost: 100}
+	tb.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// request makes a request for a cluster, as a person.
+func (h *hub) request(ctx context.Context, method, user, cluster, path string, body io.Reader) *http.Request {
+	h.tb.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+h.addr+"/clusters/"+cluster+path, body)
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+h.user(user))
+	return req
+}
+
+// get returns status and body of a GET.
+func (h *hub) get(c *http.Client, user, cluster, path string) (int, string) {
+	h.tb.Helper()
+	res, body := h.do(c, h.request(h.tb.Context(), http.MethodGet, user, cluster, path, nil))
+	return res.StatusCode, body
+}
+
+func (h *hub) do(c *http.Client, req *http.Request) (*http.Response, string) {
+	h.tb.Helper()
+	res, err := c.Do(req)
+	if err != nil {
+		h.tb.Fatalf("%s %s: %v", req.Method, req.URL, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		h.tb.Fatalf("read body of %s %s: %v", req.Method, req.URL, err)
+	}
+	return res, string(body)
+}
+
+// auditLog collects lines.
+type auditLog struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *auditLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *auditLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// records returns the lines as objects.
+func (l *auditLog) records(tb testing.TB) []map[string]any {
+	tb.Helper()
+	var records []map[string]any
+	for line := range strings.Lines(l.String()) {
+		var record map[string]any
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			tb.Fatalf("audit line %q: %v", line, err)
+		}
+		records = append(records, record)
+	}
+	return records
+}
+
+// echo answers with the request as the API server saw it.
+func echo(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	_, _ = fmt.Fprintf(w, "%s %s %s", r.Method, r.RequestURI, body)
+}

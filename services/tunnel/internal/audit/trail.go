@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package audit
+
+import (
+	"context"
+	"time"
+)
+
+// Trail is the pair of records of one request. It is not safe for concurrent use.
+type Trail struct {
+	sink    Sink
+	request Request
+	began   time.Time
+	decided Record
+}
+
+// Begin starts the trail of a request.
+func Begin(sink Sink, request Request) *Trail {
+	return &Trail{sink: sink, request: request, began: time.Now()}
+}
+
+// Decide records the decision. The request must not be carried out when it fails.
+func (t *Trail) Decide(ctx context.Context, d Decision) error {
+	t.decided = Record{
+		Request: t.request, Phase: PhaseDecision, Time: time.Now(),
+		Allowed: d.Allowed, Reason: d.Reason,
+		ImpersonatedUser: d.User, ImpersonatedGroups: d.Groups,
+	}
+	return t.sink.Write(ctx, t.decided)
+}
+
+// Decision is what the first record adds to the request.
+type Decision struct {
+	// Allowed says whether the request is carried out.
+	Allowed bool
+	// Reason says why not.
+	Reason string
+	// User and Groups are whom to impersonate.
+	User   string
+	Groups []string
+}
+
+// Result is what the second record adds to the first.
+type Result struct {
+	// Connection is the id of the agent's connection. Empty means that none carried the request.
+	Connection string
+	// Status is the HTTP status. Zero means none.
+	Status int
+	// BytesIn and BytesOut count the bodies.
+	BytesIn  int64
+	BytesOut int64
+	// Outcome says how the request ended, and Reason why, when that is not plain.
+	Outcome Outcome
+	Reason  string
+}
+
+// End records the outcome.
+func (t *Trail) End(ctx context.Context, result Result) error {
+	record := t.decided
+	record.Phase, record.Time = PhaseOutcome, time.Now()
+	record.Reason = result.Reason
+	record.Connection, record.Status = result.Connection, result.Status
+	record.BytesIn, record.BytesOut = result.BytesIn, result.BytesOut
+	record.Duration, record.Outcome = time.Since(t.began), result.Outcome
+	return t.sink.Write(ctx, record)
+}

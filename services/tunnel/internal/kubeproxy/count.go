@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeproxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+)
+
+// response counts what is written to the caller and remembers the status.
+type response struct {
+	http.ResponseWriter
+
+	status int
+	bytes  int64
+}
+
+// WriteHeader implements http.ResponseWriter. Informational answers may precede the one that counts.
+func (w *response) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (w *response) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the server's own writer.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// upload counts what is read of the request's body and notices its end. The HTTP/2 client reads it in a goroutine of
+// its own.
+type upload struct {
+	io.ReadCloser
+
+	bytes atomic.Int64
+	ended atomic.Bool
+}
+
+// Read implements io.Reader.
+func (u *upload) Read(p []byte) (int, error) {
+	n, err := u.ReadCloser.Read(p)
+	u.bytes.Add(int64(n))
+	if errors.Is(err, io.EOF) {
+		u.ended.Store(true)
+	}
+	return n, err
+}
+
+// download is the body of the agent's response. It remembers how it broke off, and ends a drained watch as if the API
+// server had ended it, which clients are used to.
+type download struct {
+	io.ReadCloser
+
+	mapError func(error) error
+	answered func() // called when nobody reads any further
+	failed   error
+}
+
+// Close implements io.Closer. The HTTP/2 client's own Close waits until the upload has ended, and a caller who waits for
+// the end of this answer may never end it: so the request is over first.
+func (d *download) Close() error {
+	d.answered()
+	return d.ReadCloser.Close()
+}
+
+// Read implements io.Reader.
+func (d *download) Read(p []byte) (int, error) {
+	n, err := d.ReadCloser.Read(p)
+	if err == nil || errors.Is(err, io.EOF) {
+		return n, err
+	}
+	d.failed = err
+	return n, d.mapError(err)
+}

@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeproxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/leatdev/leat/services/tunnel/internal/audit"
+	"github.com/leatdev/leat/services/tunnel/internal/session"
+)
+
+// agentHost is the name that requests carry through the tunnel. The agent puts its API server's in its place.
+const agentHost = "kubernetes"
+
+// agentPrefix is where the agent serves its API server.
+const agentPrefix = "/kubernetes"
+
+// lingerTimeout is how long the rest of a body may keep a connection whose request was answered with an error.
+const lingerTimeout = 5 * time.Second
+
+// forward carries one request through a stream. It lives in one goroutine, but for the upload's counters.
+type forward struct {
+	*call
+
+	stream   *session.Stream
+	began    time.Time
+	upload   *upload
+	download *download
+	failure  *refusal // what the hub answered itself
+	cause    func() error
+	answered func()
+	returned bool // the answer was written to its end
+}
+
+func newForward(c *call, stream *session.Stream) *forward {
+	return &forward{call: c, stream: stream, began: time.Now()}
+}
+
+// run returns when the answer is written. The server's handler is aborted when it could not be, so that the caller
+// never takes half an answer for a whole one.
+func (f *forward) run() {
+	ctx, cancel := context.WithCancelCause(f.r.Context())
+	defer cancel(nil)
+	f.cause = func() error { return context.Cause(ctx) }
+	f.answered = func() { cancel(errAnswered) }
+	defer f.close()
+	defer f.watchOver(ctx, cancel)()
+
+	req := f.r.WithContext(ctx)
+	f.prepareUpload(req)
+	// The proxy flushes an answer of unknown length, such as a watch, as it comes. One whose length is known needs no
+	// flush, and one without a body must not have one: its headers are its end.
+	proxy := &httputil.ReverseProxy{
+		Rewrite:        f.rewrite,
+		Transport:      f.stream,
+		ErrorLog:       f.errorLog,
+		BufferPool:     f.buffers,
+		ModifyResponse: f.modifyResponse,
+		ErrorHandler:   f.fail,
+	}
+	proxy.ServeHTTP(f.w, req)
+	f.returned = true
+}
+
+// prepareUpload counts the body and lets an answer be written while the caller still sends it: without that, an
+// HTTP/1.1 server reads the rest of the body before it writes the first byte of an early refusal.
+func (f *forward) prepareUpload(req *http.Request) {
+	if req.Body == nil || req.Body == http.NoBody {
+		return
+	}
+	f.upload = &upload{ReadCloser: req.Body}
+	req.Body = f.upload
+	if req.ProtoMajor == 1 {
+		_ = http.NewResponseController(f.w).EnableFullDuplex() // other writers than the server's can always do it
+	}
+}
+
+// rewrite makes the agent's request of the caller's. Hop-by-hop headers are gone already.
+func (f *forward) rewrite(p *httputil.ProxyRequest) {
+	scrubRequest(p.Out.Header)
+	impersonate(p.Out.Header, f.decision)
+	f.deps.Propagator.Inject(p.Out.Context(), propagation.HeaderCarrier(p.Out.Header))
+	p.Out.Trailer = nil // trailers could name reserved headers
+	p.Out.Host = agentHost
+	// An opaque URL is written as it is; a parsed one would be escaped again, and differently.
+	p.Out.URL = &url.URL{
+		Scheme: "http", Host: agentHost, Opaque: agentPrefix + f.target.path,
+		RawQuery: f.target.query, ForceQuery: p.In.URL.ForceQuery,
+	}
+}
+
+func (f *forward) modifyResponse(res *http.Response) error {
+	scrubResponse(res)
+	if f.uploadUnread() && res.StatusCode >= http.StatusMultipleChoices {
+		// The rest of the body must not be read as the next request.
+		res.Header.Set("Connection", "close")
+	}
+	if len(res.Trailer) > 0 && res.StatusCode != http.StatusNotModified && res.Request.Method != http.MethodHead {
+		// HTTP/1.1 has no trailers behind a body of known length.
+		res.Header.Del("Content-Length")
+		res.ContentLength = -1
+	}
+	f.download = &download{ReadCloser: res.Body, mapError: f.mapReadError, answered: f.answered}
+	res.Body = f.download
+	return nil
+}
+
+// mapReadError ends a drained watch as API servers end watches: without an error.
+func (f *forward) mapReadError(err error) error {
+	if errors.Is(f.cause(), errDrained) && f.target.isWatch() {
+		return io.EOF
+	}
+	return err
+}
+
+// fail answers in place of an agent that did not.
+func (f *forward) fail(w http.ResponseWriter, r *http.Request, err error) {
+	f.failure = refuseRoundTrip(r.Context(), err, r.Method, f.target.cluster)
+	f.deps.Logger.DebugContext(r.Context(), "request not carried out",
+		slog.String("cluster", f.target.cluster), slog.String("reason", f.failure.reason), slog.String("error", err.Error()))
+	if f.uploadUnread() {
+		w.Header().Set("Connection", "close")
+	}
+	f.failure.write(w, f.r, f.target.cluster, f.traceID)
+}
+
+// uploadUnread reports whether the caller may still be sending on a connection that cannot tell the rest of this body
+// from a next request.
+func (f *forward) uploadUnread() bool {
+	return f.r.ProtoMajor == 1 && f.upload != nil && !f.upload.ended.Load()
+}
+
+// close gives the stream back and records the outcome, however the request ended.
+func (f *forward) close() {
+	f.stream.Release()
+	if f.uploadUnread() && f.w.status >= http.StatusMultipleChoices {
+		_ = http.NewResponseController(f.w).SetReadDeadline(time.Now().Add(lingerTimeout))
+	}
+	result := audit.Result{
+		Connection: f.stream.Session().Info().ID, Status: f.w.status, BytesOut: f.w.bytes, Outcome: f.outcome(),
+	}
+	if f.upload != nil {
+		result.BytesIn = f.upload.bytes.Load()
+	}
+	if f.failure != nil {
+		result.Reason = f.failure.reason
+	}
+	f.finish(result)
+	f.duration.Record(context.WithoutCancel(f.r.Context()), time.Since(f.began).Seconds(), metric.WithAttributes(
+		attribute.String("outcome", string(result.Outcome)),
+		attribute.Bool("endless", f.target.isEndless()),
+		attribute.Int("http.response.status_code", f.w.status),
+	))
+}
+
+func (f *forward) outcome() audit.Outcome {
+	switch cause := f.cause(); {
+	case errors.Is(cause, errDrained):
+		return audit.OutcomeDrained
+	case errors.Is(cause, errRevoked):
+		return audit.OutcomeRevoked
+	case f.returned && f.failure == nil: // the caller may have hung up since
+		return audit.OutcomeCompleted
+	case cause != nil && !errors.Is(cause, errAnswered):
+		return audit.OutcomeCanceled
+	case f.failure != nil:
+		return audit.OutcomeFailed
+	case f.download != nil && f.download.failed != nil:
+		return audit.OutcomeInterrupted
+	default: // the answer could not be written
+		return audit.OutcomeCanceled
+	}
+}

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeproxy
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Why the hub ends a request that is running.
+var (
+	errDrained = errors.New("hub is shutting down")
+	errRevoked = errors.New("permission was withdrawn")
+	// errAnswered ends what is left of a request whose answer is complete.
+	errAnswered = errors.New("request is answered")
+)
+
+// watchOver ends the request when it must not go on: when the replica drains and the answer has no end of its own, or
+// when the permission is withdrawn. The returned function stops it and waits for what it has begun.
+func (f *forward) watchOver(ctx context.Context, cancel context.CancelCauseFunc) (stop func()) {
+	ctx, done := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	timer := f.recheckLater(ctx, cancel)
+	if f.target.isEndless() {
+		watching.Go(func() {
+			select {
+			case <-f.deps.Table.Draining():
+				cancel(errDrained)
+			case <-ctx.Done():
+			}
+		})
+	}
+	return func() {
+		done()
+		timer.stop()
+		watching.Wait()
+	}
+}
+
+// recheckTimer asks again and again, each time an interval after the last answer, without a goroutine in between.
+type recheckTimer struct {
+	mu      sync.Mutex
+	timer   *time.Timer
+	stopped bool
+}
+
+func (t *recheckTimer) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = true
+	t.timer.Stop()
+}
+
+// again arms the timer anew, unless it was stopped.
+func (t *recheckTimer) again(interval time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.stopped {
+		t.timer.Reset(interval)
+	}
+}
+
+func (f *forward) recheckLater(ctx context.Context, cancel context.CancelCauseFunc) *recheckTimer {
+	t := &recheckTimer{}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.timer = time.AfterFunc(f.deps.RecheckInterval, func() {
+		if f.stillAllowed(ctx) {
+			t.again(f.deps.RecheckInterval)
+			return
+		}
+		cancel(errRevoked)
+	})
+	return t
+}
+
+// stillAllowed asks for the decision again. Without an answer the old one counts: who decides may be down for longer
+// than a decision is kept, and a running request is not what to stop then.
+func (f *forward) stillAllowed(ctx context.Context) bool {
+	now, err := f.deps.Access.Check(ctx, f.question())
+	if err != nil {
+		return true
+	}
+	return now.Allowed && now.User == f.decision.User && now.ClusterUID == f.decision.ClusterUID &&
+		slices.Equal(now.Groups, f.decision.Groups)
+}

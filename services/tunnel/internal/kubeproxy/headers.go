@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeproxy
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/leatdev/leat/services/tunnel/internal/policy"
+)
+
+// Headers that only the hub sets on requests to an agent.
+const (
+	headerImpersonateUser  = "Impersonate-User"
+	headerImpersonateGroup = "Impersonate-Group"
+)
+
+// Headers that say more about an error.
+const (
+	headerErrorOrigin = "Leat-Error-Origin"
+	headerErrorReason = "Leat-Error-Reason"
+)
+
+// scrubRequest removes everything by which a caller could speak with another's voice: at the cluster, at the agent, or
+// at the hub itself. Hop-by-hop headers, and those that the caller's Connection header lists, are gone before.
+func scrubRequest(header http.Header) {
+	for name := range header {
+		if isReserved(name) {
+			delete(header, name)
+		}
+	}
+}
+
+// isReserved knows a header by its name in any case, and with "_" for "-": some servers take one for the other.
+func isReserved(name string) bool {
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	switch name {
+	case "authorization", "proxy-authorization", "cookie", "cookie2", "http2-settings":
+		return true
+	}
+	for _, prefix := range []string{"impersonate-", "leat-", "x-remote-", "x-forwarded-"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// impersonate says as whom the cluster's API server sees the request: exactly what was decided.
+func impersonate(header http.Header, decision policy.Decision) {
+	header.Set(headerImpersonateUser, decision.User)
+	for _, group := range decision.Groups {
+		header.Add(headerImpersonateGroup, group)
+	}
+}
+
+// scrubResponse removes what a cluster must not say to the hub's callers: cookies would be sent to other clusters of
+// the same hub, and only an agent may name itself as the origin of an error.
+func scrubResponse(res *http.Response) {
+	origin, reason := res.Header.Get(headerErrorOrigin), res.Header.Get(headerErrorReason)
+	for name := range res.Header {
+		if strings.HasPrefix(strings.ToLower(name), "leat-") {
+			delete(res.Header, name)
+		}
+	}
+	res.Header.Del("Set-Cookie")
+	res.Header.Del("Set-Cookie2")
+	if res.StatusCode < http.StatusBadRequest {
+		return
+	}
+	if origin != originAgent {
+		origin, reason = originCluster, ""
+	}
+	res.Header.Set(headerErrorOrigin, origin)
+	if reason != "" {
+		res.Header.Set(headerErrorReason, reason)
+	}
+}

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kubeproxy is the door for people: /clusters/{name}/… is that cluster's Kubernetes API. A request is
+// authenticated, decided, recorded, and then carried through the agent's connection byte for byte, with nothing added
+// but whom to impersonate.
+package kubeproxy
+
+import (
+	"fmt"
+	"log"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/tunnel/internal/audit"
+	"github.com/leatdev/leat/services/tunnel/internal/policy"
+	"github.com/leatdev/leat/services/tunnel/internal/session"
+)
+
+// Deps are the collaborators of a [Handler]. All are required.
+type Deps struct {
+	// Verifier reads people's access tokens.
+	Verifier identity.Verifier
+	// Access decides who may reach which cluster.
+	Access policy.Access
+	// Table has the agents' connections.
+	Table *session.Table
+	// Sink takes the audit records.
+	Sink audit.Sink
+	// Logger is told what callers cannot be told.
+	Logger *slog.Logger
+	// Tracer and Propagator carry traces from the caller to the agent.
+	Tracer     trace.Tracer
+	Propagator propagation.TextMapPropagator
+	// Meter measures requests.
+	Meter metric.Meter
+	// RecheckInterval is how often the permission of a request that is still running is asked for again.
+	RecheckInterval time.Duration
+}
+
+// Handler serves everything below [Prefix].
+type Handler struct {
+	deps     Deps
+	errorLog *log.Logger
+	buffers  *buffers
+	duration metric.Float64Histogram
+}
+
+// NewHandler returns the door. It fails when the meter refuses its instruments.
+func NewHandler(deps Deps) (*Handler, error) {
+	duration, err := deps.Meter.Float64Histogram("leat.tunnel.request.duration",
+		metric.WithUnit("s"), metric.WithDescription("How long requests to clusters took, watches included."))
+	if err != nil {
+		return nil, fmt.Errorf("make histogram: %w", err)
+	}
+	return &Handler{
+		deps:     deps,
+		errorLog: slog.NewLogLogger(deps.Logger.Handler(), slog.LevelDebug),
+		buffers:  &buffers{},
+		duration: duration,
+	}, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx := h.deps.Propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	ctx, span := h.deps.Tracer.Start(ctx, "proxy request", trace.WithSpanKind(trace.SpanKindServer))
+	defer span.End()
+	c := &call{
+		Handler: h, w: &response{ResponseWriter: w}, r: r.WithContext(ctx), traceID: traceID(span.SpanContext()),
+	}
+	if refused := c.serve(); refused != nil {
+		refused.write(c.w, r, c.target.cluster, c.traceID)
+		span.SetStatus(codes.Error, refused.reason)
+		span.SetAttributes(attribute.String(telemetry.KeyErrorType, refused.reason))
+	}
+	span.SetAttributes(
+		attribute.String(telemetry.KeyCluster, c.target.cluster),
+		attribute.String(telemetry.KeySubject, c.caller.Subject()),
+		attribute.String("http.request.method", r.Method),
+		attribute.Int("http.response.status_code", c.w.status),
+	)
+}
+
+// copyBuffer is how much of a response is copied at once. Every running request holds one such buffer, watches for
+// hours, so that it is not larger.
+const copyBuffer = 32 << 10
+
+// buffers lends the buffers for copying responses.
+type buffers struct {
+	pool sync.Pool // of *[copyBuffer]byte
+}
+
+// Get implements httputil.BufferPool.
+func (b *buffers) Get() []byte {
+	if buffer, ok := b.pool.Get().(*[copyBuffer]byte); ok {
+		return buffer[:]
+	}
+	return make([]byte, copyBuffer)
+}
+
+// Put implements httputil.BufferPool.
+func (b *buffers) Put(buffer []byte) {
+	if len(buffer) == copyBuffer {
+		b.pool.Put((*[copyBuffer]byte)(buffer))
+	}
+}

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeproxy_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/tunnel/internal/audit"
+	"github.com/leatdev/leat/services/tunnel/internal/kubeproxy"
+	"github.com/leatdev/leat/services/tunnel/internal/policy"
+	"github.com/leatdev/leat/services/tunnel/internal/session"
+)
+
+// everybody is a verifier that takes any token, and an access that allows everything.
+type everybody struct{}
+
+func (everybody) Verify(context.Context, string) (identity.Identity, error) {
+	return identity.Identity{Kind: identity.KindUser, Name: "ada"}, nil
+}
+
+func (everybody) Check(context.Context, policy.Question) (policy.Decision, error) {
+	return policy.Decision{Allowed: true, User: "ada"}, nil
+}
+
+// brokenSink takes no record.
+type brokenSink struct{}
+
+func (brokenSink) Write(context.Context, audit.Record) error { return errors.New("disk full") }
+
+func newHandler(tb testing.TB, change func(*kubeproxy.Deps)) *kubeproxy.Handler {
+	tb.Helper()
+	tel := telemetry.Noop()
+	deps := kubeproxy.Deps{
+		Verifier: everybody{}, Access: everybody{}, Table: session.NewTable(session.DefaultLimits()),
+		Sink: audit.NewLog(tb.Output()), Logger: tel.Logger(), Tracer: tel.Tracer("test"), Propagator: tel.Propagator(),
+		Meter: tel.Meter("test"), RecheckInterval: time.Minute,
+	}
+	change(&deps)
+	handler, err := kubeproxy.NewHandler(deps)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return handler
+}
+
+func serve(handler http.Handler) *httptest.ResponseRecorder {
+	recorder := httptest.NewRecorder()
+	req := httptest.NewRequest(http.MethodGet, "/clusters/demo/api", nil)
+	req.Header.Set("Authorization", "Bearer token")
+	handler.ServeHTTP(recorder, req)
+	return recorder
+}
+
+func TestDrainingReplicaRefuses(t *testing.T) {
+	handler := newHandler(t, func(deps *kubeproxy.Deps) {
+		if err := deps.Table.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	got := serve(handler)
+	if got.Code != http.StatusServiceUnavailable || got.Header().Get("Leat-Error-Reason") != "SHUTTING_DOWN" || got.Header().Get("Retry-After") == "" {
+		t.Errorf("got %d %v, want 503 SHUTTING_DOWN with Retry-After", got.Code, got.Header())
+	}
+}
+
+func TestRequestWithoutAuditRecordIsNotCarriedOut(t *testing.T) {
+	got := serve(newHandler(t, func(deps *kubeproxy.Deps) { deps.Sink = brokenSink{} }))
+	if got.Code != http.StatusInternalServerError || !strings.Contains(got.Body.String(), "trace id") {
+		t.Errorf("got %d %s, want 500", got.Code, got.Body)
+	}
+}
+
+func TestMatches(t *testing.T) {
+	for uri, want := range map[string]bool{
+		"/clusters/demo/api": true, "/clusters/demo": true, "http://hub/clusters/demo/": true,
+		"/": false, "/clusters": false, "/x/clusters/demo": false, "/tunnel/v1/connect?/clusters/demo": false,
+		"//clusters/demo": false, "/%63lusters/demo": false,
+	} {
+		if got := kubeproxy.Matches(&http.Request{RequestURI: uri}); got != want {
+			t.Errorf("%s: got %v, want %v", uri, got, want)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// CacheParams say how long answers live. All fields are required.
+type CacheParams struct {
+	// Access is asked when the cache has no fresh answer.
+	Access Access
+	// PositiveAge is the longest life of a permission; a shorter MaxAge of the decision counts.
+	PositiveAge time.Duration
+	// NegativeAge is the life of a refusal.
+	NegativeAge time.Duration
+	// StaleAge is how long after it was given a permission is used while no new decision can be had.
+	StaleAge time.Duration
+	// Patience is how long a caller waits for a new decision before the stale one is used. It is also the pause
+	// between two attempts to renew a decision that could not be renewed.
+	Patience time.Duration
+	// Timeout ends a question that nobody answers.
+	Timeout time.Duration
+	// Size is the number of answers kept; the least recently used go first.
+	Size int
+}
+
+// DefaultCacheParams are the ages that a replica uses when it is told nothing else.
+func DefaultCacheParams(access Access) CacheParams {
+	return CacheParams{
+		Access:      access,
+		PositiveAge: 30 * time.Second,
+		NegativeAge: 5 * time.Second,
+		StaleAge:    5 * time.Minute,
+		Patience:    time.Second,
+		Timeout:     5 * time.Second,
+		Size:        16_384,
+	}
+}
+
+// Cache is an [Access] that remembers. A permission that is withdrawn ends within PositiveAge while the one who decides
+// answers, and within StaleAge while it does not. Refusals are never used beyond their age, and errors are not kept.
+type Cache struct {
+	params CacheParams
+	flight singleflight.Group
+
+	mu      sync.Mutex
+	answers *lru
+}
+
+var _ Access = (*Cache)(nil)
+
+// NewCache returns an empty cache.
+func NewCache(params CacheParams) *Cache {
+	return &Cache{params: params, answers: newLRU(params.Size)}
+}
+
+// answer is a decision with its age. It is never changed once it is in the cache.
+type answer struct {
+	decision Decision
+	given    time.Time
+	fresh    time.Time // until when it counts without asking
+	retry    time.Time // not asked again before
+}
+
+// Check implements [Access]. Callers with the same question share one question to the one who decides, which outlives
+// the caller that began it.
+func (c *Cache) Check(ctx context.Context, q Question) (Decision, error) {
+	key := q.key()
+	known, ok := c.lookup(key)
+	now := time.Now()
+	if ok && now.Before(known.fresh) {
+		return known.decision, nil
+	}
+	stale := ok && known.decision.Allowed && now.Before(known.given.Add(c.params.StaleAge))
+	if stale && now.Before(known.retry) {
+		return known.decision, nil
+	}
+	asked := c.flight.DoChan(key, func() (any, error) { return c.ask(context.WithoutCancel(ctx), key, q) })
+	if !stale {
+		return await(ctx, asked)
+	}
+	return c.renew(ctx, asked, key, known)
+}
+
+// renew waits for a new decision as long as the caller's patience lasts, and uses the stale one then.
+func (c *Cache) renew(ctx context.Context, asked <-chan singleflight.Result, key string, known answer) (Decision, error) {
+	patience, cancel := context.WithTimeout(ctx, c.params.Patience)
+	defer cancel()
+	decision, err := await(patience, asked)
+	if err == nil || ctx.Err() != nil {
+		return decision, err
+	}
+	known.retry = time.Now().Add(c.params.Patience)
+	c.postpone(key, known)
+	return known.decision, nil
+}
+
+func await(ctx context.Context, asked <-chan singleflight.Result) (Decision, error) {
+	select {
+	case <-ctx.Done():
+		return Decision{}, fmt.Errorf("wait for access decision: %w", ctx.Err())
+	case result := <-asked:
+		if result.Err != nil {
+			return Decision{}, result.Err
+		}
+		decision, _ := result.Val.(Decision)
+		return decision, nil
+	}
+}
+
+func (c *Cache) ask(ctx context.Context, key string, q Question) (Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.params.Timeout)
+	defer cancel()
+	decision, err := c.params.Access.Check(ctx, q)
+	if err != nil {
+		return Decision{}, err
+	}
+	c.store(key, decision)
+	return decision, nil
+}
+
+func (c *Cache) lookup(key string) (answer, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answers.get(key)
+}
+
+func (c *Cache) store(key string, decision Decision) {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answers.put(key, answer{decision: decision, given: now, fresh: now.Add(c.age(decision))})
+}
+
+// postpone notes that a stale answer could not be renewed, unless it was renewed in the meantime.
+func (c *Cache) postpone(key string, known answer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if current, ok := c.answers.get(key); ok && current.given.Equal(known.given) {
+		c.answers.put(key, known)
+	}
+}
+
+func (c *Cache) age(decision Decision) time.Duration {
+	if !decision.Allowed {
+		return c.params.NegativeAge
+	}
+	if decision.MaxAge > 0 {
+		return min(decision.MaxAge, c.params.PositiveAge)
+	}
+	return c.params.PositiveAge
+}

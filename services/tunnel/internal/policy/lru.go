@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"container/list"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// lru keeps the most recently used answers. It is not safe for concurrent use.
+type lru struct {
+	size    int
+	order   *list.List // of *entry, most recently used first
+	entries map[string]*list.Element
+}
+
+type entry struct {
+	key    string
+	answer answer
+}
+
+func newLRU(size int) *lru {
+	return &lru{size: size, order: list.New(), entries: map[string]*list.Element{}}
+}
+
+func (l *lru) get(key string) (answer, bool) {
+	element, ok := l.entries[key]
+	if !ok {
+		return answer{}, false
+	}
+	l.order.MoveToFront(element)
+	e, ok := element.Value.(*entry)
+	if !ok {
+		return answer{}, false
+	}
+	return e.answer, true
+}
+
+func (l *lru) put(key string, a answer) {
+	if element, ok := l.entries[key]; ok {
+		element.Value = &entry{key: key, answer: a}
+		l.order.MoveToFront(element)
+		return
+	}
+	l.entries[key] = l.order.PushFront(&entry{key: key, answer: a})
+	if l.order.Len() > l.size {
+		oldest := l.order.Back()
+		l.order.Remove(oldest)
+		if e, ok := oldest.Value.(*entry); ok {
+			delete(l.entries, e.key)
+		}
+	}
+}
+
+// key is different for different questions: every part is preceded by its length. Groups are a set, so their order
+// does not count.
+func (q Question) key() string {
+	groups := slices.Clone(q.Groups)
+	slices.Sort(groups)
+	var b strings.Builder
+	for _, part := range append([]string{q.Subject, q.Cluster}, slices.Compact(groups)...) {
+		b.WriteString(strconv.Itoa(len(part)))
+		b.WriteByte(':')
+		b.WriteString(part)
+	}
+	return b.String()
+}

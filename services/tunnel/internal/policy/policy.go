@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package policy answers who may reach which cluster, and as whom the cluster's API server sees them. The decision is
+// made elsewhere, behind the port [Access]; this package remembers it for a stated time, so that a burst of requests
+// costs one question and an outage of the one who decides does not lock people out at once.
+package policy
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Access decides. Check may be called concurrently. A refusal is a [Decision], not an error; an error means that there
+// is no decision, and wraps [ErrUnavailable] when asking again later may help.
+type Access interface {
+	Check(ctx context.Context, q Question) (Decision, error)
+}
+
+// ErrUnavailable means that nobody could decide.
+var ErrUnavailable = errors.New("access decision unavailable")
+
+// Question is who wants to reach what.
+type Question struct {
+	// Subject is the person, such as "user:ada".
+	Subject string
+	// Groups are the person's groups as the token states them.
+	Groups []string
+	// Cluster is the cluster's full name.
+	Cluster string
+}
+
+// Decision is an answer.
+type Decision struct {
+	// Allowed says whether the person may reach the cluster at all. It is false for a cluster that does not exist.
+	Allowed bool
+	// User and Groups are whom to impersonate.
+	User   string
+	Groups []string
+	// ClusterUID is the cluster that the decision is about, should the name be given to another one.
+	ClusterUID string
+	// MaxAge is for how long the one who decides lets the answer be kept. Zero means that it did not say.
+	MaxAge time.Duration
+}

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reverse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/leatdev/leat/services/tunnel/internal/session"
+)
+
+// Conn is a connection on which the agent serves HTTP/2. It owns the network connection below it.
+type Conn struct {
+	client *http2.ClientConn
+	wire   *wire
+}
+
+var _ session.Conn = (*Conn)(nil)
+
+// Dialer makes [Conn] values of connections that agents opened.
+type Dialer struct {
+	transport *http2.Transport
+}
+
+// NewDialer returns a dialer with these settings. It fails when they contradict HTTP/2.
+func NewDialer(settings Settings) (*Dialer, error) {
+	transport, err := settings.http2Transport()
+	if err != nil {
+		return nil, err
+	}
+	return &Dialer{transport: transport}, nil
+}
+
+// Dial begins HTTP/2 on a connection and waits until the agent has answered on it, at most as long as ctx. The
+// connection is closed when it fails. The early bytes are what was read from the connection beyond the agent's request.
+func (d *Dialer) Dial(ctx context.Context, conn net.Conn, early []byte) (*Conn, error) {
+	w := newWire(conn, early)
+	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
+	defer stop()
+	client, err := d.transport.NewClientConn(w)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("begin http2: %w", err), w.Close())
+	}
+	if err := client.Ping(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("ping agent: %w", err), client.Close())
+	}
+	return &Conn{client: client, wire: w}, nil
+}
+
+// RoundTrip implements [session.Conn].
+func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !c.client.ReserveNewRequest() {
+		if c.Status() == session.Full {
+			return nil, session.ErrFull
+		}
+		return nil, session.ErrLost
+	}
+	res, err := c.client.RoundTrip(req)
+	if err != nil && c.lost(err) {
+		return nil, fmt.Errorf("%w: %w", session.ErrLost, err)
+	}
+	return res, err
+}
+
+// lost tells a failure of the connection from one of the request. A stream that the agent refused was certainly not
+// begun there, which is as good as a lost connection: the agent is going away, or this connection is full.
+func (c *Conn) lost(err error) bool {
+	var stream http2.StreamError
+	if errors.As(err, &stream) {
+		return stream.Code == http2.ErrCodeRefusedStream
+	}
+	return c.Status() == session.Closing
+}
+
+// Status implements [session.Conn].
+func (c *Conn) Status() session.Status {
+	select {
+	case <-c.wire.closed:
+		return session.Closing
+	default:
+	}
+	if c.client.CanTakeNewRequest() {
+		return session.Ready
+	}
+	if state := c.client.State(); state.Closed || state.Closing {
+		return session.Closing
+	}
+	return session.Full
+}
+
+// LastSeen implements [session.Conn]: it is when the last byte came in, an answered ping included.
+func (c *Conn) LastSeen() time.Time { return c.wire.lastSeen() }
+
+// Done is closed when the connection has ended.
+func (c *Conn) Done() <-chan struct{} { return c.wire.closed }
+
+// Shutdown implements [session.Conn]. The agent reads GOAWAY at once and may connect elsewhere while requests still run.
+func (c *Conn) Shutdown(ctx context.Context) error {
+	// The goroutine can outlive the context only as long as the peer's buffers are full; Close, or the write timeout,
+	// ends it.
+	finished := make(chan error, 1)
+	go func() { finished <- c.client.Shutdown(ctx) }()
+	select {
+	case err := <-finished:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close implements [session.Conn].
+func (c *Conn) Close() error { return c.client.Close() }

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reverse takes agents' connections over: an agent dials the hub with an HTTP/1.1 Upgrade, and from then on the
+// agent is the HTTP/2 server on that connection and the hub its client. docs/protocol/tunnel.md describes the wire.
+package reverse
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// Settings tune the HTTP/2 client side of agents' connections. All fields are required.
+type Settings struct {
+	// StreamWindow is how many bytes of one response the hub takes from an agent before its reader has read them.
+	StreamWindow int
+	// MaxStreams is the number of requests at once on one connection. The connection's window is MaxStreams times
+	// StreamWindow, so that readers that stand still never use up what the others need.
+	MaxStreams int
+	// FrameSize is the largest frame that the hub accepts.
+	FrameSize int
+	// MaxHeaderBytes limits the headers of a response.
+	MaxHeaderBytes int
+	// PingAfter is the silence after which the hub asks whether the agent is alive, and PingTimeout how long the agent
+	// may take to answer. Their sum is how long a dead agent goes unnoticed.
+	PingAfter   time.Duration
+	PingTimeout time.Duration
+	// WriteTimeout ends a connection that takes no byte for so long.
+	WriteTimeout time.Duration
+	// ContinueTimeout is how long a request that expects "100 Continue" waits for it before it sends its body.
+	ContinueTimeout time.Duration
+}
+
+// DefaultSettings are the settings of a replica that is told nothing else.
+func DefaultSettings() Settings {
+	return Settings{
+		StreamWindow:    512 << 10,
+		MaxStreams:      1000,
+		FrameSize:       64 << 10,
+		MaxHeaderBytes:  64 << 10,
+		PingAfter:       20 * time.Second,
+		PingTimeout:     15 * time.Second,
+		WriteTimeout:    20 * time.Second,
+		ContinueTimeout: 5 * time.Second,
+	}
+}
+
+// ConnectionWindow is how many unread bytes of all responses on one connection the hub takes at most.
+func (s Settings) ConnectionWindow() int { return s.MaxStreams * s.StreamWindow }
+
+// http2Transport returns the transport that makes HTTP/2 clients of connections. It never dials.
+func (s Settings) http2Transport() (*http2.Transport, error) {
+	if s.StreamWindow <= 0 || s.MaxStreams <= 0 || s.MaxStreams > math.MaxInt32/s.StreamWindow {
+		return nil, fmt.Errorf("choose windows: %d streams of %d bytes exceed HTTP/2's largest window of %d bytes",
+			s.MaxStreams, s.StreamWindow, math.MaxInt32)
+	}
+	transport, err := http2.ConfigureTransports(&http.Transport{
+		DisableCompression:     true, // what the caller accepts and what the cluster sends pass as they are
+		MaxResponseHeaderBytes: int64(s.MaxHeaderBytes),
+		ExpectContinueTimeout:  s.ContinueTimeout,
+		HTTP2: &http.HTTP2Config{
+			MaxReceiveBufferPerStream:     s.StreamWindow,
+			MaxReceiveBufferPerConnection: s.ConnectionWindow(),
+			MaxReadFrameSize:              s.FrameSize,
+			SendPingTimeout:               s.PingAfter,
+			PingTimeout:                   s.PingTimeout,
+			WriteByteTimeout:              s.WriteTimeout,
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("configure http2 transport: %w", err)
+	}
+	return transport, nil
+}

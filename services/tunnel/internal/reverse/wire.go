@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reverse
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// wire is the network connection below an agent's HTTP/2: it gives back first what the HTTP/1.1 server had read ahead,
+// notes when something arrives, and tells when it was closed, by whomever.
+type wire struct {
+	net.Conn
+
+	early  []byte // only the reader uses it
+	seen   atomic.Int64
+	once   sync.Once
+	closed chan struct{}
+}
+
+func newWire(conn net.Conn, early []byte) *wire {
+	w := &wire{Conn: conn, early: early, closed: make(chan struct{})}
+	w.seen.Store(time.Now().UnixNano())
+	return w
+}
+
+// Read implements net.Conn.
+func (w *wire) Read(p []byte) (int, error) {
+	if len(w.early) > 0 {
+		n := copy(p, w.early)
+		w.early = w.early[n:]
+		return n, nil
+	}
+	n, err := w.Conn.Read(p)
+	if n > 0 {
+		w.seen.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// Close implements net.Conn. The end is announced before the connection is closed, because closing TLS may wait for a
+// peer that is gone.
+func (w *wire) Close() error {
+	w.once.Do(func() { close(w.closed) })
+	return w.Conn.Close()
+}
+
+func (w *wire) lastSeen() time.Time { return time.Unix(0, w.seen.Load()) }

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+)
+
+// errRevoked is what a failed attempt reads from a body that has passed on to the next attempt.
+var errRevoked = errors.New("request body belongs to another attempt")
+
+// guardedBody is the body of a first attempt. It notices the first read, and it can be taken away as long as there was
+// none, so that two attempts never share a body.
+type guardedBody struct {
+	body io.ReadCloser
+
+	mu      sync.Mutex
+	touched bool
+	revoked bool
+}
+
+// guard returns the request with its body guarded. A request without a body has a nil guard, which is always revocable.
+func guard(req *http.Request) (*http.Request, *guardedBody) {
+	if req.Body == nil || req.Body == http.NoBody {
+		return req, nil
+	}
+	body := &guardedBody{body: req.Body}
+	guarded := *req
+	guarded.Body = body
+	return &guarded, body
+}
+
+// Read implements io.Reader.
+func (b *guardedBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	if b.revoked {
+		b.mu.Unlock()
+		return 0, errRevoked
+	}
+	b.touched = true
+	b.mu.Unlock()
+	return b.body.Read(p)
+}
+
+// Close implements io.Closer. It leaves the body open while it is untouched, because another attempt may want it; the
+// server that the request came from closes it in the end.
+func (b *guardedBody) Close() error {
+	b.mu.Lock()
+	touched := b.touched
+	b.mu.Unlock()
+	if !touched {
+		return nil
+	}
+	return b.body.Close()
+}
+
+// revoke takes the body away from its attempt and reports whether none of it was read.
+func (b *guardedBody) revoke() bool {
+	if b == nil {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.revoked = true
+	return !b.touched
+}
+
+// repeatable reports whether sending a request again that may have been carried out already does no harm and gives the
+// same answer. A repeated DELETE would be harmless, too, but would answer "not found" to who has just deleted.
+func repeatable(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	default:
+		return false
+	}
+}

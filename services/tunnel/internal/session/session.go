@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package session knows which agents are connected to this replica and over which connections.
+//
+// An agent may hold several connections at once: while it reconnects, while one pod hands over to the next, or on
+// purpose. New requests go to the newest connection that takes them; older ones go on with what they carry. What a
+// connection is made of (a transport, HTTP/2) stays behind the port [Conn].
+package session
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Conn is one live connection to an agent. All methods may be called concurrently.
+type Conn interface {
+	// RoundTrip sends one request to the agent. The error wraps [ErrLost] when the connection, rather than the
+	// request, failed before any byte of a response arrived, and [ErrFull] when the agent's limit stops the request.
+	http.RoundTripper
+	// Status says whether the connection takes another request now.
+	Status() Status
+	// LastSeen is when the agent was last heard of.
+	LastSeen() time.Time
+	// Shutdown tells the agent that no new request comes, waits until the running ones have ended, and closes. When
+	// ctx ends first, it returns the context's error and leaves the connection open.
+	Shutdown(ctx context.Context) error
+	// Close ends the connection and every request on it with an error.
+	Close() error
+}
+
+// Status is what a connection can do at the moment.
+type Status int
+
+// The states of a connection.
+const (
+	// Ready connections take a request.
+	Ready Status = iota
+	// Full connections carry as many requests as the agent allows.
+	Full
+	// Closing connections take no request any more.
+	Closing
+)
+
+// Info describes a connection. It never changes.
+type Info struct {
+	// ID is the connection's id as its agent chose it.
+	ID string
+	// Cluster is the cluster's name, and ClusterUID tells two clusters of one name apart.
+	Cluster    string
+	ClusterUID string
+	// RemoteAddress is where the agent connected from.
+	RemoteAddress string
+	// AgentVersion is the agent's version as it states it.
+	AgentVersion string
+	// Transport is how the connection was made, such as "upgrade".
+	Transport string
+	// ConnectedAt is when it began.
+	ConnectedAt time.Time
+}
+
+// Session is a connection in a [Table].
+type Session struct {
+	info  Info
+	conn  Conn
+	epoch uint64
+
+	active atomic.Int64
+	total  atomic.Int64
+}
+
+// Info returns the connection's description.
+func (s *Session) Info() Info { return s.info }
+
+// Epoch orders the sessions of a table: a later one has the larger number.
+func (s *Session) Epoch() uint64 { return s.epoch }
+
+// Snapshot is the state of a session at one moment.
+type Snapshot struct {
+	Info
+
+	// Epoch orders the sessions of a table.
+	Epoch uint64
+	// ActiveStreams is the number of requests under way.
+	ActiveStreams int
+	// TotalStreams is the number of requests since the connection began.
+	TotalStreams int64
+	// LastSeen is when the agent was last heard of.
+	LastSeen time.Time
+}
+
+func (s *Session) snapshot() Snapshot {
+	return Snapshot{
+		Info:          s.info,
+		Epoch:         s.epoch,
+		ActiveStreams: int(s.active.Load()),
+		TotalStreams:  s.total.Load(),
+		LastSeen:      s.conn.LastSeen(),
+	}
+}
+
+func (s *Session) begin() {
+	s.active.Add(1)
+	s.total.Add(1)
+}
+
+func (s *Session) end() { s.active.Add(-1) }

@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+)
+
+// Limits bound what a table holds. All must be positive.
+type Limits struct {
+	// StreamsPerCluster is the number of requests under way to one cluster.
+	StreamsPerCluster int
+	// StreamsPerUser is the number of requests of one person under way, over all clusters.
+	StreamsPerUser int
+	// SessionsPerCluster is the number of connections of one cluster. One more shuts the oldest down.
+	SessionsPerCluster int
+}
+
+// DefaultLimits are the limits of a replica that is told nothing else.
+func DefaultLimits() Limits {
+	return Limits{StreamsPerCluster: 1000, StreamsPerUser: 300, SessionsPerCluster: 8}
+}
+
+// Table holds the live connections of this replica, by the full name of the cluster. It is safe for concurrent use.
+// Its lock protects maps and numbers only and is never held while a connection is used.
+type Table struct {
+	limits Limits
+
+	draining chan struct{} // closed when draining begins
+
+	mu       sync.Mutex
+	epoch    uint64
+	clusters map[string]*cluster
+	users    map[string]int
+}
+
+// cluster is what the table knows of one cluster. It is protected by the table's lock.
+type cluster struct {
+	// sessions is sorted, newest first. The slice is replaced and never changed, so that it may be read without the lock.
+	sessions []*Session
+	// active is the number of streams, those of removed sessions included.
+	active int
+}
+
+// NewTable returns an empty table.
+func NewTable(limits Limits) *Table {
+	return &Table{limits: limits, draining: make(chan struct{}), clusters: map[string]*cluster{}, users: map[string]int{}}
+}
+
+// Add makes a connection the newest of its cluster. It fails with [ErrDraining] only. The connection stays the
+// caller's to close; the caller also calls [Table.Remove] when it has ended.
+//
+// When the cluster has more connections than the limit, Add returns the oldest one as evicted; it is out of the table
+// already, and the caller shuts it down.
+func (t *Table) Add(info Info, conn Conn) (added, evicted *Session, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.isDraining() {
+		return nil, nil, ErrDraining
+	}
+	t.epoch++
+	added = &Session{info: info, conn: conn, epoch: t.epoch}
+	c := t.cluster(info.Cluster)
+	c.sessions = append([]*Session{added}, c.sessions...)
+	if len(c.sessions) > t.limits.SessionsPerCluster {
+		last := len(c.sessions) - 1
+		evicted, c.sessions = c.sessions[last], c.sessions[:last:last]
+	}
+	return added, evicted, nil
+}
+
+// Remove forgets this session and no other: the late end of an old connection leaves a newer one in place, even when
+// both carry the same connection id. Removing twice does nothing.
+func (t *Table) Remove(s *Session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c, ok := t.clusters[s.info.Cluster]
+	if !ok {
+		return
+	}
+	kept := make([]*Session, 0, len(c.sessions))
+	for _, other := range c.sessions {
+		if other != s {
+			kept = append(kept, other)
+		}
+	}
+	c.sessions = kept
+	t.forgetIdle(s.info.Cluster, c)
+}
+
+// Sessions returns the state of the sessions of one cluster, or of all when the name is empty, sorted by cluster and
+// then newest first.
+func (t *Table) Sessions(clusterName string) []Snapshot {
+	sessions := t.list(clusterName)
+	snapshots := make([]Snapshot, 0, len(sessions))
+	for _, s := range sessions {
+		snapshots = append(snapshots, s.snapshot())
+	}
+	slices.SortFunc(snapshots, func(a, b Snapshot) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(b.Epoch, a.Epoch))
+	})
+	return snapshots
+}
+
+// Counts returns how many sessions and how many streams there are.
+func (t *Table) Counts() (sessions, streams int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.clusters {
+		sessions += len(c.sessions)
+		streams += c.active
+	}
+	return sessions, streams
+}
+
+// Draining is closed when [Table.Drain] is called. Who carries something endless then brings it to an end.
+func (t *Table) Draining() <-chan struct{} { return t.draining }
+
+func (t *Table) isDraining() bool {
+	select {
+	case <-t.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// Drain refuses new connections and new requests from now on, tells every agent, lets running requests end until ctx
+// does, and closes every connection. It returns the context's error when something had to be cut off. It is called once
+// at the most.
+func (t *Table) Drain(ctx context.Context) error {
+	t.mu.Lock() // nothing is added after the list below was made
+	close(t.draining)
+	t.mu.Unlock()
+
+	sessions := t.list("")
+	errs := make([]error, len(sessions))
+	var running sync.WaitGroup
+	for i, s := range sessions {
+		running.Go(func() { errs[i] = s.drain(ctx) })
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+func (s *Session) drain(ctx context.Context) error {
+	if err := s.conn.Shutdown(ctx); err != nil {
+		return errors.Join(err, s.conn.Close())
+	}
+	return nil
+}
+
+// Evict shuts one session down that Add has pushed out: its running requests end by themselves or with ctx.
+func (s *Session) Evict(ctx context.Context) error { return s.drain(ctx) }
+
+func (t *Table) list(clusterName string) []*Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if clusterName != "" {
+		if c, ok := t.clusters[clusterName]; ok {
+			return c.sessions
+		}
+		return nil
+	}
+	var all []*Session
+	for _, c := range t.clusters {
+		all = append(all, c.sessions...)
+	}
+	return all
+}
+
+// cluster returns the entry of a name and makes it when it is missing. The lock is held.
+func (t *Table) cluster(name string) *cluster {
+	c, ok := t.clusters[name]
+	if !ok {
+		c = &cluster{}
+		t.clusters[name] = c
+	}
+	return c
+}
+
+// forgetIdle drops an entry that holds nothing, so that the table's size follows what is connected. The lock is held.
+func (t *Table) forgetIdle(name string, c *cluster) {
+	if len(c.sessions) == 0 && c.active == 0 {
+		delete(t.clusters, name)
+	}
+}
