@@ -24,17 +24,18 @@ type rule struct {
 
 // Vendors whose types must not leak into a domain core.
 var (
-	wire       = []string{"./gen/...", "connectrpc.com/connect/...", "google.golang.org/grpc/...", "net/http"}
+	wire       = []string{"./gen/...", "connectrpc.com/connect/...", "google.golang.org/grpc/..."}
 	redis      = []string{"github.com/redis/go-redis/..."}
 	git        = []string{"github.com/go-git/go-git/..."}
 	kubernetes = []string{"k8s.io/client-go/..."}
-	sql        = []string{"database/sql/...", "github.com/uptrace/bun/...", "modernc.org/sqlite/...", "github.com/jackc/pgx/..."}
+	drivers    = []string{"github.com/uptrace/bun/...", "modernc.org/sqlite/...", "github.com/jackc/pgx/..."}
 )
 
 // cores are the packages that hold the domain: values in, values out.
 var cores = []string{
-	"services/gitcache/internal/mirror", "services/gitcache/internal/snapshot",
+	"services/gitcache/internal/mirror", "services/gitcache/internal/snapshot", "services/gitcache/internal/content",
 	"services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
+	"services/distributor/internal/resolve",
 	"services/tunnel/internal/session", "services/tunnel/internal/policy", "services/tunnel/internal/audit",
 	"services/agent/internal/reconcile", "services/agent/internal/inventory", "services/agent/internal/health",
 	"services/agent/internal/render",
@@ -64,8 +65,14 @@ var rules = []rule{
 	},
 	{
 		from:      cores,
-		forbidden: join(wire, redis, git, kubernetes, sql),
+		forbidden: join(wire, redis, git, kubernetes, drivers, []string{"database/sql"}),
 		why:       "a domain core is testable with values; adapters bring the outside world to it",
+	},
+	{
+		from:      cores,
+		except:    []string{"services/tunnel/internal/session"},
+		forbidden: []string{"net/http"},
+		why:       "only the tunnel's domain is HTTP itself",
 	},
 	{
 		from:      []string{"services/gitcache/..."},
@@ -96,12 +103,13 @@ var rules = []rule{
 		from: []string{"services/gitcache/internal/api"},
 		forbidden: join(redis, git, []string{
 			"./services/gitcache/internal/gogit", "./services/gitcache/internal/redisregistry", "./services/gitcache/internal/redisevents",
+			"./services/gitcache/internal/redispeers",
 		}),
 		why: "the edge must not know the store",
 	},
 	{
 		from:      []string{"services/distributor/internal/api", "services/distributor/internal/bundles"},
-		forbidden: join(sql, []string{"./services/distributor/internal/sqlstore", "./services/distributor/internal/gitsource"}),
+		forbidden: join(drivers, []string{"database/sql", "./services/distributor/internal/sqlstore", "./services/distributor/internal/gitsource"}),
 		why:       "the edge must not know the store",
 	},
 	{
@@ -117,7 +125,7 @@ var rules = []rule{
 	},
 	{
 		from:      []string{"services/agent/cmd/agent"},
-		forbidden: join(git, redis, sql),
+		forbidden: join(git, redis, drivers),
 		linked:    true,
 		why:       "the agent is thin: content comes by digest over HTTP, never from Git",
 	},
@@ -129,7 +137,7 @@ var rules = []rule{
 	},
 	{
 		from:      []string{"services/tunnel/cmd/tunnel"},
-		forbidden: join(git, redis, kubernetes, sql),
+		forbidden: join(git, redis, kubernetes, drivers),
 		linked:    true,
 		why:       "the tunnel forwards HTTP; it keeps nothing, and holds no cluster credentials",
 	},

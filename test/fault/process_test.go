@@ -74,6 +74,11 @@ func (p *process) start(t *testing.T) {
 		}
 	})
 	eventually(t, 30*time.Second, p.name+" is ready", func() bool {
+		select {
+		case <-exited:
+			t.Fatalf("%s ended instead of becoming ready", p.name)
+		default:
+		}
 		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url()+"/readyz", nil)
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {

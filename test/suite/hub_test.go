@@ -36,8 +36,8 @@ import (
 )
 
 const (
-	adminToken    = config.Secret("leat_0123456789abcdef0123456789abcdef0123456789abcdef")
-	serviceSecret = config.Secret("a-secret-of-this-test-and-of-nothing-else")
+	adminToken    = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
+	serviceSecret = "a-secret-of-this-test-and-of-nothing-else"
 	// patience is how long anything may take that normally takes a second or two: machines that run tests are busy.
 	patience = 2 * time.Minute
 )
@@ -74,7 +74,13 @@ func (m *member) start(t *testing.T) {
 	m.addr = listener.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- m.run(ctx, listener) }()
+	go func() {
+		err := m.run(ctx, listener)
+		if ctx.Err() == nil {
+			t.Errorf("%s ended by itself: %v", m.name, err)
+		}
+		done <- err
+	}()
 	stopped := false
 	m.stop = func() {
 		if stopped {
@@ -82,8 +88,13 @@ func (m *member) start(t *testing.T) {
 		}
 		stopped = true
 		cancel()
-		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
-			t.Errorf("%s ended with: %v", m.name, err)
+		select {
+		case err := <-done:
+			if err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("%s ended with: %v", m.name, err)
+			}
+		case <-time.After(patience):
+			t.Errorf("%s did not end within %s of being told to", m.name, patience)
 		}
 	}
 	t.Cleanup(m.stop)
@@ -96,46 +107,59 @@ func startHub(t *testing.T) *hub {
 	t.Helper()
 	h := &hub{dir: t.TempDir(), upstream: gittest.New(t), redis: redistest.Start(t), cluster: kubetest.Start(t)}
 	h.gitcache = &member{name: "gitcache", run: func(ctx context.Context, listener net.Listener) error {
-		cfg := defaults(t, "gitcache", &gitcache.Config{})
+		cfg := gitcache.Config{}
+		if err := configure("gitcache", &cfg, map[string]string{
+			"LEAT_REDIS_URL": h.redis.URL(), "LEAT_GITCACHE_DATA_DIR": filepath.Join(h.dir, "gitcache"),
+			"LEAT_SERVICE_SECRET": serviceSecret,
+		}); err != nil {
+			return err
+		}
 		cfg.Serve.Listener = listener
-		cfg.RedisURL, cfg.ServiceSecret = h.redis.URL(), serviceSecret
-		cfg.DataDir = filepath.Join(h.dir, "gitcache")
-		return gitcache.Run(ctx, *cfg)
+		return gitcache.Run(ctx, cfg)
 	}}
 	h.gitcache.start(t)
-	tunnelListenerAddr := reserve(t)
+	// The distributor tells agents where the tunnel is, and the tunnel asks the distributor: one address comes first.
+	h.tunnel = &member{name: "tunnel", addr: reserve(t)}
 	h.distributor = &member{name: "distributor", run: func(ctx context.Context, listener net.Listener) error {
-		cfg := defaults(t, "distributor", &distributor.Config{})
+		cfg := distributor.Config{}
+		if err := configure("distributor", &cfg, map[string]string{
+			"LEAT_DISTRIBUTOR_DATABASE_URL": "sqlite://" + filepath.Join(h.dir, "leat.db"),
+			"LEAT_DISTRIBUTOR_DATA_DIR":     filepath.Join(h.dir, "distributor"),
+			"LEAT_DISTRIBUTOR_ADMIN_TOKEN":  adminToken,
+			"LEAT_GITCACHE_URL":             h.gitcache.url(), "LEAT_TUNNEL_URL": h.tunnel.url(),
+			"LEAT_SERVICE_SECRET": serviceSecret,
+		}); err != nil {
+			return err
+		}
 		cfg.Serve.Listener = listener
-		cfg.DatabaseURL = "sqlite://" + filepath.Join(h.dir, "leat.db")
-		cfg.DataDir = filepath.Join(h.dir, "distributor")
-		cfg.GitCacheURL, cfg.TunnelURL = h.gitcache.url(), "http://"+tunnelListenerAddr
-		cfg.ServiceSecret, cfg.AdminToken = serviceSecret, adminToken
-		return distributor.Run(ctx, *cfg)
+		return distributor.Run(ctx, cfg)
 	}}
 	h.distributor.start(t)
-	h.tunnel = &member{name: "tunnel", addr: tunnelListenerAddr, run: func(ctx context.Context, listener net.Listener) error {
-		cfg := defaults(t, "tunnel", &tunnel.Config{})
+	h.tunnel.run = func(ctx context.Context, listener net.Listener) error {
+		cfg := tunnel.Config{}
+		if err := configure("tunnel", &cfg, map[string]string{
+			"LEAT_DISTRIBUTOR_URL": h.distributor.url(), "LEAT_SERVICE_SECRET": serviceSecret,
+		}); err != nil {
+			return err
+		}
 		cfg.Serve.Listener = listener
-		cfg.DistributorURL, cfg.ServiceSecret = h.distributor.url(), serviceSecret
-		return tunnel.Run(ctx, *cfg)
-	}}
+		return tunnel.Run(ctx, cfg)
+	}
 	h.tunnel.start(t)
-	h.fleet = h.fleetClient(t, adminToken.Reveal())
+	h.fleet = h.fleetClient(t, adminToken)
 	h.waitReady(t)
 	h.enrol(t)
 	return h
 }
 
-// defaults fills a Config with its defaults, as a program without flags and variables has them.
-func defaults[C interface{ Bind(*config.Set) }](t *testing.T, program string, cfg C) C {
-	t.Helper()
-	set := config.New(program, func(string) (string, bool) { return "", false })
+// configure fills a Config as a program does that is given these environment variables.
+func configure(program string, cfg interface{ Bind(s *config.Set) }, environment map[string]string) error {
+	set := config.New(program, func(name string) (string, bool) {
+		value, ok := environment[name]
+		return value, ok
+	})
 	cfg.Bind(set)
-	if err := set.Parse(nil); err != nil {
-		t.Fatalf("defaults of %s: %v", program, err)
-	}
-	return cfg
+	return set.Parse(nil)
 }
 
 // reserve finds a loopback address that is free now, for a service whose address others must know first.
@@ -191,11 +215,15 @@ func (h *hub) enrol(t *testing.T) {
 		t.Fatalf("create a join token: %v", err)
 	}
 	h.agent = &member{name: "agent", run: func(ctx context.Context, listener net.Listener) error {
-		cfg := defaults(t, "agent", &agent.Config{})
+		cfg := agent.Config{}
+		if err := configure("agent", &cfg, map[string]string{
+			"LEAT_AGENT_HUB_URL": h.distributor.url(), "LEAT_AGENT_JOIN_TOKEN": joined.GetJoinToken(),
+			"LEAT_AGENT_DATA_DIR": filepath.Join(h.dir, "agent"), "LEAT_AGENT_KUBECONFIG": h.cluster.KubeconfigPath(),
+		}); err != nil {
+			return err
+		}
 		cfg.Serve.Listener = listener
-		cfg.HubURL, cfg.JoinToken = h.distributor.url(), config.Secret(joined.GetJoinToken())
-		cfg.DataDir, cfg.Kubeconfig = filepath.Join(h.dir, "agent"), h.cluster.KubeconfigPath()
-		return agent.Run(ctx, *cfg)
+		return agent.Run(ctx, cfg)
 	}}
 	h.agent.start(t)
 }
@@ -270,6 +298,9 @@ func eventually(t *testing.T, what string, condition func() (bool, string)) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
+		if t.Failed() {
+			t.FailNow()
+		}
 		ok, seen := condition()
 		if ok {
 			return
