@@ -70,7 +70,6 @@ func newFleet(t *testing.T, sc scale, replicas int) *fleet {
 				"LEAT_GITCACHE_DATA_DIR=" + t.TempDir(),
 				"LEAT_GITCACHE_ADVERTISE_URL=http://" + addr,
 				"LEAT_GITCACHE_LEASE_TTL=" + sc.lease.String(),
-				"LEAT_GITCACHE_LEASE_RENEW=" + (sc.lease / 3).String(),
 				"HTTP_PROXY=" + f.egress.proxy(t, name, f.upstream.URL()),
 			},
 		})

@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command gitcache mirrors upstream repositories for the hub.
+package main
+
+import (
+	"context"
+
+	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/services/gitcache"
+)
+
+func main() {
+	var cfg gitcache.Config
+	app.Main("gitcache", &cfg, func(ctx context.Context) error { return gitcache.Run(ctx, cfg) })
+}

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gitcache
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+const (
+	defaultCache   = 10 * config.GiB
+	defaultReaders = 8
+	defaultBuilds  = 2
+)
+
+// Config is everything that can be set. A field that is zero takes the default that its flag has.
+type Config struct {
+	Serve     serve.Config
+	Telemetry telemetry.Config
+
+	// RedisURL is where leases, definitions and events are shared. Required.
+	RedisURL string
+	// DataDir holds mirrors, bundles and a copy of the definitions. It belongs to one replica. Required.
+	DataDir string
+	// AdvertiseURL is where other replicas reach this one. Empty: made of the listener's address.
+	AdvertiseURL string
+	// ServiceSecret signs the tokens of the hub's services and seals credentials; at least 32 bytes. Required.
+	ServiceSecret config.Secret
+
+	PollInterval time.Duration // of repositories that name none; 2 min
+	LeaseTTL     time.Duration // how long a dead owner's repositories wait for another; 15 s
+	LeaseRenew   time.Duration // LeaseTTL/3
+	FetchTimeout time.Duration // 5 min
+	CloneTimeout time.Duration // 30 min
+	Debounce     time.Duration // from a refresh call to its fetch; 1 s
+	Fetches      int           // at once; 16
+	Clones       int           // at once; 2
+	Readers      int           // of mirrors, at once; 8
+	Builds       int           // of bundles, at once; 2
+
+	BundleCache    config.Bytes // 10 GiB
+	MaxBundleBytes config.Bytes // of a bundle, unpacked; 256 MiB
+	MaxBundleFiles int          // 20 000
+	MaxFileBytes   config.Bytes // 32 MiB
+	// Heartbeat is the longest silence of a stream of events; 20 s. Not a flag.
+	Heartbeat time.Duration
+}
+
+// Bind binds the fields to flags and environment variables.
+func (c *Config) Bind(s *config.Set) {
+	c.Serve.Bind(s)
+	c.Telemetry.Bind(s)
+	s.Group("Shared")
+	s.String(&c.RedisURL, "redis-url", "", "Redis that all replicas share, such as redis://redis:6379/0 (required)")
+	s.Secret(&c.ServiceSecret, "service-secret", "", "secret that the services of the hub share, at least 32 bytes (required)")
+	s.Group("Git cache")
+	s.String(&c.DataDir, "gitcache-data-dir", "", "folder for mirrors and bundles, of this replica alone (required)")
+	s.String(&c.AdvertiseURL, "gitcache-advertise-url", "", "URL under which other replicas reach this one; empty: from the listener")
+	s.Duration(&c.PollInterval, "gitcache-poll-interval", 2*time.Minute, "mean time between polls of a repository that names none")
+	s.Duration(&c.LeaseTTL, "gitcache-lease-ttl", 15*time.Second, "how long the repositories of a dead replica wait for another one")
+	s.Duration(&c.LeaseRenew, "gitcache-lease-renew", 0, "time between renewals of a lease; 0: a third of the lease's life")
+	s.Duration(&c.FetchTimeout, "gitcache-fetch-timeout", 5*time.Minute, "longest fetch into an existing mirror")
+	s.Duration(&c.CloneTimeout, "gitcache-clone-timeout", 30*time.Minute, "longest first fetch")
+	s.Duration(&c.Debounce, "gitcache-debounce", time.Second, "time in which requests to refresh a repository share one fetch")
+	s.Int(&c.Fetches, "gitcache-fetches", 16, "fetches at once")
+	s.Int(&c.Clones, "gitcache-clones", 2, "first fetches at once")
+	s.Int(&c.Readers, "gitcache-readers", defaultReaders, "mirrors open for reading at once; each takes about 16 MiB")
+	s.Int(&c.Builds, "gitcache-builds", defaultBuilds, "bundles built at once")
+	s.Size(&c.BundleCache, "gitcache-bundle-cache", defaultCache, "disk for bundles")
+	limits := bundle.DefaultLimits()
+	s.Size(&c.MaxBundleBytes, "gitcache-max-bundle", config.Bytes(limits.Bytes), "largest bundle, unpacked")
+	s.Int(&c.MaxBundleFiles, "gitcache-max-files", limits.Files, "most files of a bundle")
+	s.Size(&c.MaxFileBytes, "gitcache-max-file", config.Bytes(limits.FileBytes), "largest file of a bundle")
+	s.Check(c.check)
+}
+
+func (c *Config) check() error {
+	var errs []error
+	if c.RedisURL == "" {
+		errs = append(errs, config.Missing("redis-url"))
+	}
+	if c.DataDir == "" {
+		errs = append(errs, config.Missing("gitcache-data-dir"))
+	}
+	if c.ServiceSecret == "" {
+		errs = append(errs, config.Missing("service-secret"))
+	}
+	if c.LeaseRenew > 0 && c.LeaseTTL > 0 && c.LeaseRenew > c.LeaseTTL/2 {
+		errs = append(errs, fmt.Errorf("gitcache-lease-renew is %s: want at most half of the lease's %s", c.LeaseRenew, c.LeaseTTL))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) settings() mirror.Settings {
+	return mirror.Settings{
+		PollInterval: c.PollInterval, LeaseTTL: c.LeaseTTL, LeaseRenew: c.LeaseRenew, FetchTimeout: c.FetchTimeout,
+		CloneTimeout: c.CloneTimeout, Debounce: c.Debounce, Fetches: c.Fetches, Clones: c.Clones,
+	}.WithDefaults()
+}
+
+func (c *Config) limits() bundle.Limits {
+	return bundle.Limits{Bytes: int64(c.MaxBundleBytes), Files: c.MaxBundleFiles, FileBytes: int64(c.MaxFileBytes)}
+}
+
+// advertise returns the URL under which other replicas reach the listener.
+func (c *Config) advertise(l net.Listener) (string, error) {
+	if c.AdvertiseURL != "" {
+		return c.AdvertiseURL, nil
+	}
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return "", fmt.Errorf("derive advertised url: %w", err)
+	}
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		if host, err = os.Hostname(); err != nil {
+			return "", fmt.Errorf("derive advertised url: %w", err)
+		}
+	}
+	scheme := "http"
+	if c.Serve.TLSCertFile != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port), nil
+}

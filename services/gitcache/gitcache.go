@@ -1,0 +1,264 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gitcache is the service that mirrors upstream repositories and answers questions about their content. It is the
+// only part of the hub that talks to upstreams, and at any instant only one of its replicas talks to any one of them.
+//
+// See README.md for what it needs, and for what happens when that is missing.
+package gitcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"go.opentelemetry.io/otel/metric"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
+	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/cas/casdisk"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/lease/leaseredis"
+	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/seal"
+	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/gitcache/internal/api"
+	"github.com/leatdev/leat/services/gitcache/internal/gogit"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/redisevents"
+	"github.com/leatdev/leat/services/gitcache/internal/redispeers"
+	"github.com/leatdev/leat/services/gitcache/internal/redisregistry"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+)
+
+const (
+	program = "gitcache"
+	scope   = "github.com/leatdev/leat/services/gitcache"
+	// prefix begins every key in Redis. Its braces put all of them into one slot of a cluster, because scripts touch
+	// several at once.
+	prefix = "leat:{gitcache}:"
+
+	redisTimeout    = 2 * time.Second
+	shutdownTimeout = 5 * time.Second
+)
+
+// Run runs one replica until ctx is done. It gives its leases back at once, then lets running calls finish.
+func Run(ctx context.Context, cfg Config) (err error) {
+	if err := cfg.check(); err != nil {
+		return err
+	}
+	tel, err := telemetry.Start(ctx, cfg.Telemetry, program)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, shutdown(ctx, tel)) }()
+	logger := tel.Logger()
+
+	listener, err := cfg.Serve.Listen()
+	if err != nil {
+		return err
+	}
+	cfg.Serve.Listener = listener
+	defer func() { _ = listener.Close() }() // closed already where serve.Run came to it
+	self, err := cfg.advertise(listener)
+	if err != nil {
+		return err
+	}
+	disk, err := openDisk(cfg, tel)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, disk.Close()) }()
+	client, err := openRedis(cfg.RedisURL)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	tokens, err := identity.NewServiceTokens([]byte(cfg.ServiceSecret.Reveal()), program)
+	if err != nil {
+		return err
+	}
+	sealer, err := seal.NewSealer([]byte(cfg.ServiceSecret.Reveal()), "repository definition")
+	if err != nil {
+		return err
+	}
+
+	if err := observeStore(tel.Meter(scope), disk.bundles); err != nil {
+		return err
+	}
+
+	settings := cfg.settings()
+	events := redisevents.New(redisevents.Config{Client: client, Prefix: prefix})
+	replicas := redispeers.New(redispeers.Params{
+		Client: client, Prefix: prefix, Self: self, TTL: settings.LeaseTTL, Logger: logger,
+	})
+	set, err := mirror.NewSet(mirror.Deps{
+		Upstream: disk.git, Mirrors: disk.git, Events: events, Leases: leaseredis.New(client, prefix), Peers: replicas,
+		Self: self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
+	})
+	if err != nil {
+		return err
+	}
+	registry := redisregistry.New(redisregistry.Params{
+		Client: client, Prefix: prefix, Sealer: sealer, Path: filepath.Join(cfg.DataDir, "repositories.json"),
+		Apply: set.Apply, Logger: logger,
+	})
+	if err := registry.Start(ctx); err != nil {
+		return err
+	}
+	if err := replicas.Beat(ctx); err != nil {
+		logger.WarnContext(ctx, "heartbeat not recorded", slog.Any("error", err))
+	}
+	service := api.New(api.Params{
+		Set: set, Registry: registry, Checker: disk.git, Events: events, Mirrors: disk.git, Snapshots: disk.snapshots,
+		Self: self, Dial: dialer(tokens, tel), Logger: logger, Tracer: tel.Tracer(scope), Heartbeat: cfg.Heartbeat,
+	})
+	handler, err := newHandler(service, registry, tokens, tel)
+	if err != nil {
+		return err
+	}
+
+	logger.InfoContext(ctx, "replica started", slog.String("url", self), slog.String("version", app.Version()))
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return registry.Run(ctx) })
+	group.Go(func() error { return replicas.Run(ctx) })
+	group.Go(func() error { return set.Run(ctx) })
+	group.Go(func() error { return serve.Run(ctx, cfg.Serve, handler, logger) })
+	return group.Wait()
+}
+
+// observeStore shows how full the store for bundles is.
+func observeStore(meter metric.Meter, store cas.Store) error {
+	used, err := meter.Int64ObservableGauge("leat.cas.usage", metric.WithUnit("By"), metric.WithDescription("Bytes of stored bundles."))
+	if err != nil {
+		return fmt.Errorf("make metrics: %w", err)
+	}
+	limit, err := meter.Int64ObservableGauge("leat.cas.limit", metric.WithUnit("By"), metric.WithDescription("Bound of leat.cas.usage."))
+	if err != nil {
+		return fmt.Errorf("make metrics: %w", err)
+	}
+	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		usage, err := store.Usage(ctx)
+		if err != nil {
+			return err
+		}
+		o.ObserveInt64(used, usage.Bytes)
+		o.ObserveInt64(limit, usage.MaxBytes)
+		return nil
+	}, used, limit)
+	if err != nil {
+		return fmt.Errorf("make metrics: %w", err)
+	}
+	return nil
+}
+
+func shutdown(ctx context.Context, tel *telemetry.Telemetry) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	return tel.Shutdown(ctx)
+}
+
+// newHandler mounts the service beside what every service has.
+func newHandler(service *api.Service, registry *redisregistry.Registry, tokens *identity.ServiceTokens, tel *telemetry.Telemetry) (http.Handler, error) {
+	options, err := rpc.HandlerOptions(rpc.ServerParams{Telemetry: tel, Logger: tel.Logger(), Verifier: tokens})
+	if err != nil {
+		return nil, err
+	}
+	health := serve.NewHealth()
+	health.Register("definitions", registry.Loaded)
+	mux := serve.NewMux(serve.MuxParams{
+		Health: health, Telemetry: tel, Services: []string{gitcachev1connect.GitCacheServiceName},
+	})
+	mux.Handle(gitcachev1connect.NewGitCacheServiceHandler(service, append(options, api.Options()...)...))
+	return mux, nil
+}
+
+// dialer makes clients for other replicas.
+func dialer(tokens *identity.ServiceTokens, tel *telemetry.Telemetry) func(string) (gitcachev1connect.GitCacheServiceClient, error) {
+	return func(baseURL string) (gitcachev1connect.GitCacheServiceClient, error) {
+		c, err := rpc.NewClient(rpc.ClientParams{BaseURL: baseURL, Tokens: tokens, Telemetry: tel})
+		if err != nil {
+			return nil, fmt.Errorf("reach replica: %w", err)
+		}
+		return gitcachev1connect.NewGitCacheServiceClient(c.HTTP, c.BaseURL, c.Options...), nil
+	}
+}
+
+func openRedis(url string) (*redis.Client, error) {
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		// The cause would repeat the URL, and with it the password.
+		return nil, errors.New("parse redis url: want redis://[user:password@]host:port/number")
+	}
+	// A Redis that hangs must not hold up reads, which go on without it.
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = redisTimeout, redisTimeout, redisTimeout
+	options.ContextTimeoutEnabled = true
+	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	// The client has one logger for the whole process, which writes lines of its own to standard error. Whatever goes
+	// wrong comes back as an error too, and is logged where it matters.
+	redis.SetLogger(&logging.VoidLogger{})
+	return redis.NewClient(options), nil
+}
+
+// disk is what lives below the data folder.
+type disk struct {
+	git       *gogit.Git
+	bundles   *casdisk.Store
+	index     *snapshot.Index
+	snapshots *snapshot.Builder
+}
+
+func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
+	temporary := filepath.Join(cfg.DataDir, "tmp")
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make data folder: %w", err)
+	}
+	d := &disk{}
+	var err error
+	// First, because it is what keeps two processes from using one folder.
+	d.bundles, err = casdisk.Open(casdisk.Config{
+		Dir: filepath.Join(cfg.DataDir, "bundles"), MaxBytes: int64(cfg.BundleCache), MaxContentBytes: int64(cfg.MaxBundleBytes),
+		Logger: tel.Logger(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.RemoveAll(temporary), os.MkdirAll(temporary, 0o700)); err != nil {
+		return nil, errors.Join(fmt.Errorf("make temporary folder: %w", err), d.Close())
+	}
+	if d.index, err = snapshot.OpenIndex(filepath.Join(cfg.DataDir, "digests.log")); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	d.git, err = gogit.New(gogit.Config{Dir: filepath.Join(cfg.DataDir, "mirrors"), Readers: cfg.Readers, Logger: tel.Logger()})
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	d.snapshots, err = snapshot.NewBuilder(snapshot.Params{
+		Mirrors: d.git, Store: d.bundles, Index: d.index, Limits: cfg.limits(), TempDir: temporary, Builds: cfg.Builds,
+		Logger: tel.Logger(), Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
+	})
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// Close closes what was opened.
+func (d *disk) Close() error {
+	var errs []error
+	if d.index != nil {
+		errs = append(errs, d.index.Close())
+	}
+	return errors.Join(append(errs, d.bundles.Close())...)
+}

@@ -1,0 +1,312 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/cas/casmem"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/lease/leasemem"
+	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/rpctest"
+	"github.com/leatdev/leat/services/gitcache/internal/api"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+)
+
+// backend is everything below the edge; a test sets what it needs.
+type backend struct {
+	fetch    func(context.Context) (mirror.Content, error)
+	put      func(mirror.Definition) error
+	append   func(mirror.Event) error
+	tree     func(path string) (string, error)
+	walk     func(func(content.Entry) error) error
+	store    cas.Store
+	identity identity.Identity
+}
+
+func (b *backend) Check(mirror.Definition) error { return nil }
+func (b *backend) Fetch(ctx context.Context, _ mirror.FetchParams) (mirror.Content, error) {
+	return b.fetch(ctx)
+}
+
+func (b *backend) Load(context.Context, string) (mirror.Content, error) {
+	return mirror.Content{}, mirror.ErrNoMirror
+}
+func (b *backend) Remove(context.Context, string) error                   { return nil }
+func (b *backend) Live() int                                              { return 1 }
+func (b *backend) Put(_ context.Context, d mirror.Definition) error       { return b.put(d) }
+func (b *backend) Missed(context.Context) error                           { return nil }
+func (b *backend) Append(_ context.Context, e mirror.Event) error         { return b.append(e) }
+func (b *backend) States(context.Context) ([]mirror.Event, string, error) { return nil, "t.1", nil }
+
+func (b *backend) Verify(context.Context, string) (identity.Identity, error) { return b.identity, nil }
+
+func (b *backend) Open(context.Context, string) (content.Reader, error) {
+	return reader{backend: b}, nil
+}
+
+func (b *backend) Delete(_ context.Context, name string, _ int64) (mirror.Definition, bool, error) {
+	return mirror.Definition{Name: name}, true, nil
+}
+
+func (b *backend) Read(context.Context, string) ([]mirror.Logged, error) {
+	return nil, errors.New("something nobody thought of")
+}
+
+type reader struct {
+	content.Reader
+	backend *backend
+}
+
+func (r reader) Close() error { return nil }
+func (r reader) Tree(_ context.Context, _, path string) (string, error) {
+	return r.backend.tree(path)
+}
+
+func (r reader) Walk(_ context.Context, _ string, visit func(content.Entry) error) error {
+	return r.backend.walk(visit)
+}
+
+// fullStore takes nothing.
+type fullStore struct {
+	cas.Store
+	err error
+}
+
+func (s fullStore) Put(context.Context, digest.Digest, io.Reader) (cas.Info, error) {
+	return cas.Info{}, s.err
+}
+
+func newBackend() *backend {
+	return &backend{
+		fetch: func(context.Context) (mirror.Content, error) {
+			refs := mirror.NewRefs([]mirror.Ref{{Name: "refs/heads/main", Object: "c", Commit: "c"}})
+			return mirror.Content{Refs: refs, FreshAt: time.Now()}, nil
+		},
+		put:      func(mirror.Definition) error { return nil },
+		append:   func(mirror.Event) error { return nil },
+		tree:     func(path string) (string, error) { return "tree of " + path, nil },
+		walk:     func(func(content.Entry) error) error { return nil },
+		store:    casmem.New(casmem.Config{}),
+		identity: identity.Identity{Kind: identity.KindService, Name: "distributor"},
+	}
+}
+
+// serve runs the edge over b with one repository called demo, and returns a client.
+func serve(t *testing.T, b *backend) gitcachev1connect.GitCacheServiceClient {
+	t.Helper()
+	logger, tracer := slog.New(slog.DiscardHandler), tracenoop.NewTracerProvider().Tracer("")
+	meter := metricnoop.NewMeterProvider().Meter("")
+	set, err := mirror.NewSet(mirror.Deps{
+		Upstream: b, Mirrors: b, Events: b, Leases: leasemem.New(), Peers: b, Self: "http://self",
+		Settings: mirror.Settings{Debounce: time.Millisecond}, Logger: logger, Tracer: tracer, Meter: meter,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Apply([]mirror.Definition{{Name: "demo", UID: "uid-1", URL: "https://git.invalid/demo"}})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- set.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	snapshots, err := snapshot.NewBuilder(snapshot.Params{
+		Mirrors: b, Store: b.store, Index: snapshot.NewIndex(), TempDir: t.TempDir(), Logger: logger, Tracer: tracer, Meter: meter,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	options, err := rpc.HandlerOptions(rpc.ServerParams{Telemetry: telemetry.Noop(), Logger: logger, Verifier: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := api.New(api.Params{
+		Set: set, Registry: b, Checker: b, Events: b, Mirrors: b, Snapshots: snapshots, Self: "http://self",
+		Dial: func(string) (gitcachev1connect.GitCacheServiceClient, error) {
+			return nil, errors.New("no other replica")
+		},
+		Logger: logger, Tracer: tracer,
+	})
+	mux := http.NewServeMux()
+	mux.Handle(gitcachev1connect.NewGitCacheServiceHandler(service, append(options, api.Options()...)...))
+	_, httpClient := rpctest.Serve(t, mux)
+	c, err := rpc.NewClient(rpc.ClientParams{
+		BaseURL: rpctest.BaseURL, Tokens: identity.StaticToken("t"), Telemetry: telemetry.Noop(), Transport: httpClient.Transport,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gitcachev1connect.NewGitCacheServiceClient(c.HTTP, c.BaseURL, c.Options...)
+}
+
+func resolve(t *testing.T, b *backend) error {
+	t.Helper()
+	c := serve(t, b)
+	err := backoff.Retry(t.Context(), backoff.Policy{Initial: 5 * time.Millisecond, Max: 50 * time.Millisecond}, func(ctx context.Context) error {
+		_, err := c.RefreshRepository(ctx, &gitcachev1.RefreshRepositoryRequest{Name: "demo", Wait: true})
+		return err // the lease is taken in the background; until then there is no owner
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.ResolveSnapshot(t.Context(), &gitcachev1.ResolveSnapshotRequest{
+		Source: &typev1.Source{Repository: "demo", Path: "app"},
+	})
+	return err
+}
+
+func TestReasonsOfResolve(t *testing.T) {
+	t.Parallel()
+	failing := func(reason mirror.Reason) func(*backend) {
+		return func(b *backend) {
+			b.fetch = func(context.Context) (mirror.Content, error) {
+				return mirror.Content{}, &mirror.UpstreamError{Reason: reason, Message: "Say what to do."}
+			}
+		}
+	}
+	walking := func(err error) func(*backend) {
+		return func(b *backend) { b.walk = func(func(content.Entry) error) error { return err } }
+	}
+	storing := func(err error) func(*backend) {
+		return func(b *backend) { b.store = fullStore{b.store, err} }
+	}
+	noHead := func(b *backend) {
+		b.fetch = func(context.Context) (mirror.Content, error) { return mirror.Content{FreshAt: time.Now()}, nil }
+	}
+	withHead := func(next func(*backend)) func(*backend) {
+		return func(b *backend) {
+			b.fetch = func(context.Context) (mirror.Content, error) {
+				return mirror.Content{Head: "0123456789012345678901234567890123456789", FreshAt: time.Now()}, nil
+			}
+			next(b)
+		}
+	}
+	missing := func(err error) func(*backend) {
+		return func(b *backend) { b.tree = func(string) (string, error) { return "", err } }
+	}
+	for name, test := range map[string]struct {
+		set  func(*backend)
+		want errorsv1.Reason
+	}{
+		"auth":         {failing(mirror.ReasonAuthRejected), errorsv1.Reason_REASON_UPSTREAM_AUTH_REJECTED},
+		"not found":    {failing(mirror.ReasonNotFound), errorsv1.Reason_REASON_REPOSITORY_NOT_FOUND},
+		"unreachable":  {failing(mirror.ReasonUnreachable), errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE},
+		"protocol":     {failing(mirror.ReasonProtocol), errorsv1.Reason_REASON_UPSTREAM_PROTOCOL},
+		"rate limited": {failing(mirror.ReasonRateLimited), errorsv1.Reason_REASON_UPSTREAM_RATE_LIMITED},
+		"no room":      {failing(mirror.ReasonStorageFull), errorsv1.Reason_REASON_STORAGE_FULL},
+		"empty":        {noHead, errorsv1.Reason_REASON_REF_NOT_FOUND},
+		"no commit":    {withHead(missing(content.ErrCommitNotFound)), errorsv1.Reason_REASON_REPOSITORY_NOT_READY},
+		"no path":      {withHead(missing(&content.PathError{Path: "app", Want: "folder"})), errorsv1.Reason_REASON_PATH_NOT_FOUND},
+		"damaged":      {withHead(walking(content.ErrDamaged)), errorsv1.Reason_REASON_REPOSITORY_NOT_READY},
+		"no mirror":    {withHead(walking(mirror.ErrNoMirror)), errorsv1.Reason_REASON_REPOSITORY_NOT_READY},
+		"defect":       {withHead(walking(errors.New("secret detail"))), errorsv1.Reason_REASON_INTERNAL},
+		"submodule":    {withHead(walking(&snapshot.UnsupportedError{Path: "x", Reason: "is a submodule"})), errorsv1.Reason_REASON_CONTENT_UNSUPPORTED},
+		"store full":   {withHead(storing(cas.ErrFull)), errorsv1.Reason_REASON_STORAGE_FULL},
+		"too large":    {withHead(storing(cas.ErrTooLarge)), errorsv1.Reason_REASON_BUNDLE_TOO_LARGE},
+		"mismatch":     {withHead(storing(&digest.MismatchError{})), errorsv1.Reason_REASON_DIGEST_MISMATCH},
+		"fine":         {withHead(func(*backend) {}), errorsv1.Reason_REASON_UNSPECIFIED},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBackend()
+			test.set(b)
+			if err := resolve(t, b); rpcerr.ReasonOf(err) != test.want {
+				t.Errorf("got %s (%v), want %s", rpcerr.ReasonOf(err), err, test.want)
+			}
+		})
+	}
+}
+
+func TestNotReadyWhileCloning(t *testing.T) {
+	t.Parallel()
+	b := newBackend()
+	cloning := make(chan struct{}, 1)
+	b.fetch = func(ctx context.Context) (mirror.Content, error) {
+		cloning <- struct{}{}
+		<-ctx.Done()
+		return mirror.Content{}, context.Cause(ctx)
+	}
+	c := serve(t, b)
+	<-cloning
+	_, err := c.ResolveSnapshot(t.Context(), &gitcachev1.ResolveSnapshotRequest{Source: &typev1.Source{Repository: "demo"}})
+	if got := rpcerr.ReasonOf(err); got != errorsv1.Reason_REASON_REPOSITORY_NOT_READY {
+		t.Errorf("got %s (%v), want REPOSITORY_NOT_READY", got, err)
+	}
+	if _, ok := rpcerr.RetryDelay(err); !ok {
+		t.Errorf("got no delay in %v, want one", err)
+	}
+}
+
+func TestAgentsAndPeopleAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []identity.Kind{identity.KindCluster, identity.KindUser} {
+		b := newBackend()
+		b.identity = identity.Identity{Kind: kind, Name: "somebody"}
+		c := serve(t, b)
+		_, unary := c.ListRepositories(t.Context(), &gitcachev1.ListRepositoriesRequest{})
+		stream, err := c.WatchRepositories(t.Context(), &gitcachev1.WatchRepositoriesRequest{})
+		if err == nil {
+			stream.Receive()
+			err = stream.Err()
+		}
+		for _, err := range []error{unary, err} {
+			if got := rpcerr.ReasonOf(err); got != errorsv1.Reason_REASON_ACCESS_DENIED {
+				t.Errorf("%s: got %s (%v), want ACCESS_DENIED", kind, got, err)
+			}
+		}
+	}
+}
+
+func TestStaleEpochAndDependency(t *testing.T) {
+	t.Parallel()
+	for cause, want := range map[error]errorsv1.Reason{
+		mirror.ErrEpochStale: errorsv1.Reason_REASON_EPOCH_STALE,
+		mirror.ErrDependency: errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
+	} {
+		b := newBackend()
+		b.append = func(mirror.Event) error { return cause }
+		_, err := serve(t, b).DeleteRepository(t.Context(), &gitcachev1.DeleteRepositoryRequest{Name: "demo"})
+		if got := rpcerr.ReasonOf(err); got != want {
+			t.Errorf("got %s (%v), want %s", got, err, want)
+		}
+	}
+}
+
+func TestListRepositoriesInPages(t *testing.T) {
+	t.Parallel()
+	c := serve(t, newBackend())
+	first, err := c.ListRepositories(t.Context(), &gitcachev1.ListRepositoriesRequest{Page: &typev1.Page{Size: 1}})
+	if err != nil || len(first.GetRepositories()) != 1 || first.GetNextPageToken() != "" {
+		t.Errorf("got %v (%v), want the one repository and no token", first, err)
+	}
+	stream, err := c.WatchRepositories(t.Context(), &gitcachev1.WatchRepositoriesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for stream.Receive() {
+	}
+	if got := rpcerr.ReasonOf(stream.Err()); got != errorsv1.Reason_REASON_INTERNAL {
+		t.Errorf("got %s (%v) from an unmapped failure, want INTERNAL", got, stream.Err())
+	}
+}

@@ -1,0 +1,297 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+)
+
+const maxRead = 1 << 20
+
+// ResolveSnapshot implements the call.
+func (s *Service) ResolveSnapshot(ctx context.Context, req *gitcachev1.ResolveSnapshotRequest) (*gitcachev1.ResolveSnapshotResponse, error) {
+	src, err := parseSource(req.GetSource())
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.repository(ctx, "source.repository", req.GetSource().GetRepository())
+	if err != nil {
+		return nil, err
+	}
+	return answer(ctx, s, r, gitcachev1connect.GitCacheServiceClient.ResolveSnapshot, req,
+		func(ctx context.Context) (*gitcachev1.ResolveSnapshotResponse, error) { return s.resolve(ctx, r, src) })
+}
+
+func (s *Service) resolve(ctx context.Context, r *mirror.Repository, src source) (*gitcachev1.ResolveSnapshotResponse, error) {
+	def := r.Definition()
+	ctx, span := s.Tracer.Start(ctx, "snapshot.resolve")
+	defer span.End()
+	c, commit, err := resolveCommit(r, src.selector)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.Snapshots.Resolve(ctx, snapshot.Folder{UID: def.UID, Commit: commit, Path: src.path, Root: src.root})
+	if errors.Is(err, content.ErrCommitNotFound) && src.selector.Kind != mirror.SelectCommit {
+		// A ref's commit was fetched with the ref; its absence says nothing about the upstream.
+		err = fmt.Errorf("%w: %s leads to %s, which is missing", content.ErrDamaged, src.selector, commit)
+	}
+	if err != nil {
+		return nil, s.failed(ctx, r, err)
+	}
+	epoch := r.Epoch()
+	if epoch == 0 {
+		epoch = c.Epoch
+	}
+	return &gitcachev1.ResolveSnapshotResponse{
+		Snapshot: &typev1.Snapshot{
+			Commit: commit, Digest: found.Digest.String(), ContentSize: found.ContentSize, StoredSize: found.StoredSize,
+			FileCount: int32(found.FileCount),
+		},
+		FreshAt: fromTime(c.FreshAt), Epoch: epoch,
+	}, nil
+}
+
+// resolveCommit finds what a selector means in the mirror of this replica.
+func resolveCommit(r *mirror.Repository, selector mirror.Selector) (mirror.Content, string, error) {
+	c, err := contentOf(r)
+	if err != nil {
+		return c, "", err
+	}
+	commit, err := c.Resolve(selector)
+	if err != nil {
+		return c, "", toError(err, r.Definition().Name)
+	}
+	return c, commit, nil
+}
+
+// ListRefs implements the call.
+func (s *Service) ListRefs(ctx context.Context, req *gitcachev1.ListRefsRequest) (*gitcachev1.ListRefsResponse, error) {
+	var after string
+	if err := parseToken(req.GetPage(), &after); err != nil {
+		return nil, err
+	}
+	r, err := s.repository(ctx, "repository", req.GetRepository())
+	if err != nil {
+		return nil, err
+	}
+	return answer(ctx, s, r, gitcachev1connect.GitCacheServiceClient.ListRefs, req,
+		func(context.Context) (*gitcachev1.ListRefsResponse, error) {
+			c, err := contentOf(r)
+			if err != nil {
+				return nil, err
+			}
+			return listRefs(c.Refs, req.GetPrefix(), after, pageSize(req.GetPage())), nil
+		})
+}
+
+func listRefs(refs mirror.Refs, prefix, after string, size int) *gitcachev1.ListRefsResponse {
+	page := refs.Below(prefix, after, size+1)
+	resp := &gitcachev1.ListRefsResponse{}
+	if len(page) > size {
+		page = page[:size]
+		resp.NextPageToken = formatToken(page[size-1].Name)
+	}
+	for _, ref := range page {
+		if ref.Commit != "" { // a tag of a file is no named commit
+			resp.Refs = append(resp.Refs, &gitcachev1.Ref{Name: text(ref.Name), Commit: ref.Commit})
+		}
+	}
+	return resp
+}
+
+// historyPosition is where a page of ListCommits ends. The commit is kept because the ref may move between pages.
+type historyPosition struct {
+	From string `json:"from"`
+	Skip int    `json:"skip"`
+}
+
+// ListCommits implements the call.
+func (s *Service) ListCommits(ctx context.Context, req *gitcachev1.ListCommitsRequest) (*gitcachev1.ListCommitsResponse, error) {
+	src, err := parseSource(req.GetSource())
+	if err != nil {
+		return nil, err
+	}
+	var at historyPosition
+	if err := parseToken(req.GetPage(), &at); err != nil {
+		return nil, err
+	}
+	if at.Skip < 0 || at.Skip > math.MaxInt32 || (at.From != "" && !commitForm.MatchString(at.From)) {
+		return nil, rpcerr.Field("page.token", "It is not a token that this listing returned.")
+	}
+	r, err := s.repository(ctx, "source.repository", req.GetSource().GetRepository())
+	if err != nil {
+		return nil, err
+	}
+	return answer(ctx, s, r, gitcachev1connect.GitCacheServiceClient.ListCommits, req,
+		func(ctx context.Context) (*gitcachev1.ListCommitsResponse, error) {
+			_, commit, err := resolveCommit(r, src.selector)
+			if err != nil && at.From == "" {
+				return nil, err
+			}
+			if at.From != "" {
+				commit = at.From
+			}
+			return s.listCommits(ctx, r, content.LogParams{From: commit, Path: src.path, Skip: at.Skip, Limit: pageSize(req.GetPage())})
+		})
+}
+
+func (s *Service) listCommits(ctx context.Context, r *mirror.Repository, p content.LogParams) (*gitcachev1.ListCommitsResponse, error) {
+	resp := &gitcachev1.ListCommitsResponse{}
+	err := s.read(ctx, r, func(reader content.Reader) error {
+		log, err := reader.Log(ctx, p)
+		for _, c := range log.Commits {
+			resp.Commits = append(resp.Commits, fromCommit(c))
+		}
+		if log.Next > 0 {
+			resp.NextPageToken = formatToken(historyPosition{From: p.From, Skip: log.Next})
+		}
+		return err
+	})
+	return resp, err
+}
+
+// read opens the mirror of this replica, and maps errors.
+func (s *Service) read(ctx context.Context, r *mirror.Repository, use func(content.Reader) error) error {
+	def := r.Definition()
+	reader, err := s.Mirrors.Open(ctx, def.UID)
+	if err != nil {
+		return toError(err, def.Name)
+	}
+	defer func() { _ = reader.Close() }()
+	if err := use(reader); err != nil {
+		return s.failed(ctx, r, err)
+	}
+	return nil
+}
+
+// failed maps an error of reading a mirror. A mirror that turned out to be damaged is given up: what its refs promise has
+// to be fetched again.
+func (s *Service) failed(ctx context.Context, r *mirror.Repository, err error) error {
+	if errors.Is(err, content.ErrDamaged) {
+		s.Logger.ErrorContext(ctx, "mirror is damaged, it will be cloned again",
+			slog.String("leat.repository", r.Definition().Name), slog.Any("error", err))
+		r.GiveUpContent()
+	}
+	return toError(err, r.Definition().Name)
+}
+
+// ReadFile implements the call.
+func (s *Service) ReadFile(ctx context.Context, req *gitcachev1.ReadFileRequest) (*gitcachev1.ReadFileResponse, error) {
+	src, err := parseSource(req.GetSource())
+	switch {
+	case err != nil:
+		return nil, err
+	case src.path == "":
+		return nil, rpcerr.Field("source.path", "It must name a file.")
+	case req.GetOffset() < 0:
+		return nil, rpcerr.Field("offset", "It must not be negative.")
+	case req.GetLimit() < 0:
+		return nil, rpcerr.Field("limit", "It must not be negative.")
+	}
+	r, err := s.repository(ctx, "source.repository", req.GetSource().GetRepository())
+	if err != nil {
+		return nil, err
+	}
+	return answer(ctx, s, r, gitcachev1connect.GitCacheServiceClient.ReadFile, req,
+		func(ctx context.Context) (*gitcachev1.ReadFileResponse, error) {
+			_, commit, err := resolveCommit(r, src.selector)
+			if err != nil {
+				return nil, err
+			}
+			resp := &gitcachev1.ReadFileResponse{Commit: commit}
+			return resp, s.read(ctx, r, func(reader content.Reader) error {
+				resp.Content, resp.Size, err = readRange(ctx, reader, commit, src.path, req.GetOffset(), req.GetLimit())
+				return err
+			})
+		})
+}
+
+func readRange(ctx context.Context, reader content.Reader, commit, path string, offset, limit int64) ([]byte, int64, error) {
+	if limit == 0 || limit > maxRead {
+		limit = maxRead
+	}
+	f, err := reader.File(ctx, commit, path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if _, err := io.CopyN(io.Discard, f, min(offset, f.Size)); err != nil {
+		return nil, 0, errors.Join(fmt.Errorf("skip to offset: %w", err), f.Close())
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit))
+	return data, f.Size, errors.Join(err, f.Close())
+}
+
+// comparePosition is where a page of CompareCommits ends.
+type comparePosition struct {
+	Base  string `json:"base"`
+	Head  string `json:"head"`
+	After string `json:"after"`
+}
+
+// CompareCommits implements the call.
+func (s *Service) CompareCommits(ctx context.Context, req *gitcachev1.CompareCommitsRequest) (*gitcachev1.CompareCommitsResponse, error) {
+	base, err := parseSelector("base", req.GetBase())
+	if err != nil {
+		return nil, err
+	}
+	head, err := parseSelector("head", req.GetHead())
+	if err != nil {
+		return nil, err
+	}
+	path, err := content.CleanFolder(req.GetPath())
+	if err != nil {
+		return nil, rpcerr.Field("path", "It must be relative to the repository's root, without '..'.")
+	}
+	var at comparePosition
+	if err := parseToken(req.GetPage(), &at); err != nil {
+		return nil, err
+	}
+	r, err := s.repository(ctx, "repository", req.GetRepository())
+	if err != nil {
+		return nil, err
+	}
+	return answer(ctx, s, r, gitcachev1connect.GitCacheServiceClient.CompareCommits, req,
+		func(ctx context.Context) (*gitcachev1.CompareCommitsResponse, error) {
+			if at.Base == "" {
+				if _, at.Base, err = resolveCommit(r, base); err != nil {
+					return nil, err
+				}
+				if _, at.Head, err = resolveCommit(r, head); err != nil {
+					return nil, err
+				}
+			}
+			return s.compare(ctx, r, at, path, pageSize(req.GetPage()))
+		})
+}
+
+func (s *Service) compare(ctx context.Context, r *mirror.Repository, at comparePosition, path string, size int) (*gitcachev1.CompareCommitsResponse, error) {
+	resp := &gitcachev1.CompareCommitsResponse{}
+	return resp, s.read(ctx, r, func(reader content.Reader) error {
+		changes, err := reader.Compare(ctx, content.CompareParams{
+			Base: at.Base, Head: at.Head, Path: path, After: at.After, Limit: size + 1,
+		})
+		if len(changes) > size {
+			changes = changes[:size]
+			at.After = changes[size-1].Path
+			resp.NextPageToken = formatToken(at)
+		}
+		for _, c := range changes {
+			resp.Changes = append(resp.Changes, fromChange(c))
+		}
+		return err
+	})
+}

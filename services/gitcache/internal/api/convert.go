@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+const maxMessage = 64 << 10 // of a commit
+
+func fromDefinition(d mirror.Definition) *gitcachev1.RepositoryDefinition {
+	p := &gitcachev1.RepositoryDefinition{
+		Name: d.Name, Uid: d.UID, Version: d.Version, Type: gitcachev1.RepositoryType_REPOSITORY_TYPE_GIT, Url: d.URL,
+		CaPem: d.CAPEM, Suspended: d.Suspended,
+	}
+	if d.PollInterval > 0 {
+		p.PollInterval = durationpb.New(d.PollInterval)
+	}
+	return p
+}
+
+func fromState(s mirror.State) *gitcachev1.RepositoryState {
+	return &gitcachev1.RepositoryState{
+		Phase: fromPhase(s.Phase), Problem: fromProblem(s.Problem), FreshAt: fromTime(s.FreshAt),
+		ChangedAt: fromTime(s.ChangedAt), NextPollAt: fromTime(s.NextPollAt), DefaultBranch: s.DefaultBranch,
+		RefCount: int32(s.RefCount), DiskBytes: s.DiskBytes, Epoch: s.Epoch, Owner: s.Owner,
+		Failures: int32(s.Failures), Fetches: s.Fetches,
+	}
+}
+
+func fromPhase(p mirror.Phase) gitcachev1.RepositoryPhase {
+	switch p {
+	case mirror.PhaseCloning:
+		return gitcachev1.RepositoryPhase_REPOSITORY_PHASE_CLONING
+	case mirror.PhaseReady:
+		return gitcachev1.RepositoryPhase_REPOSITORY_PHASE_READY
+	case mirror.PhaseStale:
+		return gitcachev1.RepositoryPhase_REPOSITORY_PHASE_STALE
+	case mirror.PhaseFailed:
+		return gitcachev1.RepositoryPhase_REPOSITORY_PHASE_FAILED
+	case mirror.PhaseSuspended:
+		return gitcachev1.RepositoryPhase_REPOSITORY_PHASE_SUSPENDED
+	default:
+		return gitcachev1.RepositoryPhase_REPOSITORY_PHASE_UNSPECIFIED
+	}
+}
+
+func fromProblem(p *mirror.Problem) *typev1.Problem {
+	if p == nil {
+		return nil
+	}
+	return &typev1.Problem{Reason: fromReason(p.Reason), Message: p.Message, Since: fromTime(p.Since)}
+}
+
+func fromReason(r mirror.Reason) errorsv1.Reason {
+	if value, ok := errorsv1.Reason_value["REASON_"+string(r)]; ok {
+		return errorsv1.Reason(value)
+	}
+	return errorsv1.Reason_REASON_INTERNAL
+}
+
+func fromTime(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+func fromEvent(e mirror.Event) *gitcachev1.RepositoryEvent {
+	p := &gitcachev1.RepositoryEvent{
+		Repository: e.Repository, Epoch: e.Epoch, Sequence: e.Sequence, ChangedRefs: e.Changed, AllRefs: e.All,
+		State: fromState(e.State), Deleted: e.Deleted, Traceparent: e.Traceparent, Time: fromTime(e.Time),
+	}
+	if e.FetchDuration > 0 {
+		p.FetchDuration = durationpb.New(e.FetchDuration)
+	}
+	return p
+}
+
+func fromCommit(c content.Commit) *gitcachev1.Commit {
+	return &gitcachev1.Commit{
+		Id: c.ID, Parents: c.Parents, AuthorName: text(c.AuthorName), AuthorEmail: text(c.AuthorEmail),
+		AuthorTime: fromTime(c.AuthorTime), CommitTime: fromTime(c.CommitTime),
+		Message: text(c.Message[:min(len(c.Message), maxMessage)]),
+	}
+}
+
+// text makes what stands in a commit fit for the wire, which takes UTF-8 only.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func fromChange(c content.Change) *gitcachev1.PathChange {
+	kind := gitcachev1.ChangeKind_CHANGE_KIND_UNSPECIFIED
+	switch c.Kind {
+	case content.Added:
+		kind = gitcachev1.ChangeKind_CHANGE_KIND_ADDED
+	case content.Modified:
+		kind = gitcachev1.ChangeKind_CHANGE_KIND_MODIFIED
+	case content.Deleted:
+		kind = gitcachev1.ChangeKind_CHANGE_KIND_DELETED
+	}
+	return &gitcachev1.PathChange{Path: text(c.Path), Kind: kind}
+}

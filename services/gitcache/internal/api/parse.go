@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+)
+
+const (
+	minPoll     = 5 * time.Second
+	maxURL      = 2048
+	maxText     = 256 << 10 // of a credential's part or of certificates
+	maxRef      = 1024
+	defaultPage = 500
+	maxPage     = 1000
+)
+
+var (
+	nameForm   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	uidForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+	commitForm = regexp.MustCompile(`^[0-9a-f]{40}$`)
+)
+
+func checkName(field, name string) error {
+	if !nameForm.MatchString(name) {
+		return rpcerr.Field(field, "It must be a DNS label: lower-case letters, digits and hyphens, at most 63.")
+	}
+	return nil
+}
+
+func parseDefinition(d *gitcachev1.RepositoryDefinition) (mirror.Definition, error) {
+	if d == nil {
+		return mirror.Definition{}, rpcerr.Field("repository", "It is required.")
+	}
+	if err := checkName("repository.name", d.GetName()); err != nil {
+		return mirror.Definition{}, err
+	}
+	switch {
+	case !uidForm.MatchString(d.GetUid()):
+		return mirror.Definition{}, rpcerr.Field("repository.uid", "It is required: letters, digits, '.', '_' and '-', at most 128.")
+	case d.GetVersion() < 0:
+		return mirror.Definition{}, rpcerr.Field("repository.version", "It must not be negative.")
+	case d.GetUrl() == "" || len(d.GetUrl()) > maxURL:
+		return mirror.Definition{}, rpcerr.Field("repository.url", "It is required and may have 2048 bytes.")
+	case len(d.GetCaPem()) > maxText:
+		return mirror.Definition{}, rpcerr.Field("repository.ca_pem", "It is longer than 256 KiB.")
+	}
+	switch d.GetType() {
+	case gitcachev1.RepositoryType_REPOSITORY_TYPE_UNSPECIFIED, gitcachev1.RepositoryType_REPOSITORY_TYPE_GIT:
+	default:
+		return mirror.Definition{}, rpcerr.Field("repository.type", "Only git is supported by this version.")
+	}
+	interval, err := parseInterval(d)
+	if err != nil {
+		return mirror.Definition{}, err
+	}
+	credential, err := parseCredential(d.GetCredential())
+	if err != nil {
+		return mirror.Definition{}, err
+	}
+	return mirror.Definition{
+		Name: d.GetName(), UID: d.GetUid(), Version: d.GetVersion(), URL: d.GetUrl(), PollInterval: interval,
+		Credential: credential, CAPEM: d.GetCaPem(), Suspended: d.GetSuspended(),
+	}, nil
+}
+
+func parseInterval(d *gitcachev1.RepositoryDefinition) (time.Duration, error) {
+	if d.GetPollInterval() == nil {
+		return 0, nil
+	}
+	interval := d.GetPollInterval().AsDuration()
+	if d.GetPollInterval().CheckValid() != nil || interval < minPoll {
+		return 0, rpcerr.Field("repository.poll_interval", "It must be at least 5 s.")
+	}
+	return interval, nil
+}
+
+func parseCredential(c *gitcachev1.Credential) (mirror.Credential, error) {
+	parsed := mirror.Credential{AllowPlainHTTP: c.GetAllowPlainHttp()}
+	switch m := c.GetMethod().(type) {
+	case *gitcachev1.Credential_Basic:
+		parsed.Method, parsed.Username = mirror.MethodBasic, m.Basic.GetUsername()
+		parsed.Password = mirror.Secret(m.Basic.GetPassword())
+	case *gitcachev1.Credential_Bearer:
+		parsed.Method, parsed.Token = mirror.MethodBearer, mirror.Secret(m.Bearer.GetToken())
+	case *gitcachev1.Credential_Ssh:
+		parsed.Method, parsed.KnownHosts = mirror.MethodSSH, m.Ssh.GetKnownHosts()
+		parsed.PrivateKey, parsed.Passphrase = mirror.Secret(m.Ssh.GetPrivateKey()), mirror.Secret(m.Ssh.GetPassphrase())
+	default:
+		return mirror.Credential{}, nil
+	}
+	size := len(parsed.Username) + len(parsed.Password) + len(parsed.Token) + len(parsed.PrivateKey) +
+		len(parsed.Passphrase) + len(parsed.KnownHosts)
+	if size > maxText {
+		return mirror.Credential{}, rpcerr.Field("repository.credential", "It is longer than 256 KiB.")
+	}
+	return parsed, nil
+}
+
+// parseSelector reads a ref that a request holds in the given field.
+func parseSelector(field string, ref *typev1.GitRef) (mirror.Selector, error) {
+	var s mirror.Selector
+	switch r := ref.GetSelector().(type) {
+	case *typev1.GitRef_Branch:
+		s, field = mirror.Selector{Kind: mirror.SelectBranch, Value: r.Branch}, field+".branch"
+	case *typev1.GitRef_Tag:
+		s, field = mirror.Selector{Kind: mirror.SelectTag, Value: r.Tag}, field+".tag"
+	case *typev1.GitRef_Commit:
+		if !commitForm.MatchString(r.Commit) {
+			return s, rpcerr.Field(field+".commit", "It must be a full commit id: 40 lower-case hexadecimal digits.")
+		}
+		return mirror.Selector{Kind: mirror.SelectCommit, Value: r.Commit}, nil
+	case *typev1.GitRef_Name:
+		s, field = mirror.Selector{Kind: mirror.SelectName, Value: r.Name}, field+".name"
+		if r.Name != "HEAD" && !strings.HasPrefix(r.Name, mirror.BranchPrefix) && !strings.HasPrefix(r.Name, mirror.TagPrefix) {
+			return s, rpcerr.Field(field, "It must be HEAD, or begin with refs/heads/ or refs/tags/.")
+		}
+	default:
+		return s, nil
+	}
+	if s.Value == "" || len(s.Value) > maxRef || strings.ContainsFunc(s.Value, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return s, rpcerr.Field(field, "It must be 1 to 1024 bytes without white space and control characters.")
+	}
+	return s, nil
+}
+
+// source is a request's source after checking; paths are clean.
+type source struct {
+	selector   mirror.Selector
+	path, root string
+}
+
+func parseSource(s *typev1.Source) (source, error) {
+	selector, err := parseSelector("source.ref", s.GetRef())
+	if err != nil {
+		return source{}, err
+	}
+	path, err := content.CleanFolder(s.GetPath())
+	if err != nil {
+		return source{}, rpcerr.Field("source.path", "It must be relative to the repository's root, without '..'.")
+	}
+	if s.GetRoot() == "" {
+		return source{selector: selector, path: path, root: path}, nil
+	}
+	root, err := content.CleanFolder(s.GetRoot())
+	if err != nil {
+		return source{}, rpcerr.Field("source.root", "It must be relative to the repository's root, without '..'.")
+	}
+	if !content.Inside(path, root) {
+		return source{}, rpcerr.Field("source.root", fmt.Sprintf("It must contain the path %q.", path))
+	}
+	return source{selector: selector, path: path, root: root}, nil
+}
+
+// parseBundle reads which bundle is asked for, and what it can be built from.
+func parseBundle(req *gitcachev1.DownloadBundleRequest, uid string) (digest.Digest, snapshot.Folder, error) {
+	d, err := digest.Parse(req.GetDigest())
+	if err != nil {
+		return d, snapshot.Folder{}, rpcerr.Field("digest", "It must be sha256: and 64 lower-case hexadecimal digits.")
+	}
+	if req.GetCommit() != "" && !commitForm.MatchString(req.GetCommit()) {
+		return d, snapshot.Folder{}, rpcerr.Field("commit", "It must be a full commit id: 40 lower-case hexadecimal digits.")
+	}
+	path, err := content.CleanFolder(req.GetPath())
+	if err != nil {
+		return d, snapshot.Folder{}, rpcerr.Field("path", "It must be relative to the repository's root, without '..'.")
+	}
+	return d, snapshot.Folder{UID: uid, Commit: req.GetCommit(), Path: path, Root: path}, nil
+}
+
+func pageSize(p *typev1.Page) int {
+	if p.GetSize() <= 0 {
+		return defaultPage
+	}
+	return int(min(p.GetSize(), maxPage))
+}
+
+// parseToken reads a page token into position; an empty token leaves it as it is.
+func parseToken(p *typev1.Page, position any) error {
+	if p.GetToken() == "" {
+		return nil
+	}
+	data, err := base64.RawURLEncoding.DecodeString(p.GetToken())
+	if err == nil {
+		err = json.Unmarshal(data, position)
+	}
+	if err != nil {
+		return rpcerr.Field("page.token", "It is not a token that this listing returned.")
+	}
+	return nil
+}
+
+func formatToken(position any) string {
+	data, err := json.Marshal(position)
+	if err != nil {
+		return "" // positions are strings and numbers, which always marshal
+	}
+	return base64.RawURLEncoding.EncodeToString(data)
+}

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+type watchStream = connect.ServerStream[gitcachev1.WatchRepositoriesResponse]
+
+// WatchRepositories implements the call.
+func (s *Service) WatchRepositories(ctx context.Context, req *gitcachev1.WatchRepositoriesRequest, stream *watchStream) error {
+	token := req.GetResumeToken()
+	if token == "" {
+		var err error
+		if token, err = s.sendStates(ctx, stream); err != nil {
+			return err
+		}
+	}
+	if err := stream.Send(&gitcachev1.WatchRepositoriesResponse{ResumeToken: token, Synced: true}); err != nil {
+		return fmt.Errorf("send synced: %w", err)
+	}
+	return s.follow(ctx, token, stream)
+}
+
+// sendStates sends the state of every repository, and returns the token from which live events follow. None of these
+// messages carries a token: a listing that broke off cannot be resumed in its middle.
+func (s *Service) sendStates(ctx context.Context, stream *watchStream) (string, error) {
+	events, token, err := s.Events.States(ctx)
+	if err != nil {
+		return "", toError(err, "")
+	}
+	last := make(map[string]mirror.Event, len(events))
+	for _, e := range events {
+		last[e.Repository] = e
+	}
+	for _, r := range s.Set.List() {
+		def := r.Definition()
+		e, ok := last[def.Name]
+		if !ok || e.UID != def.UID || r.Epoch() != 0 { // what this replica owns it knows best
+			e = mirror.Event{Repository: def.Name, UID: def.UID, Time: time.Now(), State: r.State()}
+			e.Epoch = e.State.Epoch
+		}
+		e.Changed, e.All, e.FetchDuration, e.Traceparent = nil, true, 0, ""
+		if err := stream.Send(&gitcachev1.WatchRepositoriesResponse{Event: fromEvent(e)}); err != nil {
+			return "", fmt.Errorf("send state: %w", err)
+		}
+	}
+	return token, nil
+}
+
+// follow sends live events, and heartbeats in between.
+func (s *Service) follow(ctx context.Context, token string, stream *watchStream) error {
+	reading, cancel := context.WithCancel(ctx)
+	defer cancel()
+	events, failed := make(chan mirror.Logged), make(chan error, 1)
+	go func() { failed <- s.pump(reading, token, events) }() // ends with reading
+	heartbeat := time.NewTicker(s.Heartbeat)
+	defer heartbeat.Stop()
+	for {
+		resp := &gitcachev1.WatchRepositoriesResponse{ResumeToken: token}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-serve.Draining(ctx):
+			return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_SHUTTING_DOWN,
+				"The server is shutting down; connect to another replica.")
+		case err := <-failed:
+			return toError(err, "")
+		case <-heartbeat.C:
+		case logged := <-events:
+			token = logged.Token
+			resp.ResumeToken, resp.Event = token, fromEvent(logged.Event)
+			heartbeat.Reset(s.Heartbeat)
+		}
+		if err := stream.Send(resp); err != nil {
+			return fmt.Errorf("send event: %w", err)
+		}
+	}
+}
+
+// pump reads the log into events until ctx is done or the token expires. While the log does not answer it tries again:
+// the caller has its heartbeats, and misses nothing, because the token tells.
+func (s *Service) pump(ctx context.Context, token string, events chan<- mirror.Logged) error {
+	failures := 0
+	for {
+		batch, err := s.Events.Read(ctx, token)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, mirror.ErrDependency):
+			if err := backoff.Wait(ctx, backoff.Policy{Max: 5 * time.Second}.Delay(failures)); err != nil {
+				return err
+			}
+			failures++
+			continue
+		case err != nil:
+			return err
+		}
+		failures = 0
+		for _, logged := range batch {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case events <- logged:
+				token = logged.Token
+			}
+		}
+	}
+}

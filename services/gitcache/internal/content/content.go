@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package content declares how the service reads what a mirror holds: commits, trees, files and history.
+//
+// Everything here is immutable: a commit id names the same content for ever. Refs, which move, are package mirror's.
+package content
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+var (
+	// ErrCommitNotFound means that the mirror holds no commit of that id.
+	ErrCommitNotFound = errors.New("commit not found")
+	// ErrPathNotFound is matched by every [*PathError].
+	ErrPathNotFound = errors.New("path not found")
+	// ErrDamaged means that the mirror lacks an object it must hold. The content has not changed; the mirror has to be
+	// fetched again.
+	ErrDamaged = errors.New("mirror is damaged")
+)
+
+// PathError tells which path a commit does not have, as what was asked for. It matches [ErrPathNotFound].
+type PathError struct {
+	Path string
+	Want string // "folder" or "file"
+}
+
+// Error implements error.
+func (e *PathError) Error() string { return fmt.Sprintf("no such %s: %q", e.Want, e.Path) }
+
+// Is makes errors.Is(err, ErrPathNotFound) true.
+func (e *PathError) Is(target error) bool { return target == ErrPathNotFound }
+
+// CleanFolder returns a folder's path in its one spelling: relative to the root, without "." elements and slashes at the
+// ends; the root itself is "". An absolute path, an empty element and ".." are errors.
+func CleanFolder(path string) (string, error) {
+	if path == "" || path == "." || path == "./" {
+		return "", nil
+	}
+	path = strings.TrimSuffix(strings.TrimPrefix(path, "./"), "/")
+	for element := range strings.SplitSeq(path, "/") {
+		switch element {
+		case "", ".", "..":
+			return "", fmt.Errorf("invalid path %q: it has an element %q", path, element)
+		}
+	}
+	if strings.ContainsAny(path, "\x00\\") {
+		return "", fmt.Errorf("invalid path %q: it has a backslash or a NUL byte", path)
+	}
+	return path, nil
+}
+
+// Inside tells whether the folder path is root or lies below it; both as CleanFolder returns them.
+func Inside(path, root string) bool {
+	return root == "" || path == root || strings.HasPrefix(path, root+"/")
+}
+
+// Commit describes one commit.
+type Commit struct {
+	ID          string
+	Parents     []string
+	AuthorName  string
+	AuthorEmail string
+	AuthorTime  time.Time
+	CommitTime  time.Time
+	Message     string
+}
+
+// Kind is what an [Entry] is.
+type Kind int
+
+// The kinds of entries.
+const (
+	KindFile Kind = iota
+	KindExecutable
+	KindSymlink
+	KindSubmodule // a commit of another repository; it has no content here
+)
+
+// Entry is one leaf of a tree.
+type Entry struct {
+	Path string // relative to the tree that is walked
+	Kind Kind
+	Size int64
+	// Open opens the content; nil for a submodule. The reader is valid until the next entry is visited.
+	Open func() (io.ReadCloser, error)
+}
+
+// File is one open file of a commit.
+type File struct {
+	Size int64
+	io.ReadCloser
+}
+
+// LogParams asks for a piece of history.
+type LogParams struct {
+	From  string // the commit to start at
+	Path  string // only commits that change what is at this path; "" for all
+	Skip  int    // how many commits to leave out, counted without regard to Path
+	Limit int    // how many to return at the most
+}
+
+// Log is a piece of history, newest first.
+type Log struct {
+	Commits []Commit
+	// Next is the Skip to go on with; 0 at the end of the history. A piece may be short, or empty, before that.
+	Next int
+}
+
+// ChangeKind says what happened to a path.
+type ChangeKind int
+
+// The kinds of changes.
+const (
+	Added ChangeKind = iota + 1
+	Modified
+	Deleted
+)
+
+// Change is a path that differs between two commits.
+type Change struct {
+	Path string
+	Kind ChangeKind
+}
+
+// CompareParams asks which files differ between two commits.
+type CompareParams struct {
+	Base, Head string
+	Path       string // only below this folder; "" for all
+	After      string // only paths that come after this one
+	Limit      int
+}
+
+// Opener opens mirrors for reading. It may be used concurrently; Open waits while too many readers are open.
+type Opener interface {
+	Open(ctx context.Context, uid string) (Reader, error)
+}
+
+// Reader reads one mirror as it was when the reader was opened. It is for one goroutine, which closes it soon: readers
+// are counted. Errors of all methods: ErrCommitNotFound, *PathError, ErrDamaged, the context's.
+type Reader interface {
+	// Commit returns the commit of that id.
+	Commit(ctx context.Context, id string) (Commit, error)
+	// Tree returns the id of the tree that the commit holds at path, a folder.
+	Tree(ctx context.Context, commit, path string) (string, error)
+	// Walk visits all leaves of a tree in rising bytewise order of their paths.
+	Walk(ctx context.Context, tree string, visit func(Entry) error) error
+	// File opens the file that the commit holds at path.
+	File(ctx context.Context, commit, path string) (File, error)
+	// Log returns a piece of history.
+	Log(ctx context.Context, p LogParams) (Log, error)
+	// Compare returns changed paths, rising.
+	Compare(ctx context.Context, p CompareParams) ([]Change, error)
+	// Close gives the reader back.
+	Close() error
+}

@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gogit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/skeema/knownhosts"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+const (
+	sshPort   = 22
+	maxStderr = 4 << 10
+)
+
+// errHostKey marks a server whose key known_hosts does not hold.
+var errHostKey = errors.New("host key not accepted")
+
+// errSSHAuth marks a server that accepts none of our keys.
+var errSSHAuth = errors.New("ssh key not accepted")
+
+// sshSession runs git-upload-pack on the other side of one SSH connection. Neither an agent nor any file of the user that
+// the process runs as is looked at.
+type sshSession struct {
+	client  *ssh.Client
+	session *ssh.Session
+	stdin   io.WriteCloser
+	stdout  io.Reader
+	stderr  *boundedBuffer
+	agent   string
+	stop    func() bool // ends watching the context
+}
+
+func dialSSH(ctx context.Context, d *dialer, t target, g *Git) (*sshSession, error) {
+	address := net.JoinHostPort(t.endpoint.Host, strconv.Itoa(sshPortOf(t)))
+	config, err := sshConfig(t, address, g.dir)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // the ssh package knows no contexts
+	s, err := handshake(conn, address, config, t)
+	if err != nil {
+		stop()
+		return nil, errors.Join(err, conn.Close())
+	}
+	s.agent, s.stop = g.agent, stop
+	return s, nil
+}
+
+func sshPortOf(t target) int {
+	if t.endpoint.Port > 0 {
+		return t.endpoint.Port
+	}
+	return sshPort
+}
+
+func handshake(conn net.Conn, address string, config *ssh.ClientConfig, t target) (*sshSession, error) {
+	c, channels, requests, err := ssh.NewClientConn(conn, address, config)
+	if err != nil {
+		if strings.Contains(err.Error(), "unable to authenticate") { // the ssh package has no type for it
+			err = fmt.Errorf("%w: %w", errSSHAuth, err)
+		}
+		return nil, fmt.Errorf("ssh handshake: %w", err)
+	}
+	s := &sshSession{client: ssh.NewClient(c, channels, requests), stderr: &boundedBuffer{}}
+	if err := s.start("git-upload-pack " + shellQuote(t.endpoint.Path)); err != nil {
+		return nil, errors.Join(err, s.client.Close())
+	}
+	return s, nil
+}
+
+func (s *sshSession) start(command string) error {
+	var err error
+	if s.session, err = s.client.NewSession(); err != nil {
+		return fmt.Errorf("open ssh session: %w", err)
+	}
+	s.session.Stderr = s.stderr
+	if s.stdin, err = s.session.StdinPipe(); err != nil {
+		return fmt.Errorf("open ssh session: %w", err)
+	}
+	if s.stdout, err = s.session.StdoutPipe(); err != nil {
+		return fmt.Errorf("open ssh session: %w", err)
+	}
+	if err := s.session.Start(command); err != nil {
+		return fmt.Errorf("start git-upload-pack: %w", err)
+	}
+	return nil
+}
+
+// sshConfig authenticates with the credential's key, and the server by its known_hosts.
+func sshConfig(t target, address, dir string) (*ssh.ClientConfig, error) {
+	signer, err := parseKey(t.def.Credential)
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := parseKnownHosts(t.def.Credential.KnownHosts, dir)
+	if err != nil {
+		return nil, err
+	}
+	algorithms := hosts.HostKeyAlgorithms(address)
+	if len(algorithms) == 0 {
+		return nil, fmt.Errorf("%w: known_hosts has no line for %s", errHostKey, address)
+	}
+	user := t.endpoint.User
+	if user == "" {
+		user = "git"
+	}
+	check := hosts.HostKeyCallback()
+	return &ssh.ClientConfig{
+		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyAlgorithms: algorithms,
+		HostKeyCallback: func(host string, remote net.Addr, key ssh.PublicKey) error {
+			if err := check(host, remote, key); err != nil {
+				return fmt.Errorf("%w: %w", errHostKey, err)
+			}
+			return nil
+		},
+		Timeout: dialTimeout,
+	}, nil
+}
+
+func parseKey(c mirror.Credential) (ssh.Signer, error) {
+	if c.Passphrase != "" {
+		return ssh.ParsePrivateKeyWithPassphrase([]byte(c.PrivateKey.Reveal()), []byte(c.Passphrase.Reveal()))
+	}
+	return ssh.ParsePrivateKey([]byte(c.PrivateKey.Reveal()))
+}
+
+// parseKnownHosts goes through a file, because the library reads nothing else.
+func parseKnownHosts(lines, dir string) (*knownhosts.HostKeyDB, error) {
+	f, err := os.CreateTemp(dir, temporaryPattern+"known-hosts-")
+	if err != nil {
+		return nil, fmt.Errorf("read known_hosts: %w", err)
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	_, err = f.WriteString(lines)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("read known_hosts: %w", err)
+	}
+	db, err := knownhosts.NewDB(f.Name())
+	if err != nil {
+		// The library names the file, which means nothing to the person whose lines these are.
+		return nil, errors.New(strings.ReplaceAll(err.Error(), f.Name(), "known_hosts"))
+	}
+	return db, nil
+}
+
+// shellQuote makes text one word for the shell at the other side.
+func shellQuote(text string) string {
+	return "'" + strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(text) + "'"
+}
+
+func (s *sshSession) advertise(context.Context) (*offer, error) {
+	o, err := readOffer(io.LimitReader(s.stdout, defaultMaxAdvert), s.agent)
+	if err != nil {
+		return nil, s.blame(err)
+	}
+	return o, nil
+}
+
+func (s *sshSession) fetch(_ context.Context, req *packp.UploadPackRequest) (io.ReadCloser, error) {
+	if err := encodeRequest(s.stdin, req); err != nil {
+		return nil, s.blame(err)
+	}
+	return decodePack(io.NopCloser(s.stdout), req)
+}
+
+// Close ends the conversation and the connection.
+func (s *sshSession) Close() error {
+	_, _ = io.WriteString(s.stdin, "0000") // where nothing was fetched, this is how to say so
+	s.stop()
+	return s.client.Close()
+}
+
+// remoteError is what the program at the other side printed before it gave up.
+type remoteError struct {
+	said  string
+	cause error
+}
+
+func (e *remoteError) Error() string { return fmt.Sprintf("upstream said %q: %v", e.said, e.cause) }
+func (e *remoteError) Unwrap() error { return e.cause }
+
+// blame adds what came on the error stream. The stream is complete once the remote program has ended.
+func (s *sshSession) blame(err error) error {
+	_ = s.stdin.Close()
+	_ = s.session.Wait() // its verdict is less than what it printed
+	if said := s.stderr.text(); said != "" {
+		return &remoteError{said: said, cause: err}
+	}
+	return err
+}
+
+// boundedBuffer keeps the first bytes written to it.
+type boundedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write takes everything and keeps what fits.
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.buf.Write(p[:min(len(p), maxStderr-b.buf.Len())])
+	return len(p), nil
+}
+
+func (b *boundedBuffer) text() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.TrimSpace(b.buf.String())
+}

@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/lease"
+)
+
+// outcome is what a fetch changed.
+type outcome struct {
+	changed []string
+	all     bool   // more names than an event carries
+	reason  Reason // why it failed; empty when it did not
+}
+
+func (s State) hasContent() bool { return !s.FreshAt.IsZero() }
+
+// beginFetch takes what a fetch needs. Refreshes that were asked for until now are answered by this fetch.
+func (r *Repository) beginFetch(held *lease.Held) (FetchParams, time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.began++
+	r.refreshAt = time.Time{}
+	timeout := r.shared.Settings.FetchTimeout
+	if !r.content.Exists() {
+		timeout = r.shared.Settings.CloneTimeout
+	}
+	return FetchParams{Definition: r.def, Have: r.content, Epoch: held.Epoch(), Guard: held.Check}, timeout
+}
+
+// abandonFetch ends a fetch whose result does not count.
+func (r *Repository) abandonFetch() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.finished = r.began
+	r.signalLocked()
+}
+
+// finishFetch takes over the result of a fetch and says when the next one is due.
+func (r *Repository) finishFetch(p FetchParams, content Content, err error) outcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.signalLocked()
+	now := time.Now()
+	r.finished = r.began
+	r.fetches++
+	var o outcome
+	if err != nil {
+		r.failures++
+		r.problem = problemOf(err, r.problem, now)
+		r.next, r.notBefore = now.Add(r.failureDelay()), now.Add(retryAfter(err))
+		o.reason = r.problem.Reason
+	} else {
+		o.changed = r.content.Changed(content)
+		o.all = len(o.changed) > maxChangedRefs || !r.content.Exists()
+		r.content, r.failures, r.problem = content, 0, nil
+		r.next, r.notBefore = now.Add(backoff.Jitter(r.interval(), pollSpread)), time.Time{}
+	}
+	if r.def != p.Definition { // replaced while fetching: what update scheduled still holds
+		r.next, r.notBefore = now, time.Time{}
+	}
+	return o
+}
+
+// interval is the mean time between polls.
+func (r *Repository) interval() time.Duration {
+	if r.def.PollInterval > 0 {
+		return r.def.PollInterval
+	}
+	return r.shared.Settings.PollInterval
+}
+
+// failureDelay is the jittered time to the next try; it never exceeds the poll interval.
+func (r *Repository) failureDelay() time.Duration {
+	longest := min(r.interval(), failureMax)
+	policy := backoff.Policy{Initial: min(failureInitial, longest), Max: longest}
+	return max(policy.Delay(r.failures-1), min(failureFloor, longest))
+}
+
+// maxRetryAfter bounds what an upstream can ask for.
+const maxRetryAfter = time.Hour
+
+func retryAfter(err error) time.Duration {
+	upstream, ok := errors.AsType[*UpstreamError](err)
+	if !ok || upstream.RetryAfter <= 0 {
+		return 0
+	}
+	wait := min(upstream.RetryAfter, maxRetryAfter)
+	return wait + backoff.Jitter(wait/8, 1)
+}
+
+// fetchOnce fetches within a time limit of its own.
+func (s *shared) fetchOnce(ctx context.Context, p FetchParams, timeout time.Duration) (Content, error) {
+	if err := p.Guard(); err != nil {
+		return Content{}, err
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	content, err := s.Upstream.Fetch(limited, p)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return Content{}, &UpstreamError{
+			Reason:  ReasonUnreachable,
+			Message: fmt.Sprintf("The upstream did not finish within %s; Leat retries by itself.", timeout),
+			Cause:   err,
+		}
+	}
+	return content, err
+}

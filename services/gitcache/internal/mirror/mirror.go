@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mirror keeps mirrors of upstream repositories fresh.
+//
+// A [Repository] is one mirrored upstream. Of all replicas of the service exactly one, the holder of the repository's
+// lease, talks to the upstream: it polls, fetches when refs moved, and publishes what changed under the epoch of its
+// lease. Every replica answers reads from what its own disk holds; see [Repository.Content].
+//
+// A [Set] runs all repositories that a [Registry] knows. The outside world is behind the ports [Upstream], [Mirrors],
+// [Registry], [EventLog] and [Peers].
+package mirror
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+)
+
+// Secret is text that must not be seen: it prints, logs and marshals as "redacted".
+type Secret string
+
+const redacted = "redacted"
+
+// Reveal returns the text itself.
+func (s Secret) Reveal() string { return string(s) }
+
+// String implements fmt.Stringer.
+func (s Secret) String() string { return redacted }
+
+// Format keeps every verb, %#v and %x included, from printing the text.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
+
+// LogValue implements slog.LogValuer.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText keeps the text out of JSON and the like.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// Method is a way to authenticate to an upstream.
+type Method string
+
+// The methods of a [Credential].
+const (
+	MethodNone   Method = ""
+	MethodBasic  Method = "basic"
+	MethodBearer Method = "bearer"
+	MethodSSH    Method = "ssh"
+)
+
+// Credential authenticates the hub to one upstream. Only the fields of its Method count.
+type Credential struct {
+	Method     Method
+	Username   string // basic
+	Password   Secret // basic
+	Token      Secret // bearer
+	PrivateKey Secret // ssh: PEM
+	Passphrase Secret // ssh: empty when the key has none
+	KnownHosts string // ssh: lines of an OpenSSH known_hosts file
+	// AllowPlainHTTP lets basic and bearer credentials travel unencrypted.
+	AllowPlainHTTP bool
+}
+
+// Definition is all that is needed to mirror a repository. It is a comparable value.
+type Definition struct {
+	// Name is unique among the repositories known now.
+	Name string
+	// UID is unique for ever: a new UID under an old name is another repository.
+	UID string
+	// Version grows with every change of the definition.
+	Version int64
+	// URL is where the upstream is, without credentials.
+	URL string
+	// PollInterval is the mean time between polls. Zero: the service's default.
+	PollInterval time.Duration
+	Credential   Credential
+	// CAPEM are the certificates to trust for this upstream. Empty: the system's.
+	CAPEM string
+	// Suspended stops polling; reads go on.
+	Suspended bool
+}
+
+// Public returns the definition without its credential.
+func (d Definition) Public() Definition {
+	d.Credential = Credential{}
+	return d
+}
+
+// sameUpstream tells whether two definitions reach the same upstream in the same way.
+func (d Definition) sameUpstream(other Definition) bool {
+	return d.URL == other.URL && d.Credential == other.Credential && d.CAPEM == other.CAPEM
+}

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import "context"
+
+// FetchParams says what to fetch, into what, and under which right.
+type FetchParams struct {
+	Definition Definition
+	// Have is what the mirror holds; the zero Content means that it has to be cloned.
+	Have Content
+	// Epoch is that of the lease; it is kept with the content.
+	Epoch uint64
+	// Guard is asked right before any byte goes to the upstream, and before the fetched refs become the mirror's. An
+	// error means that the right to fetch is gone: the fetch ends with it.
+	Guard func() error
+}
+
+// Upstream fetches. Its methods may be called concurrently, Fetch for different repositories only.
+type Upstream interface {
+	// Check tells, without talking to anybody, whether a definition can be used. The error is a *FieldError.
+	Check(def Definition) error
+	// Fetch lists the upstream's refs and, if any moved, brings the mirror up to them. When it returns, the mirror
+	// durably holds the content returned. On an error the mirror holds what it held before. Errors are
+	// *UpstreamError, the guard's, or the context's.
+	Fetch(ctx context.Context, p FetchParams) (Content, error)
+}
+
+// Mirrors are the mirrors on this replica's disk.
+type Mirrors interface {
+	// Load returns what the mirror of that UID holds, after making sure that it can be read. ErrNoMirror: there is none,
+	// or it was damaged and has been dropped.
+	Load(ctx context.Context, uid string) (Content, error)
+	// Remove deletes a mirror. Removing one that does not exist is no error.
+	Remove(ctx context.Context, uid string) error
+}
+
+// Registry keeps the definitions that all replicas share. All methods may be called concurrently.
+type Registry interface {
+	// Put makes a definition known to all replicas, unless a newer version of the same UID is known already.
+	Put(ctx context.Context, def Definition) error
+	// Delete forgets a repository. A definition with a version higher than the given one stays; version 0 deletes
+	// whatever is there. It returns the definition that was deleted, and false when there was none.
+	Delete(ctx context.Context, name string, version int64) (Definition, bool, error)
+}
+
+// Logged is an event with its place in the log.
+type Logged struct {
+	Token string
+	Event Event
+}
+
+// EventLog carries events between replicas: ordered, bounded, fenced. All methods may be called concurrently. Failures of
+// the store behind it match ErrDependency.
+type EventLog interface {
+	// Append adds an event, and keeps its state as the repository's last. ErrEpochStale: a newer owner exists.
+	Append(ctx context.Context, e Event) error
+	// States returns the last event of every repository, and the token after which live events follow.
+	States(ctx context.Context) ([]Event, string, error)
+	// Read returns events after token, oldest first; it waits for one until ctx is done, and then returns none.
+	// ErrResumeExpired: events after token have been dropped.
+	Read(ctx context.Context, token string) ([]Logged, error)
+}
+
+// Peers tells how many replicas share the repositories.
+type Peers interface {
+	// Live returns the number of live replicas, this one included; at least 1. It answers from memory.
+	Live() int
+}

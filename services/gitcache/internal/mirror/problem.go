@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+var (
+	// ErrUnknownRepository means that no repository of that name is known.
+	ErrUnknownRepository = errors.New("unknown repository")
+	// ErrRefNotFound is matched by every [*RefError].
+	ErrRefNotFound = errors.New("ref not found")
+	// ErrNotReady is matched by every [*NotReadyError].
+	ErrNotReady = errors.New("repository has not been fetched yet")
+	// ErrNoMirror means that the disk holds no readable mirror of the repository.
+	ErrNoMirror = errors.New("no mirror on disk")
+	// ErrEpochStale means that a newer owner exists: the writer must step down.
+	ErrEpochStale = errors.New("epoch is stale")
+	// ErrResumeExpired means that events after a resume token are no longer known completely.
+	ErrResumeExpired = errors.New("resume token has expired")
+	// ErrNotOwner means that this replica does not own the repository.
+	ErrNotOwner = errors.New("not the owner of the repository")
+	// ErrDependency is matched by failures of what replicas share (Redis): trying again later can help.
+	ErrDependency = errors.New("shared store does not answer")
+)
+
+// RefError tells which selector selects nothing. It matches [ErrRefNotFound].
+type RefError struct{ Selector Selector }
+
+// Error implements error.
+func (e *RefError) Error() string { return fmt.Sprintf("%v: %s", ErrRefNotFound, e.Selector) }
+
+// Is makes errors.Is(err, ErrRefNotFound) true.
+func (e *RefError) Is(target error) bool { return target == ErrRefNotFound }
+
+// NotReadyError tells that a repository has no content yet, and why when its fetches fail. It matches [ErrNotReady].
+type NotReadyError struct {
+	Repository string
+	Problem    *Problem // nil while the first fetch is under way
+}
+
+// Error implements error.
+func (e *NotReadyError) Error() string {
+	if e.Problem == nil {
+		return fmt.Sprintf("%v: %q", ErrNotReady, e.Repository)
+	}
+	return fmt.Sprintf("%v: %q: %s", ErrNotReady, e.Repository, e.Problem.Message)
+}
+
+// Is makes errors.Is(err, ErrNotReady) true.
+func (e *NotReadyError) Is(target error) bool { return target == ErrNotReady }
+
+// FieldError tells which field of a definition cannot be used, and why.
+type FieldError struct {
+	Field   string // path within the definition, such as "credential.ssh.private_key"
+	Message string // a sentence for a person, without secrets
+}
+
+// Error implements error.
+func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
+
+// Reason says why a fetch failed, from a closed list.
+type Reason string
+
+// The reasons.
+const (
+	ReasonAuthRejected Reason = "UPSTREAM_AUTH_REJECTED"
+	ReasonNotFound     Reason = "REPOSITORY_NOT_FOUND"
+	ReasonUnreachable  Reason = "UPSTREAM_UNREACHABLE"
+	ReasonProtocol     Reason = "UPSTREAM_PROTOCOL"
+	ReasonRateLimited  Reason = "UPSTREAM_RATE_LIMITED"
+	ReasonStorageFull  Reason = "STORAGE_FULL"
+	ReasonInternal     Reason = "INTERNAL"
+)
+
+// UpstreamError is a failed fetch, as an [Upstream] reports it.
+type UpstreamError struct {
+	Reason Reason
+	// Message is a sentence for a person that says what to do, without secrets.
+	Message string
+	// RetryAfter is how long the upstream asks to be left alone; zero when it did not say.
+	RetryAfter time.Duration
+	// Cause is for the log; it must hold no secrets either. May be nil.
+	Cause error
+}
+
+// Error implements error.
+func (e *UpstreamError) Error() string {
+	if e.Cause == nil {
+		return fmt.Sprintf("%s: %s", e.Reason, e.Message)
+	}
+	return fmt.Sprintf("%s: %s: %v", e.Reason, e.Message, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *UpstreamError) Unwrap() error { return e.Cause }
+
+// Problem is a failure as a state: it stands until a fetch succeeds.
+type Problem struct {
+	Reason  Reason    `json:"reason"`
+	Message string    `json:"message"`
+	Since   time.Time `json:"since"`
+}
+
+// problemOf makes a state of an error; the beginning of an unchanged problem is kept.
+func problemOf(err error, before *Problem, now time.Time) *Problem {
+	p := &Problem{
+		Reason:  ReasonInternal,
+		Message: "The fetch failed for a reason inside Leat; see the log of the owning replica.",
+		Since:   now,
+	}
+	if upstream, ok := errors.AsType[*UpstreamError](err); ok {
+		p.Reason, p.Message = upstream.Reason, upstream.Message
+	}
+	if before != nil && before.Reason == p.Reason {
+		p.Since = before.Since
+	}
+	return p
+}

@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Prefixes of full reference names.
+const (
+	BranchPrefix = "refs/heads/"
+	TagPrefix    = "refs/tags/"
+)
+
+// Ref is a named commit.
+type Ref struct {
+	// Name is the full name, such as "refs/heads/main".
+	Name string `json:"name"`
+	// Object is what the upstream advertises for the name: the commit, or an annotated tag's own object.
+	Object string `json:"object"`
+	// Commit is what Object leads to once tags are peeled; empty for a tag of something that is no commit.
+	Commit string `json:"commit"`
+}
+
+// Refs is a list of refs that rises strictly by name. It is never changed once made.
+type Refs []Ref
+
+// NewRefs sorts refs; of several with one name the last counts.
+func NewRefs(refs []Ref) Refs {
+	sorted := slices.Clone(refs)
+	slices.SortStableFunc(sorted, func(a, b Ref) int { return strings.Compare(a.Name, b.Name) })
+	kept := sorted[:0]
+	for _, ref := range sorted {
+		if n := len(kept); n > 0 && kept[n-1].Name == ref.Name {
+			kept[n-1] = ref
+			continue
+		}
+		kept = append(kept, ref)
+	}
+	return kept
+}
+
+// Get returns the ref of that full name.
+func (r Refs) Get(name string) (Ref, bool) {
+	i, found := slices.BinarySearchFunc(r, name, func(ref Ref, name string) int { return strings.Compare(ref.Name, name) })
+	if !found {
+		return Ref{}, false
+	}
+	return r[i], true
+}
+
+// Below returns at most limit refs whose names begin with prefix and come after the name after.
+func (r Refs) Below(prefix, after string, limit int) Refs {
+	start, found := slices.BinarySearchFunc(r, max(prefix, after), func(ref Ref, name string) int {
+		return strings.Compare(ref.Name, name)
+	})
+	if found && after != "" && r[start].Name == after {
+		start++
+	}
+	end := start
+	for end < len(r) && end-start < limit && strings.HasPrefix(r[end].Name, prefix) {
+		end++
+	}
+	return r[start:end:end]
+}
+
+// Changed returns the names of the refs that differ between two lists: moved, appeared or vanished; sorted.
+func (r Refs) Changed(newer Refs) []string {
+	var names []string
+	i, j := 0, 0
+	for i < len(r) || j < len(newer) {
+		switch {
+		case j == len(newer) || (i < len(r) && r[i].Name < newer[j].Name):
+			names = append(names, r[i].Name)
+			i++
+		case i == len(r) || r[i].Name > newer[j].Name:
+			names = append(names, newer[j].Name)
+			j++
+		default:
+			if r[i] != newer[j] {
+				names = append(names, r[i].Name)
+			}
+			i++
+			j++
+		}
+	}
+	return names
+}
+
+// Content is what a mirror holds as of its last complete fetch. The zero Content means that there is no mirror.
+type Content struct {
+	Refs Refs
+	// Head is the commit of the upstream's HEAD; empty when it has none.
+	Head string
+	// DefaultBranch is the full name of the branch that HEAD points to; empty when the upstream does not tell.
+	DefaultBranch string
+	// FreshAt is when the mirror was last known to equal the upstream. Zero: there is no mirror.
+	FreshAt time.Time
+	// ChangedAt is when refs last moved.
+	ChangedAt time.Time
+	// Epoch is that of the lease under which the content was fetched.
+	Epoch uint64
+	// DiskBytes is the size of the mirror on disk.
+	DiskBytes int64
+}
+
+// Exists tells whether there is a mirror at all.
+func (c Content) Exists() bool { return !c.FreshAt.IsZero() }
+
+// SelectorKind tells how a [Selector] names a commit.
+type SelectorKind int
+
+// The kinds of selectors.
+const (
+	SelectHead   SelectorKind = iota // HEAD, the upstream's default branch
+	SelectBranch                     // a branch's short name
+	SelectTag                        // a tag's short name
+	SelectCommit                     // a full commit id
+	SelectName                       // a full reference name
+)
+
+// Selector names a commit of a repository. The zero Selector is HEAD.
+type Selector struct {
+	Kind  SelectorKind
+	Value string // empty for SelectHead
+}
+
+// String names the selector in messages.
+func (s Selector) String() string {
+	switch s.Kind {
+	case SelectBranch:
+		return "branch " + s.Value
+	case SelectTag:
+		return "tag " + s.Value
+	case SelectCommit:
+		return "commit " + s.Value
+	case SelectName:
+		return s.Value
+	default:
+		return "HEAD"
+	}
+}
+
+// Resolve returns the commit that s selects, from memory. The error is a *RefError where there is none. A commit id is
+// returned as it is: only the mirror's objects can tell whether it exists.
+func (c Content) Resolve(s Selector) (string, error) {
+	name := s.Value
+	switch s.Kind {
+	case SelectCommit:
+		return s.Value, nil
+	case SelectBranch:
+		name = BranchPrefix + s.Value
+	case SelectTag:
+		name = TagPrefix + s.Value
+	case SelectName:
+	default:
+		name = "HEAD"
+	}
+	if name == "HEAD" {
+		return c.resolveHead(s)
+	}
+	ref, ok := c.Refs.Get(name)
+	if !ok || ref.Commit == "" {
+		return "", &RefError{Selector: s}
+	}
+	return ref.Commit, nil
+}
+
+// Changed returns the names of the refs that differ between two contents, sorted; "HEAD" is one of them when it leads to
+// another commit.
+func (c Content) Changed(newer Content) []string {
+	changed := c.Refs.Changed(newer.Refs)
+	before, _ := c.Resolve(Selector{}) // none is a value too
+	after, _ := newer.Resolve(Selector{})
+	if before != after {
+		changed = slices.Insert(changed, 0, "HEAD")
+	}
+	return changed
+}
+
+func (c Content) resolveHead(s Selector) (string, error) {
+	if ref, ok := c.Refs.Get(c.DefaultBranch); ok {
+		return ref.Commit, nil
+	}
+	if c.Head == "" {
+		return "", &RefError{Selector: s}
+	}
+	return c.Head, nil
+}

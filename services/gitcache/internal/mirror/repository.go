@@ -1,0 +1,316 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/lease"
+)
+
+const (
+	pollSpread = 0.25
+	// failureFloor keeps a failing upstream from being asked in a tight loop, whatever the jitter says.
+	failureFloor   = time.Second
+	failureInitial = 5 * time.Second
+	failureMax     = 5 * time.Minute
+	// restWait is the pause after a tenure that ended by itself, as when a newer epoch was seen.
+	restWait = time.Second
+)
+
+// Repository is one mirrored upstream on one replica: owner of its lease or not. All exported methods may be called
+// concurrently and answer from memory unless they say otherwise.
+type Repository struct {
+	name, uid string
+	shared    *shared
+
+	mu      sync.Mutex
+	def     Definition
+	content Content
+	loaded  bool // content is what the disk holds
+
+	epoch    uint64 // that of the lease; 0 while this replica does not own the repository
+	problem  *Problem
+	failures int
+	fetches  int64
+
+	next      time.Time // when the next poll is due
+	refreshAt time.Time // when a requested fetch is due; zero: none is requested
+	notBefore time.Time // the upstream asked not to be called earlier
+	began     uint64    // fetches begun and finished since the process started
+	finished  uint64
+
+	changed chan struct{} // closed and replaced whenever anything above changes
+
+	owner   owner
+	claimed atomic.Bool // counted in shared.claims
+}
+
+func newRepository(def Definition, s *shared) *Repository {
+	return &Repository{name: def.Name, uid: def.UID, def: def, shared: s, changed: make(chan struct{})}
+}
+
+// Definition returns the definition, credential included.
+func (r *Repository) Definition() Definition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.def
+}
+
+// Content returns what this replica's mirror holds. The error matches ErrNotReady where it holds nothing.
+func (r *Repository) Content() (Content, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.content.Exists() {
+		return Content{}, &NotReadyError{Repository: r.name, Problem: r.problem}
+	}
+	return r.content, nil
+}
+
+// Epoch returns the epoch of the lease that this replica holds, or 0 while it does not own the repository.
+func (r *Repository) Epoch() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.epoch
+}
+
+// State returns what this replica knows.
+func (r *Repository) State() State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stateLocked()
+}
+
+func (r *Repository) stateLocked() State {
+	s := State{
+		Phase: r.phaseLocked(), Problem: r.problem, FreshAt: r.content.FreshAt, ChangedAt: r.content.ChangedAt,
+		DefaultBranch: r.content.DefaultBranch, RefCount: len(r.content.Refs), DiskBytes: r.content.DiskBytes,
+		Epoch: r.content.Epoch, Failures: r.failures, Fetches: r.fetches,
+	}
+	if r.epoch != 0 {
+		s.Epoch, s.Owner = r.epoch, r.shared.Self
+		s.NextPollAt, _ = r.dueLocked()
+	}
+	return s
+}
+
+func (r *Repository) phaseLocked() Phase {
+	switch {
+	case r.def.Suspended:
+		return PhaseSuspended
+	case r.content.Exists() && r.failures > 0:
+		return PhaseStale
+	case r.content.Exists():
+		return PhaseReady
+	case r.failures > 0:
+		return PhaseFailed
+	default:
+		return PhaseCloning
+	}
+}
+
+// update replaces the definition. What concerns the upstream is tried at once.
+func (r *Repository) update(def Definition) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if def == r.def {
+		return
+	}
+	if !def.sameUpstream(r.def) || (r.def.Suspended && !def.Suspended) {
+		r.next, r.notBefore = time.Now(), time.Time{}
+	}
+	r.def = def
+	r.signalLocked()
+}
+
+// signalLocked wakes everybody who waits for a change.
+func (r *Repository) signalLocked() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// run loads the mirror, and then competes for the lease until ctx is done.
+func (r *Repository) run(ctx context.Context) {
+	r.load(ctx)
+	for ctx.Err() == nil {
+		err := lease.Hold(ctx, lease.KeeperParams{
+			Store: spread{Store: r.shared.Leases, repo: r}, Key: r.uid, Owner: r.shared.Self,
+			TTL: r.shared.Settings.LeaseTTL, RenewEvery: r.shared.Settings.LeaseRenew,
+			MinEpoch: r.knownEpoch(), Logger: r.shared.Logger,
+		}, r.own)
+		if err != nil && ctx.Err() == nil {
+			r.shared.Logger.WarnContext(ctx, "ownership ended", slog.String("leat.repository", r.name), slog.Any("error", err))
+			_ = backoff.Wait(ctx, restWait) // the loop's condition looks at ctx
+		}
+	}
+}
+
+func (r *Repository) knownEpoch() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.content.Epoch
+}
+
+// GiveUpContent forgets what this replica's mirror holds, because it turned out to be damaged. The owner clones it again
+// at once.
+func (r *Repository) GiveUpContent() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.content = Content{Epoch: r.content.Epoch}
+	r.next = time.Now()
+	r.signalLocked()
+}
+
+// load takes over what the disk holds. A mirror that cannot be read is cloned again; that is no reason not to run.
+func (r *Repository) load(ctx context.Context) {
+	release, err := r.shared.slot(ctx, false) // a thousand mirrors are not verified at once
+	if err != nil {
+		return
+	}
+	defer release()
+	content, err := r.shared.Mirrors.Load(ctx, r.uid)
+	if err != nil && !errors.Is(err, ErrNoMirror) {
+		r.shared.Logger.WarnContext(ctx, "mirror not readable", slog.String("leat.repository", r.name), slog.Any("error", err))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.content, r.loaded = content, true
+	r.signalLocked()
+}
+
+// own is what the holder of the lease does, until it loses it.
+func (r *Repository) own(ctx context.Context, held *lease.Held) error {
+	r.becomeOwner(held.Epoch())
+	defer r.resign()
+	t := &tenure{repo: r, held: held}
+	return t.run(ctx)
+}
+
+func (r *Repository) becomeOwner(epoch uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.epoch, r.fetches, r.failures, r.problem = epoch, 0, 0, nil
+	r.next = time.Now()
+	r.shared.owned.Add(1)
+	r.signalLocked()
+}
+
+func (r *Repository) resign() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.epoch, r.refreshAt = 0, time.Time{}
+	r.shared.owned.Add(-1)
+	r.claim(false)
+	r.signalLocked()
+}
+
+// dueLocked returns when the next fetch has to begin; false: not until something changes.
+func (r *Repository) dueLocked() (time.Time, bool) {
+	if r.def.Suspended {
+		return time.Time{}, false
+	}
+	due := r.next
+	if !r.refreshAt.IsZero() && r.refreshAt.Before(due) {
+		due = r.refreshAt
+	}
+	if due.Before(r.notBefore) {
+		due = r.notBefore
+	}
+	return due, true
+}
+
+// awaitDue waits until a fetch is due, or something changed, or the instant latest (zero: none) has come.
+func (r *Repository) awaitDue(ctx context.Context, latest time.Time) error {
+	r.mu.Lock()
+	due, scheduled := r.dueLocked()
+	changed := r.changed
+	r.mu.Unlock()
+	if !latest.IsZero() && (!scheduled || latest.Before(due)) {
+		due, scheduled = latest, true
+	}
+	var expired <-chan time.Time
+	if scheduled {
+		timer := time.NewTimer(time.Until(due))
+		defer timer.Stop()
+		expired = timer.C
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-changed:
+	case <-expired:
+	}
+	return nil
+}
+
+func (r *Repository) isDue(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	due, scheduled := r.dueLocked()
+	return scheduled && !now.Before(due)
+}
+
+// Refresh asks for a fetch within the debounce time; calls within that time share one. With wait it returns after a fetch
+// that began after the call, or with the context's cause. It returns at once, without an error, where no fetch will be
+// made: while polling is suspended, or the upstream asked to be left alone for longer. ErrNotOwner: this replica does not
+// own the repository, or stopped to meanwhile.
+func (r *Repository) Refresh(ctx context.Context, wait bool) (State, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	epoch, at := r.epoch, time.Now().Add(r.shared.Settings.Debounce)
+	if epoch == 0 {
+		return State{}, fmt.Errorf("refresh %q: %w", r.name, ErrNotOwner)
+	}
+	if r.def.Suspended || r.notBefore.After(at) {
+		return r.stateLocked(), nil
+	}
+	if r.refreshAt.IsZero() {
+		r.refreshAt = at
+		r.signalLocked()
+	}
+	for target := r.began + 1; wait && r.finished < target; {
+		if err := r.awaitChangeLocked(ctx); err != nil {
+			return State{}, err
+		}
+		if r.epoch != epoch {
+			return State{}, fmt.Errorf("refresh %q: %w", r.name, ErrNotOwner)
+		}
+		if r.def.Suspended || r.notBefore.After(at) {
+			break
+		}
+	}
+	return r.stateLocked(), nil
+}
+
+// awaitChangeLocked gives the lock up while it waits for the next change.
+func (r *Repository) awaitChangeLocked(ctx context.Context) error {
+	changed := r.changed
+	r.mu.Unlock()
+	defer r.mu.Lock()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-changed:
+		return nil
+	}
+}
+
+// AwaitLoaded waits until the mirror on disk, if any, has been taken over.
+func (r *Repository) AwaitLoaded(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !r.loaded {
+		if err := r.awaitChangeLocked(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"slices"
+	"time"
+)
+
+// Phase is the state of a mirror.
+type Phase string
+
+// The phases.
+const (
+	PhaseCloning   Phase = "cloning"   // the first fetch has not finished
+	PhaseReady     Phase = "ready"     // mirrored, and the last fetch succeeded
+	PhaseStale     Phase = "stale"     // mirrored, but the last fetches failed
+	PhaseFailed    Phase = "failed"    // never fetched successfully
+	PhaseSuspended Phase = "suspended" // polling is suspended
+)
+
+// State is what a replica knows of a repository; only the owner's is up to date.
+type State struct {
+	Phase         Phase     `json:"phase"`
+	Problem       *Problem  `json:"problem,omitempty"`
+	FreshAt       time.Time `json:"fresh_at,omitzero"`
+	ChangedAt     time.Time `json:"changed_at,omitzero"`
+	NextPollAt    time.Time `json:"next_poll_at,omitzero"`
+	DefaultBranch string    `json:"default_branch,omitempty"`
+	RefCount      int       `json:"ref_count"`
+	DiskBytes     int64     `json:"disk_bytes"`
+	Epoch         uint64    `json:"epoch"`
+	Owner         string    `json:"owner,omitempty"`
+	Failures      int       `json:"failures"`
+	Fetches       int64     `json:"fetches"`
+}
+
+// maxChangedRefs bounds the names in one event; more are "all".
+const maxChangedRefs = 1000
+
+// Event tells that something about a repository changed.
+type Event struct {
+	Repository string `json:"repository"`
+	UID        string `json:"uid"`
+	// Epoch is that of the owner; Sequence grows with every event of one epoch.
+	Epoch    uint64 `json:"epoch"`
+	Sequence uint64 `json:"sequence"`
+	// Changed are the full names of refs that moved, appeared or vanished. All: any may have.
+	Changed []string `json:"changed,omitempty"`
+	All     bool     `json:"all,omitempty"`
+	State   State    `json:"state"`
+	Deleted bool     `json:"deleted,omitempty"`
+	// Traceparent is the W3C trace context of the fetch; empty when not traced.
+	Traceparent   string        `json:"traceparent,omitempty"`
+	Time          time.Time     `json:"time"`
+	FetchDuration time.Duration `json:"fetch_duration,omitempty"`
+}
+
+// merge adds what a later event says to one that has not been published yet.
+func (e *Event) merge(later Event) {
+	changed := slices.Concat(e.Changed, later.Changed)
+	slices.Sort(changed)
+	changed = slices.Compact(changed)
+	all := e.All || later.All || len(changed) > maxChangedRefs
+	*e = later
+	e.Changed, e.All = changed, all
+	if all {
+		e.Changed = nil
+	}
+}

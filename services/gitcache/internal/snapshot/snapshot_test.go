@@ -1,0 +1,282 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/cas/casmem"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+)
+
+// file is a leaf of a tree in memory.
+type file struct {
+	kind content.Kind
+	text string
+}
+
+// repo holds trees by "commit:path"; the tree's id is its key's value.
+type repo struct {
+	trees map[string]string
+	files map[string]map[string]file
+	takes time.Duration
+	walks atomic.Int64
+	opens atomic.Int64
+}
+
+func (r *repo) Open(context.Context, string) (content.Reader, error) {
+	r.opens.Add(1)
+	return &reader{repo: r}, nil
+}
+
+// reader answers what snapshots ask; the rest of the interface is not used here.
+type reader struct {
+	content.Reader
+	repo *repo
+}
+
+func (r *reader) Close() error { return nil }
+
+func (r *reader) Tree(_ context.Context, commit, path string) (string, error) {
+	id, ok := r.repo.trees[commit+":"+path]
+	if !ok {
+		return "", &content.PathError{Path: path, Want: "folder"}
+	}
+	return id, nil
+}
+
+func (r *reader) Walk(ctx context.Context, tree string, visit func(content.Entry) error) error {
+	r.repo.walks.Add(1)
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(r.repo.takes):
+	}
+	var names []string
+	for name := range r.repo.files[tree] {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		f := r.repo.files[tree][name]
+		err := visit(content.Entry{Path: name, Kind: f.kind, Size: int64(len(f.text)), Open: func() (io.ReadCloser, error) {
+			return io.NopCloser(strings.NewReader(f.text)), nil
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newBuilder(t *testing.T, r *repo, store cas.Store, index *snapshot.Index) *snapshot.Builder {
+	t.Helper()
+	b, err := snapshot.NewBuilder(snapshot.Params{
+		Mirrors: r, Store: store, Index: index, TempDir: t.TempDir(), Limits: bundle.Limits{FileBytes: 2000},
+		Logger: slog.New(slog.DiscardHandler), Tracer: tracenoop.NewTracerProvider().Tracer(""),
+		Meter: metricnoop.NewMeterProvider().Meter(""),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func newRepo() *repo {
+	return &repo{
+		trees: map[string]string{"c1:": "root1", "c1:app": "tree1", "c2:": "root2", "c2:app": "tree1", "c3:app": "tree3"},
+		files: map[string]map[string]file{
+			"tree1": {"a.yaml": {text: "a: 1\n"}, "run": {kind: content.KindExecutable, text: "#!"}, "link": {kind: content.KindSymlink, text: "a.yaml"}},
+			"tree3": {"a.yaml": {text: "a: 3\n"}},
+			"root1": {"app/a.yaml": {text: "a: 1\n"}},
+		},
+	}
+}
+
+func app(commit string) snapshot.Folder {
+	return snapshot.Folder{UID: "uid", Commit: commit, Path: "app", Root: "app"}
+}
+
+// canonical is the digest as documented: of the canonical tar, here written by hand.
+func canonical(t *testing.T) digest.Digest {
+	t.Helper()
+	h := digest.NewHasher()
+	w := bundle.NewWriter(h, bundle.DefaultLimits())
+	err := errors.Join(w.WriteFile("a.yaml", false, 5, strings.NewReader("a: 1\n")), w.WriteSymlink("link", "a.yaml"),
+		w.WriteFile("run", true, 2, strings.NewReader("#!")), w.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h.Digest()
+}
+
+func TestDigestIsOfTheCanonicalTar(t *testing.T) {
+	t.Parallel()
+	r := newRepo()
+	b := newBuilder(t, r, casmem.New(casmem.Config{}), snapshot.NewIndex())
+	got, err := b.Resolve(t.Context(), app("c1"))
+	if err != nil || got.Digest != canonical(t) || got.FileCount != 3 || got.StoredSize == 0 {
+		t.Fatalf("got %+v (%v), want digest %s of 3 files", got, err, canonical(t))
+	}
+	again, err := b.Resolve(t.Context(), app("c2")) // another commit, the same folder
+	if err != nil || again != got || r.walks.Load() != 1 {
+		t.Errorf("got %+v (%v) after %d walks, want the same from memory", again, err, r.walks.Load())
+	}
+	opens := r.opens.Load()
+	if _, err := b.Resolve(t.Context(), app("c2")); err != nil || r.opens.Load() != opens {
+		t.Errorf("got %d opens (%v), want none for a folder asked for before", r.opens.Load()-opens, err)
+	}
+	if _, err := b.Resolve(t.Context(), snapshot.Folder{UID: "uid", Commit: "c1", Path: "gone", Root: ""}); !errors.Is(err, content.ErrPathNotFound) {
+		t.Errorf("got %v for a path that is not in its root, want ErrPathNotFound", err)
+	}
+}
+
+func TestEvictedBundleIsBuiltAgain(t *testing.T) {
+	t.Parallel()
+	store := casmem.New(casmem.Config{})
+	b := newBuilder(t, newRepo(), store, snapshot.NewIndex())
+	s, err := b.Resolve(t.Context(), app("c1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Delete(t.Context(), s.Digest); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Stored(t.Context(), s.Digest); !errors.Is(err, snapshot.ErrBundleNotFound) {
+		t.Errorf("got %v for an evicted bundle, want ErrBundleNotFound", err)
+	}
+	for _, other := range []string{"c3", "c3"} { // built the first time, remembered the second
+		if _, err := b.Open(t.Context(), s.Digest, app(other)); !errors.Is(err, snapshot.ErrBundleNotFound) {
+			t.Errorf("got %v from a folder with another digest, want ErrBundleNotFound", err)
+		}
+	}
+	blob, err := b.Open(t.Context(), s.Digest, app("c1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := blob.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatABundleCannotCarry(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		file file
+		path string
+		want error
+	}{
+		"submodule":  {file{kind: content.KindSubmodule}, "x", snapshot.ErrUnsupported},
+		"lfs":        {file{text: "version https://git-lfs.github.com/spec/v1\noid sha256:0\n"}, "x", snapshot.ErrUnsupported},
+		"escaping":   {file{kind: content.KindSymlink, text: "../../etc"}, "a/x", snapshot.ErrUnsupported},
+		"absolute":   {file{kind: content.KindSymlink, text: "/etc"}, "x", snapshot.ErrUnsupported},
+		"backslash":  {file{text: "x"}, `a\b`, snapshot.ErrUnsupported},
+		"too large":  {file{text: strings.Repeat("x", 2001)}, "x", bundle.ErrTooLarge},
+		"upward":     {file{kind: content.KindSymlink, text: "../b"}, "a/x", nil},
+		"large fits": {file{text: strings.Repeat("x", 2000)}, "x", nil},
+	} {
+		r := &repo{trees: map[string]string{"c1:app": "t"}, files: map[string]map[string]file{"t": {test.path: test.file}}}
+		b := newBuilder(t, r, casmem.New(casmem.Config{}), snapshot.NewIndex())
+		for range 2 {
+			_, err := b.Resolve(t.Context(), app("c1"))
+			if !errors.Is(err, test.want) {
+				t.Errorf("%s: got %v, want %v", name, err, test.want)
+			}
+			if bad, ok := errors.AsType[*snapshot.UnsupportedError](err); ok && bad.Path != test.path {
+				t.Errorf("%s: got path %q, want %q", name, bad.Path, test.path)
+			}
+		}
+		if got := r.walks.Load(); got != 1 {
+			t.Errorf("%s: got %d walks, want the verdict remembered", name, got)
+		}
+	}
+}
+
+func TestBuildOutlivesItsFirstCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRepo()
+		r.takes = 10 * time.Second
+		b := newBuilder(t, r, casmem.New(casmem.Config{}), snapshot.NewIndex())
+		var callers sync.WaitGroup
+		callers.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := b.Resolve(ctx, app("c1")); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v for the impatient caller, want its deadline", err)
+			}
+		})
+		time.Sleep(100 * time.Millisecond)
+		for range 10 {
+			callers.Go(func() {
+				if _, err := b.Resolve(t.Context(), app("c2")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		callers.Wait()
+		if got := r.walks.Load(); got != 1 {
+			t.Errorf("got %d builds for eleven callers, want 1", got)
+		}
+	})
+}
+
+func TestIndexSurvives(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "digests.log")
+	open := func() *snapshot.Index {
+		x, err := snapshot.OpenIndex(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = x.Close() })
+		return x
+	}
+	want := snapshot.Snapshot{Digest: digest.FromBytes([]byte("1")), ContentSize: 1, StoredSize: 2, FileCount: 3}
+	x := open()
+	if err := errors.Join(x.Put("uid", "tree1", want), x.Put("uid", "tree2", want), x.Close()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data[:len(data)-5], 0o600); err != nil { // a crash cut the last line
+		t.Fatal(err)
+	}
+	x = open()
+	if got, ok := x.Get("uid", "tree1"); !ok || got != want {
+		t.Errorf("got %+v, %t for the whole line, want %+v", got, ok, want)
+	}
+	if _, ok := x.Get("uid", "tree2"); ok {
+		t.Error("got an answer from a line that was cut off")
+	}
+	if _, ok := x.Get("other", "tree1"); ok {
+		t.Error("got an answer for another repository")
+	}
+	if err := errors.Join(x.Put("uid", "tree3", want), x.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := open().Get("uid", "tree3"); !ok {
+		t.Error("got nothing for what was put after the damage")
+	}
+}

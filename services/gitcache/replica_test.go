@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gitcache_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/gitcache"
+)
+
+const (
+	secret   = "a shared secret of more than 32 bytes, for tests"
+	patience = 60 * time.Second
+)
+
+// replica is one running service.
+type replica struct {
+	gitcachev1connect.GitCacheServiceClient
+	url  string
+	dir  string
+	stop func() // graceful; returns when the replica has ended
+}
+
+// start runs a replica on dir until the test ends or it is stopped.
+func start(t *testing.T, redisURL, dir string) *replica {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := gitcache.Config{
+		RedisURL: redisURL, DataDir: dir, ServiceSecret: secret, Debounce: 20 * time.Millisecond,
+		LeaseTTL: 2 * time.Second, LeaseRenew: 400 * time.Millisecond, Heartbeat: 200 * time.Millisecond,
+		MaxFileBytes: 64 * config.KiB, Telemetry: telemetry.Config{LogOutput: io.Discard},
+	}
+	cfg.Serve.Listener, cfg.Serve.DrainTimeout = listener, 5*time.Second
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- gitcache.Run(ctx, cfg) }()
+	stopped := false
+	stop := func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("got %v from Run, want nil", err)
+		}
+	}
+	t.Cleanup(stop)
+	r := &replica{url: "http://" + listener.Addr().String(), dir: dir, stop: stop}
+	r.GitCacheServiceClient = dial(t, r.url, "distributor")
+	return r
+}
+
+func dial(t *testing.T, url, service string) gitcachev1connect.GitCacheServiceClient {
+	t.Helper()
+	tokens, err := identity.NewServiceTokens([]byte(secret), service)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := rpc.NewClient(rpc.ClientParams{BaseURL: url, Tokens: tokens, Telemetry: telemetry.Noop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.HTTP.CloseIdleConnections)
+	return gitcachev1connect.NewGitCacheServiceClient(c.HTTP, c.BaseURL, c.Options...)
+}
+
+// eventually calls try until it returns nil.
+func eventually(t *testing.T, try func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	policy := backoff.Policy{Initial: 20 * time.Millisecond, Max: 200 * time.Millisecond}
+	if err := backoff.Retry(ctx, policy, try); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func definition(name, url string) *gitcachev1.RepositoryDefinition {
+	return &gitcachev1.RepositoryDefinition{
+		Name: name, Uid: "uid-" + name, Version: 1, Url: url, PollInterval: durationpb.New(time.Hour),
+	}
+}
+
+func (r *replica) put(t *testing.T, def *gitcachev1.RepositoryDefinition) {
+	t.Helper()
+	eventually(t, func(ctx context.Context) error {
+		_, err := r.PutRepository(ctx, &gitcachev1.PutRepositoryRequest{Repository: def})
+		if rpcerr.HasReason(err) && rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE {
+			return backoff.Permanent(err)
+		}
+		return err
+	})
+}
+
+// state waits until the repository's state is as wanted.
+func (r *replica) state(t *testing.T, name string, want func(*gitcachev1.RepositoryState) bool) *gitcachev1.RepositoryState {
+	t.Helper()
+	var last *gitcachev1.RepositoryState
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := backoff.Retry(ctx, backoff.Policy{Initial: 20 * time.Millisecond, Max: 100 * time.Millisecond}, func(ctx context.Context) error {
+		resp, err := r.GetRepository(ctx, &gitcachev1.GetRepositoryRequest{Name: name})
+		if err != nil {
+			return err
+		}
+		if last = resp.GetState(); !want(last) {
+			return io.ErrNoProgress
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("got state %v (%v), want another", last, err)
+	}
+	return last
+}
+
+func ready(s *gitcachev1.RepositoryState) bool {
+	return s.GetPhase() == gitcachev1.RepositoryPhase_REPOSITORY_PHASE_READY && s.GetOwner() != ""
+}
+
+func (r *replica) refresh(t *testing.T, name string) *gitcachev1.RepositoryState {
+	t.Helper()
+	resp, err := r.RefreshRepository(t.Context(), &gitcachev1.RefreshRepositoryRequest{Name: name, Wait: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.GetState()
+}
+
+func source(name, branch, path string) *typev1.Source {
+	return &typev1.Source{
+		Repository: name, Ref: &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: branch}}, Path: path,
+	}
+}
+
+func (r *replica) resolve(t *testing.T, src *typev1.Source) *typev1.Snapshot {
+	t.Helper()
+	resp, err := r.ResolveSnapshot(t.Context(), &gitcachev1.ResolveSnapshotRequest{Source: src})
+	if err != nil {
+		t.Fatalf("resolve %v: %v", src, err)
+	}
+	return resp.GetSnapshot()
+}
+
+// download returns the zstd bytes of a bundle.
+func (r *replica) download(t *testing.T, req *gitcachev1.DownloadBundleRequest) (*gitcachev1.BundleHeader, []byte, error) {
+	t.Helper()
+	stream, err := r.DownloadBundle(t.Context(), req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = stream.Close() }()
+	var header *gitcachev1.BundleHeader
+	var body []byte
+	for stream.Receive() {
+		if h := stream.Msg().GetHeader(); h != nil {
+			header = h
+		}
+		body = append(body, stream.Msg().GetChunk()...)
+	}
+	return header, body, stream.Err()
+}
+
+func wantReason(t *testing.T, err error, want errorsv1.Reason) {
+	t.Helper()
+	if got := rpcerr.ReasonOf(err); got != want || err == nil {
+		t.Errorf("got reason %s (%v), want %s", got, err, want)
+	}
+}
+
+func wantField(t *testing.T, err error, want string) {
+	t.Helper()
+	wantReason(t, err, errorsv1.Reason_REASON_FIELD_INVALID)
+	if got := rpcerr.Metadata(err)[rpcerr.MetadataField]; got != want {
+		t.Errorf("got field %q (%s), want %q", got, rpcerr.Message(err), want)
+	}
+	if strings.TrimSpace(rpcerr.Message(err)) == "" {
+		t.Errorf("got no message, want one that says what to do")
+	}
+}
+
+// newClientContext is for calls with headers of their own.
+func newClientContext(ctx context.Context) (context.Context, connect.CallInfo) {
+	return connect.NewClientContext(ctx)
+}
