@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package agent makes one Kubernetes cluster run what the hub says.
+//
+// It enrols, follows its plan, downloads and verifies bundles, renders and applies them, prunes what left them, watches
+// health, and reports. It also holds the tunnel open through which people reach the cluster. It listens on no port but
+// the one for health and metrics.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/cas/casdisk"
+	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/agent/internal/control"
+	"github.com/leatdev/leat/services/agent/internal/kube"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/uplink"
+)
+
+// Run runs the agent until ctx is done; then it returns nil. It changes no state of the process.
+func Run(ctx context.Context, cfg Config) (err error) {
+	if err := cfg.check(); err != nil {
+		return err
+	}
+	tel, err := telemetry.Start(ctx, cfg.Telemetry, "agent")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tel.Shutdown(context.WithoutCancel(ctx))) }()
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return fmt.Errorf("make data folder: %w", err)
+	}
+	parts, err := assemble(cfg, tel)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, parts.store.Close()) }()
+	return parts.run(ctx)
+}
+
+// agent is all parts of a running agent.
+type agent struct {
+	cfg       Config
+	telemetry *telemetry.Telemetry
+	cluster   *kube.Client
+	watches   *kube.Watches
+	store     *casdisk.Store
+	plans     *control.Plans
+	reports   *control.Reports
+	engine    *reconcile.Engine
+	uplink    *uplink.Uplink
+}
+
+// run runs every part until ctx is done or one of them fails.
+func (a *agent) run(ctx context.Context) error {
+	health := serve.NewHealth()
+	health.Register("plan", a.plans.Ready)
+	mux := serve.NewMux(serve.MuxParams{Health: health, Telemetry: a.telemetry})
+	if a.cfg.Serve.ListenAddr == "" && a.cfg.Serve.Listener == nil {
+		a.cfg.Serve.ListenAddr = defaultListenAddr
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return serve.Run(ctx, a.cfg.Serve, mux, a.telemetry.Logger()) })
+	group.Go(func() error { return a.plans.Run(ctx) })
+	group.Go(func() error { return a.reports.Run(ctx) })
+	group.Go(func() error { return a.watches.Run(ctx, a.engine) })
+	group.Go(func() error { return a.engine.Run(ctx) })
+	group.Go(func() error { return a.uplink.Run(ctx) })
+	group.Go(func() error { return a.monitorCluster(ctx) })
+	return group.Wait()
+}
+
+const (
+	describeInterval = 10 * time.Minute
+	describeTimeout  = 30 * time.Second
+	describeJitter   = 0.25
+)
+
+// monitorCluster tells the hub about agent and cluster, at first at once and then now and again.
+func (a *agent) monitorCluster(ctx context.Context) error {
+	started := timestamppb.Now()
+	a.reports.Describe(&distributorv1.ClusterReport{AgentVersion: app.Version(), StartedAt: started})
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		callCtx, cancel := context.WithTimeout(ctx, describeTimeout)
+		description, err := a.cluster.Describe(callCtx)
+		cancel()
+		pause := backoff.Default().Delay(attempt)
+		if err == nil {
+			attempt, pause = -1, backoff.Jitter(describeInterval, describeJitter)
+			a.reports.Describe(&distributorv1.ClusterReport{
+				AgentVersion: app.Version(), StartedAt: started,
+				KubernetesVersion: description.Version, Nodes: int32(description.Nodes),
+			})
+		} else if ctx.Err() == nil {
+			a.telemetry.Logger().DebugContext(ctx, "cluster does not describe itself", slog.Any("error", err))
+		}
+		_ = backoff.Wait(ctx, pause) // the loop's condition sees the same end
+	}
+	return nil
+}
+
+func (c *Config) hubCA() ([]byte, error) {
+	if c.HubCAFile == "" {
+		return nil, nil
+	}
+	content, err := os.ReadFile(c.HubCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("read certificates of the hub: %w", err)
+	}
+	return content, nil
+}
+
+func (c *Config) bundleDir() string {
+	return filepath.Join(c.DataDir, "bundles")
+}

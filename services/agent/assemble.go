@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
+	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/cas/casdisk"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/agent/internal/api"
+	"github.com/leatdev/leat/services/agent/internal/control"
+	"github.com/leatdev/leat/services/agent/internal/kube"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/uplink"
+)
+
+// assemble makes every part and connects them. Nothing runs yet.
+func assemble(cfg Config, tel *telemetry.Telemetry) (*agent, error) {
+	logger := tel.Logger()
+	caPEM, err := cfg.hubCA()
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := kube.New(kube.Params{Kubeconfig: cfg.Kubeconfig, UserAgent: "leat-agent/" + app.Version(), Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	me, hub, err := connectHub(cfg, tel, caPEM)
+	if err != nil {
+		return nil, err
+	}
+	service := distributorv1connect.NewDistributorServiceClient(hub.HTTP, hub.BaseURL, hub.Options...)
+
+	// The parts refer to each other in a ring: plans → engine → bundles → store → plans. Deliver closes it; it is called
+	// only once everything runs.
+	a := &agent{cfg: cfg, telemetry: tel, cluster: cluster, watches: cluster.Watches()}
+	a.plans = control.NewPlans(control.PlanParams{
+		Dir: cfg.DataDir, Hub: service, Identity: me, Logger: logger,
+		Deliver: func(plan reconcile.Plan) { a.engine.SetPlan(plan) },
+	})
+	a.reports = control.NewReports(control.ReportParams{Hub: service, Identity: me, Logger: logger})
+	observer, err := observe(tel)
+	if err != nil {
+		return nil, err
+	}
+	a.store, err = casdisk.Open(casdisk.Config{
+		Dir: cfg.bundleDir(), MaxBytes: int64(cfg.CacheSize), Pinned: a.plans.Pinned, Logger: logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open bundle store: %w", err)
+	}
+	bundles, err := control.OpenBundles(control.BundleParams{
+		Dir: cfg.DataDir, BaseURL: hub.BaseURL, HTTP: hub.HTTP, Store: a.store, Logger: logger,
+	})
+	if err != nil {
+		return nil, errors.Join(err, a.store.Close())
+	}
+	a.engine = reconcile.New(reconcile.Params{
+		Cluster: cluster, Bundles: bundles, Inventories: cluster.Inventories(), Reporter: a.reports, Watches: a.watches,
+		Owner: me.ClusterUID, Observer: observer, Logger: logger,
+		Settings: reconcile.Settings{Workers: cfg.Workers, Refresh: cfg.RefreshInterval, ApplyTimeout: cfg.ApplyTimeout},
+	})
+	if a.uplink, err = newUplink(a, me, caPEM); err != nil {
+		return nil, errors.Join(err, a.store.Close())
+	}
+	return a, nil
+}
+
+// connectHub makes the agent's identity and the client that uses it.
+func connectHub(cfg Config, tel *telemetry.Telemetry, caPEM []byte) (*control.Identity, rpc.Client, error) {
+	anonymous, err := rpc.NewClient(rpc.ClientParams{BaseURL: cfg.HubURL, Telemetry: tel, CAPEM: caPEM})
+	if err != nil {
+		return nil, rpc.Client{}, fmt.Errorf("make hub client: %w", err)
+	}
+	me, err := control.OpenIdentity(control.IdentityParams{
+		Dir: cfg.DataDir, JoinToken: cfg.JoinToken.Reveal(), Logger: tel.Logger(),
+		Hub: distributorv1connect.NewDistributorServiceClient(anonymous.HTTP, anonymous.BaseURL, anonymous.Options...),
+	})
+	if err != nil {
+		return nil, rpc.Client{}, err
+	}
+	hub, err := rpc.NewClient(rpc.ClientParams{BaseURL: cfg.HubURL, Tokens: me, Telemetry: tel, CAPEM: caPEM})
+	if err != nil {
+		return nil, rpc.Client{}, fmt.Errorf("make hub client: %w", err)
+	}
+	return me, hub, nil
+}
+
+// newUplink makes the tunnel connection and what answers on it.
+func newUplink(a *agent, me *control.Identity, caPEM []byte) (*uplink.Uplink, error) {
+	logger := a.telemetry.Logger()
+	options, err := rpc.HandlerOptions(rpc.ServerParams{
+		Telemetry: a.telemetry, Logger: logger, Verifier: identity.Chain(), Public: api.Procedures(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	agents := http.NewServeMux()
+	agents.Handle(agentv1connect.NewAgentServiceHandler(api.New(a.engine, logger), options...))
+	base, transport, err := a.cluster.Endpoint()
+	if err != nil {
+		return nil, err
+	}
+	return uplink.New(uplink.Params{
+		URL: me.TunnelURL, Tokens: me, CAPEM: caPEM, Version: app.Version(), Logger: logger,
+		Handler: uplink.NewHandler(uplink.HandlerParams{
+			APIServer: base, Transport: transport, Agent: api.Subjects(agents), Logger: logger,
+		}),
+	})
+}
+
+// observe records how long runs take. The service's name stays out of the metric: there are too many.
+func observe(tel *telemetry.Telemetry) (reconcile.Observer, error) {
+	duration, err := tel.Meter("agent").Float64Histogram("leat.apply.duration",
+		metric.WithUnit("s"), metric.WithDescription("How long runs of services take."))
+	if err != nil {
+		return nil, fmt.Errorf("make histogram: %w", err)
+	}
+	return func(ctx context.Context, took time.Duration, problem *reconcile.Problem) {
+		var attributes []attribute.KeyValue
+		if problem != nil {
+			attributes = append(attributes, attribute.String(telemetry.KeyErrorType, string(problem.Reason)))
+		}
+		duration.Record(ctx, took.Seconds(), metric.WithAttributes(attributes...))
+	}, nil
+}

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/telemetry"
+)
+
+// Config is what the agent can be told. A zero number or time means its default.
+type Config struct {
+	// Serve is for health and metrics only: nobody needs to reach the agent. Telemetry is what all services have.
+	Serve     serve.Config
+	Telemetry telemetry.Config
+	// HubURL is the base URL of the distributor. Required.
+	HubURL string
+	// HubCAFile holds the certificates to trust for distributor and tunnel, in PEM. Empty means those of the system.
+	HubCAFile string
+	// JoinToken enrols the agent. It is used when there is no identity in DataDir yet, or when the hub rejects that one
+	// and the token was not used before. Empty means that the agent cannot enrol.
+	JoinToken config.Secret
+	// DataDir holds the agent's key, its last plan and its bundles. Required, and the agent's alone.
+	DataDir string
+	// Kubeconfig is the file that leads to the cluster. Empty means the pod's service account; a user's own current
+	// context is never used unless its file is named here.
+	Kubeconfig string
+	// Workers is how many services are worked on at once.
+	Workers int
+	// RefreshInterval is how often an unchanged service is applied again, ±25 %.
+	RefreshInterval time.Duration
+	// ApplyTimeout bounds one run of one service.
+	ApplyTimeout time.Duration
+	// CacheSize bounds the bundles on disk. Those that the plan names are never evicted.
+	CacheSize config.Bytes
+}
+
+const (
+	defaultListenAddr      = ":8080"
+	defaultDataDir         = "/var/lib/leat-agent"
+	defaultWorkers         = 16
+	defaultRefreshInterval = 2 * time.Hour
+	defaultApplyTimeout    = 5 * time.Minute
+	defaultCacheSize       = 2 * config.GiB
+)
+
+// Bind binds the fields.
+func (c *Config) Bind(s *config.Set) {
+	if c.Serve.ListenAddr == "" {
+		c.Serve.ListenAddr = defaultListenAddr
+	}
+	c.Serve.Bind(s)
+	c.Telemetry.Bind(s)
+	s.Group("Agent")
+	s.String(&c.HubURL, "agent-hub-url", "", "base URL of the distributor")
+	s.String(&c.HubCAFile, "agent-hub-ca-file", "", "certificates to trust for distributor and tunnel, in PEM, instead of the system's")
+	s.Secret(&c.JoinToken, "agent-join-token", "", "enrols the agent, once")
+	s.String(&c.DataDir, "agent-data-dir", defaultDataDir, "folder for key, plan and bundles")
+	s.String(&c.Kubeconfig, "agent-kubeconfig", "", "file that leads to the cluster; without it the pod's service account is used")
+	s.Int(&c.Workers, "agent-workers", defaultWorkers, "services that are worked on at once")
+	s.Duration(&c.RefreshInterval, "agent-refresh-interval", defaultRefreshInterval,
+		"how often an unchanged service is applied again, ±25 %")
+	s.Duration(&c.ApplyTimeout, "agent-apply-timeout", defaultApplyTimeout, "how long one run of one service may take")
+	s.Size(&c.CacheSize, "agent-cache-size", defaultCacheSize, "bundles kept on disk; those of the plan are kept in any case")
+	s.Check(c.check)
+}
+
+func (c *Config) check() error {
+	var errs []error
+	if c.HubURL == "" {
+		errs = append(errs, config.Missing("agent-hub-url"))
+	}
+	if c.DataDir == "" {
+		errs = append(errs, config.Missing("agent-data-dir"))
+	}
+	if c.Workers < 0 {
+		errs = append(errs, fmt.Errorf("--agent-workers is %d, want at least 1", c.Workers))
+	}
+	return errors.Join(errs...)
+}

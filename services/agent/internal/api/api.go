@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package api answers AgentService: what people ask one cluster's agent through the tunnel.
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
+	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+const (
+	defaultPage = 500
+	maxPage     = 1000
+	diffTimeout = time.Minute
+)
+
+// SubjectHeader names the caller. Only the hub sets it: the tunnel drops it from what people send.
+const SubjectHeader = "Leat-Subject"
+
+// Engine is what the handlers ask.
+type Engine interface {
+	Reconcile(service string) error
+	Diff(ctx context.Context, service string) ([]reconcile.Difference, error)
+	Objects(service string) ([]reconcile.ObjectStatus, error)
+	Subscribe(service string) (<-chan reconcile.Event, func())
+}
+
+// Server implements AgentService.
+type Server struct {
+	engine Engine
+	logger *slog.Logger
+}
+
+var _ agentv1connect.AgentServiceHandler = (*Server)(nil)
+
+// New returns the server.
+func New(engine Engine, logger *slog.Logger) *Server {
+	return &Server{engine: engine, logger: logger}
+}
+
+// Reconcile implements AgentService.
+func (s *Server) Reconcile(ctx context.Context, request *agentv1.ReconcileRequest) (*agentv1.ReconcileResponse, error) {
+	if err := named(request.GetService()); err != nil {
+		return nil, err
+	}
+	if err := s.engine.Reconcile(request.GetService()); err != nil {
+		return nil, fail(request.GetService(), err)
+	}
+	caller, _ := identity.FromContext(ctx)
+	s.logger.InfoContext(ctx, "reconcile requested", slog.String("service", request.GetService()),
+		slog.String("subject", caller.Subject()))
+	return &agentv1.ReconcileResponse{}, nil
+}
+
+// Diff implements AgentService.
+func (s *Server) Diff(ctx context.Context, request *agentv1.DiffRequest) (*agentv1.DiffResponse, error) {
+	if err := named(request.GetService()); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, diffTimeout)
+	defer cancel()
+	found, err := s.engine.Diff(ctx, request.GetService())
+	if err != nil {
+		return nil, fail(request.GetService(), err)
+	}
+	response := &agentv1.DiffResponse{}
+	for _, d := range found {
+		response.Objects = append(response.Objects, &agentv1.ObjectDiff{
+			Ref: refOf(d.Ref), Action: actionOf(d.Change), Unified: d.Unified,
+		})
+	}
+	return response, nil
+}
+
+// GetInventory implements AgentService.
+func (s *Server) GetInventory(_ context.Context, request *agentv1.GetInventoryRequest) (*agentv1.GetInventoryResponse, error) {
+	if err := named(request.GetService()); err != nil {
+		return nil, err
+	}
+	all, err := s.engine.Objects(request.GetService())
+	if err != nil {
+		return nil, fail(request.GetService(), err)
+	}
+	start, size, err := window(request.GetPage(), len(all))
+	if err != nil {
+		return nil, err
+	}
+	end := min(start+size, len(all))
+	response := &agentv1.GetInventoryResponse{}
+	for _, o := range all[start:end] {
+		response.Objects = append(response.Objects, objectOf(o))
+	}
+	if end < len(all) {
+		response.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(end)))
+	}
+	return response, nil
+}
+
+// WatchEvents implements AgentService. A reader that falls behind is cut off, and told so.
+func (s *Server) WatchEvents(
+	ctx context.Context, request *agentv1.WatchEventsRequest, stream *connect.ServerStream[agentv1.WatchEventsResponse],
+) error {
+	events, stop := s.engine.Subscribe(request.GetService())
+	defer stop()
+	if err := stream.Send(nil); err != nil { // headers, so that the caller knows that it listens
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case event, ok := <-events:
+			if !ok {
+				return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
+					"events come faster than they are read; watch again")
+			}
+			if err := stream.Send(eventOf(event)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// window finds the page that is asked for.
+func window(page *typev1.Page, total int) (start, size int, err error) {
+	size = int(page.GetSize())
+	if size < 0 {
+		return 0, 0, rpcerr.Field("page.size", "must not be negative")
+	}
+	if size == 0 {
+		size = defaultPage
+	}
+	if page.GetToken() != "" {
+		text, decodeErr := base64.RawURLEncoding.DecodeString(page.GetToken())
+		start, err = strconv.Atoi(string(text))
+		if decodeErr != nil || err != nil || start < 0 {
+			return 0, 0, rpcerr.Field("page.token", "is not one that this call returned")
+		}
+	}
+	return min(start, total), min(size, maxPage), nil
+}
+
+func named(service string) error {
+	if service == "" {
+		return rpcerr.Field("service", "is required")
+	}
+	return nil
+}
+
+// fail maps the engine's errors.
+func fail(service string, err error) error {
+	if errors.Is(err, reconcile.ErrUnknownService) {
+		return rpcerr.NotFound("service", service)
+	}
+	problem := reconcile.ProblemOf(err)
+	switch problem.Reason {
+	case reconcile.Internal:
+		return err // the interceptor logs it and gives it an id
+	case reconcile.ClusterUnreachable, reconcile.BundleUnavailable:
+		return rpcerr.New(connect.CodeUnavailable, reasonOf(problem.Reason), problem.Message)
+	case reconcile.DeadlineExceeded:
+		return rpcerr.New(connect.CodeDeadlineExceeded, reasonOf(problem.Reason), problem.Message)
+	default:
+		return rpcerr.New(connect.CodeFailedPrecondition, reasonOf(problem.Reason), problem.Message)
+	}
+}
+
+func eventOf(e reconcile.Event) *agentv1.WatchEventsResponse {
+	response := &agentv1.WatchEventsResponse{
+		Time: timestamppb.New(e.Time), Service: e.Service, Phase: phaseOf(e.Phase), Message: e.Message,
+	}
+	if e.Object != nil {
+		response.Object = refOf(*e.Object)
+	}
+	return response
+}
+
+// Subjects puts the caller that the hub names into the context, and refuses requests that name none. It trusts its
+// connection: it must only ever serve the tunnel's, where the hub has verified the caller already.
+func Subjects(next http.Handler) http.Handler {
+	refusals := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kind, name, err := identity.ParseSubject(r.Header.Get(SubjectHeader))
+		if err != nil {
+			// The other side hung up if this fails: there is nobody left to tell.
+			_ = refusals.Write(w, r, rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID,
+				"the request names no caller in "+SubjectHeader))
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(identity.NewContext(r.Context(), identity.Identity{Kind: kind, Name: name})))
+	})
+}
+
+// Procedures lists all procedures of AgentService. Their callers come by Subjects, not by a token.
+func Procedures() []string {
+	return []string{
+		agentv1connect.AgentServiceReconcileProcedure, agentv1connect.AgentServiceDiffProcedure,
+		agentv1connect.AgentServiceGetInventoryProcedure, agentv1connect.AgentServiceWatchEventsProcedure,
+	}
+}

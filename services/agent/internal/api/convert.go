@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+func refOf(r inventory.Ref) *typev1.ObjectRef {
+	return &typev1.ObjectRef{Group: r.Group, Version: r.Version, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+}
+
+func objectOf(o reconcile.ObjectStatus) *typev1.ObjectStatus {
+	status := &typev1.ObjectStatus{Ref: refOf(o.Ref), Health: healthOf(o.Health.State)}
+	switch {
+	case o.Problem != nil:
+		status.Problem = &typev1.Problem{Reason: reasonOf(o.Problem.Reason), Message: o.Problem.Message}
+	case o.Health.Message != "":
+		status.Problem = &typev1.Problem{Message: o.Health.Message}
+	}
+	return status
+}
+
+func reasonOf(r reconcile.Reason) errorsv1.Reason {
+	return errorsv1.Reason(errorsv1.Reason_value["REASON_"+string(r)])
+}
+
+func actionOf(c reconcile.Change) agentv1.DiffAction {
+	return map[reconcile.Change]agentv1.DiffAction{
+		reconcile.Create: agentv1.DiffAction_DIFF_ACTION_CREATE,
+		reconcile.Update: agentv1.DiffAction_DIFF_ACTION_UPDATE,
+		reconcile.Delete: agentv1.DiffAction_DIFF_ACTION_DELETE,
+	}[c]
+}
+
+func phaseOf(p reconcile.Phase) typev1.ServicePhase {
+	return map[reconcile.Phase]typev1.ServicePhase{
+		reconcile.Pending:     typev1.ServicePhase_SERVICE_PHASE_PENDING,
+		reconcile.Syncing:     typev1.ServicePhase_SERVICE_PHASE_SYNCING,
+		reconcile.Progressing: typev1.ServicePhase_SERVICE_PHASE_PROGRESSING,
+		reconcile.Healthy:     typev1.ServicePhase_SERVICE_PHASE_HEALTHY,
+		reconcile.Degraded:    typev1.ServicePhase_SERVICE_PHASE_DEGRADED,
+		reconcile.Failed:      typev1.ServicePhase_SERVICE_PHASE_FAILED,
+		reconcile.Paused:      typev1.ServicePhase_SERVICE_PHASE_PAUSED,
+	}[p]
+}
+
+func healthOf(s health.State) typev1.Health {
+	return map[health.State]typev1.Health{
+		health.Healthy:     typev1.Health_HEALTH_HEALTHY,
+		health.Progressing: typev1.Health_HEALTH_PROGRESSING,
+		health.Degraded:    typev1.Health_HEALTH_DEGRADED,
+		health.Terminating: typev1.Health_HEALTH_TERMINATING,
+		health.Missing:     typev1.Health_HEALTH_MISSING,
+	}[s]
+}

@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/render"
+)
+
+func planOf(message *distributorv1.Plan) (reconcile.Plan, error) {
+	plan := reconcile.Plan{Version: message.GetVersion()}
+	seen := map[string]bool{}
+	for _, s := range message.GetServices() {
+		service, err := serviceOf(s)
+		if err != nil {
+			return reconcile.Plan{}, fmt.Errorf("service %q: %w", s.GetName(), err)
+		}
+		if service.Name == "" || seen[service.Name] {
+			return reconcile.Plan{}, fmt.Errorf("service %q: empty or twice", service.Name)
+		}
+		seen[service.Name] = true
+		plan.Services = append(plan.Services, service)
+	}
+	return plan, nil
+}
+
+func serviceOf(message *distributorv1.PlanService) (reconcile.Service, error) {
+	service := reconcile.Service{
+		Name: message.GetName(), UID: message.GetUid(), SpecDigest: message.GetSpecDigest(),
+		ConfigDigest: message.GetConfigDigest(), SyncRequest: message.GetSyncRequest(), Spec: specOf(message.GetApply()),
+	}
+	for _, b := range message.GetBundles() {
+		parsed, err := digest.Parse(b.GetDigest())
+		if err != nil {
+			return reconcile.Service{}, err
+		}
+		service.Bundles = append(service.Bundles, reconcile.Bundle{
+			Digest: parsed, Commit: b.GetCommit(), Repository: b.GetRepository(), Path: b.GetPath(), Subpath: b.GetSubpath(),
+		})
+	}
+	return service, nil
+}
+
+func specOf(message *distributorv1.ApplySpec) reconcile.Spec {
+	return reconcile.Spec{
+		Namespace: message.GetNamespace(), CreateNamespace: message.GetCreateNamespace(), Prune: message.GetPrune(),
+		HealthTimeout: message.GetHealthTimeout().AsDuration(), Paused: message.GetPaused(),
+		ForceConflicts: message.GetForceConflicts(), Renderer: rendererOf(message.GetRenderer()),
+		PruneConfirmation: message.GetPruneConfirmation(),
+	}
+}
+
+func rendererOf(message distributorv1.Renderer) render.Renderer {
+	switch message {
+	case distributorv1.Renderer_RENDERER_PLAIN:
+		return render.Plain
+	case distributorv1.Renderer_RENDERER_KUSTOMIZE:
+		return render.Kustomize
+	case distributorv1.Renderer_RENDERER_UNSPECIFIED:
+		return render.Auto
+	}
+	return render.Auto
+}
+
+func reportOf(s reconcile.Status) *distributorv1.ServiceReport {
+	return &distributorv1.ServiceReport{
+		Service: s.Service, ServiceUid: s.UID, Phase: phaseOf(s.Phase), Problem: problemOf(s.Problem),
+		ObservedSpecDigest: s.ObservedSpecDigest, AppliedDigests: s.Applied.Digests, AppliedCommits: s.Applied.Commits,
+		AppliedConfigDigest: s.Applied.ConfigDigest, Counts: countsOf(s.Counts), Objects: objectsOf(s.Objects),
+		AppliedAt: timeOf(s.Applied.At), ApplyDuration: durationpb.New(s.Applied.Took),
+		ObservedSyncRequest: s.ObservedSyncRequest, PhaseSince: timeOf(s.PhaseSince),
+	}
+}
+
+func timeOf(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+func phaseOf(p reconcile.Phase) typev1.ServicePhase {
+	return map[reconcile.Phase]typev1.ServicePhase{
+		reconcile.Pending:     typev1.ServicePhase_SERVICE_PHASE_PENDING,
+		reconcile.Syncing:     typev1.ServicePhase_SERVICE_PHASE_SYNCING,
+		reconcile.Progressing: typev1.ServicePhase_SERVICE_PHASE_PROGRESSING,
+		reconcile.Healthy:     typev1.ServicePhase_SERVICE_PHASE_HEALTHY,
+		reconcile.Degraded:    typev1.ServicePhase_SERVICE_PHASE_DEGRADED,
+		reconcile.Failed:      typev1.ServicePhase_SERVICE_PHASE_FAILED,
+		reconcile.Paused:      typev1.ServicePhase_SERVICE_PHASE_PAUSED,
+	}[p]
+}
+
+func problemOf(p *reconcile.Problem) *typev1.Problem {
+	if p == nil {
+		return nil
+	}
+	return &typev1.Problem{Reason: reasonOf(p.Reason), Message: p.Message}
+}
+
+// reasonOf relies on both lists using the same words, which a test compares.
+func reasonOf(r reconcile.Reason) errorsv1.Reason {
+	return errorsv1.Reason(errorsv1.Reason_value["REASON_"+string(r)])
+}
+
+func countsOf(c health.Counts) *typev1.ObjectCounts {
+	return &typev1.ObjectCounts{
+		Total: clamp(c.Total), Healthy: clamp(c.Healthy), Progressing: clamp(c.Progressing), Failed: clamp(c.Failed),
+	}
+}
+
+func clamp(n int) int32 {
+	return int32(min(n, math.MaxInt32))
+}
+
+func objectsOf(objects []reconcile.ObjectStatus) []*typev1.ObjectStatus {
+	var all []*typev1.ObjectStatus
+	for _, o := range objects {
+		problem := problemOf(o.Problem)
+		if problem == nil && o.Health.Message != "" {
+			problem = &typev1.Problem{Message: o.Health.Message}
+		}
+		all = append(all, &typev1.ObjectStatus{Ref: refOf(o.Ref), Health: healthOf(o.Health.State), Problem: problem})
+	}
+	return all
+}
+
+func refOf(r inventory.Ref) *typev1.ObjectRef {
+	return &typev1.ObjectRef{Group: r.Group, Version: r.Version, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+}
+
+func healthOf(s health.State) typev1.Health {
+	return map[health.State]typev1.Health{
+		health.Healthy:     typev1.Health_HEALTH_HEALTHY,
+		health.Progressing: typev1.Health_HEALTH_PROGRESSING,
+		health.Degraded:    typev1.Health_HEALTH_DEGRADED,
+		health.Terminating: typev1.Health_HEALTH_TERMINATING,
+		health.Missing:     typev1.Health_HEALTH_MISSING,
+	}[s]
+}

@@ -1,0 +1,328 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package control is the agent's side of its conversation with the hub: who it is, what it should run, the content of
+// that, and what became of it.
+package control
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpcerr"
+)
+
+const (
+	keyFile      = "agent.key"
+	identityFile = "identity.json"
+
+	// callTimeout bounds every unary call to the hub.
+	callTimeout = 30 * time.Second
+	// rejectedPause keeps an agent whose key the hub does not know from asking more often.
+	rejectedPause = time.Minute
+)
+
+// errNotEnrolled means that there is neither an identity nor a way to get one.
+var errNotEnrolled = errors.New("the agent is not enrolled; give it a join token (leat cluster create prints one)")
+
+// IdentityParams are what OpenIdentity needs.
+type IdentityParams struct {
+	// Dir is where key and identity are kept.
+	Dir string
+	// JoinToken enrols the agent when it has no identity, or the hub rejects the one it has. Empty: it cannot enrol.
+	JoinToken string
+	// Hub is called without a token.
+	Hub    distributorv1connect.DistributorServiceClient
+	Logger *slog.Logger
+}
+
+// Identity is who the agent is to the hub: a key that never leaves the data directory, and the access tokens it is traded
+// for. It enrols by itself when it is first needed. It is safe for concurrent use.
+type Identity struct {
+	params IdentityParams
+	flight singleflight.Group
+
+	mu       sync.Mutex
+	key      ed25519.PrivateKey
+	state    identityState
+	token    string
+	renew    time.Time // when the token should be replaced
+	expires  time.Time
+	rejected time.Time // when the hub last rejected the key for good
+	reason   error     // why
+}
+
+var _ identity.TokenSource = (*Identity)(nil)
+
+// identityState is what the hub told about the agent.
+type identityState struct {
+	Cluster    string `json:"cluster"`
+	ClusterUID string `json:"cluster_uid"`
+	TunnelURL  string `json:"tunnel_url,omitempty"`
+	// JoinToken is the hash of the join token that was used, so that it is not tried a second time.
+	JoinToken string `json:"join_token_sha256"`
+}
+
+// OpenIdentity reads key and identity from the data directory, and makes a key if there is none.
+func OpenIdentity(p IdentityParams) (*Identity, error) {
+	key, err := readKey(filepath.Join(p.Dir, keyFile))
+	if err != nil {
+		return nil, err
+	}
+	i := &Identity{params: p, key: key}
+	content, err := os.ReadFile(filepath.Join(p.Dir, identityFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return i, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read identity: %w", err)
+	}
+	if err := json.Unmarshal(content, &i.state); err != nil {
+		return nil, fmt.Errorf("read %s: %w", identityFile, err)
+	}
+	return i, nil
+}
+
+// Cluster is the cluster's name; empty before enrolment.
+func (i *Identity) Cluster() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.state.Cluster
+}
+
+// ClusterUID is the uid that the hub gave the cluster; empty before enrolment.
+func (i *Identity) ClusterUID() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.state.ClusterUID
+}
+
+// TunnelURL is the tunnel's base URL as last told by the hub; empty when there is none.
+func (i *Identity) TunnelURL() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.state.TunnelURL
+}
+
+// Token returns an access token that is good for a while, and gets a new one when two thirds of the old one's life are
+// over. While the hub cannot be reached the old one is returned to its end.
+func (i *Identity) Token(ctx context.Context) (string, error) {
+	token, good, fresh := i.current()
+	if fresh {
+		return token, nil
+	}
+	// The renewal is shared and outlives the caller that began it.
+	done := i.flight.DoChan("renew", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		defer cancel()
+		return nil, i.refresh(ctx)
+	})
+	select {
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	case result := <-done:
+		if result.Err != nil && good {
+			return token, nil
+		}
+		token, _, _ = i.current()
+		return token, result.Err
+	}
+}
+
+// Invalidate drops a token that the hub does not accept any more.
+func (i *Identity) Invalidate() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.token, i.renew, i.expires = "", time.Time{}, time.Time{}
+}
+
+func (i *Identity) current() (token string, good, fresh bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := time.Now()
+	return i.token, now.Before(i.expires), now.Before(i.renew)
+}
+
+// refresh enrols if need be and trades an assertion for a token. It runs once at a time.
+func (i *Identity) refresh(ctx context.Context) error {
+	if err := i.recentRejection(); err != nil {
+		return err
+	}
+	if i.Cluster() == "" {
+		if err := i.enrol(ctx); err != nil {
+			return err
+		}
+	}
+	err := i.trade(ctx)
+	if rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_CLUSTER_KEY_REJECTED {
+		return err
+	}
+	if !i.mayEnrol() {
+		return i.reject(ctx, err)
+	}
+	i.params.Logger.WarnContext(ctx, "hub rejects the key, enrolling again", slog.Any("error", err))
+	if err := i.replaceKey(); err != nil {
+		return err
+	}
+	if err := i.enrol(ctx); err != nil {
+		return err
+	}
+	return i.trade(ctx)
+}
+
+func (i *Identity) recentRejection() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if time.Since(i.rejected) < rejectedPause {
+		return i.reason
+	}
+	return nil
+}
+
+// reject notes that nothing but a person can help, and says so once.
+func (i *Identity) reject(ctx context.Context, err error) error {
+	i.mu.Lock()
+	first := i.reason == nil
+	i.rejected, i.reason = time.Now(), err
+	i.mu.Unlock()
+	if first {
+		i.params.Logger.ErrorContext(ctx, "hub does not accept this agent, create a new join token for it", slog.Any("error", err))
+	}
+	return err
+}
+
+// mayEnrol tells whether there is a join token that was not used yet.
+func (i *Identity) mayEnrol() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.params.JoinToken != "" && i.state.JoinToken != hash(i.params.JoinToken)
+}
+
+func (i *Identity) enrol(ctx context.Context) error {
+	if !i.mayEnrol() {
+		return i.reject(ctx, errNotEnrolled)
+	}
+	public, _ := i.key.Public().(ed25519.PublicKey)
+	response, err := i.params.Hub.Enroll(ctx, &distributorv1.EnrollRequest{
+		JoinToken: i.params.JoinToken, PublicKey: public, AgentVersion: app.Version(),
+	})
+	if rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_JOIN_TOKEN_INVALID {
+		return i.reject(ctx, fmt.Errorf("enrol: %w", err))
+	}
+	if err != nil {
+		return fmt.Errorf("enrol: %w", err)
+	}
+	i.params.Logger.InfoContext(ctx, "enrolled", slog.String("cluster", response.GetCluster()))
+	return i.remember(identityState{
+		Cluster: response.GetCluster(), ClusterUID: response.GetClusterUid(), TunnelURL: response.GetTunnelUrl(),
+		JoinToken: hash(i.params.JoinToken),
+	})
+}
+
+// trade gets an access token.
+func (i *Identity) trade(ctx context.Context) error {
+	assertion, err := identity.SignAssertion(i.key, i.Cluster())
+	if err != nil {
+		return err
+	}
+	response, err := i.params.Hub.RefreshToken(ctx, &distributorv1.RefreshTokenRequest{Assertion: assertion})
+	if err != nil {
+		return fmt.Errorf("refresh access token: %w", err)
+	}
+	now, expires := time.Now(), response.GetExpireTime().AsTime()
+	i.mu.Lock()
+	i.token, i.expires, i.renew = response.GetAccessToken(), expires, now.Add(expires.Sub(now)*2/3)
+	i.rejected, i.reason = time.Time{}, nil
+	state := i.state
+	i.mu.Unlock()
+	if state.TunnelURL == response.GetTunnelUrl() {
+		return nil
+	}
+	state.TunnelURL = response.GetTunnelUrl()
+	return i.remember(state)
+}
+
+func (i *Identity) remember(state identityState) error {
+	content, err := json.Marshal(state)
+	if err != nil {
+		return fmt.Errorf("encode identity: %w", err)
+	}
+	i.mu.Lock()
+	i.state = state
+	i.mu.Unlock()
+	return writeFile(filepath.Join(i.params.Dir, identityFile), content)
+}
+
+// replaceKey makes a new key: one that was revoked stays revoked.
+func (i *Identity) replaceKey() error {
+	key, err := makeKey(filepath.Join(i.params.Dir, keyFile))
+	if err != nil {
+		return err
+	}
+	i.mu.Lock()
+	i.key = key
+	i.mu.Unlock()
+	return nil
+}
+
+func hash(joinToken string) string {
+	sum := sha256.Sum256([]byte(joinToken))
+	return hex.EncodeToString(sum[:])
+}
+
+func readKey(path string) (ed25519.PrivateKey, error) {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return makeKey(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read key: %w", err)
+	}
+	block, _ := pem.Decode(content)
+	if block == nil {
+		return nil, fmt.Errorf("read key: %s holds no PEM", path)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("read key: %w", err)
+	}
+	key, ok := parsed.(ed25519.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("read key: %s holds a %T, want an Ed25519 key", path, parsed)
+	}
+	return key, nil
+}
+
+// makeKey stores the key before anybody hears of it: an agent that dies right after enrolling must still have it.
+func makeKey(path string) (ed25519.PrivateKey, error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make key: %w", err)
+	}
+	encoded, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode key: %w", err)
+	}
+	return key, writeFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}))
+}

@@ -1,0 +1,262 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+const (
+	planFile = "plan.binpb"
+
+	// silence is how long a stream may be quiet: two of the hub's heartbeats and a little.
+	silence = 45 * time.Second
+	// pollInterval is used when the hub names none; pollJitter spreads it.
+	pollInterval = 2 * time.Minute
+	pollJitter   = 0.25
+)
+
+var errSilent = errors.New("the plan's stream is silent")
+
+// PlanParams are what NewPlans needs.
+type PlanParams struct {
+	// Dir is where the last plan is kept. It never holds configuration or secrets: plans have none.
+	Dir string
+	// Hub is called with the agent's token.
+	Hub      distributorv1connect.DistributorServiceClient
+	Identity *Identity
+	// Deliver takes each new plan; it returns at once.
+	Deliver func(reconcile.Plan)
+	Logger  *slog.Logger
+	// Reconnect spaces attempts. Zero: 0.5 s doubling to 30 s.
+	Reconnect backoff.Policy
+}
+
+// Plans follows the cluster's plan.
+type Plans struct {
+	params PlanParams
+
+	mu      sync.Mutex
+	version string
+	pinned  map[digest.Digest]bool // the bundles that the plan names
+	ready   bool                   // a plan was delivered
+	failing bool                   // the hub did not answer last time, and that was logged
+}
+
+// NewPlans returns Plans that do nothing before Run.
+func NewPlans(p PlanParams) *Plans {
+	if p.Reconnect == (backoff.Policy{}) {
+		p.Reconnect = backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Multiplier: 2}
+	}
+	return &Plans{params: p}
+}
+
+// Version is that of the plan that was last delivered; empty before the first.
+func (p *Plans) Version() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.version
+}
+
+// Pinned tells whether the plan names a bundle, which must then stay on disk.
+func (p *Plans) Pinned(d digest.Digest) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pinned[d]
+}
+
+// Ready returns nil once there is a plan, from the hub or from disk.
+func (p *Plans) Ready(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ready {
+		return errors.New("no plan received yet")
+	}
+	return nil
+}
+
+// Run delivers the plan kept on disk, then every new one, until ctx is done; then it returns nil.
+func (p *Plans) Run(ctx context.Context) error {
+	p.restore(ctx)
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		outcome := p.watch(ctx)
+		if outcome.heard {
+			attempt = 0
+		}
+		_ = backoff.Wait(ctx, p.pause(ctx, outcome, attempt)) // the loop's condition sees the same end
+	}
+	return nil
+}
+
+// outcome is how a stream ended.
+type outcome struct {
+	heard bool          // at least one message came
+	drain time.Duration // the server asked to come back after this
+	err   error
+}
+
+// pause is how long to wait before the next stream. A stream that brought nothing is made up for by asking for the plan.
+func (p *Plans) pause(ctx context.Context, o outcome, attempt int) time.Duration {
+	switch {
+	case ctx.Err() != nil:
+		return 0
+	case o.drain > 0:
+		return backoff.Jitter(o.drain, pollJitter)
+	case o.heard:
+		return p.params.Reconnect.Delay(0)
+	}
+	interval, err := p.poll(ctx)
+	p.note(ctx, err)
+	switch {
+	case err != nil:
+		return p.params.Reconnect.Delay(attempt)
+	case connect.CodeOf(o.err) == connect.CodeUnimplemented:
+		return backoff.Jitter(interval, pollJitter) // something in between knows no streams; polling is all there is
+	default:
+		return p.params.Reconnect.Delay(attempt)
+	}
+}
+
+// watch holds one stream until it ends.
+func (p *Plans) watch(ctx context.Context) (o outcome) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	alarm := time.AfterFunc(silence, func() { cancel(errSilent) })
+	defer alarm.Stop()
+	stream, err := p.params.Hub.WatchPlan(ctx, &distributorv1.WatchPlanRequest{KnownVersion: p.Version()})
+	if err != nil {
+		return outcome{err: p.failed(err)}
+	}
+	defer stream.Close()
+	for stream.Receive() {
+		alarm.Reset(silence)
+		o.heard = true
+		p.note(ctx, nil)
+		switch event := stream.Msg().GetEvent().(type) {
+		case *distributorv1.WatchPlanResponse_Plan:
+			p.accept(ctx, event.Plan)
+		case *distributorv1.WatchPlanResponse_Drain:
+			o.drain = event.Drain.GetReconnectAfter().AsDuration()
+		}
+	}
+	o.err = p.failed(stream.Err())
+	return o
+}
+
+// poll asks for the plan once.
+func (p *Plans) poll(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	response, err := p.params.Hub.GetPlan(ctx, &distributorv1.GetPlanRequest{KnownVersion: p.Version()})
+	if err != nil {
+		return 0, p.failed(err)
+	}
+	if response.GetPlan() != nil {
+		p.accept(ctx, response.GetPlan())
+	}
+	if interval := response.GetPollInterval().AsDuration(); interval > 0 {
+		return interval, nil
+	}
+	return pollInterval, nil
+}
+
+// failed drops a token that is not accepted, so that the next call brings a new one.
+func (p *Plans) failed(err error) error {
+	if connect.CodeOf(err) == connect.CodeUnauthenticated && err != nil {
+		p.params.Identity.Invalidate()
+	}
+	return err
+}
+
+// note logs that the hub went away or came back, once each.
+func (p *Plans) note(ctx context.Context, err error) {
+	p.mu.Lock()
+	changed := p.failing != (err != nil)
+	p.failing = err != nil
+	p.mu.Unlock()
+	switch {
+	case !changed || ctx.Err() != nil:
+	case err != nil:
+		p.params.Logger.WarnContext(ctx, "hub gives no plan, going on with the last one",
+			slog.String("reason", rpcerr.ReasonOf(err).String()), slog.Any("error", err))
+	default:
+		p.params.Logger.InfoContext(ctx, "hub answers again")
+	}
+}
+
+// accept delivers a plan and keeps it. One that cannot be understood is left out: the last good one goes on.
+func (p *Plans) accept(ctx context.Context, message *distributorv1.Plan) {
+	plan, err := planOf(message)
+	if err != nil {
+		p.params.Logger.ErrorContext(ctx, "plan cannot be read, keeping the last one", slog.Any("error", err))
+		return
+	}
+	p.deliver(plan)
+	if err := p.keep(message); err != nil {
+		p.params.Logger.ErrorContext(ctx, "plan cannot be stored, a restart without the hub would use an older one",
+			slog.Any("error", err))
+	}
+}
+
+func (p *Plans) deliver(plan reconcile.Plan) {
+	pinned := map[digest.Digest]bool{}
+	for _, service := range plan.Services {
+		for _, b := range service.Bundles {
+			pinned[b.Digest] = true
+		}
+	}
+	p.mu.Lock()
+	p.version, p.ready, p.pinned = plan.Version, true, pinned
+	p.mu.Unlock()
+	p.params.Deliver(plan)
+}
+
+func (p *Plans) keep(message *distributorv1.Plan) error {
+	content, err := proto.Marshal(message)
+	if err != nil {
+		return fmt.Errorf("encode plan: %w", err)
+	}
+	return writeFile(filepath.Join(p.params.Dir, planFile), content)
+}
+
+// restore delivers the plan that was kept, if it is this cluster's.
+func (p *Plans) restore(ctx context.Context) {
+	content, err := os.ReadFile(filepath.Join(p.params.Dir, planFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	message := &distributorv1.Plan{}
+	if err == nil {
+		err = proto.Unmarshal(content, message)
+	}
+	plan := reconcile.Plan{}
+	if err == nil {
+		plan, err = planOf(message)
+	}
+	if err != nil {
+		p.params.Logger.WarnContext(ctx, "stored plan cannot be read, waiting for the hub", slog.Any("error", err))
+		return
+	}
+	if message.GetCluster() == p.params.Identity.Cluster() {
+		p.deliver(plan)
+	}
+}

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package control_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	"github.com/leatdev/leat/internal/testkit/rpctest"
+	"github.com/leatdev/leat/services/agent/internal/control"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// planHub hands out plans as its hooks say.
+type planHub struct {
+	distributorv1connect.UnimplementedDistributorServiceHandler
+
+	watch func(ctx context.Context, n int, known string, send func(*distributorv1.WatchPlanResponse) error) error
+
+	mu      sync.Mutex
+	watches []time.Time
+	polls   []time.Time
+}
+
+func (h *planHub) Enroll(context.Context, *distributorv1.EnrollRequest) (*distributorv1.EnrollResponse, error) {
+	return &distributorv1.EnrollResponse{Cluster: "mill"}, nil
+}
+
+func (h *planHub) RefreshToken(context.Context, *distributorv1.RefreshTokenRequest) (*distributorv1.RefreshTokenResponse, error) {
+	return &distributorv1.RefreshTokenResponse{AccessToken: "t", ExpireTime: timestamppb.New(time.Now().Add(time.Hour))}, nil
+}
+
+func (h *planHub) GetPlan(context.Context, *distributorv1.GetPlanRequest) (*distributorv1.GetPlanResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.polls = append(h.polls, time.Now())
+	return &distributorv1.GetPlanResponse{
+		Plan:         &distributorv1.Plan{Cluster: "mill", Version: fmt.Sprintf("poll-%d", len(h.polls))},
+		PollInterval: durationpb.New(2 * time.Minute),
+	}, nil
+}
+
+func (h *planHub) WatchPlan(
+	ctx context.Context, r *distributorv1.WatchPlanRequest, stream *connect.ServerStream[distributorv1.WatchPlanResponse],
+) error {
+	h.mu.Lock()
+	h.watches = append(h.watches, time.Now())
+	n := len(h.watches)
+	h.mu.Unlock()
+	return h.watch(ctx, n, r.GetKnownVersion(), stream.Send)
+}
+
+func planMessage(version string) *distributorv1.WatchPlanResponse {
+	return &distributorv1.WatchPlanResponse{Event: &distributorv1.WatchPlanResponse_Plan{
+		Plan: &distributorv1.Plan{Cluster: "mill", Version: version},
+	}}
+}
+
+// withPlans runs Plans against the hub in virtual time and gives the versions that were delivered.
+func withPlans(t *testing.T, h *planHub, test func(t *testing.T, versions func() []string)) {
+	t.Helper()
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		_, handler := distributorv1connect.NewDistributorServiceHandler(h)
+		server := rpctest.Start(handler)
+		defer server.Close()
+		client := distributorv1connect.NewDistributorServiceClient(server.Client(), "http://hub")
+		logger := slog.New(slog.DiscardHandler)
+		me, err := control.OpenIdentity(control.IdentityParams{Dir: dir, JoinToken: "j", Hub: client, Logger: logger})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		var versions []string
+		plans := control.NewPlans(control.PlanParams{
+			Dir: dir, Hub: client, Identity: me, Logger: logger,
+			Deliver: func(p reconcile.Plan) {
+				mu.Lock()
+				defer mu.Unlock()
+				versions = append(versions, p.Version)
+			},
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- plans.Run(ctx) }()
+		test(t, func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return versions
+		})
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("plans ended: %v", err)
+		}
+	})
+}
+
+// TestSilentStream has a stream that goes quiet: it is given up after two heartbeats, and the next one is told what is known.
+func TestSilentStream(t *testing.T) {
+	h := &planHub{}
+	var known []string
+	h.watch = func(ctx context.Context, n int, version string, send func(*distributorv1.WatchPlanResponse) error) error {
+		known = append(known, version)
+		if err := send(planMessage(fmt.Sprint("v", n))); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	withPlans(t, h, func(t *testing.T, versions func() []string) {
+		pass(30 * time.Second)
+		if got := fmt.Sprint(versions()); got != "[v1]" {
+			t.Errorf("plans: got %s, want [v1]", got)
+		}
+		pass(30 * time.Second)
+		if got := fmt.Sprint(versions(), known); got != "[v1 v2] [ v1]" {
+			t.Errorf("plans and known versions: got %s, want [v1 v2] [ v1]", got)
+		}
+		if between := h.watches[1].Sub(h.watches[0]); between < 45*time.Second || between > 46*time.Second {
+			t.Errorf("second stream: got it after %v, want 45 s and at most half a second", between)
+		}
+		if len(h.polls) != 0 {
+			t.Errorf("polls: got %d, want none while streams bring something", len(h.polls))
+		}
+	})
+}
+
+// TestDrain has a server that asks to come back later.
+func TestDrain(t *testing.T) {
+	h := &planHub{}
+	h.watch = func(_ context.Context, _ int, _ string, send func(*distributorv1.WatchPlanResponse) error) error {
+		return send(&distributorv1.WatchPlanResponse{Event: &distributorv1.WatchPlanResponse_Drain{
+			Drain: &distributorv1.Drain{ReconnectAfter: durationpb.New(time.Minute)},
+		}})
+	}
+	withPlans(t, h, func(t *testing.T, _ func() []string) {
+		pass(10 * time.Minute)
+		for i := range len(h.watches) - 1 {
+			if between := h.watches[i+1].Sub(h.watches[i]); between < 45*time.Second || between > 75*time.Second {
+				t.Errorf("stream %d: got it after %v, want a minute ±25 %%", i+1, between)
+			}
+		}
+	})
+}
+
+// TestPolling has no streams at all: the plan is asked for at the hub's interval, spread by a quarter.
+func TestPolling(t *testing.T) {
+	h := &planHub{}
+	h.watch = func(context.Context, int, string, func(*distributorv1.WatchPlanResponse) error) error {
+		return connect.NewError(connect.CodeUnimplemented, nil)
+	}
+	withPlans(t, h, func(t *testing.T, versions func() []string) {
+		pass(time.Hour)
+		if n := len(h.polls); n < 24 || n > 40 {
+			t.Errorf("polls: got %d in an hour, want about 30", n)
+		}
+		for i := range len(h.polls) - 1 {
+			if between := h.polls[i+1].Sub(h.polls[i]); between < 90*time.Second || between > 150*time.Second {
+				t.Errorf("poll %d: got it after %v, want 2 min ±25 %%", i+1, between)
+			}
+		}
+		if len(versions()) != len(h.polls) {
+			t.Errorf("plans: got %d, want one each poll, %d", len(versions()), len(h.polls))
+		}
+	})
+}

@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+const (
+	// coalesce is how long a report waits for company: short enough for people who watch, long enough for the storm of
+	// changes that a new commit brings.
+	coalesce = 200 * time.Millisecond
+	// maxReport is when a report leaves out what can be asked for otherwise.
+	maxReport = 4 << 20
+	// fewObjects is how many objects that need attention a service keeps in a report that is too large.
+	fewObjects = 3
+)
+
+// ReportParams are what NewReports needs.
+type ReportParams struct {
+	// Hub is called with the agent's token.
+	Hub      distributorv1connect.DistributorServiceClient
+	Identity *Identity
+	Logger   *slog.Logger
+}
+
+// Reports tells the hub what became of services. Nothing is dropped: what the hub does not take is sent again, in its
+// newest form. The queue is bounded by the number of services. It is safe for concurrent use.
+type Reports struct {
+	params   ReportParams
+	instance string
+	wake     chan struct{}
+
+	mu       sync.Mutex
+	latest   map[string]*distributorv1.ServiceReport // of every service
+	changed  map[string]bool                         // since the last acknowledged report
+	full     bool                                    // the next report has to hold every service
+	plan     string                                  // the version of the plan that is worked on
+	adopted  bool                                    // there is such a plan
+	cluster  *distributorv1.ClusterReport
+	describe bool // the next report has to hold cluster
+	sequence uint64
+}
+
+var _ reconcile.Reporter = (*Reports)(nil)
+
+// NewReports returns Reports that send nothing before Run.
+func NewReports(p ReportParams) *Reports {
+	return &Reports{
+		params: p, instance: rand.Text(), wake: make(chan struct{}, 1),
+		latest: map[string]*distributorv1.ServiceReport{}, changed: map[string]bool{},
+		full: true, // a new process tells everything, so that the hub forgets what an earlier one said
+	}
+}
+
+// Report implements reconcile.Reporter.
+func (r *Reports) Report(s reconcile.Status) {
+	r.mu.Lock()
+	r.latest[s.Service], r.changed[s.Service] = reportOf(s), true
+	r.mu.Unlock()
+	r.signal()
+}
+
+// Forget implements reconcile.Reporter.
+func (r *Reports) Forget(service string) {
+	r.mu.Lock()
+	delete(r.latest, service)
+	delete(r.changed, service)
+	r.full = true // only a full report says that something is gone
+	r.mu.Unlock()
+	r.signal()
+}
+
+// Adopted implements reconcile.Reporter. Nothing is sent before the first plan is worked on: a report that is said to be
+// full would make the hub forget services that have not been looked at yet.
+func (r *Reports) Adopted(version string) {
+	r.mu.Lock()
+	r.plan, r.adopted = version, true
+	r.mu.Unlock()
+	r.signal()
+}
+
+// Describe tells about agent and cluster.
+func (r *Reports) Describe(cluster *distributorv1.ClusterReport) {
+	r.mu.Lock()
+	if proto.Equal(r.cluster, cluster) {
+		r.mu.Unlock()
+		return
+	}
+	r.cluster, r.describe = cluster, true
+	r.mu.Unlock()
+	r.signal()
+}
+
+func (r *Reports) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run sends reports, one at a time, until ctx is done; then it returns nil.
+func (r *Reports) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.wake:
+		}
+		// The only error of both is that ctx is done.
+		_ = backoff.Wait(ctx, coalesce)
+		_ = backoff.Retry(ctx, backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second}, r.send)
+	}
+}
+
+// send sends what is due now; every attempt takes the newest.
+func (r *Reports) send(ctx context.Context) error {
+	request, taken := r.take()
+	if request == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	response, err := r.params.Hub.ReportStatus(ctx, request)
+	if err != nil {
+		r.restore(request, taken)
+		if connect.CodeOf(err) == connect.CodeUnauthenticated {
+			r.params.Identity.Invalidate()
+		}
+		r.params.Logger.DebugContext(ctx, "report was not taken, sending it again", slog.Any("error", err))
+		return err
+	}
+	if response.GetWantFull() {
+		r.mu.Lock()
+		r.full, r.describe = true, r.cluster != nil
+		r.mu.Unlock()
+		r.signal()
+	}
+	return nil
+}
+
+// take makes a request of what is due, and marks that as sent.
+func (r *Reports) take() (*distributorv1.ReportStatusRequest, map[string]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.adopted || len(r.changed) == 0 && !r.full && !r.describe {
+		return nil, nil
+	}
+	r.sequence++
+	request := &distributorv1.ReportStatusRequest{
+		PlanVersion: r.plan, Full: r.full, Instance: r.instance, Sequence: r.sequence,
+	}
+	for _, service := range slices.Sorted(maps.Keys(r.latest)) {
+		if r.full || r.changed[service] {
+			request.Services = append(request.Services, r.latest[service])
+		}
+	}
+	if r.describe {
+		request.Cluster = r.cluster
+	}
+	taken := r.changed
+	r.changed, r.full, r.describe = map[string]bool{}, false, false
+	return trim(request), taken
+}
+
+// restore marks what was taken as due again.
+func (r *Reports) restore(request *distributorv1.ReportStatusRequest, taken map[string]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for service := range taken {
+		if r.latest[service] != nil {
+			r.changed[service] = true
+		}
+	}
+	r.full = r.full || request.GetFull()
+	r.describe = r.describe || request.GetCluster() != nil
+}
+
+// trim keeps a report within what one message may hold.
+func trim(request *distributorv1.ReportStatusRequest) *distributorv1.ReportStatusRequest {
+	if proto.Size(request) <= maxReport {
+		return request
+	}
+	for i, service := range request.GetServices() {
+		short := proto.CloneOf(service)
+		short.Objects = short.GetObjects()[:min(fewObjects, len(short.GetObjects()))]
+		request.Services[i] = short
+	}
+	return request
+}

@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package control_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"connectrpc.com/connect"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/services/agent/internal/control"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// reportHub takes reports.
+type reportHub struct {
+	distributorv1connect.DistributorServiceClient
+
+	mu       sync.Mutex
+	requests []*distributorv1.ReportStatusRequest
+	inFlight int
+	answer   func(n int) (*distributorv1.ReportStatusResponse, error)
+}
+
+func (h *reportHub) ReportStatus(_ context.Context, r *distributorv1.ReportStatusRequest) (*distributorv1.ReportStatusResponse, error) {
+	h.mu.Lock()
+	h.requests = append(h.requests, r)
+	n := len(h.requests)
+	h.inFlight++
+	busy := h.inFlight > 1
+	h.mu.Unlock()
+	if busy {
+		return nil, errors.New("two reports at once")
+	}
+	<-time.After(time.Second)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.inFlight--
+	if h.answer != nil {
+		return h.answer(n)
+	}
+	return &distributorv1.ReportStatusResponse{}, nil
+}
+
+func names(r *distributorv1.ReportStatusRequest) (all []string) {
+	for _, s := range r.GetServices() {
+		all = append(all, s.GetService()+"="+s.GetPhase().String()[len("SERVICE_PHASE_"):])
+	}
+	return all
+}
+
+func withReports(t *testing.T, answer func(n int) (*distributorv1.ReportStatusResponse, error), test func(t *testing.T, h *reportHub, r *control.Reports)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &reportHub{answer: answer}
+		r := control.NewReports(control.ReportParams{Hub: h, Logger: slog.New(slog.DiscardHandler)})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- r.Run(ctx) }()
+		test(t, h, r)
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("reports ended: %v", err)
+		}
+	})
+}
+
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func status(service string, phase reconcile.Phase) reconcile.Status {
+	return reconcile.Status{Service: service, Phase: phase}
+}
+
+func assertRequest(t *testing.T, h *reportHub, n int, full bool, want ...string) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.requests) <= n {
+		t.Fatalf("reports: got %d, want more than %d", len(h.requests), n)
+	}
+	got := h.requests[n]
+	if len(names(got)) != len(want) || got.GetFull() != full || got.GetSequence() != uint64(n+1) {
+		t.Fatalf("report %d: got %v, full %v, sequence %d, want %v, full %v", n, names(got), got.GetFull(), got.GetSequence(), want, full)
+	}
+	for i, name := range names(got) {
+		if name != want[i] {
+			t.Errorf("report %d: got %v, want %v", n, names(got), want)
+		}
+	}
+}
+
+func TestReportsAreCoalesced(t *testing.T) {
+	withReports(t, nil, func(t *testing.T, h *reportHub, r *control.Reports) {
+		r.Describe(&distributorv1.ClusterReport{Nodes: 3})
+		pass(time.Minute)
+		if len(h.requests) != 0 {
+			t.Fatalf("reports: got %d before there is a plan, want none", len(h.requests))
+		}
+		r.Adopted("v1")
+		r.Report(status("a", reconcile.Syncing))
+		r.Report(status("b", reconcile.Syncing))
+		r.Report(status("a", reconcile.Healthy))
+		pass(300 * time.Millisecond)
+		assertRequest(t, h, 0, true, "a=HEALTHY", "b=SYNCING")
+		if got := h.requests[0]; got.GetCluster().GetNodes() != 3 || got.GetPlanVersion() != "v1" {
+			t.Errorf("got %v, want the cluster's description and plan v1", got)
+		}
+		r.Report(status("b", reconcile.Healthy)) // while the first is under way
+		r.Report(status("b", reconcile.Degraded))
+		pass(3 * time.Second)
+		assertRequest(t, h, 1, false, "b=DEGRADED")
+		r.Forget("a")
+		pass(3 * time.Second)
+		assertRequest(t, h, 2, true, "b=DEGRADED")
+		pass(time.Hour)
+		if len(h.requests) != 3 {
+			t.Errorf("reports: got %d, want 3: nothing changed", len(h.requests))
+		}
+	})
+}
+
+func TestReportsAreNeverDropped(t *testing.T) {
+	withReports(t, func(n int) (*distributorv1.ReportStatusResponse, error) {
+		if n < 4 {
+			return nil, connect.NewError(connect.CodeUnavailable, errors.New("away"))
+		}
+		return &distributorv1.ReportStatusResponse{WantFull: n == 5}, nil
+	}, func(t *testing.T, h *reportHub, r *control.Reports) {
+		r.Adopted("v1")
+		r.Report(status("a", reconcile.Syncing))
+		r.Report(status("b", reconcile.Syncing))
+		pass(500 * time.Millisecond)
+		r.Report(status("a", reconcile.Failed)) // newer than what the failing report holds
+		pass(10 * time.Minute)
+		assertRequest(t, h, 3, true, "a=FAILED", "b=SYNCING")
+		r.Report(status("b", reconcile.Healthy))
+		pass(time.Minute)
+		assertRequest(t, h, 4, false, "b=HEALTHY")
+		assertRequest(t, h, 5, true, "a=FAILED", "b=HEALTHY") // the hub asked for it
+	})
+}
+
+// TestWords makes sure that every word of the agent's own lists has its counterpart on the wire.
+func TestWords(t *testing.T) {
+	reasons := []reconcile.Reason{
+		reconcile.ManifestInvalid, reconcile.ApplyRejected, reconcile.ApplyConflict, reconcile.HealthTimeout, reconcile.PruneGuarded,
+		reconcile.BundleUnavailable, reconcile.ObjectClaimed, reconcile.ClusterUnreachable, reconcile.DeadlineExceeded, reconcile.Internal,
+	}
+	withReports(t, nil, func(t *testing.T, h *reportHub, r *control.Reports) {
+		r.Adopted("v")
+		for i, reason := range reasons {
+			s := status(string(reason), reconcile.Phase(i%int(reconcile.Paused))+reconcile.Pending)
+			s.Problem = &reconcile.Problem{Reason: reason}
+			r.Report(s)
+		}
+		pass(time.Minute)
+		if got := len(h.requests[0].GetServices()); got != len(reasons) {
+			t.Fatalf("services: got %d, want %d", got, len(reasons))
+		}
+		for _, s := range h.requests[0].GetServices() {
+			if got, want := s.GetProblem().GetReason().String(), "REASON_"+s.GetService(); got != want {
+				t.Errorf("reason: got %s, want %s", got, want)
+			}
+			if s.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_UNSPECIFIED {
+				t.Errorf("service %s: got no phase", s.GetService())
+			}
+		}
+	})
+}

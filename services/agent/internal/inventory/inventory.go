@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package inventory remembers which objects of a cluster a service has made, and decides which of them may go.
+//
+// An inventory is the only ground on which the agent ever deletes: an object that is not in it is never touched, and one
+// that is in it is deleted only under the UID that was recorded, so that an object which somebody else created under the
+// same name in the meantime survives.
+package inventory
+
+import (
+	"maps"
+	"slices"
+)
+
+// Object is one object of a service.
+type Object struct {
+	Ref
+
+	// UID is what the cluster called this very object. Empty between the moment the agent decided to apply it and the
+	// cluster's answer.
+	UID string
+}
+
+// Set is a set of objects by key. The zero Set is empty and ready to use. It is not safe for concurrent use; Clone it.
+type Set struct {
+	objects map[Key]Object
+}
+
+// NewSet returns the set of the given objects; of two with the same key the later one counts.
+func NewSet(objects ...Object) Set {
+	s := Set{objects: make(map[Key]Object, len(objects))}
+	for _, o := range objects {
+		s.objects[o.Key] = o
+	}
+	return s
+}
+
+// Put adds o, or replaces the object with its key.
+func (s *Set) Put(o Object) {
+	if s.objects == nil {
+		s.objects = map[Key]Object{}
+	}
+	s.objects[o.Key] = o
+}
+
+// Remove takes the object with that key out, if it is there.
+func (s *Set) Remove(k Key) {
+	delete(s.objects, k)
+}
+
+// Get returns the object with that key.
+func (s Set) Get(k Key) (Object, bool) {
+	o, ok := s.objects[k]
+	return o, ok
+}
+
+// Len returns the number of objects.
+func (s Set) Len() int {
+	return len(s.objects)
+}
+
+// Objects lists the objects by group, kind, namespace, name.
+func (s Set) Objects() []Object {
+	return slices.SortedFunc(maps.Values(s.objects), func(a, b Object) int { return a.Compare(b.Key) })
+}
+
+// Minus lists the objects of s whose keys other does not hold, in order.
+func (s Set) Minus(other Set) []Object {
+	var rest []Object
+	for _, o := range s.Objects() {
+		if _, ok := other.objects[o.Key]; !ok {
+			rest = append(rest, o)
+		}
+	}
+	return rest
+}
+
+// Clone returns an independent copy.
+func (s Set) Clone() Set {
+	return Set{objects: maps.Clone(s.objects)}
+}
+
+// Equal tells whether both sets hold the same objects, versions and UIDs included.
+func (s Set) Equal(other Set) bool {
+	return maps.Equal(s.objects, other.objects)
+}

@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Key identifies an object in a cluster. The API version is not part of it: the same object can be read and written in
+// several. Keys are comparable.
+type Key struct {
+	Group     string // empty for the core group
+	Kind      string
+	Namespace string // empty for cluster-scoped objects
+	Name      string
+}
+
+// Ref is a Key and the API version in which the object was last written.
+type Ref struct {
+	Key
+
+	Version string
+}
+
+// RefOf reads the reference of obj. The namespace is the one that obj carries; whether its kind has namespaces at all is
+// for the cluster to say.
+func RefOf(obj *unstructured.Unstructured) Ref {
+	gvk := obj.GroupVersionKind()
+	return Ref{
+		Key:     Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName()},
+		Version: gvk.Version,
+	}
+}
+
+// GroupKind returns the kind without the version.
+func (k Key) GroupKind() schema.GroupKind {
+	return schema.GroupKind{Group: k.Group, Kind: k.Kind}
+}
+
+// GroupVersionKind returns the kind with the version.
+func (r Ref) GroupVersionKind() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
+}
+
+// String names the object for people: "Deployment.apps web/frontend".
+func (k Key) String() string {
+	kind := k.Kind
+	if k.Group != "" {
+		kind += "." + k.Group
+	}
+	if k.Namespace == "" {
+		return kind + " " + k.Name
+	}
+	return kind + " " + k.Namespace + "/" + k.Name
+}
+
+// Compare orders keys by group, kind, namespace, name.
+func (k Key) Compare(other Key) int {
+	return cmp.Or(
+		strings.Compare(k.Group, other.Group),
+		strings.Compare(k.Kind, other.Kind),
+		strings.Compare(k.Namespace, other.Namespace),
+		strings.Compare(k.Name, other.Name),
+	)
+}
+
+// encode writes group/version/kind/namespace/name. None of the five can hold a slash.
+func (r Ref) encode() string {
+	return strings.Join([]string{r.Group, r.Version, r.Kind, r.Namespace, r.Name}, "/")
+}
+
+func decodeRef(text string) (Ref, error) {
+	const fields = 5
+	parts := strings.Split(text, "/")
+	if len(parts) != fields || parts[2] == "" || parts[4] == "" {
+		return Ref{}, fmt.Errorf("%w: object %q, want group/version/kind/namespace/name", ErrMalformed, text)
+	}
+	return Ref{
+		Key:     Key{Group: parts[0], Kind: parts[2], Namespace: parts[3], Name: parts[4]},
+		Version: parts[1],
+	}, nil
+}

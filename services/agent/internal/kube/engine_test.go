@@ -1,0 +1,382 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/kube"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+const (
+	configMaps = "/api/v1/namespaces/default/configmaps/"
+	applyPatch = "application/apply-patch+yaml"
+	mergePatch = "application/merge-patch+json"
+)
+
+// TestEngine runs one engine on one real API server; every subtest has services of its own.
+func TestEngine(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	for name, test := range map[string]func(*testing.T, *cluster){
+		"apply update prune":    testLifecycle,
+		"invalid manifest":      testInvalidManifest,
+		"rejected object":       testRejected,
+		"conflict":              testConflict,
+		"definition and object": testDefinition,
+		"namespace":             testNamespace,
+		"claimed":               testClaimed,
+		"guard":                 testGuard,
+		"removal":               testRemoval,
+		"drift":                 testDrift,
+		"secrets":               testSecrets,
+		"paused and pending":    testPaused,
+		"describe":              testDescribe,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, c)
+		})
+	}
+}
+
+func testDescribe(t *testing.T, c *cluster) {
+	got, err := c.client.Describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(kube.Description{Version: "v1.36.3"}, got); diff != "" {
+		t.Errorf("description (-want +got):\n%s", diff)
+	}
+}
+
+func testLifecycle(t *testing.T, c *cluster) {
+	spec := reconcile.Spec{Prune: true}
+	s := c.put(t, "life", map[string]string{"a.yaml": configMap("life-a", "1"), "b/c.yaml": configMap("life-b", "1")}, spec)
+	got := c.settled(t, s, reconcile.Healthy)
+	if want := (health.Counts{Total: 2, Healthy: 2}); got.Counts != want {
+		t.Errorf("counts: got %+v, want %+v", got.Counts, want)
+	}
+	if diff := cmp.Diff([]string{s.Bundles[0].Commit}, got.Applied.Commits); diff != "" {
+		t.Errorf("commits (-want +got):\n%s", diff)
+	}
+	if got.Applied.Took <= 0 || got.Applied.At.IsZero() {
+		t.Errorf("got took %v, at %v, want both set", got.Applied.Took, got.Applied.At)
+	}
+
+	s = c.put(t, "life", map[string]string{"a.yaml": configMap("life-a", "2")}, spec)
+	c.settled(t, s, reconcile.Healthy)
+	_, live := c.request(t, http.MethodGet, configMaps+"life-a", "", "")
+	if got := live["data"].(map[string]any)["value"]; got != "2" {
+		t.Errorf("value: got %v, want 2", got)
+	}
+	if got := live["metadata"].(map[string]any)["labels"].(map[string]any)[reconcile.ServiceLabel]; got != "life" {
+		t.Errorf("label: got %v, want life", got)
+	}
+	c.mustNotExist(t, configMaps+"life-b")
+}
+
+func testInvalidManifest(t *testing.T, c *cluster) {
+	s := c.put(t, "invalid", map[string]string{"a.yaml": configMap("invalid-a", "1")}, reconcile.Spec{Prune: true})
+	c.settled(t, s, reconcile.Healthy)
+	s = c.put(t, "invalid", map[string]string{"a.yaml": configMap("invalid-a", "2"), "x.yaml": "kind: [\n"}, reconcile.Spec{Prune: true, Namespace: "default"})
+	got := c.settled(t, s, reconcile.Failed)
+	if got.Problem.Reason != reconcile.ManifestInvalid || !strings.Contains(got.Problem.Message, "x.yaml: document 1") {
+		t.Errorf("problem: got %+v, want MANIFEST_INVALID naming x.yaml: document 1", got.Problem)
+	}
+	_, live := c.request(t, http.MethodGet, configMaps+"invalid-a", "", "")
+	if got := live["data"].(map[string]any)["value"]; got != "1" {
+		t.Errorf("value: got %v, want the last good one, 1", got)
+	}
+}
+
+func testRejected(t *testing.T, c *cluster) {
+	bad := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: rejected-bad}\nspec:\n  replicas: 1\n  selector: {matchLabels: {a: b}}\n" +
+		"  template:\n    metadata: {labels: {a: c}}\n    spec: {containers: [{name: x, image: example.test/y}]}\n"
+	typo := "apiVersion: v1\nkind: Service\nmetadata: {name: rejected-typo}\nspec: {porst: []}\n"
+	s := c.put(t, "rejected", map[string]string{
+		"a.yaml": configMap("rejected-a", "1"), "b.yaml": bad, "c.yaml": typo, "d.yaml": configMap("rejected-d", "1"),
+	}, reconcile.Spec{})
+	got := c.settled(t, s, reconcile.Failed)
+	if got.Problem.Reason != reconcile.ApplyRejected {
+		t.Errorf("reason: got %+v, want APPLY_REJECTED", got.Problem)
+	}
+	words := map[string]string{"rejected-bad": "selector", "rejected-typo": "porst"}
+	for _, o := range got.Objects {
+		if o.Problem != nil && strings.Contains(o.Problem.Message, words[o.Ref.Name]) {
+			delete(words, o.Ref.Name)
+		}
+	}
+	if len(words) > 0 {
+		t.Errorf("objects: got %+v, want also those whose messages hold %v", got.Objects, words)
+	}
+	c.mustExist(t, configMaps+"rejected-a", configMaps+"rejected-d") // tried all the same
+
+	s = c.put(t, "rejected", map[string]string{"a.yaml": configMap("rejected-a", "1")}, reconcile.Spec{Prune: true})
+	c.settled(t, s, reconcile.Healthy)
+	c.mustNotExist(t, configMaps+"rejected-d")
+}
+
+func testConflict(t *testing.T, c *cluster) {
+	status, _ := c.request(t, http.MethodPatch, configMaps+"conflict-a?fieldManager=somebody-else", applyPatch, configMap("conflict-a", "theirs"))
+	if status != http.StatusCreated {
+		t.Fatalf("apply: got %d, want 201", status)
+	}
+	files := map[string]string{"a.yaml": configMap("conflict-a", "ours")}
+	s := c.put(t, "conflict", files, reconcile.Spec{})
+	got := c.settled(t, s, reconcile.Failed)
+	if got.Problem.Reason != reconcile.ApplyConflict || !strings.Contains(got.Problem.Message, "somebody-else") ||
+		!strings.Contains(got.Problem.Message, ".data.value") {
+		t.Errorf("problem: got %+v, want APPLY_CONFLICT that names somebody-else and .data.value", got.Problem)
+	}
+	s = c.put(t, "conflict", files, reconcile.Spec{ForceConflicts: true})
+	c.settled(t, s, reconcile.Healthy)
+}
+
+func testDefinition(t *testing.T, c *cluster) {
+	definition := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: mills.example.test}\n" +
+		"spec:\n  group: example.test\n  scope: Namespaced\n  names: {kind: Mill, plural: mills}\n  versions:\n" +
+		"  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}\n"
+	object := "apiVersion: example.test/v1\nkind: Mill\nmetadata: {name: wind}\nspec: {blades: 4}\n"
+	s := c.put(t, "definition", map[string]string{"a-object.yaml": object, "z-definition.yaml": definition}, reconcile.Spec{Prune: true})
+	c.settled(t, s, reconcile.Healthy)
+	c.mustExist(t, "/apis/example.test/v1/namespaces/default/mills/wind")
+
+	// A definition that leaves the bundle stays, and everything of its kind that is not pruned itself.
+	s = c.put(t, "definition", map[string]string{"b.yaml": configMap("definition-b", "1")}, reconcile.Spec{Prune: true})
+	c.settled(t, s, reconcile.Healthy)
+	c.mustExist(t, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/mills.example.test")
+	c.mustNotExist(t, "/apis/example.test/v1/namespaces/default/mills/wind")
+}
+
+func testNamespace(t *testing.T, c *cluster) {
+	files := map[string]string{"a.yaml": configMap("a", "1")}
+	s := c.put(t, "namespace", files, reconcile.Spec{Namespace: "made", Prune: true})
+	got := c.settled(t, s, reconcile.Failed)
+	if got.Problem.Reason != reconcile.ApplyRejected || !strings.Contains(got.Problem.Message, "made") {
+		t.Errorf("problem: got %+v, want APPLY_REJECTED that names the namespace", got.Problem)
+	}
+	s = c.put(t, "namespace", files, reconcile.Spec{Namespace: "made", Prune: true, CreateNamespace: true})
+	c.settled(t, s, reconcile.Healthy)
+	c.mustExist(t, "/api/v1/namespaces/made/configmaps/a")
+	c.drop("namespace")
+	c.gone(t, "namespace")
+	c.mustNotExist(t, "/api/v1/namespaces/made/configmaps/a")
+	c.mustExist(t, "/api/v1/namespaces/made")
+}
+
+func testClaimed(t *testing.T, c *cluster) {
+	s := c.put(t, "claim-first", map[string]string{"a.yaml": configMap("claimed", "first")}, reconcile.Spec{Prune: true})
+	c.settled(t, s, reconcile.Healthy)
+	second := c.put(t, "claim-second", map[string]string{"a.yaml": configMap("claimed", "second"), "b.yaml": configMap("claim-b", "1")}, reconcile.Spec{Prune: true})
+	got := c.settled(t, second, reconcile.Failed)
+	if got.Problem.Reason != reconcile.ObjectClaimed || !strings.Contains(got.Problem.Message, "claim-first") {
+		t.Errorf("problem: got %+v, want OBJECT_CLAIMED that names claim-first", got.Problem)
+	}
+	_, live := c.request(t, http.MethodGet, configMaps+"claimed", "", "")
+	if got := live["data"].(map[string]any)["value"]; got != "first" {
+		t.Errorf("value: got %v, want first: the first keeps it", got)
+	}
+	// Once the first lets go, the second takes it by itself.
+	c.drop("claim-first")
+	c.gone(t, "claim-first")
+	c.settled(t, second, reconcile.Healthy)
+	c.mustExist(t, configMaps+"claimed")
+}
+
+func testGuard(t *testing.T, c *cluster) {
+	many := map[string]string{}
+	var paths []string
+	for i := range 10 {
+		name := fmt.Sprintf("guard-%d", i)
+		many[name+".yaml"] = configMap(name, "1")
+		paths = append(paths, configMaps+name)
+	}
+	s := c.put(t, "guard", many, reconcile.Spec{Prune: true})
+	c.settled(t, s, reconcile.Healthy)
+
+	few := map[string]string{"guard-0.yaml": configMap("guard-0", "1")}
+	s = c.put(t, "guard", few, reconcile.Spec{Prune: true, Namespace: "default"})
+	got := c.settled(t, s, reconcile.Failed)
+	if got.Problem.Reason != reconcile.PruneGuarded || !strings.Contains(got.Problem.Message, s.SpecDigest) {
+		t.Errorf("problem: got %+v, want PRUNE_GUARDED that names %s", got.Problem, s.SpecDigest)
+	}
+	c.mustExist(t, paths...)
+
+	// A run that adds objects must not dilute the share.
+	more := map[string]string{}
+	for i := range 30 {
+		name := fmt.Sprintf("guard-more-%d", i)
+		more[name+".yaml"] = configMap(name, "1")
+	}
+	s = c.put(t, "guard", more, reconcile.Spec{Prune: true, Namespace: "default", HealthTimeout: 1})
+	c.settled(t, s, reconcile.Failed)
+	if err := c.engine.Reconcile("guard"); err != nil {
+		t.Fatal(err)
+	}
+	c.settled(t, s, reconcile.Failed)
+	c.mustExist(t, paths...)
+
+	s = c.put(t, "guard", few, reconcile.Spec{Prune: true, PruneConfirmation: s.SpecDigest})
+	c.settled(t, s, reconcile.Healthy)
+	c.mustExist(t, paths[0])
+	c.mustNotExist(t, paths[1:]...)
+}
+
+func testRemoval(t *testing.T, c *cluster) {
+	claim := "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: removal-data}\n" +
+		"spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n"
+	s := c.put(t, "removal", map[string]string{"a.yaml": configMap("removal-a", "1"), "b.yaml": claim}, reconcile.Spec{Prune: true})
+	c.await(t, s.Name, func(got reconcile.Status) bool { return got.Phase >= reconcile.Progressing })
+	kept := c.put(t, "removal-kept", map[string]string{"a.yaml": configMap("removal-kept", "1")}, reconcile.Spec{})
+	c.settled(t, kept, reconcile.Healthy)
+
+	c.drop("removal", "removal-kept")
+	c.gone(t, "removal")
+	c.gone(t, "removal-kept")
+	c.mustNotExist(t, configMaps+"removal-a", "/api/v1/namespaces/leat-system/configmaps/leat-inventory.removal")
+	data := "/api/v1/namespaces/default/persistentvolumeclaims/removal-data"
+	c.mustExist(t, data, configMaps+"removal-kept") // precious, and not pruned
+	for _, path := range []string{data, configMaps + "removal-kept"} {
+		_, live := c.request(t, http.MethodGet, path, "", "")
+		if labels, _ := live["metadata"].(map[string]any)["labels"].(map[string]any); labels[reconcile.ServiceLabel] != nil {
+			t.Errorf("%s: got label %v, want none", path, labels)
+		}
+	}
+}
+
+func testDrift(t *testing.T, c *cluster) {
+	s := c.put(t, "drift", map[string]string{"a.yaml": configMap("drift-a", "1")}, reconcile.Spec{Prune: true})
+	c.settled(t, s, reconcile.Healthy)
+	c.request(t, http.MethodDelete, configMaps+"drift-a", "", "")
+	got := c.settled(t, s, reconcile.Degraded)
+	if len(got.Objects) != 1 || got.Objects[0].Health.State != health.Missing {
+		t.Errorf("objects: got %+v, want drift-a missing", got.Objects)
+	}
+	if err := c.engine.Reconcile("drift"); err != nil {
+		t.Fatal(err)
+	}
+	c.settled(t, s, reconcile.Healthy)
+
+	// A sync request restores what somebody changed, too.
+	c.request(t, http.MethodPatch, configMaps+"drift-a", mergePatch, `{"data":{"value":"drifted"}}`)
+	c.mu.Lock()
+	s.SyncRequest = "please"
+	s.Spec.ForceConflicts = true
+	s.SpecDigest += "-forced"
+	c.services["drift"] = s
+	c.mu.Unlock()
+	c.plan()
+	c.await(t, "drift", func(got reconcile.Status) bool {
+		return got.ObservedSyncRequest == "please" && got.Phase == reconcile.Healthy
+	})
+	_, live := c.request(t, http.MethodGet, configMaps+"drift-a", "", "")
+	if got := live["data"].(map[string]any)["value"]; got != "1" {
+		t.Errorf("value: got %v, want 1", got)
+	}
+}
+
+func testSecrets(t *testing.T, c *cluster) {
+	const hidden = "aHVudGVyMg=="
+	secret := func(value, extra string) string {
+		return "apiVersion: v1\nkind: Secret\nmetadata: {name: secret-a}\ndata: {password: " + value + "}\n" + extra
+	}
+	s := c.put(t, "secret", map[string]string{"a.yaml": secret("b2xk", "")}, reconcile.Spec{})
+	c.settled(t, s, reconcile.Healthy)
+
+	s = c.put(t, "secret", map[string]string{"a.yaml": secret(hidden, "type: "+hidden+"\n")}, reconcile.Spec{Namespace: "default"})
+	got := c.settled(t, s, reconcile.Failed) // the type of a Secret never changes
+	if text := fmt.Sprintf("%+v %+v", got.Problem, got.Objects); strings.Contains(text, hidden) || strings.Contains(text, "hunter2") {
+		t.Errorf("problem holds the secret: %s", text)
+	}
+	c.put(t, "secret", map[string]string{"a.yaml": secret(hidden, "")}, reconcile.Spec{Paused: true})
+	c.await(t, "secret", func(got reconcile.Status) bool { return got.Phase == reconcile.Paused })
+	found, err := c.engine.Diff(t.Context(), "secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 1 || found[0].Change != reconcile.Update || !strings.Contains(found[0].Unified, "password: (masked, changed)") ||
+		strings.Contains(found[0].Unified, hidden) || strings.Contains(found[0].Unified, "b2xk") {
+		t.Errorf("diff: got %+v, want one masked update", found)
+	}
+}
+
+func testPaused(t *testing.T, c *cluster) {
+	s := c.put(t, "paused", map[string]string{"a.yaml": configMap("paused-a", "1")}, reconcile.Spec{Paused: true})
+	c.await(t, "paused", func(got reconcile.Status) bool { return got.Phase == reconcile.Paused })
+	c.mustNotExist(t, configMaps+"paused-a")
+	found, err := c.engine.Diff(t.Context(), "paused")
+	if err != nil || len(found) != 1 || found[0].Change != reconcile.Create {
+		t.Errorf("diff: got %+v, %v, want one object created", found, err)
+	}
+	s.Bundles, s.Spec.Paused = nil, false
+	c.mu.Lock()
+	c.services["paused"] = s
+	c.mu.Unlock()
+	c.plan()
+	c.await(t, "paused", func(got reconcile.Status) bool { return got.Phase == reconcile.Pending })
+}
+
+// TestRestart shows that a restarted agent applies nothing, and still knows everything.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	s := c.put(t, "again", map[string]string{"a.yaml": configMap("again-a", "1"), "b.yaml": configMap("again-b", "1")}, reconcile.Spec{Prune: true})
+	c.settled(t, s, reconcile.Healthy)
+	gone := c.put(t, "gone", map[string]string{"a.yaml": configMap("gone-a", "1")}, reconcile.Spec{Prune: true})
+	c.settled(t, gone, reconcile.Healthy)
+	c.stop()
+	c.request(t, http.MethodPatch, configMaps+"again-a", mergePatch, `{"data":{"value":"while away"}}`)
+	c.request(t, http.MethodDelete, configMaps+"again-b", "", "")
+	delete(c.services, "gone")
+
+	c.restart(t)
+	got := c.settled(t, s, reconcile.Degraded)
+	if want := (health.Counts{Total: 2, Healthy: 1, Failed: 1}); got.Counts != want {
+		t.Errorf("counts: got %+v, want %+v", got.Counts, want)
+	}
+	_, live := c.request(t, http.MethodGet, configMaps+"again-a", "", "")
+	if got := live["data"].(map[string]any)["value"]; got != "while away" {
+		t.Errorf("value: got %v, want it untouched: nothing in the plan changed", got)
+	}
+	c.gone(t, "gone") // it left the plan while nobody looked
+	c.mustNotExist(t, configMaps+"gone-a")
+}
+
+// TestLargeInventory shows that an inventory that no ConfigMap can hold is kept all the same.
+func TestLargeInventory(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	store := c.client.Inventories()
+	record := largeRecord("large", 20_000)
+	for range 2 { // the second time some shards are there already
+		if err := store.Save(t.Context(), record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	assertRecord(t, c.client.Inventories(), record)
+	small := largeRecord("large", 3)
+	if err := store.Save(t.Context(), small); err != nil {
+		t.Fatal(err)
+	}
+	assertRecord(t, c.client.Inventories(), small)
+	_, list := c.request(t, http.MethodGet, "/api/v1/namespaces/leat-system/configmaps?labelSelector=leat.dev/inventory", "", "")
+	if got := len(list["items"].([]any)); got != 1 {
+		t.Errorf("ConfigMaps: got %d, want 1: shards that nothing names are deleted", got)
+	}
+	if err := store.Delete(t.Context(), "large"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := store.List(context.Background()); err != nil || len(got) != 0 {
+		t.Errorf("list: got %d records, %v, want none", len(got), err)
+	}
+}

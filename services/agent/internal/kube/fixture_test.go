@@ -1,0 +1,280 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/services/agent/internal/kube"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// patience is for a busy machine; everything here takes milliseconds when it works.
+const patience = 60 * time.Second
+
+// cluster is an engine that works on a real API server, with bundles in memory.
+type cluster struct {
+	cp      *localkube.ControlPlane
+	client  *kube.Client
+	bundles *memoryBundles
+
+	engine *reconcile.Engine
+	stop   func()
+
+	mu       sync.Mutex
+	services map[string]reconcile.Service
+	statuses map[string]reconcile.Status
+	changed  chan struct{} // closed and replaced at every change of statuses
+}
+
+func startCluster(t *testing.T, options ...func(*localkube.Params)) *cluster {
+	t.Helper()
+	if len(options) == 0 {
+		options = append(options, func(p *localkube.Params) { p.APIServerOnly = true })
+	}
+	cp := kubetest.Start(t, options...)
+	client, err := kube.New(kube.Params{
+		Kubeconfig: cp.KubeconfigPath(), UserAgent: "leat-agent/test", Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{
+		cp: cp, client: client, bundles: &memoryBundles{content: map[digest.Digest][]byte{}},
+		services: map[string]reconcile.Service{}, statuses: map[string]reconcile.Status{}, changed: make(chan struct{}),
+	}
+	c.start(t)
+	t.Cleanup(func() { c.stop() })
+	return c
+}
+
+// start runs a new engine, as a restarted agent would.
+func (c *cluster) start(t *testing.T) {
+	t.Helper()
+	watches := c.client.Watches()
+	c.engine = reconcile.New(reconcile.Params{
+		Cluster: c.client, Bundles: c.bundles, Inventories: c.client.Inventories(), Reporter: c, Watches: watches,
+		Logger:   slog.New(slog.DiscardHandler),
+		Settings: reconcile.Settings{Retry: backoff.Policy{Initial: 50 * time.Millisecond, Max: 500 * time.Millisecond}},
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return watches.Run(ctx, c.engine) })
+	group.Go(func() error { return c.engine.Run(ctx) })
+	c.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := group.Wait(); err != nil {
+			t.Errorf("engine ended: %v", err)
+		}
+	})
+}
+
+// restart ends the engine and runs a new one, with the same plan.
+func (c *cluster) restart(t *testing.T) {
+	t.Helper()
+	c.stop()
+	c.mu.Lock()
+	clear(c.statuses)
+	c.mu.Unlock()
+	c.start(t)
+	c.plan()
+}
+
+// Report implements reconcile.Reporter.
+func (c *cluster) Report(s reconcile.Status) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.statuses[s.Service] = s
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Forget implements reconcile.Reporter.
+func (c *cluster) Forget(service string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.statuses, service)
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Adopted implements reconcile.Reporter.
+func (c *cluster) Adopted(string) {}
+
+// plan hands the services to the engine.
+func (c *cluster) plan() {
+	c.mu.Lock()
+	services := slices.Collect(maps.Values(c.services))
+	c.mu.Unlock()
+	c.engine.SetPlan(reconcile.Plan{Version: fmt.Sprint(time.Now().UnixNano()), Services: services})
+}
+
+// put changes one service of the plan. The spec digest follows from the spec.
+func (c *cluster) put(t *testing.T, name string, files map[string]string, spec reconcile.Spec) reconcile.Service {
+	t.Helper()
+	d := c.bundles.add(t, files)
+	s := reconcile.Service{
+		Name: name, UID: "uid-" + name, SpecDigest: digest.FromBytes(fmt.Append(nil, spec)).String(), Spec: spec,
+		Bundles: []reconcile.Bundle{{Digest: d, Commit: "c-" + d.Hex()[:8], Repository: "demo", Path: "apps/" + name}},
+	}
+	c.mu.Lock()
+	c.services[name] = s
+	c.mu.Unlock()
+	c.plan()
+	return s
+}
+
+// drop takes services out of the plan.
+func (c *cluster) drop(names ...string) {
+	c.mu.Lock()
+	for _, name := range names {
+		delete(c.services, name)
+	}
+	c.mu.Unlock()
+	c.plan()
+}
+
+// await waits until a service's status is as wanted.
+func (c *cluster) await(t *testing.T, service string, want func(reconcile.Status) bool) reconcile.Status {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		c.mu.Lock()
+		status, changed := c.statuses[service], c.changed
+		c.mu.Unlock()
+		if want(status) {
+			return status
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			t.Fatalf("service %s: got %s, problem %v, objects %+v; waited %v", service, status.Phase, status.Problem, status.Objects, patience)
+		}
+	}
+}
+
+// settled waits until the desired inputs of a service have been carried out, well or not.
+func (c *cluster) settled(t *testing.T, s reconcile.Service, phase reconcile.Phase) reconcile.Status {
+	t.Helper()
+	return c.await(t, s.Name, func(got reconcile.Status) bool {
+		return got.Phase == phase && got.ObservedSpecDigest == s.SpecDigest &&
+			(phase == reconcile.Failed || slices.Equal(got.Applied.Digests, []string{s.Bundles[0].Digest.String()}))
+	})
+}
+
+// gone waits until a service's removal is complete.
+func (c *cluster) gone(t *testing.T, service string) {
+	t.Helper()
+	c.await(t, service, func(got reconcile.Status) bool { return got.Service == "" })
+}
+
+// request speaks to the API server as an administrator.
+func (c *cluster) request(t *testing.T, method, path, contentType, body string) (int, map[string]any) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, c.cp.Host()+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", contentType)
+	response, err := c.cp.HTTPClient().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var object map[string]any
+	if err := json.NewDecoder(response.Body).Decode(&object); err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	return response.StatusCode, object
+}
+
+func (c *cluster) exists(t *testing.T, path string) bool {
+	t.Helper()
+	status, object := c.request(t, http.MethodGet, path, "", "")
+	if status != http.StatusOK && status != http.StatusNotFound {
+		t.Fatalf("GET %s: got %d", path, status)
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	return status == http.StatusOK && metadata["deletionTimestamp"] == nil
+}
+
+func (c *cluster) mustExist(t *testing.T, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		if !c.exists(t, path) {
+			t.Errorf("%s does not exist, want it to", path)
+		}
+	}
+}
+
+func (c *cluster) mustNotExist(t *testing.T, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		if c.exists(t, path) {
+			t.Errorf("%s exists, want it not to", path)
+		}
+	}
+}
+
+// memoryBundles is a store of bundles that are all there.
+type memoryBundles struct {
+	mu      sync.Mutex
+	content map[digest.Digest][]byte
+}
+
+func (b *memoryBundles) add(t *testing.T, files map[string]string) digest.Digest {
+	t.Helper()
+	var buffer bytes.Buffer
+	w := bundle.NewWriter(&buffer, bundle.Limits{})
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		content := files[name]
+		if err := w.WriteFile(name, false, int64(len(content)), strings.NewReader(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := digest.FromBytes(buffer.Bytes())
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.content[d] = buffer.Bytes()
+	return d
+}
+
+// Open implements reconcile.Bundles.
+func (b *memoryBundles) Open(_ context.Context, d digest.Digest) (io.ReadCloser, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	content, ok := b.content[d]
+	if !ok {
+		return nil, errors.New("no such bundle")
+	}
+	return io.NopCloser(bytes.NewReader(content)), nil
+}
+
+// configMap is a manifest.
+func configMap(name, value string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  value: %q\n", name, value)
+}

@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kube speaks to the Kubernetes API server of the agent's own cluster, with client-go.
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// fieldManager is Leat's name in managedFields.
+const fieldManager = "leat"
+
+// requestTimeout bounds one request that is not a watch.
+const requestTimeout = time.Minute
+
+// Params are what New needs.
+type Params struct {
+	// Kubeconfig is a file. Empty: the service account of the pod that this process runs in. The user's own current
+	// context is never used unless its file is named.
+	Kubeconfig string
+	// UserAgent names the program in the API server's log.
+	UserAgent string
+	Logger    *slog.Logger
+}
+
+// Client is safe for concurrent use.
+type Client struct {
+	config    *rest.Config
+	dynamic   dynamic.Interface
+	discovery *discovery.DiscoveryClient
+	kinds     *kinds
+	retry     backoff.Policy
+	logger    *slog.Logger
+}
+
+var _ reconcile.Cluster = (*Client)(nil)
+
+// New makes a client. It does not connect.
+func New(p Params) (*Client, error) {
+	config, err := load(p.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.UserAgent = p.UserAgent
+	// The API server has its own priority and fairness, which knows better than a fixed rate when to hold us back.
+	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{}
+	dynamicClient, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	discoveryClient, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make discovery client: %w", err)
+	}
+	return &Client{
+		config: config, dynamic: dynamicClient, discovery: discoveryClient, kinds: newKinds(discoveryClient),
+		retry:  backoff.Policy{Initial: 200 * time.Millisecond, Max: 5 * time.Second, Multiplier: 3, MaxAttempts: 4},
+		logger: p.Logger,
+	}, nil
+}
+
+func load(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		config, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("find the pod's service account (outside a cluster, name a kubeconfig): %w", err)
+		}
+		return config, nil
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	return config, nil
+}
+
+// Endpoint returns the API server's base URL and a transport that authenticates as the agent, for requests of others that
+// are passed on. Its connections are not shared with the agent's own requests, so that neither can use up the other's
+// streams.
+func (c *Client) Endpoint() (*url.URL, http.RoundTripper, error) {
+	config := rest.CopyConfig(c.config)
+	config.Dial = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make transport: %w", err)
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("parse API server's address: %w", err)
+	}
+	return base, transport, nil
+}
+
+// Ready asks the API server whether it is ready.
+func (c *Client) Ready(ctx context.Context) error {
+	if err := c.discovery.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+		return fmt.Errorf("ask API server: %w", err)
+	}
+	return nil
+}
+
+// Description is what a Client knows about its cluster.
+type Description struct {
+	Version string // of the API server, such as "v1.36.3"
+	Nodes   int
+}
+
+// Describe asks for the API server's version and the number of nodes.
+func (c *Client) Describe(ctx context.Context) (Description, error) {
+	content, err := c.discovery.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	if err != nil {
+		return Description{}, fmt.Errorf("ask for version: %w", err)
+	}
+	var server version.Info
+	if err := json.Unmarshal(content, &server); err != nil {
+		return Description{}, fmt.Errorf("read version: %w", err)
+	}
+	nodes := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"})
+	count, next := 0, ""
+	for {
+		const page = 100
+		list, err := nodes.List(ctx, metav1.ListOptions{Limit: page, Continue: next})
+		if err != nil {
+			return Description{}, fmt.Errorf("count nodes: %w", err)
+		}
+		count += len(list.Items)
+		if remaining := list.GetRemainingItemCount(); remaining != nil {
+			return Description{Version: server.GitVersion, Nodes: count + int(*remaining)}, nil
+		}
+		if next = list.GetContinue(); next == "" {
+			return Description{Version: server.GitVersion, Nodes: count}, nil
+		}
+	}
+}

@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// Get implements reconcile.Cluster.
+func (c *Client) Get(ctx context.Context, ref inventory.Ref) (live *unstructured.Unstructured, err error) {
+	resource, err := c.resource(ctx, ref)
+	if rejected := new(reconcile.Problem); errors.As(err, &rejected) && rejected.Reason == reconcile.ApplyRejected {
+		return nil, fmt.Errorf("%w: %s", reconcile.ErrNotFound, rejected.Message) // no kind, hence no object
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = c.try(ctx, ref.Kind, func(ctx context.Context) error {
+		live, err = resource.Get(ctx, ref.Name, metav1.GetOptions{})
+		return err
+	})
+	return live, err
+}
+
+// Apply implements reconcile.Cluster. Unknown and duplicate fields are refused, as kubectl does: a misspelt field that the
+// API server drops in silence is a setting that somebody believes in.
+func (c *Client) Apply(
+	ctx context.Context, obj *unstructured.Unstructured, options reconcile.ApplyOptions,
+) (live *unstructured.Unstructured, err error) {
+	ref := inventory.RefOf(obj)
+	resource, err := c.resource(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(obj.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", ref.Key, err)
+	}
+	patch := metav1.PatchOptions{
+		FieldManager: fieldManager, Force: &options.Force, FieldValidation: metav1.FieldValidationStrict,
+	}
+	if options.DryRun {
+		patch.DryRun = []string{metav1.DryRunAll}
+	}
+	err = c.try(ctx, ref.Kind, func(ctx context.Context) error {
+		live, err = resource.Patch(ctx, ref.Name, types.ApplyPatchType, body, patch)
+		return err
+	})
+	if errors.Is(err, reconcile.ErrNotFound) {
+		return nil, rejectedf("%v", err) // an apply creates; only what it depends on can be missing
+	}
+	return live, err
+}
+
+// EnsureNamespace implements reconcile.Cluster.
+func (c *Client) EnsureNamespace(ctx context.Context, name string) error {
+	namespace := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
+	}}
+	resource := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
+	return c.try(ctx, "Namespace", func(ctx context.Context) error {
+		_, err := resource.Get(ctx, name, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return err
+		}
+		_, err = resource.Create(ctx, namespace, metav1.CreateOptions{FieldManager: fieldManager})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// Delete implements reconcile.Cluster.
+func (c *Client) Delete(ctx context.Context, object inventory.Object) error {
+	resource, err := c.resource(ctx, object.Ref)
+	if rejected := new(reconcile.Problem); errors.As(err, &rejected) && rejected.Reason == reconcile.ApplyRejected {
+		return nil // the kind is gone, and its objects with it
+	}
+	if err != nil {
+		return err
+	}
+	uid, policy := types.UID(object.UID), metav1.DeletePropagationBackground
+	err = c.try(ctx, object.Kind, func(ctx context.Context) error {
+		return replaced(resource.Delete(ctx, object.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &policy,
+		}))
+	})
+	if errors.Is(err, reconcile.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// Release implements reconcile.Cluster.
+func (c *Client) Release(ctx context.Context, object inventory.Object) error {
+	resource, err := c.resource(ctx, object.Ref)
+	if rejected := new(reconcile.Problem); errors.As(err, &rejected) && rejected.Reason == reconcile.ApplyRejected {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// A uid in the body is a precondition of the patch.
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": object.UID, "labels": map[string]any{reconcile.ServiceLabel: nil},
+	}})
+	if err != nil {
+		return fmt.Errorf("encode patch: %w", err)
+	}
+	err = c.try(ctx, object.Kind, func(ctx context.Context) error {
+		_, err := resource.Patch(ctx, object.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
+		return replaced(err)
+	})
+	if errors.Is(err, reconcile.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// replaced recognises a failed UID precondition.
+func replaced(err error) error {
+	if apierrors.IsConflict(err) {
+		return backoff.Permanent(fmt.Errorf("%w: %w", reconcile.ErrReplaced, err))
+	}
+	return err
+}
+
+const (
+	definedTimeout = time.Minute
+	definedPoll    = 100 * time.Millisecond
+)
+
+// AwaitDefined implements reconcile.Cluster: it waits until the definition is established and discovery knows its kind.
+func (c *Client) AwaitDefined(ctx context.Context, definition *unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, definedTimeout)
+	defer cancel()
+	policy := backoff.Policy{Initial: definedPoll, Max: time.Second, Multiplier: 1.5}
+	err := backoff.Retry(ctx, policy, func(ctx context.Context) error {
+		live, err := c.Get(ctx, inventory.RefOf(definition))
+		if err != nil {
+			return err
+		}
+		if !established(live) {
+			return errors.New("it is not established")
+		}
+		return c.discovered(live)
+	})
+	if err != nil {
+		return rejectedf("the definition cannot be used yet: %v", err)
+	}
+	return nil
+}
+
+func established(definition *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
+	for _, item := range conditions {
+		condition, _ := item.(map[string]any)
+		if condition["type"] == "Established" && condition["status"] == "True" {
+			return true
+		}
+	}
+	return false
+}
+
+// discovered makes sure that every served version of a definition's kind is known.
+func (c *Client) discovered(definition *unstructured.Unstructured) error {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, item := range versions {
+		version, _ := item.(map[string]any)
+		name, _ := version["name"].(string)
+		if version["served"] != true {
+			continue
+		}
+		if _, err := c.kinds.mapping(schema.GroupVersionKind{Group: group, Version: name, Kind: kind}); err != nil {
+			c.kinds.refresh(definedPoll)
+			return fmt.Errorf("find its kind: %w", err)
+		}
+	}
+	return nil
+}

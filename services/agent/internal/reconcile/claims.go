@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+)
+
+// claims says which service an object belongs to, within this process: the first to take it keeps it. It decides races
+// that the label on the object, which is read before it is written, cannot decide. The zero claims is ready to use.
+type claims struct {
+	mu     sync.Mutex
+	owners map[inventory.Key]string
+}
+
+// take gives an object to a service, unless it has another owner, and returns the owner it has then.
+func (c *claims) take(k inventory.Key, service string) (owner string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owners == nil {
+		c.owners = map[inventory.Key]string{}
+	}
+	if owner, taken := c.owners[k]; taken {
+		return owner
+	}
+	c.owners[k] = service
+	return service
+}
+
+// drop gives an object up, if service has it.
+func (c *claims) drop(k inventory.Key, service string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owners[k] == service {
+		delete(c.owners, k)
+	}
+}
+
+// kindSet is the set of kinds that a service has objects of, each with the version it is applied in.
+type kindSet map[schema.GroupKind]string
+
+func kindsOf(objects inventory.Set) kindSet {
+	kinds := kindSet{}
+	for _, o := range objects.Objects() {
+		kinds[o.GroupKind()] = o.Version
+	}
+	return kinds
+}
+
+// watch notes a service's kinds, and sets the watches to the union over all services when that changed.
+func (e *Engine) watch(service string, objects inventory.Set) {
+	kinds := kindsOf(objects)
+	e.mu.Lock()
+	defer e.mu.Unlock() // held across Watch, so that an older union never comes after a newer one
+	if maps.Equal(e.kinds[service], kinds) {
+		return
+	}
+	e.kinds[service] = kinds
+	if len(kinds) == 0 {
+		delete(e.kinds, service)
+	}
+	e.params.Watches.Watch(e.union())
+}
+
+// union lists all kinds in order. e.mu is held.
+func (e *Engine) union() []schema.GroupVersionKind {
+	union := kindSet{}
+	for _, kinds := range e.kinds {
+		for kind, version := range kinds {
+			union[kind] = max(union[kind], version) // any does, as long as it is always the same
+		}
+	}
+	var list []schema.GroupVersionKind
+	for kind, version := range union {
+		list = append(list, kind.WithVersion(version))
+	}
+	slices.SortFunc(list, func(a, b schema.GroupVersionKind) int { return compareNames(a.String(), b.String()) })
+	return list
+}
+
+func compareNames(a, b string) int {
+	return strings.Compare(a, b)
+}

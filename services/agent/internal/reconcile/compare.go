@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"slices"
+
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+)
+
+// equalStatus compares by value, times with Equal.
+func equalStatus(a, b Status) bool {
+	return a.Service == b.Service && a.UID == b.UID && a.Phase == b.Phase && a.PhaseSince.Equal(b.PhaseSince) &&
+		equalProblem(a.Problem, b.Problem) &&
+		a.ObservedSpecDigest == b.ObservedSpecDigest && a.ObservedSyncRequest == b.ObservedSyncRequest &&
+		equalApplied(a.Applied, b.Applied) && a.Counts == b.Counts && slices.EqualFunc(a.Objects, b.Objects, equalObject)
+}
+
+func equalProblem(a, b *Problem) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+func equalApplied(a, b inventory.Applied) bool {
+	return sameInputs(a, b) && slices.Equal(a.Commits, b.Commits) && a.At.Equal(b.At) && a.Took == b.Took
+}
+
+func equalObject(a, b ObjectStatus) bool {
+	return a.Ref == b.Ref && a.Health == b.Health && equalProblem(a.Problem, b.Problem)
+}

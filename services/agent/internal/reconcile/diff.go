@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+)
+
+// Change is what a run would do to an object.
+type Change int
+
+// The changes.
+const (
+	Create Change = iota + 1
+	Update
+	Delete
+)
+
+// Difference is what a run would do to one object.
+type Difference struct {
+	Ref    inventory.Ref
+	Change Change
+	// Unified is a unified diff of the object's YAML, with the values of Secrets masked.
+	Unified string
+}
+
+// Diff says what a run of a service would change, by letting the API server do it without keeping it. Objects of kinds
+// that the bundle itself brings are reported as created. Errors: ErrUnknownService, those of rendering, *Problem.
+func (e *Engine) Diff(ctx context.Context, service string) ([]Difference, error) {
+	u, err := e.unit(service)
+	if err != nil {
+		return nil, err
+	}
+	u.mu.Lock()
+	desired, record := u.desired, u.record
+	record.Objects = record.Objects.Clone()
+	u.mu.Unlock()
+	if len(desired.Bundles) == 0 {
+		return nil, nil // not resolved, or no longer in the plan: there is nothing to compare with
+	}
+	objects, err := renderAll(ctx, e.params.Bundles, desired)
+	if err != nil {
+		return nil, err
+	}
+	d := differ{cluster: e.params.Cluster, service: desired}
+	for _, o := range objects {
+		if err := d.object(ctx, o); err != nil {
+			return nil, fmt.Errorf("compare %s: %w", inventory.RefOf(o).Key, err)
+		}
+	}
+	if err := d.pruned(ctx, record.Objects); err != nil {
+		return nil, err
+	}
+	return d.found, nil
+}
+
+type differ struct {
+	cluster Cluster
+	service Service
+	desired inventory.Set
+	found   []Difference
+}
+
+func (d *differ) object(ctx context.Context, o *unstructured.Unstructured) error {
+	full, err := complete(ctx, d.cluster, d.service, o)
+	if rejected := new(Problem); errors.As(err, &rejected) && rejected.Reason == ApplyRejected {
+		full, err = o, nil // of a kind that does not exist yet
+	}
+	if err != nil {
+		return err
+	}
+	ref := inventory.RefOf(full)
+	d.desired.Put(inventory.Object{Ref: ref})
+	live, err := d.cluster.Get(ctx, ref)
+	if errors.Is(err, ErrNotFound) {
+		return d.add(ref, Create, nil, full)
+	}
+	if err != nil {
+		return err
+	}
+	after, err := d.cluster.Apply(ctx, full, ApplyOptions{Force: d.service.Spec.ForceConflicts, DryRun: true})
+	if err != nil {
+		return err
+	}
+	return d.add(ref, Update, live, after)
+}
+
+func (d *differ) pruned(ctx context.Context, objects inventory.Set) error {
+	if !d.service.Spec.Prune {
+		return nil
+	}
+	for _, o := range objects.Minus(d.desired) {
+		if inventory.Precious(o.Key) {
+			continue
+		}
+		live, err := d.cluster.Get(ctx, o.Ref)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := d.add(o.Ref, Delete, live, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add notes a difference, if there is one.
+func (d *differ) add(ref inventory.Ref, change Change, before, after *unstructured.Unstructured) error {
+	mask(before, after)
+	from, err := legible(before)
+	if err != nil {
+		return err
+	}
+	to, err := legible(after)
+	if err != nil {
+		return err
+	}
+	if from == to {
+		return nil
+	}
+	const context = 3
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: lines(from), B: lines(to), FromFile: "live", ToFile: "desired", Context: context,
+	})
+	if err != nil {
+		return fmt.Errorf("compare texts: %w", err)
+	}
+	d.found = append(d.found, Difference{Ref: ref, Change: change, Unified: text})
+	return nil
+}
+
+func lines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return difflib.SplitLines(strings.TrimSuffix(text, "\n"))
+}
+
+// legible is the YAML of an object without what the API server keeps for itself.
+func legible(o *unstructured.Unstructured) (string, error) {
+	if o == nil {
+		return "", nil
+	}
+	o = o.DeepCopy()
+	for _, field := range []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"} {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(o.Object, "status")
+	text, err := yaml.Marshal(o.Object)
+	if err != nil {
+		return "", fmt.Errorf("write YAML: %w", err)
+	}
+	return string(text), nil
+}
+
+// mask replaces the values of Secrets. Equal values get equal masks and others different ones, so that the diff shows
+// which key changes and nothing of what it holds, its length included.
+func mask(before, after *unstructured.Unstructured) {
+	for _, field := range []string{"data", "stringData"} {
+		old, fresh := values(before, field), values(after, field)
+		for key, value := range old {
+			if other, ok := fresh[key]; ok && other != value {
+				fresh[key] = "(masked, changed)"
+			} else if ok {
+				fresh[key] = "(masked)"
+			}
+			old[key] = "(masked)"
+		}
+		for key := range fresh {
+			if _, known := old[key]; !known {
+				fresh[key] = "(masked)"
+			}
+		}
+	}
+	for _, o := range []*unstructured.Unstructured{before, after} {
+		if isSecret(o) {
+			unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration")
+		}
+	}
+}
+
+// values returns a Secret's own map of values, nil for other objects.
+func values(o *unstructured.Unstructured, field string) map[string]any {
+	if !isSecret(o) {
+		return nil
+	}
+	found, _ := o.Object[field].(map[string]any)
+	return found
+}
+
+func isSecret(o *unstructured.Unstructured) bool {
+	return o != nil && o.GetKind() == "Secret" && o.GroupVersionKind().Group == ""
+}

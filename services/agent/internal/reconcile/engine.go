@@ -1,0 +1,278 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reconcile makes one cluster run what its plan says.
+//
+// Every service has a goroutine of its own, which waits, retries and times out by itself; what it does to the cluster
+// it does in one of a bounded number of slots. A service that fails, or takes long, thus never delays another beyond
+// holding its slot, and a newer plan entry ends the run of an older one.
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+)
+
+// Params are the collaborators and settings of an Engine. Collaborators are required; a zero setting takes its default.
+type Params struct {
+	Cluster     Cluster
+	Bundles     Bundles
+	Inventories Inventories
+	Reporter    Reporter
+	Watches     Watches
+	// Owner is the uid that the hub gave the cluster. Nil, or an empty answer: unknown, and every inventory is one's own.
+	Owner    func() string
+	Observer Observer
+	Logger   *slog.Logger
+	Settings Settings
+}
+
+// Observer is told how long runs take. A nil Observer is not called.
+type Observer func(ctx context.Context, took time.Duration, problem *Problem)
+
+// Settings bound the work.
+type Settings struct {
+	// Workers is how many services are worked on at once. Zero: 16.
+	Workers int
+	// Refresh is how often an unchanged service is applied again, ±25 %. Zero: 2 h.
+	Refresh time.Duration
+	// ApplyTimeout bounds one run. Zero: 5 min.
+	ApplyTimeout time.Duration
+	// Guard stops prunes inside a service. Zero: inventory.DefaultGuard.
+	Guard inventory.Guard
+	// ServiceGuard stops a plan from which too many services vanish at once. Zero: inventory.DefaultGuard.
+	ServiceGuard inventory.Guard
+	// Retry spaces runs of a failing service. Zero: 1 s doubling to 5 min.
+	Retry backoff.Policy
+}
+
+func (s Settings) withDefaults() Settings {
+	if s.Workers <= 0 {
+		s.Workers = 16
+	}
+	if s.Refresh <= 0 {
+		s.Refresh = 2 * time.Hour
+	}
+	if s.ApplyTimeout <= 0 {
+		s.ApplyTimeout = 5 * time.Minute
+	}
+	if s.Guard == (inventory.Guard{}) {
+		s.Guard = inventory.DefaultGuard()
+	}
+	if s.ServiceGuard == (inventory.Guard{}) {
+		s.ServiceGuard = inventory.DefaultGuard()
+	}
+	if s.Retry == (backoff.Policy{}) {
+		s.Retry = backoff.Policy{Initial: time.Second, Max: 5 * time.Minute, Multiplier: 2}
+	}
+	return s
+}
+
+// ErrUnknownService means that neither the plan nor the cluster has a service of that name.
+var ErrUnknownService = errors.New("unknown service")
+
+// Engine works on all services of one cluster. Its methods are safe for concurrent use.
+type Engine struct {
+	params Params
+	slots  chan struct{} // one token per service that is being worked on
+	claims claims
+	events events
+
+	planned chan struct{} // one token when plan was replaced
+
+	mu    sync.Mutex // guards what follows
+	plan  *Plan      // the newest; nil before the first
+	units map[string]*unit
+	kinds map[string]kindSet // by service
+}
+
+// New returns an Engine that does nothing before Run.
+func New(p Params) *Engine {
+	p.Settings = p.Settings.withDefaults()
+	if p.Observer == nil {
+		p.Observer = func(context.Context, time.Duration, *Problem) {}
+	}
+	if p.Owner == nil {
+		p.Owner = func() string { return "" }
+	}
+	return &Engine{
+		params:  p,
+		slots:   make(chan struct{}, p.Settings.Workers),
+		planned: make(chan struct{}, 1),
+		units:   map[string]*unit{},
+		kinds:   map[string]kindSet{},
+	}
+}
+
+// SetPlan replaces the plan. It returns at once, and may be called before Run.
+func (e *Engine) SetPlan(p Plan) {
+	e.mu.Lock()
+	e.plan = &p
+	e.mu.Unlock()
+	signal(e.planned)
+}
+
+// Reconcile applies a service again although nothing changed. For a service whose removal the guard holds back, it is
+// the confirmation of that removal. Error: ErrUnknownService.
+func (e *Engine) Reconcile(service string) error {
+	u, err := e.unit(service)
+	if err != nil {
+		return err
+	}
+	u.force()
+	return nil
+}
+
+// Run reads the inventories and works on plans until ctx is done. It returns nil then; runs that are under way end first.
+func (e *Engine) Run(ctx context.Context) error {
+	records, err := e.load(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // only the end of ctx ends the loading, and being stopped is no failure
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, record := range records {
+		e.start(ctx, group, record)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return group.Wait()
+		case <-e.planned:
+			e.adopt(ctx, group)
+		}
+	}
+}
+
+// load reads all inventories, however long the cluster takes to answer: without them nothing may be pruned.
+func (e *Engine) load(ctx context.Context) (records []inventory.Record, err error) {
+	err = backoff.Retry(ctx, e.params.Settings.Retry, func(ctx context.Context) error {
+		records, err = e.params.Inventories.List(ctx)
+		if err != nil && ctx.Err() == nil {
+			e.params.Logger.WarnContext(ctx, "inventories cannot be read, retrying", slog.Any("error", err))
+		}
+		return err
+	})
+	return records, err
+}
+
+// start makes the unit of a service and its goroutine.
+func (e *Engine) start(ctx context.Context, group *errgroup.Group, record inventory.Record) *unit {
+	u := newUnit(e, record)
+	for _, o := range record.Objects.Objects() {
+		e.claims.take(o.Key, record.Service)
+	}
+	e.mu.Lock()
+	e.units[u.name] = u
+	e.mu.Unlock()
+	e.watch(u.name, record.Objects)
+	group.Go(func() error {
+		u.run(ctx)
+		return nil
+	})
+	return u
+}
+
+// adopt gives every unit its order under the newest plan.
+func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
+	plan, known := e.snapshot()
+	now := time.Now()
+	for _, s := range plan.Services {
+		u := known[s.Name]
+		delete(known, s.Name)
+		if u == nil || !u.follow(s, now) {
+			e.start(ctx, group, inventory.Record{Service: s.Name, ServiceUID: s.UID}).follow(s, now)
+		}
+	}
+	e.dismiss(ctx, known)
+	e.params.Reporter.Adopted(plan.Version)
+}
+
+// dismiss removes the services that are not in the plan, unless they are suspiciously many.
+func (e *Engine) dismiss(ctx context.Context, vanished map[string]*unit) {
+	e.mu.Lock()
+	total := len(e.units)
+	e.mu.Unlock()
+	owner := e.params.Owner()
+	for name, u := range vanished {
+		if u.foreign(owner) {
+			delete(vanished, name)
+			total--
+			e.params.Logger.WarnContext(ctx, "inventory belongs to another hub's agent, leaving it alone", slog.String("service", name))
+		}
+	}
+	var fresh int // those whose removal nobody has confirmed or started yet
+	for _, u := range vanished {
+		if !u.leaving() {
+			fresh++
+		}
+	}
+	held := e.params.Settings.ServiceGuard.Stops(total, fresh)
+	if held {
+		e.params.Logger.ErrorContext(ctx, "plan drops too many services at once, keeping them",
+			slog.Int("vanished", fresh), slog.Int("known", total))
+	}
+	for _, u := range vanished {
+		u.dismiss(held, fmt.Sprintf("%d of %d services left the plan at once", fresh, total))
+	}
+}
+
+// forget drops a service whose removal is complete. It reports false when the plan has taken it up again meanwhile.
+func (e *Engine) forget(u *unit) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !u.close() {
+		return false
+	}
+	delete(e.units, u.name)
+	return true
+}
+
+func (e *Engine) snapshot() (Plan, map[string]*unit) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	known := make(map[string]*unit, len(e.units))
+	for name, u := range e.units {
+		known[name] = u
+	}
+	return *e.plan, known
+}
+
+func (e *Engine) unit(service string) (*unit, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	u, ok := e.units[service]
+	if !ok {
+		return nil, fmt.Errorf("%w %q", ErrUnknownService, service)
+	}
+	return u, nil
+}
+
+// all lists the units by name.
+func (e *Engine) all() []*unit {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	units := make([]*unit, 0, len(e.units))
+	for _, u := range e.units {
+		units = append(units, u)
+	}
+	slices.SortFunc(units, func(a, b *unit) int { return compareNames(a.name, b.name) })
+	return units
+}
+
+// signal puts a token into c unless there is one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,261 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// world is everything around an engine, in memory. It is enough of a cluster for questions of time and order; what a real
+// API server does is tested with a real one.
+type world struct {
+	engine *reconcile.Engine
+
+	// hooks; nil does nothing
+	onApply  func(ctx context.Context, o *unstructured.Unstructured) error
+	onDelete func(ctx context.Context, o inventory.Object) error
+
+	mu       sync.Mutex
+	objects  map[inventory.Key]*unstructured.Unstructured
+	writes   int // counts and versions every write
+	applied  []string
+	deleted  []string
+	bundles  map[digest.Digest][]byte
+	records  map[string]inventory.Record
+	statuses map[string]reconcile.Status
+	phases   map[string][]reconcile.Phase
+	kinds    []schema.GroupVersionKind
+}
+
+func newWorld(settings reconcile.Settings) *world {
+	w := &world{
+		objects: map[inventory.Key]*unstructured.Unstructured{}, bundles: map[digest.Digest][]byte{},
+		records: map[string]inventory.Record{}, statuses: map[string]reconcile.Status{}, phases: map[string][]reconcile.Phase{},
+	}
+	w.engine = reconcile.New(reconcile.Params{
+		Cluster: w, Bundles: w, Inventories: inventories{w}, Reporter: w, Watches: w,
+		Owner: func() string { return "us" }, Logger: slog.New(slog.DiscardHandler), Settings: settings,
+	})
+	return w
+}
+
+// run runs the engine until the test, which is in a synctest bubble, ends.
+func (w *world) run(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.engine.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("engine ended: %v", err)
+		}
+	})
+}
+
+// service makes a service of ConfigMaps, one for each name, in a bundle of its own.
+func (w *world) service(t *testing.T, name string, objects ...string) reconcile.Service {
+	t.Helper()
+	files := map[string]string{"README.md": name}
+	for _, object := range objects {
+		kind, object, found := strings.Cut(object, ":")
+		if !found {
+			kind, object = "ConfigMap", kind
+		}
+		files[kind+object+".yaml"] = fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s}\n", kind, object)
+	}
+	return reconcile.Service{
+		Name: name, UID: "uid-" + name, SpecDigest: "spec-" + name, Spec: reconcile.Spec{Prune: true},
+		Bundles: []reconcile.Bundle{{Digest: w.pack(t, files), Commit: "c1"}},
+	}
+}
+
+func (w *world) pack(t *testing.T, files map[string]string) digest.Digest {
+	t.Helper()
+	var buffer bytes.Buffer
+	b := bundle.NewWriter(&buffer, bundle.Limits{})
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := b.WriteFile(name, false, int64(len(files[name])), strings.NewReader(files[name])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := digest.FromBytes(buffer.Bytes())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.bundles[d] = buffer.Bytes()
+	return d
+}
+
+func (w *world) plan(services ...reconcile.Service) {
+	w.engine.SetPlan(reconcile.Plan{Version: "v", Services: services})
+}
+
+func (w *world) status(service string) reconcile.Status {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.statuses[service]
+}
+
+func (w *world) count() (applied, deleted int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.applied), len(w.deleted)
+}
+
+// Namespaced implements reconcile.Cluster.
+func (w *world) Namespaced(_ context.Context, kind schema.GroupVersionKind) (bool, error) {
+	return kind.Kind != "Namespace" && kind.Kind != "ClusterRole", nil
+}
+
+// Get implements reconcile.Cluster.
+func (w *world) Get(_ context.Context, ref inventory.Ref) (*unstructured.Unstructured, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if o, ok := w.objects[ref.Key]; ok {
+		return o.DeepCopy(), nil
+	}
+	return nil, reconcile.ErrNotFound
+}
+
+// Apply implements reconcile.Cluster.
+func (w *world) Apply(ctx context.Context, o *unstructured.Unstructured, options reconcile.ApplyOptions) (*unstructured.Unstructured, error) {
+	if w.onApply != nil {
+		if err := w.onApply(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := inventory.RefOf(o).Key
+	live := o.DeepCopy()
+	w.writes++
+	live.SetUID(types.UID(fmt.Sprintf("uid-%d", w.writes)))
+	if before, ok := w.objects[key]; ok {
+		live.SetUID(before.GetUID())
+	}
+	live.SetResourceVersion(fmt.Sprint(w.writes))
+	if !options.DryRun {
+		w.objects[key] = live
+		w.applied = append(w.applied, key.Kind+"/"+key.Name)
+	}
+	return live.DeepCopy(), nil
+}
+
+// AwaitDefined implements reconcile.Cluster.
+func (w *world) AwaitDefined(context.Context, *unstructured.Unstructured) error { return nil }
+
+// EnsureNamespace implements reconcile.Cluster.
+func (w *world) EnsureNamespace(context.Context, string) error { return nil }
+
+// Delete implements reconcile.Cluster.
+func (w *world) Delete(ctx context.Context, object inventory.Object) error {
+	if w.onDelete != nil {
+		if err := w.onDelete(ctx, object); err != nil {
+			return err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	live, ok := w.objects[object.Key]
+	if !ok {
+		return nil
+	}
+	if string(live.GetUID()) != object.UID {
+		return reconcile.ErrReplaced
+	}
+	delete(w.objects, object.Key)
+	w.deleted = append(w.deleted, object.Name)
+	return nil
+}
+
+// Release implements reconcile.Cluster.
+func (w *world) Release(_ context.Context, object inventory.Object) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if live, ok := w.objects[object.Key]; ok {
+		live.SetLabels(nil)
+	}
+	return nil
+}
+
+// Open implements reconcile.Bundles.
+func (w *world) Open(_ context.Context, d digest.Digest) (io.ReadCloser, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	content, ok := w.bundles[d]
+	if !ok {
+		return nil, errors.New("no such bundle")
+	}
+	return io.NopCloser(bytes.NewReader(content)), nil
+}
+
+// Report implements reconcile.Reporter.
+func (w *world) Report(s reconcile.Status) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.statuses[s.Service] = s
+	w.phases[s.Service] = append(w.phases[s.Service], s.Phase)
+}
+
+// Forget implements reconcile.Reporter.
+func (w *world) Forget(service string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.statuses, service)
+}
+
+// Adopted implements reconcile.Reporter.
+func (w *world) Adopted(string) {}
+
+// Watch implements reconcile.Watches.
+func (w *world) Watch(kinds []schema.GroupVersionKind) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kinds = kinds
+}
+
+type inventories struct{ *world }
+
+func (i inventories) List(context.Context) ([]inventory.Record, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Collect(maps.Values(i.records)), nil
+}
+
+func (i inventories) Save(_ context.Context, record inventory.Record) error {
+	record.Objects = record.Objects.Clone()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.records[record.Service] = record
+	return nil
+}
+
+func (i inventories) Delete(_ context.Context, service string) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.records, service)
+	return nil
+}

@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+)
+
+// Observe takes in what a watch saw. Observations of objects that are in no inventory, and ones older than what is known,
+// have no effect. It returns at once.
+func (e *Engine) Observe(o Observation) {
+	u, err := e.unit(o.Service)
+	if err != nil {
+		return // carries our label, and is none of ours
+	}
+	u.observe(o)
+}
+
+// Synced tells that every object of a kind that exists has been observed. Those of the inventories that were not are
+// missing.
+func (e *Engine) Synced(kind schema.GroupKind) {
+	for _, u := range e.all() {
+		u.synced(kind)
+	}
+}
+
+func (u *unit) observe(o Observation) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	mine, ok := u.record.Objects.Get(o.Object.Key)
+	if !ok || o.Deleted && mine.UID != o.Object.UID {
+		return
+	}
+	before, seen := u.observed[o.Object.Key]
+	if seen && older(o, before) {
+		return
+	}
+	if o.Deleted {
+		o.Health = health.Verdict{State: health.Missing, Message: "was deleted by somebody else; the next sync restores it"}
+	}
+	u.observed[o.Object.Key] = o
+	if before.Health == o.Health {
+		return
+	}
+	u.engine.events.publish(Event{
+		Time: time.Now(), Service: u.name, Phase: u.status.Phase, Object: &mine.Ref, Message: sentence(o.Health),
+	})
+	signal(u.wake)
+}
+
+// older tells whether o was made before what is known. The API server promises that versions can be compared; should it
+// not keep that promise, what comes later counts as newer.
+func older(o, known Observation) bool {
+	order, err := resourceversion.CompareResourceVersion(o.ResourceVersion, known.ResourceVersion)
+	return err == nil && order < 0
+}
+
+func sentence(v health.Verdict) string {
+	if v.Message == "" {
+		return v.State.String()
+	}
+	return v.State.String() + ": " + v.Message
+}
+
+func (u *unit) synced(kind schema.GroupKind) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, o := range u.record.Objects.Objects() {
+		if _, seen := u.observed[o.Key]; seen || o.GroupKind() != kind || o.UID == "" {
+			continue
+		}
+		u.observed[o.Key] = Observation{
+			Service: u.name, Object: o,
+			Health: health.Verdict{State: health.Missing, Message: "is not in the cluster; the next sync restores it"},
+		}
+	}
+	signal(u.wake)
+}
+
+// publish reports the unit's status if it changed.
+func (u *unit) publish(now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.order == wait || u.closed || u.order == leave && u.problem == nil {
+		return // nobody has asked yet, or nobody asks any more
+	}
+	status := u.assess(now)
+	if equalStatus(status, u.status) {
+		return
+	}
+	changed := status.Phase != u.status.Phase
+	u.status = status
+	u.engine.params.Reporter.Report(status)
+	if changed {
+		u.engine.events.publish(Event{Time: now, Service: u.name, Phase: status.Phase, Message: headline(status)})
+	}
+}
+
+func headline(s Status) string {
+	if s.Problem != nil {
+		return s.Problem.Message
+	}
+	return s.Phase.String()
+}
+
+// assess makes a status of all that is known. u.mu is held.
+func (u *unit) assess(now time.Time) Status {
+	objects, counts := u.survey()
+	s := Status{
+		Service: u.name, UID: u.desired.UID, ObservedSpecDigest: u.tried, ObservedSyncRequest: u.carried,
+		Applied: u.record.Applied, Counts: counts, Objects: attention(objects),
+	}
+	if s.UID == "" {
+		s.UID = u.record.ServiceUID
+	}
+	if counts.Healthy == counts.Total {
+		u.since = time.Time{}
+	} else if u.since.IsZero() {
+		u.since = now
+	}
+	s.Phase, s.Problem = u.judge(now, s)
+	s.PhaseSince = u.status.PhaseSince
+	if s.Phase != u.status.Phase {
+		s.PhaseSince = now
+	}
+	return s
+}
+
+// judge is the one place where an outcome becomes a phase. u.mu is held.
+func (u *unit) judge(now time.Time, s Status) (Phase, *Problem) {
+	switch {
+	case u.order == hold:
+		return Failed, problemf(PruneGuarded, "%s; the service is kept, and removed only when somebody reconciles it", u.heldWhy)
+	case u.order == follow && u.desired.Spec.Paused:
+		return Paused, nil
+	case u.syncing:
+		return Syncing, nil
+	case u.problem != nil:
+		return Failed, u.problem
+	case len(u.desired.Bundles) == 0 || !u.current():
+		return Pending, nil
+	case s.Counts.Failed > 0:
+		return Degraded, unhealthy("not healthy", s.Objects, health.Degraded, health.Missing)
+	case s.Counts.Healthy == s.Counts.Total:
+		return Healthy, nil
+	case now.Sub(u.since) >= u.desired.Spec.healthTimeout():
+		return Degraded, unhealthy(fmt.Sprintf("not healthy within %v", u.desired.Spec.healthTimeout()), s.Objects,
+			health.Unknown, health.Progressing, health.Terminating)
+	default:
+		return Progressing, nil
+	}
+}
+
+// unhealthy names the objects in the given states.
+func unhealthy(what string, objects []ObjectStatus, states ...health.State) *Problem {
+	var named []inventory.Object
+	message := ""
+	for _, o := range objects {
+		for _, state := range states {
+			if o.Health.State == state {
+				named = append(named, inventory.Object{Ref: o.Ref})
+				if message == "" && o.Health.Message != "" {
+					message = ": " + o.Health.Message
+				}
+			}
+		}
+	}
+	return problemf(HealthTimeout, "%s: %s%s", what, describe(named), message)
+}
+
+// survey lists all objects with their health, and counts them. u.mu is held.
+func (u *unit) survey() ([]ObjectStatus, health.Counts) {
+	failures := make(map[inventory.Key]*Problem, len(u.failures))
+	for _, f := range u.failures {
+		failures[f.Ref.Key] = f.Problem
+	}
+	var all []ObjectStatus
+	var counts health.Counts
+	for _, o := range u.record.Objects.Objects() {
+		s := ObjectStatus{Ref: o.Ref, Health: u.observed[o.Key].Health, Problem: failures[o.Key]}
+		delete(failures, o.Key)
+		all = append(all, s)
+		counts.Add(counted(s))
+	}
+	for _, f := range u.failures {
+		if failures[f.Ref.Key] != nil { // not in the inventory, such as one that belongs to another service
+			all = append(all, f)
+			counts.Add(counted(f))
+		}
+	}
+	return all, counts
+}
+
+// counted is the state that an object is counted under: one that was refused has failed, whatever its old self does.
+func counted(s ObjectStatus) health.State {
+	if s.Problem != nil {
+		return health.Degraded
+	}
+	return s.Health.State
+}
+
+// Objects lists all objects of a service by group, kind, namespace, name. Error: ErrUnknownService.
+func (e *Engine) Objects(service string) ([]ObjectStatus, error) {
+	u, err := e.unit(service)
+	if err != nil {
+		return nil, err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	all, _ := u.survey()
+	return all, nil
+}

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"io"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+)
+
+// Cluster is the Kubernetes API as this package needs it. Implementations retry what is worth retrying within ctx; what
+// they return is final for this run. Errors are *Problem where they have a reason of their own (ApplyRejected,
+// ApplyConflict, ClusterUnreachable), and no error holds an object's data. Methods may be called concurrently.
+type Cluster interface {
+	// Namespaced tells whether objects of a kind live in namespaces. An unknown kind is an ApplyRejected.
+	Namespaced(ctx context.Context, kind schema.GroupVersionKind) (bool, error)
+	// Get reads an object. ErrNotFound where there is none, or where the kind does not exist.
+	Get(ctx context.Context, ref inventory.Ref) (*unstructured.Unstructured, error)
+	// Apply server-side-applies obj, which must not be changed, and returns what the cluster made of it.
+	Apply(ctx context.Context, obj *unstructured.Unstructured, options ApplyOptions) (*unstructured.Unstructured, error)
+	// AwaitDefined waits until the kinds of a CustomResourceDefinition that was just applied can be used.
+	AwaitDefined(ctx context.Context, definition *unstructured.Unstructured) error
+	// EnsureNamespace creates a namespace unless it exists.
+	EnsureNamespace(ctx context.Context, name string) error
+	// Delete deletes the object with that UID, in the background. No error when there is none; ErrReplaced when there is
+	// another of that name.
+	Delete(ctx context.Context, object inventory.Object) error
+	// Release takes Leat's label off the object with that UID. Errors as Delete.
+	Release(ctx context.Context, object inventory.Object) error
+}
+
+// ApplyOptions modify Cluster.Apply.
+type ApplyOptions struct {
+	Force  bool // take fields from other managers
+	DryRun bool // change nothing
+}
+
+// Bundles gives access to content.
+type Bundles interface {
+	// Open returns the canonical tar, whose digest has been verified. It downloads it if need be.
+	Open(ctx context.Context, d digest.Digest) (io.ReadCloser, error)
+}
+
+// Inventories keeps records in the cluster. Saving is atomic: a reader sees the old record or the new one.
+type Inventories interface {
+	// List returns all records. One that cannot be read is an error: pruning must not start from half the truth.
+	List(ctx context.Context) ([]inventory.Record, error)
+	// Save stores a record in place of the service's previous one.
+	Save(ctx context.Context, record inventory.Record) error
+	// Delete removes a service's record, if there is one.
+	Delete(ctx context.Context, service string) error
+}
+
+// Reporter hears what becomes of services. Its methods return at once.
+type Reporter interface {
+	// Report tells a service's new status.
+	Report(status Status)
+	// Forget tells that a service is gone from the cluster.
+	Forget(service string)
+	// Adopted tells that a plan is worked on from now on. Its services' statuses follow at once.
+	Adopted(version string)
+}
+
+// Watches observes objects that carry Leat's label, and tells the engine through Observe and Synced.
+type Watches interface {
+	// Watch sets the kinds to observe, in place of those before. It returns at once.
+	Watch(kinds []schema.GroupVersionKind)
+}
+
+// Observation is what a watch saw of one object.
+type Observation struct {
+	// Service is the value of the object's label.
+	Service string
+	// Object is the object.
+	Object inventory.Object
+	// ResourceVersion orders observations of one object.
+	ResourceVersion string
+	// Health is the verdict on it.
+	Health health.Verdict
+	// Deleted tells that the object is gone.
+	Deleted bool
+}
+
+// ServiceLabel is on every object that Leat applies; its value is the service's name. It is how watches find the objects,
+// and how a service sees that an object belongs to another.
+const ServiceLabel = "leat.dev/service"

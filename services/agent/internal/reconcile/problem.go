@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/render"
+)
+
+// Reason says why something failed, in the words of Leat's closed list.
+type Reason string
+
+// The reasons that a reconciliation can fail for.
+const (
+	ManifestInvalid    Reason = "MANIFEST_INVALID"
+	ApplyRejected      Reason = "APPLY_REJECTED"
+	ApplyConflict      Reason = "APPLY_CONFLICT"
+	HealthTimeout      Reason = "HEALTH_TIMEOUT"
+	PruneGuarded       Reason = "PRUNE_GUARDED"
+	BundleUnavailable  Reason = "BUNDLE_UNAVAILABLE"
+	ObjectClaimed      Reason = "OBJECT_CLAIMED"
+	ClusterUnreachable Reason = "CLUSTER_UNREACHABLE"
+	DeadlineExceeded   Reason = "DEADLINE_EXCEEDED"
+	Internal           Reason = "INTERNAL"
+)
+
+// Problem is a failure that a person reads. It never holds an object's data.
+type Problem struct {
+	Reason  Reason
+	Message string
+}
+
+// Error implements error.
+func (p *Problem) Error() string {
+	return p.Message
+}
+
+func problemf(reason Reason, format string, args ...any) *Problem {
+	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// Sentinels that a Cluster answers with.
+var (
+	// ErrNotFound means that the cluster has no such object.
+	ErrNotFound = errors.New("object not found")
+	// ErrReplaced means that the object under that name is not the one with the given UID.
+	ErrReplaced = errors.New("object was replaced by another of the same name")
+)
+
+// failedObjects is the error of a run in which some objects could not be dealt with.
+type failedObjects struct {
+	verb    string // what was tried
+	objects []ObjectStatus
+}
+
+func (f *failedObjects) Error() string {
+	first := f.objects[0]
+	if len(f.objects) == 1 {
+		return fmt.Sprintf("%s %s: %s", f.verb, first.Ref.Key, first.Problem.Message)
+	}
+	return fmt.Sprintf("%s failed for %d objects; the first is %s: %s", f.verb, len(f.objects), first.Ref.Key, first.Problem.Message)
+}
+
+// add notes that ref failed for err.
+func (f *failedObjects) add(ref inventory.Ref, err error) {
+	f.objects = append(f.objects, ObjectStatus{Ref: ref, Problem: ProblemOf(err)})
+}
+
+// orNil returns f if anything failed.
+func (f *failedObjects) orNil() error {
+	if len(f.objects) == 0 {
+		return nil
+	}
+	return f
+}
+
+// ProblemOf makes a problem of any error that a step can return.
+func ProblemOf(err error) *Problem {
+	if problem, ok := errors.AsType[*Problem](err); ok {
+		return &Problem{Reason: problem.Reason, Message: err.Error()}
+	}
+	if failed, ok := errors.AsType[*failedObjects](err); ok {
+		return &Problem{Reason: failed.objects[0].Problem.Reason, Message: err.Error()}
+	}
+	if _, ok := errors.AsType[*render.Error](err); ok {
+		return &Problem{Reason: ManifestInvalid, Message: err.Error()}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &Problem{Reason: DeadlineExceeded, Message: err.Error()}
+	}
+	return &Problem{Reason: Internal, Message: err.Error()}
+}
+
+// lasting tells problems that trying again cannot mend: the same content meets the same renderer.
+func lasting(p *Problem) bool {
+	return p.Reason == ManifestInvalid || p.Reason == PruneGuarded
+}

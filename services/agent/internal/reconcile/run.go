@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/render"
+)
+
+// run is one reconciliation of one service. It belongs to the unit's goroutine.
+type run struct {
+	unit    *unit
+	engine  *Engine
+	service Service
+	arrived time.Time
+	record  inventory.Record // as stored in the cluster, or about to be
+
+	objects []*unstructured.Unstructured // rendered
+	desired inventory.Set                // what they are, filled while applying
+}
+
+// step is one verb of a reconciliation.
+type step struct {
+	name string
+	do   func(context.Context) error
+}
+
+func (r *run) sync(ctx context.Context) error {
+	return r.take(ctx, []step{
+		{"render", r.render},
+		{"create namespace", r.createNamespace},
+		{"apply", r.apply},
+		{"prune", r.prune},
+		{"record", r.complete},
+	})
+}
+
+func (r *run) remove(ctx context.Context) error {
+	return r.take(ctx, []step{
+		{"mark inventory", r.withdraw},
+		{"delete objects", r.deleteAll},
+		{"delete inventory", r.deleteRecord},
+	})
+}
+
+// take does the steps in order; the first that fails is the last.
+func (r *run) take(ctx context.Context, steps []step) error {
+	for _, s := range steps {
+		if err := s.do(ctx); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: %w", s.name, context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// render makes the objects of all sources. It changes nothing in the cluster.
+func (r *run) render(ctx context.Context) error {
+	objects, err := renderAll(ctx, r.engine.params.Bundles, r.service)
+	r.objects = objects
+	return err
+}
+
+func renderAll(ctx context.Context, bundles Bundles, s Service) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	for _, b := range s.Bundles {
+		files, err := readBundle(ctx, bundles, b)
+		if err != nil {
+			return nil, err
+		}
+		objects, err := render.Objects(files, b.Subpath, s.Spec.Renderer)
+		if err != nil {
+			return nil, fmt.Errorf("read manifests of %s: %w", b.origin(), err)
+		}
+		all = append(all, objects...)
+	}
+	return all, nil
+}
+
+func readBundle(ctx context.Context, bundles Bundles, b Bundle) (*render.Files, error) {
+	content, err := bundles.Open(ctx, b.Digest)
+	if err != nil {
+		return nil, unavailable(ctx, b, err)
+	}
+	defer content.Close()
+	files, err := render.Read(bundle.NewReader(content, bundle.Limits{}))
+	if invalid := new(render.Error); errors.As(err, &invalid) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, unavailable(ctx, b, err)
+	}
+	_, err = io.Copy(io.Discard, content)
+	return files, err
+}
+
+func unavailable(ctx context.Context, b Bundle, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("fetch bundle: %w", context.Cause(ctx))
+	}
+	return problemf(BundleUnavailable, "bundle %s of %s is not available, what was applied before stays: %v", b.Digest, b.origin(), err)
+}
+
+func (b Bundle) origin() string {
+	switch {
+	case b.Repository == "":
+		return "the source"
+	case b.Path == "" || b.Path == ".":
+		return b.Repository
+	default:
+		return b.Repository + ":" + b.Path
+	}
+}
+
+func (r *run) createNamespace(ctx context.Context) error {
+	if !r.service.Spec.CreateNamespace {
+		return nil
+	}
+	if err := r.engine.params.Cluster.EnsureNamespace(ctx, r.service.Spec.namespace()); err != nil {
+		return fmt.Errorf("create namespace %s: %w", r.service.Spec.namespace(), err)
+	}
+	return nil
+}
+
+// save stores the record, and makes it known to the unit.
+func (r *run) save(ctx context.Context) error {
+	r.record.Service, r.record.ServiceUID, r.record.Prune = r.service.Name, r.service.UID, r.service.Spec.Prune
+	if owner := r.engine.params.Owner(); owner != "" {
+		r.record.Owner = owner
+	}
+	if err := r.engine.params.Inventories.Save(ctx, r.record); err != nil {
+		return fmt.Errorf("store inventory: %w", err)
+	}
+	r.unit.keep(r.record)
+	r.engine.watch(r.service.Name, r.record.Objects)
+	return nil
+}
+
+// complete records that everything was applied.
+func (r *run) complete(ctx context.Context) error {
+	now := time.Now()
+	applied := r.service.inputs()
+	applied.At, applied.Took = now, now.Sub(r.arrived)
+	if sameInputs(applied, r.record.Applied) {
+		applied.Took = r.record.Applied.Took // a refresh brings nothing new; the figure of the change is the one of interest
+	}
+	r.record.Applied, r.record.Base, r.record.Guarded, r.record.Touched = applied, r.record.Objects.Len(), "", false
+	if err := r.save(ctx); err != nil {
+		return err
+	}
+	r.engine.params.Logger.InfoContext(ctx, "service applied", slog.String("service", r.service.Name),
+		slog.Int("objects", r.record.Objects.Len()), slog.Duration("took", applied.Took))
+	return nil
+}

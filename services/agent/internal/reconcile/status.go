@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"time"
+
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+)
+
+// Phase is where a service stands on its way from commit to healthy.
+type Phase int
+
+// The phases.
+const (
+	Pending     Phase = iota + 1 // the sources are not resolved, or the service is not taken up yet
+	Syncing                      // downloading, rendering or applying
+	Progressing                  // everything is applied; health is not reached yet
+	Healthy                      // everything is applied and healthy
+	Degraded                     // everything is applied; some objects are unhealthy for good or for too long
+	Failed                       // could not be rendered or applied; the last good state stays
+	Paused                       // left alone at its owner's wish
+)
+
+// String implements fmt.Stringer.
+func (p Phase) String() string {
+	names := [...]string{"", "Pending", "Syncing", "Progressing", "Healthy", "Degraded", "Failed", "Paused"}
+	if p < Pending || int(p) >= len(names) {
+		return "Unknown"
+	}
+	return names[p]
+}
+
+// Status is what became of one service. It is a value; nobody changes its slices.
+type Status struct {
+	// Service and UID name the service.
+	Service, UID string
+	// Phase is where it stands, PhaseSince since when.
+	Phase      Phase
+	PhaseSince time.Time
+	// Problem is what is wrong; nil when nothing is.
+	Problem *Problem
+	// ObservedSpecDigest is the spec that was last tried.
+	ObservedSpecDigest string
+	// ObservedSyncRequest is the sync request that was last carried out.
+	ObservedSyncRequest string
+	// Applied is what was last applied completely.
+	Applied inventory.Applied
+	// Counts counts the objects by health.
+	Counts health.Counts
+	// Objects are those that need attention, MaxObjects at the most.
+	Objects []ObjectStatus
+}
+
+// MaxObjects bounds Status.Objects.
+const MaxObjects = 50
+
+// ObjectStatus is one object and how it fares.
+type ObjectStatus struct {
+	Ref     inventory.Ref
+	Health  health.Verdict
+	Problem *Problem // nil when nothing is wrong
+}
+
+// attention picks the objects that a person should look at.
+func attention(all []ObjectStatus) []ObjectStatus {
+	var picked []ObjectStatus
+	for _, o := range all {
+		if o.Health.State == health.Healthy && o.Problem == nil {
+			continue
+		}
+		if len(picked) == MaxObjects {
+			break
+		}
+		picked = append(picked, o)
+	}
+	return picked
+}

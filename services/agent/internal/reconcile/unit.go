@@ -1,0 +1,341 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+)
+
+// errSuperseded ends a run whose plan entry is no longer the newest.
+var errSuperseded = errors.New("superseded by a newer plan")
+
+// refreshJitter spreads periodic work.
+const refreshJitter = 0.25
+
+// order is what the plan wants of a service.
+type order int
+
+const (
+	wait   order = iota // there are objects in the cluster, and no plan yet
+	follow              // run what the plan says
+	hold                // it left the plan, and the guard holds it back
+	leave               // it left the plan: remove it
+)
+
+// action is what a unit does next.
+type action int
+
+const (
+	rest action = iota
+	bring
+	remove
+)
+
+// unit is one service. Its goroutine is the only one that works on the cluster; everybody else changes its orders and
+// wakes it.
+type unit struct {
+	engine *Engine
+	name   string
+	wake   chan struct{} // one token when something below changed
+
+	mu       sync.Mutex // guards what follows
+	order    order
+	closed   bool // the goroutine ends; nobody may give orders any more
+	heldWhy  string
+	desired  Service
+	arrived  time.Time // when the desired inputs came
+	forced   bool      // somebody asked for a run
+	dirty    bool      // the latest run failed
+	syncing  bool      // a run brings something new
+	cancel   context.CancelCauseFunc
+	record   inventory.Record
+	problem  *Problem       // of the latest run
+	failures []ObjectStatus // of the latest run
+	carried  string         // the sync request of the latest run
+	tried    string         // the spec digest of the latest run
+	attempts int
+	retryAt  time.Time
+	refresh  time.Time
+	observed map[inventory.Key]Observation
+	since    time.Time // since when objects are on their way; zero when none is
+	status   Status    // as last reported
+}
+
+func newUnit(e *Engine, record inventory.Record) *unit {
+	return &unit{
+		engine: e, name: record.Service, wake: make(chan struct{}, 1),
+		record: record, observed: map[inventory.Key]Observation{},
+		tried: record.Applied.SpecDigest, carried: record.Applied.SyncRequest,
+		refresh: time.Now().Add(backoff.Jitter(e.params.Settings.Refresh, refreshJitter)),
+	}
+}
+
+// follow gives the unit a plan entry. It reports false when the unit is closed.
+func (u *unit) follow(s Service, now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		return false
+	}
+	fresh := u.order != follow || !sameInputs(s.inputs(), u.desired.inputs()) || s.UID != u.desired.UID
+	u.order, u.desired, u.heldWhy = follow, s, ""
+	if sameInputs(s.inputs(), u.record.Applied) {
+		u.record.Applied.Commits = s.inputs().Commits
+	}
+	if fresh {
+		u.arrived = now
+		u.renew()
+	}
+	signal(u.wake)
+	return true
+}
+
+// dismiss takes the unit out of the plan.
+func (u *unit) dismiss(held bool, why string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.order == leave || u.closed {
+		return
+	}
+	u.order, u.heldWhy = leave, ""
+	if held {
+		u.order, u.heldWhy = hold, why
+	}
+	u.renew()
+	signal(u.wake)
+}
+
+// renew forgets what came of earlier orders and ends a run under them. u.mu is held.
+func (u *unit) renew() {
+	u.attempts, u.retryAt, u.problem, u.failures, u.dirty = 0, time.Time{}, nil, nil, false
+	if u.cancel != nil {
+		u.cancel(errSuperseded)
+	}
+}
+
+// force asks for a run, or confirms a removal that is held back.
+func (u *unit) force() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.order == hold {
+		u.order, u.heldWhy = leave, ""
+	}
+	u.forced, u.retryAt = true, time.Time{}
+	signal(u.wake)
+}
+
+// foreign tells a service that another hub's agent has made, and that no plan of ours has ever named.
+func (u *unit) foreign(owner string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.order == wait && owner != "" && u.record.Owner != "" && u.record.Owner != owner
+}
+
+func (u *unit) leaving() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.order == leave
+}
+
+// close ends the unit unless it has been taken up again.
+func (u *unit) close() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.closed = u.order == leave
+	return u.closed
+}
+
+// run is the unit's goroutine.
+func (u *unit) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		u.publish(time.Now())
+		switch what, at := u.next(time.Now()); what {
+		case bring:
+			u.sync(ctx)
+		case remove:
+			if u.remove(ctx) {
+				return
+			}
+		case rest:
+			u.rest(ctx, at)
+		}
+	}
+}
+
+// next decides what to do now, or until when to rest; the zero time means until somebody wakes the unit.
+func (u *unit) next(now time.Time) (action, time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	what := u.wanted(now)
+	switch {
+	case what != rest && now.Before(u.retryAt):
+		return rest, u.retryAt
+	case what != rest:
+		return what, time.Time{}
+	case u.order == follow && !u.still():
+		return rest, earlier(u.refresh, u.deadline())
+	default:
+		return rest, time.Time{}
+	}
+}
+
+func (u *unit) wanted(now time.Time) action {
+	switch {
+	case u.order == leave:
+		return remove
+	case u.order == follow && !u.still() && u.due(now):
+		return bring
+	default:
+		return rest
+	}
+}
+
+// still tells a service that is to be left as it is.
+func (u *unit) still() bool {
+	return u.desired.Spec.Paused || len(u.desired.Bundles) == 0
+}
+
+// due tells whether there is something to apply. This is the place where a finer memory of what is applied can say no.
+func (u *unit) due(now time.Time) bool {
+	return u.forced || u.dirty || !u.current() || !now.Before(u.refresh)
+}
+
+// current tells whether the desired inputs are the ones that were applied completely.
+func (u *unit) current() bool {
+	return !u.record.Touched && sameInputs(u.desired.inputs(), u.record.Applied)
+}
+
+// deadline is when objects on their way count as stuck; zero when none is.
+func (u *unit) deadline() time.Time {
+	if u.since.IsZero() || u.status.Phase != Progressing {
+		return time.Time{}
+	}
+	return u.since.Add(u.desired.Spec.healthTimeout())
+}
+
+func (u *unit) rest(ctx context.Context, until time.Time) {
+	var alarm <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		alarm = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-u.wake:
+	case <-alarm:
+	}
+}
+
+// sync carries out one run when a slot is free.
+func (u *unit) sync(ctx context.Context) {
+	u.work(ctx, bring, func(ctx context.Context, r *run) error { return r.sync(ctx) })
+}
+
+// remove takes the service's objects away, and reports whether the unit is finished.
+func (u *unit) remove(ctx context.Context) bool {
+	if !u.work(ctx, remove, func(ctx context.Context, r *run) error { return r.remove(ctx) }) || !u.engine.forget(u) {
+		return false
+	}
+	u.engine.params.Reporter.Forget(u.name)
+	u.engine.events.publish(Event{Time: time.Now(), Service: u.name, Message: "removed"})
+	return true
+}
+
+// work runs do in a slot, and reports whether it succeeded.
+func (u *unit) work(ctx context.Context, what action, do func(context.Context, *run) error) bool {
+	select {
+	case u.engine.slots <- struct{}{}:
+		defer func() { <-u.engine.slots }()
+	case <-ctx.Done():
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, u.engine.params.Settings.ApplyTimeout)
+	defer cancel()
+	runCtx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r := u.begin(what, stop)
+	if r == nil {
+		return false // the order changed while waiting for the slot
+	}
+	u.publish(time.Now())
+	started := time.Now()
+	err := do(runCtx, r)
+	return u.conclude(runCtx, r, err, time.Since(started))
+}
+
+// begin takes a copy of what is to be done.
+func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.wanted(time.Now()) != what {
+		return nil
+	}
+	u.syncing = u.problem == nil && (u.forced || !u.current())
+	u.forced, u.cancel = false, stop
+	if what == bring {
+		u.tried = u.desired.SpecDigest
+	}
+	record := u.record
+	record.Objects = record.Objects.Clone()
+	return &run{unit: u, engine: u.engine, service: u.desired, arrived: u.arrived, record: record}
+}
+
+// conclude turns the outcome of a run into state, which publish turns into a status.
+func (u *unit) conclude(ctx context.Context, r *run, err error, took time.Duration) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.cancel, u.syncing, u.record = nil, false, r.record
+	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errSuperseded) || errors.Is(cause, context.Canceled)) {
+		return false
+	}
+	u.carried = r.service.SyncRequest
+	u.refresh = time.Now().Add(backoff.Jitter(u.engine.params.Settings.Refresh, refreshJitter))
+	u.problem, u.failures, u.dirty = nil, nil, err != nil
+	if err != nil {
+		u.fail(ctx, err)
+	} else {
+		u.attempts, u.retryAt, u.since = 0, time.Time{}, time.Time{}
+	}
+	u.engine.params.Observer(context.WithoutCancel(ctx), took, u.problem)
+	return err == nil
+}
+
+// fail notes why a run failed and when to try again. u.mu is held.
+func (u *unit) fail(ctx context.Context, err error) {
+	u.problem = ProblemOf(err)
+	if failed, ok := errors.AsType[*failedObjects](err); ok {
+		u.failures = failed.objects
+	}
+	u.retryAt = time.Now().Add(u.engine.params.Settings.Retry.Delay(u.attempts))
+	if lasting(u.problem) {
+		u.retryAt = u.refresh
+	}
+	u.attempts++
+	u.engine.params.Logger.WarnContext(ctx, "service could not be reconciled", slog.String("service", u.name),
+		slog.String("reason", string(u.problem.Reason)), slog.String("problem", u.problem.Message),
+		slog.Time("retry_at", u.retryAt))
+}
+
+// keep makes a record that was saved known, so that observations of its objects count from now on.
+func (u *unit) keep(record inventory.Record) {
+	record.Objects = record.Objects.Clone()
+	u.mu.Lock()
+	u.record = record
+	u.mu.Unlock()
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.IsZero() || !a.IsZero() && a.Before(b) {
+		return a
+	}
+	return b
+}

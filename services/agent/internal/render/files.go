@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/leatdev/leat/internal/bundle"
+)
+
+// Files are the files of one bundle in memory, by their slash-separated path from the bundle's root. Symbolic links are
+// resolved: what is behind a link can be read under the link's name. Files are immutable after Read and safe for
+// concurrent use.
+type Files struct {
+	content map[string][]byte
+	origin  map[string]string // of a name that was reached through a link: the file it stands for
+}
+
+// maxHops bounds a chain of symbolic links.
+const maxHops = 16
+
+// Read reads a bundle to its end. The result takes as much memory as the bundle is long, which its limits bound.
+func Read(r *bundle.Reader) (*Files, error) {
+	files := &Files{content: map[string][]byte{}, origin: map[string]string{}}
+	links := map[string]string{}
+	for {
+		entry, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read bundle: %w", err)
+		}
+		if entry.IsSymlink() {
+			links[entry.Name] = path.Join(path.Dir(entry.Name), entry.Target)
+			continue
+		}
+		if files.content[entry.Name], err = io.ReadAll(r); err != nil {
+			return nil, fmt.Errorf("read bundle: %w", err)
+		}
+	}
+	return files, files.follow(links)
+}
+
+// NewFiles makes Files of a map from path to content, for callers that have no bundle. The map is not copied.
+func NewFiles(content map[string][]byte) *Files {
+	return &Files{content: content, origin: map[string]string{}}
+}
+
+// follow gives the files behind each link a second name.
+func (f *Files) follow(links map[string]string) error {
+	own := slices.Sorted(maps.Keys(f.content))
+	for _, link := range slices.Sorted(maps.Keys(links)) {
+		target, err := resolve(links, links[link])
+		if err != nil {
+			return &Error{Path: link, Cause: err}
+		}
+		f.alias(link, target, own)
+	}
+	return nil
+}
+
+// alias names the file target, or every file below the folder target, a second time. A link to nothing is left out, as a
+// missing file is: whoever refers to it is told that it does not exist.
+func (f *Files) alias(link, target string, own []string) {
+	for _, name := range own {
+		if !below(name, target) {
+			continue
+		}
+		alias := path.Join(link, strings.TrimPrefix(name, target))
+		if _, taken := f.content[alias]; !taken {
+			f.content[alias], f.origin[alias] = f.content[name], name
+		}
+	}
+}
+
+// resolve follows a path through links, also where one is a folder on the way.
+func resolve(links map[string]string, name string) (string, error) {
+	for range maxHops {
+		next, moved := step(links, name)
+		if !moved {
+			return name, nil
+		}
+		name = next
+	}
+	return "", fmt.Errorf("chain of symbolic links is longer than %d", maxHops)
+}
+
+// step replaces the first part of name that is a link.
+func step(links map[string]string, name string) (string, bool) {
+	for end := range name + "/" {
+		if end < len(name) && name[end] != '/' {
+			continue
+		}
+		if target, ok := links[name[:end]]; ok {
+			return path.Join(target, name[end:]), true
+		}
+	}
+	return name, false
+}
+
+// folder cleans the name of a folder of the bundle ("" for the root) and makes sure that it is there.
+func (f *Files) folder(name string) (string, error) {
+	clean := strings.TrimPrefix(path.Clean("/"+name), "/")
+	if clean == "" || f.hasFolder(clean) {
+		return clean, nil
+	}
+	if _, ok := f.content[clean]; ok {
+		return "", &Error{Path: name, Cause: errors.New("is a file, want a folder")}
+	}
+	return "", &Error{Path: name, Cause: errors.New("the bundle holds no such folder")}
+}
+
+func (f *Files) hasFolder(name string) bool {
+	for file := range f.content {
+		if file != name && below(file, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// below tells whether name is folder or in it; "" is the folder of everything.
+func below(name, folder string) bool {
+	return folder == "" || name == folder || strings.HasPrefix(name, folder+"/")
+}
+
+func isManifest(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
+}

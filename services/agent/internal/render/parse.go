@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// parse reads the documents of one file. Empty documents are skipped; lists are replaced by their items.
+func parse(name string, content []byte) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for document := 1; ; document++ {
+		text, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, &Error{Path: name, Document: document, Cause: err}
+		}
+		objects, err := parseDocument(text)
+		if err != nil {
+			return nil, &Error{Path: name, Document: document, Cause: err}
+		}
+		all = append(all, objects...)
+	}
+}
+
+func parseDocument(text []byte) ([]*unstructured.Unstructured, error) {
+	var value any
+	// Strict: a key that stands twice is a mistake whose first half would be lost without a word.
+	if err := yaml.UnmarshalStrict(text, &value); err != nil {
+		return nil, err
+	}
+	if value == nil {
+		return nil, nil
+	}
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("is a %s, want an object with apiVersion and kind", kindOf(value))
+	}
+	// Numbers have to be int64 or float64, as everything that works on unstructured objects expects.
+	encoded, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	object := &unstructured.Unstructured{Object: fields}
+	if object.GetKind() == "" || object.GetAPIVersion() == "" {
+		return nil, missing(object)
+	}
+	if err := object.UnmarshalJSON(encoded); err != nil {
+		return nil, err
+	}
+	return flatten(object)
+}
+
+// flatten replaces a list by its items, and checks what remains.
+func flatten(object *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	if !object.IsList() {
+		return []*unstructured.Unstructured{object}, check(object)
+	}
+	list, err := object.ToList()
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", object.GetKind(), err)
+	}
+	var all []*unstructured.Unstructured
+	for i := range list.Items {
+		items, err := flatten(&list.Items[i])
+		if err != nil {
+			return nil, fmt.Errorf("item %d: %w", i+1, err)
+		}
+		all = append(all, items...)
+	}
+	return all, nil
+}
+
+func check(object *unstructured.Unstructured) error {
+	if object.GetKind() == "" || object.GetAPIVersion() == "" {
+		return missing(object)
+	}
+	if err := checkMetadata(object); err != nil {
+		return err
+	}
+	if object.GetName() != "" {
+		return nil
+	}
+	if object.GetGenerateName() != "" {
+		return fmt.Errorf("%s has generateName; want metadata.name, because it is applied again and again", object.GetKind())
+	}
+	return fmt.Errorf("%s has no metadata.name", object.GetKind())
+}
+
+// checkMetadata finds values that YAML does not read as text, such as n, yes or 1.0 without quotes. What reads metadata
+// would take them for absent, and the object would land in another namespace, or lose its labels.
+func checkMetadata(object *unstructured.Unstructured) error {
+	for _, field := range []string{"name", "namespace"} {
+		if _, _, err := unstructured.NestedString(object.Object, "metadata", field); err != nil {
+			return fmt.Errorf("%s: metadata.%s is not text; put it in quotes", object.GetKind(), field)
+		}
+	}
+	for _, field := range []string{"labels", "annotations"} {
+		if _, _, err := unstructured.NestedStringMap(object.Object, "metadata", field); err != nil {
+			return fmt.Errorf("%s %s: metadata.%s holds a value that is not text; put it in quotes", object.GetKind(), object.GetName(), field)
+		}
+	}
+	return nil
+}
+
+func missing(object *unstructured.Unstructured) error {
+	if object.GetKind() == "" {
+		return errors.New("has no kind")
+	}
+	return fmt.Errorf("%s has no apiVersion", object.GetKind())
+}
+
+func kindOf(value any) string {
+	switch value.(type) {
+	case []any:
+		return "list"
+	case string:
+		return "text"
+	case bool:
+		return "boolean"
+	default:
+		return "number"
+	}
+}

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package uplink_test
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/leatdev/leat/services/agent/internal/uplink"
+)
+
+// handler passes requests to an API server that tells what it got.
+func handler(t *testing.T, transport http.RoundTripper) http.Handler {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Del("Accept-Encoding")
+		_ = json.NewEncoder(w).Encode(map[string]any{"uri": r.RequestURI, "header": r.Header})
+	}))
+	t.Cleanup(server.Close)
+	base, err := url.Parse(server.URL + "/k8s/clusters/c-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uplink.NewHandler(uplink.HandlerParams{
+		APIServer: base, Transport: transport, Agent: http.NotFoundHandler(), Logger: slog.New(slog.DiscardHandler),
+	})
+}
+
+func TestRewrite(t *testing.T) {
+	t.Parallel()
+	request := httptest.NewRequest(http.MethodGet, "/kubernetes/api/v1/namespaces/a%2Fb/pods?x=1&x=2;3", nil)
+	for name, value := range map[string]string{
+		"Impersonate-User": "alice", "Impersonate-Group": "g", "Impersonate-Uid": "u", "Impersonate-Extra-Scope": "s",
+		"Impersonate-Future": "f", "Authorization": "Bearer x", "Cookie": "a=b", "Leat-Subject": "user:alice",
+		"X-Remote-User": "root", "Accept": "application/json",
+	} {
+		request.Header.Set(name, value)
+	}
+	recorder := httptest.NewRecorder()
+	handler(t, http.DefaultTransport).ServeHTTP(recorder, request)
+	var got struct {
+		URI    string
+		Header http.Header
+	}
+	if err := json.NewDecoder(recorder.Body).Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	if want := "/k8s/clusters/c-1/api/v1/namespaces/a%2Fb/pods?x=1&x=2;3"; got.URI != want {
+		t.Errorf("URI: got %s, want %s", got.URI, want)
+	}
+	want := http.Header{
+		"Impersonate-User": {"alice"}, "Impersonate-Group": {"g"}, "Impersonate-Uid": {"u"}, "Impersonate-Extra-Scope": {"s"},
+		"Accept": {"application/json"},
+	}
+	if diff := cmp.Diff(want, got.Header); diff != "" {
+		t.Errorf("header (-want +got):\n%s", diff)
+	}
+}
+
+// TestEarlyAnswer has an API server that refuses an upload before it is complete, and a caller that waits for that.
+func TestEarlyAnswer(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Leat-Error-Origin", "forged")
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		_, _ = io.WriteString(w, "too large")
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	base, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	upload, pending := io.Pipe()
+	defer pending.Close()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/kubernetes/api", upload)
+	request.Header.Set("Impersonate-User", "alice")
+	recorder := httptest.NewRecorder()
+	uplink.NewHandler(uplink.HandlerParams{
+		APIServer: base, Transport: server.Client().Transport, Agent: http.NotFoundHandler(), Logger: slog.New(slog.DiscardHandler),
+	}).ServeHTTP(recorder, request) // hangs if it is wrong
+	if recorder.Code != http.StatusRequestEntityTooLarge || recorder.Body.String() != "too large" {
+		t.Errorf("got %d %s, want the early answer", recorder.Code, recorder.Body)
+	}
+	if got := recorder.Header().Get("Leat-Error-Origin"); got != "" {
+		t.Errorf("origin: got %q, want none: the API server does not speak as the agent", got)
+	}
+}
+
+type broken struct{}
+
+func (broken) RoundTrip(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		header http.Header
+		code   int
+		reason string
+	}{
+		"nobody to impersonate": {http.Header{}, http.StatusForbidden, "Forbidden"},
+		"upgrade":               {http.Header{"Impersonate-User": {"a"}, "Upgrade": {"websocket"}}, http.StatusNotImplemented, "NotImplemented"},
+		"no API server":         {http.Header{"Impersonate-User": {"a"}}, http.StatusBadGateway, "CLUSTER_UNREACHABLE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			request := httptest.NewRequest(http.MethodGet, "/kubernetes/api", nil)
+			request.Header = test.header
+			recorder := httptest.NewRecorder()
+			handler(t, broken{}).ServeHTTP(recorder, request)
+			body := recorder.Body.String()
+			if recorder.Code != test.code || !strings.Contains(body, `"kind":"Status"`) || !strings.Contains(body, test.reason) {
+				t.Errorf("got %d %s, want %d and a Status with reason %s", recorder.Code, body, test.code, test.reason)
+			}
+			if got := recorder.Header().Get("Leat-Error-Origin"); got != "agent" {
+				t.Errorf("origin: got %q, want agent", got)
+			}
+		})
+	}
+}
