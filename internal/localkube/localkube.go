@@ -123,6 +123,9 @@ func (cp *ControlPlane) start(ctx context.Context, p Params) error {
 	if p.APIServerOnly {
 		return nil
 	}
+	if err := cp.releaseNodes(ctx); err != nil {
+		return err
+	}
 	for _, c := range []command{cp.controllerManager(p, keys), cp.scheduler(p), cp.kwok(p)} {
 		if _, err := cp.run(c); err != nil {
 			return err

@@ -86,7 +86,7 @@ type watched struct {
 // await watches the objects at path, a collection, until want likes one.
 func await(t *testing.T, cp *localkube.ControlPlane, path string, want func(watched) bool) {
 	t.Helper()
-	const patience = 30
+	const patience = 30 // seconds; less than a node's lease
 	var last watched
 	events := json.NewDecoder(send(t, cp, http.MethodGet, fmt.Sprintf("%s?watch=true&timeoutSeconds=%d", path, patience), "").Body)
 	for {
@@ -215,6 +215,19 @@ func TestRestart(t *testing.T) {
 		}
 		read(t, moved, path+"/kept", &watched{})
 	})
+}
+
+// TestWorkloadsRunAfterRestart asks for a pod right after a restart: the new kwok must not wait until the leases by which the
+// old one held the nodes run out. That takes longer than await does.
+func TestWorkloadsRunAfterRestart(t *testing.T) {
+	t.Parallel()
+	p := localkube.Params{DataDir: filepath.Join(t.TempDir(), "data")}
+	stop(t, start(t, p))
+	after := start(t, p)
+	send(t, after, http.MethodPost, "/api/v1/namespaces/default/pods", `{
+		"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "late"},
+		"spec": {"containers": [{"name": "late", "image": "example.test/late:1"}]}}`)
+	await(t, after, "/api/v1/namespaces/default/pods", func(o watched) bool { return o.Status.Phase == "Running" })
 }
 
 func TestStartCancelled(t *testing.T) {
