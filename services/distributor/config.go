@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/distributor/internal/admission"
+)
+
+// minAdminToken is the shortest admin token, prefix included, in bytes.
+const minAdminToken = 20
+
+// Config is everything that can be set. Fields whose zero value stands for a default take it in Run, too.
+type Config struct {
+	Serve     serve.Config
+	Telemetry telemetry.Config
+	// DatabaseURL is sqlite:///path/to/file.db or postgres://…; empty: the file leat.db in DataDir.
+	DatabaseURL string
+	// DataDir holds the bundle cache. Required; it belongs to one replica.
+	DataDir string
+	// GitCacheURL is the base URL of gitcache. Required.
+	GitCacheURL string
+	// ServiceSecret is shared by the services of the hub, 32 bytes or more. It also seals what is stored: it has to stay
+	// the same. Required.
+	ServiceSecret config.Secret
+	// AdminToken lets the user "admin" in. It begins with "leat_". Empty: the tokens in the database go on being valid,
+	// and none is added.
+	AdminToken config.Secret
+	// TunnelURL is the public base URL of the tunnel, which agents and people are told. Empty: the hub has none.
+	TunnelURL string
+	// BundleCache bounds the bundle cache on disk. Zero: 10 GiB.
+	BundleCache config.Bytes
+	// PlanPollInterval is how often agents that hold no stream ask for their plan. Zero: 2 min.
+	PlanPollInterval time.Duration
+	// CatalogPollInterval is how often changes made by other replicas are looked for. Zero: 1 s.
+	CatalogPollInterval time.Duration
+	// ResyncInterval is how often every source is resolved again, in case an event was missed. Zero: 10 min.
+	ResyncInterval time.Duration
+	// ReconcileInterval is how often gitcache's repository definitions are compared with the catalog. Zero: 1 min.
+	ReconcileInterval time.Duration
+}
+
+// Bind binds the fields.
+func (c *Config) Bind(s *config.Set) {
+	c.Serve.Bind(s)
+	c.Telemetry.Bind(s)
+	s.Group("Shared")
+	s.Secret(&c.ServiceSecret, "service-secret", "", "secret that the services of the hub share, at least 32 bytes; it seals what is stored, too, so it must not change (required)")
+	s.String(&c.GitCacheURL, "gitcache-url", "", "base URL of gitcache, such as http://gitcache:8080 (required)")
+	s.String(&c.TunnelURL, "tunnel-url", "", "public base URL of the tunnel, for agents and people; empty: there is none")
+	s.Group("Distributor")
+	s.String(&c.DatabaseURL, "distributor-database-url", "", "where the catalog is: sqlite:///path/to/file.db or postgres://user@host/name; empty means leat.db in the data folder")
+	s.String(&c.DataDir, "distributor-data-dir", "", "folder of the bundle cache, of this replica alone (required)")
+	s.Secret(&c.AdminToken, "distributor-admin-token", "", "API token of the user admin; begins with leat_")
+	s.Size(&c.BundleCache, "distributor-bundle-cache", 10*config.GiB, "bound of the bundle cache on disk")
+	s.Duration(&c.PlanPollInterval, "distributor-plan-poll-interval", 2*time.Minute, "how often agents without a stream ask for their plan, give or take a quarter")
+	s.Duration(&c.CatalogPollInterval, "distributor-catalog-poll-interval", time.Second, "how often changes made by other replicas are looked for, give or take a quarter")
+	s.Duration(&c.ResyncInterval, "distributor-resync-interval", 10*time.Minute, "how often every source is resolved again in case an event was missed, give or take a quarter")
+	s.Duration(&c.ReconcileInterval, "distributor-reconcile-interval", time.Minute, "how often repository definitions in gitcache are compared with the catalog, give or take a quarter")
+	s.Check(func() error {
+		_, err := c.complete()
+		return err
+	})
+}
+
+// complete returns the settings with their defaults, or what is wrong with them.
+func (c Config) complete() (Config, error) {
+	var errs []error
+	if c.DataDir == "" {
+		errs = append(errs, config.Missing("distributor-data-dir"))
+	}
+	if c.GitCacheURL == "" {
+		errs = append(errs, config.Missing("gitcache-url"))
+	}
+	if len(c.ServiceSecret.Reveal()) < identity.MinServiceSecret {
+		errs = append(errs, fmt.Errorf("service secret must have at least %d bytes", identity.MinServiceSecret))
+	}
+	if token := c.AdminToken.Reveal(); token != "" && (len(token) < minAdminToken || !strings.HasPrefix(token, admission.APITokenPrefix)) {
+		errs = append(errs, fmt.Errorf("admin token must begin with %s and have at least %d bytes", admission.APITokenPrefix, minAdminToken))
+	}
+	if c.DatabaseURL == "" {
+		c.DatabaseURL = "sqlite:" + filepath.ToSlash(filepath.Join(c.DataDir, "leat.db"))
+	}
+	c.PlanPollInterval = orDefault(c.PlanPollInterval, 2*time.Minute)
+	c.CatalogPollInterval = orDefault(c.CatalogPollInterval, time.Second)
+	c.ResyncInterval = orDefault(c.ResyncInterval, 10*time.Minute)
+	c.ReconcileInterval = orDefault(c.ReconcileInterval, time.Minute)
+	return c, errors.Join(errs...)
+}
+
+func orDefault(d, def time.Duration) time.Duration {
+	if d <= 0 {
+		return def
+	}
+	return d
+}

@@ -1,0 +1,241 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package distributor is the service that knows what every cluster should run: it keeps the catalog, computes plans,
+// hands them and their bundles to agents, and takes their reports.
+//
+// See README.md for what it needs, and for what happens when that is missing.
+package distributor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
+	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/cas/casdisk"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/api"
+	"github.com/leatdev/leat/services/distributor/internal/bundles"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/gitsource"
+	"github.com/leatdev/leat/services/distributor/internal/resolve"
+	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
+)
+
+const (
+	program = "distributor"
+	scope   = "github.com/leatdev/leat/services/distributor"
+
+	// adminUser is who owns the admin token, and adminLabel what that token is called in the database.
+	adminUser  = "admin"
+	adminLabel = "bootstrap"
+
+	resolveWorkers = 16
+	resolveTimeout = time.Minute
+	// replayLife is how long a used assertion is remembered: its own minute, and one for clocks that differ.
+	replayLife      = 2 * identity.AssertionTTL
+	replayMax       = 200_000
+	shutdownTimeout = 5 * time.Second
+)
+
+// Run runs one replica until ctx is done, then lets running calls finish.
+func Run(ctx context.Context, cfg Config) (err error) {
+	cfg, err = cfg.complete()
+	if err != nil {
+		return err
+	}
+	tel, err := telemetry.Start(ctx, cfg.Telemetry, program)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, shutdown(ctx, tel)) }()
+	logger := tel.Logger()
+
+	listener, err := cfg.Serve.Listen()
+	if err != nil {
+		return err
+	}
+	cfg.Serve.Listener = listener
+	defer func() { _ = listener.Close() }() // closed already where serve.Run came to it
+	store, err := openStore(ctx, cfg, logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	key, err := store.IssuerKey(ctx)
+	if err != nil {
+		return err
+	}
+	issuer := identity.NewIssuer(key)
+	tokens, err := identity.NewServiceTokens([]byte(cfg.ServiceSecret.Reveal()), program)
+	if err != nil {
+		return err
+	}
+
+	plans, objects := fanout.NewHub[string](0), fanout.NewHub[catalog.Key](0)
+	view := fleet.New(fleet.Params{
+		Store: store, Logger: logger, Tracer: tel.Tracer(scope), Plans: plans, Objects: objects,
+		PollInterval: cfg.CatalogPollInterval,
+	})
+	if err := view.Load(ctx); err != nil {
+		return fmt.Errorf("load catalog: %w", err)
+	}
+	gitcache, err := rpc.NewClient(rpc.ClientParams{BaseURL: cfg.GitCacheURL, Tokens: tokens, Telemetry: tel})
+	if err != nil {
+		return err
+	}
+	source := gitsource.New(gitsource.Params{
+		Client:      gitcachev1connect.NewGitCacheServiceClient(gitcache.HTTP, gitcache.BaseURL, gitcache.Options...),
+		Definitions: store, Logger: logger, ReconcileEvery: cfg.ReconcileInterval,
+	})
+	loop := resolve.New(resolve.Params{
+		Board: view, Upstream: source, Store: store, Logger: logger,
+		Workers: resolveWorkers, Timeout: resolveTimeout, ResyncEvery: cfg.ResyncInterval,
+	})
+	disk, err := casdisk.Open(casdisk.Config{
+		Dir: filepath.Join(cfg.DataDir, "bundles"), MaxBytes: int64(cfg.BundleCache), Pinned: view.Pinned, Logger: logger,
+	})
+	if err != nil {
+		return fmt.Errorf("open bundle cache: %w", err)
+	}
+	defer func() { err = errors.Join(err, disk.Close()) }()
+	cache, err := bundles.NewCache(disk, source, tel)
+	if err != nil {
+		return err
+	}
+	if err := measure(tel, view, plans); err != nil {
+		return err
+	}
+	verifier := identity.Chain(issuer, tokens, api.NewTokens(store))
+	handler, err := newHandler(handlerParams{
+		Telemetry: tel, Verifier: verifier, Issuer: issuer,
+		Bundles: bundles.NewHandler(bundles.HandlerParams{Cache: cache, Plans: view, Verifier: verifier, Logger: logger}),
+		API: api.Deps{
+			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Resolver: loop, Mirrors: source, Issuer: issuer,
+			Replay: admission.NewReplay(replayLife, replayMax), Plans: plans, Objects: objects, Logger: logger,
+			Version: app.Version(), TunnelURL: cfg.TunnelURL, PollInterval: cfg.PlanPollInterval,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
+	return run(ctx, cfg, handler, parts{view: view, source: source, loop: loop, logger: logger})
+}
+
+// openStore waits for a database that does not answer yet, and makes sure of the admin's token.
+func openStore(ctx context.Context, cfg Config, logger *slog.Logger) (*sqlstore.Store, error) {
+	var store *sqlstore.Store
+	err := backoff.Retry(ctx, backoff.Policy{Max: 5 * time.Second}, func(ctx context.Context) error {
+		opened, err := sqlstore.Open(ctx, cfg.DatabaseURL, []byte(cfg.ServiceSecret.Reveal()))
+		switch {
+		case err == nil:
+			store = opened
+			return nil
+		case errors.Is(err, catalog.ErrUnavailable):
+			logger.WarnContext(ctx, "database does not answer yet; trying again", slog.Any("error", err))
+			return err
+		}
+		return backoff.Permanent(err)
+	})
+	if err != nil || cfg.AdminToken.Reveal() == "" {
+		return store, err
+	}
+	admin := catalog.User{Name: adminUser, Groups: []string{admission.AdminGroup}}
+	if err := store.EnsureToken(ctx, admin, adminLabel, admission.Hash(cfg.AdminToken.Reveal())); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
+}
+
+// parts are what runs beside the server.
+type parts struct {
+	view   *fleet.View
+	source *gitsource.Source
+	loop   *resolve.Loop
+	logger *slog.Logger
+}
+
+// run serves until ctx is done or a part fails. The parts go on during the drain, for the calls that are finishing.
+func run(ctx context.Context, cfg Config, handler http.Handler, p parts) error {
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, work := errgroup.WithContext(work)
+	// A part that fails ends the server, too.
+	serving, cancel := context.WithCancel(ctx)
+	defer context.AfterFunc(work, cancel)()
+	defer cancel()
+	group.Go(func() error { return p.view.MonitorCatalog(work) })
+	group.Go(func() error { return p.view.MonitorPresence(work) })
+	group.Go(func() error { return p.loop.Run(work) })
+	group.Go(func() error { return p.source.MonitorDefinitions(work) })
+	group.Go(func() error { return p.source.MonitorRepositories(work, p.loop.Observe) })
+	served := serve.Run(serving, cfg.Serve, handler, p.logger)
+	if err := p.view.StorePresence(work); err != nil {
+		p.logger.WarnContext(ctx, "presence of agents not stored", slog.Any("error", err))
+	}
+	stop()
+	if err := group.Wait(); !errors.Is(err, context.Canceled) {
+		served = errors.Join(served, err)
+	}
+	return served
+}
+
+func shutdown(ctx context.Context, tel *telemetry.Telemetry) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	return tel.Shutdown(ctx)
+}
+
+// handlerParams are what newHandler mounts.
+type handlerParams struct {
+	Telemetry *telemetry.Telemetry
+	Verifier  identity.Verifier
+	Issuer    *identity.Issuer
+	Bundles   http.Handler
+	API       api.Deps
+}
+
+// newHandler mounts the services beside what every service has.
+func newHandler(p handlerParams) (http.Handler, error) {
+	options, err := rpc.HandlerOptions(rpc.ServerParams{
+		Telemetry: p.Telemetry, Logger: p.API.Logger, Verifier: p.Verifier,
+		Public: []string{
+			distributorv1connect.DistributorServiceEnrollProcedure,
+			distributorv1connect.DistributorServiceRefreshTokenProcedure,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	mux := serve.NewMux(serve.MuxParams{
+		// Ready as soon as it serves: what is in memory and on disk outlives the database and gitcache.
+		Health: serve.NewHealth(), Telemetry: p.Telemetry,
+		Services: []string{
+			fleetv1connect.FleetServiceName, distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName,
+		},
+	})
+	mux.Handle(fleetv1connect.NewFleetServiceHandler(api.NewFleet(p.API), options...))
+	mux.Handle(distributorv1connect.NewDistributorServiceHandler(api.NewDistributor(p.API), options...))
+	mux.Handle(distributorv1connect.NewAccessServiceHandler(api.NewAccess(p.API), options...))
+	mux.Handle(bundles.Pattern, p.Bundles)
+	mux.Handle(api.JWKSPattern, api.KeySet(p.Issuer))
+	return mux, nil
+}

@@ -1,0 +1,388 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
+)
+
+func TestApply(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	documents := []*fleetv1.Document{serviceDocument("app", "one", "demo", "app"), clusterDocument("one"), repositoryDocument("demo")}
+	for _, want := range []fleetv1.ApplyAction{fleetv1.ApplyAction_APPLY_ACTION_CREATED, fleetv1.ApplyAction_APPLY_ACTION_UNCHANGED} {
+		for i, outcome := range h.apply(t, documents...).GetOutcomes() {
+			if outcome.GetAction() != want {
+				t.Errorf("document %d: got %v, want %v", i, outcome.GetAction(), want)
+			}
+			if i == 0 && outcome.GetDocument().GetService().GetMetadata().GetName() != "app" {
+				t.Errorf("got %v first, want the order of the request", outcome.GetDocument())
+			}
+		}
+	}
+	changed := serviceDocument("app", "one", "demo", "app")
+	changed.GetService().Spec.Paused = true
+	admin := h.fleet(t, adminToken)
+	for _, dry := range []bool{true, true, false} {
+		res, err := admin.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{changed}, DryRun: dry})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := res.GetOutcomes()[0].GetAction(); got != fleetv1.ApplyAction_APPLY_ACTION_CONFIGURED {
+			t.Errorf("got %v, want configured", got)
+		}
+	}
+	got, err := admin.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "app"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(changed.GetService().GetSpec(), got.GetService().GetSpec(), protocmp.Transform()); diff != "" {
+		t.Errorf("spec differs (-want +got):\n%s", diff)
+	}
+	if meta := got.GetService().GetMetadata(); meta.GetGeneration() != 2 || meta.GetUid() == "" {
+		t.Errorf("got %v, want generation 2", meta)
+	}
+}
+
+// TestErrorReasons asserts each reason that an edit or a read can fail with.
+func TestErrorReasons(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.apply(t, clusterDocument("one"), clusterDocument("two"), repositoryDocument("demo"), serviceDocument("app", "one", "demo", "app"))
+	admin, ctx := h.fleet(t, adminToken), t.Context()
+	apply := func(documents ...*fleetv1.Document) error {
+		_, err := admin.Apply(ctx, &fleetv1.ApplyRequest{Documents: documents})
+		return err
+	}
+	bad := func(change func(*fleetv1.Service)) error {
+		document := serviceDocument("bad", "one", "demo", "app")
+		change(document.GetService())
+		return apply(clusterDocument("one"), document)
+	}
+	repository := func(change func(*fleetv1.RepositorySpec)) error {
+		document := repositoryDocument("bad")
+		change(document.GetRepository().GetSpec())
+		return apply(document)
+	}
+	many := make([]*fleetv1.Document, 1001)
+	for i := range many {
+		many[i] = clusterDocument(fmt.Sprintf("c%d", i))
+	}
+	stale := clusterDocument("one").GetCluster()
+	stale.Metadata.ResourceVersion = 99
+	for name, test := range map[string]struct {
+		err    error
+		reason string
+		field  string
+	}{
+		"no object": {apply(&fleetv1.Document{}), "FIELD_INVALID", "documents[0].object"},
+		"too many":  {apply(many...), "FIELD_INVALID", "documents"},
+		"twice":     {apply(clusterDocument("one"), clusterDocument("one")), "FIELD_INVALID", "documents[1].metadata.name"},
+		"name":      {apply(clusterDocument("Not_A_Label")), "FIELD_INVALID", "documents[0].metadata.name"},
+		"path":      {bad(func(s *fleetv1.Service) { s.Spec.Sources[0].Path = "../up" }), "FIELD_INVALID", "documents[1].spec.sources[0].path"},
+		"root":      {bad(func(s *fleetv1.Service) { s.Spec.Sources[0].Root = "other" }), "FIELD_INVALID", "documents[1].spec.sources[0].root"},
+		"no source": {bad(func(s *fleetv1.Service) { s.Spec.Sources = nil }), "FIELD_INVALID", "documents[1].spec.sources"},
+		"renderer":  {bad(func(s *fleetv1.Service) { s.Spec.Renderer = 99 }), "FIELD_INVALID", "documents[1].spec.renderer"},
+		"timeout": {bad(func(s *fleetv1.Service) {
+			s.Spec.Sync = &fleetv1.SyncOptions{HealthTimeout: &durationpb.Duration{Nanos: -1, Seconds: 1}}
+		}), "FIELD_INVALID", "documents[1].spec.sync.health_timeout"},
+		"URL":             {repository(func(r *fleetv1.RepositorySpec) { r.Url = "https://user:hunter2@host/x" }), "FIELD_INVALID", "documents[0].spec.url"},
+		"poll interval":   {repository(func(r *fleetv1.RepositorySpec) { r.PollInterval = durationpb.New(time.Second) }), "FIELD_INVALID", "documents[0].spec.poll_interval"},
+		"unknown cluster": {bad(func(s *fleetv1.Service) { s.Spec.Cluster = "none" }), "REFERENCE_NOT_FOUND", "documents[1].spec.cluster"},
+		"unknown source":  {bad(func(s *fleetv1.Service) { s.Spec.Sources[0].Repository = "none" }), "REFERENCE_NOT_FOUND", "documents[1].spec.sources[0].repository"},
+		"moved":           {apply(serviceDocument("app", "two", "demo", "app")), "FIELD_INVALID", "documents[0].spec.cluster"},
+		"exists":          {second(admin.CreateCluster(ctx, &fleetv1.CreateClusterRequest{Cluster: clusterDocument("one").GetCluster()})), "ALREADY_EXISTS", ""},
+		"stale":           {second(admin.UpdateCluster(ctx, &fleetv1.UpdateClusterRequest{Cluster: stale})), "VERSION_CONFLICT", ""},
+		"update unknown":  {second(admin.UpdateCluster(ctx, &fleetv1.UpdateClusterRequest{Cluster: clusterDocument("none").GetCluster()})), "NOT_FOUND", ""},
+		"get unknown":     {second(admin.GetService(ctx, &fleetv1.GetServiceRequest{Name: "none"})), "NOT_FOUND", ""},
+		"get nothing":     {second(admin.GetService(ctx, &fleetv1.GetServiceRequest{})), "FIELD_INVALID", "name"},
+		"cluster in use":  {second(admin.DeleteCluster(ctx, &fleetv1.DeleteClusterRequest{Name: "one"})), "IN_USE", ""},
+		"source in use":   {second(admin.DeleteRepository(ctx, &fleetv1.DeleteRepositoryRequest{Name: "demo"})), "IN_USE", ""},
+		"delete unknown":  {second(admin.DeleteService(ctx, &fleetv1.DeleteServiceRequest{Name: "none"})), "NOT_FOUND", ""},
+		"sync unknown":    {second(admin.SyncService(ctx, &fleetv1.SyncServiceRequest{Name: "none"})), "NOT_FOUND", ""},
+		"revoke unknown":  {second(admin.RevokeCluster(ctx, &fleetv1.RevokeClusterRequest{Cluster: "none"})), "NOT_FOUND", ""},
+		"page token":      {second(admin.ListServices(ctx, &fleetv1.ListServicesRequest{Page: &typev1.Page{Token: "!"}})), "FIELD_INVALID", "page.token"},
+		"page size":       {second(admin.ListServices(ctx, &fleetv1.ListServicesRequest{Page: &typev1.Page{Size: -1}})), "FIELD_INVALID", "page.size"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantReason(t, test.err, test.reason)
+			if got := rpcerr.Metadata(test.err)["field"]; got != test.field {
+				t.Errorf("got field %q, want %q", got, test.field)
+			}
+			if strings.Contains(test.err.Error(), "hunter2") {
+				t.Error("the error repeats the password")
+			}
+		})
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestListInPages(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	var documents []*fleetv1.Document
+	for i := range 7 {
+		documents = append(documents, clusterDocument(fmt.Sprintf("c%d", 6-i)))
+	}
+	h.apply(t, documents...)
+	var names []string
+	page := &typev1.Page{Size: 3}
+	for {
+		res, err := h.fleet(t, adminToken).ListClusters(t.Context(), &fleetv1.ListClustersRequest{Page: page})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range res.GetClusters() {
+			names = append(names, c.GetMetadata().GetName())
+		}
+		if page.Token = res.GetNextPageToken(); page.Token == "" {
+			break
+		}
+	}
+	if got := strings.Join(names, " "); got != "c0 c1 c2 c3 c4 c5 c6" {
+		t.Errorf("got %s, want each cluster once, by name", got)
+	}
+}
+
+func TestCredentialsGoToGitcacheAndNowhereElse(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	document := repositoryDocument("demo")
+	document.GetRepository().Spec.Credential = &gitcachev1.Credential{Method: &gitcachev1.Credential_Basic{
+		Basic: &gitcachev1.BasicCredential{Username: "u", Password: "hunter2"},
+	}}
+	res := h.apply(t, document)
+	admin := h.fleet(t, adminToken)
+	got, err := admin.GetRepository(t.Context(), &fleetv1.GetRepositoryRequest{Name: "demo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{protojson.Format(res), protojson.Format(got)} {
+		if strings.Contains(text, "hunter2") || strings.Contains(text, "credential") {
+			t.Errorf("got %s, want no credential", text)
+		}
+	}
+	update := repositoryDocument("demo").GetRepository()
+	update.Spec.Suspended = true
+	if _, err := admin.UpdateRepository(t.Context(), &fleetv1.UpdateRepositoryRequest{Repository: update}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the updated definition with the old credential", func() bool {
+		d := h.git.definition("demo")
+		return d.GetSuspended() && d.GetCredential().GetBasic().GetPassword() == "hunter2"
+	})
+	if _, err := admin.DeleteRepository(t.Context(), &fleetv1.DeleteRepositoryRequest{Name: "demo"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the definition to be gone", func() bool { return h.git.definition("demo") == nil })
+}
+
+// eventually asks until the condition holds: for what the double sees, which nothing announces.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+func TestWatchFleet(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.apply(t, clusterDocument("one"), repositoryDocument("demo"))
+	admin := h.fleet(t, adminToken)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stream, err := admin.WatchFleet(ctx, &fleetv1.WatchFleetRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	next := func() *fleetv1.WatchFleetResponse {
+		t.Helper()
+		if !stream.Receive() {
+			t.Fatalf("stream ended: %v", stream.Err())
+		}
+		return stream.Msg()
+	}
+	if got := next().GetDocument().GetCluster().GetMetadata().GetName(); got != "one" {
+		t.Errorf("got %q, want cluster one first", got)
+	}
+	if got := next().GetDocument().GetRepository().GetMetadata().GetName(); got != "demo" {
+		t.Errorf("got %q, want repository demo", got)
+	}
+	if !next().GetSynced() {
+		t.Error("got no synced marker after what was there")
+	}
+	h.apply(t, clusterDocument("two"))
+	for next := next(); next.GetDocument().GetCluster().GetMetadata().GetName() != "two"; next = stream.Msg() {
+		if !stream.Receive() {
+			t.Fatal(stream.Err())
+		}
+	}
+	if _, err := admin.DeleteCluster(t.Context(), &fleetv1.DeleteClusterRequest{Name: "two"}); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		change := next()
+		if change.GetDeleted() {
+			if got := change.GetDocument().GetCluster().GetMetadata().GetName(); got != "two" {
+				t.Errorf("got %q deleted, want two", got)
+			}
+			break
+		}
+	}
+}
+
+func TestStatusFollowsTheAgent(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	content := newFolder(t, "c1", "one")
+	h.demo(t, content)
+	agent := h.enrol(t, "one")
+	plan := h.watchPlan(t, agent.token, "").nextWith(t, content.snapshot.GetDigest())
+	entry := plan.GetServices()[0]
+	h.waitService(t, "app", func(s *fleetv1.Service) bool {
+		return s.GetStatus().GetPhase() == typev1.ServicePhase_SERVICE_PHASE_PENDING && s.GetStatus().GetReport() == nil
+	})
+	sequence := uint64(0)
+	report := func(full bool, phase typev1.ServicePhase, applied ...string) *distributorv1.ReportStatusResponse {
+		t.Helper()
+		sequence++
+		res, err := h.agents(t, agent.token).ReportStatus(t.Context(), &distributorv1.ReportStatusRequest{
+			PlanVersion: plan.GetVersion(), Instance: "process", Sequence: sequence, Full: full,
+			Cluster: &distributorv1.ClusterReport{KubernetesVersion: "v1.36.3", Nodes: 3},
+			Services: []*distributorv1.ServiceReport{{
+				Service: "app", ServiceUid: entry.GetUid(), Phase: phase, ObservedSpecDigest: entry.GetSpecDigest(), AppliedDigests: applied,
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	if !report(false, typev1.ServicePhase_SERVICE_PHASE_SYNCING).GetWantFull() {
+		t.Error("got no want_full for a process that is not known")
+	}
+	if report(true, typev1.ServicePhase_SERVICE_PHASE_SYNCING).GetWantFull() {
+		t.Error("got want_full for a full report")
+	}
+	h.waitService(t, "app", func(s *fleetv1.Service) bool {
+		return s.GetStatus().GetPhase() == typev1.ServicePhase_SERVICE_PHASE_SYNCING && !s.GetStatus().GetSynced()
+	})
+	report(false, typev1.ServicePhase_SERVICE_PHASE_HEALTHY, entry.GetBundles()[0].GetDigest())
+	h.waitService(t, "app", func(s *fleetv1.Service) bool {
+		return s.GetStatus().GetPhase() == typev1.ServicePhase_SERVICE_PHASE_HEALTHY && s.GetStatus().GetSynced() && s.GetStatus().GetObservedGeneration() == 1
+	})
+	cluster, err := h.fleet(t, adminToken).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := cluster.GetCluster().GetStatus()
+	if !status.GetEnrolled() || !status.GetConnected() || status.GetServices() != 1 || status.GetServicesHealthy() != 1 ||
+		status.GetReport().GetNodes() != 3 || status.GetPlanVersion() != plan.GetVersion() {
+		t.Errorf("got %v, want one healthy service of a connected cluster", status)
+	}
+
+	// New content: what was healthy is not what is desired any more.
+	h.git.set("demo", "app", newFolder(t, "c2", "two"))
+	h.git.announce("demo", "", "refs/heads/main")
+	h.waitService(t, "app", func(s *fleetv1.Service) bool {
+		return s.GetStatus().GetPhase() == typev1.ServicePhase_SERVICE_PHASE_SYNCING && !s.GetStatus().GetSynced()
+	})
+}
+
+func TestUnresolvableSourceKeepsTheLastGood(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	content := newFolder(t, "c1", "one")
+	h.demo(t, content)
+	agent := h.enrol(t, "one")
+	plan := h.watchPlan(t, agent.token, "").nextWith(t, content.snapshot.GetDigest())
+
+	h.git.set("demo", "app", nil)
+	h.git.announce("demo", "", "refs/heads/main")
+	service := h.waitService(t, "app", func(s *fleetv1.Service) bool {
+		return s.GetStatus().GetPhase() == typev1.ServicePhase_SERVICE_PHASE_FAILED
+	})
+	source := service.GetStatus().GetSources()[0]
+	if source.GetSnapshot().GetCommit() != "c1" || source.GetProblem().GetReason().String() != "REASON_PATH_NOT_FOUND" ||
+		service.GetStatus().GetProblem().GetMessage() == "" || source.GetProblem().GetSince() == nil {
+		t.Errorf("got %v, want the last good snapshot with the problem beside it", service.GetStatus())
+	}
+	res, err := h.agents(t, agent.token).GetPlan(t.Context(), &distributorv1.GetPlanRequest{KnownVersion: plan.GetVersion()})
+	if err != nil || !res.GetUnchanged() {
+		t.Errorf("got %v, %v, want the same plan", res, err)
+	}
+
+	// An upstream that mends is noticed without an edit.
+	h.git.set("demo", "app", content)
+	h.git.refuse("demo", rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_UPSTREAM_AUTH_REJECTED, "the upstream refused the credential"))
+	h.git.announce("demo", "")
+	h.waitService(t, "app", func(s *fleetv1.Service) bool {
+		return s.GetStatus().GetProblem().GetReason() == errorsv1.Reason_REASON_UPSTREAM_AUTH_REJECTED
+	})
+	h.git.refuse("demo", nil)
+	h.git.announce("demo", "")
+	h.waitService(t, "app", func(s *fleetv1.Service) bool { return s.GetStatus().GetProblem() == nil })
+
+	// Never resolved: in the plan, without bundles.
+	h.apply(t, serviceDocument("lost", "one", "demo", "nowhere"))
+	h.waitService(t, "lost", func(s *fleetv1.Service) bool {
+		return s.GetStatus().GetPhase() == typev1.ServicePhase_SERVICE_PHASE_FAILED
+	})
+	res, err = h.agents(t, agent.token).GetPlan(t.Context(), &distributorv1.GetPlanRequest{})
+	if err != nil || len(res.GetPlan().GetServices()) != 2 || len(res.GetPlan().GetServices()[1].GetBundles()) != 0 {
+		t.Errorf("got %v, %v, want the service without bundles", res, err)
+	}
+}
+
+func TestSyncService(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	first, second := newFolder(t, "c1", "one"), newFolder(t, "c2", "two")
+	h.demo(t, first)
+	agent := h.enrol(t, "one")
+	stream := h.watchPlan(t, agent.token, "")
+	stream.nextWith(t, first.snapshot.GetDigest())
+	h.git.set("demo", "app", second) // and nobody tells
+	res, err := h.fleet(t, adminToken).SyncService(t.Context(), &fleetv1.SyncServiceRequest{Name: "app"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := h.git.count(&h.git.refreshes); got != 1 {
+		t.Errorf("got %d refreshes, want 1", got)
+	}
+	for {
+		entry := stream.nextWith(t, second.snapshot.GetDigest()).GetServices()[0]
+		if entry.GetSyncRequest() == res.GetSyncRequest() {
+			break
+		}
+	}
+}

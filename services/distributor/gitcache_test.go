@@ -1,0 +1,285 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/telemetry"
+)
+
+// fakeGit is a gitcache that holds what the test gives it. It lives on a real port and checks real tokens.
+type fakeGit struct {
+	gitcachev1connect.UnimplementedGitCacheServiceHandler
+
+	url  string
+	stop func()
+
+	mu          sync.Mutex
+	definitions map[string]*gitcachev1.RepositoryDefinition
+	// folders are by repository and path.
+	folders   map[[2]string]*folder
+	refused   map[string]*connect.Error
+	resolved  map[string]int
+	downloads int
+	refreshes int
+	// gate holds downloads up until it is closed; nil lets them pass.
+	gate     chan struct{}
+	watchers map[chan *gitcachev1.WatchRepositoriesResponse]struct{}
+}
+
+// folder is the content of one folder.
+type folder struct {
+	snapshot *typev1.Snapshot
+	bytes    []byte
+}
+
+// newFolder makes a real bundle of one file.
+func newFolder(t *testing.T, commit, content string) *folder {
+	t.Helper()
+	var plain, packed bytes.Buffer
+	w := bundle.NewWriter(&plain, bundle.DefaultLimits())
+	if err := w.WriteFile("app.yaml", false, int64(len(content)), strings.NewReader(content)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	z, err := bundle.Compress(&packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := z.Write(plain.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return &folder{bytes: packed.Bytes(), snapshot: &typev1.Snapshot{
+		Commit: commit, Digest: digest.FromBytes(plain.Bytes()).String(),
+		ContentSize: int64(plain.Len()), StoredSize: int64(packed.Len()), FileCount: 1,
+	}}
+}
+
+func startFakeGit(t *testing.T) *fakeGit {
+	t.Helper()
+	f := &fakeGit{
+		definitions: map[string]*gitcachev1.RepositoryDefinition{},
+		folders:     map[[2]string]*folder{},
+		refused:     map[string]*connect.Error{},
+		resolved:    map[string]int{},
+		watchers:    map[chan *gitcachev1.WatchRepositoriesResponse]struct{}{},
+	}
+	f.start(t, "127.0.0.1:0")
+	return f
+}
+
+// start serves on addr until stop or the end of the test.
+func (f *fakeGit) start(t *testing.T, addr string) {
+	t.Helper()
+	tokens, err := identity.NewServiceTokens([]byte(serviceSecret), "gitcache")
+	if err != nil {
+		t.Fatal(err)
+	}
+	options, err := rpc.HandlerOptions(rpc.ServerParams{Telemetry: telemetry.Noop(), Logger: telemetry.Noop().Logger(), Verifier: tokens})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle(gitcachev1connect.NewGitCacheServiceHandler(f, options...))
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	server := &http.Server{Handler: mux, Protocols: protocols}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener)
+	}()
+	f.url = "http://" + listener.Addr().String()
+	var once sync.Once
+	f.stop = func() {
+		once.Do(func() {
+			_ = server.Close()
+			<-served
+		})
+	}
+	t.Cleanup(f.stop)
+}
+
+func (f *fakeGit) addr() string { return strings.TrimPrefix(f.url, "http://") }
+
+// set changes what a folder holds, without telling anybody.
+func (f *fakeGit) set(repository, path string, content *folder) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.folders[[2]string{repository, path}] = content
+}
+
+// refuse makes every resolution of the repository fail; nil ends that.
+func (f *fakeGit) refuse(repository string, err *connect.Error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil {
+		delete(f.refused, repository)
+		return
+	}
+	f.refused[repository] = err
+}
+
+// announce tells watchers that refs moved.
+func (f *fakeGit) announce(repository, traceparent string, refs ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for watcher := range f.watchers {
+		watcher <- &gitcachev1.WatchRepositoriesResponse{Event: &gitcachev1.RepositoryEvent{
+			Repository: repository, Epoch: 1, ChangedRefs: refs, Traceparent: traceparent,
+			State: &gitcachev1.RepositoryState{Phase: gitcachev1.RepositoryPhase_REPOSITORY_PHASE_READY, Epoch: 1},
+		}}
+	}
+}
+
+func (f *fakeGit) watching() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.watchers)
+}
+
+func (f *fakeGit) definition(name string) *gitcachev1.RepositoryDefinition {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.definitions[name]
+}
+
+func (f *fakeGit) count(n *int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return *n
+}
+
+func (f *fakeGit) PutRepository(_ context.Context, req *gitcachev1.PutRepositoryRequest) (*gitcachev1.PutRepositoryResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.definitions[req.GetRepository().GetName()] = req.GetRepository()
+	return &gitcachev1.PutRepositoryResponse{}, nil
+}
+
+func (f *fakeGit) DeleteRepository(_ context.Context, req *gitcachev1.DeleteRepositoryRequest) (*gitcachev1.DeleteRepositoryResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.definitions, req.GetName())
+	return &gitcachev1.DeleteRepositoryResponse{}, nil
+}
+
+func (f *fakeGit) ListRepositories(context.Context, *gitcachev1.ListRepositoriesRequest) (*gitcachev1.ListRepositoriesResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	res := &gitcachev1.ListRepositoriesResponse{}
+	for _, definition := range f.definitions {
+		clean := proto.CloneOf(definition)
+		clean.Credential = nil
+		res.Repositories = append(res.Repositories, clean)
+	}
+	return res, nil
+}
+
+func (f *fakeGit) RefreshRepository(context.Context, *gitcachev1.RefreshRepositoryRequest) (*gitcachev1.RefreshRepositoryResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refreshes++
+	return &gitcachev1.RefreshRepositoryResponse{}, nil
+}
+
+func (f *fakeGit) ResolveSnapshot(_ context.Context, req *gitcachev1.ResolveSnapshotRequest) (*gitcachev1.ResolveSnapshotResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	repository, path := req.GetSource().GetRepository(), req.GetSource().GetPath()
+	f.resolved[repository+"/"+path]++
+	if f.definitions[repository] == nil {
+		return nil, rpcerr.NotFound("repository", repository)
+	}
+	if err := f.refused[repository]; err != nil {
+		return nil, err
+	}
+	content := f.folders[[2]string{repository, path}]
+	if content == nil {
+		return nil, rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_PATH_NOT_FOUND, "the commit has no folder "+path)
+	}
+	return &gitcachev1.ResolveSnapshotResponse{Snapshot: content.snapshot, Epoch: 1}, nil
+}
+
+func (f *fakeGit) DownloadBundle(ctx context.Context, req *gitcachev1.DownloadBundleRequest, stream *connect.ServerStream[gitcachev1.DownloadBundleResponse]) error {
+	f.mu.Lock()
+	f.downloads++
+	gate := f.gate
+	var content *folder
+	for key, candidate := range f.folders {
+		if candidate != nil && key[0] == req.GetRepository() && candidate.snapshot.GetDigest() == req.GetDigest() {
+			content = candidate
+		}
+	}
+	f.mu.Unlock()
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if content == nil {
+		return rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_BUNDLE_NOT_FOUND, "no such bundle")
+	}
+	header := &gitcachev1.BundleHeader{Digest: req.GetDigest(), StoredSize: int64(len(content.bytes))}
+	if err := stream.Send(&gitcachev1.DownloadBundleResponse{Frame: &gitcachev1.DownloadBundleResponse_Header{Header: header}}); err != nil {
+		return err
+	}
+	return stream.Send(&gitcachev1.DownloadBundleResponse{Frame: &gitcachev1.DownloadBundleResponse_Chunk{Chunk: content.bytes}})
+}
+
+func (f *fakeGit) WatchRepositories(ctx context.Context, _ *gitcachev1.WatchRepositoriesRequest, stream *connect.ServerStream[gitcachev1.WatchRepositoriesResponse]) error {
+	if err := stream.Send(&gitcachev1.WatchRepositoriesResponse{Synced: true}); err != nil {
+		return err
+	}
+	events := make(chan *gitcachev1.WatchRepositoriesResponse, 100)
+	f.mu.Lock()
+	f.watchers[events] = struct{}{}
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		delete(f.watchers, events)
+		f.mu.Unlock()
+	}()
+	for {
+		select {
+		case event := <-events:
+			if err := stream.Send(event); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

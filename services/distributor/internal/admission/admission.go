@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission makes and recognises the small secrets and marks by which agents and people are let in: join
+// tokens, the uid of a cluster's identity, and assertions that were used before.
+package admission
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"strconv"
+	"time"
+)
+
+// AdminGroup is the group whose members may do everything.
+const AdminGroup = "leat:admins"
+
+// JoinTokenLife is how long a join token can be used.
+const JoinTokenLife = 24 * time.Hour
+
+// Prefixes of the secrets, so that people and scanners recognise them.
+const (
+	JoinTokenPrefix = "leatjoin_"
+	APITokenPrefix  = "leat_"
+)
+
+// NewJoinToken returns a random token of 256 bits.
+func NewJoinToken() string {
+	var secret [32]byte
+	_, _ = rand.Read(secret[:]) // never fails: see crypto/rand.Read
+	return JoinTokenPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
+}
+
+// Hash returns what is stored of a token. A plain hash is enough: the tokens are long and random.
+func Hash(token string) []byte {
+	sum := sha256.Sum256([]byte(token))
+	return sum[:]
+}
+
+// IdentityUID returns the uid that a cluster's identity carries in its tokens: it changes with the cluster's uid and with
+// every enrolment and revocation, so that whoever compares it notices both.
+func IdentityUID(uid string, keyGeneration int64) string {
+	return uid + "." + strconv.FormatInt(keyGeneration, 10)
+}

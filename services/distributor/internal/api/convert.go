@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+func hexOf(raw string) string { return hex.EncodeToString([]byte(raw)) }
+
+// stamp is unset for the zero time.
+func stamp(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+// span is unset for zero.
+func span(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}
+
+func timeOf(t *timestamppb.Timestamp) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.AsTime().UTC().Truncate(time.Microsecond)
+}
+
+func metadataMessage(m *catalog.Metadata) *typev1.Metadata {
+	return &typev1.Metadata{
+		Name:            m.Name,
+		Uid:             m.UID,
+		Labels:          m.Labels,
+		Annotations:     m.Annotations,
+		ResourceVersion: m.ResourceVersion,
+		Generation:      m.Generation,
+		CreateTime:      stamp(m.CreatedAt),
+		UpdateTime:      stamp(m.UpdatedAt),
+	}
+}
+
+// metadataOf leaves out what the server sets.
+func metadataOf(m *typev1.Metadata) catalog.Metadata {
+	return catalog.Metadata{
+		Name:            m.GetName(),
+		Labels:          m.GetLabels(),
+		Annotations:     m.GetAnnotations(),
+		ResourceVersion: m.GetResourceVersion(),
+	}
+}
+
+func problemMessage(p *catalog.Problem) *typev1.Problem {
+	if p == nil {
+		return nil
+	}
+	return &typev1.Problem{
+		Reason:  errorsv1.Reason(errorsv1.Reason_value["REASON_"+string(p.Reason)]),
+		Message: p.Message,
+		Since:   stamp(p.Since),
+	}
+}
+
+func problemOf(p *typev1.Problem) *catalog.Problem {
+	if p == nil {
+		return nil
+	}
+	return &catalog.Problem{
+		Reason:  catalog.Reason(strings.TrimPrefix(p.GetReason().String(), "REASON_")),
+		Message: p.GetMessage(),
+		Since:   timeOf(p.GetSince()),
+	}
+}
+
+func snapshotMessage(s *catalog.Snapshot) *typev1.Snapshot {
+	if s == nil {
+		return nil
+	}
+	return &typev1.Snapshot{
+		Commit:      s.Commit,
+		Digest:      s.Digest.String(),
+		ContentSize: s.ContentSize,
+		StoredSize:  s.StoredSize,
+		FileCount:   int32(s.Files),
+	}
+}
+
+func sourceMessage(s catalog.Source) *typev1.Source {
+	return &typev1.Source{Repository: s.Repository, Ref: refMessage(s.Ref), Path: s.Path, Root: s.Root}
+}
+
+func sourceOf(s *typev1.Source) catalog.Source {
+	return catalog.Source{Repository: s.GetRepository(), Ref: refOf(s.GetRef()), Path: s.GetPath(), Root: s.GetRoot()}
+}
+
+func refMessage(r catalog.Ref) *typev1.GitRef {
+	switch r.Kind {
+	case catalog.RefBranch:
+		return &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: r.Value}}
+	case catalog.RefTag:
+		return &typev1.GitRef{Selector: &typev1.GitRef_Tag{Tag: r.Value}}
+	case catalog.RefCommit:
+		return &typev1.GitRef{Selector: &typev1.GitRef_Commit{Commit: r.Value}}
+	case catalog.RefName:
+		return &typev1.GitRef{Selector: &typev1.GitRef_Name{Name: r.Value}}
+	case catalog.RefHead:
+	}
+	return nil
+}
+
+func refOf(r *typev1.GitRef) catalog.Ref {
+	switch selector := r.GetSelector().(type) {
+	case *typev1.GitRef_Branch:
+		return catalog.Ref{Kind: catalog.RefBranch, Value: selector.Branch}
+	case *typev1.GitRef_Tag:
+		return catalog.Ref{Kind: catalog.RefTag, Value: selector.Tag}
+	case *typev1.GitRef_Commit:
+		return catalog.Ref{Kind: catalog.RefCommit, Value: selector.Commit}
+	case *typev1.GitRef_Name:
+		return catalog.Ref{Kind: catalog.RefName, Value: selector.Name}
+	}
+	return catalog.Ref{}
+}

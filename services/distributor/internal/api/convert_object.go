@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+func clusterOf(m *fleetv1.Cluster) *catalog.Cluster {
+	return &catalog.Cluster{
+		Metadata: metadataOf(m.GetMetadata()),
+		Spec:     catalog.ClusterSpec{Description: m.GetSpec().GetDescription()},
+	}
+}
+
+func repositoryOf(m *fleetv1.Repository) (*catalog.Repository, error) {
+	spec := m.GetSpec()
+	interval, err := durationOf("spec.poll_interval", spec.GetPollInterval())
+	if err != nil {
+		return nil, err
+	}
+	return &catalog.Repository{
+		Metadata: metadataOf(m.GetMetadata()),
+		Spec: catalog.RepositorySpec{
+			Type:         repositoryTypeOf(spec.GetType()),
+			URL:          spec.GetUrl(),
+			PollInterval: interval,
+			Credential:   credentialOf(spec.GetCredential()),
+			CAPEM:        spec.GetCaPem(),
+			Suspended:    spec.GetSuspended(),
+		},
+	}, nil
+}
+
+// repositoryTypeOf passes a value that is not known on by its number, for validation to refuse.
+func repositoryTypeOf(t gitcachev1.RepositoryType) catalog.RepositoryType {
+	switch t {
+	case gitcachev1.RepositoryType_REPOSITORY_TYPE_UNSPECIFIED, gitcachev1.RepositoryType_REPOSITORY_TYPE_GIT:
+		return catalog.TypeGit
+	case gitcachev1.RepositoryType_REPOSITORY_TYPE_HELM:
+		return catalog.TypeHelm
+	case gitcachev1.RepositoryType_REPOSITORY_TYPE_OCI:
+		return catalog.TypeOCI
+	}
+	return catalog.RepositoryType(strconv.Itoa(int(t)))
+}
+
+func credentialOf(m *gitcachev1.Credential) *catalog.Credential {
+	if m == nil {
+		return nil
+	}
+	c := &catalog.Credential{AllowPlainHTTP: m.GetAllowPlainHttp()}
+	switch method := m.GetMethod().(type) {
+	case *gitcachev1.Credential_Basic:
+		c.Method, c.Username, c.Secret = catalog.MethodBasic, method.Basic.GetUsername(), method.Basic.GetPassword()
+	case *gitcachev1.Credential_Bearer:
+		c.Method, c.Secret = catalog.MethodBearer, method.Bearer.GetToken()
+	case *gitcachev1.Credential_Ssh:
+		c.Method, c.Secret = catalog.MethodSSH, method.Ssh.GetPrivateKey()
+		c.Passphrase, c.KnownHosts = method.Ssh.GetPassphrase(), method.Ssh.GetKnownHosts()
+	default:
+		// A credential without a method takes the stored one away; nothing else in it counts.
+		return &catalog.Credential{}
+	}
+	return c
+}
+
+func serviceOf(m *fleetv1.Service) (*catalog.Service, error) {
+	spec := m.GetSpec()
+	timeout, err := durationOf("spec.sync.health_timeout", spec.GetSync().GetHealthTimeout())
+	if err != nil {
+		return nil, err
+	}
+	s := &catalog.Service{
+		Metadata: metadataOf(m.GetMetadata()),
+		Spec: catalog.ServiceSpec{
+			Cluster:   spec.GetCluster(),
+			Namespace: spec.GetNamespace(),
+			Renderer:  rendererOf(spec.GetRenderer()),
+			Paused:    spec.GetPaused(),
+			Sync:      catalog.SyncOptions{HealthTimeout: timeout, ForceConflicts: spec.GetSync().GetForceConflicts()},
+		},
+	}
+	if sync := spec.GetSync(); sync != nil {
+		s.Spec.Sync.Prune, s.Spec.Sync.CreateNamespace = sync.Prune, sync.CreateNamespace
+	}
+	for _, source := range spec.GetSources() {
+		s.Spec.Sources = append(s.Spec.Sources, sourceOf(source))
+	}
+	return s, nil
+}
+
+// rendererOf passes a value that is not known on by its number, for validation to refuse.
+func rendererOf(r distributorv1.Renderer) catalog.Renderer {
+	switch r {
+	case distributorv1.Renderer_RENDERER_UNSPECIFIED:
+		return catalog.RenderAuto
+	case distributorv1.Renderer_RENDERER_PLAIN:
+		return catalog.RenderPlain
+	case distributorv1.Renderer_RENDERER_KUSTOMIZE:
+		return catalog.RenderKustomize
+	}
+	return catalog.Renderer(strconv.Itoa(int(r)))
+}
+
+func rendererMessage(r catalog.Renderer) distributorv1.Renderer {
+	return distributorv1.Renderer(distributorv1.Renderer_value["RENDERER_"+strings.ToUpper(string(r))])
+}
+
+func durationOf(field string, d *durationpb.Duration) (time.Duration, error) {
+	if d == nil {
+		return 0, nil
+	}
+	if err := d.CheckValid(); err != nil {
+		return 0, &catalog.FieldError{Path: field, Message: "is not a valid duration"}
+	}
+	// What SQL keeps; nobody means less.
+	return d.AsDuration().Truncate(time.Microsecond), nil
+}
+
+// documentOf returns the object of a document.
+func documentOf(m *fleetv1.Document) (catalog.Object, error) {
+	switch object := m.GetObject().(type) {
+	case *fleetv1.Document_Cluster:
+		return clusterOf(object.Cluster), nil
+	case *fleetv1.Document_Repository:
+		return repositoryOf(object.Repository)
+	case *fleetv1.Document_Service:
+		return serviceOf(object.Service)
+	}
+	return nil, &catalog.FieldError{Path: "object", Message: "is required: a cluster, a repository or a service"}
+}

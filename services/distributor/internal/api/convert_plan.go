@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
+)
+
+func planMessage(p *plan.Plan) *distributorv1.Plan {
+	m := &distributorv1.Plan{
+		Cluster:  p.Cluster,
+		Version:  p.Version,
+		Services: make([]*distributorv1.PlanService, len(p.Entries)),
+		Time:     timestamppb.New(p.ComputedAt),
+	}
+	for i, entry := range p.Entries {
+		m.Services[i] = entryMessage(entry)
+	}
+	return m
+}
+
+func entryMessage(e plan.Entry) *distributorv1.PlanService {
+	m := &distributorv1.PlanService{
+		Name:        e.Name,
+		Uid:         e.UID,
+		SpecDigest:  e.SpecDigest,
+		Apply:       applyMessage(e.Apply),
+		SyncRequest: e.SyncRequest,
+		Traceparent: e.Traceparent,
+	}
+	for _, b := range e.Bundles {
+		m.Bundles = append(m.Bundles, &distributorv1.PlanBundle{
+			Digest:     b.Digest.String(),
+			Commit:     b.Commit,
+			Repository: b.Repository,
+			Path:       b.Path,
+			Subpath:    b.Subpath,
+		})
+	}
+	return m
+}
+
+func applyMessage(a plan.Apply) *distributorv1.ApplySpec {
+	return &distributorv1.ApplySpec{
+		Namespace:       a.Namespace,
+		CreateNamespace: a.CreateNamespace,
+		Prune:           a.Prune,
+		HealthTimeout:   durationpb.New(a.HealthTimeout),
+		Paused:          a.Paused,
+		ForceConflicts:  a.ForceConflicts,
+		Renderer:        rendererMessage(a.Renderer),
+	}
+}

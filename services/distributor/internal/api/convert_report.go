@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"strings"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+)
+
+// maxReportObjects bounds the objects of one report; what is beyond is cut.
+const maxReportObjects = 50
+
+func reportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.ServiceReport {
+	m := &distributorv1.ServiceReport{
+		Service:             s.Name,
+		ServiceUid:          s.UID,
+		Phase:               typev1.ServicePhase(typev1.ServicePhase_value["SERVICE_PHASE_"+string(r.Phase)]),
+		Problem:             problemMessage(r.Problem),
+		ObservedSpecDigest:  r.ObservedSpecDigest,
+		AppliedDigests:      r.AppliedDigests,
+		AppliedCommits:      r.AppliedCommits,
+		AppliedConfigDigest: r.AppliedConfigDigest,
+		Counts: &typev1.ObjectCounts{
+			Total: r.Counts.Total, Healthy: r.Counts.Healthy, Progressing: r.Counts.Progressing, Failed: r.Counts.Failed,
+		},
+		AppliedAt:           stamp(r.AppliedAt),
+		ApplyDuration:       span(r.ApplyDuration),
+		ObservedSyncRequest: r.ObservedSyncRequest,
+		PhaseSince:          stamp(r.PhaseSince),
+	}
+	for _, o := range r.Objects {
+		m.Objects = append(m.Objects, &typev1.ObjectStatus{
+			Ref:     &typev1.ObjectRef{Group: o.Group, Version: o.Version, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name},
+			Health:  typev1.Health(typev1.Health_value["HEALTH_"+o.Health]),
+			Problem: problemMessage(o.Problem),
+		})
+	}
+	return m
+}
+
+func agentReportOf(m *distributorv1.ReportStatusRequest) fleet.AgentReport {
+	report := fleet.AgentReport{
+		PlanVersion: m.GetPlanVersion(),
+		Full:        m.GetFull(),
+		Instance:    m.GetInstance(),
+		Sequence:    m.GetSequence(),
+	}
+	if c := m.GetCluster(); c != nil {
+		report.Cluster = &catalog.ClusterReport{
+			AgentVersion:      c.GetAgentVersion(),
+			KubernetesVersion: c.GetKubernetesVersion(),
+			Nodes:             c.GetNodes(),
+			StartedAt:         timeOf(c.GetStartedAt()),
+		}
+	}
+	for _, s := range m.GetServices() {
+		report.Services = append(report.Services, fleet.NamedReport{
+			Service: s.GetService(), ServiceUID: s.GetServiceUid(), Report: reportOf(s),
+		})
+	}
+	return report
+}
+
+func reportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
+	r := catalog.ServiceReport{
+		Phase:               phaseOf(m.GetPhase()),
+		Problem:             problemOf(m.GetProblem()),
+		ObservedSpecDigest:  m.GetObservedSpecDigest(),
+		AppliedDigests:      m.GetAppliedDigests(),
+		AppliedCommits:      m.GetAppliedCommits(),
+		AppliedConfigDigest: m.GetAppliedConfigDigest(),
+		Counts: catalog.Counts{
+			Total: m.GetCounts().GetTotal(), Healthy: m.GetCounts().GetHealthy(),
+			Progressing: m.GetCounts().GetProgressing(), Failed: m.GetCounts().GetFailed(),
+		},
+		AppliedAt:           timeOf(m.GetAppliedAt()),
+		ApplyDuration:       m.GetApplyDuration().AsDuration(),
+		ObservedSyncRequest: m.GetObservedSyncRequest(),
+		PhaseSince:          timeOf(m.GetPhaseSince()),
+	}
+	objects := m.GetObjects()
+	for _, o := range objects[:min(len(objects), maxReportObjects)] {
+		r.Objects = append(r.Objects, objectOf(o))
+	}
+	return r
+}
+
+func objectOf(m *typev1.ObjectStatus) catalog.ObjectStatus {
+	ref := m.GetRef()
+	return catalog.ObjectStatus{
+		Group:     ref.GetGroup(),
+		Version:   ref.GetVersion(),
+		Kind:      ref.GetKind(),
+		Namespace: ref.GetNamespace(),
+		Name:      ref.GetName(),
+		Health:    strings.TrimPrefix(m.GetHealth().String(), "HEALTH_"),
+		Problem:   problemOf(m.GetProblem()),
+	}
+}
+
+func phaseOf(p typev1.ServicePhase) catalog.Phase {
+	if p == typev1.ServicePhase_SERVICE_PHASE_UNSPECIFIED {
+		return catalog.PhaseUnknown
+	}
+	return catalog.Phase(strings.TrimPrefix(p.String(), "SERVICE_PHASE_"))
+}

@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+const (
+	// maxReports bounds the services of one report.
+	maxReports = 10_000
+	// maxText bounds free text that an agent sends of itself.
+	maxText = 256
+)
+
+// Enroll implements DistributorService.
+func (s *Distributor) Enroll(ctx context.Context, req *distributorv1.EnrollRequest) (*distributorv1.EnrollResponse, error) {
+	switch {
+	case req.GetJoinToken() == "":
+		return nil, rpcerr.Field("join_token", "is required")
+	case len(req.GetPublicKey()) != ed25519.PublicKeySize:
+		return nil, rpcerr.Field("public_key", "must be a raw Ed25519 public key of 32 bytes")
+	case len(req.GetAgentVersion()) > maxText:
+		return nil, rpcerr.Field("agent_version", "is too long")
+	}
+	cluster, err := s.d.Enrolments.Enrol(ctx, admission.Hash(req.GetJoinToken()), req.GetPublicKey(), req.GetAgentVersion())
+	if err != nil {
+		return nil, mapped(err)
+	}
+	// Should the database have gone since, the monitor catches up.
+	_ = s.d.View.Refresh(ctx)
+	return &distributorv1.EnrollResponse{Cluster: cluster.Name, ClusterUid: cluster.UID, TunnelUrl: s.d.TunnelURL}, nil
+}
+
+// Why an assertion is refused; callers learn only that it is.
+var (
+	errNoKey    = errors.New("cluster has no key")
+	errReplayed = errors.New("assertion was used before")
+)
+
+// RefreshToken implements DistributorService.
+func (s *Distributor) RefreshToken(ctx context.Context, req *distributorv1.RefreshTokenRequest) (*distributorv1.RefreshTokenResponse, error) {
+	if req.GetAssertion() == "" {
+		return nil, rpcerr.Field("assertion", "is required")
+	}
+	cluster, err := s.assertedLookingTwice(ctx, req.GetAssertion())
+	if err != nil {
+		return nil, err
+	}
+	id := identity.Identity{
+		Kind: identity.KindCluster, Name: cluster.Name,
+		UID: admission.IdentityUID(cluster.UID, cluster.Agent.KeyGeneration),
+	}
+	token, expires, err := s.d.Issuer.Issue(id, accessTokenLife)
+	if err != nil {
+		return nil, err
+	}
+	return &distributorv1.RefreshTokenResponse{AccessToken: token, ExpireTime: timestamppb.New(expires), TunnelUrl: s.d.TunnelURL}, nil
+}
+
+// assertedLookingTwice verifies the assertion; before it refuses one, it looks whether another replica has enrolled the
+// key just now.
+func (s *Distributor) assertedLookingTwice(ctx context.Context, assertion string) (*catalog.Cluster, error) {
+	cluster, err := s.asserted(ctx, assertion)
+	if err == nil {
+		return cluster, nil
+	}
+	s.d.View.Look(ctx)
+	if cluster, err = s.asserted(ctx, assertion); err != nil {
+		return nil, keyRejected()
+	}
+	return cluster, nil
+}
+
+func (s *Distributor) asserted(ctx context.Context, assertion string) (*catalog.Cluster, error) {
+	var cluster *catalog.Cluster
+	_, id, err := identity.VerifyAssertion(ctx, assertion, func(_ context.Context, name string) (ed25519.PublicKey, error) {
+		c, ok := s.d.View.Cluster(name)
+		if !ok || !c.Agent.Enrolled() {
+			return nil, errNoKey
+		}
+		cluster = c
+		return c.Agent.PublicKey, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !s.d.Replay.First(id) {
+		return nil, errReplayed
+	}
+	return cluster, nil
+}
+
+// GetPlan implements DistributorService. It is answered from memory.
+func (s *Distributor) GetPlan(ctx context.Context, req *distributorv1.GetPlanRequest) (*distributorv1.GetPlanResponse, error) {
+	cluster, _, err := s.agent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.d.View.Heard(cluster)
+	res := &distributorv1.GetPlanResponse{PollInterval: durationpb.New(s.d.PollInterval)}
+	current, ok := s.d.View.Plan(cluster.Name)
+	switch {
+	case !ok:
+		return nil, tokenInvalid("the cluster was deleted")
+	case current.Version == req.GetKnownVersion():
+		res.Unchanged = true
+	default:
+		res.Plan = planMessage(current)
+	}
+	return res, nil
+}
+
+// GetServiceConfig implements DistributorService. Services have no configuration yet, so the answer is the empty one.
+func (s *Distributor) GetServiceConfig(ctx context.Context, req *distributorv1.GetServiceConfigRequest) (*distributorv1.GetServiceConfigResponse, error) {
+	cluster, _, err := s.agent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	key := catalog.Key{Kind: catalog.KindService, Name: req.GetService()}
+	current, ok := s.d.View.Plan(cluster.Name)
+	if !ok {
+		return nil, notFound(key)
+	}
+	if _, ok := current.Entry(req.GetService()); !ok {
+		return nil, notFound(key)
+	}
+	return &distributorv1.GetServiceConfigResponse{}, nil
+}
+
+// ReportStatus implements DistributorService.
+func (s *Distributor) ReportStatus(ctx context.Context, req *distributorv1.ReportStatusRequest) (*distributorv1.ReportStatusResponse, error) {
+	cluster, _, err := s.agent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if req.GetInstance() == "" || len(req.GetInstance()) > maxText {
+		return nil, rpcerr.Field("instance", "must be 1 to 256 bytes that name the agent's process")
+	}
+	if len(req.GetServices()) > maxReports {
+		return nil, rpcerr.Field("services", "has more than 10000 reports; send them in parts")
+	}
+	s.d.View.Heard(cluster)
+	wantFull, err := s.d.View.Report(ctx, cluster, agentReportOf(req))
+	if err != nil {
+		return nil, mapped(err)
+	}
+	return &distributorv1.ReportStatusResponse{WantFull: wantFull}, nil
+}

@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// reconnectAfter is what agents are told to wait, give or take most of it, when a replica goes.
+const reconnectAfter = 3 * time.Second
+
+// WatchPlan implements DistributorService.
+func (s *Distributor) WatchPlan(ctx context.Context, req *distributorv1.WatchPlanRequest, stream *connect.ServerStream[distributorv1.WatchPlanResponse]) error {
+	cluster, id, err := s.agent(ctx)
+	if err != nil {
+		return err
+	}
+	// The watcher comes first, so that no change falls between the plan that is there and those that follow.
+	w := s.d.Plans.Watch(cluster.Name)
+	defer w.Close()
+	defer s.d.View.Opened(cluster)()
+	out := &planStream{s: s, stream: stream, cluster: cluster, identityUID: id.UID, sent: req.GetKnownVersion()}
+	if err := out.update(ctx); err != nil {
+		return err
+	}
+	// The headers go out with the first message, so there is always one.
+	if out.sent == req.GetKnownVersion() {
+		err = out.heartbeat()
+	}
+	if err != nil {
+		return err
+	}
+	heartbeat := time.NewTicker(heartbeatInterval)
+	defer heartbeat.Stop()
+	expired, stop := expiry(id.Expires)
+	defer stop()
+	for {
+		select {
+		case <-w.Ready():
+			w.Take()
+			err = out.update(ctx)
+		case <-heartbeat.C:
+			err = out.heartbeat()
+		case <-expired:
+			err = tokenInvalid("the access token ended; connect again with a new one")
+		case <-serve.Draining(ctx):
+			return out.drain()
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// planStream is the sending side of one WatchPlan.
+type planStream struct {
+	s           *Distributor
+	stream      *connect.ServerStream[distributorv1.WatchPlanResponse]
+	cluster     *catalog.Cluster
+	identityUID string
+	// sent is the version that the agent has.
+	sent string
+}
+
+// update sends the plan if the agent has another one, and ends the stream if its identity is no longer good.
+func (p *planStream) update(ctx context.Context) error {
+	if _, ok := p.s.d.View.Admit(ctx, p.cluster.Name, p.identityUID); !ok {
+		return tokenInvalid("the cluster's identity has ended; obtain a new token")
+	}
+	current, ok := p.s.d.View.Plan(p.cluster.Name)
+	if !ok || current.Version == p.sent {
+		return nil
+	}
+	p.sent = current.Version
+	return p.stream.Send(&distributorv1.WatchPlanResponse{Event: &distributorv1.WatchPlanResponse_Plan{Plan: planMessage(current)}})
+}
+
+func (p *planStream) heartbeat() error {
+	return p.stream.Send(&distributorv1.WatchPlanResponse{Event: &distributorv1.WatchPlanResponse_Heartbeat{
+		Heartbeat: &distributorv1.Heartbeat{Version: p.sent},
+	}})
+}
+
+func (p *planStream) drain() error {
+	return p.stream.Send(&distributorv1.WatchPlanResponse{Event: &distributorv1.WatchPlanResponse_Drain{
+		Drain: &distributorv1.Drain{ReconnectAfter: durationpb.New(backoff.Jitter(reconnectAfter, 0.9))},
+	}})
+}

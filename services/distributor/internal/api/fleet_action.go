@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// SyncService implements FleetService. An upstream that does not answer does not stand in its way: the agent then
+// reconciles what was last known, and the repository's status tells the rest.
+func (s *Fleet) SyncService(ctx context.Context, req *fleetv1.SyncServiceRequest) (*fleetv1.SyncServiceResponse, error) {
+	record, err := s.get(ctx, catalog.KindService, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if service, ok := record.Object.(*catalog.Service); ok {
+		s.fetchNow(ctx, service.Spec.Sources)
+	}
+	request, err := s.d.Editor.RequestSync(ctx, req.GetName())
+	if err != nil {
+		return nil, mapped(err)
+	}
+	s.follow(ctx)
+	return &fleetv1.SyncServiceResponse{SyncRequest: request}, nil
+}
+
+// fetchNow has the repositories fetched and the sources resolved again.
+func (s *Fleet) fetchNow(ctx context.Context, sources []catalog.Source) {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	var fetches errgroup.Group
+	asked := map[string]bool{}
+	for _, source := range sources {
+		if asked[source.Repository] {
+			continue
+		}
+		asked[source.Repository] = true
+		fetches.Go(func() error { return s.d.Mirrors.Refresh(ctx, source.Repository) })
+	}
+	err := fetches.Wait()
+	if err == nil {
+		err = s.d.Resolver.Sync(ctx, sources)
+	}
+	if err != nil {
+		s.d.Logger.WarnContext(ctx, "sync goes on with what was last known", slog.Any("error", err))
+	}
+}
+
+// CreateJoinToken implements FleetService.
+func (s *Fleet) CreateJoinToken(ctx context.Context, req *fleetv1.CreateJoinTokenRequest) (*fleetv1.CreateJoinTokenResponse, error) {
+	if err := s.checkCluster(ctx, req.GetCluster()); err != nil {
+		return nil, err
+	}
+	token := admission.NewJoinToken()
+	expires := time.Now().Add(admission.JoinTokenLife)
+	if err := s.d.Enrolments.CreateJoinToken(ctx, req.GetCluster(), admission.Hash(token), expires); err != nil {
+		return nil, mapped(err)
+	}
+	return &fleetv1.CreateJoinTokenResponse{JoinToken: token, ExpireTime: timestamppb.New(expires)}, nil
+}
+
+// RevokeCluster implements FleetService.
+func (s *Fleet) RevokeCluster(ctx context.Context, req *fleetv1.RevokeClusterRequest) (*fleetv1.RevokeClusterResponse, error) {
+	if err := s.checkCluster(ctx, req.GetCluster()); err != nil {
+		return nil, err
+	}
+	if err := s.d.Enrolments.Revoke(ctx, req.GetCluster()); err != nil {
+		return nil, mapped(err)
+	}
+	s.follow(ctx)
+	return &fleetv1.RevokeClusterResponse{}, nil
+}
+
+func (s *Fleet) checkCluster(ctx context.Context, name string) error {
+	if _, err := person(ctx); err != nil {
+		return err
+	}
+	return mapped(catalog.ValidateName("cluster", name))
+}
+
+// CreateAccessToken implements FleetService. An access token does not buy another one: it would never end.
+func (s *Fleet) CreateAccessToken(ctx context.Context, _ *fleetv1.CreateAccessTokenRequest) (*fleetv1.CreateAccessTokenResponse, error) {
+	id, err := person(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(id.TokenID, apiTokenID) {
+		return nil, denied("an access token is only given for an API token")
+	}
+	token, expires, err := s.d.Issuer.Issue(id, accessTokenLife)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.CreateAccessTokenResponse{AccessToken: token, ExpireTime: timestamppb.New(expires)}, nil
+}

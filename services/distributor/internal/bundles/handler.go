@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bundles
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
+)
+
+// Pattern is where the handler is mounted; GET includes HEAD.
+const Pattern = "GET /v1/bundles/{digest}"
+
+// Plans tells what clusters may read; fleet.View is the one.
+type Plans interface {
+	// Admit returns the cluster whose identity carries that uid, if it is still good.
+	Admit(ctx context.Context, name, identityUID string) (*catalog.Cluster, bool)
+	// Bundle finds a digest in the plans of a cluster, the current one and some that it replaced.
+	Bundle(cluster string, d digest.Digest) (plan.Bundle, bool)
+}
+
+// HandlerParams are a handler's collaborators, all required.
+type HandlerParams struct {
+	Cache    *Cache
+	Plans    Plans
+	Verifier identity.Verifier
+	Logger   *slog.Logger
+}
+
+// NewHandler returns the handler of GET and HEAD /v1/bundles/{digest}. A cluster's agent reads the bundles that its
+// plan names, or named lately; all others are not found, whether they exist or not.
+func NewHandler(p HandlerParams) http.Handler {
+	return identity.Authenticate(p.Verifier, &handler{p: p})
+}
+
+type handler struct {
+	p HandlerParams
+}
+
+// ServeHTTP implements http.Handler.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := h.serve(w, r); err != nil {
+		rpcerr.WriteHTTP(w, r, rpcerr.Redact(r.Context(), h.p.Logger, err))
+	}
+}
+
+// serve returns an error only where nothing was written yet.
+func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
+	d, err := digest.Parse(r.PathValue("digest"))
+	if err != nil {
+		return rpcerr.Field("digest", "must be sha256: and 64 lower-case hexadecimal digits")
+	}
+	wanted, err := h.find(r.Context(), d)
+	if err != nil {
+		return err
+	}
+	tag := `"` + d.String() + `"`
+	if matches(r.Header.Values("If-None-Match"), tag) {
+		// Answered without the bytes: a cache that asks needs none, and they may have to be fetched.
+		setHeaders(w.Header(), tag)
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	blob, err := h.p.Cache.Open(r.Context(), wanted)
+	if err != nil {
+		return problemOf(err).rpc(err)
+	}
+	defer func() { _ = blob.Close() }()
+	setHeaders(w.Header(), tag)
+	w.Header().Set("Content-Type", bundle.MediaType)
+	http.ServeContent(w, r, "", time.Time{}, blob.ReadSeekCloser)
+	return nil
+}
+
+// find returns the bundle if the caller may read it.
+func (h *handler) find(ctx context.Context, d digest.Digest) (plan.Bundle, error) {
+	id, _ := identity.FromContext(ctx)
+	if id.Kind != identity.KindCluster {
+		return plan.Bundle{}, rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED, "only a cluster's agent may download bundles")
+	}
+	cluster, ok := h.p.Plans.Admit(ctx, id.Name, id.UID)
+	if !ok {
+		return plan.Bundle{}, rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, "the cluster's identity has ended; obtain a new token")
+	}
+	wanted, ok := h.p.Plans.Bundle(cluster.Name, d)
+	if !ok {
+		return plan.Bundle{}, rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_BUNDLE_NOT_FOUND, "no such bundle is in the cluster's plan; ask for the plan again")
+	}
+	return wanted, nil
+}
+
+// setHeaders describes content that never changes under its URL, but may only be read with the right token: a shared
+// cache must not hand it to somebody else.
+func setHeaders(header http.Header, tag string) {
+	header.Set("ETag", tag)
+	header.Set("Cache-Control", "private, max-age=31536000, immutable")
+	header.Set("Vary", "Authorization, Accept-Encoding")
+}
+
+// matches tells whether an If-None-Match header names the tag (RFC 9110, weak comparison).
+func matches(values []string, tag string) bool {
+	for _, value := range values {
+		for candidate := range strings.SplitSeq(value, ",") {
+			candidate = strings.TrimSpace(candidate)
+			if candidate == "*" || strings.TrimPrefix(candidate, "W/") == tag {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package catalog is what the fleet is meant to be: clusters, repositories and services, the rules they obey, and the
+// ports through which they are stored.
+//
+// Everything here is a value. A value that was handed out is never changed afterwards, so it may be shared between
+// goroutines; whoever wants another one makes a copy.
+package catalog
+
+import (
+	"maps"
+	"time"
+)
+
+// Kind names a kind of catalogued object.
+type Kind string
+
+// The kinds.
+const (
+	KindCluster    Kind = "Cluster"
+	KindRepository Kind = "Repository"
+	KindService    Kind = "Service"
+)
+
+// Key names one object. It is comparable.
+type Key struct {
+	Kind Kind
+	Name string
+}
+
+// Metadata is what every object carries.
+type Metadata struct {
+	// Name is unique within its kind.
+	Name string
+	// UID is never reused, even for the same name. The store's caller sets it when the object is created.
+	UID string
+	// Labels and Annotations are nil or hold at least one pair.
+	Labels      map[string]string
+	Annotations map[string]string
+	// ResourceVersion is the revision of the catalog at which metadata or spec last changed.
+	ResourceVersion int64
+	// Generation grows with every change of the spec, from 1.
+	Generation int64
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+}
+
+// Object is a *Cluster, a *Repository or a *Service.
+type Object interface {
+	// Key names the object.
+	Key() Key
+	// Meta returns the object's own metadata, not a copy.
+	Meta() *Metadata
+	// Validate checks everything that can be checked without looking at other objects; the error is a *FieldError.
+	Validate() error
+	// sameSpec tells whether other, of the same kind, wants the same.
+	sameSpec(other Object) bool
+	// clone returns a copy whose metadata and spec can be set without being seen through the original.
+	clone() Object
+}
+
+// sameLabels tells whether two objects carry the same labels and annotations.
+func sameLabels(a, b *Metadata) bool {
+	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations)
+}

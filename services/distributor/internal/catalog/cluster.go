@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"crypto/ed25519"
+	"time"
+)
+
+// Cluster is a Kubernetes cluster with one agent.
+type Cluster struct {
+	Metadata
+	Spec ClusterSpec
+	// Agent is what is known of its agent. Edits leave it alone.
+	Agent Agent
+}
+
+// ClusterSpec is what is wanted of a cluster.
+type ClusterSpec struct {
+	// Description is a sentence for people.
+	Description string
+}
+
+// Agent is the identity and the last word of a cluster's agent.
+type Agent struct {
+	// PublicKey is the key that the agent enrolled. Nil: none has, or it was revoked.
+	PublicKey ed25519.PublicKey
+	// KeyGeneration grows with every enrolment and every revocation, so that what was issued before can be told apart.
+	KeyGeneration int64
+	// LastSeenAt is when the agent was last heard from, to the minute.
+	LastSeenAt time.Time
+	// ConnectedUntil is the time up to which the agent counts as connected unless it is heard from again.
+	ConnectedUntil time.Time
+	// Report is what the agent reported of itself and its cluster.
+	Report ClusterReport
+	// PlanVersion is the plan that the agent works on, as it reported.
+	PlanVersion string
+	// Instance and Sequence belong to the last report that was taken.
+	Instance string
+	Sequence uint64
+}
+
+// Enrolled tells whether an agent's key is known.
+func (a Agent) Enrolled() bool { return len(a.PublicKey) > 0 }
+
+// Key implements Object.
+func (c *Cluster) Key() Key { return Key{KindCluster, c.Name} }
+
+// Meta implements Object.
+func (c *Cluster) Meta() *Metadata { return &c.Metadata }
+
+func (c *Cluster) sameSpec(other Object) bool {
+	o, ok := other.(*Cluster)
+	return ok && c.Spec == o.Spec
+}
+
+func (c *Cluster) clone() Object {
+	n := *c
+	return &n
+}

@@ -1,0 +1,304 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"time"
+)
+
+// MaxDocuments bounds one Apply.
+const MaxDocuments = 1000
+
+// Action is what applying a document did.
+type Action int
+
+// The actions.
+const (
+	ActionUnchanged Action = iota
+	ActionCreated
+	ActionConfigured
+)
+
+// Outcome is what became of one document.
+type Outcome struct {
+	Action Action
+	// Object is the object as it is now.
+	Object Object
+}
+
+// Editor changes the catalog. It is safe for concurrent use. Its errors are those listed with ErrNotFound.
+type Editor struct {
+	store Editable
+}
+
+// NewEditor returns an Editor of the store.
+func NewEditor(store Editable) *Editor { return &Editor{store: store} }
+
+// errDryRun rolls a transaction back that went well.
+var errDryRun = errors.New("dry run")
+
+// Apply creates or updates the objects, all or none, in an order that satisfies their references, and returns the
+// outcomes in the order of the objects. With dryRun nothing is stored. Errors name the field as documents[i].….
+func (e *Editor) Apply(ctx context.Context, objects []Object, dryRun bool) ([]Outcome, error) {
+	if err := checkDocuments(objects); err != nil {
+		return nil, err
+	}
+	var outcomes []Outcome
+	err := e.store.Edit(ctx, func(ctx context.Context, tx Tx) error {
+		outcomes = make([]Outcome, len(objects))
+		for _, i := range byReference(objects) {
+			outcome, err := upsert(ctx, tx, objects[i])
+			if err != nil {
+				return inDocument(i, err)
+			}
+			outcomes[i] = outcome
+		}
+		if dryRun {
+			return errDryRun
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errDryRun) {
+		return nil, err
+	}
+	return outcomes, nil
+}
+
+func checkDocuments(objects []Object) error {
+	if len(objects) > MaxDocuments {
+		return invalid("documents", "has %d documents; at most %d are allowed", len(objects), MaxDocuments)
+	}
+	seen := make(map[Key]int, len(objects))
+	for i, object := range objects {
+		if err := object.Validate(); err != nil {
+			return inDocument(i, err)
+		}
+		if first, twice := seen[object.Key()]; twice {
+			return inDocument(i, invalid("metadata.name", "%q was given in documents[%d] already", object.Key().Name, first))
+		}
+		seen[object.Key()] = i
+	}
+	return nil
+}
+
+// byReference returns the indices of objects so that whatever a service names comes before it.
+func byReference(objects []Object) []int {
+	order := make([]int, len(objects))
+	for i := range order {
+		order[i] = i
+	}
+	rank := func(i int) int {
+		if objects[i].Key().Kind == KindService {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rank(a), rank(b)) })
+	return order
+}
+
+// Create adds an object. Errors: *FieldError, *ReferenceError, *ExistsError.
+func (e *Editor) Create(ctx context.Context, object Object) (Object, error) {
+	if err := object.Validate(); err != nil {
+		return nil, err
+	}
+	var created Object
+	err := e.store.Edit(ctx, func(ctx context.Context, tx Tx) error {
+		_, err := tx.Get(ctx, object.Key())
+		switch {
+		case err == nil:
+			return &ExistsError{Key: object.Key()}
+		case !errors.Is(err, ErrNotFound):
+			return err
+		}
+		created, err = insert(ctx, tx, object)
+		return err
+	})
+	return created, err
+}
+
+// Update replaces labels, annotations and spec. Errors: *FieldError, *ReferenceError, *NotFoundError, ErrConflict.
+func (e *Editor) Update(ctx context.Context, object Object) (Object, error) {
+	if err := object.Validate(); err != nil {
+		return nil, err
+	}
+	var outcome Outcome
+	err := e.store.Edit(ctx, func(ctx context.Context, tx Tx) error {
+		current, err := tx.Get(ctx, object.Key())
+		if err != nil {
+			return err
+		}
+		outcome, err = replace(ctx, tx, current, object)
+		return err
+	})
+	return outcome.Object, err
+}
+
+// Delete removes an object and returns what it was. Errors: *NotFoundError, *InUseError.
+func (e *Editor) Delete(ctx context.Context, key Key) (Object, error) {
+	if err := ValidateName("name", key.Name); err != nil {
+		return nil, err
+	}
+	var deleted Object
+	err := e.store.Edit(ctx, func(ctx context.Context, tx Tx) (err error) {
+		if deleted, err = tx.Get(ctx, key); err != nil {
+			return err
+		}
+		by, err := tx.Dependents(ctx, key)
+		if err != nil {
+			return err
+		}
+		if len(by) > 0 {
+			return &InUseError{Key: key, By: by}
+		}
+		return tx.Delete(ctx, deleted)
+	})
+	return deleted, err
+}
+
+// RequestSync stamps a new sync request on the service and returns it. Error: *NotFoundError.
+func (e *Editor) RequestSync(ctx context.Context, name string) (string, error) {
+	request := rand.Text()
+	err := e.store.Edit(ctx, func(ctx context.Context, tx Tx) error {
+		current, err := tx.Get(ctx, Key{KindService, name})
+		if err != nil {
+			return err
+		}
+		next, ok := current.clone().(*Service)
+		if !ok {
+			return &NotFoundError{Key: Key{KindService, name}}
+		}
+		next.SyncRequest = request
+		return tx.Put(ctx, next)
+	})
+	return request, err
+}
+
+func upsert(ctx context.Context, tx Tx, object Object) (Outcome, error) {
+	current, err := tx.Get(ctx, object.Key())
+	switch {
+	case errors.Is(err, ErrNotFound):
+		created, err := insert(ctx, tx, object)
+		return Outcome{Action: ActionCreated, Object: created}, err
+	case err != nil:
+		return Outcome{}, err
+	}
+	return replace(ctx, tx, current, object)
+}
+
+func insert(ctx context.Context, tx Tx, object Object) (Object, error) {
+	if err := checkReferences(ctx, tx, object); err != nil {
+		return nil, err
+	}
+	created := normal(object.clone())
+	meta := created.Meta()
+	meta.UID = rand.Text()
+	meta.Generation = 1
+	meta.ResourceVersion = tx.Revision()
+	meta.CreatedAt = now()
+	meta.UpdatedAt = meta.CreatedAt
+	return created, tx.Put(ctx, created)
+}
+
+func replace(ctx context.Context, tx Tx, current, object Object) (Outcome, error) {
+	have, want := current.Meta(), object.Meta()
+	if want.ResourceVersion != 0 && want.ResourceVersion != have.ResourceVersion {
+		return Outcome{}, ErrConflict
+	}
+	next, err := carryOver(current, normal(object.clone()))
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := next.Validate(); err != nil {
+		return Outcome{}, err
+	}
+	sameSpec := next.sameSpec(current)
+	if sameSpec && sameLabels(have, want) {
+		return Outcome{Action: ActionUnchanged, Object: current}, nil
+	}
+	if err := checkReferences(ctx, tx, next); err != nil {
+		return Outcome{}, err
+	}
+	meta := next.Meta()
+	meta.ResourceVersion = tx.Revision()
+	meta.UpdatedAt = now()
+	if !sameSpec {
+		meta.Generation++
+	}
+	return Outcome{Action: ActionConfigured, Object: next}, tx.Put(ctx, next)
+}
+
+// carryOver moves into next what an update cannot set, and what it leaves alone by saying nothing.
+func carryOver(current, next Object) (Object, error) {
+	have, meta := current.Meta(), next.Meta()
+	meta.UID, meta.Generation, meta.CreatedAt = have.UID, have.Generation, have.CreatedAt
+	switch n := next.(type) {
+	case *Cluster:
+		if c, ok := current.(*Cluster); ok {
+			n.Agent = c.Agent
+		}
+	case *Repository:
+		if c, ok := current.(*Repository); ok && n.Spec.Credential == nil {
+			n.Spec.Credential = c.Spec.Credential
+		}
+	case *Service:
+		c, ok := current.(*Service)
+		if !ok {
+			break
+		}
+		if c.Spec.Cluster != n.Spec.Cluster {
+			return nil, invalid("spec.cluster", "is fixed to %q; create another service for %q", c.Spec.Cluster, n.Spec.Cluster)
+		}
+		n.SyncRequest = c.SyncRequest
+	}
+	return next, nil
+}
+
+// normal gives the stored form to what has several spellings. It works on a clone.
+func normal(object Object) Object {
+	meta := object.Meta()
+	if len(meta.Labels) == 0 {
+		meta.Labels = nil
+	}
+	if len(meta.Annotations) == 0 {
+		meta.Annotations = nil
+	}
+	if r, ok := object.(*Repository); ok {
+		r.Spec.Type = cmp.Or(r.Spec.Type, TypeGit)
+	}
+	return object
+}
+
+func checkReferences(ctx context.Context, tx Tx, object Object) error {
+	service, ok := object.(*Service)
+	if !ok {
+		return nil
+	}
+	if err := checkReference(ctx, tx, Key{KindCluster, service.Spec.Cluster}, "spec.cluster"); err != nil {
+		return err
+	}
+	for i, source := range service.Spec.Sources {
+		key := Key{KindRepository, source.Repository}
+		if err := checkReference(ctx, tx, key, indexed("spec.sources", i)+".repository"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkReference(ctx context.Context, tx Tx, key Key, path string) error {
+	_, err := tx.Get(ctx, key)
+	if errors.Is(err, ErrNotFound) {
+		return &ReferenceError{Key: key, Path: path}
+	}
+	return err
+}
+
+// now returns the time with the precision of the store, so that what is returned equals what is read later.
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

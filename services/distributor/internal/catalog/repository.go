@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// RepositoryType is the kind of an upstream.
+type RepositoryType string
+
+// The kinds of upstreams.
+const (
+	TypeGit  RepositoryType = "git"
+	TypeHelm RepositoryType = "helm"
+	TypeOCI  RepositoryType = "oci"
+)
+
+// DefaultPollInterval is how often an upstream is asked for news when its spec does not say.
+const DefaultPollInterval = 2 * time.Minute
+
+// Repository is an upstream.
+type Repository struct {
+	Metadata
+	Spec RepositorySpec
+}
+
+// RepositorySpec is what is wanted of a repository.
+type RepositorySpec struct {
+	// Type is never empty once stored.
+	Type RepositoryType
+	URL  string
+	// PollInterval zero means DefaultPollInterval.
+	PollInterval time.Duration
+	// Credential is nil where none is given: not at all for a new repository, the stored one in an update. What is
+	// read back from the catalog carries it only in the hands of those who push definitions.
+	Credential *Credential
+	// CAPEM holds the certificates to trust instead of the system's.
+	CAPEM     string
+	Suspended bool
+}
+
+// CredentialMethod is a way to authenticate.
+type CredentialMethod string
+
+// The ways to authenticate.
+const (
+	// MethodNone in an update takes the stored credential away.
+	MethodNone   CredentialMethod = ""
+	MethodBasic  CredentialMethod = "basic"
+	MethodBearer CredentialMethod = "bearer"
+	MethodSSH    CredentialMethod = "ssh"
+)
+
+// Credential authenticates Leat to an upstream. It is comparable, and prints as "redacted".
+type Credential struct {
+	Method CredentialMethod
+	// Username belongs to MethodBasic.
+	Username string
+	// Secret is the password, the bearer token or the PEM private key.
+	Secret string
+	// Passphrase and KnownHosts belong to MethodSSH.
+	Passphrase string
+	KnownHosts string
+	// AllowPlainHTTP lets the credential travel unencrypted.
+	AllowPlainHTTP bool
+}
+
+const redacted = "redacted"
+
+// String hides the credential.
+func (Credential) String() string { return redacted }
+
+// GoString hides the credential.
+func (Credential) GoString() string { return redacted }
+
+// Format hides the credential from every verb.
+func (Credential) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+
+// LogValue hides the credential.
+func (Credential) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// Key implements Object.
+func (r *Repository) Key() Key { return Key{KindRepository, r.Name} }
+
+// Meta implements Object.
+func (r *Repository) Meta() *Metadata { return &r.Metadata }
+
+func (r *Repository) sameSpec(other Object) bool {
+	o, ok := other.(*Repository)
+	if !ok {
+		return false
+	}
+	a, b := r.Spec, o.Spec
+	sameCredential := a.Credential.value() == b.Credential.value()
+	a.Credential, b.Credential = nil, nil
+	return sameCredential && a == b
+}
+
+// value lets a missing credential equal an empty one.
+func (c *Credential) value() Credential {
+	if c == nil {
+		return Credential{}
+	}
+	return *c
+}
+
+func (r *Repository) clone() Object {
+	n := *r
+	return &n
+}

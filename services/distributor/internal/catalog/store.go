@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"context"
+	"crypto/ed25519"
+	"time"
+)
+
+// Editable is the part of a store that the Editor works on.
+type Editable interface {
+	// Edit runs fn in one transaction. Edits are serialised over all replicas, so fn sees no change but its own. What
+	// fn wrote becomes visible, whole and durable, when Edit returns nil, and never when fn returns an error, which
+	// Edit then returns unchanged. fn may be run more than once. The Tx ends with fn.
+	Edit(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
+}
+
+// Tx is one edit. It is for one goroutine.
+type Tx interface {
+	// Revision is the revision of the catalog that this edit makes.
+	Revision() int64
+	// Get returns an object as stored, a repository with its credential. Error: *NotFoundError.
+	Get(ctx context.Context, key Key) (Object, error)
+	// Put stores the object under its key; one with that key must be there if and only if it has the same UID.
+	// A cluster's Agent is not written; a service's SyncRequest is.
+	Put(ctx context.Context, object Object) error
+	// Delete removes the object and everything that belongs to it. The object must be there.
+	Delete(ctx context.Context, object Object) error
+	// Dependents returns names of services that name the object, at most ten.
+	Dependents(ctx context.Context, key Key) ([]string, error)
+}
+
+// Log tells what changed.
+type Log interface {
+	// Changes returns everything that changed after the revision since, as of one instant. Zero returns all there is.
+	Changes(ctx context.Context, since int64) (Changes, error)
+}
+
+// Changes is the difference between two revisions.
+type Changes struct {
+	// Revision is the newer one.
+	Revision int64
+	// Deleted comes first: an object may have been deleted and created anew under its name.
+	Deleted      []Tombstone
+	Clusters     []*Cluster
+	Repositories []*Repository
+	Services     []*Service
+	Reports      []StoredReport
+}
+
+// Tombstone remembers a deleted object for at least 30 days.
+type Tombstone struct {
+	Key      Key
+	UID      string
+	Revision int64
+}
+
+// Snapshots keeps what sources were last resolved to, so that a restart without a way to Git yields the same plans.
+type Snapshots interface {
+	// SaveSnapshot replaces what is stored for the source, given in its normal spelling. It does nothing when the
+	// repository, named by its uid, is gone.
+	SaveSnapshot(ctx context.Context, repositoryUID string, source Source, resolution Resolution) error
+	// LoadSnapshots returns what is stored for sources of repositories that exist.
+	LoadSnapshots(ctx context.Context) (map[Source]Resolution, error)
+	// PruneSnapshots forgets sources that keep does not know.
+	PruneSnapshots(ctx context.Context, keep func(Source) bool) error
+}
+
+// Definitions is what has to be known where repositories are mirrored.
+type Definitions interface {
+	// Definitions returns every repository with its credential, and the tombstones of those that were deleted.
+	Definitions(ctx context.Context) ([]*Repository, []Tombstone, error)
+}
+
+// Enrolments keeps the agents' identities.
+type Enrolments interface {
+	// CreateJoinToken stores the hash of a token with which one agent can enrol for the cluster. Error: *NotFoundError.
+	CreateJoinToken(ctx context.Context, cluster string, hash []byte, expires time.Time) error
+	// Enrol uses up the token and makes key the cluster's only one. The same key may come again with the same token,
+	// because the first answer may have been lost; nothing changes then. Errors: ErrJoinTokenInvalid.
+	Enrol(ctx context.Context, hash []byte, key ed25519.PublicKey, agentVersion string) (*Cluster, error)
+	// Revoke forgets the cluster's key and its unused join tokens. Error: *NotFoundError.
+	Revoke(ctx context.Context, cluster string) error
+}
+
+// Reports keeps what agents report.
+type Reports interface {
+	// SaveReport stores a report. It returns false, and stores nothing, when a newer one of the same instance is there.
+	SaveReport(ctx context.Context, report AgentReport) (bool, error)
+	// SavePresence stores when agents were last heard from.
+	SavePresence(ctx context.Context, presence []Presence) error
+}
+
+// AgentReport is one report of an agent, stripped of what has not changed.
+type AgentReport struct {
+	ClusterUID  string
+	Instance    string
+	Sequence    uint64
+	PlanVersion string
+	// Cluster is nil when unchanged.
+	Cluster  *ClusterReport
+	Services []StoredReport
+}
+
+// Presence says when a cluster's agent was last heard from.
+type Presence struct {
+	ClusterUID     string
+	SeenAt         time.Time
+	ConnectedUntil time.Time
+}
+
+// People keeps users and their API tokens.
+type People interface {
+	// EnsureToken makes the user be there with exactly these groups and the token, known by its hash, be theirs.
+	// Other tokens of the same label end.
+	EnsureToken(ctx context.Context, user User, label string, hash []byte) error
+	// UserByToken returns the owner of a token. Error: ErrNotFound.
+	UserByToken(ctx context.Context, hash []byte) (User, error)
+}
+
+// User is a person.
+type User struct {
+	Name   string
+	UID    string
+	Groups []string
+}

@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Limits of single fields.
+const (
+	maxNameBytes       = 63
+	maxDescription     = 1024
+	maxAnnotationBytes = 256 << 10
+	maxFolderBytes     = 4096
+	maxRefBytes        = 1024
+	maxHealthTimeout   = 24 * time.Hour
+)
+
+var (
+	dnsLabel   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	dnsDomain  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	labelName  = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
+	commitName = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+)
+
+// ValidateName checks that name is a DNS label (RFC 1123); the *FieldError names field.
+func ValidateName(field, name string) error {
+	switch {
+	case name == "":
+		return invalid(field, "is required")
+	case len(name) > maxNameBytes:
+		return invalid(field, "has %d characters; at most %d are allowed", len(name), maxNameBytes)
+	case !dnsLabel.MatchString(name):
+		return invalid(field, "%q is not a DNS label: use lower-case letters, digits and '-', with a letter or digit at both ends", name)
+	}
+	return nil
+}
+
+func (m *Metadata) validate() error {
+	if err := ValidateName("metadata.name", m.Name); err != nil {
+		return err
+	}
+	if m.ResourceVersion < 0 {
+		return invalid("metadata.resource_version", "is negative")
+	}
+	for key, value := range m.Labels {
+		if err := validateLabel(key, value); err != nil {
+			return err
+		}
+	}
+	return validateAnnotations(m.Annotations)
+}
+
+func validateLabel(key, value string) error {
+	field := "metadata.labels[" + key + "]"
+	if err := validateQualified(field, key); err != nil {
+		return err
+	}
+	if value != "" && (len(value) > maxNameBytes || !labelName.MatchString(value)) {
+		return invalid(field, "value %q is no label value: at most %d letters, digits, '-', '_' and '.', with a letter or digit at both ends", value, maxNameBytes)
+	}
+	return nil
+}
+
+func validateAnnotations(annotations map[string]string) error {
+	total := 0
+	for key, value := range annotations {
+		if err := validateQualified("metadata.annotations["+key+"]", strings.ToLower(key)); err != nil {
+			return err
+		}
+		total += len(key) + len(value)
+	}
+	if total > maxAnnotationBytes {
+		return invalid("metadata.annotations", "have %d bytes; at most %d are allowed", total, maxAnnotationBytes)
+	}
+	return nil
+}
+
+// validateQualified checks a key of Kubernetes' form [prefix/]name.
+func validateQualified(field, key string) error {
+	prefix, name, qualified := strings.Cut(key, "/")
+	if !qualified {
+		prefix, name = "", key
+	}
+	if qualified && (len(prefix) > 253 || !dnsDomain.MatchString(prefix)) {
+		return invalid(field, "prefix %q is not a DNS domain", prefix)
+	}
+	if len(name) > maxNameBytes || !labelName.MatchString(name) {
+		return invalid(field, "name %q must be 1 to %d letters, digits, '-', '_' and '.', with a letter or digit at both ends", name, maxNameBytes)
+	}
+	return nil
+}
+
+// Validate implements Object.
+func (c *Cluster) Validate() error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	if len(c.Spec.Description) > maxDescription {
+		return invalid("spec.description", "has %d bytes; at most %d are allowed", len(c.Spec.Description), maxDescription)
+	}
+	return nil
+}
+
+// Validate implements Object.
+func (s *Service) Validate() error {
+	if err := s.validate(); err != nil {
+		return err
+	}
+	if err := ValidateName("spec.cluster", s.Spec.Cluster); err != nil {
+		return err
+	}
+	if s.Spec.Namespace != "" {
+		if err := ValidateName("spec.namespace", s.Spec.Namespace); err != nil {
+			return err
+		}
+	}
+	switch s.Spec.Renderer {
+	case RenderAuto, RenderPlain, RenderKustomize:
+	default:
+		return invalid("spec.renderer", "%q is not known", s.Spec.Renderer)
+	}
+	if t := s.Spec.Sync.HealthTimeout; t < 0 || t > maxHealthTimeout {
+		return invalid("spec.sync.health_timeout", "is %s; it must be between 0 and %s", t, maxHealthTimeout)
+	}
+	return validateSources(s.Spec.Sources)
+}
+
+func validateSources(sources []Source) error {
+	if len(sources) == 0 {
+		return invalid("spec.sources", "is required: name at least one source")
+	}
+	if len(sources) > MaxSources {
+		return invalid("spec.sources", "has %d sources; at most %d are allowed", len(sources), MaxSources)
+	}
+	for i, source := range sources {
+		if err := source.validate(indexed("spec.sources", i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s Source) validate(field string) error {
+	if err := ValidateName(field+".repository", s.Repository); err != nil {
+		return err
+	}
+	if err := s.Ref.validate(field + ".ref"); err != nil {
+		return err
+	}
+	if err := validateFolder(field+".path", s.Path); err != nil {
+		return err
+	}
+	if err := validateFolder(field+".root", s.Root); err != nil {
+		return err
+	}
+	root, folder := s.Folder(), s.Normal().Path
+	if root != "" && folder != root && !strings.HasPrefix(folder, root+"/") {
+		return invalid(field+".root", "%q does not contain the path %q", s.Root, s.Path)
+	}
+	return nil
+}
+
+func (r Ref) validate(field string) error {
+	if r.Kind == RefHead {
+		return nil
+	}
+	field += "." + string(r.Kind)
+	if r.Kind == RefCommit {
+		if !commitName.MatchString(r.Value) {
+			return invalid(field, "%q is not a full commit id: 40 or 64 lower-case hexadecimal digits", r.Value)
+		}
+		return nil
+	}
+	if r.Kind == RefName && r.Value != "HEAD" && !strings.HasPrefix(r.Value, "refs/") {
+		return invalid(field, "%q is not a full reference name such as refs/heads/main", r.Value)
+	}
+	return validateRefName(field, r.Value)
+}
+
+// validateRefName follows git-check-ref-format.
+func validateRefName(field, name string) error {
+	switch {
+	case name == "":
+		return invalid(field, "is empty")
+	case len(name) > maxRefBytes:
+		return invalid(field, "has %d bytes; at most %d are allowed", len(name), maxRefBytes)
+	case strings.ContainsAny(name, " ~^:?*[\\") || strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r == 0x7f }):
+		return invalid(field, "%q holds a character that no reference name may hold", name)
+	case strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.Contains(name, "//") || strings.HasSuffix(name, ".") ||
+		strings.HasPrefix(name, "/") || strings.HasSuffix(name, "/") || strings.HasPrefix(name, "-"):
+		return invalid(field, "%q is not a reference name", name)
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock") {
+			return invalid(field, "%q is not a reference name", name)
+		}
+	}
+	return nil
+}
+
+func validateFolder(field, folder string) error {
+	switch {
+	case folder == "":
+		return nil
+	case len(folder) > maxFolderBytes:
+		return invalid(field, "has %d bytes; at most %d are allowed", len(folder), maxFolderBytes)
+	case strings.HasPrefix(folder, "/"):
+		return invalid(field, "%q must be relative to the repository's root: leave out the leading slash", folder)
+	case strings.ContainsAny(folder, "\\\x00"):
+		return invalid(field, "%q must use forward slashes", folder)
+	case path.Clean(folder) == ".." || strings.HasPrefix(path.Clean(folder), "../"):
+		return invalid(field, "%q leaves the repository", folder)
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	minPollInterval = 5 * time.Second
+	maxPollInterval = 24 * time.Hour
+	maxURLBytes     = 2048
+	maxSecretBytes  = 64 << 10
+)
+
+// Validate implements Object.
+func (r *Repository) Validate() error {
+	if err := r.validate(); err != nil {
+		return err
+	}
+	switch r.Spec.Type {
+	case TypeGit, "":
+	case TypeHelm, TypeOCI:
+		return invalid("spec.type", "%q is not supported yet; only git is", r.Spec.Type)
+	default:
+		return invalid("spec.type", "%q is not known", r.Spec.Type)
+	}
+	if p := r.Spec.PollInterval; p != 0 && (p < minPollInterval || p > maxPollInterval) {
+		return invalid("spec.poll_interval", "is %s; it must be between %s and %s", p, minPollInterval, maxPollInterval)
+	}
+	scheme, err := validateURL("spec.url", r.Spec.URL)
+	if err != nil {
+		return err
+	}
+	if err := validateCertificates("spec.ca_pem", r.Spec.CAPEM); err != nil {
+		return err
+	}
+	return r.Spec.Credential.validate("spec.credential", scheme)
+}
+
+// validateURL accepts http(s)://host/path, ssh://[user@]host/path and user@host:path, and returns the scheme.
+func validateURL(field, raw string) (string, error) {
+	switch {
+	case raw == "":
+		return "", invalid(field, "is required")
+	case len(raw) > maxURLBytes:
+		return "", invalid(field, "has %d bytes; at most %d are allowed", len(raw), maxURLBytes)
+	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return "", invalid(field, "holds white space or control characters")
+	case !strings.Contains(raw, "://"):
+		return "ssh", validateSCP(field, raw)
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		// The parser's error repeats the URL, which may hold a password.
+		return "", invalid(field, "is not a URL")
+	}
+	return u.Scheme, validateParsed(field, u)
+}
+
+func validateParsed(field string, u *url.URL) error {
+	switch u.Scheme {
+	case "http", "https":
+		if u.User != nil {
+			return invalid(field, "must not hold credentials; put them into spec.credential")
+		}
+	case "ssh":
+		if _, set := u.User.Password(); set {
+			return invalid(field, "must not hold a password; put the key into spec.credential")
+		}
+	default:
+		return invalid(field, "scheme %q is not supported; use https, http or ssh", u.Scheme)
+	}
+	switch {
+	case u.Hostname() == "":
+		return invalid(field, "names no host")
+	case u.RawQuery != "" || u.Fragment != "":
+		return invalid(field, "must not have a query or a fragment")
+	}
+	return nil
+}
+
+// validateSCP checks user@host:path, the form that ssh's scp made common.
+func validateSCP(field, raw string) error {
+	address, folder, ok := strings.Cut(raw, ":")
+	user, host, hasUser := strings.Cut(address, "@")
+	if !ok || !hasUser || user == "" || host == "" || folder == "" || strings.HasPrefix(user, "-") || strings.ContainsAny(address, "/") {
+		return invalid(field, "must be https://…, http://…, ssh://… or user@host:path")
+	}
+	return nil
+}
+
+func validateCertificates(field, text string) error {
+	if text == "" {
+		return nil
+	}
+	rest, found := []byte(text), false
+	for {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil || block.Type != "CERTIFICATE" {
+			return invalid(field, "holds a block that is no certificate")
+		}
+		found = true
+	}
+	if !found || strings.TrimSpace(string(rest)) != "" {
+		return invalid(field, "is not PEM")
+	}
+	return nil
+}
+
+func (c *Credential) validate(field, scheme string) error {
+	if c == nil || c.Method == MethodNone {
+		return nil
+	}
+	if len(c.Secret)+len(c.Passphrase)+len(c.KnownHosts)+len(c.Username) > maxSecretBytes {
+		return invalid(field, "has more than %d bytes", maxSecretBytes)
+	}
+	if (c.Method == MethodSSH) != (scheme == "ssh") {
+		return invalid(field+"."+string(c.Method), "does not fit a URL with the scheme %q", scheme)
+	}
+	if scheme == "http" && !c.AllowPlainHTTP {
+		return invalid(field+".allow_plain_http", "must be true to send a credential over plain http")
+	}
+	return c.validateMethod(field)
+}
+
+func (c *Credential) validateMethod(field string) error {
+	switch c.Method {
+	case MethodBasic:
+		return required(field+".basic.password", c.Secret)
+	case MethodBearer:
+		return required(field+".bearer.token", c.Secret)
+	case MethodSSH:
+		if err := required(field+".ssh.private_key", c.Secret); err != nil {
+			return err
+		}
+		return required(field+".ssh.known_hosts", c.KnownHosts)
+	case MethodNone:
+	}
+	return nil
+}
+
+func required(field, value string) error {
+	if value == "" {
+		return invalid(field, "is required")
+	}
+	return nil
+}
+
+func indexed(field string, i int) string { return field + "[" + strconv.Itoa(i) + "]" }

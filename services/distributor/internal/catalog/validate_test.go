@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+func service(change func(*catalog.Service)) *catalog.Service {
+	s := &catalog.Service{
+		Metadata: catalog.Metadata{Name: "app"},
+		Spec:     catalog.ServiceSpec{Cluster: "one", Sources: []catalog.Source{{Repository: "demo", Path: "apps/web"}}},
+	}
+	change(s)
+	return s
+}
+
+func repository(change func(*catalog.RepositorySpec)) *catalog.Repository {
+	r := &catalog.Repository{Metadata: catalog.Metadata{Name: "demo"}, Spec: catalog.RepositorySpec{URL: "https://git.example/demo.git"}}
+	change(&r.Spec)
+	return r
+}
+
+func source(change func(*catalog.Source)) *catalog.Service {
+	return service(func(s *catalog.Service) { change(&s.Spec.Sources[0]) })
+}
+
+func ref(kind catalog.RefKind, value string) *catalog.Service {
+	return source(func(s *catalog.Source) { s.Ref = catalog.Ref{Kind: kind, Value: value} })
+}
+
+func url(text string) *catalog.Repository {
+	return repository(func(r *catalog.RepositorySpec) { r.URL = text })
+}
+
+func credential(address string, c catalog.Credential) *catalog.Repository {
+	return repository(func(r *catalog.RepositorySpec) { r.URL, r.Credential = address, &c })
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 64)
+	for _, test := range []struct {
+		object catalog.Object
+		field  string // empty: valid
+	}{
+		{&catalog.Cluster{}, "metadata.name"},
+		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a-1"}}, ""},
+		{&catalog.Cluster{Metadata: catalog.Metadata{Name: long}}, "metadata.name"},
+		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "-a"}}, "metadata.name"},
+		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a.b"}}, "metadata.name"},
+		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a\n"}}, "metadata.name"},
+		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a", ResourceVersion: -1}}, "metadata.resource_version"},
+		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a", Labels: map[string]string{"x.io/y": "", "z": "A_b.c"}}}, ""},
+		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a", Labels: map[string]string{"/y": ""}}}, "metadata.labels[/y]"},
+		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a", Labels: map[string]string{"y": "a b"}}}, "metadata.labels[y]"},
+		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a", Annotations: map[string]string{"y": strings.Repeat("x", 300<<10)}}}, "metadata.annotations"},
+		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a"}, Spec: catalog.ClusterSpec{Description: strings.Repeat("x", 2000)}}, "spec.description"},
+		{service(func(*catalog.Service) {}), ""},
+		{service(func(s *catalog.Service) { s.Spec.Cluster = "" }), "spec.cluster"},
+		{service(func(s *catalog.Service) { s.Spec.Namespace = "Up" }), "spec.namespace"},
+		{service(func(s *catalog.Service) { s.Spec.Sync.HealthTimeout = -time.Second }), "spec.sync.health_timeout"},
+		{service(func(s *catalog.Service) { s.Spec.Renderer = "helm" }), "spec.renderer"},
+		{service(func(s *catalog.Service) { s.Spec.Sources = nil }), "spec.sources"},
+		{service(func(s *catalog.Service) { s.Spec.Sources = make([]catalog.Source, 17) }), "spec.sources"},
+		{source(func(s *catalog.Source) { s.Repository = "" }), "spec.sources[0].repository"},
+		{source(func(s *catalog.Source) { s.Path = "/abs" }), "spec.sources[0].path"},
+		{source(func(s *catalog.Source) { s.Path = "a/../../b" }), "spec.sources[0].path"},
+		{source(func(s *catalog.Source) { s.Path = "a\\b" }), "spec.sources[0].path"},
+		{source(func(s *catalog.Source) { s.Root = "apps" }), ""},
+		{source(func(s *catalog.Source) { s.Root = "." }), ""},
+		{source(func(s *catalog.Source) { s.Root = "apps/we" }), "spec.sources[0].root"},
+		{source(func(s *catalog.Source) { s.Root = "apps/web/deeper" }), "spec.sources[0].root"},
+		{ref(catalog.RefBranch, "feature/x"), ""},
+		{ref(catalog.RefBranch, ""), "spec.sources[0].ref.branch"},
+		{ref(catalog.RefBranch, "a..b"), "spec.sources[0].ref.branch"},
+		{ref(catalog.RefBranch, "-x"), "spec.sources[0].ref.branch"},
+		{ref(catalog.RefTag, "a b"), "spec.sources[0].ref.tag"},
+		{ref(catalog.RefTag, "x.lock"), "spec.sources[0].ref.tag"},
+		{ref(catalog.RefName, "refs/heads/main"), ""},
+		{ref(catalog.RefName, "main"), "spec.sources[0].ref.name"},
+		{ref(catalog.RefCommit, strings.Repeat("0a", 20)), ""},
+		{ref(catalog.RefCommit, "0a1b"), "spec.sources[0].ref.commit"},
+		{url("http://host/x"), ""},
+		{url("ssh://git@host:22/x"), ""},
+		{url("git@host:x/y.git"), ""},
+		{url(""), "spec.url"},
+		{url("host:x"), "spec.url"},
+		{url("file:///etc"), "spec.url"},
+		{url("ext::sh -c x"), "spec.url"},
+		{url("-oProxyCommand=x@host:y"), "spec.url"},
+		{url("https://token@host/x"), "spec.url"},
+		{url("ssh://git:pw@host/x"), "spec.url"},
+		{url("https:///x"), "spec.url"},
+		{url("https://host/x?a=b"), "spec.url"},
+		{url("https://host/%zz"), "spec.url"},
+		{repository(func(r *catalog.RepositorySpec) { r.Type = catalog.TypeHelm }), "spec.type"},
+		{repository(func(r *catalog.RepositorySpec) { r.Type = "99" }), "spec.type"},
+		{repository(func(r *catalog.RepositorySpec) { r.PollInterval = 5 * time.Second }), ""},
+		{repository(func(r *catalog.RepositorySpec) { r.PollInterval = time.Second }), "spec.poll_interval"},
+		{repository(func(r *catalog.RepositorySpec) { r.CAPEM = "no pem" }), "spec.ca_pem"},
+		{credential("https://h/x", catalog.Credential{Method: catalog.MethodBasic, Secret: "s"}), ""},
+		{credential("https://h/x", catalog.Credential{Method: catalog.MethodBasic}), "spec.credential.basic.password"},
+		{credential("https://h/x", catalog.Credential{Method: catalog.MethodBearer}), "spec.credential.bearer.token"},
+		{credential("http://h/x", catalog.Credential{Method: catalog.MethodBearer, Secret: "s"}), "spec.credential.allow_plain_http"},
+		{credential("http://h/x", catalog.Credential{Method: catalog.MethodBearer, Secret: "s", AllowPlainHTTP: true}), ""},
+		{credential("git@h:x", catalog.Credential{Method: catalog.MethodBasic, Secret: "s"}), "spec.credential.basic"},
+		{credential("https://h/x", catalog.Credential{Method: catalog.MethodSSH, Secret: "s", KnownHosts: "k"}), "spec.credential.ssh"},
+		{credential("git@h:x", catalog.Credential{Method: catalog.MethodSSH, Secret: "s"}), "spec.credential.ssh.known_hosts"},
+		{credential("git@h:x", catalog.Credential{Method: catalog.MethodSSH, Secret: "s", KnownHosts: "k"}), ""},
+		{credential("https://h/x", catalog.Credential{Secret: "ignored"}), ""},
+	} {
+		err := test.object.Validate()
+		got := ""
+		if e, ok := errors.AsType[*catalog.FieldError](err); ok {
+			got = e.Path
+		}
+		if got != test.field || (err == nil) != (test.field == "") {
+			t.Errorf("%+v: got %v, want field %q", test.object, err, test.field)
+		}
+	}
+}
+
+func TestPathsOfASource(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ path, root, folder, subpath string }{
+		{"", "", "", ""},
+		{".", "", "", ""},
+		{"a/b/", "", "a/b", ""},
+		{"a/b", "a", "a", "b"},
+		{"a/b", ".", "", "a/b"},
+		{"a/./b", "a/b", "a/b", ""},
+		{"a/b/c", "./a/", "a", "b/c"},
+		{"", ".", "", ""},
+	} {
+		s := catalog.Source{Path: test.path, Root: test.root}
+		if s.Folder() != test.folder || s.Subpath() != test.subpath {
+			t.Errorf("path %q root %q: got folder %q subpath %q, want %q and %q", test.path, test.root, s.Folder(), s.Subpath(), test.folder, test.subpath)
+		}
+		if s.Normal() != s.Normal().Normal() {
+			t.Errorf("%+v: got %+v, which is not normal", s, s.Normal())
+		}
+	}
+}
+
+func TestCredentialsDoNotPrint(t *testing.T) {
+	t.Parallel()
+	c := catalog.Credential{Method: catalog.MethodBasic, Secret: "hunter2"}
+	var log strings.Builder
+	slog.New(slog.NewJSONHandler(&log, nil)).InfoContext(t.Context(), "x", slog.Any("c", c), slog.Any("p", &c))
+	for _, text := range []string{fmt.Sprint(c), fmt.Sprintf("%+v %#v %s %q %x %d", c, c, c, c, c, c), fmt.Sprintf("%v %+v", &c, struct{ C *catalog.Credential }{&c}), log.String()} {
+		if strings.Contains(text, "hunter2") || strings.Contains(text, "68756e746572") {
+			t.Errorf("got %q, want it redacted", text)
+		}
+	}
+}

@@ -1,0 +1,331 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+)
+
+// log is a store whose log the test writes.
+type log struct {
+	changes  []catalog.Changes
+	saved    []catalog.AgentReport
+	presence []catalog.Presence
+}
+
+func (l *log) Changes(_ context.Context, since int64) (catalog.Changes, error) {
+	all := catalog.Changes{}
+	for _, c := range l.changes {
+		all.Revision = max(all.Revision, c.Revision)
+		if c.Revision <= since {
+			continue
+		}
+		all.Deleted = append(all.Deleted, c.Deleted...)
+		all.Clusters = append(all.Clusters, c.Clusters...)
+		all.Repositories = append(all.Repositories, c.Repositories...)
+		all.Services = append(all.Services, c.Services...)
+		all.Reports = append(all.Reports, c.Reports...)
+	}
+	return all, nil
+}
+
+func (l *log) SaveSnapshot(context.Context, string, catalog.Source, catalog.Resolution) error {
+	return nil
+}
+
+func (l *log) LoadSnapshots(context.Context) (map[catalog.Source]catalog.Resolution, error) {
+	return map[catalog.Source]catalog.Resolution{}, nil
+}
+func (l *log) PruneSnapshots(context.Context, func(catalog.Source) bool) error { return nil }
+
+// SaveReport makes the report the next change, as a database does.
+func (l *log) SaveReport(_ context.Context, report catalog.AgentReport) (bool, error) {
+	l.saved = append(l.saved, report)
+	l.add(catalog.Changes{Reports: report.Services})
+	return true, nil
+}
+
+func (l *log) SavePresence(_ context.Context, presence []catalog.Presence) error {
+	l.presence = append(l.presence, presence...)
+	return nil
+}
+
+func (l *log) add(c catalog.Changes) {
+	c.Revision = int64(len(l.changes) + 1)
+	l.changes = append(l.changes, c)
+}
+
+func cluster(name string) *catalog.Cluster {
+	return &catalog.Cluster{Metadata: catalog.Metadata{Name: name, UID: "uid-" + name}}
+}
+
+func service(name, cluster string, sources ...catalog.Source) *catalog.Service {
+	return &catalog.Service{
+		Metadata: catalog.Metadata{Name: name, UID: "uid-" + name, Generation: 1},
+		Spec:     catalog.ServiceSpec{Cluster: cluster, Sources: sources},
+	}
+}
+
+func good(content string) catalog.Resolution {
+	return catalog.Resolution{Snapshot: &catalog.Snapshot{Commit: content, Digest: digest.FromBytes([]byte(content))}}
+}
+
+// newView has cluster one with the service app made of demo, and cluster two with the service other.
+func newView(t *testing.T) (*fleet.View, *log, *fanout.Hub[string]) {
+	t.Helper()
+	l := &log{}
+	l.add(catalog.Changes{
+		Clusters:     []*catalog.Cluster{cluster("one"), cluster("two")},
+		Repositories: []*catalog.Repository{{Metadata: catalog.Metadata{Name: "demo", UID: "uid-demo"}}},
+		Services: []*catalog.Service{
+			service("app", "one", catalog.Source{Repository: "demo", Path: "app"}),
+			service("other", "two", catalog.Source{Repository: "demo", Path: "other"}),
+		},
+	})
+	plans := fanout.NewHub[string](0)
+	v := fleet.New(fleet.Params{
+		Store: l, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""),
+		Plans: plans, Objects: fanout.NewHub[catalog.Key](0), PollInterval: time.Second,
+	})
+	if err := v.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return v, l, plans
+}
+
+var app = catalog.Source{Repository: "demo", Path: "app"}
+
+func TestOnlyPlansThatNameTheSourceChange(t *testing.T) {
+	t.Parallel()
+	v, _, plans := newView(t)
+	w := plans.WatchAll()
+	defer w.Close()
+	before, _ := v.Plan("two")
+	v.Resolved(t.Context(), app, good("one"), "")
+	if keys, _ := w.Take(); len(keys) != 1 || keys[0] != "one" {
+		t.Errorf("got changes of %v, want of one", keys)
+	}
+	if after, _ := v.Plan("two"); after != before {
+		t.Error("a plan that does not name the source was computed anew")
+	}
+	moved := good("one")
+	moved.Snapshot.Commit = "a later commit"
+	first, _ := v.Plan("one")
+	v.Resolved(t.Context(), app, moved, "")
+	if keys, _ := w.Take(); len(keys) != 0 {
+		t.Errorf("got changes of %v for a commit that does not touch the folder, want none", keys)
+	}
+	second, _ := v.Plan("one")
+	if second.Version != first.Version || second.Entries[0].Bundles[0].Commit != "a later commit" {
+		t.Errorf("got %+v, want the same version with the latest commit", second)
+	}
+}
+
+func TestRecentPlansStayReadable(t *testing.T) {
+	t.Parallel()
+	v, _, _ := newView(t)
+	for i := range 6 {
+		v.Resolved(t.Context(), app, good(fmt.Sprint(i)), "")
+	}
+	for i, want := range []bool{false, false, true, true, true, true} {
+		d := digest.FromBytes([]byte(fmt.Sprint(i)))
+		if _, got := v.Bundle("one", d); got != want {
+			t.Errorf("content %d: got readable %v, want %v", i, got, want)
+		}
+		if _, got := v.Bundle("two", d); got {
+			t.Errorf("content %d: readable by another cluster", i)
+		}
+		if got := v.Pinned(d); got != (i == 5) {
+			t.Errorf("content %d: got pinned %v, want the current plan's alone", i, got)
+		}
+	}
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	failed := &catalog.Problem{Reason: "REF_NOT_FOUND", Message: "no such branch"}
+	waiting := &catalog.Problem{Reason: catalog.ReasonRepositoryNotReady, Message: "first fetch"}
+	auth := &catalog.Problem{Reason: "UPSTREAM_AUTH_REJECTED", Message: "wrong password"}
+	resolved := good("one")
+	broken := good("one")
+	broken.Problem = failed
+	done := []string{resolved.Snapshot.Digest.String()}
+	old := []string{digest.FromBytes([]byte("old")).String()}
+	for name, test := range map[string]struct {
+		resolution catalog.Resolution
+		mirror     *catalog.Problem
+		paused     bool
+		phase      catalog.Phase // of the report; empty: there is none
+		applied    []string
+		oldSpec    bool
+		oldPlan    bool
+		want       catalog.Phase
+		reason     catalog.Reason
+		synced     bool
+	}{
+		"nothing known":             {want: catalog.PhasePending},
+		"first fetch":               {resolution: catalog.Resolution{Problem: waiting}, want: catalog.PhasePending, reason: waiting.Reason},
+		"first fetch fails":         {resolution: catalog.Resolution{Problem: waiting}, mirror: auth, want: catalog.PhaseFailed, reason: auth.Reason},
+		"never resolvable":          {resolution: catalog.Resolution{Problem: failed}, want: catalog.PhaseFailed, reason: failed.Reason},
+		"resolved":                  {resolution: resolved, want: catalog.PhasePending},
+		"resolved and paused":       {resolution: resolved, paused: true, want: catalog.PhasePaused},
+		"stale mirror":              {resolution: resolved, mirror: auth, phase: catalog.PhaseHealthy, applied: done, want: catalog.PhaseHealthy, synced: true},
+		"healthy":                   {resolution: resolved, phase: catalog.PhaseHealthy, applied: done, want: catalog.PhaseHealthy, synced: true},
+		"healthy, then broken":      {resolution: broken, phase: catalog.PhaseHealthy, applied: done, want: catalog.PhaseFailed, reason: failed.Reason, synced: true},
+		"healthy with old content":  {resolution: resolved, phase: catalog.PhaseHealthy, applied: old, want: catalog.PhaseSyncing},
+		"healthy with an old spec":  {resolution: resolved, phase: catalog.PhaseHealthy, applied: done, oldSpec: true, want: catalog.PhaseSyncing},
+		"failing to apply":          {resolution: resolved, phase: catalog.PhaseFailed, applied: old, want: catalog.PhaseFailed},
+		"failing, of an older plan": {resolution: resolved, phase: catalog.PhaseFailed, applied: old, oldPlan: true, want: catalog.PhaseSyncing},
+		"degraded":                  {resolution: resolved, phase: catalog.PhaseDegraded, applied: done, want: catalog.PhaseDegraded, synced: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, l, _ := newView(t)
+			s := service("app", "one", app)
+			s.Spec.Paused = test.paused
+			l.add(catalog.Changes{Services: []*catalog.Service{s}})
+			if err := v.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			v.SetMirror("demo", &catalog.Mirror{Problem: test.mirror})
+			v.Resolved(t.Context(), app, test.resolution, "")
+			p, _ := v.Plan("one")
+			if test.phase != "" {
+				report := fleet.AgentReport{PlanVersion: p.Version, Full: true, Instance: "i", Sequence: 1, Services: []fleet.NamedReport{{
+					Service: "app", ServiceUID: "uid-app",
+					Report: catalog.ServiceReport{Phase: test.phase, AppliedDigests: test.applied, ObservedSpecDigest: p.Entries[0].SpecDigest},
+				}}}
+				if test.oldSpec {
+					report.Services[0].Report.ObservedSpecDigest = "old"
+				}
+				if test.oldPlan {
+					report.PlanVersion = "old"
+				}
+				c, _ := v.Cluster("one")
+				if _, err := v.Report(t.Context(), c, report); err != nil {
+					t.Fatal(err)
+				}
+			}
+			record, _ := v.Get(catalog.Key{Kind: catalog.KindService, Name: "app"})
+			got := record.Service
+			reason := catalog.Reason("")
+			if got.Problem != nil {
+				reason = got.Problem.Reason
+			}
+			if got.Phase != test.want || reason != test.reason || got.Synced != test.synced {
+				t.Errorf("got %s, %q, synced %v; want %s, %q, %v", got.Phase, reason, got.Synced, test.want, test.reason, test.synced)
+			}
+		})
+	}
+}
+
+func TestReportsOfOthersAreLeftOut(t *testing.T) {
+	t.Parallel()
+	v, l, _ := newView(t)
+	one, _ := v.Cluster("one")
+	report := catalog.ServiceReport{Phase: catalog.PhaseHealthy}
+	_, err := v.Report(t.Context(), one, fleet.AgentReport{Full: true, Instance: "i", Sequence: 1, Services: []fleet.NamedReport{
+		{Service: "other", ServiceUID: "uid-other", Report: report},
+		{Service: "app", ServiceUID: "uid of an older app", Report: report},
+		{Service: "none", ServiceUID: "uid-none", Report: report},
+	}})
+	if err != nil || len(l.saved) != 1 || len(l.saved[0].Services) != 0 {
+		t.Errorf("got %+v, %v, want no service's report stored", l.saved, err)
+	}
+}
+
+func TestDeletedAndCreatedAnew(t *testing.T) {
+	t.Parallel()
+	v, l, _ := newView(t)
+	again := service("app", "one", app)
+	again.UID = "another"
+	l.add(catalog.Changes{
+		Deleted:  []catalog.Tombstone{{Key: again.Key(), UID: "uid-app"}, {Key: catalog.Key{Kind: catalog.KindService, Name: "other"}, UID: "uid-other"}},
+		Services: []*catalog.Service{again},
+	})
+	if err := v.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	record, ok := v.Get(again.Key())
+	if !ok || record.Object.Meta().UID != "another" {
+		t.Errorf("got %+v, want the new service", record)
+	}
+	if p, _ := v.Plan("two"); len(p.Entries) != 0 {
+		t.Errorf("got %+v, want the deleted service out of the plan", p)
+	}
+	l.changes = l.changes[:1] // restored from a backup
+	if err := v.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if record, ok := v.Get(again.Key()); !ok || record.Object.Meta().UID != "uid-app" {
+		t.Errorf("got %+v, want what the restored store holds", record)
+	}
+}
+
+func TestPresence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, l, _ := newView(t)
+		c, _ := v.Cluster("one")
+		connected := func() bool {
+			record, _ := v.Get(c.Key())
+			return record.Cluster.Connected
+		}
+		check := func(what string, want bool) {
+			t.Helper()
+			if got := connected(); got != want {
+				t.Errorf("%s: got connected %v, want %v", what, got, want)
+			}
+		}
+		check("never heard of", false)
+		v.Heard(c)
+		check("after a poll", true)
+		<-time.After(2 * time.Minute)
+		check("2 min after a poll", true)
+		<-time.After(2 * time.Minute)
+		check("4 min after a poll", false)
+		closed := v.Opened(c)
+		<-time.After(time.Hour)
+		check("with an open stream", true)
+		if err := v.StorePresence(t.Context()); err != nil || len(l.presence) != 1 || !l.presence[0].ConnectedUntil.After(time.Now()) {
+			t.Errorf("got %+v, %v, want it stored for other replicas", l.presence, err)
+		}
+		closed()
+		check("after the stream closed", false)
+	})
+}
+
+func TestAdmit(t *testing.T) {
+	t.Parallel()
+	v, l, _ := newView(t)
+	if _, ok := v.Admit(t.Context(), "one", admission.IdentityUID("uid-one", 0)); ok {
+		t.Error("admitted a cluster that never enrolled")
+	}
+	enrolled := cluster("two")
+	enrolled.Agent = catalog.Agent{PublicKey: make([]byte, 32), KeyGeneration: 2}
+	l.add(catalog.Changes{Clusters: []*catalog.Cluster{enrolled}})
+	if err := v.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for uid, want := range map[string]bool{
+		admission.IdentityUID("uid-two", 2): true, admission.IdentityUID("uid-two", 1): false,
+		admission.IdentityUID("uid of an older two", 2): false, "uid-two": false, "": false,
+	} {
+		if _, ok := v.Admit(t.Context(), "two", uid); ok != want {
+			t.Errorf("%q: got %v, want %v", uid, ok, want)
+		}
+	}
+}

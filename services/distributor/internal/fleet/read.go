@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// lookInterval is how often callers who miss something may have the store asked.
+const lookInterval = time.Second
+
+// Record is one object with its status; the fields of its kind are set.
+type Record struct {
+	Object catalog.Object
+	// Service belongs to a *catalog.Service.
+	Service ServiceStatus
+	// Cluster belongs to a *catalog.Cluster.
+	Cluster ClusterStatus
+	// Mirror belongs to a *catalog.Repository; nil while nothing is known.
+	Mirror *catalog.Mirror
+}
+
+// Get returns one object.
+func (v *View) Get(key catalog.Key) (Record, bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	object := v.object(key)
+	if object == nil {
+		return Record{}, false
+	}
+	return v.record(object), true
+}
+
+// Describe returns the object with the status that belongs to its name.
+func (v *View) Describe(object catalog.Object) Record {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.record(object)
+}
+
+func (v *View) record(object catalog.Object) Record {
+	r := Record{Object: object}
+	switch o := object.(type) {
+	case *catalog.Cluster:
+		r.Cluster = v.clusterStatus(o)
+	case *catalog.Repository:
+		if mirror, ok := v.mirrors[o.Name]; ok {
+			r.Mirror = &mirror
+		}
+	case *catalog.Service:
+		r.Service = v.serviceStatus(o)
+	}
+	return r
+}
+
+// Query selects objects of one kind.
+type Query struct {
+	Kind catalog.Kind
+	// Cluster leaves services of this cluster only; empty means all.
+	Cluster string
+	// After leaves names that sort after it.
+	After string
+	// Limit bounds the answer.
+	Limit int
+}
+
+// List returns objects by name, and whether there are more.
+func (v *View) List(q Query) (records []Record, more bool) {
+	v.mu.RLock()
+	_, cached := v.sorted[q.Kind]
+	v.mu.RUnlock()
+	if !cached {
+		v.mu.Lock()
+		v.sorted[q.Kind] = v.names(q.Kind)
+		v.mu.Unlock()
+	}
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	names := v.candidates(q)
+	first, exact := slices.BinarySearch(names, q.After)
+	if exact {
+		first++
+	}
+	names = names[first:]
+	for _, name := range names[:min(len(names), q.Limit)] {
+		records = append(records, v.record(v.object(catalog.Key{Kind: q.Kind, Name: name})))
+	}
+	return records, len(names) > q.Limit
+}
+
+// candidates returns the sorted names that a query begins with. The caller holds the lock.
+func (v *View) candidates(q Query) []string {
+	if q.Kind == catalog.KindService && q.Cluster != "" {
+		return v.index.Services(q.Cluster)
+	}
+	if names, ok := v.sorted[q.Kind]; ok {
+		return names
+	}
+	return v.names(q.Kind)
+}
+
+// names returns the sorted names of a kind. The caller holds the lock.
+func (v *View) names(kind catalog.Kind) []string {
+	switch kind {
+	case catalog.KindCluster:
+		return slices.Sorted(maps.Keys(v.clusters))
+	case catalog.KindRepository:
+		return slices.Sorted(maps.Keys(v.repositories))
+	case catalog.KindService:
+		return v.index.Names()
+	}
+	return nil
+}
+
+// Keys returns the keys of all objects: clusters, then repositories, then services, each by name.
+func (v *View) Keys() []catalog.Key {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	var keys []catalog.Key
+	for _, kind := range []catalog.Kind{catalog.KindCluster, catalog.KindRepository, catalog.KindService} {
+		for _, name := range v.candidates(Query{Kind: kind}) {
+			keys = append(keys, catalog.Key{Kind: kind, Name: name})
+		}
+	}
+	return keys
+}
+
+// Cluster returns a cluster by its name.
+func (v *View) Cluster(name string) (*catalog.Cluster, bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	c, ok := v.clusters[name]
+	return c, ok
+}
+
+// Admit returns the cluster if identityUID, made by admission.IdentityUID, is that of the live one: if what was issued
+// to its agent is still good. Before it says no it looks into the store, at most once a second: another replica may have
+// enrolled the agent just now.
+func (v *View) Admit(ctx context.Context, name, identityUID string) (*catalog.Cluster, bool) {
+	if c, ok := v.admitted(name, identityUID); ok {
+		return c, true
+	}
+	v.Look(ctx)
+	return v.admitted(name, identityUID)
+}
+
+func (v *View) admitted(name, identityUID string) (*catalog.Cluster, bool) {
+	c, ok := v.Cluster(name)
+	if !ok || !c.Agent.Enrolled() || identityUID != admission.IdentityUID(c.UID, c.Agent.KeyGeneration) {
+		return nil, false
+	}
+	return c, true
+}
+
+// Look refreshes the view because the caller misses something, unless somebody did so within the last second. Should
+// the store not answer, the view stays as it is.
+func (v *View) Look(ctx context.Context) {
+	at := now()
+	v.mu.Lock()
+	due := !at.Before(v.nextLook)
+	if due {
+		v.nextLook = at.Add(lookInterval)
+	}
+	v.mu.Unlock()
+	if due {
+		_ = v.Refresh(ctx)
+	}
+}
+
+// Totals counts the objects of each kind.
+type Totals struct {
+	Clusters, Repositories, Services int
+}
+
+// Totals returns how many objects there are.
+func (v *View) Totals() Totals {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return Totals{Clusters: len(v.clusters), Repositories: len(v.repositories), Services: v.index.Len()}
+}

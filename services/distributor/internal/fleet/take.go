@@ -1,0 +1,259 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
+)
+
+// dirt collects what a batch of changes touches.
+type dirt struct {
+	objects  map[catalog.Key]struct{}
+	clusters map[string]struct{}
+}
+
+func newDirt() *dirt {
+	return &dirt{objects: map[catalog.Key]struct{}{}, clusters: map[string]struct{}{}}
+}
+
+func (d *dirt) object(key catalog.Key) { d.objects[key] = struct{}{} }
+func (d *dirt) cluster(name string)    { d.clusters[name] = struct{}{} }
+func (d *dirt) service(s *catalog.Service) {
+	d.object(s.Key())
+	d.cluster(s.Spec.Cluster)
+	d.object(catalog.Key{Kind: catalog.KindCluster, Name: s.Spec.Cluster})
+}
+
+// take applies changes and tells the watchers.
+func (v *View) take(ctx context.Context, changes catalog.Changes) {
+	d := newDirt()
+	v.mu.Lock()
+	v.bury(d, changes.Deleted)
+	v.takeClusters(d, changes.Clusters)
+	v.takeRepositories(d, changes.Repositories)
+	v.takeServices(d, changes.Services)
+	v.takeReports(d, changes.Reports)
+	v.revision = changes.Revision
+	changed := v.recompute(ctx, d, cause{})
+	v.mu.Unlock()
+	v.publish(d, changed)
+	if len(changes.Services)+len(changes.Repositories) > 0 {
+		v.announceSources()
+	}
+}
+
+func (v *View) publish(d *dirt, plans []string) {
+	v.p.Plans.Publish(plans...)
+	for key := range d.objects {
+		v.p.Objects.Publish(key)
+	}
+}
+
+// bury removes deleted objects, unless their name belongs to another object by now.
+func (v *View) bury(d *dirt, deleted []catalog.Tombstone) {
+	for _, stone := range deleted {
+		object := v.object(stone.Key)
+		if object == nil || object.Meta().UID != stone.UID {
+			continue
+		}
+		d.object(stone.Key)
+		delete(v.sorted, stone.Key.Kind)
+		switch o := object.(type) {
+		case *catalog.Cluster:
+			delete(v.clusters, o.Name)
+			delete(v.presence, o.UID)
+			d.cluster(o.Name)
+		case *catalog.Repository:
+			delete(v.repositories, o.Name)
+			v.forgetMirror(o.Name)
+		case *catalog.Service:
+			v.index.Remove(o.Name)
+			delete(v.reports, o.UID)
+			d.service(o)
+		}
+	}
+}
+
+// forgetMirror drops what was known of a repository's content.
+func (v *View) forgetMirror(repository string) {
+	delete(v.mirrors, repository)
+	for source := range v.resolutions {
+		if source.Repository == repository {
+			delete(v.resolutions, source)
+		}
+	}
+}
+
+// object returns the object of that name, or nil.
+func (v *View) object(key catalog.Key) catalog.Object {
+	switch key.Kind {
+	case catalog.KindCluster:
+		if c := v.clusters[key.Name]; c != nil {
+			return c
+		}
+	case catalog.KindRepository:
+		if r := v.repositories[key.Name]; r != nil {
+			return r
+		}
+	case catalog.KindService:
+		if s := v.index.Service(key.Name); s != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+func (v *View) takeClusters(d *dirt, clusters []*catalog.Cluster) {
+	for _, cluster := range clusters {
+		old := v.clusters[cluster.Name]
+		v.clusters[cluster.Name] = cluster
+		if old == nil {
+			delete(v.sorted, catalog.KindCluster)
+			d.cluster(cluster.Name)
+		}
+		if old == nil || old.UID != cluster.UID || !reflect.DeepEqual(visible(old), visible(cluster)) {
+			d.object(cluster.Key())
+		}
+		if old != nil && old.Agent.KeyGeneration != cluster.Agent.KeyGeneration {
+			// Streams that were opened with the old key look again whether they may go on.
+			v.p.Plans.Publish(cluster.Name)
+		}
+	}
+}
+
+// visible leaves out what changes every minute without anybody wanting to be told.
+func visible(c *catalog.Cluster) catalog.Cluster {
+	n := *c
+	n.Agent.LastSeenAt, n.Agent.ConnectedUntil, n.Agent.Sequence = zeroTime, zeroTime, 0
+	return n
+}
+
+func (v *View) takeRepositories(d *dirt, repositories []*catalog.Repository) {
+	for _, repository := range repositories {
+		old := v.repositories[repository.Name]
+		if old == nil {
+			delete(v.sorted, catalog.KindRepository)
+		} else if old.UID != repository.UID {
+			v.forgetMirror(repository.Name)
+		}
+		v.repositories[repository.Name] = repository
+		d.object(repository.Key())
+	}
+}
+
+func (v *View) takeServices(d *dirt, services []*catalog.Service) {
+	for _, service := range services {
+		if old := v.index.Service(service.Name); old == nil {
+			delete(v.sorted, catalog.KindService)
+		} else {
+			d.service(old)
+		}
+		v.index.Put(service)
+		d.service(service)
+	}
+}
+
+func (v *View) takeReports(d *dirt, reports []catalog.StoredReport) {
+	for _, report := range reports {
+		service := v.index.Service(report.Service)
+		if service != nil && service.UID == report.ServiceUID {
+			v.takeReport(d, service, report)
+		}
+	}
+}
+
+func (v *View) takeReport(d *dirt, service *catalog.Service, report catalog.StoredReport) {
+	if reflect.DeepEqual(v.reports[service.UID], report) {
+		return
+	}
+	v.reports[service.UID] = report
+	d.object(service.Key())
+	d.object(catalog.Key{Kind: catalog.KindCluster, Name: service.Spec.Cluster})
+}
+
+// recompute makes the plans of dirty clusters anew, and returns the names of those whose version changed or ended.
+func (v *View) recompute(ctx context.Context, d *dirt, why cause) []string {
+	var changed []string
+	for name := range d.clusters {
+		if v.recomputeCluster(ctx, name, why) {
+			changed = append(changed, name)
+		}
+	}
+	return changed
+}
+
+func (v *View) recomputeCluster(ctx context.Context, name string, why cause) bool {
+	had := v.plans[name]
+	if v.clusters[name] == nil {
+		if had != nil {
+			v.unpin(had.current)
+			delete(v.plans, name)
+		}
+		return had != nil
+	}
+	span := v.startCompute(ctx, name, why)
+	defer span.End()
+	if had == nil {
+		had = &plans{}
+		v.plans[name] = had
+	}
+	origin := plan.Cause{Time: now(), Traceparent: why.carry(span), Last: had.current}
+	return v.replace(had, plan.Compute(name, v.inputs(name), origin))
+}
+
+// replace puts the next plan into its place and tells whether its version is another one.
+func (v *View) replace(p *plans, next *plan.Plan) bool {
+	last := p.current
+	v.pin(next)
+	p.current = next
+	if last == nil {
+		return true
+	}
+	v.unpin(last)
+	if last.Version == next.Version {
+		return false
+	}
+	p.recent = append([]*plan.Plan{last}, p.recent[:min(len(p.recent), recentPlans-1)]...)
+	return true
+}
+
+func (v *View) inputs(cluster string) []plan.Input {
+	names := v.index.Services(cluster)
+	inputs := make([]plan.Input, len(names))
+	for i, name := range names {
+		service := v.index.Service(name)
+		inputs[i] = plan.Input{Service: service, Snapshots: v.snapshots(service)}
+	}
+	return inputs
+}
+
+func (v *View) snapshots(service *catalog.Service) []*catalog.Snapshot {
+	snapshots := make([]*catalog.Snapshot, len(service.Spec.Sources))
+	for i, source := range service.Spec.Sources {
+		snapshots[i] = v.resolutions[source.Normal()].Snapshot
+	}
+	return snapshots
+}
+
+func (v *View) pin(p *plan.Plan) {
+	for _, entry := range p.Entries {
+		for _, bundle := range entry.Bundles {
+			v.pins[bundle.Digest]++
+		}
+	}
+}
+
+func (v *View) unpin(p *plan.Plan) {
+	for _, entry := range p.Entries {
+		for _, bundle := range entry.Bundles {
+			if v.pins[bundle.Digest]--; v.pins[bundle.Digest] <= 0 {
+				delete(v.pins, bundle.Digest)
+			}
+		}
+	}
+}

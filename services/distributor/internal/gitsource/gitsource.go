@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gitsource is the distributor's way to gitcache: it pushes repository definitions there, asks what sources
+// hold, downloads bundles, and follows the events.
+package gitsource
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"connectrpc.com/connect"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/resolve"
+)
+
+// Params are a Source's collaborators and settings, all required.
+type Params struct {
+	Client      gitcachev1connect.GitCacheServiceClient
+	Definitions catalog.Definitions
+	Logger      *slog.Logger
+	// ReconcileEvery is how often definitions are compared with the catalog, give or take a quarter.
+	ReconcileEvery time.Duration
+}
+
+// Source talks to gitcache. It is safe for concurrent use.
+type Source struct {
+	p Params
+	// pushed receives a value when definitions may have changed.
+	pushed chan struct{}
+}
+
+var _ resolve.Upstream = (*Source)(nil)
+
+// New returns a Source.
+func New(p Params) *Source {
+	return &Source{p: p, pushed: make(chan struct{}, 1)}
+}
+
+// Resolve implements resolve.Upstream.
+func (s *Source) Resolve(ctx context.Context, source catalog.Source) (catalog.Snapshot, error) {
+	res, err := s.p.Client.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: sourceMessage(source)})
+	if err != nil {
+		if rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_NOT_FOUND {
+			// The definition has not arrived there yet, or was lost there.
+			s.Push()
+			return catalog.Snapshot{}, &resolve.Failure{Reason: catalog.ReasonRepositoryNotReady, Message: "the repository is about to be fetched for the first time"}
+		}
+		return catalog.Snapshot{}, failure(ctx, err)
+	}
+	return snapshotOf(res.GetSnapshot())
+}
+
+// Refresh has the repository fetched now, and waits for it.
+func (s *Source) Refresh(ctx context.Context, repository string) error {
+	_, err := s.p.Client.RefreshRepository(ctx, &gitcachev1.RefreshRepositoryRequest{Name: repository, Wait: true})
+	if err != nil {
+		return failure(ctx, err)
+	}
+	return nil
+}
+
+// failure turns the error of a call into a *resolve.Failure. When the caller gave up, it is the context's error.
+func failure(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	f := &resolve.Failure{Reason: reasonOf(err), Message: rpcerr.Message(err)}
+	if f.Reason == catalog.ReasonDependencyUnavailable {
+		f.Message = "the repository cache does not answer; Leat retries by itself"
+	}
+	f.RetryAfter, _ = rpcerr.RetryDelay(err)
+	return f
+}
+
+// reasonOf returns the reason without its prefix. An error that has none of Leat's was made on the way.
+func reasonOf(err error) catalog.Reason {
+	if !rpcerr.HasReason(err) {
+		onTheWay := []connect.Code{
+			connect.CodeUnavailable, connect.CodeCanceled, connect.CodeDeadlineExceeded, connect.CodeUnknown, connect.CodeUnimplemented,
+		}
+		if slices.Contains(onTheWay, connect.CodeOf(err)) {
+			return catalog.ReasonDependencyUnavailable
+		}
+	}
+	return catalog.Reason(trimPrefix("REASON_", rpcerr.ReasonOf(err).String()))
+}
+
+func snapshotOf(m *typev1.Snapshot) (catalog.Snapshot, error) {
+	d, err := digest.Parse(m.GetDigest())
+	if err != nil {
+		return catalog.Snapshot{}, &resolve.Failure{Reason: "INTERNAL", Message: "the repository cache answered without a valid digest"}
+	}
+	return catalog.Snapshot{
+		Commit:      m.GetCommit(),
+		Digest:      d,
+		ContentSize: m.GetContentSize(),
+		StoredSize:  m.GetStoredSize(),
+		Files:       int(m.GetFileCount()),
+	}, nil
+}

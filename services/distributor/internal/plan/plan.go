@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan computes what a cluster should run: one Plan value from its services and what their sources hold.
+//
+// It is pure: equal input gives an equal plan with an equal version, on every replica and after every restart. Commits,
+// times and traces take no part in a version, so a commit that does not touch a folder changes no plan.
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// Defaults of what a service's spec may leave open.
+const (
+	DefaultNamespace     = "default"
+	DefaultHealthTimeout = 10 * time.Minute
+)
+
+// Plan is everything a cluster should run. It is immutable.
+type Plan struct {
+	Cluster string
+	// Version is a digest over the cluster's name and its entries, but not their commits and traces.
+	Version string
+	// Entries are sorted by name.
+	Entries []Entry
+	// ComputedAt is when a plan of this version was first computed here.
+	ComputedAt time.Time
+}
+
+// Entry is one service of a plan.
+type Entry struct {
+	Name string
+	UID  string
+	// SpecDigest is a digest over Apply and the places of the sources.
+	SpecDigest string
+	// Bundles are in the order of the sources; empty while one of them was never resolved.
+	Bundles []Bundle
+	Apply   Apply
+	// Digest names what the entry wants applied: its spec and its content, but not the request to sync it now.
+	Digest string
+	// SyncRequest changes when a person asks for a sync now.
+	SyncRequest string
+	// Traceparent is the trace context of what caused the latest change.
+	Traceparent string
+}
+
+// Bundle is the content of one source.
+type Bundle struct {
+	Digest digest.Digest
+	// Commit is where the content was seen last.
+	Commit     string
+	Repository string
+	// Folder is what is bundled, relative to the repository's root; "" is the root.
+	Folder string
+	// Path is where the manifests are, relative to the repository's root.
+	Path string
+	// Subpath is where the manifests are inside the bundle; "" is the bundle's root.
+	Subpath string
+}
+
+// Apply says how a service's manifests are applied. Nothing is left open.
+type Apply struct {
+	Namespace       string
+	CreateNamespace bool
+	Prune           bool
+	HealthTimeout   time.Duration
+	Paused          bool
+	ForceConflicts  bool
+	Renderer        catalog.Renderer
+}
+
+// Input is one service with what its sources hold.
+type Input struct {
+	Service *catalog.Service
+	// Snapshots are in the order of the service's sources; nil where a source was never resolved.
+	Snapshots []*catalog.Snapshot
+}
+
+// Cause says why a plan is computed.
+type Cause struct {
+	Time time.Time
+	// Traceparent is the trace context of what happened; empty when not traced.
+	Traceparent string
+	// Last is the cluster's plan until now, nil when there is none: what it has in common with the new plan keeps its
+	// time and its trace.
+	Last *Plan
+}
+
+// Compute makes the plan of a cluster from its services, given in any order.
+func Compute(cluster string, services []Input, why Cause) *Plan {
+	entries := make([]Entry, len(services))
+	for i, input := range services {
+		entries[i] = entryOf(input)
+		entries[i].Traceparent = why.trace(entries[i])
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
+	next := &Plan{Cluster: cluster, Version: versionOf(cluster, entries), Entries: entries, ComputedAt: why.Time}
+	if why.Last != nil && why.Last.Version == next.Version {
+		next.ComputedAt = why.Last.ComputedAt
+	}
+	return next
+}
+
+// trace returns the trace context of an entry: the old one if the entry was so already.
+func (c Cause) trace(next Entry) string {
+	if c.Last != nil {
+		old, ok := c.Last.Entry(next.Name)
+		if ok && old.UID == next.UID && old.Digest == next.Digest && old.SyncRequest == next.SyncRequest {
+			return old.Traceparent
+		}
+	}
+	return c.Traceparent
+}
+
+func entryOf(input Input) Entry {
+	service := input.Service
+	apply := applyOf(service.Spec)
+	entry := Entry{
+		Name:        service.Name,
+		UID:         service.UID,
+		SpecDigest:  specDigest(apply, service.Spec.Sources),
+		Bundles:     bundlesOf(service.Spec.Sources, input.Snapshots),
+		Apply:       apply,
+		SyncRequest: service.SyncRequest,
+	}
+	entry.Digest = contentDigest(entry)
+	return entry
+}
+
+func applyOf(spec catalog.ServiceSpec) Apply {
+	return Apply{
+		Namespace:       cmp.Or(spec.Namespace, DefaultNamespace),
+		CreateNamespace: spec.Sync.CreateNamespace == nil || *spec.Sync.CreateNamespace,
+		Prune:           spec.Sync.Prune == nil || *spec.Sync.Prune,
+		HealthTimeout:   cmp.Or(spec.Sync.HealthTimeout, DefaultHealthTimeout),
+		Paused:          spec.Paused,
+		ForceConflicts:  spec.Sync.ForceConflicts,
+		Renderer:        spec.Renderer,
+	}
+}
+
+func bundlesOf(sources []catalog.Source, snapshots []*catalog.Snapshot) []Bundle {
+	if len(snapshots) != len(sources) || slices.Contains(snapshots, nil) {
+		return nil
+	}
+	bundles := make([]Bundle, len(sources))
+	for i, source := range sources {
+		bundles[i] = Bundle{
+			Digest:     snapshots[i].Digest,
+			Commit:     snapshots[i].Commit,
+			Repository: source.Repository,
+			Folder:     source.Folder(),
+			Path:       source.Normal().Path,
+			Subpath:    source.Subpath(),
+		}
+	}
+	return bundles
+}
+
+// Entry returns the entry of a service.
+func (p *Plan) Entry(name string) (Entry, bool) {
+	i, found := slices.BinarySearchFunc(p.Entries, name, func(e Entry, name string) int { return cmp.Compare(e.Name, name) })
+	if !found {
+		return Entry{}, false
+	}
+	return p.Entries[i], true
+}
+
+// Bundle returns a bundle of the plan by its digest.
+func (p *Plan) Bundle(d digest.Digest) (Bundle, bool) {
+	for _, entry := range p.Entries {
+		for _, bundle := range entry.Bundles {
+			if bundle.Digest == d {
+				return bundle, true
+			}
+		}
+	}
+	return Bundle{}, false
+}
+
+// Digests returns the digests of the entry's bundles as text, in the order of the sources.
+func (e Entry) Digests() []string {
+	texts := make([]string, len(e.Bundles))
+	for i, bundle := range e.Bundles {
+		texts[i] = bundle.Digest.String()
+	}
+	return texts
+}

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
+)
+
+// small draws from few values, so that collisions are common.
+var small = rapid.StringMatching("[ab]{0,2}")
+
+func drawService(t *rapid.T, name string) *catalog.Service {
+	draw := func(label string) string { return small.Draw(t, label) }
+	optional := rapid.Ptr(rapid.Bool(), true)
+	s := &catalog.Service{Metadata: catalog.Metadata{Name: name, UID: draw("uid")}, SyncRequest: draw("sync")}
+	s.Spec = catalog.ServiceSpec{
+		Cluster: "one", Namespace: draw("namespace"), Paused: rapid.Bool().Draw(t, "paused"),
+		Renderer: rapid.SampledFrom([]catalog.Renderer{catalog.RenderAuto, catalog.RenderPlain, catalog.RenderKustomize}).Draw(t, "renderer"),
+		Sync: catalog.SyncOptions{
+			Prune: optional.Draw(t, "prune"), CreateNamespace: optional.Draw(t, "create"),
+			HealthTimeout: time.Duration(rapid.IntRange(0, 2).Draw(t, "timeout")) * 10 * time.Minute,
+		},
+	}
+	for range rapid.IntRange(1, 3).Draw(t, "sources") {
+		s.Spec.Sources = append(s.Spec.Sources, catalog.Source{Repository: draw("repository"), Path: draw("path"), Root: rapid.SampledFrom([]string{"", "."}).Draw(t, "root")})
+	}
+	return s
+}
+
+func drawInputs(t *rapid.T) []plan.Input {
+	inputs := make([]plan.Input, rapid.IntRange(0, 4).Draw(t, "services"))
+	for i := range inputs {
+		inputs[i].Service = drawService(t, fmt.Sprintf("s%d", i))
+		for range inputs[i].Service.Spec.Sources {
+			var snapshot *catalog.Snapshot
+			if rapid.IntRange(0, 4).Draw(t, "resolved") > 0 {
+				snapshot = &catalog.Snapshot{Commit: small.Draw(t, "commit"), Digest: digest.FromBytes([]byte(small.Draw(t, "content")))}
+			}
+			inputs[i].Snapshots = append(inputs[i].Snapshots, snapshot)
+		}
+	}
+	return inputs
+}
+
+// content is what a plan wants, written down without hashing: the model of what a version has to tell apart.
+func content(p *plan.Plan) string {
+	entries := slices.Clone(p.Entries)
+	for i := range entries {
+		entries[i].Traceparent, entries[i].SpecDigest, entries[i].Digest = "", "", ""
+		entries[i].Bundles = slices.Clone(entries[i].Bundles)
+		for j := range entries[i].Bundles {
+			entries[i].Bundles[j].Commit = ""
+		}
+	}
+	return fmt.Sprintf("%q %#v", p.Cluster, entries)
+}
+
+// places is what unresolved sources still add to a version.
+func places(inputs []plan.Input) string {
+	var text string
+	for _, input := range inputs {
+		for _, source := range input.Service.Spec.Sources {
+			text += fmt.Sprintf("%q %q %q;", source.Repository, source.Normal().Path, source.Subpath())
+		}
+	}
+	return text
+}
+
+func TestVersionDependsOnContentOnly(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		inputs := drawInputs(t)
+		p := plan.Compute("one", inputs, plan.Cause{Time: time.Unix(1, 0), Traceparent: "x"})
+		shuffled := slices.Clone(inputs)
+		for i, input := range shuffled {
+			shuffled[i].Snapshots = slices.Clone(input.Snapshots)
+			for j, snapshot := range input.Snapshots {
+				if snapshot != nil {
+					moved := *snapshot
+					moved.Commit += "another commit"
+					shuffled[i].Snapshots[j] = &moved
+				}
+			}
+		}
+		rand.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		q := plan.Compute("one", shuffled, plan.Cause{Time: time.Unix(2, 0), Traceparent: "y"})
+		if p.Version != q.Version {
+			t.Fatalf("order, commits, times or traces changed the version (-want +got):\n%s", cmp.Diff(content(p), content(q)))
+		}
+	})
+}
+
+func TestVersionChangesIffContentChanges(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := drawInputs(t), drawInputs(t)
+		p, q := plan.Compute("one", a, plan.Cause{}), plan.Compute("one", b, plan.Cause{})
+		same := content(p) == content(q) && places(a) == places(b)
+		if same != (p.Version == q.Version) {
+			t.Fatalf("same content: %v, same version: %v\n%s\n%s", same, p.Version == q.Version, content(p), content(q))
+		}
+	})
+}
+
+func TestUnchangedEntriesKeepTraceAndTime(t *testing.T) {
+	t.Parallel()
+	service := func(name string) *catalog.Service {
+		return &catalog.Service{Metadata: catalog.Metadata{Name: name, UID: name}, Spec: catalog.ServiceSpec{Sources: []catalog.Source{{Repository: name}}}}
+	}
+	snapshot := func(content string) []*catalog.Snapshot {
+		return []*catalog.Snapshot{{Digest: digest.FromBytes([]byte(content))}}
+	}
+	inputs := []plan.Input{{Service: service("a"), Snapshots: snapshot("1")}, {Service: service("b"), Snapshots: snapshot("1")}}
+	first := plan.Compute("one", inputs, plan.Cause{Time: time.Unix(1, 0), Traceparent: "first"})
+	inputs[1].Snapshots = snapshot("2")
+	second := plan.Compute("one", inputs, plan.Cause{Time: time.Unix(2, 0), Traceparent: "second", Last: first})
+	if got := []string{second.Entries[0].Traceparent, second.Entries[1].Traceparent}; cmp.Diff([]string{"first", "second"}, got) != "" {
+		t.Errorf("got traces %v, want the new one where the content changed", got)
+	}
+	third := plan.Compute("one", inputs, plan.Cause{Time: time.Unix(3, 0), Traceparent: "third", Last: second})
+	if !third.ComputedAt.Equal(time.Unix(2, 0)) || third.Entries[1].Traceparent != "second" {
+		t.Errorf("got %v, %s, want time and trace of the plan that is still current", third.ComputedAt, third.Entries[1].Traceparent)
+	}
+}
+
+func TestFindsBundles(t *testing.T) {
+	t.Parallel()
+	d := digest.FromBytes([]byte("x"))
+	service := &catalog.Service{Metadata: catalog.Metadata{Name: "a"}, Spec: catalog.ServiceSpec{Sources: []catalog.Source{{Repository: "r", Path: "x/y", Root: "x"}}}}
+	p := plan.Compute("one", []plan.Input{{Service: service, Snapshots: []*catalog.Snapshot{{Digest: d, Commit: "c"}}}}, plan.Cause{})
+	got, ok := p.Bundle(d)
+	want := plan.Bundle{Digest: d, Commit: "c", Repository: "r", Folder: "x", Path: "x/y", Subpath: "y"}
+	if !ok || got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if _, ok := p.Bundle(digest.FromBytes([]byte("y"))); ok {
+		t.Error("found a bundle that is not there")
+	}
+}
+
+// TestIndex compares the index with a search through all services.
+func TestIndex(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		index, model := plan.NewIndex(), map[string]*catalog.Service{}
+		for range rapid.IntRange(0, 30).Draw(t, "steps") {
+			name := fmt.Sprintf("s%d", rapid.IntRange(0, 4).Draw(t, "name"))
+			if rapid.IntRange(0, 3).Draw(t, "remove") == 0 {
+				index.Remove(name)
+				delete(model, name)
+				continue
+			}
+			service := drawService(t, name)
+			service.Spec.Cluster = small.Draw(t, "cluster")
+			index.Put(service)
+			model[name] = service
+		}
+		checkIndex(t, index, model)
+	})
+}
+
+func checkIndex(t *rapid.T, index *plan.Index, model map[string]*catalog.Service) {
+	readers, clusters, byRepository := map[catalog.Source][]string{}, map[string][]string{}, map[string][]catalog.Source{}
+	for name, service := range model {
+		clusters[service.Spec.Cluster] = append(clusters[service.Spec.Cluster], name)
+		for _, source := range service.Spec.Sources {
+			source = source.Normal()
+			if !slices.Contains(readers[source], name) {
+				readers[source] = append(readers[source], name)
+			}
+			if !slices.Contains(byRepository[source.Repository], source) {
+				byRepository[source.Repository] = append(byRepository[source.Repository], source)
+			}
+		}
+	}
+	if index.Len() != len(model) || len(index.Sources()) != len(readers) {
+		t.Fatalf("got %d services and %d sources, want %d and %d", index.Len(), len(index.Sources()), len(model), len(readers))
+	}
+	for source, want := range readers {
+		got := index.Readers(source)
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) || !index.Wanted(source) {
+			t.Fatalf("readers of %v: got %v, want %v", source, got, want)
+		}
+	}
+	for cluster, want := range clusters {
+		slices.Sort(want)
+		if got := index.Services(cluster); !slices.Equal(got, want) {
+			t.Fatalf("services of %q: got %v, want %v", cluster, got, want)
+		}
+	}
+	for repository, want := range byRepository {
+		if got := index.SourcesOf(repository); len(got) != len(want) {
+			t.Fatalf("sources of %q: got %v, want %v", repository, got, want)
+		}
+	}
+}

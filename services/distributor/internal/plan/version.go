@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"encoding/binary"
+
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// encodingVersion begins every encoding. Raising it changes every version and every spec digest in the fleet at once:
+// agents then look at everything anew, and apply nothing that is applied already.
+const encodingVersion = "leat.plan.v1"
+
+// encoder hashes values so that different sequences of values never hash alike: every value carries its length.
+type encoder struct {
+	hasher  *digest.Hasher
+	scratch []byte
+}
+
+func newEncoder(subject string) *encoder {
+	e := &encoder{hasher: digest.NewHasher()}
+	e.text(encodingVersion)
+	e.text(subject)
+	return e
+}
+
+func (e *encoder) number(n int64) {
+	e.scratch = binary.BigEndian.AppendUint64(e.scratch[:0], uint64(n))
+	_, _ = e.hasher.Write(e.scratch)
+}
+
+func (e *encoder) text(s string) {
+	e.number(int64(len(s)))
+	_, _ = e.hasher.Write([]byte(s))
+}
+
+func (e *encoder) flag(b bool) {
+	if b {
+		e.number(1)
+		return
+	}
+	e.number(0)
+}
+
+func (e *encoder) sum() string { return e.hasher.Digest().String() }
+
+func specDigest(apply Apply, sources []catalog.Source) string {
+	e := newEncoder("spec")
+	e.text(apply.Namespace)
+	e.flag(apply.CreateNamespace)
+	e.flag(apply.Prune)
+	e.number(int64(apply.HealthTimeout))
+	e.flag(apply.Paused)
+	e.flag(apply.ForceConflicts)
+	e.text(string(apply.Renderer))
+	e.number(int64(len(sources)))
+	for _, source := range sources {
+		e.text(source.Repository)
+		e.text(source.Normal().Path)
+		e.text(source.Subpath())
+	}
+	return e.sum()
+}
+
+func versionOf(cluster string, entries []Entry) string {
+	e := newEncoder("plan")
+	e.text(cluster)
+	e.number(int64(len(entries)))
+	for _, entry := range entries {
+		e.text(entry.Name)
+		e.text(entry.UID)
+		e.text(entry.Digest)
+		e.text(entry.SyncRequest)
+	}
+	return e.sum()
+}
+
+// contentDigest covers the entry's spec and its bundles.
+func contentDigest(entry Entry) string {
+	e := newEncoder("entry")
+	e.text(entry.SpecDigest)
+	e.number(int64(len(entry.Bundles)))
+	for _, bundle := range entry.Bundles {
+		e.text(bundle.Digest.String())
+	}
+	return e.sum()
+}

@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package postgrestest starts a real PostgreSQL for tests.
+package postgrestest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	// The driver "pgx".
+	_ "github.com/jackc/pgx/v5/stdlib"
+)
+
+// binaries is where Debian keeps PostgreSQL 15; the search path comes first.
+const binaries = "/usr/lib/postgresql/15/bin"
+
+// nobody runs the server where the test is root, which PostgreSQL refuses to be.
+const nobody = 65534
+
+// Server is a running PostgreSQL. It is safe for concurrent use, but for Kill and Start.
+type Server struct {
+	url     string
+	dir     string
+	program string
+	port    string
+	cmd     *exec.Cmd
+	logs    *bytes.Buffer
+
+	mu   sync.Mutex
+	next int
+}
+
+// New starts a server on a port of the kernel's choice; it ends with the test. A missing PostgreSQL fails the test.
+func New(t testing.TB) *Server {
+	t.Helper()
+	initdb, program := find(t, "initdb"), find(t, "postgres")
+	// Not t.TempDir: its parents are closed to other users, and the path may be too long for a socket.
+	dir := filepath.Join(os.TempDir(), "leat-postgres-"+rand.Text())
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	s := &Server{dir: dir, program: program, port: freePort(t), logs: new(bytes.Buffer)}
+	s.url = "postgres://leat@127.0.0.1:" + s.port + "/"
+	if os.Geteuid() == 0 {
+		if err := os.Chown(dir, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := unprivileged(exec.CommandContext(t.Context(), initdb, "-D", s.data(), "-U", "leat", "--auth=trust", "--no-sync", "--locale=C", "--encoding=UTF8"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	s.Start(t)
+	t.Cleanup(s.Kill)
+	return s
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// Start starts the server again after Kill, with its data and on its port, and waits until it answers.
+func (s *Server) Start(t testing.TB) {
+	t.Helper()
+	s.cmd = unprivileged(exec.CommandContext(context.Background(), s.program, "-D", s.data(), "-k", s.dir, "-h", "127.0.0.1", "-p", s.port,
+		"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "max_connections=200"))
+	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
+	if err := s.cmd.Start(); err != nil {
+		t.Fatalf("start postgres: %v", err)
+	}
+	if err := s.awaitReady(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Kill ends the server at once, as a crash of the machine would. Killing it again does nothing.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGQUIT)
+	_ = s.cmd.Wait()
+	s.cmd = nil
+}
+
+func find(t testing.TB, name string) string {
+	t.Helper()
+	if found, err := exec.LookPath(name); err == nil {
+		return found
+	}
+	found := filepath.Join(binaries, name)
+	if _, err := os.Stat(found); err != nil {
+		t.Fatalf("this test needs PostgreSQL 15: %s is neither in PATH nor in %s; install it with: apt-get install postgresql-15", name, binaries)
+	}
+	return found
+}
+
+// unprivileged makes a command run as nobody where the test is root.
+func unprivileged(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Dir = "/"
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody, NoSetGroups: true}}
+	}
+	return cmd
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// awaitReady asks until the server answers.
+func (s *Server) awaitReady() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	db, err := sql.Open("pgx", s.url+"postgres")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err = db.PingContext(ctx); err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("postgres did not become ready: %w\n%s", err, s.logs)
+		}
+	}
+}
+
+// Database makes an empty database and returns its URL.
+func (s *Server) Database(t testing.TB) string {
+	t.Helper()
+	s.mu.Lock()
+	s.next++
+	name := fmt.Sprintf("test%d", s.next)
+	s.mu.Unlock()
+	db, err := sql.Open("pgx", s.url+"postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.ExecContext(context.Background(), "CREATE DATABASE "+name); err != nil {
+		t.Fatalf("create database: %v", err)
+	}
+	return s.url + name
+}

@@ -1,0 +1,299 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resolve_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/resolve"
+)
+
+// world is a board, an upstream and a store in one.
+type world struct {
+	mu          sync.Mutex
+	wanted      map[catalog.Source]bool
+	resolutions map[catalog.Source]catalog.Resolution
+	traces      map[catalog.Source]string
+	saved       map[catalog.Source]catalog.Resolution
+	saveErr     error
+	asked       map[catalog.Source]int
+	asking      map[catalog.Source]int
+	answer      func(catalog.Source) (catalog.Snapshot, error)
+	news        chan struct{}
+}
+
+func newWorld(sources ...catalog.Source) *world {
+	w := &world{
+		wanted: map[catalog.Source]bool{}, resolutions: map[catalog.Source]catalog.Resolution{}, traces: map[catalog.Source]string{},
+		saved: map[catalog.Source]catalog.Resolution{}, asked: map[catalog.Source]int{}, asking: map[catalog.Source]int{},
+	}
+	for _, source := range sources {
+		w.wanted[source] = true
+	}
+	w.answers("one", nil)
+	return w
+}
+
+// answers sets what every source holds from now on.
+func (w *world) answers(content string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answer = func(catalog.Source) (catalog.Snapshot, error) {
+		return catalog.Snapshot{Commit: content, Digest: digest.FromBytes([]byte(content))}, err
+	}
+}
+
+func (w *world) Resolve(ctx context.Context, source catalog.Source) (catalog.Snapshot, error) {
+	w.mu.Lock()
+	w.asked[source]++
+	w.asking[source]++
+	answer, both := w.answer, w.asking[source] > 1
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.asking[source]--
+	}()
+	if both {
+		return catalog.Snapshot{}, errors.New("asked twice at once")
+	}
+	select {
+	case <-time.After(10 * time.Millisecond):
+		return answer(source)
+	case <-ctx.Done():
+		return catalog.Snapshot{}, ctx.Err()
+	}
+}
+
+func (w *world) Sources() []catalog.Source { return w.SourcesOf("") }
+
+func (w *world) SourcesOf(repository string) []catalog.Source {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var sources []catalog.Source
+	for source := range w.wanted {
+		if repository == "" || source.Repository == repository {
+			sources = append(sources, source)
+		}
+	}
+	return sources
+}
+
+func (w *world) Wanted(source catalog.Source) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.wanted[source]
+}
+
+func (w *world) Resolution(source catalog.Source) catalog.Resolution {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.resolutions[source]
+}
+
+func (w *world) RepositoryUID(name string) string { return name }
+
+func (w *world) Resolved(_ context.Context, source catalog.Source, next catalog.Resolution, traceparent string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.resolutions[source], w.traces[source] = next, traceparent
+}
+
+func (w *world) SetMirror(string, *catalog.Mirror) {}
+func (w *world) NewSources() <-chan struct{}       { return w.news }
+
+func (w *world) SaveSnapshot(_ context.Context, _ string, source catalog.Source, resolution catalog.Resolution) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.saveErr == nil {
+		w.saved[source] = resolution
+	}
+	return w.saveErr
+}
+
+func (w *world) LoadSnapshots(context.Context) (map[catalog.Source]catalog.Resolution, error) {
+	return nil, nil
+}
+func (w *world) PruneSnapshots(context.Context, func(catalog.Source) bool) error { return nil }
+
+func (w *world) count(source catalog.Source) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.asked[source]
+}
+
+// run runs a loop over the world in a bubble of virtual time until test returns.
+func run(t *testing.T, w *world, test func(t *testing.T, l *resolve.Loop)) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w.news = make(chan struct{}, 1) // a channel of the bubble, or time would stand still
+		l := resolve.New(resolve.Params{
+			Board: w, Upstream: w, Store: w, Logger: slog.New(slog.DiscardHandler),
+			Workers: 4, Timeout: time.Second, ResyncEvery: time.Hour,
+		})
+		done := make(chan error, 1)
+		go func() { done <- l.Run(ctx) }()
+		pass(time.Second)
+		test(t, l)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want canceled", err)
+		}
+	})
+}
+
+// pass lets virtual time go by.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func branch(repository, name string) catalog.Source {
+	return catalog.Source{Repository: repository, Ref: catalog.Ref{Kind: catalog.RefBranch, Value: name}}
+}
+
+func TestEventsConcernTheirSourcesOnly(t *testing.T) {
+	t.Parallel()
+	main, dev, head, other := branch("demo", "main"), branch("demo", "dev"), catalog.Source{Repository: "demo"}, branch("other", "main")
+	tag := catalog.Source{Repository: "demo", Ref: catalog.Ref{Kind: catalog.RefTag, Value: "main"}}
+	w := newWorld(main, dev, head, other, tag)
+	run(t, w, func(t *testing.T, l *resolve.Loop) {
+		check := func(what string, want map[catalog.Source]int) {
+			t.Helper()
+			pass(time.Second)
+			for source, n := range want {
+				if got := w.count(source); got != n {
+					t.Errorf("after %s: %v was asked for %d times, want %d", what, source, got, n)
+				}
+			}
+		}
+		check("the start", map[catalog.Source]int{main: 1, dev: 1, head: 1, other: 1, tag: 1})
+		l.Observe(resolve.Event{Repository: "demo", ChangedRefs: []string{"refs/heads/main"}, Traceparent: "trace"})
+		check("a branch moved", map[catalog.Source]int{main: 2, dev: 1, head: 2, other: 1, tag: 1})
+		if w.traces[main] != "trace" {
+			t.Errorf("got trace %q, want the event's", w.traces[main])
+		}
+		l.Observe(resolve.Event{Repository: "demo", AllRefs: true})
+		check("all refs", map[catalog.Source]int{main: 3, dev: 2, head: 3, other: 1, tag: 2})
+		l.Observe(resolve.Event{Repository: "demo"})
+		check("a change of health", map[catalog.Source]int{main: 3, dev: 2, head: 3, other: 1, tag: 2})
+		w.mu.Lock()
+		late := branch("late", "main")
+		w.wanted[late] = true
+		w.mu.Unlock()
+		w.news <- struct{}{}
+		check("a new source", map[catalog.Source]int{late: 1, main: 3})
+		pass(2 * time.Hour)
+		if got := w.count(other); got < 2 {
+			t.Errorf("got %d questions, want a resync from time to time", got)
+		}
+	})
+}
+
+func TestFailuresKeepTheLastGood(t *testing.T) {
+	t.Parallel()
+	source := branch("demo", "main")
+	w := newWorld(source)
+	run(t, w, func(t *testing.T, l *resolve.Loop) {
+		state := func() (commit string, reason catalog.Reason) {
+			r := w.Resolution(source)
+			if r.Snapshot != nil {
+				commit = r.Snapshot.Commit
+			}
+			if r.Problem != nil {
+				reason = r.Problem.Reason
+			}
+			return commit, reason
+		}
+		for _, step := range []struct {
+			content string
+			err     error
+			commit  string
+			reason  catalog.Reason
+		}{
+			{"one", nil, "one", ""},
+			{"", &resolve.Failure{Reason: "DEPENDENCY_UNAVAILABLE"}, "one", ""},
+			{"", &resolve.Failure{Reason: "REF_NOT_FOUND", Message: "no"}, "one", "REF_NOT_FOUND"},
+			{"", &resolve.Failure{Reason: "OWNER_UNAVAILABLE"}, "one", "REF_NOT_FOUND"},
+			{"two", nil, "two", ""},
+		} {
+			w.answers(step.content, step.err)
+			if err := l.Sync(t.Context(), []catalog.Source{source}); err != nil {
+				t.Fatal(err)
+			}
+			if commit, reason := state(); commit != step.commit || reason != step.reason {
+				t.Errorf("after %v: got %q with %q, want %q with %q", step.err, commit, reason, step.commit, step.reason)
+			}
+		}
+		if got := w.saved[source].Snapshot.Commit; got != "two" {
+			t.Errorf("got %q stored, want two", got)
+		}
+	})
+}
+
+func TestFailuresAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	source := branch("demo", "main")
+	w := newWorld(source)
+	w.answers("", &resolve.Failure{Reason: catalog.ReasonRepositoryNotReady, RetryAfter: 10 * time.Second})
+	run(t, w, func(t *testing.T, _ *resolve.Loop) {
+		if p := w.Resolution(source).Problem; p == nil || p.Reason != catalog.ReasonRepositoryNotReady {
+			t.Errorf("got %v, want what it waits for", p)
+		}
+		pass(5 * time.Second)
+		if got := w.count(source); got != 1 {
+			t.Errorf("got %d questions within the delay that was asked for, want 1", got)
+		}
+		w.answers("one", nil)
+		w.mu.Lock()
+		w.saveErr = errors.New("database is down")
+		w.mu.Unlock()
+		pass(time.Minute)
+		if r := w.Resolution(source); r.Snapshot == nil || r.Problem != nil {
+			t.Errorf("got %+v, want it resolved", r)
+		}
+		w.mu.Lock()
+		w.saveErr = nil
+		w.mu.Unlock()
+		pass(2 * time.Minute)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.saved[source].Snapshot == nil {
+			t.Error("the snapshot was not stored once the database came back")
+		}
+	})
+}
+
+func TestSyncGivesUpWithItsContext(t *testing.T) {
+	t.Parallel()
+	source := branch("demo", "main")
+	w := newWorld(source)
+	run(t, w, func(t *testing.T, l *resolve.Loop) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := l.Sync(ctx, []catalog.Source{source}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the deadline", err)
+		}
+		var syncs sync.WaitGroup
+		for range 20 { // one source is asked for by one at a time
+			syncs.Go(func() {
+				if err := l.Sync(t.Context(), []catalog.Source{source}); err != nil {
+					t.Errorf("sync: %v", err)
+				}
+			})
+		}
+		syncs.Wait()
+		if p := w.Resolution(source).Problem; p != nil {
+			t.Errorf("got %v, want no overlap", p)
+		}
+	})
+}

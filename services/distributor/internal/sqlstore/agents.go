@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/subtle"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+type joinTokenRow struct {
+	bun.BaseModel `bun:"table:join_tokens,alias:jt"`
+	Hash          []byte `bun:"hash,pk"`
+	ClusterUID    string `bun:"cluster_uid"`
+	ExpiresAt     int64  `bun:"expires_at"`
+	UsedAt        int64  `bun:"used_at"`
+}
+
+// CreateJoinToken implements catalog.Enrolments. Tokens that ended a day ago are swept on the way.
+func (s *Store) CreateJoinToken(ctx context.Context, cluster string, hash []byte, expires time.Time) error {
+	old := micros(time.Now().Add(-24 * time.Hour))
+	if _, err := s.db.NewDelete().Model((*joinTokenRow)(nil)).Where("expires_at < ?", old).Exec(ctx); err != nil {
+		return translate("sweep join tokens", err)
+	}
+	result, err := s.db.NewRaw("INSERT INTO join_tokens (hash, cluster_uid, expires_at) SELECT ?, uid, ? FROM clusters WHERE name = ?",
+		hash, micros(expires), cluster).Exec(ctx)
+	if err != nil {
+		return translate("write join token", err)
+	}
+	return oneCluster(result, cluster)
+}
+
+// oneCluster turns "no row" into the error that says which cluster is missing.
+func oneCluster(result sql.Result, cluster string) error {
+	n, err := result.RowsAffected()
+	if err != nil {
+		return translate("count rows", err)
+	}
+	if n == 0 {
+		return &catalog.NotFoundError{Key: catalog.Key{Kind: catalog.KindCluster, Name: cluster}}
+	}
+	return nil
+}
+
+// Enrol implements catalog.Enrolments.
+func (s *Store) Enrol(ctx context.Context, hash []byte, key ed25519.PublicKey, agentVersion string) (*catalog.Cluster, error) {
+	var cluster *catalog.Cluster
+	err := s.edit(ctx, func(ctx context.Context, t *tx) error {
+		token, row, err := t.joinToken(ctx, hash)
+		if err != nil {
+			return err
+		}
+		switch {
+		case token.UsedAt != 0 && subtle.ConstantTimeCompare(row.PublicKey, key) == 1:
+			// The agent did not get the first answer.
+		case token.UsedAt != 0 || timeOf(token.ExpiresAt).Before(time.Now()):
+			return catalog.ErrJoinTokenInvalid
+		default:
+			if err := t.enrol(ctx, token, row, key, agentVersion); err != nil {
+				return translate("write key", err)
+			}
+		}
+		cluster, err = row.cluster()
+		return err
+	})
+	return cluster, err
+}
+
+// joinToken reads a token and its cluster. Edits are serialised, so nobody else uses the token in the meantime.
+func (t *tx) joinToken(ctx context.Context, hash []byte) (*joinTokenRow, *clusterRow, error) {
+	token, row := new(joinTokenRow), new(clusterRow)
+	err := t.sql.NewSelect().Model(token).Where("hash = ?", hash).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil, catalog.ErrJoinTokenInvalid
+	}
+	if err != nil {
+		return nil, nil, translate("read join token", err)
+	}
+	err = t.sql.NewSelect().Model(row).Where("uid = ?", token.ClusterUID).Scan(ctx)
+	return token, row, translate("read cluster", err)
+}
+
+func (t *tx) enrol(ctx context.Context, token *joinTokenRow, row *clusterRow, key ed25519.PublicKey, agentVersion string) error {
+	t.dirty = true
+	token.UsedAt = micros(time.Now())
+	if _, err := t.sql.NewUpdate().Model(token).Column("used_at").WherePK().Exec(ctx); err != nil {
+		return err
+	}
+	report, err := encode(catalog.ClusterReport{AgentVersion: agentVersion})
+	if err != nil {
+		return err
+	}
+	row.PublicKey, row.Report, row.Revision = key, report, t.revision
+	row.KeyGeneration++
+	// Another agent begins: what the last one's process reported is no longer compared with.
+	row.Instance, row.Sequence = "", 0
+	_, err = t.sql.NewUpdate().Model(row).Column("public_key", "report", "revision", "key_generation", "instance", "sequence").WherePK().Exec(ctx)
+	return err
+}
+
+// Revoke implements catalog.Enrolments.
+func (s *Store) Revoke(ctx context.Context, cluster string) error {
+	return s.edit(ctx, func(ctx context.Context, t *tx) error {
+		t.dirty = true
+		result, err := t.sql.NewRaw("UPDATE clusters SET public_key = NULL, key_generation = key_generation + 1, revision = ? WHERE name = ?",
+			t.revision, cluster).Exec(ctx)
+		if err != nil {
+			return translate("revoke key", err)
+		}
+		if err := oneCluster(result, cluster); err != nil {
+			return err
+		}
+		_, err = t.sql.NewRaw("DELETE FROM join_tokens WHERE cluster_uid = (SELECT uid FROM clusters WHERE name = ?)", cluster).Exec(ctx)
+		return translate("delete join tokens", err)
+	})
+}
+
+// SaveReport implements catalog.Reports.
+func (s *Store) SaveReport(ctx context.Context, report catalog.AgentReport) (taken bool, err error) {
+	err = s.edit(ctx, func(ctx context.Context, t *tx) error {
+		taken, err = t.saveAgent(ctx, report)
+		if err != nil || !taken {
+			return err
+		}
+		for _, service := range report.Services {
+			if err := t.saveServiceReport(ctx, service); err != nil {
+				return translate("write report", err)
+			}
+		}
+		return nil
+	})
+	return taken && err == nil, err
+}
+
+// saveAgent writes what belongs to the agent itself, unless a newer report of its process is there.
+func (t *tx) saveAgent(ctx context.Context, report catalog.AgentReport) (bool, error) {
+	query := t.sql.NewUpdate().Table("clusters").
+		Set("plan_version = ?", report.PlanVersion).Set("instance = ?", report.Instance).
+		Set("sequence = ?", int64(report.Sequence)).Set("revision = ?", t.revision).
+		Where("uid = ?", report.ClusterUID).
+		Where("(instance <> ? OR sequence < ?)", report.Instance, int64(report.Sequence))
+	if report.Cluster != nil {
+		text, err := encode(report.Cluster)
+		if err != nil {
+			return false, err
+		}
+		query = query.Set("report = ?", text)
+	}
+	result, err := query.Exec(ctx)
+	if err != nil {
+		return false, translate("write agent", err)
+	}
+	n, err := result.RowsAffected()
+	t.dirty = n > 0
+	return n > 0, translate("count rows", err)
+}
+
+// saveServiceReport writes one report, unless its service is gone.
+func (t *tx) saveServiceReport(ctx context.Context, report catalog.StoredReport) error {
+	text, err := encode(report.Report)
+	if err != nil {
+		return err
+	}
+	_, err = t.sql.NewRaw(`INSERT INTO service_reports (service_uid, report, entry, observed_generation, revision)
+		SELECT uid, ?, ?, ?, ? FROM services WHERE uid = ?
+		ON CONFLICT (service_uid) DO UPDATE SET report = EXCLUDED.report, entry = EXCLUDED.entry,
+			observed_generation = EXCLUDED.observed_generation, revision = EXCLUDED.revision`,
+		text, report.Entry, report.ObservedGeneration, t.revision, report.ServiceUID).Exec(ctx)
+	return err
+}
+
+// SavePresence implements catalog.Reports.
+func (s *Store) SavePresence(ctx context.Context, presence []catalog.Presence) error {
+	return s.edit(ctx, func(ctx context.Context, t *tx) error {
+		t.dirty = true
+		for _, p := range presence {
+			_, err := t.sql.NewUpdate().Table("clusters").Set("last_seen_at = ?", micros(p.SeenAt)).
+				Set("connected_until = ?", micros(p.ConnectedUntil)).Set("revision = ?", t.revision).
+				Where("uid = ?", p.ClusterUID).Where("last_seen_at < ?", micros(p.SeenAt)).Exec(ctx)
+			if err != nil {
+				return translate("write presence", err)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+func testEnrolment(t *testing.T, s subject) {
+	ctx := t.Context()
+	apply(t, s, cluster("one"))
+	if err := s.CreateJoinToken(ctx, "none", []byte("h"), time.Now().Add(time.Hour)); !errors.Is(err, catalog.ErrNotFound) {
+		t.Errorf("got %v, want not found", err)
+	}
+	for hash, life := range map[string]time.Duration{"good": time.Hour, "old": -time.Minute, "spare": time.Hour} {
+		if err := s.CreateJoinToken(ctx, "one", []byte(hash), time.Now().Add(life)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key, other := bytes.Repeat([]byte{1}, ed25519.PublicKeySize), bytes.Repeat([]byte{2}, ed25519.PublicKeySize)
+	for _, hash := range []string{"old", "unknown"} {
+		if _, err := s.Enrol(ctx, []byte(hash), key, "v1"); !errors.Is(err, catalog.ErrJoinTokenInvalid) {
+			t.Errorf("token %s: got %v, want invalid", hash, err)
+		}
+	}
+	for range 2 { // the second is the agent that did not get the first answer
+		c, err := s.Enrol(ctx, []byte("good"), key, "v1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Agent.KeyGeneration != 1 || !bytes.Equal(c.Agent.PublicKey, key) || c.Agent.Report.AgentVersion != "v1" {
+			t.Errorf("got %+v, want the key in generation 1", c.Agent)
+		}
+	}
+	if _, err := s.Enrol(ctx, []byte("good"), other, "v1"); !errors.Is(err, catalog.ErrJoinTokenInvalid) {
+		t.Errorf("got %v, want invalid: the token was used by another key", err)
+	}
+	before := changes(t, s, 0).Revision
+	if err := s.Revoke(ctx, "one"); err != nil {
+		t.Fatal(err)
+	}
+	if got := changes(t, s, before).Clusters[0].Agent; got.Enrolled() || got.KeyGeneration != 2 {
+		t.Errorf("got %+v, want no key in generation 2", got)
+	}
+	if _, err := s.Enrol(ctx, []byte("spare"), key, "v1"); !errors.Is(err, catalog.ErrJoinTokenInvalid) {
+		t.Errorf("got %v, want invalid: revocation ends unused tokens", err)
+	}
+	if err := s.Revoke(ctx, "none"); !errors.Is(err, catalog.ErrNotFound) {
+		t.Errorf("got %v, want not found", err)
+	}
+}
+
+func testEnrolRace(t *testing.T, s subject) {
+	ctx := t.Context()
+	apply(t, s, cluster("one"))
+	if err := s.CreateJoinToken(ctx, "one", []byte("once"), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	var wins sync.Map
+	var agents sync.WaitGroup
+	for i := range 10 {
+		agents.Go(func() {
+			key := bytes.Repeat([]byte{byte(i + 1)}, ed25519.PublicKeySize)
+			switch _, err := s.Enrol(ctx, []byte("once"), key, ""); {
+			case err == nil:
+				wins.Store(i, true)
+			case !errors.Is(err, catalog.ErrJoinTokenInvalid):
+				t.Errorf("got %v, want invalid", err)
+			}
+		})
+	}
+	agents.Wait()
+	n := 0
+	wins.Range(func(any, any) bool { n++; return true })
+	if n != 1 {
+		t.Errorf("got %d enrolments with one token, want 1", n)
+	}
+}
+
+func testReports(t *testing.T, s subject) {
+	ctx := t.Context()
+	apply(t, s, cluster("one"), repository("demo"), service("app", "one", "demo"))
+	start := changes(t, s, 0)
+	report := catalog.AgentReport{
+		ClusterUID: start.Clusters[0].UID, Instance: "i", Sequence: 2, PlanVersion: "v",
+		Cluster: &catalog.ClusterReport{KubernetesVersion: "v1.36.3", Nodes: 3},
+		Services: []catalog.StoredReport{
+			{Service: "app", ServiceUID: start.Services[0].UID, Entry: "e", ObservedGeneration: 1, Report: &catalog.ServiceReport{
+				Phase: catalog.PhaseFailed, Problem: &catalog.Problem{Reason: "APPLY_REJECTED", Message: "no"}, AppliedDigests: []string{"a"},
+				Objects: []catalog.ObjectStatus{{Kind: "Pod", Health: "DEGRADED"}}, AppliedAt: time.Unix(1, 0).UTC(),
+			}},
+			{Service: "gone", ServiceUID: "no such uid", Report: &catalog.ServiceReport{}},
+		},
+	}
+	for _, step := range []struct {
+		sequence uint64
+		want     bool
+	}{{2, true}, {2, false}, {1, false}, {3, true}} {
+		report.Sequence = step.sequence
+		if taken, err := s.SaveReport(ctx, report); err != nil || taken != step.want {
+			t.Errorf("sequence %d: got %v, %v, want %v", step.sequence, taken, err, step.want)
+		}
+	}
+	got := changes(t, s, start.Revision)
+	if diff := cmp.Diff(report.Services[:1], got.Reports); diff != "" {
+		t.Errorf("reports differ (-want +got):\n%s", diff)
+	}
+	if agent := got.Clusters[0].Agent; agent.Report != *report.Cluster || agent.PlanVersion != "v" || agent.Instance != "i" || agent.Sequence != 3 {
+		t.Errorf("got %+v, want what was reported", agent)
+	}
+	if len(got.Services) != 0 {
+		t.Error("a report changed a service")
+	}
+	if _, err := catalog.NewEditor(s).Delete(ctx, catalog.Key{Kind: catalog.KindService, Name: "app"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := changes(t, s, 0); len(got.Reports) != 0 {
+		t.Errorf("got %v, want no report of a deleted service", got.Reports)
+	}
+}
+
+func testPresence(t *testing.T, s subject) {
+	apply(t, s, cluster("one"))
+	uid := changes(t, s, 0).Clusters[0].UID
+	at := time.Now().UTC().Truncate(time.Microsecond)
+	for _, seen := range []time.Time{at, at.Add(-time.Minute)} {
+		if err := s.SavePresence(t.Context(), []catalog.Presence{{ClusterUID: uid, SeenAt: seen, ConnectedUntil: seen.Add(time.Hour)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := changes(t, s, 1).Clusters[0].Agent; !got.LastSeenAt.Equal(at) || !got.ConnectedUntil.Equal(at.Add(time.Hour)) {
+		t.Errorf("got %+v, want the latest presence", got)
+	}
+}

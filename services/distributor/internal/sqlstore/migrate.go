@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"embed"
+	"fmt"
+
+	"github.com/uptrace/bun/migrate"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// migrationLock is the key of PostgreSQL's advisory lock; "leat" in ASCII.
+const migrationLock = 0x6c656174
+
+// dialect is what the migrations say differently for each database.
+type dialect struct {
+	// Bytes is the type of a column of bytes.
+	Bytes string
+}
+
+// migrate applies the migrations that are missing, each in its own transaction.
+func (s *Store) migrate(ctx context.Context) error {
+	unlock, err := s.lockMigrations(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	migrations := migrate.NewMigrations()
+	if err := migrations.Discover(migrationFiles); err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	words := dialect{Bytes: "BLOB"}
+	if s.postgres {
+		words.Bytes = "BYTEA"
+	}
+	migrator := migrate.NewMigrator(s.db, migrations, migrate.WithTemplateData(words), migrate.WithMarkAppliedOnSuccess(true))
+	if err := migrator.Init(ctx); err != nil {
+		return fmt.Errorf("make migration tables: %w", err)
+	}
+	if _, err := migrator.Migrate(ctx); err != nil {
+		return fmt.Errorf("apply migrations: %w", err)
+	}
+	return nil
+}
+
+// lockMigrations keeps other replicas from migrating at the same time. The lock belongs to a connection, so it ends with
+// a replica that dies. SQLite needs none: its file belongs to one process.
+func (s *Store) lockMigrations(ctx context.Context) (unlock func(), err error) {
+	if !s.postgres {
+		return func() {}, nil
+	}
+	conn, err := s.db.DB.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.ExecContext(ctx, "SELECT pg_advisory_lock($1)", migrationLock); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return func() {
+		// Closing an unlocked connection gives it back to the pool; should unlocking fail, the connection is dead,
+		// and the lock went with it.
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", migrationLock)
+		_ = conn.Close()
+	}, nil
+}

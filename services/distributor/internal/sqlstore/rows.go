@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// metaColumns are the columns of catalog.Metadata.
+type metaColumns struct {
+	UID             string `bun:"uid,pk"`
+	Name            string `bun:"name"`
+	Labels          string `bun:"labels"`
+	Annotations     string `bun:"annotations"`
+	ResourceVersion int64  `bun:"resource_version"`
+	Generation      int64  `bun:"generation"`
+	Revision        int64  `bun:"revision"`
+	CreatedAt       int64  `bun:"created_at"`
+	UpdatedAt       int64  `bun:"updated_at"`
+}
+
+type clusterRow struct {
+	bun.BaseModel `bun:"table:clusters,alias:c"`
+	metaColumns
+	Description    string `bun:"description"`
+	PublicKey      []byte `bun:"public_key"`
+	KeyGeneration  int64  `bun:"key_generation"`
+	LastSeenAt     int64  `bun:"last_seen_at"`
+	ConnectedUntil int64  `bun:"connected_until"`
+	Report         string `bun:"report"`
+	PlanVersion    string `bun:"plan_version"`
+	Instance       string `bun:"instance"`
+	Sequence       int64  `bun:"sequence"`
+}
+
+type repositoryRow struct {
+	bun.BaseModel `bun:"table:repositories,alias:r"`
+	metaColumns
+	Type         string `bun:"type"`
+	URL          string `bun:"url"`
+	PollInterval int64  `bun:"poll_interval"`
+	Credential   []byte `bun:"credential"`
+	CAPEM        string `bun:"ca_pem"`
+	Suspended    bool   `bun:"suspended"`
+}
+
+type serviceRow struct {
+	bun.BaseModel `bun:"table:services,alias:s"`
+	metaColumns
+	ClusterUID  string `bun:"cluster_uid"`
+	Spec        string `bun:"spec"`
+	SyncRequest string `bun:"sync_request"`
+}
+
+type reportRow struct {
+	bun.BaseModel      `bun:"table:service_reports,alias:sr"`
+	ServiceUID         string `bun:"service_uid,pk"`
+	Service            string `bun:"service,scanonly"`
+	Report             string `bun:"report"`
+	Entry              string `bun:"entry"`
+	ObservedGeneration int64  `bun:"observed_generation"`
+	Revision           int64  `bun:"revision"`
+}
+
+type snapshotRow struct {
+	bun.BaseModel `bun:"table:snapshots,alias:sn"`
+	RepositoryUID string `bun:"repository_uid,pk"`
+	Source        string `bun:"source,pk"`
+	Snapshot      string `bun:"snapshot"`
+	ResolvedAt    int64  `bun:"resolved_at"`
+}
+
+type deletionRow struct {
+	bun.BaseModel `bun:"table:deletions,alias:d"`
+	UID           string `bun:"uid,pk"`
+	Kind          string `bun:"kind"`
+	Name          string `bun:"name"`
+	Revision      int64  `bun:"revision"`
+	DeletedAt     int64  `bun:"deleted_at"`
+}
+
+// micros is the stored form of a time; the zero time is 0.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func timeOf(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
+}
+
+// encode is the stored form of a value that SQL does not look into.
+func encode(v any) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("encode column: %w", err)
+	}
+	return string(text), nil
+}
+
+func decode(column, text string, v any) error {
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		return fmt.Errorf("decode column %s: %w", column, err)
+	}
+	return nil
+}
+
+func metaRow(m *catalog.Metadata, revision int64) (metaColumns, error) {
+	labels, err := encode(m.Labels)
+	if err != nil {
+		return metaColumns{}, err
+	}
+	annotations, err := encode(m.Annotations)
+	return metaColumns{
+		UID:             m.UID,
+		Name:            m.Name,
+		Labels:          labels,
+		Annotations:     annotations,
+		ResourceVersion: m.ResourceVersion,
+		Generation:      m.Generation,
+		Revision:        revision,
+		CreatedAt:       micros(m.CreatedAt),
+		UpdatedAt:       micros(m.UpdatedAt),
+	}, err
+}
+
+func (r metaColumns) metadata() (catalog.Metadata, error) {
+	m := catalog.Metadata{
+		Name:            r.Name,
+		UID:             r.UID,
+		ResourceVersion: r.ResourceVersion,
+		Generation:      r.Generation,
+		CreatedAt:       timeOf(r.CreatedAt),
+		UpdatedAt:       timeOf(r.UpdatedAt),
+	}
+	if err := decode("labels", r.Labels, &m.Labels); err != nil {
+		return m, err
+	}
+	return m, decode("annotations", r.Annotations, &m.Annotations)
+}
+
+func (r *clusterRow) cluster() (*catalog.Cluster, error) {
+	meta, err := r.metadata()
+	if err != nil {
+		return nil, err
+	}
+	c := &catalog.Cluster{Metadata: meta, Spec: catalog.ClusterSpec{Description: r.Description}}
+	c.Agent = catalog.Agent{
+		PublicKey:      r.PublicKey,
+		KeyGeneration:  r.KeyGeneration,
+		LastSeenAt:     timeOf(r.LastSeenAt),
+		ConnectedUntil: timeOf(r.ConnectedUntil),
+		PlanVersion:    r.PlanVersion,
+		Instance:       r.Instance,
+		Sequence:       uint64(r.Sequence),
+	}
+	return c, decode("report", r.Report, &c.Agent.Report)
+}
+
+// repository returns the row without its credential.
+func (r *repositoryRow) repository() (*catalog.Repository, error) {
+	meta, err := r.metadata()
+	if err != nil {
+		return nil, err
+	}
+	return &catalog.Repository{Metadata: meta, Spec: catalog.RepositorySpec{
+		Type:         catalog.RepositoryType(r.Type),
+		URL:          r.URL,
+		PollInterval: time.Duration(r.PollInterval) * time.Microsecond,
+		CAPEM:        r.CAPEM,
+		Suspended:    r.Suspended,
+	}}, nil
+}
+
+func (r *serviceRow) service() (*catalog.Service, error) {
+	meta, err := r.metadata()
+	if err != nil {
+		return nil, err
+	}
+	s := &catalog.Service{Metadata: meta, SyncRequest: r.SyncRequest}
+	return s, decode("spec", r.Spec, &s.Spec)
+}
+
+func (r *reportRow) stored() (catalog.StoredReport, error) {
+	s := catalog.StoredReport{
+		Service:            r.Service,
+		ServiceUID:         r.ServiceUID,
+		Entry:              r.Entry,
+		ObservedGeneration: r.ObservedGeneration,
+	}
+	return s, decode("report", r.Report, &s.Report)
+}
+
+func (r *deletionRow) tombstone() catalog.Tombstone {
+	return catalog.Tombstone{Key: catalog.Key{Kind: catalog.Kind(r.Kind), Name: r.Name}, UID: r.UID, Revision: r.Revision}
+}

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/uptrace/bun"
+
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// snapshotColumn is the stored form of a catalog.Snapshot.
+type snapshotColumn struct {
+	Commit      string        `json:"commit"`
+	Digest      digest.Digest `json:"digest"`
+	ContentSize int64         `json:"contentSize"`
+	StoredSize  int64         `json:"storedSize"`
+	Files       int           `json:"files"`
+}
+
+// SaveSnapshot implements catalog.Snapshots.
+func (s *Store) SaveSnapshot(ctx context.Context, repositoryUID string, source catalog.Source, resolution catalog.Resolution) error {
+	if resolution.Snapshot == nil {
+		return nil
+	}
+	key, err := encode(source)
+	if err != nil {
+		return err
+	}
+	snapshot, err := encode(snapshotColumn(*resolution.Snapshot))
+	if err != nil {
+		return err
+	}
+	_, err = s.db.NewRaw(`INSERT INTO snapshots (repository_uid, source, snapshot, resolved_at)
+		SELECT uid, ?, ?, ? FROM repositories WHERE uid = ?
+		ON CONFLICT (repository_uid, source) DO UPDATE SET snapshot = EXCLUDED.snapshot, resolved_at = EXCLUDED.resolved_at`,
+		key, snapshot, micros(resolution.ResolvedAt), repositoryUID).Exec(ctx)
+	return translate("write snapshot", err)
+}
+
+// LoadSnapshots implements catalog.Snapshots.
+func (s *Store) LoadSnapshots(ctx context.Context) (map[catalog.Source]catalog.Resolution, error) {
+	var rows []*snapshotRow
+	if err := s.db.NewSelect().Model(&rows).Scan(ctx); err != nil {
+		return nil, translate("read snapshots", err)
+	}
+	resolutions := make(map[catalog.Source]catalog.Resolution, len(rows))
+	for _, row := range rows {
+		source, resolution, err := row.resolution()
+		if err != nil {
+			return nil, err
+		}
+		resolutions[source] = resolution
+	}
+	return resolutions, nil
+}
+
+func (r *snapshotRow) resolution() (source catalog.Source, resolution catalog.Resolution, err error) {
+	if err := decode("source", r.Source, &source); err != nil {
+		return source, resolution, err
+	}
+	var column snapshotColumn
+	if err := decode("snapshot", r.Snapshot, &column); err != nil {
+		return source, resolution, err
+	}
+	snapshot := catalog.Snapshot(column)
+	return source, catalog.Resolution{Snapshot: &snapshot, ResolvedAt: timeOf(r.ResolvedAt)}, nil
+}
+
+// PruneSnapshots implements catalog.Snapshots.
+func (s *Store) PruneSnapshots(ctx context.Context, keep func(catalog.Source) bool) error {
+	stored, err := s.LoadSnapshots(ctx)
+	if err != nil {
+		return err
+	}
+	var unwanted []string
+	for source := range stored {
+		if keep(source) {
+			continue
+		}
+		key, err := encode(source)
+		if err != nil {
+			return err
+		}
+		unwanted = append(unwanted, key)
+	}
+	if len(unwanted) == 0 {
+		return nil
+	}
+	_, err = s.db.NewDelete().Table("snapshots").Where("source IN (?)", bun.List(unwanted)).Exec(ctx)
+	return translate("prune snapshots", err)
+}

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sqlstore keeps the catalog in SQL: in SQLite for one machine, in PostgreSQL for several replicas. Both run the
+// same statements.
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
+	"github.com/uptrace/bun/dialect/sqlitedialect"
+	// The driver "sqlite".
+	_ "modernc.org/sqlite"
+
+	"github.com/leatdev/leat/internal/seal"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// Purposes of what is sealed.
+const (
+	purposeCredential = "repository credential"
+	purposeIssuer     = "issuer key"
+)
+
+// maxConns bounds the connections to PostgreSQL. Reads are answered from memory, so few are needed.
+const maxConns = 8
+
+// Store is the catalog's store. It is safe for concurrent use.
+type Store struct {
+	db          *bun.DB
+	postgres    bool
+	credentials *seal.Sealer
+	issuer      *seal.Sealer
+}
+
+var (
+	_ catalog.Editable    = (*Store)(nil)
+	_ catalog.Log         = (*Store)(nil)
+	_ catalog.Snapshots   = (*Store)(nil)
+	_ catalog.Definitions = (*Store)(nil)
+	_ catalog.Enrolments  = (*Store)(nil)
+	_ catalog.Reports     = (*Store)(nil)
+	_ catalog.People      = (*Store)(nil)
+)
+
+// Open connects to the database and brings its schema up to date; replicas that do so at once wait for each other.
+// The URL is sqlite:///path/to/file.db, whose folder is made if need be, or postgres://…. The secret seals what must not
+// be read by those who can read the database; it has to stay the same. The error matches catalog.ErrUnavailable when
+// the database does not answer.
+func Open(ctx context.Context, databaseURL string, secret []byte) (*Store, error) {
+	credentials, err := seal.NewSealer(secret, purposeCredential)
+	if err != nil {
+		return nil, fmt.Errorf("derive key for credentials: %w", err)
+	}
+	issuer, err := seal.NewSealer(secret, purposeIssuer)
+	if err != nil {
+		return nil, fmt.Errorf("derive key for the issuer: %w", err)
+	}
+	s := &Store{credentials: credentials, issuer: issuer}
+	if err := s.connect(databaseURL); err != nil {
+		return nil, err
+	}
+	if err := s.migrate(ctx); err != nil {
+		return nil, errors.Join(translate("migrate", err), s.Close())
+	}
+	return s, nil
+}
+
+// Close ends the connections.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Ping tells whether the database answers. The error matches catalog.ErrUnavailable.
+func (s *Store) Ping(ctx context.Context) error { return translate("ping", s.db.PingContext(ctx)) }
+
+func (s *Store) connect(databaseURL string) error {
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		// The parser's error repeats the URL, which may hold a password.
+		return errors.New("parse database URL: not a URL")
+	}
+	switch u.Scheme {
+	case "sqlite":
+		return s.connectSQLite(u)
+	case "postgres", "postgresql":
+		return s.connectPostgres(databaseURL)
+	}
+	return fmt.Errorf("database URL scheme %q is not supported: use sqlite:///path/to/file.db or postgres://user@host/name", u.Scheme)
+}
+
+// connectSQLite opens the file through one connection: SQLite has one writer at a time, and who queues for the
+// connection never meets a locked database.
+func (s *Store) connectSQLite(u *url.URL) error {
+	file := u.Opaque
+	if file == "" {
+		file = filepath.FromSlash(u.Path)
+	}
+	if file == "" || u.Host != "" {
+		return errors.New("database URL must name a file: sqlite:///path/to/file.db")
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return fmt.Errorf("make folder of the database: %w", err)
+	}
+	pragmas := url.Values{"_txlock": {"immediate"}, "_pragma": {
+		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
+	}}
+	dsn := url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: pragmas.Encode()}
+	db, err := sql.Open("sqlite", dsn.String())
+	if err != nil {
+		return fmt.Errorf("open sqlite: %w", err)
+	}
+	db.SetMaxOpenConns(1)
+	s.db = bun.NewDB(db, sqlitedialect.New())
+	return nil
+}
+
+func (s *Store) connectPostgres(databaseURL string) error {
+	config, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		return errors.New("parse database URL: not a PostgreSQL URL")
+	}
+	// bun puts the arguments into the statement, so no two are alike, and preparing them would only fill caches.
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	db := stdlib.OpenDB(*config)
+	db.SetMaxOpenConns(maxConns)
+	db.SetMaxIdleConns(maxConns)
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	s.db, s.postgres = bun.NewDB(db, pgdialect.New()), true
+	return nil
+}

@@ -1,0 +1,415 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
+	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
+)
+
+var secret = []byte("the secret that seals what these tests store")
+
+// subject is a store and the database behind it.
+type subject struct {
+	*sqlstore.Store
+	url string
+}
+
+func open(t *testing.T, url string) *sqlstore.Store {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), url, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+func TestSQLite(t *testing.T) {
+	t.Parallel()
+	conformance(t, sqliteURL)
+}
+
+func TestPostgreSQL(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.New(t)
+	conformance(t, func(t *testing.T) string { return server.Database(t) })
+}
+
+func sqliteURL(t *testing.T) string {
+	t.Helper()
+	return "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "folder that is made", "leat.db"))
+}
+
+// conformance is what every database has to pass.
+func conformance(t *testing.T, newURL func(t *testing.T) string) {
+	for name, test := range map[string]func(*testing.T, subject){
+		"edits":        testEdits,
+		"references":   testReferences,
+		"rollback":     testRollback,
+		"serialised":   testSerialised,
+		"changes":      testChanges,
+		"credentials":  testCredentials,
+		"enrolment":    testEnrolment,
+		"enrol race":   testEnrolRace,
+		"reports":      testReports,
+		"presence":     testPresence,
+		"snapshots":    testSnapshots,
+		"people":       testPeople,
+		"issuer":       testIssuer,
+		"open at once": testOpenAtOnce,
+		"closed":       testClosed,
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := newURL(t)
+			test(t, subject{Store: open(t, url), url: url})
+		})
+	}
+}
+
+func cluster(name string) *catalog.Cluster {
+	return &catalog.Cluster{Metadata: catalog.Metadata{Name: name, Labels: map[string]string{"env": "prod"}}, Spec: catalog.ClusterSpec{Description: "it's the first \\ ? \"line\"\nsecond"}}
+}
+
+func repository(name string) *catalog.Repository {
+	return &catalog.Repository{Metadata: catalog.Metadata{Name: name}, Spec: catalog.RepositorySpec{
+		URL: "https://git.example/" + name, PollInterval: 30 * time.Second, Suspended: true,
+	}}
+}
+
+func service(name, cluster string, repositories ...string) *catalog.Service {
+	no := false
+	s := &catalog.Service{Metadata: catalog.Metadata{Name: name, Annotations: map[string]string{"a": "b"}}, Spec: catalog.ServiceSpec{
+		Cluster: cluster, Namespace: "ns", Renderer: catalog.RenderPlain, Sync: catalog.SyncOptions{Prune: &no, HealthTimeout: time.Minute},
+	}}
+	for _, r := range repositories {
+		s.Spec.Sources = append(s.Spec.Sources, catalog.Source{Repository: r, Ref: catalog.Ref{Kind: catalog.RefTag, Value: "v1"}, Path: "a/b", Root: "a"})
+	}
+	return s
+}
+
+func apply(t *testing.T, s subject, objects ...catalog.Object) []catalog.Outcome {
+	t.Helper()
+	outcomes, err := catalog.NewEditor(s).Apply(t.Context(), objects, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outcomes
+}
+
+func changes(t *testing.T, s subject, since int64) catalog.Changes {
+	t.Helper()
+	c, err := s.Changes(t.Context(), since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func testEdits(t *testing.T, s subject) {
+	editor, ctx := catalog.NewEditor(s), t.Context()
+	objects := []catalog.Object{service("app", "one", "demo", "demo"), repository("demo"), cluster("one")}
+	for i, want := range []catalog.Action{catalog.ActionCreated, catalog.ActionUnchanged} {
+		for j, outcome := range apply(t, s, objects...) {
+			if outcome.Action != want || outcome.Object.Key() != objects[j].Key() {
+				t.Errorf("apply %d: got %v of %v, want %v of %v", i, outcome.Action, outcome.Object.Key(), want, objects[j].Key())
+			}
+		}
+	}
+	if got := changes(t, s, 0).Revision; got != 1 {
+		t.Errorf("got revision %d after one change, want 1", got)
+	}
+	dry, err := editor.Apply(ctx, []catalog.Object{cluster("two")}, true)
+	if err != nil || dry[0].Action != catalog.ActionCreated {
+		t.Errorf("got %v, %v, want created", dry, err)
+	}
+	if _, err := editor.Create(ctx, cluster("one")); !errors.Is(err, catalog.ErrAlreadyExists) {
+		t.Errorf("got %v, want already exists", err)
+	}
+	if _, err := editor.Update(ctx, cluster("two")); !errors.Is(err, catalog.ErrNotFound) {
+		t.Errorf("got %v, want not found: a dry run stores nothing", err)
+	}
+	stored := changes(t, s, 0)
+	next := *stored.Services[0]
+	next.Spec.Paused = true
+	updated, err := editor.Update(ctx, &next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := updated.Meta(); got.Generation != 2 || got.ResourceVersion != 2 || got.UID != next.UID {
+		t.Errorf("got %+v, want generation 2 and resource version 2", got)
+	}
+	if _, err := editor.Update(ctx, &next); !errors.Is(err, catalog.ErrConflict) {
+		t.Errorf("got %v, want a conflict: the version is old", err)
+	}
+	if diff := cmp.Diff(updated, catalog.Object(changes(t, s, 1).Services[0])); diff != "" {
+		t.Errorf("stored object differs (-want +got):\n%s", diff)
+	}
+}
+
+func testReferences(t *testing.T, s subject) {
+	editor, ctx := catalog.NewEditor(s), t.Context()
+	_, err := editor.Apply(ctx, []catalog.Object{cluster("one"), service("app", "one", "demo")}, false)
+	missing, ok := errors.AsType[*catalog.ReferenceError](err)
+	if !ok || missing.Path != "documents[1].spec.sources[0].repository" || missing.Key.Name != "demo" {
+		t.Errorf("got %v, want a missing reference to demo", err)
+	}
+	if got := changes(t, s, 0); len(got.Clusters) != 0 {
+		t.Errorf("got %v, want nothing: all or nothing", got.Clusters)
+	}
+	apply(t, s, cluster("one"), repository("demo"), service("app", "one", "demo"))
+	for _, key := range []catalog.Key{{Kind: catalog.KindCluster, Name: "one"}, {Kind: catalog.KindRepository, Name: "demo"}} {
+		_, err := editor.Delete(ctx, key)
+		if used, ok := errors.AsType[*catalog.InUseError](err); !ok || cmp.Diff(used.By, []string{"app"}) != "" {
+			t.Errorf("delete %v: got %v, want in use by app", key, err)
+		}
+	}
+	for _, key := range []catalog.Key{
+		{Kind: catalog.KindService, Name: "app"}, {Kind: catalog.KindRepository, Name: "demo"}, {Kind: catalog.KindCluster, Name: "one"},
+	} {
+		if _, err := editor.Delete(ctx, key); err != nil {
+			t.Errorf("delete %v: %v", key, err)
+		}
+	}
+	if got := changes(t, s, 1); len(got.Deleted) != 3 || got.Deleted[0].Key.Name != "app" {
+		t.Errorf("got %v, want three tombstones", got.Deleted)
+	}
+}
+
+func testRollback(t *testing.T, s subject) {
+	boom := errors.New("boom")
+	err := s.Edit(t.Context(), func(ctx context.Context, tx catalog.Tx) error {
+		c := cluster("one")
+		c.UID = "u"
+		if err := tx.Put(ctx, c); err != nil {
+			return err
+		}
+		return boom
+	})
+	if !errors.Is(err, boom) || err.Error() != boom.Error() {
+		t.Errorf("got %v, want the error of the edit itself", err)
+	}
+	if got := changes(t, s, 0); got.Revision != 0 || len(got.Clusters) != 0 {
+		t.Errorf("got %+v, want nothing", got)
+	}
+}
+
+func testSerialised(t *testing.T, s subject) {
+	other := subject{Store: s.Store, url: s.url}
+	var edits sync.WaitGroup
+	for i := range 20 {
+		edits.Go(func() {
+			if _, err := catalog.NewEditor(other).Create(t.Context(), cluster(fmt.Sprintf("c%d", i))); err != nil {
+				t.Errorf("create: %v", err)
+			}
+		})
+	}
+	edits.Wait()
+	got := changes(t, s, 0)
+	versions := map[int64]bool{}
+	for _, c := range got.Clusters {
+		versions[c.ResourceVersion] = true
+	}
+	if got.Revision != 20 || len(versions) != 20 {
+		t.Errorf("got revision %d and %d versions, want 20 of each", got.Revision, len(versions))
+	}
+}
+
+func testChanges(t *testing.T, s subject) {
+	apply(t, s, cluster("one"), repository("demo"), service("app", "one", "demo"))
+	first := changes(t, s, 0)
+	if got := changes(t, s, first.Revision); len(got.Clusters)+len(got.Repositories)+len(got.Services)+len(got.Deleted) != 0 {
+		t.Errorf("got %+v, want no changes", got)
+	}
+	if _, err := catalog.NewEditor(s).RequestSync(t.Context(), "app"); err != nil {
+		t.Fatal(err)
+	}
+	got := changes(t, s, first.Revision)
+	if len(got.Services) != 1 || len(got.Clusters) != 0 || got.Services[0].SyncRequest == "" {
+		t.Fatalf("got %+v, want the service alone", got)
+	}
+	if got.Services[0].ResourceVersion != first.Services[0].ResourceVersion {
+		t.Error("a sync request changed the resource version")
+	}
+}
+
+func testCredentials(t *testing.T, s subject) {
+	ctx, editor := t.Context(), catalog.NewEditor(s)
+	r := repository("demo")
+	r.Spec.Credential = &catalog.Credential{Method: catalog.MethodBasic, Username: "u", Secret: "hunter2-in-the-clear"}
+	apply(t, s, r)
+	without := repository("demo")
+	if got := apply(t, s, without)[0].Action; got != catalog.ActionUnchanged {
+		t.Errorf("got %v, want unchanged: no credential leaves the stored one", got)
+	}
+	if got := apply(t, s, r)[0].Action; got != catalog.ActionUnchanged {
+		t.Errorf("got %v, want unchanged: the credential is the same", got)
+	}
+	without.Spec.URL = "https://git.example/other"
+	if _, err := editor.Update(ctx, without); err != nil {
+		t.Fatal(err)
+	}
+	definitions, _, err := s.Definitions(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := definitions[0].Spec.Credential; got == nil || *got != *r.Spec.Credential {
+		t.Error("the credential was not kept")
+	}
+	if got := changes(t, s, 0).Repositories[0].Spec.Credential; got != nil {
+		t.Error("the log of changes carries the credential")
+	}
+	if other, err := sqlstore.Open(ctx, s.url, bytes.Repeat([]byte("x"), 32)); err != nil {
+		t.Error(err)
+	} else {
+		if _, _, err := other.Definitions(ctx); err == nil {
+			t.Error("another secret opens the credential")
+		}
+		_ = other.Close()
+	}
+	r.Spec.Credential = &catalog.Credential{}
+	apply(t, s, r)
+	if definitions, _, err = s.Definitions(ctx); err != nil || definitions[0].Spec.Credential != nil {
+		t.Errorf("got %v, %v, want no credential", definitions[0].Spec.Credential, err)
+	}
+}
+
+func testSnapshots(t *testing.T, s subject) {
+	ctx := t.Context()
+	apply(t, s, repository("demo"))
+	uid := changes(t, s, 0).Repositories[0].UID
+	source := catalog.Source{Repository: "demo", Path: "app", Ref: catalog.Ref{Kind: catalog.RefBranch, Value: "main"}}
+	want := catalog.Resolution{ResolvedAt: time.Unix(5, 0).UTC()}
+	for _, content := range []string{"one", "two"} {
+		want.Snapshot = &catalog.Snapshot{Commit: content, Digest: digest.FromBytes([]byte(content)), ContentSize: 1, StoredSize: 2, Files: 3}
+		if err := s.SaveSnapshot(ctx, uid, source, want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.SaveSnapshot(ctx, "no such uid", catalog.Source{Repository: "x"}, want); err != nil {
+		t.Errorf("got %v, want nothing to happen", err)
+	}
+	load := func() map[catalog.Source]catalog.Resolution {
+		got, err := s.LoadSnapshots(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if diff := cmp.Diff(map[catalog.Source]catalog.Resolution{source: want}, load(), cmp.Comparer(func(a, b digest.Digest) bool { return a == b })); diff != "" {
+		t.Errorf("snapshots differ (-want +got):\n%s", diff)
+	}
+	for _, keep := range []bool{true, false} {
+		if err := s.PruneSnapshots(ctx, func(catalog.Source) bool { return keep }); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(load()) == 1; got != keep {
+			t.Errorf("keep %v: got kept %v", keep, got)
+		}
+	}
+}
+
+func testPeople(t *testing.T, s subject) {
+	ctx := t.Context()
+	admin := catalog.User{Name: "admin", Groups: []string{"leat:admins"}}
+	for _, hash := range []string{"first", "second", "second"} {
+		if err := s.EnsureToken(ctx, admin, "bootstrap", []byte(hash)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.UserByToken(ctx, []byte("first")); !errors.Is(err, catalog.ErrNotFound) {
+		t.Errorf("got %v, want not found: the token was replaced", err)
+	}
+	got, err := s.UserByToken(ctx, []byte("second"))
+	if err != nil || got.Name != "admin" || got.UID == "" || cmp.Diff(got.Groups, admin.Groups) != "" {
+		t.Errorf("got %+v, %v, want the admin", got, err)
+	}
+}
+
+func testIssuer(t *testing.T, s subject) {
+	keys := make([]ed25519.PrivateKey, 8)
+	var replicas sync.WaitGroup
+	for i := range keys {
+		replicas.Go(func() {
+			var err error
+			if keys[i], err = s.IssuerKey(t.Context()); err != nil {
+				t.Errorf("issuer key: %v", err)
+			}
+		})
+	}
+	replicas.Wait()
+	for _, key := range keys {
+		if !bytes.Equal(key, keys[0]) {
+			t.Fatal("replicas have different issuer keys")
+		}
+	}
+	other, err := sqlstore.Open(t.Context(), s.url, bytes.Repeat([]byte("x"), 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	if _, err := other.IssuerKey(t.Context()); err == nil {
+		t.Error("another secret opens the issuer key")
+	}
+}
+
+func testOpenAtOnce(t *testing.T, s subject) {
+	var replicas sync.WaitGroup
+	for range 5 {
+		replicas.Go(func() {
+			store, err := sqlstore.Open(t.Context(), s.url, secret)
+			if err != nil {
+				t.Errorf("open: %v", err)
+				return
+			}
+			_ = store.Close()
+		})
+	}
+	replicas.Wait()
+}
+
+func testClosed(t *testing.T, s subject) {
+	if err := s.Ping(t.Context()); err != nil {
+		t.Errorf("got %v, want an answer", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Changes(t.Context(), 0); err == nil {
+		t.Error("a closed store answers")
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	for url, unavailable := range map[string]bool{
+		"mysql://host/name":                     false,
+		"sqlite://host/file.db":                 false,
+		"sqlite:":                               false,
+		"postgres://u:p@127.0.0.1:1/none":       true,
+		"postgres://u:%zz@127.0.0.1:1/password": false,
+	} {
+		_, err := sqlstore.Open(t.Context(), url, secret)
+		if err == nil || errors.Is(err, catalog.ErrUnavailable) != unavailable {
+			t.Errorf("%s: got %v, want an error, unavailable %v", url, err, unavailable)
+		}
+	}
+	if _, err := sqlstore.Open(t.Context(), sqliteURL(t), []byte("short")); err == nil {
+		t.Error("a short secret was taken")
+	}
+}
