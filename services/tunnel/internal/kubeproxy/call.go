@@ -102,7 +102,10 @@ func (c *call) decide() *refusal {
 }
 
 func (c *call) question() policy.Question {
-	return policy.Question{Subject: c.caller.Subject(), Groups: c.caller.Groups, Cluster: c.target.cluster}
+	return policy.Question{
+		Subject: c.caller.Subject(), Groups: c.caller.Groups, Cluster: c.target.cluster,
+		ConnectedUID: c.deps.Table.ConnectedUID(c.target.cluster),
+	}
 }
 
 // isUpgrade knows requests that want to speak something else than HTTP.

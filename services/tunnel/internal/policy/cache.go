@@ -75,7 +75,7 @@ func (c *Cache) Check(ctx context.Context, q Question) (Decision, error) {
 	key := q.key()
 	known, ok := c.lookup(key)
 	now := time.Now()
-	if ok && now.Before(known.fresh) {
+	if ok && now.Before(known.fresh) && !c.outlived(known, q, now) {
 		return known.decision, nil
 	}
 	stale := ok && known.decision.Allowed && now.Before(known.given.Add(c.params.StaleAge))
@@ -87,6 +87,13 @@ func (c *Cache) Check(ctx context.Context, q Question) (Decision, error) {
 		return await(ctx, asked)
 	}
 	return c.renew(ctx, asked, key, known)
+}
+
+// outlived says whether a permission speaks of another enrolment than the one whose agent is connected. One that was given a
+// moment ago counts all the same, so that an agent with a withdrawn identity cannot make every request ask.
+func (c *Cache) outlived(known answer, q Question, now time.Time) bool {
+	return known.decision.Allowed && q.ConnectedUID != "" && known.decision.ClusterUID != q.ConnectedUID &&
+		!now.Before(known.given.Add(c.params.Patience))
 }
 
 // renew waits for a new decision as long as the caller's patience lasts, and uses the stale one then.

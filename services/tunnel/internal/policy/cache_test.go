@@ -205,3 +205,33 @@ func TestSizeIsBounded(t *testing.T) {
 		t.Errorf("asked %d times, want 12", d.asked)
 	}
 }
+
+// TestPermissionOfAnEarlierEnrolmentIsAskedAgain asks before the agent enrolled, and again once it is connected.
+func TestPermissionOfAnEarlierEnrolmentIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &decider{answer: policy.Decision{Allowed: true, ClusterUID: "before"}}
+		cache := policy.NewCache(policy.DefaultCacheParams(d))
+		check := func(connected, wantUID string, wantAsked int) {
+			t.Helper()
+			q := question
+			q.ConnectedUID = connected
+			got, err := cache.Check(t.Context(), q)
+			if err != nil || got.ClusterUID != wantUID {
+				t.Errorf("got %q, %v, want %q", got.ClusterUID, err, wantUID)
+			}
+			if d.asked != wantAsked {
+				t.Errorf("asked %d times, want %d", d.asked, wantAsked)
+			}
+		}
+		check("", "before", 1)
+		d.set(func(d *decider) { d.answer.ClusterUID = "after" })
+		check("", "before", 1)
+		check("after", "before", 1) // given this very moment
+		time.Sleep(time.Second)
+		check("after", "after", 2)
+		check("after", "after", 2)
+		time.Sleep(time.Second)
+		check("withdrawn", "after", 3)
+		check("withdrawn", "after", 3) // no storm of questions
+	})
+}

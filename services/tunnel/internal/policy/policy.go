@@ -29,6 +29,10 @@ type Question struct {
 	Groups []string
 	// Cluster is the cluster's full name.
 	Cluster string
+	// ConnectedUID is the uid under which the cluster's newest agent is connected, or empty while none is. It is no part
+	// of the question itself: a remembered permission about another uid was given before the agent enrolled anew, and
+	// is asked for again.
+	ConnectedUID string
 }
 
 // Decision is an answer.

@@ -93,6 +93,14 @@ func (t *Table) Remove(s *Session) {
 	t.forgetIdle(s.info.Cluster, c)
 }
 
+// ConnectedUID returns the uid under which the newest session of a cluster is connected, or "" where there is none.
+func (t *Table) ConnectedUID(clusterName string) string {
+	if sessions := t.list(clusterName); clusterName != "" && len(sessions) > 0 {
+		return sessions[0].info.ClusterUID
+	}
+	return ""
+}
+
 // Sessions returns the state of the sessions of one cluster, or of all when the name is empty, sorted by cluster and
 // then newest first.
 func (t *Table) Sessions(clusterName string) []Snapshot {
