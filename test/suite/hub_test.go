@@ -71,7 +71,9 @@ func (m *member) start(t *testing.T) {
 	if err != nil {
 		t.Fatalf("listen for %s: %v", m.name, err)
 	}
-	m.addr = listener.Addr().String()
+	if m.addr == "" {
+		m.addr = listener.Addr().String() // kept from now on: others read it while this member restarts
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {

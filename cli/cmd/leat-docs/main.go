@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command leat-docs makes docs/config.md and docs/errors.md from the code, so that they cannot drift.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/leatdev/leat/cli/internal/reference"
+)
+
+func main() {
+	out := flag.String("out", "../docs", "folder of the pages")
+	proto := flag.String("proto", "../proto", "folder of the proto files")
+	flag.Parse()
+	if err := reference.Write(*out, *proto); err != nil {
+		fmt.Fprintln(os.Stderr, "leat-docs:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command leat is what people use Leat with. See leat --help.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/leatdev/leat/cli/internal/command"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the first signal ends what goes on in an orderly way, the second one at once
+	os.Exit(command.Run(ctx, command.Params{
+		Args: os.Args[1:], LookupEnv: os.LookupEnv, In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+	}))
+}

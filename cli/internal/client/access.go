@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/leatdev/leat/cli/internal/settings"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// AccessToken is a short-lived token that all services of a hub accept.
+type AccessToken struct {
+	Token   string    `json:"token"`
+	Expires time.Time `json:"expires"`
+}
+
+// reserve is how long before its end a kept token is replaced: kubectl takes a token before it makes a request, which
+// may then wait for a while.
+const reserve = 5 * time.Minute
+
+// AccessToken returns a token from cacheDir, or a new one that it then keeps there, readable for its owner only. A
+// cache that cannot be used costs time and nothing else. apiToken is what the client was made with: another token has
+// other cached ones.
+func (c *Client) AccessToken(ctx context.Context, cacheDir, apiToken string) (AccessToken, error) {
+	path := filepath.Join(cacheDir, cacheName(c.server, apiToken))
+	if kept, ok := readCached(path, time.Now()); ok {
+		return kept, nil
+	}
+	response, err := c.CreateAccessToken(ctx, &fleetv1.CreateAccessTokenRequest{})
+	if err != nil {
+		return AccessToken{}, err
+	}
+	token := AccessToken{Token: response.GetAccessToken(), Expires: response.GetExpireTime().AsTime()}
+	content, err := json.Marshal(token)
+	if err != nil {
+		return AccessToken{}, fmt.Errorf("keep access token: %w", err)
+	}
+	_ = settings.WriteFile(path, content) // the next call asks again
+	return token, nil
+}
+
+// cacheName tells tokens of different people and hubs apart and gives neither away.
+func cacheName(server, apiToken string) string {
+	sum := sha256.Sum256([]byte(server + "\x00" + apiToken))
+	return hex.EncodeToString(sum[:16]) + ".json"
+}
+
+func readCached(path string, now time.Time) (token AccessToken, ok bool) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return AccessToken{}, false
+	}
+	if err := json.Unmarshal(content, &token); err != nil {
+		return AccessToken{}, false
+	}
+	return token, token.Token != "" && now.Add(reserve).Before(token.Expires)
+}

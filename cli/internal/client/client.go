@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package client talks to a hub for a person: the fleet's calls with their token, listings without pages, a watch that
+// survives interruptions, and short-lived access tokens that are kept until close to their end.
+package client
+
+import (
+	"fmt"
+
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/telemetry"
+)
+
+// Params say which hub, and as whom.
+type Params struct {
+	Server string // base URL of the distributor: http:// or https://
+	Token  string // API token; empty sends none
+	CAPEM  []byte // certificates to trust instead of the system's; empty means the system's
+}
+
+// Client is a person's connection to a hub. It is safe for concurrent use.
+type Client struct {
+	fleetv1connect.FleetServiceClient
+
+	server string
+}
+
+// New returns a client. It makes no connection yet.
+func New(p Params) (*Client, error) {
+	params := rpc.ClientParams{BaseURL: p.Server, Telemetry: telemetry.Noop(), CAPEM: p.CAPEM}
+	if p.Token != "" {
+		params.Tokens = identity.StaticToken(p.Token)
+	}
+	base, err := rpc.NewClient(params)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %q: %w", p.Server, err)
+	}
+	fleet := fleetv1connect.NewFleetServiceClient(base.HTTP, base.BaseURL, base.Options...)
+	return &Client{FleetServiceClient: fleet, server: base.BaseURL}, nil
+}
+
+// Server is the base URL that the client was made for.
+func (c *Client) Server() string { return c.server }

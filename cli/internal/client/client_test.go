@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/document"
+	"github.com/leatdev/leat/cli/internal/fleettest"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+)
+
+func newClient(t *testing.T, hub *fleettest.Hub, token string) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Params{Server: hub.URL, Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func service(name string) *fleetv1.Document {
+	return document.Of(&fleetv1.Service{Metadata: &typev1.Metadata{Name: name}, Status: fleettest.Healthy()})
+}
+
+// A watch outlives the connection that it began on.
+func TestWatchGoesOn(t *testing.T) {
+	t.Parallel()
+	hub := fleettest.Start(t)
+	hub.Put(service("a"))
+	c := newClient(t, hub, fleettest.Token)
+	cut := false
+	err := c.Watch(t.Context(), "", func(change *fleetv1.WatchFleetResponse) error {
+		switch name := change.GetDocument().GetService().GetMetadata().GetName(); {
+		case name == "a" && !cut:
+			cut = true
+			hub.Disconnect()
+			hub.Put(service("b"))
+		case name == "b" && cut:
+			return client.ErrStop
+		}
+		return nil
+	})
+	if err != nil || !cut {
+		t.Errorf("Watch: got error %v, want none after a new connection", err)
+	}
+}
+
+func TestWatchEnds(t *testing.T) {
+	t.Parallel()
+	hub := fleettest.Start(t)
+	hub.Put(service("a"))
+	broken := errors.New("broken")
+	seen := newClient(t, hub, fleettest.Token)
+	if err := seen.Watch(t.Context(), "", func(*fleetv1.WatchFleetResponse) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("with a function that fails: got error %v, want %v", err, broken)
+	}
+	refused := newClient(t, hub, "wrong")
+	err := refused.Watch(t.Context(), "", func(*fleetv1.WatchFleetResponse) error { return nil })
+	if connect.CodeOf(err) != connect.CodeUnauthenticated {
+		t.Errorf("with a wrong token: got error %v, want %v at once", err, connect.CodeUnauthenticated)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err = seen.Watch(ctx, "", func(*fleetv1.WatchFleetResponse) error { cancel(); return nil })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("when its context ends: got error %v, want %v", err, context.Canceled)
+	}
+}
+
+func TestAccessTokenIsKept(t *testing.T) {
+	t.Parallel()
+	hub := fleettest.Start(t)
+	c, dir := newClient(t, hub, fleettest.Token), filepath.Join(t.TempDir(), "tokens")
+	for _, person := range []string{"me", "me", "somebody else"} {
+		if _, err := c.AccessToken(t.Context(), dir, person); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := hub.AccessTokens(), 2; got != want {
+		t.Errorf("tokens handed out: got %d, want %d: one for each person", got, want)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != 0o600 {
+			t.Errorf("%s: got mode %o, want 600", entry.Name(), got)
+		}
+		// What cannot be read is made anew.
+		if err := os.WriteFile(filepath.Join(dir, entry.Name()), []byte("broken"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if token, err := c.AccessToken(t.Context(), dir, "me"); err != nil || token.Token != "jwt-3" {
+		t.Errorf("with a broken cache: got %q, %v, want a new token", token.Token, err)
+	}
+}

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/leatdev/leat/cli/internal/document"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+)
+
+// pageSize is how many objects one call asks for.
+const pageSize = 500
+
+// List returns all objects of a kind (as document.Kind names it) by name.
+func (c *Client) List(ctx context.Context, kind string) ([]*fleetv1.Document, error) {
+	list, err := c.lister(kind)
+	if err != nil {
+		return nil, err
+	}
+	var all []*fleetv1.Document
+	page := &typev1.Page{Size: pageSize}
+	for {
+		found, next, err := list(ctx, page)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+		if next == "" {
+			return all, nil
+		}
+		page.Token = next
+	}
+}
+
+type lister func(context.Context, *typev1.Page) (objects []*fleetv1.Document, next string, err error)
+
+func (c *Client) lister(kind string) (lister, error) {
+	switch kind {
+	case "Cluster":
+		return c.listClusters, nil
+	case "Repository":
+		return c.listRepositories, nil
+	case "Service":
+		return c.listServices, nil
+	default:
+		return nil, fmt.Errorf("list %s: this leat cannot", kind)
+	}
+}
+
+func (c *Client) listClusters(ctx context.Context, page *typev1.Page) ([]*fleetv1.Document, string, error) {
+	response, err := c.ListClusters(ctx, &fleetv1.ListClustersRequest{Page: page})
+	if err != nil {
+		return nil, "", err
+	}
+	var objects []*fleetv1.Document
+	for _, cluster := range response.GetClusters() {
+		objects = append(objects, document.Of(cluster))
+	}
+	return objects, response.GetNextPageToken(), nil
+}
+
+func (c *Client) listRepositories(ctx context.Context, page *typev1.Page) ([]*fleetv1.Document, string, error) {
+	response, err := c.ListRepositories(ctx, &fleetv1.ListRepositoriesRequest{Page: page})
+	if err != nil {
+		return nil, "", err
+	}
+	var objects []*fleetv1.Document
+	for _, repository := range response.GetRepositories() {
+		objects = append(objects, document.Of(repository))
+	}
+	return objects, response.GetNextPageToken(), nil
+}
+
+func (c *Client) listServices(ctx context.Context, page *typev1.Page) ([]*fleetv1.Document, string, error) {
+	response, err := c.ListServices(ctx, &fleetv1.ListServicesRequest{Page: page})
+	if err != nil {
+		return nil, "", err
+	}
+	var objects []*fleetv1.Document
+	for _, service := range response.GetServices() {
+		objects = append(objects, document.Of(service))
+	}
+	return objects, response.GetNextPageToken(), nil
+}
+
+// Get returns one object.
+func (c *Client) Get(ctx context.Context, kind, name string) (*fleetv1.Document, error) {
+	switch kind {
+	case "Cluster":
+		response, err := c.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: name})
+		return document.Of(response.GetCluster()), err
+	case "Repository":
+		response, err := c.GetRepository(ctx, &fleetv1.GetRepositoryRequest{Name: name})
+		return document.Of(response.GetRepository()), err
+	case "Service":
+		response, err := c.GetService(ctx, &fleetv1.GetServiceRequest{Name: name})
+		return document.Of(response.GetService()), err
+	default:
+		return nil, fmt.Errorf("get %s: this leat cannot", kind)
+	}
+}
+
+// Delete removes one object.
+func (c *Client) Delete(ctx context.Context, kind, name string) error {
+	var err error
+	switch kind {
+	case "Cluster":
+		_, err = c.DeleteCluster(ctx, &fleetv1.DeleteClusterRequest{Name: name})
+	case "Repository":
+		_, err = c.DeleteRepository(ctx, &fleetv1.DeleteRepositoryRequest{Name: name})
+	case "Service":
+		_, err = c.DeleteService(ctx, &fleetv1.DeleteServiceRequest{Name: name})
+	default:
+		err = fmt.Errorf("delete %s: this leat cannot", kind)
+	}
+	return err
+}

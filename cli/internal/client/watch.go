@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"connectrpc.com/connect"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/rpcerr"
+)
+
+// ErrStop ends Watch without an error when its function returns it.
+var ErrStop = errors.New("stop watching")
+
+// Watch calls see with every change of the fleet, or of one service when service is not empty, beginning with what is
+// there. When the stream breaks it opens a new one, which begins with what is there again, until ctx is done. It returns
+// the cause when ctx is done, see's error unless that is ErrStop, and what a hub answered that will answer the same
+// again.
+func (c *Client) Watch(ctx context.Context, service string, see func(*fleetv1.WatchFleetResponse) error) error {
+	failures := 0
+	for {
+		progress, err := c.watchOnce(ctx, service, see)
+		switch {
+		case errors.Is(err, ErrStop):
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !worthRetrying(err):
+			return unwrapSeen(err)
+		}
+		if progress {
+			failures = 0
+		}
+		if err := backoff.Wait(ctx, retryDelay(err, failures)); err != nil {
+			return err
+		}
+		failures++
+	}
+}
+
+// seenError marks an error that came from the caller's function.
+type seenError struct{ error }
+
+func unwrapSeen(err error) error {
+	if seen, ok := errors.AsType[seenError](err); ok {
+		return seen.error
+	}
+	return err
+}
+
+// watchOnce follows one stream to its end. progress tells whether anything arrived.
+func (c *Client) watchOnce(ctx context.Context, service string, see func(*fleetv1.WatchFleetResponse) error) (progress bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.WatchFleet(ctx, &fleetv1.WatchFleetRequest{Service: service})
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = stream.Close() }() // canceled, so it may complain
+	for stream.Receive() {
+		progress = true
+		if err := see(stream.Msg()); errors.Is(err, ErrStop) {
+			return true, ErrStop
+		} else if err != nil {
+			return true, seenError{err}
+		}
+	}
+	if err := stream.Err(); err != nil {
+		return progress, err
+	}
+	return progress, io.EOF // the server has ended the stream: it restarts
+}
+
+func worthRetrying(err error) bool {
+	if _, seen := errors.AsType[seenError](err); seen {
+		return false
+	}
+	switch connect.CodeOf(err) {
+	case connect.CodeInvalidArgument, connect.CodeNotFound, connect.CodeUnauthenticated, connect.CodePermissionDenied,
+		connect.CodeUnimplemented, connect.CodeFailedPrecondition:
+		return false
+	default:
+		return true
+	}
+}
+
+func retryDelay(err error, failures int) time.Duration {
+	wait := backoff.Default().Delay(failures)
+	if hint, ok := rpcerr.RetryDelay(err); ok {
+		wait = max(wait, hint)
+	}
+	return wait
+}

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cluster holds the commands that bring clusters into the fleet.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/session"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+)
+
+const callTimeout = 30 * time.Second
+
+// New is `leat cluster`.
+func New(s *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cluster",
+		Short: "Bring clusters into the fleet",
+		Example: `  leat cluster create berlin --label stage=prod
+  leat cluster token berlin`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(create(s), token(s))
+	return cmd
+}
+
+func create(s *session.Session) *cobra.Command {
+	labels := map[string]string{}
+	description := ""
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Add a cluster and print how to start its agent",
+		Long: `Add a cluster to the fleet and print a join token, and how to start the agent with it. The token lets one agent in, once,
+within 24 hours; it is not shown again, but leat cluster token makes a new one at any time.`,
+		Example: `  leat cluster create berlin
+  leat cluster create berlin --label stage=prod --description "the old one"`,
+		Args: name,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cluster := &fleetv1.Cluster{
+				Metadata: &typev1.Metadata{Name: args[0], Labels: labels},
+				Spec:     &fleetv1.ClusterSpec{Description: description},
+			}
+			return s.Fail(add(cmd.Context(), s, cluster))
+		},
+	}
+	cmd.Flags().StringToStringVarP(&labels, "label", "l", nil, "KEY=VALUE; may be given more than once")
+	cmd.Flags().StringVar(&description, "description", "", "a sentence for people")
+	return cmd
+}
+
+func token(s *session.Session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "token NAME",
+		Short: "Print a new join token for a cluster's agent",
+		Long: `Make a join token for the agent of a cluster that is in the fleet already, for example because the first one has
+expired or the agent has lost its key. The token alone is printed on the standard output.`,
+		Example: `  leat cluster token berlin
+  leat cluster token berlin > join-token`,
+		Args: name,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.Fail(printToken(cmd.Context(), s, args[0]))
+		},
+	}
+}
+
+func name(_ *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return errors.New("the cluster's NAME is missing")
+	case 1:
+		return nil
+	default:
+		return fmt.Errorf("want one NAME, got %d arguments", len(args))
+	}
+}
+
+func add(ctx context.Context, s *session.Session, cluster *fleetv1.Cluster) error {
+	c, err := s.Client()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if _, err := c.CreateCluster(ctx, &fleetv1.CreateClusterRequest{Cluster: cluster}); err != nil {
+		return err
+	}
+	joinToken, expires, err := newToken(ctx, c, cluster.GetMetadata().GetName())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.Out, instructions, cluster.GetMetadata().GetName(), c.Server(), joinToken, expires.Local().Format(time.DateTime))
+	return err
+}
+
+const instructions = `cluster/%[1]s created
+
+Start its agent where it reaches both the cluster and the hub:
+
+  LEAT_AGENT_HUB_URL=%[2]s \
+  LEAT_AGENT_JOIN_TOKEN=%[3]s \
+  agent --agent-kubeconfig=FILE --agent-data-dir=DIR
+
+The token works once, until %[4]s. In a pod of the cluster itself leave --agent-kubeconfig out.
+`
+
+func printToken(ctx context.Context, s *session.Session, cluster string) error {
+	c, err := s.Client()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	joinToken, expires, err := newToken(ctx, c, cluster)
+	if err != nil {
+		return err
+	}
+	if session.IsTerminal(s.Out) {
+		defer func() { _, _ = fmt.Fprintf(s.Err, "It works once, until %s.\n", expires.Local().Format(time.DateTime)) }()
+	}
+	_, err = fmt.Fprintln(s.Out, joinToken)
+	return err
+}
+
+func newToken(ctx context.Context, c *client.Client, cluster string) (string, time.Time, error) {
+	response, err := c.CreateJoinToken(ctx, &fleetv1.CreateJoinTokenRequest{Cluster: cluster})
+	return response.GetJoinToken(), response.GetExpireTime().AsTime(), err
+}

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package command is leat's command line. Each noun's commands are in a package of their own below; this one puts them
+// together and turns what they return into an exit code.
+package command
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leatdev/leat/cli/internal/command/access"
+	"github.com/leatdev/leat/cli/internal/command/cluster"
+	"github.com/leatdev/leat/cli/internal/command/fleet"
+	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/session"
+)
+
+// Params are what a process gives to its program.
+type Params struct {
+	Args      []string // without the program's name
+	LookupEnv func(string) (string, bool)
+	In        io.Reader
+	Out, Err  io.Writer
+}
+
+// Run executes one command line and returns its exit code.
+func Run(ctx context.Context, p Params) int {
+	s := &session.Session{LookupEnv: p.LookupEnv, In: p.In, Out: p.Out, Err: p.Err}
+	root := New(s)
+	root.SetArgs(p.Args)
+	root.SetIn(p.In)
+	root.SetOut(p.Out)
+	root.SetErr(p.Err)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return failure.ExitOK
+	}
+	f, ok := errors.AsType[*failure.Failure](err)
+	if !ok {
+		// Every command makes failures of its own errors, so this one is cobra's: about flags and arguments.
+		f = failure.Usage("%s", err.Error())
+	}
+	if f.Exit == failure.ExitUsage && f.Advice == "" {
+		f.Advice = "Run " + cmd.CommandPath() + " --help."
+	}
+	f.Write(p.Err)
+	return f.Exit
+}
+
+const about = `leat carries one Git commit to every cluster.
+
+A hub mirrors Git repositories and hands each cluster what it should run; an agent in the cluster applies it. This
+command is how people tell the hub what to run where, see what became of it, and reach their clusters through it.
+
+Exit codes: 0 it is done, 1 it failed, 2 the command line is wrong.`
+
+// New returns the root command.
+func New(s *session.Session) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "leat",
+		Short: "Carry one Git commit to every cluster",
+		Long:  about,
+		Example: `  leat up                                     try it: a hub, a cluster and a demo on this machine
+  leat login https://leat.example.com         use a hub
+  leat apply -f fleet.yaml                    tell it what to run where
+  leat get services                           see what became of it
+  leat wait service/shop --for=healthy        wait until it runs`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	s.Bind(root.PersistentFlags())
+	root.AddGroup(
+		&cobra.Group{ID: "start", Title: "Get going:"},
+		&cobra.Group{ID: "fleet", Title: "Run things:"},
+		&cobra.Group{ID: "cluster", Title: "Clusters:"},
+	)
+	for group, commands := range map[string][]*cobra.Command{
+		"start":   {up(s), access.Login(s), access.Context(s)},
+		"fleet":   {fleet.Apply(s), fleet.Get(s), fleet.Wait(s), fleet.Sync(s), fleet.Delete(s)},
+		"cluster": {cluster.New(s), access.Kubeconfig(s), access.Token(s)},
+	} {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(version(s))
+	return root
+}

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package command_test
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/leatdev/leat/cli/internal/command"
+	"github.com/leatdev/leat/cli/internal/document"
+	"github.com/leatdev/leat/cli/internal/fleettest"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"leat": func() {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		os.Exit(command.Run(ctx, command.Params{
+			Args: os.Args[1:], LookupEnv: os.LookupEnv, In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		}))
+	}})
+}
+
+type hubKey struct{}
+
+// TestScripts runs leat as people do: a process with arguments against a hub over HTTP.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	examples, err := filepath.Abs("../../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			hub := fleettest.Start(env.T().(testing.TB))
+			env.Values[hubKey{}] = hub
+			env.Setenv("LEAT_SERVER", hub.URL)
+			env.Setenv("LEAT_TOKEN", fleettest.Token)
+			env.Setenv("EXAMPLES", examples)
+			env.Setenv("LEAT_CONFIG", env.WorkDir+"/config/config.yaml")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"service": putService,
+			"mode":    checkMode,
+		},
+		RequireExplicitExec: true,
+	})
+}
+
+// putService stores a service in a state: service NAME healthy|pending|failed|stale.
+func putService(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: service NAME STATE")
+	}
+	service := &fleetv1.Service{
+		Metadata: &typev1.Metadata{Name: args[0], Generation: 1},
+		Spec:     &fleetv1.ServiceSpec{Cluster: "demo"},
+		Status:   proto.CloneOf(fleettest.Healthy()),
+	}
+	switch args[1] {
+	case "healthy":
+	case "pending":
+		service.Status = &fleetv1.ServiceStatus{Phase: typev1.ServicePhase_SERVICE_PHASE_PENDING}
+	case "stale":
+		service.Metadata.Generation = 2
+	case "failed":
+		service.Status.Synced = false
+		service.Status.Phase = typev1.ServicePhase_SERVICE_PHASE_FAILED
+		service.Status.Problem = &typev1.Problem{
+			Reason: errorsv1.Reason_REASON_REF_NOT_FOUND, Message: "repository shop has no branch mian",
+		}
+	default:
+		ts.Fatalf("unknown state %q", args[1])
+	}
+	ts.Value(hubKey{}).(*fleettest.Hub).Put(document.Of(service))
+}
+
+// checkMode compares a file's permissions: mode 0600 FILE.
+func checkMode(ts *testscript.TestScript, _ bool, args []string) {
+	info, err := os.Stat(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if got := "0" + info.Mode().Perm().String(); got != "0-rw-------" && args[0] == "0600" {
+		ts.Fatalf("%s: got mode %s, want %s", args[1], info.Mode().Perm(), args[0])
+	}
+}

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	"github.com/leatdev/leat/cli/internal/document"
+	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/session"
+	"github.com/leatdev/leat/cli/internal/show"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
+)
+
+// callTimeout bounds a call that is answered at once.
+const callTimeout = 30 * time.Second
+
+// maxDocuments is how many the hub takes in one call.
+const maxDocuments = 1000
+
+// Apply is `leat apply`.
+func Apply(s *session.Session) *cobra.Command {
+	a := apply{session: s, format: show.Table}
+	cmd := &cobra.Command{
+		Use:   "apply -f FILE|DIR|-",
+		Short: "Create or update what documents describe",
+		Long: `Create or update the clusters, repositories and services that documents describe: all of them, or none when one of
+them is wrong. What the hub holds and the documents do not mention stays as it is.
+
+-f takes a file, a directory (its .yaml, .yml and .json files, not those in folders below it) or - for the standard
+input, and may be given more than once. A file may hold many documents. Fields are checked strictly: what is unknown
+or misspelled is refused with file, line and column.`,
+		Example: `  leat apply -f fleet.yaml
+  leat apply -f fleet/ --dry-run
+  leat get services -o yaml > services.yaml && $EDITOR services.yaml && leat apply -f services.yaml
+
+  leat apply -f - <<END
+  apiVersion: leat.dev/v1
+  kind: Service
+  metadata: {name: shop}
+  spec: {cluster: demo, sources: [{repository: shop, path: deploy}]}
+  END`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.Fail(a.run(cmd.Context())) },
+	}
+	cmd.Flags().StringArrayVarP(&a.files, "filename", "f", nil, "file, directory, or - for the standard input")
+	cmd.Flags().BoolVar(&a.dryRun, "dry-run", false, "only tell what would be done")
+	cmd.Flags().VarP(&a.format, "output", "o", "how to print the outcome")
+	return cmd
+}
+
+type apply struct {
+	session *session.Session
+	files   []string
+	dryRun  bool
+	format  show.Format
+}
+
+func (a *apply) run(ctx context.Context) error {
+	if len(a.files) == 0 {
+		return failure.Usage("nothing to apply: give -f FILE, -f DIR or -f -")
+	}
+	documents, err := document.Load(a.files, a.session.In)
+	if err != nil {
+		return failure.From(err, "")
+	}
+	switch {
+	case len(documents) == 0:
+		return failure.New("no documents in "+strings.Join(a.files, ", "), "")
+	case len(documents) > maxDocuments:
+		return failure.New(fmt.Sprintf("%d documents are more than the hub takes at once (%d)", len(documents), maxDocuments), "Apply them in parts.")
+	}
+	c, err := a.session.Client()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	request := &fleetv1.ApplyRequest{DryRun: a.dryRun}
+	for _, d := range documents {
+		request.Documents = append(request.Documents, d.Object)
+	}
+	response, err := c.Apply(ctx, request)
+	if err != nil {
+		return located(err, documents)
+	}
+	return a.print(response)
+}
+
+// located says where in the files the field is that the hub refused.
+func located(err error, documents []*document.Document) error {
+	path := rpcerr.Metadata(err)[rpcerr.MetadataField]
+	at, field, ok := document.Locate(documents, path)
+	if !ok {
+		return err
+	}
+	message := strings.TrimPrefix(rpcerr.Message(err), path+": ")
+	f := failure.From(err, "")
+	return &failure.Failure{
+		Message: document.Problem{Position: at, Field: field, Message: message}.Error(),
+		Reason:  f.Reason, Advice: f.Advice, Exit: f.Exit,
+	}
+}
+
+func (a *apply) print(response *fleetv1.ApplyResponse) error {
+	if a.format != show.Table {
+		var objects []*fleetv1.Document
+		for _, outcome := range response.GetOutcomes() {
+			objects = append(objects, outcome.GetDocument())
+		}
+		return show.Objects(a.session.Out, a.format, show.Style{}, time.Now(), "", objects)
+	}
+	var errs []error
+	for _, outcome := range response.GetOutcomes() {
+		kind, name := document.Identify(outcome.GetDocument())
+		line := strings.ToLower(kind) + "/" + name + " " + document.EnumName(outcome.GetAction())
+		if a.dryRun {
+			line += " (dry run)"
+		}
+		_, err := fmt.Fprintln(a.session.Out, line)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// isNotFound tells whether the hub does not know what was asked for.
+func isNotFound(err error) bool { return connect.CodeOf(err) == connect.CodeNotFound }

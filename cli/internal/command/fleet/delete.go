@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leatdev/leat/cli/internal/session"
+)
+
+// Delete is `leat delete`.
+func Delete(s *session.Session) *cobra.Command {
+	var targets []target
+	return &cobra.Command{
+		Use:   "delete KIND/NAME...",
+		Short: "Delete clusters, repositories or services",
+		Long: `Delete clusters, repositories or services from the hub.
+
+When a service goes, its agent deletes the service's objects from the cluster, unless spec.sync.prune is false. A
+cluster or repository that a service still names is not deleted. Deleting a cluster ends its agent's access and
+changes nothing in the cluster itself.`,
+		Example: `  leat delete service/shop
+  leat delete service/shop repository/shop cluster/old`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("KIND/NAME is missing")
+			}
+			for _, arg := range args {
+				t, err := parseTarget(arg)
+				if err != nil {
+					return err
+				}
+				targets = append(targets, t)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.Fail(remove(cmd.Context(), s, targets)) },
+	}
+}
+
+// remove goes on after the first failure no further: what comes later may count on it.
+func remove(ctx context.Context, s *session.Session, targets []target) error {
+	c, err := s.Client()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	for _, t := range targets {
+		err := c.Delete(ctx, t.kind, t.name)
+		if isNotFound(err) {
+			return missing(t)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(s.Out, "%s deleted\n", t); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/document"
+	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/session"
+	"github.com/leatdev/leat/cli/internal/show"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// Get is `leat get`.
+func Get(s *session.Session) *cobra.Command {
+	g := get{session: s, format: show.Table}
+	cmd := &cobra.Command{
+		Use:   "get KIND [NAME]",
+		Short: "Show clusters, repositories or services",
+		Long: `Show clusters, repositories or services, with what the hub knows of them.
+
+As YAML each object is a document that leat apply takes again. As JSON a listing is an object with "items", and a
+single object is itself. With --watch the listing is followed by every change; as JSON that is one object a line.`,
+		Example: `  leat get services
+  leat get service shop -o yaml
+  leat get repositories -o json | jq '.items[].status.phase'
+  leat get services --watch`,
+		Args:              g.args,
+		ValidArgsFunction: g.complete,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return s.Fail(g.run(cmd.Context())) },
+	}
+	cmd.Flags().VarP(&g.format, "output", "o", "how to print it")
+	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "go on and print every change, until interrupted")
+	return cmd
+}
+
+type get struct {
+	session *session.Session
+	format  show.Format
+	watch   bool
+	target  target // name is empty for all
+}
+
+// args reads KIND, KIND NAME or KIND/NAME.
+func (g *get) args(_ *cobra.Command, args []string) (err error) {
+	switch len(args) {
+	case 0:
+		return errors.New("say what to get: " + strings.Join(document.Kinds(), ", "))
+	case 1, 2:
+	default:
+		return errors.New("want one name at most")
+	}
+	if strings.Contains(args[0], "/") && len(args) == 1 {
+		g.target, err = parseTarget(args[0])
+		return err
+	}
+	g.target.kind, err = parseKind(args[0])
+	if len(args) == 2 {
+		g.target.name = args[1]
+	}
+	return err
+}
+
+func (g *get) complete(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		return document.Kinds(), cobra.ShellCompDirectiveNoFileComp
+	case 1:
+		if kind, ok := document.Kind(args[0]); ok {
+			return completeNames(cmd, g.session, kind, ""), cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (g *get) run(ctx context.Context) error {
+	c, err := g.session.Client()
+	if err != nil {
+		return err
+	}
+	if g.watch {
+		return g.follow(ctx, c)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if g.target.name != "" {
+		return g.one(ctx, c)
+	}
+	objects, err := c.List(ctx, g.target.kind)
+	if err != nil {
+		return err
+	}
+	if len(objects) == 0 && g.format == show.Table {
+		_, err := fmt.Fprintf(g.session.Err, "There are no %s yet.\n", plural(g.target.kind))
+		return err
+	}
+	return show.Objects(g.session.Out, g.format, g.session.Style(g.session.Out), time.Now(), g.target.kind, objects)
+}
+
+func plural(kind string) string {
+	for _, word := range document.Kinds() {
+		if found, _ := document.Kind(word); found == kind {
+			return word
+		}
+	}
+	return kind
+}
+
+func (g *get) one(ctx context.Context, c *client.Client) error {
+	object, err := c.Get(ctx, g.target.kind, g.target.name)
+	if err != nil {
+		return err
+	}
+	return show.Object(g.session.Out, g.format, g.session.Style(g.session.Out), time.Now(), object)
+}
+
+// follow prints what there is and then every change. Only a person's interruption ends it well.
+func (g *get) follow(ctx context.Context, c *client.Client) error {
+	only := ""
+	if g.target.kind == "Service" {
+		only = g.target.name
+	}
+	rows := show.NewTable(g.session.Style(g.session.Out), g.target.kind)
+	err := c.Watch(ctx, only, func(change *fleetv1.WatchFleetResponse) error {
+		kind, name := document.Identify(change.GetDocument())
+		if kind != g.target.kind || g.target.name != "" && name != g.target.name {
+			return nil
+		}
+		return g.printChange(rows, change, name)
+	})
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (g *get) printChange(rows *show.Rows, change *fleetv1.WatchFleetResponse, name string) error {
+	out := g.session.Out
+	switch {
+	case change.GetDeleted() && g.format == show.Table:
+		_, err := fmt.Fprintf(out, "%s/%s deleted\n", strings.ToLower(g.target.kind), name)
+		return err
+	case change.GetDeleted():
+		return nil
+	case g.format == show.JSON:
+		return document.WriteJSONLine(out, change.GetDocument())
+	case g.format == show.YAML:
+		if _, err := fmt.Fprintln(out, "---"); err != nil {
+			return err
+		}
+		return document.WriteYAML(out, change.GetDocument())
+	default:
+		return rows.Print(out, time.Now(), []*fleetv1.Document{change.GetDocument()})
+	}
+}
+
+// missing says that an object that a command names does not exist.
+func missing(t target) error {
+	return failure.New("there is no "+t.String(), "See what there is with leat get "+plural(t.kind)+".")
+}

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/delivery"
+	"github.com/leatdev/leat/cli/internal/session"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// Sync is `leat sync`.
+func Sync(s *session.Session) *cobra.Command {
+	w := waiter{session: s, goal: delivery.Healthy}
+	wait := false
+	cmd := &cobra.Command{
+		Use:   "sync service/NAME",
+		Short: "Fetch and apply a service now",
+		Long: `Fetch a service's repositories now instead of at the next poll, and let its agent reconcile it even if nothing changed.
+With --wait it returns when that is done and the service is healthy, as leat wait does.`,
+		Example: `  leat sync service/shop
+  leat sync service/shop --wait --timeout=2m`,
+		Args:              oneArgument("service/NAME"),
+		ValidArgsFunction: completeServices(s),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := parseService(args[0])
+			if err != nil {
+				return err
+			}
+			return s.Fail(w.sync(cmd.Context(), name, wait))
+		},
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is done")
+	cmd.Flags().Var(&w.goal, "for", "what to wait for")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "how long to wait")
+	return cmd
+}
+
+func (w *waiter) sync(ctx context.Context, name string, wait bool) error {
+	c, err := w.session.Client()
+	if err != nil {
+		return err
+	}
+	request, err := requestSync(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	if wait {
+		w.syncRequest = request
+		return w.wait(ctx, c, name)
+	}
+	_, err = fmt.Fprintf(w.session.Out, "service/%s is being synced\n", name)
+	return err
+}
+
+func requestSync(ctx context.Context, c *client.Client, name string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	response, err := c.SyncService(ctx, &fleetv1.SyncServiceRequest{Name: name})
+	if isNotFound(err) {
+		return "", missing(target{"Service", name})
+	}
+	return response.GetSyncRequest(), err
+}

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fleet holds the commands that say what runs where, and show what became of it.
+package fleet
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leatdev/leat/cli/internal/document"
+	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/session"
+)
+
+// target is what "service/shop" names.
+type target struct{ kind, name string }
+
+func (t target) String() string { return strings.ToLower(t.kind) + "/" + t.name }
+
+// parseTarget reads KIND/NAME.
+func parseTarget(text string) (target, error) {
+	word, name, found := strings.Cut(text, "/")
+	if !found || name == "" || strings.Contains(name, "/") {
+		return target{}, failure.Usage("%q is not of the form KIND/NAME, such as service/shop", text)
+	}
+	kind, err := parseKind(word)
+	return target{kind, name}, err
+}
+
+func parseKind(word string) (string, error) {
+	kind, ok := document.Kind(word)
+	if !ok {
+		return "", failure.Usage("there is no kind %q, only %s%s", word, strings.Join(document.Kinds(), ", "), document.Suggest(word, document.Kinds()))
+	}
+	return kind, nil
+}
+
+// parseService reads service/NAME; the bare NAME means the same.
+func parseService(text string) (string, error) {
+	if !strings.Contains(text, "/") && text != "" {
+		return text, nil
+	}
+	t, err := parseTarget(text)
+	if err == nil && t.kind != "Service" {
+		err = failure.Usage("%s is not a service; write service/NAME", t)
+	}
+	return t.name, err
+}
+
+// oneArgument wants exactly one argument and says what it is.
+func oneArgument(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch len(args) {
+		case 0:
+			return fmt.Errorf("%s is missing", what)
+		case 1:
+			return nil
+		default:
+			return fmt.Errorf("want only %s, got %d arguments", what, len(args))
+		}
+	}
+}
+
+// completeServices offers service/NAME.
+func completeServices(s *session.Session) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return completeNames(cmd, s, "Service", "service/"), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeNames lists what there is. Whoever presses TAB has no use for an error.
+func completeNames(cmd *cobra.Command, s *session.Session, kind, prefix string) []string {
+	c, err := s.Client()
+	if err != nil {
+		return nil
+	}
+	objects, err := c.List(cmd.Context(), kind)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, object := range objects {
+		_, name := document.Identify(object)
+		names = append(names, prefix+name)
+	}
+	return names
+}

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/delivery"
+	"github.com/leatdev/leat/cli/internal/document"
+	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/session"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// Wait is `leat wait`.
+func Wait(s *session.Session) *cobra.Command {
+	w := waiter{session: s, goal: delivery.Healthy}
+	cmd := &cobra.Command{
+		Use:   "wait service/NAME",
+		Short: "Wait until a service is healthy or synced",
+		Long: `Wait until a service is
+
+  healthy   what its sources hold now is applied, and every object does what it should
+  synced    what its sources hold now is applied
+
+On the way it prints what the service is doing, and the reason when something fails. A failure does not end the wait,
+because most mend themselves (an upstream comes back) or are mended by a push; the timeout does, with exit code 1 and
+the last state.`,
+		Example: `  leat wait service/shop
+  leat wait service/shop --for=synced --timeout=30s
+  git push && leat sync service/shop --wait`,
+		Args:              oneArgument("service/NAME"),
+		ValidArgsFunction: completeServices(s),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := parseService(args[0])
+			if err != nil {
+				return err
+			}
+			return s.Fail(w.run(cmd.Context(), name))
+		},
+	}
+	cmd.Flags().Var(&w.goal, "for", "what to wait for")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "how long to wait")
+	return cmd
+}
+
+type waiter struct {
+	session *session.Session
+	goal    delivery.Goal
+	timeout time.Duration
+
+	syncRequest string // must have been carried out, too; empty means any state counts
+	last        *fleetv1.Service
+	told        string
+}
+
+func (w *waiter) run(ctx context.Context, name string) error {
+	c, err := w.session.Client()
+	if err != nil {
+		return err
+	}
+	return w.wait(ctx, c, name)
+}
+
+func (w *waiter) wait(ctx context.Context, c *client.Client, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	// The watch says nothing about what does not exist.
+	service, err := c.Get(ctx, "Service", name)
+	if isNotFound(err) {
+		return missing(target{"Service", name})
+	}
+	if err == nil {
+		w.last = service.GetService()
+	}
+	err = c.Watch(ctx, name, w.see)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return w.timedOut(name)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w.session.Out, "service/%s is %s%s\n", name, w.goal, delivered(w.last))
+	return err
+}
+
+func delivered(service *fleetv1.Service) string {
+	if commits := delivery.Commits(service.GetStatus()); commits != "" {
+		return " at " + commits
+	}
+	return ""
+}
+
+func (w *waiter) see(change *fleetv1.WatchFleetResponse) error {
+	service := change.GetDocument().GetService()
+	switch {
+	case service == nil:
+		return nil
+	case change.GetDeleted():
+		return failure.New("service/"+service.GetMetadata().GetName()+" was deleted", "")
+	}
+	w.last = service
+	if w.goal.Reached(service) && w.carriedOut(service) {
+		return client.ErrStop
+	}
+	return w.tell(service)
+}
+
+func (w *waiter) carriedOut(service *fleetv1.Service) bool {
+	return w.syncRequest == "" || service.GetStatus().GetReport().GetObservedSyncRequest() == w.syncRequest
+}
+
+// tell prints the state when it differs from the one before.
+func (w *waiter) tell(service *fleetv1.Service) error {
+	state := delivery.Describe(service)
+	if state == w.told {
+		return nil
+	}
+	w.told = state
+	_, err := fmt.Fprintf(w.session.Err, "service/%s: %s\n", service.GetMetadata().GetName(), state)
+	return err
+}
+
+func (w *waiter) timedOut(name string) error {
+	message := fmt.Sprintf("service/%s is not %s after %s", name, w.goal, w.timeout)
+	if w.last == nil {
+		return failure.New(message, "The hub did not answer in that time.")
+	}
+	f := failure.New(message+": "+delivery.Describe(w.last), "")
+	if problem := w.last.GetStatus().GetProblem(); problem != nil {
+		f.Advice = failure.Advice(problem.GetReason())
+	}
+	if len(w.last.GetStatus().GetReport().GetObjects()) > 0 {
+		f.Advice = strings.TrimSpace(f.Advice + "\n" + unhealthy(w.last))
+	}
+	return f
+}
+
+// unhealthy lists the objects that need attention.
+func unhealthy(service *fleetv1.Service) string {
+	var lines []string
+	for _, object := range service.GetStatus().GetReport().GetObjects() {
+		ref := object.GetRef()
+		line := fmt.Sprintf("  %s %s/%s: %s", ref.GetKind(), ref.GetNamespace(), ref.GetName(), document.EnumName(object.GetHealth()))
+		if text := object.GetProblem().GetMessage(); text != "" {
+			line += ": " + text
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/session"
+	upcmd "github.com/leatdev/leat/cli/internal/up"
+	"github.com/leatdev/leat/cli/internal/up/report"
+)
+
+const upText = `Run a whole hub on this machine: its three services, a Kubernetes cluster with an agent, and a repository that is
+delivered to it. Everything is real except Redis and the database, which are embedded, and the cluster's nodes, which
+pretend to run pods.
+
+Without flags it delivers a demo from a Git repository that it serves itself, and that you can clone and push to. With
+--repo it delivers a repository of yours. The first start builds a Kubernetes control plane from source, which takes
+some minutes and needs a checkout of Leat; later starts take seconds.
+
+With --kubeconfig it uses a cluster of yours instead. There it makes three ClusterRoleBindings, so that people who come
+through the tunnel may do something: leat-admins (cluster-admin), leat-operators (edit) and leat-viewers (view).
+
+Everything is kept in --data-dir, which Git ignores. Ctrl-C stops everything, a second Ctrl-C kills it; the next start
+goes on from there. To begin anew, remove the folder. Your own leat config is left alone: the hub has a config file of
+its own in the folder, which LEAT_CONFIG names.
+
+The exit code is 0 when it was stopped by Ctrl-C or SIGTERM, and 1 when a part of it failed.`
+
+func up(s *session.Session) *cobra.Command {
+	o, output := upcmd.Options{}, outputText
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Try Leat: a hub, a cluster and a demo on this machine",
+		Long:  upText,
+		Example: `  leat up
+  leat up --repo https://github.com/stefanprodan/podinfo --path kustomize --namespace podinfo
+  leat up --clusters 3
+  leat up --kubeconfig ~/.kube/kind-config
+  leat up --output json --listen 127.0.0.1:0 | jq 'select(.event == "ready").summary'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.Fail(runUp(cmd.Context(), s, o, output)) },
+	}
+	bindUp(cmd.Flags(), &o)
+	cmd.Flags().Var(&output, "output", "text, or json: one event a line, for scripts")
+	return cmd
+}
+
+func bindUp(flags *pflag.FlagSet, o *upcmd.Options) {
+	flags.StringVar(&o.RepoURL, "repo", "", "URL of the repository to deliver (default: a demo)")
+	flags.StringVar(&o.Ref, "ref", "", "branch, refs/tags/… or commit id (default: the repository's default branch)")
+	flags.StringVar(&o.Path, "path", "", "folder of the manifests in the repository (default: its root)")
+	flags.StringVar(&o.Namespace, "namespace", "", "namespace for objects that name none (default: default)")
+	flags.IntVar(&o.Clusters, "clusters", 1, "how many clusters to run: demo, demo-2, demo-3 …")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of a cluster of yours to use instead; its current context counts")
+	flags.StringVar(&o.KubeSource, "kube-source", ".", "a folder in a checkout of Leat, to build the control plane from")
+	flags.StringVar(&o.Listen, "listen", upcmd.DefaultListen, "host and port of the hub; the three ports after it are used, too; port 0: any four")
+	flags.StringVar(&o.DataDir, "data-dir", upcmd.DefaultDataDir, "where everything is kept")
+	flags.DurationVar(&o.WaitTimeout, "wait-timeout", 10*time.Minute, "how long to wait for the first delivery before showing what there is")
+	flags.BoolVar(&o.Verbose, "verbose", false, "write the services' logs to the standard error, too, not only to files")
+}
+
+func runUp(ctx context.Context, s *session.Session, o upcmd.Options, output outputFormat) error {
+	executable, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find leat itself: %w", err)
+	}
+	if resolved, err := filepath.EvalSymlinks(executable); err == nil {
+		executable = resolved
+	}
+	reporter := report.Text(s.Out, s.Style(s.Out))
+	if output == outputJSON {
+		reporter = report.JSON(s.Out)
+	}
+	err = upcmd.Run(ctx, upcmd.Params{
+		Options: o, Report: reporter, Command: executable, LookupEnv: s.LookupEnv, LookPath: exec.LookPath, LogOutput: s.Err,
+	})
+	if err == nil {
+		return nil
+	}
+	if f, ok := errors.AsType[*failure.Failure](err); ok {
+		return f
+	}
+	return failure.From(err, "the hub")
+}
+
+// outputFormat is how leat up tells what it does.
+type outputFormat string
+
+const (
+	outputText outputFormat = "text"
+	outputJSON outputFormat = "json"
+)
+
+// String implements pflag.Value.
+func (f *outputFormat) String() string { return string(*f) }
+
+// Set implements pflag.Value.
+func (f *outputFormat) Set(text string) error {
+	switch outputFormat(text) {
+	case outputText, outputJSON:
+		*f = outputFormat(text)
+		return nil
+	default:
+		return errors.New("want text or json")
+	}
+}
+
+// Type implements pflag.Value.
+func (f *outputFormat) Type() string { return "text|json" }

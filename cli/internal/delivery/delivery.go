@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package delivery judges where a service is on its way from commit to healthy, for everything that waits for one.
+package delivery
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/leatdev/leat/cli/internal/document"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+)
+
+// Goal is a state to wait for.
+type Goal string
+
+// The goals.
+const (
+	Healthy Goal = "healthy" // synced, and every object does what it should
+	Synced  Goal = "synced"  // what the sources hold now is applied
+)
+
+// String, Set and Type make a Goal a flag.
+func (g *Goal) String() string { return string(*g) }
+
+// Set implements pflag.Value.
+func (g *Goal) Set(text string) error {
+	switch Goal(text) {
+	case Healthy, Synced:
+		*g = Goal(text)
+		return nil
+	default:
+		return fmt.Errorf("want %s or %s", Healthy, Synced)
+	}
+}
+
+// Type implements pflag.Value.
+func (g *Goal) Type() string { return string(Healthy + "|" + Synced) }
+
+// Reached tells whether a service is where the goal wants it. A status that is about an older spec does not count: it
+// says how the service was before somebody changed it.
+func (g Goal) Reached(service *fleetv1.Service) bool {
+	status := service.GetStatus()
+	if !status.GetSynced() || status.GetObservedGeneration() < service.GetMetadata().GetGeneration() {
+		return false
+	}
+	return g == Synced || status.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_HEALTHY
+}
+
+// Failed tells whether a service needs a person.
+func Failed(service *fleetv1.Service) bool {
+	switch service.GetStatus().GetPhase() {
+	case typev1.ServicePhase_SERVICE_PHASE_FAILED, typev1.ServicePhase_SERVICE_PHASE_DEGRADED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Describe says in one line where a service is: "failed: REF_NOT_FOUND: no branch main".
+func Describe(service *fleetv1.Service) string {
+	status := service.GetStatus()
+	text := document.EnumName(status.GetPhase())
+	if status.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_UNSPECIFIED {
+		text = "not reported yet"
+	}
+	if counts := status.GetReport().GetCounts(); counts.GetTotal() > 0 && status.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_PROGRESSING {
+		text += fmt.Sprintf(" (%d of %d objects healthy)", counts.GetHealthy(), counts.GetTotal())
+	}
+	if problem := status.GetProblem(); problem != nil {
+		text += ": " + document.EnumName(problem.GetReason()) + ": " + strings.Join(strings.Fields(problem.GetMessage()), " ")
+	}
+	return text
+}
+
+// Commits are the short ids of what a service has applied, or of what it is to apply when nothing is yet.
+func Commits(status *fleetv1.ServiceStatus) string {
+	commits := status.GetReport().GetAppliedCommits()
+	if len(commits) == 0 {
+		for _, source := range status.GetSources() {
+			commits = append(commits, source.GetSnapshot().GetCommit())
+		}
+	}
+	short := make([]string, len(commits))
+	for i, commit := range commits {
+		short[i] = ShortCommit(commit)
+	}
+	return strings.Join(short, ",")
+}
+
+// ShortCommit is the beginning of a commit id, by which people know it.
+func ShortCommit(commit string) string { return commit[:min(len(commit), 8)] }

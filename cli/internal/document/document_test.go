@@ -1,0 +1,343 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package document_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/leatdev/leat/cli/internal/document"
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+)
+
+const fleet = `# A cluster, where it gets its manifests from, and what it runs.
+apiVersion: leat.dev/v1
+kind: Cluster
+metadata:
+  name: demo
+  labels: {stage: dev, "example.com/team": shop}
+spec:
+  description: A laptop
+---
+apiVersion: leat.dev/v1
+kind: Repository
+metadata:
+  name: shop
+spec:
+  type: git
+  url: https://example.com/shop.git
+  pollInterval: 1m30s
+  credential:
+    basic: {username: leat, password: "1234"}
+---
+---
+apiVersion: leat.dev/v1
+kind: Service
+metadata: {name: shop}
+spec:
+  cluster: demo
+  namespace: shop
+  renderer: Kustomize
+  sources:
+  - repository: shop
+    ref: {branch: main}
+    path: deploy/overlays/dev
+    root: deploy
+  sync:
+    prune: false
+    healthTimeout: 2m
+status:
+  phase: whatever
+`
+
+func wantFleet() []*fleetv1.Document {
+	prune := false
+	return []*fleetv1.Document{
+		document.Of(&fleetv1.Cluster{
+			Metadata: &typev1.Metadata{Name: "demo", Labels: map[string]string{"stage": "dev", "example.com/team": "shop"}},
+			Spec:     &fleetv1.ClusterSpec{Description: "A laptop"},
+		}),
+		document.Of(&fleetv1.Repository{
+			Metadata: &typev1.Metadata{Name: "shop"},
+			Spec: &fleetv1.RepositorySpec{
+				Type:         gitcachev1.RepositoryType_REPOSITORY_TYPE_GIT,
+				Url:          "https://example.com/shop.git",
+				PollInterval: durationpb.New(90 * time.Second),
+				Credential: &gitcachev1.Credential{Method: &gitcachev1.Credential_Basic{
+					Basic: &gitcachev1.BasicCredential{Username: "leat", Password: "1234"},
+				}},
+			},
+		}),
+		document.Of(&fleetv1.Service{
+			Metadata: &typev1.Metadata{Name: "shop"},
+			Spec: &fleetv1.ServiceSpec{
+				Cluster: "demo", Namespace: "shop", Renderer: distributorv1.Renderer_RENDERER_KUSTOMIZE,
+				Sources: []*typev1.Source{{
+					Repository: "shop", Path: "deploy/overlays/dev", Root: "deploy",
+					Ref: &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: "main"}},
+				}},
+				Sync: &fleetv1.SyncOptions{Prune: &prune, HealthTimeout: durationpb.New(2 * time.Minute)},
+			},
+		}),
+	}
+}
+
+func parse(t *testing.T, text string) []*document.Document {
+	t.Helper()
+	documents, err := document.Parse("fleet.yaml", strings.NewReader(text))
+	if err != nil {
+		t.Fatalf("Parse: got error\n%v\nwant none", err)
+	}
+	return documents
+}
+
+func objects(documents []*document.Document) []*fleetv1.Document {
+	var found []*fleetv1.Document
+	for _, d := range documents {
+		found = append(found, d.Object)
+	}
+	return found
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	documents := parse(t, fleet)
+	if diff := cmp.Diff(wantFleet(), objects(documents), protocmp.Transform()); diff != "" {
+		t.Errorf("documents (-want +got):\n%s", diff)
+	}
+	if got, want := documents[2].ID(), "service/shop"; got != want {
+		t.Errorf("ID: got %q, want %q", got, want)
+	}
+}
+
+func TestParseJSONAndList(t *testing.T) {
+	t.Parallel()
+	var buffer bytes.Buffer
+	if err := document.WriteJSONList(&buffer, wantFleet()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(wantFleet(), objects(parse(t, buffer.String())), protocmp.Transform()); diff != "" {
+		t.Errorf("documents (-want +got):\n%s", diff)
+	}
+}
+
+func TestParseAliases(t *testing.T) {
+	t.Parallel()
+	documents := parse(t, `
+apiVersion: leat.dev/v1
+kind: Service
+metadata: {name: a, labels: &both {team: x}, annotations: *both}
+spec: {cluster: demo, sources: [{repository: r, ref: {tag: 2026-01-31}}]}
+`)
+	got := documents[0].Object.GetService()
+	if diff := cmp.Diff(map[string]string{"team": "x"}, got.GetMetadata().GetAnnotations()); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+	if got, want := got.GetSpec().GetSources()[0].GetRef().GetTag(), "2026-01-31"; got != want {
+		t.Errorf("tag: got %q, want %q", got, want)
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	want := wantFleet()
+	want[0].GetCluster().Metadata.ResourceVersion = 7
+	want[0].GetCluster().Metadata.CreateTime = timestamppb.New(time.Date(2026, 1, 31, 12, 0, 0, 5, time.UTC))
+	want[0].GetCluster().Spec.Description = "yes: \"no\"\n<tag> & 1.10 "
+	for _, value := range []string{"1.10", "yes", "null", "~", "0x1f", "a: b", "# not a comment", "", "2026-01-31", "<<", "é\u2028"} {
+		want[0].GetCluster().Metadata.Labels["v"+value] = value
+	}
+	var buffer bytes.Buffer
+	if err := document.WriteYAML(&buffer, want...); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, objects(parse(t, buffer.String())), protocmp.Transform()); diff != "" {
+		t.Errorf("documents after a round trip (-want +got):\n%s\nfrom\n%s", diff, buffer.String())
+	}
+	buffer.Reset()
+	if err := document.WriteJSONLine(&buffer, want[0]); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want[:1], objects(parse(t, buffer.String())), protocmp.Transform()); diff != "" {
+		t.Errorf("documents after a round trip (-want +got):\n%s\nfrom\n%s", diff, buffer.String())
+	}
+}
+
+func TestWriteStatus(t *testing.T) {
+	t.Parallel()
+	service := &fleetv1.Service{
+		Metadata: &typev1.Metadata{Name: "shop"},
+		Spec:     &fleetv1.ServiceSpec{Cluster: "demo"},
+		Status: &fleetv1.ServiceStatus{
+			Phase: typev1.ServicePhase_SERVICE_PHASE_FAILED,
+			Problem: &typev1.Problem{
+				Reason:  errorsv1.Reason_REASON_REF_NOT_FOUND,
+				Message: "no branch main",
+			},
+		},
+	}
+	var buffer bytes.Buffer
+	if err := document.WriteYAML(&buffer, document.Of(service)); err != nil {
+		t.Fatal(err)
+	}
+	want := `apiVersion: leat.dev/v1
+kind: Service
+metadata:
+  name: shop
+spec:
+  cluster: demo
+status:
+  phase: failed
+  problem:
+    reason: REF_NOT_FOUND
+    message: no branch main
+  synced: false
+  observedGeneration: 0
+`
+	if diff := cmp.Diff(want, buffer.String()); diff != "" {
+		t.Errorf("YAML (-want +got):\n%s", diff)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "b.yml"), "apiVersion: leat.dev/v1\nkind: Cluster\nmetadata: {name: b}\n")
+	write(t, filepath.Join(dir, "a.json"), `{"apiVersion":"leat.dev/v1","kind":"Cluster","metadata":{"name":"a"}}`)
+	write(t, filepath.Join(dir, "README.md"), "no document")
+	write(t, filepath.Join(dir, "deeper", "c.yaml"), "no document either")
+	stdin := strings.NewReader("apiVersion: leat.dev/v1\nkind: Cluster\nmetadata: {name: c}\n")
+	documents, err := document.Load([]string{dir, "-"}, stdin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, d := range documents {
+		names = append(names, d.Name)
+	}
+	if diff := cmp.Diff([]string{"a", "b", "c"}, names); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cluster := "apiVersion: leat.dev/v1\nkind: Cluster\nmetadata: {name: a}\n"
+	a, b := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
+	write(t, a, cluster)
+	write(t, b, cluster)
+	_, err := document.Load([]string{a, b}, nil)
+	if want := b + `:1:1: metadata.name: cluster/a is described twice; first at ` + a + `:1:1`; err == nil || err.Error() != want {
+		t.Errorf("the same cluster in two files: got error\n%v\nwant\n%s", err, want)
+	}
+	if _, err := document.Load([]string{filepath.Join(dir, "absent.yaml")}, nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("absent file: got error %v, want one that matches %v", err, os.ErrNotExist)
+	}
+	if _, err := document.Load([]string{t.TempDir()}, nil); err == nil {
+		t.Error("empty directory: got no error, want one")
+	}
+	huge := strings.NewReader("#" + strings.Repeat("x", 5<<20))
+	if _, err := document.Load([]string{"-"}, huge); err == nil || !strings.Contains(err.Error(), "4 MiB") {
+		t.Errorf("huge file: got error %v, want one that tells the limit", err)
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLocate(t *testing.T) {
+	t.Parallel()
+	documents := parse(t, fleet)
+	tests := []struct{ path, wantAt, wantField string }{
+		{"documents[1].spec.url", "fleet.yaml:16:8", "spec.url"},
+		{"documents[1].spec.poll_interval", "fleet.yaml:17:17", "spec.pollInterval"},
+		{"documents[1].repository.spec.poll_interval", "fleet.yaml:17:17", "spec.pollInterval"},
+		{"documents[2].spec.sources[0].path", "fleet.yaml:32:11", "spec.sources[0].path"},
+		{"documents[2].spec.sources[0].ref.branch", "fleet.yaml:31:19", "spec.sources[0].ref.branch"},
+		{"documents[2].spec.sources[3].path", "fleet.yaml:29:3", "spec.sources[3].path"},
+		{`documents[0].metadata.labels["example.com/team"]`, "fleet.yaml:6:44", "metadata.labels[example.com/team]"},
+		{"documents[0].spec.nothing", "fleet.yaml:7:1", "spec.nothing"},
+		{"documents[1]", "fleet.yaml:10:1", ""},
+	}
+	for _, test := range tests {
+		at, field, ok := document.Locate(documents, test.path)
+		if !ok || at.String() != test.wantAt || field != test.wantField {
+			t.Errorf("Locate(%q): got %s, %q, %t, want %s, %q, true", test.path, at, field, ok, test.wantAt, test.wantField)
+		}
+	}
+	for _, path := range []string{"", "spec.url", "documents[3].spec", "documents[99999999999999999999].spec"} {
+		if at, _, ok := document.Locate(documents, path); ok {
+			t.Errorf("Locate(%q): got %s, want nothing", path, at)
+		}
+	}
+}
+
+func TestKind(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]string{
+		"service": "Service", "services": "Service", "Service": "Service", "repositories": "Repository", "clusters": "Cluster", "pods": "",
+	} {
+		if got, ok := document.Kind(word); got != want || ok != (want != "") {
+			t.Errorf("Kind(%q): got %q, %t, want %q, %t", word, got, ok, want, want != "")
+		}
+	}
+	if diff := cmp.Diff([]string{"clusters", "repositories", "services"}, document.Kinds()); diff != "" {
+		t.Errorf("Kinds (-want +got):\n%s", diff)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(fleet)
+	f.Add("apiVersion: leat.dev/v1\nkind: List\nitems: [&a {apiVersion: leat.dev/v1, kind: Cluster, metadata: {name: a}}, *a]")
+	f.Add("a: &a [*a]")
+	for _, test := range badDocuments() {
+		f.Add(test.text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		documents, err := document.Parse("fuzz.yaml", strings.NewReader(text))
+		if err != nil {
+			var problems document.Problems
+			if !errors.As(err, &problems) || len(problems) == 0 {
+				t.Fatalf("got error %v, want Problems", err)
+			}
+			return
+		}
+		var buffer bytes.Buffer
+		if err := document.WriteYAML(&buffer, objects(documents)...); err != nil {
+			t.Fatalf("write what was read: %v", err)
+		}
+		again, err := document.Parse("again.yaml", &buffer)
+		if err != nil {
+			t.Fatalf("read what was written: %v", err)
+		}
+		for i, d := range documents {
+			if !proto.Equal(d.Object, again[i].Object) {
+				t.Fatalf("document %d: got %v after a round trip, want %v", i, again[i].Object, d.Object)
+			}
+		}
+	})
+}

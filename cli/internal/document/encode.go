@@ -1,0 +1,261 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package document
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// WriteYAML writes objects as YAML documents, which can be applied again.
+func WriteYAML(w io.Writer, objects ...*fleetv1.Document) error {
+	if len(objects) == 0 {
+		return nil
+	}
+	encoder := yaml.NewEncoder(w)
+	encoder.SetIndent(2)
+	for _, object := range objects {
+		if err := encoder.Encode(objectNode(object)); err != nil {
+			return fmt.Errorf("write yaml: %w", err)
+		}
+	}
+	return encoder.Close()
+}
+
+// WriteJSON writes one object as indented JSON.
+func WriteJSON(w io.Writer, object *fleetv1.Document) error {
+	return writeJSON(w, objectNode(object), "  ")
+}
+
+// WriteJSONLine writes one object as JSON on one line.
+func WriteJSONLine(w io.Writer, object *fleetv1.Document) error {
+	return writeJSON(w, objectNode(object), "")
+}
+
+// WriteJSONList writes objects as a List with items, even when there is one or none.
+func WriteJSONList(w io.Writer, objects []*fleetv1.Document) error {
+	items := &yaml.Node{Kind: yaml.SequenceNode}
+	for _, object := range objects {
+		items.Content = append(items.Content, objectNode(object))
+	}
+	list := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
+		text("apiVersion"), text(APIVersion), text("kind"), text("List"), text("items"), items,
+	}}
+	return writeJSON(w, list, "  ")
+}
+
+// Of wraps a cluster, repository or service. Anything else gives an empty document.
+func Of(object proto.Message) *fleetv1.Document {
+	switch o := object.(type) {
+	case *fleetv1.Cluster:
+		return &fleetv1.Document{Object: &fleetv1.Document_Cluster{Cluster: o}}
+	case *fleetv1.Repository:
+		return &fleetv1.Document{Object: &fleetv1.Document_Repository{Repository: o}}
+	case *fleetv1.Service:
+		return &fleetv1.Document{Object: &fleetv1.Document_Service{Service: o}}
+	default:
+		return &fleetv1.Document{}
+	}
+}
+
+// Identify returns kind and name of an object; both are empty when it is unset or of a kind that this leat does not know.
+func Identify(object *fleetv1.Document) (kind, name string) {
+	field := object.ProtoReflect().WhichOneof(objectOneof())
+	if field == nil {
+		return "", ""
+	}
+	return string(field.Message().Name()), metadataName(object.ProtoReflect().Get(field).Message())
+}
+
+func objectNode(object *fleetv1.Document) *yaml.Node {
+	node := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{text("apiVersion"), text(APIVersion)}}
+	field := object.ProtoReflect().WhichOneof(objectOneof())
+	if field == nil {
+		return node
+	}
+	node.Content = append(node.Content, text("kind"), text(string(field.Message().Name())))
+	node.Content = append(node.Content, messageNode(object.ProtoReflect().Get(field).Message(), false).Content...)
+	return node
+}
+
+// messageNode holds what is set. In a status numbers and booleans are written even when they are zero, because there
+// "synced: false" is an answer.
+func messageNode(message protoreflect.Message, status bool) *yaml.Node {
+	switch known := message.Interface().(type) {
+	case *durationpb.Duration:
+		return text(shortDuration(known.AsDuration()))
+	case *timestamppb.Timestamp:
+		return text(known.AsTime().UTC().Format(time.RFC3339Nano))
+	}
+	node := &yaml.Node{Kind: yaml.MappingNode}
+	fields := message.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		if message.Has(field) || status && isAnswer(field) {
+			value := valueNode(field, message.Get(field), status || field.Name() == "status")
+			node.Content = append(node.Content, text(field.JSONName()), value)
+		}
+	}
+	return node
+}
+
+func isAnswer(field protoreflect.FieldDescriptor) bool {
+	if field.HasPresence() || field.Cardinality() == protoreflect.Repeated {
+		return false
+	}
+	switch field.Kind() {
+	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.EnumKind:
+		return false
+	default:
+		return true
+	}
+}
+
+func valueNode(field protoreflect.FieldDescriptor, value protoreflect.Value, status bool) *yaml.Node {
+	switch {
+	case field.IsMap():
+		return mapNode(field, value.Map(), status)
+	case field.IsList():
+		node := &yaml.Node{Kind: yaml.SequenceNode}
+		for i := range value.List().Len() {
+			node.Content = append(node.Content, itemNode(field, value.List().Get(i), status))
+		}
+		return node
+	default:
+		return itemNode(field, value, status)
+	}
+}
+
+func mapNode(field protoreflect.FieldDescriptor, values protoreflect.Map, status bool) *yaml.Node {
+	var keys []protoreflect.MapKey
+	values.Range(func(key protoreflect.MapKey, _ protoreflect.Value) bool {
+		keys = append(keys, key)
+		return true
+	})
+	slices.SortFunc(keys, func(a, b protoreflect.MapKey) int { return strings.Compare(a.String(), b.String()) })
+	node := &yaml.Node{Kind: yaml.MappingNode}
+	for _, key := range keys {
+		node.Content = append(node.Content, text(key.String()), itemNode(field.MapValue(), values.Get(key), status))
+	}
+	return node
+}
+
+func itemNode(field protoreflect.FieldDescriptor, value protoreflect.Value, status bool) *yaml.Node {
+	switch field.Kind() {
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		return messageNode(value.Message(), status)
+	case protoreflect.StringKind:
+		return text(value.String())
+	case protoreflect.EnumKind:
+		return text(enumName(field.Enum(), value.Enum()))
+	case protoreflect.BytesKind:
+		return text(base64.StdEncoding.EncodeToString(value.Bytes()))
+	case protoreflect.BoolKind:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: boolTag, Value: strconv.FormatBool(value.Bool())}
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: floatTag, Value: value.String()}
+	default:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: intTag, Value: value.String()}
+	}
+}
+
+// text is a scalar that reads back as text: the encoder quotes it when it looks like something else.
+func text(value string) *yaml.Node {
+	var node yaml.Node
+	node.SetString(value)
+	return &node
+}
+
+// shortDuration leaves out zero minutes and seconds: "2m", not "2m0s".
+func shortDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// writeJSON writes a node with its keys in their order. An empty indent means one line.
+func writeJSON(w io.Writer, node *yaml.Node, indent string) error {
+	var compact, out bytes.Buffer
+	if err := appendJSON(&compact, node); err != nil {
+		return fmt.Errorf("write json: %w", err)
+	}
+	out = compact
+	if indent != "" {
+		out = bytes.Buffer{}
+		if err := json.Indent(&out, compact.Bytes(), "", indent); err != nil {
+			return fmt.Errorf("write json: %w", err)
+		}
+	}
+	out.WriteByte('\n')
+	_, err := out.WriteTo(w)
+	return err
+}
+
+func appendJSON(b *bytes.Buffer, node *yaml.Node) error {
+	switch node.Kind {
+	case yaml.MappingNode:
+		b.WriteByte('{')
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			if err := appendJSON(b, node.Content[i]); err != nil {
+				return err
+			}
+			b.WriteByte(':')
+			if err := appendJSON(b, node.Content[i+1]); err != nil {
+				return err
+			}
+		}
+		b.WriteByte('}')
+	case yaml.SequenceNode:
+		b.WriteByte('[')
+		for i, item := range node.Content {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			if err := appendJSON(b, item); err != nil {
+				return err
+			}
+		}
+		b.WriteByte(']')
+	default:
+		return appendJSONScalar(b, node)
+	}
+	return nil
+}
+
+func appendJSONScalar(b *bytes.Buffer, node *yaml.Node) error {
+	if node.Tag == boolTag || node.Tag == intTag || node.Tag == floatTag {
+		b.WriteString(node.Value)
+		return nil
+	}
+	encoder := json.NewEncoder(b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(node.Value); err != nil {
+		return err
+	}
+	b.Truncate(b.Len() - 1) // Encode ends with a line feed
+	return nil
+}

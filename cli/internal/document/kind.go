@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package document
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// kinds maps a kind to the field of leat.fleet.v1.Document that holds it. The protocol is the only list of kinds.
+func kinds() map[string]protoreflect.FieldDescriptor {
+	fields := objectOneof().Fields()
+	found := make(map[string]protoreflect.FieldDescriptor, fields.Len())
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		found[string(field.Message().Name())] = field
+	}
+	return found
+}
+
+func objectOneof() protoreflect.OneofDescriptor {
+	return (&fleetv1.Document{}).ProtoReflect().Descriptor().Oneofs().ByName("object")
+}
+
+func kindNames() []string { return slices.Sorted(maps.Keys(kinds())) }
+
+// Kind returns the kind that a person means by word: "service", "services" and "Service" are the same. ok is false
+// when there is no such kind.
+func Kind(word string) (kind string, ok bool) {
+	for _, name := range kindNames() {
+		lower := strings.ToLower(name)
+		if word = strings.ToLower(word); word == lower || word == plural(lower) {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// Kinds are the words for all kinds as people type them: "clusters", "repositories", "services".
+func Kinds() []string {
+	words := kindNames()
+	for i, name := range words {
+		words[i] = plural(strings.ToLower(name))
+	}
+	return words
+}
+
+func plural(word string) string {
+	if stem, ok := strings.CutSuffix(word, "y"); ok {
+		return stem + "ies"
+	}
+	return word + "s"
+}

@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package document
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Locate finds what a hub's field path, such as "documents[2].spec.poll_interval", means in the files that the request
+// was made of. The result names the field as documents spell it. ok is false when the path is about none of documents.
+func Locate(documents []*Document, path string) (at Position, field string, ok bool) {
+	match := documentPath.FindStringSubmatch(path)
+	if match == nil {
+		return Position{}, "", false
+	}
+	index, err := strconv.Atoi(match[1])
+	if err != nil || index >= len(documents) {
+		return Position{}, "", false
+	}
+	d := documents[index]
+	field = spelled(strings.TrimPrefix(match[2], strings.ToLower(d.Kind)+"."))
+	return d.position(field), field, true
+}
+
+var (
+	documentPath = regexp.MustCompile(`^documents\[(\d+)\]\.?(.*)$`)
+	snakeLetter  = regexp.MustCompile(`_[a-z0-9]`)
+	lastSegment  = regexp.MustCompile(`(\.[^.\[]*|\[[^\]]*\]|^[^.\[]+)$`)
+)
+
+// spelled turns the protocol's spelling of a path into that of documents.
+func spelled(path string) string {
+	path = strings.NewReplacer(`["`, "[", `"]`, "]").Replace(path)
+	return snakeLetter.ReplaceAllStringFunc(path, func(s string) string { return strings.ToUpper(s[1:]) })
+}
+
+// position is where a field stands, or, when it was left out, what it should stand in.
+func (d *Document) position(field string) Position {
+	for {
+		if at, ok := d.fields[field]; ok {
+			return at
+		}
+		shorter := lastSegment.ReplaceAllString(field, "")
+		if shorter == field {
+			return d.Start
+		}
+		field = shorter
+	}
+}

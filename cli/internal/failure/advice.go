@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package failure
+
+import errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+
+// Advice says what a person can do about a reason. It is empty where the message alone has to do. It is the command
+// line's wording of the comments in leat.errors.v1.
+func Advice(reason errorsv1.Reason) string {
+	return map[errorsv1.Reason]string{
+		errorsv1.Reason_REASON_FIELD_INVALID:       "Correct the field; nothing was changed.",
+		errorsv1.Reason_REASON_NOT_FOUND:           "See what there is with leat get clusters, leat get repositories or leat get services.",
+		errorsv1.Reason_REASON_ALREADY_EXISTS:      "Choose another name, or change what is there with leat apply.",
+		errorsv1.Reason_REASON_VERSION_CONFLICT:    "Somebody changed it since you read it. Read it again (leat get … -o yaml), or leave resourceVersion out.",
+		errorsv1.Reason_REASON_IN_USE:              "Delete or change what still names it first.",
+		errorsv1.Reason_REASON_REFERENCE_NOT_FOUND: "Create that one first, or apply both together.",
+
+		errorsv1.Reason_REASON_REPOSITORY_NOT_FOUND:   "Check the repository's url, and whether its credential may read it.",
+		errorsv1.Reason_REASON_REF_NOT_FOUND:          "Check the service's ref; it may not have been pushed yet.",
+		errorsv1.Reason_REASON_PATH_NOT_FOUND:         "Check the service's path; it is relative to the repository's root.",
+		errorsv1.Reason_REASON_UPSTREAM_AUTH_REJECTED: "Replace the credential in the repository's spec.",
+		errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE:   "What is mirrored goes on being served, and Leat tries again by itself. Check the url and the network if it stays so.",
+		errorsv1.Reason_REASON_UPSTREAM_PROTOCOL:      "Check the repository's url: it does not answer as a Git server.",
+		errorsv1.Reason_REASON_REPOSITORY_NOT_READY:   "Its first fetch is under way. Try again in a moment.",
+		errorsv1.Reason_REASON_UPSTREAM_RATE_LIMITED:  "Leat slows down and tries again by itself.",
+
+		errorsv1.Reason_REASON_BUNDLE_TOO_LARGE:    "Split the folder, or raise the limit.",
+		errorsv1.Reason_REASON_CONTENT_UNSUPPORTED: "Change that file in the repository.",
+		errorsv1.Reason_REASON_STORAGE_FULL:        "An operator has to give the hub more room.",
+
+		errorsv1.Reason_REASON_TOKEN_INVALID:     "Log in again with leat login, or set LEAT_TOKEN or --token-file.",
+		errorsv1.Reason_REASON_ACCESS_DENIED:     "Ask an administrator of the hub for a binding.",
+		errorsv1.Reason_REASON_RATE_LIMITED:      "Wait a moment and try again.",
+		errorsv1.Reason_REASON_MESSAGE_TOO_LARGE: "Send fewer documents at a time.",
+		errorsv1.Reason_REASON_DEADLINE_EXCEEDED: "Try again with more time.",
+
+		errorsv1.Reason_REASON_AGENT_OFFLINE:          "Check that the cluster's agent runs and reaches the tunnel.",
+		errorsv1.Reason_REASON_CLUSTER_UNREACHABLE:    "Check the cluster: its agent does not reach the API server.",
+		errorsv1.Reason_REASON_SHUTTING_DOWN:          "Try again.",
+		errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE: "A part of the hub does not answer. Try again in a moment.",
+		errorsv1.Reason_REASON_UNIMPLEMENTED:          "The hub is older than this leat. Upgrade it.",
+		errorsv1.Reason_REASON_INTERNAL:               "This is a defect in Leat. Its cause is in the server's log under the error id; please report it.",
+
+		errorsv1.Reason_REASON_MANIFEST_INVALID:   "Correct the file in the repository; the last good state stays applied.",
+		errorsv1.Reason_REASON_APPLY_REJECTED:     "Correct the manifest or the cluster's policy.",
+		errorsv1.Reason_REASON_APPLY_CONFLICT:     "Remove those fields from one of the two, or set spec.sync.forceConflicts.",
+		errorsv1.Reason_REASON_HEALTH_TIMEOUT:     "Look at those objects with kubectl describe (leat kubeconfig CLUSTER gives access).",
+		errorsv1.Reason_REASON_PRUNE_GUARDED:      "Restore the manifests, or confirm the deletion.",
+		errorsv1.Reason_REASON_BUNDLE_UNAVAILABLE: "The agent tries again by itself; the last good state stays applied.",
+		errorsv1.Reason_REASON_OBJECT_CLAIMED:     "Remove the object from one of the two services.",
+	}[reason]
+}

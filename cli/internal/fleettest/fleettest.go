@@ -1,0 +1,395 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fleettest is a small hub for tests of leat: FleetService over real HTTP, with its catalog in memory and an
+// agent that has applied everything the moment it is asked for.
+package fleettest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/leatdev/leat/cli/internal/document"
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
+)
+
+// Token is the only token that the hub accepts.
+const Token = "leat_test"
+
+// Commit is what every service has applied.
+const Commit = "0123456789abcdef0123456789abcdef01234567"
+
+// Hub is a FleetService.
+type Hub struct {
+	fleetv1connect.UnimplementedFleetServiceHandler
+
+	URL       string
+	TunnelURL string
+
+	server *httptest.Server
+
+	mu      sync.Mutex
+	objects map[string]*fleetv1.Document // by kind/name
+	changed chan struct{}                // closed and replaced at every change
+	tokens  int                          // access tokens handed out
+}
+
+// Start runs a hub until the test ends.
+func Start(t testing.TB) *Hub {
+	t.Helper()
+	h := New()
+	server := httptest.NewUnstartedServer(h.Handler())
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	h.URL, h.server = server.URL, server
+	return h
+}
+
+// Disconnect cuts all connections, as a restart would.
+func (h *Hub) Disconnect() { h.server.CloseClientConnections() }
+
+// New returns a hub that has not been started.
+func New() *Hub {
+	return &Hub{
+		TunnelURL: "https://tunnel.example.com",
+		objects:   map[string]*fleetv1.Document{},
+		changed:   make(chan struct{}),
+	}
+}
+
+// Handler serves the hub to whoever has the token.
+func (h *Hub) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(fleetv1connect.NewFleetServiceHandler(h, connect.WithInterceptors(authenticate())))
+	return mux
+}
+
+type authenticator struct{}
+
+func authenticate() connect.Interceptor { return authenticator{} }
+
+func check(header http.Header) error {
+	if header.Get("Authorization") == "Bearer "+Token {
+		return nil
+	}
+	return rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, "the token is not known")
+}
+
+func (authenticator) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+		if err := check(request.Header()); err != nil {
+			return nil, err
+		}
+		return next(ctx, request)
+	}
+}
+
+func (authenticator) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+func (authenticator) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		if err := check(conn.RequestHeader()); err != nil {
+			return err
+		}
+		return next(ctx, conn)
+	}
+}
+
+// Put stores an object as it is, status included, and tells watchers.
+func (h *Hub) Put(object *fleetv1.Document) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.put(object)
+}
+
+func (h *Hub) put(object *fleetv1.Document) {
+	kind, name := document.Identify(object)
+	h.objects[strings.ToLower(kind)+"/"+name] = proto.CloneOf(object)
+	h.tell()
+}
+
+func (h *Hub) tell() {
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// AccessTokens tells how many were handed out.
+func (h *Hub) AccessTokens() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.tokens
+}
+
+func (h *Hub) get(kind, name string) (*fleetv1.Document, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	object, ok := h.objects[kind+"/"+name]
+	if !ok {
+		return nil, rpcerr.NotFound(kind, name)
+	}
+	return proto.CloneOf(object), nil
+}
+
+func (h *Hub) list(kind string) []*fleetv1.Document {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var found []*fleetv1.Document
+	for _, key := range slices.Sorted(maps.Keys(h.objects)) {
+		if strings.HasPrefix(key, kind) {
+			found = append(found, proto.CloneOf(h.objects[key]))
+		}
+	}
+	return found
+}
+
+func (h *Hub) remove(kind, name string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.objects[kind+"/"+name]; !ok {
+		return rpcerr.NotFound(kind, name)
+	}
+	if kind != "service" && h.used(kind, name) {
+		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_IN_USE, kind+" "+name+" is named by a service")
+	}
+	delete(h.objects, kind+"/"+name)
+	h.tell()
+	return nil
+}
+
+func (h *Hub) used(kind, name string) bool {
+	for _, object := range h.objects {
+		spec := object.GetService().GetSpec()
+		for _, source := range spec.GetSources() {
+			if kind == "repository" && source.GetRepository() == name {
+				return true
+			}
+		}
+		if kind == "cluster" && spec.GetCluster() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// GetServerInfo implements FleetService.
+func (h *Hub) GetServerInfo(context.Context, *fleetv1.GetServerInfoRequest) (*fleetv1.GetServerInfoResponse, error) {
+	return &fleetv1.GetServerInfoResponse{Version: "v0", TunnelUrl: h.TunnelURL, Subject: "user:admin", Groups: []string{"leat:admins"}}, nil
+}
+
+// Apply implements FleetService. It refuses a repository without url.
+func (h *Hub) Apply(_ context.Context, request *fleetv1.ApplyRequest) (*fleetv1.ApplyResponse, error) {
+	for i, object := range request.GetDocuments() {
+		if r := object.GetRepository(); r != nil && r.GetSpec().GetUrl() == "" {
+			return nil, rpcerr.Field(fmt.Sprintf("documents[%d].spec.url", i), "is required")
+		}
+		if d := object.GetRepository().GetSpec().GetPollInterval(); d != nil && d.AsDuration() < 5*time.Second {
+			return nil, rpcerr.Field(fmt.Sprintf("documents[%d].spec.poll_interval", i), "must be at least 5s")
+		}
+	}
+	response := &fleetv1.ApplyResponse{}
+	for _, object := range request.GetDocuments() {
+		action := h.applyOne(object, request.GetDryRun())
+		response.Outcomes = append(response.Outcomes, &fleetv1.ApplyOutcome{Action: action, Document: object})
+	}
+	return response, nil
+}
+
+func (h *Hub) applyOne(object *fleetv1.Document, dryRun bool) fleetv1.ApplyAction {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	kind, name := document.Identify(object)
+	action := fleetv1.ApplyAction_APPLY_ACTION_CREATED
+	if _, ok := h.objects[strings.ToLower(kind)+"/"+name]; ok {
+		action = fleetv1.ApplyAction_APPLY_ACTION_UNCHANGED
+	}
+	if !dryRun {
+		if service := object.GetService(); service != nil {
+			service.Status = Healthy()
+		}
+		h.put(object)
+	}
+	return action
+}
+
+// Healthy is the status of a service that runs.
+func Healthy() *fleetv1.ServiceStatus {
+	status := &fleetv1.ServiceStatus{Phase: typev1.ServicePhase_SERVICE_PHASE_HEALTHY, Synced: true, ObservedGeneration: 1}
+	status.Report = reportOf(status.GetPhase())
+	return status
+}
+
+// CreateCluster implements FleetService.
+func (h *Hub) CreateCluster(_ context.Context, request *fleetv1.CreateClusterRequest) (*fleetv1.CreateClusterResponse, error) {
+	name := request.GetCluster().GetMetadata().GetName()
+	if _, err := h.get("cluster", name); err == nil {
+		return nil, rpcerr.New(connect.CodeAlreadyExists, errorsv1.Reason_REASON_ALREADY_EXISTS, "cluster "+name+" exists already")
+	}
+	h.Put(document.Of(request.GetCluster()))
+	return &fleetv1.CreateClusterResponse{Cluster: request.GetCluster()}, nil
+}
+
+// CreateJoinToken implements FleetService.
+func (h *Hub) CreateJoinToken(_ context.Context, request *fleetv1.CreateJoinTokenRequest) (*fleetv1.CreateJoinTokenResponse, error) {
+	if _, err := h.get("cluster", request.GetCluster()); err != nil {
+		return nil, err
+	}
+	return &fleetv1.CreateJoinTokenResponse{
+		JoinToken: "join-" + request.GetCluster(), ExpireTime: timestamppb.New(time.Now().Add(24 * time.Hour)),
+	}, nil
+}
+
+// CreateAccessToken implements FleetService.
+func (h *Hub) CreateAccessToken(context.Context, *fleetv1.CreateAccessTokenRequest) (*fleetv1.CreateAccessTokenResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tokens++
+	return &fleetv1.CreateAccessTokenResponse{
+		AccessToken: fmt.Sprintf("jwt-%d", h.tokens), ExpireTime: timestamppb.New(time.Now().Add(time.Hour)),
+	}, nil
+}
+
+// GetCluster implements FleetService.
+func (h *Hub) GetCluster(_ context.Context, request *fleetv1.GetClusterRequest) (*fleetv1.GetClusterResponse, error) {
+	object, err := h.get("cluster", request.GetName())
+	return &fleetv1.GetClusterResponse{Cluster: object.GetCluster()}, err
+}
+
+// GetRepository implements FleetService.
+func (h *Hub) GetRepository(_ context.Context, request *fleetv1.GetRepositoryRequest) (*fleetv1.GetRepositoryResponse, error) {
+	object, err := h.get("repository", request.GetName())
+	return &fleetv1.GetRepositoryResponse{Repository: object.GetRepository()}, err
+}
+
+// GetService implements FleetService.
+func (h *Hub) GetService(_ context.Context, request *fleetv1.GetServiceRequest) (*fleetv1.GetServiceResponse, error) {
+	object, err := h.get("service", request.GetName())
+	return &fleetv1.GetServiceResponse{Service: object.GetService()}, err
+}
+
+// ListClusters implements FleetService, one object a page.
+func (h *Hub) ListClusters(_ context.Context, request *fleetv1.ListClustersRequest) (*fleetv1.ListClustersResponse, error) {
+	object, next := paged(h.list("cluster"), request.GetPage())
+	response := &fleetv1.ListClustersResponse{NextPageToken: next}
+	if object != nil {
+		response.Clusters = append(response.Clusters, object.GetCluster())
+	}
+	return response, nil
+}
+
+// ListRepositories implements FleetService, one object a page.
+func (h *Hub) ListRepositories(_ context.Context, request *fleetv1.ListRepositoriesRequest) (*fleetv1.ListRepositoriesResponse, error) {
+	object, next := paged(h.list("repository"), request.GetPage())
+	response := &fleetv1.ListRepositoriesResponse{NextPageToken: next}
+	if object != nil {
+		response.Repositories = append(response.Repositories, object.GetRepository())
+	}
+	return response, nil
+}
+
+// ListServices implements FleetService, one object a page.
+func (h *Hub) ListServices(_ context.Context, request *fleetv1.ListServicesRequest) (*fleetv1.ListServicesResponse, error) {
+	object, next := paged(h.list("service"), request.GetPage())
+	response := &fleetv1.ListServicesResponse{NextPageToken: next}
+	if object != nil {
+		response.Services = append(response.Services, object.GetService())
+	}
+	return response, nil
+}
+
+// paged returns the object after the one that the token names.
+func paged(objects []*fleetv1.Document, page *typev1.Page) (object *fleetv1.Document, next string) {
+	for i, object := range objects {
+		_, name := document.Identify(object)
+		if name <= page.GetToken() {
+			continue
+		}
+		if i == len(objects)-1 {
+			name = ""
+		}
+		return object, name
+	}
+	return nil, ""
+}
+
+// DeleteCluster implements FleetService.
+func (h *Hub) DeleteCluster(_ context.Context, request *fleetv1.DeleteClusterRequest) (*fleetv1.DeleteClusterResponse, error) {
+	return &fleetv1.DeleteClusterResponse{}, h.remove("cluster", request.GetName())
+}
+
+// DeleteRepository implements FleetService.
+func (h *Hub) DeleteRepository(_ context.Context, request *fleetv1.DeleteRepositoryRequest) (*fleetv1.DeleteRepositoryResponse, error) {
+	return &fleetv1.DeleteRepositoryResponse{}, h.remove("repository", request.GetName())
+}
+
+// DeleteService implements FleetService.
+func (h *Hub) DeleteService(_ context.Context, request *fleetv1.DeleteServiceRequest) (*fleetv1.DeleteServiceResponse, error) {
+	return &fleetv1.DeleteServiceResponse{}, h.remove("service", request.GetName())
+}
+
+// SyncService implements FleetService: it is carried out at once.
+func (h *Hub) SyncService(_ context.Context, request *fleetv1.SyncServiceRequest) (*fleetv1.SyncServiceResponse, error) {
+	object, err := h.get("service", request.GetName())
+	if err != nil {
+		return nil, err
+	}
+	status := object.GetService().GetStatus()
+	if report := status.GetReport(); report != nil {
+		report.ObservedSyncRequest = "sync-1"
+	}
+	h.Put(object)
+	return &fleetv1.SyncServiceResponse{SyncRequest: "sync-1"}, nil
+}
+
+// WatchFleet implements FleetService: everything, and everything again after each change.
+func (h *Hub) WatchFleet(ctx context.Context, request *fleetv1.WatchFleetRequest, stream *connect.ServerStream[fleetv1.WatchFleetResponse]) error {
+	for {
+		h.mu.Lock()
+		changed := h.changed
+		h.mu.Unlock()
+		for _, object := range h.list("") {
+			kind, name := document.Identify(object)
+			if request.GetService() != "" && (kind != "Service" || name != request.GetService()) {
+				continue
+			}
+			if err := stream.Send(&fleetv1.WatchFleetResponse{Document: object}); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+func reportOf(phase typev1.ServicePhase) *distributorv1.ServiceReport {
+	return &distributorv1.ServiceReport{
+		Phase: phase, AppliedCommits: []string{Commit}, Counts: &typev1.ObjectCounts{Total: 4, Healthy: 4},
+	}
+}

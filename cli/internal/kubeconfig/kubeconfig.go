@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kubeconfig makes files for kubectl, and everything else that is built on client-go, which reach a cluster
+// through a hub's tunnel. They hold no secret: kubectl runs leat for a token.
+package kubeconfig
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// ExecVersion is the version of the protocol between kubectl and leat.
+const ExecVersion = "client.authentication.k8s.io/v1"
+
+// Params say what the file is for.
+type Params struct {
+	Cluster   string   // the cluster's name in the fleet
+	TunnelURL string   // base URL of the tunnel
+	CAPEM     []byte   // certificates to trust for it; empty means the system's
+	Command   string   // absolute path of leat
+	Args      []string // of leat, for a token
+}
+
+type (
+	config struct {
+		APIVersion     string         `yaml:"apiVersion"`
+		Kind           string         `yaml:"kind"`
+		Clusters       []namedCluster `yaml:"clusters"`
+		Users          []namedUser    `yaml:"users"`
+		Contexts       []namedContext `yaml:"contexts"`
+		CurrentContext string         `yaml:"current-context"`
+	}
+	namedCluster struct {
+		Name    string  `yaml:"name"`
+		Cluster cluster `yaml:"cluster"`
+	}
+	cluster struct {
+		Server string `yaml:"server"`
+		CAData string `yaml:"certificate-authority-data,omitempty"`
+	}
+	namedUser struct {
+		Name string `yaml:"name"`
+		User user   `yaml:"user"`
+	}
+	user struct {
+		Exec exec `yaml:"exec"`
+	}
+	exec struct {
+		APIVersion      string   `yaml:"apiVersion"`
+		Command         string   `yaml:"command"`
+		Args            []string `yaml:"args"`
+		InstallHint     string   `yaml:"installHint"`
+		InteractiveMode string   `yaml:"interactiveMode"`
+	}
+	namedContext struct {
+		Name    string      `yaml:"name"`
+		Context contextBody `yaml:"context"`
+	}
+	contextBody struct {
+		Cluster string `yaml:"cluster"`
+		User    string `yaml:"user"`
+	}
+)
+
+// Make returns the file as YAML.
+func Make(p Params) ([]byte, error) {
+	name := "leat-" + p.Cluster // not to be confused with what another kubeconfig calls the cluster
+	c := config{
+		APIVersion:     "v1",
+		Kind:           "Config",
+		Clusters:       []namedCluster{{name, cluster{Server: ServerURL(p.TunnelURL, p.Cluster), CAData: base64.StdEncoding.EncodeToString(p.CAPEM)}}},
+		Users:          []namedUser{{name, user{p.exec()}}},
+		Contexts:       []namedContext{{name, contextBody{Cluster: name, User: name}}},
+		CurrentContext: name,
+	}
+	content, err := yaml.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("make kubeconfig: %w", err)
+	}
+	return content, nil
+}
+
+func (p Params) exec() exec {
+	return exec{
+		APIVersion:      ExecVersion,
+		Command:         p.Command,
+		Args:            p.Args,
+		InstallHint:     "leat was moved or removed; make this file again with leat kubeconfig " + p.Cluster,
+		InteractiveMode: "Never",
+	}
+}
+
+// ServerURL is the address of a cluster's Kubernetes API behind a tunnel.
+func ServerURL(tunnel, cluster string) string {
+	return strings.TrimRight(tunnel, "/") + "/clusters/" + url.PathEscape(cluster)
+}

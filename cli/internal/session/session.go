@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package session is what all of leat's commands share: the streams and the environment they run in, the flags that
+// choose a hub, and the connection to it.
+package session
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/settings"
+	"github.com/leatdev/leat/cli/internal/show"
+)
+
+// The environment variables that leat itself reads.
+const (
+	EnvServer    = "LEAT_SERVER"
+	EnvToken     = "LEAT_TOKEN"
+	EnvTokenFile = "LEAT_TOKEN_FILE"
+	EnvConfig    = "LEAT_CONFIG"
+	EnvContext   = "LEAT_CONTEXT"
+	EnvCAFile    = "LEAT_CA_FILE"
+)
+
+// Session is one run of leat. It is filled before any command runs and only read from then on.
+type Session struct {
+	LookupEnv func(string) (string, bool) // as os.LookupEnv
+	In        io.Reader
+	Out, Err  io.Writer
+
+	flags flags
+}
+
+type flags struct {
+	server, tokenFile, config, context, caFile string
+}
+
+// Bind adds the flags that choose a hub.
+func (s *Session) Bind(set *pflag.FlagSet) {
+	set.StringVar(&s.flags.server, "server", "", "base URL of the hub's distributor (env "+EnvServer+"; default: that of the context)")
+	set.StringVar(&s.flags.tokenFile, "token-file", "", "file that holds your API token (env "+EnvTokenFile+", or the token itself in "+EnvToken+")")
+	set.StringVar(&s.flags.caFile, "ca-file", "", "PEM certificates to trust instead of the system's (env "+EnvCAFile+")")
+	set.StringVar(&s.flags.context, "context", "", "the context to use instead of the current one (env "+EnvContext+")")
+	set.StringVar(&s.flags.config, "config", "", "the config file (env "+EnvConfig+"; default: leat/config.yaml in your config folder)")
+}
+
+// Endpoint is a hub and who one is there.
+type Endpoint struct {
+	Server string
+	Token  string
+	CAFile string
+
+	Context   string // the context that Server was taken from; empty when it was given by hand
+	TokenFile string // the file that Token was taken from; empty when it came from elsewhere
+}
+
+// Client connects to the hub that flags, environment and config file choose, in this order.
+func (s *Session) Client() (*client.Client, error) {
+	endpoint, err := s.Endpoint()
+	if err != nil {
+		return nil, err
+	}
+	return s.Connect(endpoint)
+}
+
+// Connect returns a client of an endpoint.
+func (s *Session) Connect(endpoint Endpoint) (*client.Client, error) {
+	caPEM, err := endpoint.CAPEM()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(client.Params{Server: endpoint.Server, Token: endpoint.Token, CAPEM: caPEM})
+	if err != nil {
+		return nil, failure.New(err.Error(), "Correct --server, "+EnvServer+" or the context.")
+	}
+	return c, nil
+}
+
+// CAPEM is the content of the CA file, empty when there is none.
+func (e Endpoint) CAPEM() ([]byte, error) {
+	if e.CAFile == "" {
+		return nil, nil
+	}
+	content, err := os.ReadFile(e.CAFile)
+	if err != nil {
+		return nil, failure.File(err, "It was to hold the certificates to trust; correct --ca-file, "+EnvCAFile+" or the context's caFile.")
+	}
+	return content, nil
+}
+
+// Endpoint chooses the hub. A token of a context goes to that context's server only, never to one that was given by hand.
+func (s *Session) Endpoint() (Endpoint, error) {
+	endpoint := Endpoint{Server: s.value(s.flags.server, EnvServer), CAFile: s.value(s.flags.caFile, EnvCAFile)}
+	context, ok, err := s.context()
+	if err != nil {
+		return Endpoint{}, err
+	}
+	if ok && (endpoint.Server == "" || endpoint.Server == context.Server) {
+		endpoint.Server, endpoint.Token, endpoint.Context = context.Server, context.Token, context.Name
+		if endpoint.CAFile == "" {
+			endpoint.CAFile = context.CAFile
+		}
+	}
+	if endpoint.Server == "" {
+		return Endpoint{}, failure.New("no hub to talk to",
+			"Log in with leat login SERVER, or set "+EnvServer+" and "+EnvToken+". To try Leat on this machine, run leat up.")
+	}
+	endpoint.Server = strings.TrimRight(endpoint.Server, "/")
+	if err := s.token(&endpoint); err != nil {
+		return Endpoint{}, err
+	}
+	return endpoint, nil
+}
+
+// EndpointOf is the endpoint of a server that no context is about yet.
+func (s *Session) EndpointOf(server string) (Endpoint, error) {
+	endpoint := Endpoint{Server: strings.TrimRight(server, "/"), CAFile: s.value(s.flags.caFile, EnvCAFile)}
+	return endpoint, s.token(&endpoint)
+}
+
+// token lets a token that was given by hand beat that of the context.
+func (s *Session) token(endpoint *Endpoint) error {
+	path := s.flags.tokenFile
+	if path == "" {
+		if token, ok := s.LookupEnv(EnvToken); ok && token != "" {
+			endpoint.Token = token
+			return nil
+		}
+		path = s.value("", EnvTokenFile)
+	}
+	if path == "" {
+		return nil
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("find token file: %w", err)
+	}
+	content, err := os.ReadFile(absolute)
+	if err != nil {
+		return failure.File(err, "It was to hold your token; correct --token-file or "+EnvTokenFile+".")
+	}
+	endpoint.Token, endpoint.TokenFile = strings.TrimSpace(string(content)), absolute
+	return nil
+}
+
+// context is the context that was asked for, or the current one. ok is false when nobody asked and there is none.
+func (s *Session) context() (c settings.Context, ok bool, err error) {
+	all, err := s.Settings()
+	if err != nil {
+		return c, false, err
+	}
+	asked := s.value(s.flags.context, EnvContext)
+	c, ok = all.Context(asked)
+	if !ok && asked != "" {
+		return c, false, failure.New(fmt.Sprintf("there is no context %q", asked), "See leat context for those there are.")
+	}
+	return c, ok, nil
+}
+
+// Settings reads the config file.
+func (s *Session) Settings() (*settings.Settings, error) {
+	path, err := s.ConfigPath()
+	if err != nil {
+		return nil, err
+	}
+	all, err := settings.Load(path)
+	if err != nil {
+		return nil, failure.New(err.Error(), "Correct the file, or move it away and log in again.")
+	}
+	return all, nil
+}
+
+// ConfigPath is the config file's absolute path.
+func (s *Session) ConfigPath() (string, error) {
+	if path := s.value(s.flags.config, EnvConfig); path != "" {
+		return filepath.Abs(path)
+	}
+	return settings.DefaultPath()
+}
+
+// CacheDir is where tokens are kept: beside the config file that names them.
+func (s *Session) CacheDir() (string, error) {
+	path, err := s.ConfigPath()
+	return filepath.Join(filepath.Dir(path), "tokens"), err
+}
+
+func (s *Session) value(flag, env string) string {
+	if flag != "" {
+		return flag
+	}
+	value, _ := s.LookupEnv(env)
+	return value
+}
+
+// Style says how to write to w: with colours on a terminal, unless NO_COLOR (no-color.org) or a dumb terminal forbid it.
+func (s *Session) Style(w io.Writer) show.Style {
+	noColor, _ := s.LookupEnv("NO_COLOR")
+	kind, _ := s.LookupEnv("TERM")
+	return show.Style{Color: IsTerminal(w) && noColor == "" && kind != "dumb"}
+}
+
+// IsTerminal tells whether a person looks at w.
+func IsTerminal(w any) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// Fail makes err presentable; nil stays nil.
+func (s *Session) Fail(err error) error {
+	if err == nil {
+		return nil
+	}
+	server := "the hub"
+	if endpoint, endpointErr := s.Endpoint(); endpointErr == nil {
+		server = endpoint.Server
+	}
+	return failure.From(err, server)
+}

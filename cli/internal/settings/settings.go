@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package settings keeps on disk which hubs a person uses: leat's config.yaml.
+//
+//	currentContext: work
+//	contexts:
+//	- name: work
+//	  server: https://leat.example.com
+//	  token: leat_…
+//
+// The file holds tokens, so it is only ever written for its owner (0600), and by rename, so that a reader never sees
+// half of it.
+package settings
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Settings is the content of a config file. The zero value is that of a person who has not logged in yet.
+type Settings struct {
+	CurrentContext string    `yaml:"currentContext,omitempty"` // name of the context that is used unless another is asked for
+	Contexts       []Context `yaml:"contexts,omitempty"`
+}
+
+// Context is one hub and who one is there.
+type Context struct {
+	Name   string `yaml:"name"`
+	Server string `yaml:"server"`          // base URL of the distributor
+	Token  string `yaml:"token,omitempty"` // API token (leat_…)
+	// CAFile names a PEM file with certificates to trust instead of the system's, for the hub and for its tunnel. Empty means
+	// none.
+	CAFile string `yaml:"caFile,omitempty"`
+}
+
+// DefaultPath is where a person's settings are: leat/config.yaml in the folder that the system has for such files.
+func DefaultPath() (string, error) {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return "", fmt.Errorf("find settings: %w", err)
+	}
+	return filepath.Join(dir, "leat", "config.yaml"), nil
+}
+
+// Load reads the file at path. An absent file is an empty one.
+func Load(path string) (*Settings, error) {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Settings{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read settings: %w", err)
+	}
+	var s Settings
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read settings: %s: %w", path, err)
+	}
+	return &s, nil
+}
+
+// Save writes the file at path and makes its folder where needed.
+func (s *Settings) Save(path string) error {
+	content, err := yaml.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("write settings: %w", err)
+	}
+	if err := WriteFile(path, content); err != nil {
+		return fmt.Errorf("write settings: %w", err)
+	}
+	return nil
+}
+
+// WriteFile writes a file that only its owner can read, as a whole or not at all.
+func WriteFile(path string, content []byte) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".new-*") // with mode 0600
+	if err != nil {
+		return err
+	}
+	_, writeErr := f.Write(content)
+	if err := errors.Join(writeErr, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// Context returns the named context, or the current one when name is empty. ok is false when there is none.
+func (s *Settings) Context(name string) (c Context, ok bool) {
+	if name == "" {
+		name = s.CurrentContext
+	}
+	i := s.index(name)
+	if i < 0 {
+		return Context{}, false
+	}
+	return s.Contexts[i], true
+}
+
+// Put adds or replaces a context and makes it the current one.
+func (s *Settings) Put(c Context) {
+	s.CurrentContext = c.Name
+	if i := s.index(c.Name); i >= 0 {
+		s.Contexts[i] = c
+		return
+	}
+	s.Contexts = append(s.Contexts, c)
+}
+
+// Use makes the named context the current one, and reports whether there is such a one.
+func (s *Settings) Use(name string) bool {
+	if s.index(name) < 0 {
+		return false
+	}
+	s.CurrentContext = name
+	return true
+}
+
+// Names are the names of all contexts.
+func (s *Settings) Names() []string {
+	names := make([]string, len(s.Contexts))
+	for i, c := range s.Contexts {
+		names[i] = c.Name
+	}
+	return names
+}
+
+func (s *Settings) index(name string) int {
+	return slices.IndexFunc(s.Contexts, func(c Context) bool { return c.Name == name })
+}

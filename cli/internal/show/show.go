@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package show prints objects of the fleet for people, as tables, and for programs, as JSON or YAML.
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/leatdev/leat/cli/internal/document"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// Format is a way to print.
+type Format string
+
+// The formats.
+const (
+	Table Format = "table"
+	JSON  Format = "json"
+	YAML  Format = "yaml"
+)
+
+// Formats are all formats, for messages.
+func Formats() []string { return []string{string(Table), string(JSON), string(YAML)} }
+
+// String, Set and Type make a Format a flag.
+func (f *Format) String() string { return string(*f) }
+
+// Set implements pflag.Value.
+func (f *Format) Set(text string) error {
+	switch Format(text) {
+	case Table, JSON, YAML:
+		*f = Format(text)
+		return nil
+	default:
+		return fmt.Errorf("want one of %s%s", strings.Join(Formats(), ", "), document.Suggest(text, Formats()))
+	}
+}
+
+// Type implements pflag.Value.
+func (f *Format) Type() string { return strings.Join(Formats(), "|") }
+
+// Style says what the terminal can do.
+type Style struct{ Color bool }
+
+// Objects prints objects of one kind in the given format. Times are told relative to now.
+func Objects(w io.Writer, format Format, style Style, now time.Time, kind string, objects []*fleetv1.Document) error {
+	switch format {
+	case JSON:
+		return document.WriteJSONList(w, objects)
+	case YAML:
+		return document.WriteYAML(w, objects...)
+	default:
+		return NewTable(style, kind).Print(w, now, objects)
+	}
+}
+
+// Object prints one object.
+func Object(w io.Writer, format Format, style Style, now time.Time, object *fleetv1.Document) error {
+	switch format {
+	case JSON:
+		return document.WriteJSON(w, object)
+	case YAML:
+		return document.WriteYAML(w, object)
+	default:
+		kind, _ := document.Identify(object)
+		return NewTable(style, kind).Print(w, now, []*fleetv1.Document{object})
+	}
+}
+
+// cell is one field of a table.
+type cell struct {
+	text  string
+	color string // ANSI colour, or empty
+}
+
+const (
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	faint  = "2"
+)
+
+func plain(text string) cell {
+	if text == "" {
+		text = "-"
+	}
+	return cell{text: text}
+}
+
+// paint puts a colour around text where the style allows it.
+func (s Style) paint(text, color string) string {
+	if !s.Color || color == "" {
+		return text
+	}
+	return "\x1b[" + color + "m" + text + "\x1b[0m"
+}
+
+// Good is for what is as it should be.
+func (s Style) Good(text string) string { return s.paint(text, green) }
+
+// Bad is for what needs a person.
+func (s Style) Bad(text string) string { return s.paint(text, red) }
+
+// Warn is for what is on its way.
+func (s Style) Warn(text string) string { return s.paint(text, yellow) }
+
+// Faint is for what matters less.
+func (s Style) Faint(text string) string { return s.paint(text, faint) }
+
+// Rows is a table of one kind. It remembers column widths, so that rows which are printed later line up.
+type Rows struct {
+	style   Style
+	columns []column
+	widths  []int
+	headed  bool
+}
+
+type column struct {
+	title string
+	value func(object *fleetv1.Document, now time.Time) cell
+}
+
+// NewTable returns an empty table for a kind.
+func NewTable(style Style, kind string) *Rows {
+	columns := columnsOf(kind)
+	widths := make([]int, len(columns))
+	for i, c := range columns {
+		widths[i] = len(c.title)
+	}
+	return &Rows{style: style, columns: columns, widths: widths}
+}
+
+// Print writes objects as rows, below a header the first time.
+func (r *Rows) Print(w io.Writer, now time.Time, objects []*fleetv1.Document) error {
+	rows := make([][]cell, len(objects))
+	for i, object := range objects {
+		rows[i] = make([]cell, len(r.columns))
+		for j, c := range r.columns {
+			rows[i][j] = c.value(object, now)
+			r.widths[j] = max(r.widths[j], utf8.RuneCountInString(rows[i][j].text))
+		}
+	}
+	var out strings.Builder
+	if !r.headed {
+		r.headed = true
+		r.row(&out, r.header())
+	}
+	for _, row := range rows {
+		r.row(&out, row)
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func (r *Rows) header() []cell {
+	cells := make([]cell, len(r.columns))
+	for i, c := range r.columns {
+		cells[i] = cell{text: c.title, color: faint}
+	}
+	return cells
+}
+
+func (r *Rows) row(out *strings.Builder, cells []cell) {
+	const gap = 3
+	for len(cells) > 1 && cells[len(cells)-1].text == "" {
+		cells = cells[:len(cells)-1] // no blanks at the end of a line
+	}
+	for i, c := range cells {
+		out.WriteString(r.style.paint(c.text, c.color))
+		if i < len(cells)-1 {
+			out.WriteString(strings.Repeat(" ", r.widths[i]-utf8.RuneCountInString(c.text)+gap))
+		}
+	}
+	out.WriteByte('\n')
+}

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"context"
+	"fmt"
+
+	"connectrpc.com/connect"
+
+	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/document"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// fillCatalog makes the fleet hold what options ask for.
+func (u *up) fillCatalog(ctx context.Context) (err error) {
+	if u.client, err = client.New(client.Params{Server: u.hubURL(), Token: u.dir.AdminToken}); err != nil {
+		return err
+	}
+	if u.plan, err = newPlan(u.Options, u.repositoryURL()); err != nil {
+		return err
+	}
+	existing, err := u.listAll(ctx)
+	if err != nil {
+		return fmt.Errorf("read the catalog: %w", err)
+	}
+	apply, remove := u.plan.changes(existing)
+	for _, object := range remove {
+		if err := u.remove(ctx, object); err != nil {
+			return err
+		}
+	}
+	if len(apply) == 0 {
+		return nil
+	}
+	if _, err := u.client.Apply(ctx, &fleetv1.ApplyRequest{Documents: apply}); err != nil {
+		return fmt.Errorf("fill the catalog: %w", err)
+	}
+	return nil
+}
+
+func (u *up) listAll(ctx context.Context) ([]*fleetv1.Document, error) {
+	var all []*fleetv1.Document
+	for _, kind := range []string{"Cluster", "Repository", "Service"} {
+		objects, err := u.client.List(ctx, kind)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, objects...)
+	}
+	return all, nil
+}
+
+// remove deletes what an earlier start has made and this one does not want, unless somebody came to use it.
+func (u *up) remove(ctx context.Context, object *fleetv1.Document) error {
+	kind, name := document.Identify(object)
+	err := u.client.Delete(ctx, kind, name)
+	if connect.CodeOf(err) == connect.CodeFailedPrecondition {
+		u.tell("hub", kind+" "+name+" of an earlier start stays, because others use it")
+		return nil
+	}
+	if err == nil {
+		u.tell("hub", kind+" "+name+" of an earlier start is taken away")
+		return nil
+	}
+	return fmt.Errorf("take %s %s away: %w", kind, name, err)
+}

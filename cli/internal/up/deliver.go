@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/leatdev/leat/cli/internal/delivery"
+	"github.com/leatdev/leat/cli/internal/document"
+	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/up/report"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// patience is how long a failure must stand before it is taken for more than a passing one. Right after a start a
+// repository may not be fetched yet, and an agent not connected.
+const patience = 10 * time.Second
+
+// deliver watches the services and tells every change until ctx ends. Once it is clear what became of the first delivery,
+// and the clusters are reached through the tunnel, it shows the summary.
+func (u *up) deliver(ctx context.Context) error {
+	u.tell("leat up", "waiting for the first delivery")
+	changes, reached := make(chan *fleetv1.WatchFleetResponse), make(chan struct{})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return u.client.Watch(ctx, "", func(change *fleetv1.WatchFleetResponse) error { return pass(ctx, changes, change) })
+	})
+	group.Go(func() error {
+		defer close(reached)
+		return u.reachClusters(ctx)
+	})
+	group.Go(func() error { return u.follow(ctx, changes, reached) })
+	return group.Wait()
+}
+
+// follow tells the changes and, once, the summary.
+func (u *up) follow(ctx context.Context, changes <-chan *fleetv1.WatchFleetResponse, reached <-chan struct{}) error {
+	t := newTracker(u.planned())
+	deadline := time.Now().Add(u.Options.WaitTimeout)
+	ticker := time.NewTicker(250 * time.Millisecond)
+	defer ticker.Stop()
+	for ready, complete := false, false; ; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case change := <-changes:
+			u.tellChange(t, change)
+		case <-reached:
+			reached, complete = nil, true
+		case <-ticker.C:
+		}
+		if now := time.Now(); !ready && (complete && t.judged(now) || now.After(deadline)) {
+			ready = true
+			u.report(report.Event{Kind: report.Ready, Summary: u.summary(t)})
+		}
+	}
+}
+
+// pass hands a change on.
+func pass(ctx context.Context, changes chan<- *fleetv1.WatchFleetResponse, change *fleetv1.WatchFleetResponse) error {
+	select {
+	case changes <- change:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (u *up) planned() []string {
+	var names []string
+	for _, object := range u.plan.objects {
+		if kind, name := document.Identify(object); kind == "Service" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (u *up) tellChange(t *tracker, change *fleetv1.WatchFleetResponse) {
+	object := change.GetDocument()
+	if change.GetDeleted() {
+		kind, name := document.Identify(object)
+		t.forget(kind, name)
+		u.tell("hub", strings.ToLower(kind)+"/"+name+" was deleted")
+		return
+	}
+	if service := object.GetService(); service != nil {
+		if state, changed := t.observe(time.Now(), service); changed {
+			u.report(report.Event{Kind: report.Delivery, Service: &state})
+		}
+	}
+	if repository := object.GetRepository(); repository != nil {
+		if text, changed := t.observeRepository(repository); changed {
+			u.tell("repository", repository.GetMetadata().GetName()+" "+text)
+		}
+	}
+}
+
+func (u *up) summary(t *tracker) *report.Summary {
+	return &report.Summary{
+		Server:     u.hubURL(),
+		Tunnel:     u.tunnelURL(),
+		Repository: u.repositoryURL(),
+		Pushable:   u.Options.RepoURL == "",
+		Config:     u.configPath(),
+		CAFile:     u.certs.CA,
+		DataDir:    u.dir.Path(),
+		Logs:       u.dir.Path("logs"),
+		Namespace:  u.plan.namespace,
+		SearchPath: u.searchPath(),
+		Kubectl:    u.kubectlCommand(),
+		Clusters:   u.clusters,
+		Services:   t.states(),
+	}
+}
+
+// tracker remembers the last state of every service, and what is wrong with repositories.
+type tracker struct {
+	planned      []string // names, in the order of the summary
+	seen         map[string]seen
+	repositories map[string]string // problems that were told, by name
+}
+
+type seen struct {
+	state report.Service
+	since time.Time // of the state
+}
+
+func newTracker(planned []string) *tracker {
+	return &tracker{planned: planned, seen: map[string]seen{}, repositories: map[string]string{}}
+}
+
+// observe notes a service's state and reports whether it says something new.
+func (t *tracker) observe(now time.Time, service *fleetv1.Service) (report.Service, bool) {
+	state := stateOf(service)
+	before, known := t.seen[state.Name]
+	if known && same(before.state, state) {
+		return state, false
+	}
+	t.seen[state.Name] = seen{state: state, since: now}
+	return state, true
+}
+
+// forget drops what is known of an object.
+func (t *tracker) forget(kind, name string) {
+	switch kind {
+	case "Service":
+		delete(t.seen, name)
+	case "Repository":
+		delete(t.repositories, name)
+	}
+}
+
+// observeRepository reports whether a repository's problem is another than before, or gone. As long as what it held before
+// is served, nothing else tells of a problem.
+func (t *tracker) observeRepository(repository *fleetv1.Repository) (text string, changed bool) {
+	name, told := repository.GetMetadata().GetName(), ""
+	if problem := repository.GetStatus().GetProblem(); problem != nil {
+		told = document.EnumName(problem.GetReason()) + ": " + problem.GetMessage()
+	}
+	changed = t.repositories[name] != told
+	t.repositories[name] = told
+	if told == "" {
+		return "is well again", changed
+	}
+	return "has a problem: " + told, changed
+}
+
+// same leaves out what changes all the time on the way to healthy.
+func same(a, b report.Service) bool {
+	if len(a.Commits) != len(b.Commits) {
+		return false
+	}
+	for i := range a.Commits {
+		if a.Commits[i] != b.Commits[i] {
+			return false
+		}
+	}
+	return a.Phase == b.Phase && a.Delivered == b.Delivered && a.Reason == b.Reason && a.Message == b.Message &&
+		(!a.Delivered || a.Objects == b.Objects && a.Healthy == b.Healthy)
+}
+
+// judged tells whether it is clear what became of every planned service: it was delivered, or it has been failing for a
+// while.
+func (t *tracker) judged(now time.Time) bool {
+	for _, name := range t.planned {
+		s, known := t.seen[name]
+		if !known || !s.state.Delivered && (!s.state.Failed || now.Sub(s.since) < patience) {
+			return false
+		}
+	}
+	return true
+}
+
+// states are the planned services as they stand.
+func (t *tracker) states() []report.Service {
+	states := make([]report.Service, 0, len(t.planned))
+	for _, name := range t.planned {
+		state := t.seen[name].state
+		state.Name = name
+		states = append(states, state)
+	}
+	return states
+}
+
+func stateOf(service *fleetv1.Service) report.Service {
+	status := service.GetStatus()
+	state := report.Service{
+		Name:      service.GetMetadata().GetName(),
+		Cluster:   service.GetSpec().GetCluster(),
+		Phase:     document.EnumName(status.GetPhase()),
+		Synced:    status.GetSynced(),
+		Commits:   status.GetReport().GetAppliedCommits(),
+		Digests:   status.GetReport().GetAppliedDigests(),
+		Objects:   status.GetReport().GetCounts().GetTotal(),
+		Healthy:   status.GetReport().GetCounts().GetHealthy(),
+		Delivered: delivery.Healthy.Reached(service),
+		Failed:    delivery.Failed(service),
+	}
+	if state.Phase == "unspecified" {
+		state.Phase = "pending"
+	}
+	if problem := status.GetProblem(); problem != nil {
+		state.Reason = document.EnumName(problem.GetReason())
+		state.Message = problem.GetMessage()
+		state.Advice = failure.Advice(problem.GetReason())
+	}
+	return state
+}

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/leatdev/leat/cli/internal/up/report"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// RepoName and Ref are tested on their own.
+var (
+	RepoName = repoName
+	Ref      = ref
+)
+
+// Plan is a plan and what it would change.
+type Plan struct {
+	Clusters  []string
+	Namespace string
+	Objects   []*fleetv1.Document
+	Changes   func(existing []*fleetv1.Document) (apply, remove []*fleetv1.Document)
+}
+
+// NewPlan plans.
+func NewPlan(o Options, repoURL string) (Plan, error) {
+	p, err := newPlan(o, repoURL)
+	return Plan{p.clusters, p.namespace, p.objects, p.changes}, err
+}
+
+// Listen takes ports and returns their addresses.
+func Listen(ctx context.Context, address string) (addresses []net.Addr, closeAll func() error, err error) {
+	l, err := listen(ctx, address)
+	if err != nil {
+		return nil, nil, err
+	}
+	return []net.Addr{l.distributor.Addr(), l.tunnel.Addr(), l.gitcache.Addr(), l.git.Addr()}, l.Close, nil
+}
+
+// Tracker is a tracker.
+type Tracker struct{ t *tracker }
+
+// NewTracker returns a tracker of the named services.
+func NewTracker(planned ...string) Tracker { return Tracker{newTracker(planned)} }
+
+// Observe notes a state and reports whether it is new.
+func (t Tracker) Observe(now time.Time, service *fleetv1.Service) (report.Service, bool) {
+	return t.t.observe(now, service)
+}
+
+// Judged reports whether all are judged.
+func (t Tracker) Judged(now time.Time) bool { return t.t.judged(now) }

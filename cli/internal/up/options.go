@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"net"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leatdev/leat/cli/internal/failure"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+)
+
+// Options are what a person can choose.
+type Options struct {
+	RepoURL   string // repository to deliver; empty means the demo
+	Ref       string // branch, refs/… or commit id; empty means the default branch
+	Path      string // folder of the manifests; empty means the root
+	Namespace string // for objects that name none; empty means "default"
+
+	Clusters   int    // how many control planes to run
+	Kubeconfig string // of a cluster to use instead; empty means local control planes
+	KubeSource string // folder in or above which tools/kube is; empty means the working directory
+
+	Listen      string        // host:port of the distributor; the other services take the ports after it
+	DataDir     string        // where everything is kept
+	WaitTimeout time.Duration // how long the first delivery may take before the summary is shown without it
+	Verbose     bool          // logs to LogOutput, too
+}
+
+// DefaultListen is where the distributor listens.
+const DefaultListen = "127.0.0.1:8700"
+
+// DefaultDataDir is where everything is kept, below the working directory: easy to find, easy to remove.
+const DefaultDataDir = ".leat/up"
+
+const maxClusters = 9
+
+// Check refuses options that do not go together.
+func (o *Options) Check() error {
+	switch {
+	case o.RepoURL == "" && (o.Ref != "" || o.Path != "" || o.Namespace != ""):
+		return failure.Usage("--ref, --path and --namespace are about a repository of yours; give --repo, too")
+	case o.Clusters < 1 || o.Clusters > maxClusters:
+		return failure.Usage("--clusters must be between 1 and %d", maxClusters)
+	case o.Kubeconfig != "" && o.Clusters > 1:
+		return failure.Usage("--kubeconfig names one cluster; leave --clusters out")
+	case o.WaitTimeout <= 0:
+		return failure.Usage("--wait-timeout must be more than 0")
+	}
+	if err := checkListen(o.Listen); err != nil {
+		return err
+	}
+	return checkRepoURL(o.RepoURL)
+}
+
+func checkListen(listen string) error {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return failure.Usage("--listen: %q is not of the form HOST:PORT", listen)
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || number > 65535-extraPorts {
+		return failure.Usage("--listen: %q is not a port between 0 and %d", port, 65535-extraPorts)
+	}
+	if host == "" {
+		return failure.Usage("--listen: name the host, such as 127.0.0.1:%s", port)
+	}
+	return nil
+}
+
+func checkRepoURL(text string) error {
+	if text == "" || !strings.Contains(text, "://") { // user@host:path
+		return nil
+	}
+	parsed, err := url.Parse(text)
+	if err != nil || parsed.Host == "" {
+		return failure.Usage("--repo: %q is not the URL of a repository", text)
+	}
+	if _, secret := parsed.User.Password(); secret {
+		return failure.Usage("--repo: leave the password out of the URL; start leat up without --repo, and apply a Repository with a credential")
+	}
+	return nil
+}
+
+var commitID = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
+
+// ref makes a selector of what a person typed.
+func ref(text string) *typev1.GitRef {
+	switch {
+	case text == "":
+		return nil
+	case strings.HasPrefix(text, "refs/"):
+		return &typev1.GitRef{Selector: &typev1.GitRef_Name{Name: text}}
+	case commitID.MatchString(text):
+		return &typev1.GitRef{Selector: &typev1.GitRef_Commit{Commit: text}}
+	default:
+		return &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: text}}
+	}
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// repoName makes a name of the last part of a URL: "https://example.com/team/My_Shop.git" is "my-shop".
+func repoName(repoURL string) string {
+	trimmed := strings.TrimSuffix(strings.TrimRight(repoURL, "/"), ".git")
+	last := trimmed[strings.LastIndexAny(trimmed, "/:")+1:]
+	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(last), "-"), "-")
+	const longest = 60 // a number may follow
+	name = strings.Trim(name[:min(len(name), longest)], "-")
+	if name == "" {
+		return "repository"
+	}
+	return name
+}

@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/leatdev/leat/cli/internal/document"
+	"github.com/leatdev/leat/cli/internal/up/demo"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+)
+
+const (
+	// planAnnotation marks the objects that leat up has made, and says from which wish. As long as the wish stays the
+	// same, what a person changed in the object since then stays, too.
+	planAnnotation = "leat.dev/up-plan"
+
+	demoName = "demo"
+
+	// pollInterval is short: whoever pushes to try it out watches.
+	pollInterval = 30 * time.Second
+)
+
+// plan is what the fleet is to hold.
+type plan struct {
+	clusters   []string
+	repository string // name
+	namespace  string
+	objects    []*fleetv1.Document // in the order in which they need each other
+}
+
+// newPlan says what options ask for. repoURL is where the repository is served.
+func newPlan(o Options, repoURL string) (plan, error) {
+	p := plan{repository: demoName, namespace: demoName}
+	source := &typev1.Source{Repository: demoName, Path: demo.Path, Ref: ref("main")}
+	if o.RepoURL != "" {
+		p.repository, p.namespace = repoName(o.RepoURL), o.Namespace
+		source = &typev1.Source{Repository: p.repository, Path: o.Path, Ref: ref(o.Ref)}
+	}
+	for i := range o.Clusters {
+		p.clusters = append(p.clusters, numbered(demoName, i))
+	}
+	for _, name := range p.clusters {
+		p.add(&fleetv1.Cluster{
+			Metadata: &typev1.Metadata{Name: name},
+			Spec:     &fleetv1.ClusterSpec{Description: "made by leat up"},
+		})
+	}
+	p.add(&fleetv1.Repository{
+		Metadata: &typev1.Metadata{Name: p.repository},
+		Spec:     &fleetv1.RepositorySpec{Url: repoURL, PollInterval: durationpb.New(pollInterval)},
+	})
+	for i, cluster := range p.clusters {
+		p.add(&fleetv1.Service{
+			Metadata: &typev1.Metadata{Name: numbered(p.repository, i)},
+			Spec:     &fleetv1.ServiceSpec{Cluster: cluster, Namespace: p.namespace, Sources: []*typev1.Source{source}},
+		})
+	}
+	if p.namespace == "" {
+		p.namespace = "default"
+	}
+	return p, p.mark()
+}
+
+// numbered is "demo", "demo-2", "demo-3" …
+func numbered(name string, i int) string {
+	if i == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s-%d", name, i+1)
+}
+
+func (p *plan) add(object proto.Message) { p.objects = append(p.objects, document.Of(object)) }
+
+// mark annotates every object with a digest of itself.
+func (p *plan) mark() error {
+	for _, object := range p.objects {
+		content, err := proto.MarshalOptions{Deterministic: true}.Marshal(object)
+		if err != nil {
+			return fmt.Errorf("plan the fleet: %w", err)
+		}
+		sum := sha256.Sum256(content)
+		metadataOf(object).Annotations = map[string]string{planAnnotation: hex.EncodeToString(sum[:8])}
+	}
+	return nil
+}
+
+func metadataOf(object *fleetv1.Document) *typev1.Metadata {
+	switch o := object.GetObject().(type) {
+	case *fleetv1.Document_Cluster:
+		return o.Cluster.GetMetadata()
+	case *fleetv1.Document_Repository:
+		return o.Repository.GetMetadata()
+	case *fleetv1.Document_Service:
+		return o.Service.GetMetadata()
+	default:
+		return nil
+	}
+}
+
+// changes compares the plan with what the fleet holds: what is to be applied, and which services and repositories were
+// made for an earlier plan and are to go. Clusters stay: their agents are enrolled, and somebody may use them.
+func (p *plan) changes(existing []*fleetv1.Document) (apply, remove []*fleetv1.Document) {
+	planned, found := byID(p.objects), byID(existing)
+	for _, object := range p.objects {
+		before := found[idOf(object)]
+		if before == nil || metadataOf(before).GetAnnotations()[planAnnotation] != metadataOf(object).GetAnnotations()[planAnnotation] {
+			apply = append(apply, object)
+		}
+	}
+	for _, kind := range []string{"Service", "Repository"} { // in the order in which they can go
+		for _, object := range existing {
+			found, _ := document.Identify(object)
+			_, ours := metadataOf(object).GetAnnotations()[planAnnotation]
+			if found == kind && ours && planned[idOf(object)] == nil {
+				remove = append(remove, object)
+			}
+		}
+	}
+	return apply, remove
+}
+
+func byID(objects []*fleetv1.Document) map[string]*fleetv1.Document {
+	found := make(map[string]*fleetv1.Document, len(objects))
+	for _, object := range objects {
+		found[idOf(object)] = object
+	}
+	return found
+}
+
+func idOf(object *fleetv1.Document) string {
+	kind, name := document.Identify(object)
+	return kind + "/" + name
+}

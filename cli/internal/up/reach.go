@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/leatdev/leat/cli/internal/kubeconfig"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// reachTimeout bounds how long a cluster's agent may take to connect to the tunnel before it is only mentioned.
+const reachTimeout = 90 * time.Second
+
+// reachClusters waits until every cluster answers through the tunnel. What was printed as a next command has to work
+// when it is pasted; and what the catalog says of a service counts only once its agent is there.
+func (u *up) reachClusters(ctx context.Context) error {
+	token, err := u.client.CreateAccessToken(ctx, &fleetv1.CreateAccessTokenRequest{})
+	if err != nil {
+		return fmt.Errorf("get an access token: %w", err)
+	}
+	httpClient, err := u.httpClient()
+	if err != nil {
+		return err
+	}
+	defer httpClient.CloseIdleConnections()
+	for i := range u.clusters {
+		if err := u.reach(ctx, httpClient, token.GetAccessToken(), u.clusters[i].Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *up) reach(ctx context.Context, c *http.Client, token, cluster string) error {
+	part := "cluster " + cluster
+	u.tell(part, "waiting for its agent")
+	limited, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		last := u.connected(limited, cluster)
+		if last == nil {
+			last = probe(limited, c, kubeconfig.ServerURL(u.tunnelURL(), cluster)+"/version", token)
+		}
+		if last == nil {
+			u.tell(part, "reached through the tunnel")
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-limited.Done():
+			u.tell(part, fmt.Sprintf("not reached through the tunnel yet (%v); see %s", last, u.dir.Log("agent "+cluster)))
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// connected asks the catalog for the agent. The tunnel remembers for a while what it was told of a cluster, so it is not
+// asked before there is something good to remember.
+func (u *up) connected(ctx context.Context, cluster string) error {
+	response, err := u.client.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: cluster})
+	if err != nil {
+		return err
+	}
+	if !response.GetCluster().GetStatus().GetConnected() {
+		return errors.New("its agent is not connected")
+	}
+	return nil
+}
+
+// probe makes one request as a person would.
+func probe(ctx context.Context, c *http.Client, url, token string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := c.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("it answers %s", response.Status)
+	}
+	return nil
+}

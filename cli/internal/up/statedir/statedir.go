@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package statedir is the folder in which leat up keeps everything: who runs on it, its secrets, and where each part's
+// files are.
+package statedir
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+
+	"github.com/leatdev/leat/cli/internal/settings"
+)
+
+// InUseError says that another leat up has the folder.
+type InUseError struct {
+	Dir string
+	PID string // of the other process; empty when it is not known
+}
+
+// Error implements error.
+func (e *InUseError) Error() string {
+	if e.PID == "" {
+		return "another leat up is running on " + e.Dir
+	}
+	return fmt.Sprintf("another leat up is running on %s (process %s)", e.Dir, e.PID)
+}
+
+// Secrets are made once and stay for good.
+type Secrets struct {
+	AdminToken    string `json:"adminToken"`
+	ServiceSecret string `json:"serviceSecret"`
+}
+
+// Dir is the folder, held by this process.
+type Dir struct {
+	Secrets
+
+	path string
+	lock *flock.Flock
+}
+
+// Open takes hold of the folder at path and makes what is missing in it. The error is an *InUseError when somebody else
+// holds it.
+func Open(path string) (*Dir, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open data directory: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Join(path, "logs"), 0o700); err != nil {
+		return nil, fmt.Errorf("open data directory: %w", err)
+	}
+	d := &Dir{path: path, lock: flock.New(filepath.Join(path, "lock"))}
+	locked, err := d.lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock data directory: %w", err)
+	}
+	if !locked {
+		pid, _ := os.ReadFile(d.Path("pid")) // only for the message
+		return nil, &InUseError{Dir: path, PID: strings.TrimSpace(string(pid))}
+	}
+	if err := d.prepare(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open data directory: %w", err), d.lock.Unlock())
+	}
+	return d, nil
+}
+
+func (d *Dir) prepare() error {
+	if err := settings.WriteFile(d.Path("pid"), fmt.Appendln(nil, os.Getpid())); err != nil {
+		return err
+	}
+	// The folder is often inside somebody's checkout, and holds secrets.
+	if err := settings.WriteFile(d.Path(".gitignore"), []byte("*\n")); err != nil {
+		return err
+	}
+	return d.loadSecrets()
+}
+
+func (d *Dir) loadSecrets() error {
+	path := d.Path("secrets.json")
+	content, err := os.ReadFile(path)
+	if err == nil {
+		if err := json.Unmarshal(content, &d.Secrets); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	d.Secrets = Secrets{
+		AdminToken:    "leat_" + strings.ToLower(rand.Text()+rand.Text()),
+		ServiceSecret: rand.Text() + rand.Text(),
+	}
+	if content, err = json.MarshalIndent(d.Secrets, "", "  "); err != nil {
+		return err
+	}
+	return settings.WriteFile(path, append(content, '\n'))
+}
+
+// Path is where a file or folder of the given name is.
+func (d *Dir) Path(elements ...string) string {
+	return filepath.Join(append([]string{d.path}, elements...)...)
+}
+
+// Log is where a part's log is.
+func (d *Dir) Log(part string) string {
+	return d.Path("logs", strings.ReplaceAll(part, " ", "-")+".log")
+}
+
+// Close lets go of the folder.
+func (d *Dir) Close() error {
+	return errors.Join(os.Remove(d.Path("pid")), d.lock.Unlock())
+}

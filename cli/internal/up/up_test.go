@@ -1,0 +1,289 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package up_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/cli/internal/up/report"
+	"github.com/leatdev/leat/internal/localkube"
+)
+
+// patience is how long anything may take. It takes seconds, unless the machine is very busy.
+const patience = 4 * time.Minute
+
+// buildLeat returns the whole program, to be run as a person runs it.
+func buildLeat(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "leat")
+	output, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../cmd/leat").CombinedOutput()
+	if err != nil {
+		t.Fatalf("build leat: %v\n%s", err, output)
+	}
+	return binary
+}
+
+// process is a running `leat up --output json`.
+type process struct {
+	cmd    *exec.Cmd
+	events chan report.Event
+	stderr *strings.Builder
+}
+
+func startUp(t *testing.T, leat, dataDir string, args ...string) *process {
+	t.Helper()
+	args = append([]string{"up", "--output", "json", "--listen", "127.0.0.1:0", "--data-dir", dataDir}, args...)
+	p := &process{cmd: exec.Command(leat, args...), events: make(chan report.Event, 1000), stderr: &strings.Builder{}}
+	p.cmd.Stderr = p.stderr
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // gone already, if all went well
+		for range p.events {     // until the reader has seen the end
+		}
+		_ = p.cmd.Wait()
+	})
+	go p.read(stdout)
+	return p
+}
+
+func (p *process) read(stdout io.Reader) {
+	defer close(p.events)
+	lines := bufio.NewScanner(stdout)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e report.Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			e = report.Event{Kind: "malformed", Message: lines.Text()}
+		}
+		p.events <- e
+	}
+}
+
+// wait returns the first event that matches.
+func (p *process) wait(t *testing.T, what string, match func(report.Event) bool) report.Event {
+	t.Helper()
+	var seen []string
+	timeout := time.After(patience)
+	for {
+		select {
+		case e, ok := <-p.events:
+			if !ok {
+				t.Fatalf("leat up ended while the test waited for %s; it said\n%s\n%s", what, strings.Join(seen, "\n"), p.stderr)
+			}
+			if match(e) {
+				return e
+			}
+			seen = append(seen, fmt.Sprintf("%+v", e))
+		case <-timeout:
+			t.Fatalf("no %s after %s; leat up said\n%s", what, patience, strings.Join(seen, "\n"))
+		}
+	}
+}
+
+func (p *process) ready(t *testing.T) *report.Summary {
+	t.Helper()
+	return p.wait(t, "ready event", func(e report.Event) bool { return e.Kind == report.Ready }).Summary
+}
+
+// stop interrupts it and checks that it ends well.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	p.wait(t, "stopped event", func(e report.Event) bool { return e.Kind == report.Stopped })
+	for range p.events { // its end
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("after an interrupt: got %v, want exit code 0\n%s", err, p.stderr)
+	}
+}
+
+// run executes leat against the hub and returns what it prints.
+func run(t *testing.T, leat string, summary *report.Summary, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), leat, args...)
+	cmd.Env = append(os.Environ(), "LEAT_CONFIG="+summary.Config)
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("leat %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+	return string(output)
+}
+
+// TestUp is a newcomer's first hour: start, look, push, stop, start again.
+func TestUp(t *testing.T) {
+	t.Parallel()
+	leat, dataDir := buildLeat(t), filepath.Join(t.TempDir(), "up")
+
+	first := startUp(t, leat, dataDir)
+	summary := first.ready(t)
+	if len(summary.Services) != 1 || !summary.Services[0].Delivered || summary.Services[0].Objects < 4 {
+		t.Fatalf("services: got %+v, want one that is delivered", summary.Services)
+	}
+	if got := kubectl(t, summary, "get", "deployment", "hello", "-o", "jsonpath={.spec.replicas} {.status.readyReplicas}"); got != "2 2" {
+		t.Errorf("replicas through the tunnel: got %q, want %q", got, "2 2")
+	}
+	if got := kubectl(t, summary, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups[0]}"); got != "admin leat:admins" {
+		t.Errorf("identity in the cluster: got %q, want %q", got, "admin leat:admins")
+	}
+
+	commit := pushChange(t, summary.Repository)
+	first.wait(t, "delivery of the push", func(e report.Event) bool {
+		return e.Service != nil && e.Service.Delivered && len(e.Service.Commits) == 1 && e.Service.Commits[0] == commit
+	})
+	if got := run(t, leat, summary, "wait", "service/demo"); !strings.Contains(got, commit[:8]) {
+		t.Errorf("leat wait: got %q, want commit %s", got, commit[:8])
+	}
+	if got := kubectl(t, summary, "get", "deployment", "hello", "-o", "jsonpath={.spec.replicas}"); got != "3" {
+		t.Errorf("replicas after the push: got %q, want %q", got, "3")
+	}
+
+	refusesSecond(t, leat, dataDir)
+	uid := serviceUID(t, leat, summary)
+	first.stop(t)
+	nobodyListens(t, summary.Server)
+
+	second := startUp(t, leat, dataDir)
+	again := second.ready(t)
+	if got := serviceUID(t, leat, again); got != uid {
+		t.Errorf("service after a restart: got uid %s, want %s", got, uid)
+	}
+	if got := kubectl(t, again, "get", "deployment", "hello", "-o", "jsonpath={.spec.replicas}"); got != "3" {
+		t.Errorf("replicas after a restart: got %q, want %q", got, "3")
+	}
+	log, err := os.ReadFile(filepath.Join(dataDir, "logs", "agent-demo.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(string(log), "msg=enrolled"); got != 1 {
+		t.Errorf("enrolments: got %d, want 1: the agent goes on with its identity\n%s", got, log)
+	}
+	second.stop(t)
+}
+
+// A repository that cannot be fetched is told with its reason, and leat up goes on.
+func TestUpWithoutUpstream(t *testing.T) {
+	t.Parallel()
+	leat := buildLeat(t)
+	p := startUp(t, leat, filepath.Join(t.TempDir(), "up"), "--repo", "http://127.0.0.1:1/absent.git")
+	service := p.wait(t, "failure of the service", func(e report.Event) bool { return e.Service != nil && e.Service.Failed }).Service
+	if service.Reason != "UPSTREAM_UNREACHABLE" || service.Advice == "" {
+		t.Errorf("service: got %+v, want UPSTREAM_UNREACHABLE with advice", service)
+	}
+	p.stop(t)
+}
+
+// kubectl runs the command with the kubeconfig that leat up wrote, in the demo's namespace.
+func kubectl(t *testing.T, summary *report.Summary, args ...string) string {
+	t.Helper()
+	args = append([]string{"--kubeconfig", summary.Clusters[0].Kubeconfig, "-n", summary.Namespace}, args...)
+	cmd := exec.CommandContext(t.Context(), summary.Kubectl, args...)
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // its caches
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+	return string(output)
+}
+
+// pushChange raises the replicas and returns the commit.
+func pushChange(t *testing.T, url string) string {
+	t.Helper()
+	dir := t.TempDir()
+	git := func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=T", "-c", "user.email=t@example.com"}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+		output, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, output)
+		}
+		return strings.TrimSpace(string(output))
+	}
+	git("clone", "--quiet", url, ".")
+	path := filepath.Join(dir, "deploy", "deployment.yaml")
+	manifest, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(manifest), "replicas: 2", "replicas: 3", 1)
+	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	git("commit", "--quiet", "--all", "--message", "Three replicas")
+	git("push", "--quiet")
+	return git("rev-parse", "HEAD")
+}
+
+func serviceUID(t *testing.T, leat string, summary *report.Summary) string {
+	t.Helper()
+	var service struct {
+		Metadata struct{ UID string }
+	}
+	if err := json.Unmarshal([]byte(run(t, leat, summary, "get", "service", "demo", "-o", "json")), &service); err != nil {
+		t.Fatal(err)
+	}
+	return service.Metadata.UID
+}
+
+func refusesSecond(t *testing.T, leat, dataDir string) {
+	t.Helper()
+	output, err := exec.CommandContext(t.Context(), leat, "up", "--data-dir", dataDir, "--listen", "127.0.0.1:0").CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(output), "another leat up is running") {
+		t.Errorf("second leat up on the same folder: got %v, want exit code 1 with an explanation\n%s", err, output)
+	}
+}
+
+func nobodyListens(t *testing.T, url string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err == nil {
+		_ = response.Body.Close()
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("the hub's port after the stop: got %v, want %v", err, syscall.ECONNREFUSED)
+	}
+}
+
+// The control plane's binaries are built before the tests, so that these do not wait for minutes in silence.
+func TestMain(m *testing.M) {
+	source, err := localkube.FindSource(".")
+	if err == nil {
+		_, err = localkube.Build(context.Background(), localkube.BuildParams{
+			SourceDir: source, Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
+		})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
