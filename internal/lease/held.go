@@ -14,6 +14,22 @@ type Held struct {
 	mu    sync.Mutex
 	lease Lease
 	lost  error // why the lease is over; nil while it is held
+	heir  string
+	keep  time.Duration // how long the lease is reserved for heir
+}
+
+// Bequeath makes [Hold] reserve the lease for heir, for that long, when it gives it back after work has returned. An empty
+// heir takes an earlier call back.
+func (h *Held) Bequeath(heir string, reserve time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.heir, h.keep = heir, reserve
+}
+
+func (h *Held) bequest() (heir string, reserve time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.heir, h.keep
 }
 
 // Epoch returns the fencing number. It is the same for the whole call of the work.

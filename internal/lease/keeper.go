@@ -35,6 +35,8 @@ type KeeperParams struct {
 	MinEpoch uint64
 	// Backoff spaces the calls of a store that fails. The zero policy: 100 ms growing to a fifth of TTL.
 	Backoff backoff.Policy
+	// Wake makes a waiting Hold ask for the lease at once: somebody told that it is free. Nil: nobody tells.
+	Wake <-chan struct{}
 	// Logger hears of leases won and lost, and of a store that does not answer. Nil: nobody does.
 	Logger *slog.Logger
 }
@@ -120,10 +122,23 @@ func (k *keeper) acquire(ctx context.Context) (Lease, error) {
 			wait = k.params.Backoff.Delay(failures)
 			failures++
 		}
-		if err := backoff.Wait(ctx, wait); err != nil {
+		if err := k.await(ctx, wait); err != nil {
 			return Lease{}, err
 		}
 	}
+}
+
+// await waits that long, or until somebody tells that the lease is free. The error is the context's cause.
+func (k *keeper) await(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+	case <-k.params.Wake:
+	}
+	return nil
 }
 
 // acquireOnce asks once. A lease that is over when the answer comes is given back and reported as lost.
@@ -172,7 +187,7 @@ func (k *keeper) tenure(ctx context.Context, l Lease) (result error, lost bool) 
 	<-renewed
 	held.lose(fmt.Errorf("%q at epoch %d: released: %w", l.Key, l.Epoch, ErrLost))
 	// Given back even when lost: the store may have extended it with its answer on the way, and nobody uses it now.
-	k.release(ctx, l)
+	k.giveBack(ctx, l, held)
 	return result, reason != nil
 }
 
@@ -241,11 +256,25 @@ func (k *keeper) awaitWork(ctx context.Context, held *Held, done <-chan error) e
 	}
 }
 
+// giveBack releases the lease, to the heir if there is one. Where that fails it expires, and then anybody may have it.
+func (k *keeper) giveBack(ctx context.Context, l Lease, held *Held) {
+	heir, reserve := held.bequest()
+	if heir == "" {
+		k.release(ctx, l)
+		return
+	}
+	k.leave(ctx, l, func(ctx context.Context) error { return k.params.Store.Bequeath(ctx, l, heir, reserve) })
+}
+
 // release gives the lease back. Nothing depends on it but how long others wait, so its failure is only worth a word.
 func (k *keeper) release(ctx context.Context, l Lease) {
+	k.leave(ctx, l, func(ctx context.Context) error { return k.params.Store.Release(ctx, l) })
+}
+
+func (k *keeper) leave(ctx context.Context, l Lease, end func(context.Context) error) {
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	err := k.params.Store.Release(leaving, l)
+	err := end(leaving)
 	if err != nil && !errors.Is(err, ErrLost) {
 		k.params.Logger.LogAttrs(ctx, slog.LevelWarn, "lease not released, it will expire",
 			slog.Uint64("lease.epoch", l.Epoch), slog.Any("error", err))

@@ -29,7 +29,7 @@ var (
 	ErrNotHeld = errors.New("lease is not held")
 )
 
-// HeldError tells who holds a lease that could not be acquired. It matches [ErrHeld].
+// HeldError tells who holds a lease, or for whom it is reserved, that could not be acquired. It matches [ErrHeld].
 type HeldError struct {
 	Key       string
 	Owner     string
@@ -101,6 +101,11 @@ type Store interface {
 	// Release ends a held lease at once. The error is ErrLost when it had ended before; most callers do not care.
 	Release(ctx context.Context, l Lease) error
 
+	// Bequeath ends a held lease at once, as Release does, and reserves the key: for that long only the heir can acquire
+	// it, and everybody else gets a *HeldError with the heir for an owner. The reservation ends when the heir acquires;
+	// it gives the heir no right but that one, and Holder does not know it. reserve is at least a millisecond.
+	Bequeath(ctx context.Context, l Lease, heir string, reserve time.Duration) error
+
 	// Holder tells who holds the key now; the error is ErrNotHeld when nobody does.
 	Holder(ctx context.Context, key string) (Holder, error)
 }
@@ -118,6 +123,17 @@ func (p AcquireParams) Check() error {
 	}
 	if p.TTL < time.Millisecond {
 		return fmt.Errorf("acquire lease: ttl %s is shorter than a millisecond", p.TTL)
+	}
+	return nil
+}
+
+// CheckBequest tells what is wrong with an heir and a reservation, for stores to call first.
+func CheckBequest(heir string, reserve time.Duration) error {
+	if !plain(heir) {
+		return fmt.Errorf("bequeath lease: invalid heir %q", heir)
+	}
+	if reserve < time.Millisecond {
+		return fmt.Errorf("bequeath lease: reservation %s is shorter than a millisecond", reserve)
 	}
 	return nil
 }

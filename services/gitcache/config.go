@@ -47,6 +47,7 @@ type Config struct {
 	Clones       int           // at once; 2
 	Readers      int           // of mirrors, at once; 8
 	Builds       int           // of bundles, at once; 2
+	Rebalance    time.Duration // between looks at who should own what; 30 s
 
 	BundleCache    config.Bytes // 10 GiB
 	MaxBundleBytes config.Bytes // of a bundle, unpacked; 256 MiB
@@ -61,7 +62,7 @@ func (c *Config) Bind(s *config.Set) {
 	c.Serve.Bind(s)
 	c.Telemetry.Bind(s)
 	s.Group("Shared")
-	s.String(&c.RedisURL, "redis-url", "", "Redis that all replicas share, such as redis://redis:6379/0 (required)")
+	s.String(&c.RedisURL, "redis-url", "", "Redis that all replicas share: redis://…, or redis+sentinel://…, redis+cluster://… (required)")
 	s.Secret(&c.ServiceSecret, "service-secret", "", "secret that the services of the hub share, at least 32 bytes (required)")
 	s.Group("Git cache")
 	s.String(&c.DataDir, "gitcache-data-dir", "", "folder for mirrors and bundles, of this replica alone (required)")
@@ -69,6 +70,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.Duration(&c.PollInterval, "gitcache-poll-interval", 2*time.Minute, "mean time between polls of a repository that names none")
 	s.Duration(&c.LeaseTTL, "gitcache-lease-ttl", 15*time.Second, "how long the repositories of a dead replica wait for another one")
 	s.Duration(&c.LeaseRenew, "gitcache-lease-renew", 0, "time between renewals of a lease; 0: a third of the lease's life")
+	s.Duration(&c.Rebalance, "gitcache-rebalance", 30*time.Second, "mean time between looks for repositories that another replica should own")
 	s.Duration(&c.FetchTimeout, "gitcache-fetch-timeout", 5*time.Minute, "longest fetch into an existing mirror")
 	s.Duration(&c.CloneTimeout, "gitcache-clone-timeout", 30*time.Minute, "longest first fetch")
 	s.Duration(&c.Debounce, "gitcache-debounce", time.Second, "time in which requests to refresh a repository share one fetch")
@@ -105,6 +107,7 @@ func (c *Config) settings() mirror.Settings {
 	return mirror.Settings{
 		PollInterval: c.PollInterval, LeaseTTL: c.LeaseTTL, LeaseRenew: c.LeaseRenew, FetchTimeout: c.FetchTimeout,
 		CloneTimeout: c.CloneTimeout, Debounce: c.Debounce, Fetches: c.Fetches, Clones: c.Clones,
+		Rebalance: c.Rebalance,
 	}.WithDefaults()
 }
 

@@ -15,11 +15,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
-	"github.com/redis/go-redis/v9/maintnotifications"
 	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/errgroup"
 
@@ -39,6 +37,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/redisevents"
 	"github.com/leatdev/leat/services/gitcache/internal/redispeers"
 	"github.com/leatdev/leat/services/gitcache/internal/redisregistry"
+	"github.com/leatdev/leat/services/gitcache/internal/replicas"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
 
@@ -49,7 +48,6 @@ const (
 	// several at once.
 	prefix = "leat:{gitcache}:"
 
-	redisTimeout    = 2 * time.Second
 	shutdownTimeout = 5 * time.Second
 )
 
@@ -100,12 +98,12 @@ func Run(ctx context.Context, cfg Config) (err error) {
 
 	settings := cfg.settings()
 	events := redisevents.New(redisevents.Config{Client: client, Prefix: prefix})
-	replicas := redispeers.New(redispeers.Params{
+	members := redispeers.New(redispeers.Params{
 		Client: client, Prefix: prefix, Self: self, TTL: settings.LeaseTTL, Logger: logger,
 	})
 	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: disk.git, Mirrors: disk.git, Events: events, Leases: leaseredis.New(client, prefix), Peers: replicas,
-		Self: self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
+		Upstream: disk.git, Mirrors: disk.git, Events: events, Leases: leaseredis.New(client, prefix), Peers: members,
+		Replicas: replicas.New(replicaDialer(tokens, tel)), Self: self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
 	})
 	if err != nil {
 		return err
@@ -117,14 +115,14 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := registry.Start(ctx); err != nil {
 		return err
 	}
-	if err := replicas.Beat(ctx); err != nil {
+	if err := members.Beat(ctx); err != nil {
 		logger.WarnContext(ctx, "heartbeat not recorded", slog.Any("error", err))
 	}
 	service := api.New(api.Params{
 		Set: set, Registry: registry, Checker: disk.git, Events: events, Mirrors: disk.git, Snapshots: disk.snapshots,
 		Self: self, Dial: dialer(tokens, tel), Logger: logger, Tracer: tel.Tracer(scope), Heartbeat: cfg.Heartbeat,
 	})
-	handler, err := newHandler(service, registry, tokens, tel)
+	handler, err := newHandler(service, api.NewReplica(set), registry, tokens, tel)
 	if err != nil {
 		return err
 	}
@@ -132,7 +130,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	logger.InfoContext(ctx, "replica started", slog.String("url", self), slog.String("version", app.Version()))
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return registry.Run(ctx) })
-	group.Go(func() error { return replicas.Run(ctx) })
+	group.Go(func() error { return members.Run(ctx) })
 	group.Go(func() error { return set.Run(ctx) })
 	group.Go(func() error { return serve.Run(ctx, cfg.Serve, handler, logger) })
 	return group.Wait()
@@ -170,7 +168,9 @@ func shutdown(ctx context.Context, tel *telemetry.Telemetry) error {
 }
 
 // newHandler mounts the service beside what every service has.
-func newHandler(service *api.Service, registry *redisregistry.Registry, tokens *identity.ServiceTokens, tel *telemetry.Telemetry) (http.Handler, error) {
+func newHandler(
+	service *api.Service, replica *api.Replica, registry *redisregistry.Registry, tokens *identity.ServiceTokens, tel *telemetry.Telemetry,
+) (http.Handler, error) {
 	options, err := rpc.HandlerOptions(rpc.ServerParams{Telemetry: tel, Logger: tel.Logger(), Verifier: tokens})
 	if err != nil {
 		return nil, err
@@ -178,9 +178,11 @@ func newHandler(service *api.Service, registry *redisregistry.Registry, tokens *
 	health := serve.NewHealth()
 	health.Register("definitions", registry.Loaded)
 	mux := serve.NewMux(serve.MuxParams{
-		Health: health, Telemetry: tel, Services: []string{gitcachev1connect.GitCacheServiceName},
+		Health: health, Telemetry: tel,
+		Services: []string{gitcachev1connect.GitCacheServiceName, gitcachev1connect.ReplicaServiceName},
 	})
-	mux.Handle(gitcachev1connect.NewGitCacheServiceHandler(service, append(options, api.Options()...)...))
+	mux.Handle(gitcachev1connect.NewGitCacheServiceHandler(service, slices.Concat(options, api.Options())...))
+	mux.Handle(gitcachev1connect.NewReplicaServiceHandler(replica, slices.Concat(options, api.ReplicaOptions())...))
 	return mux, nil
 }
 
@@ -195,20 +197,15 @@ func dialer(tokens *identity.ServiceTokens, tel *telemetry.Telemetry) func(strin
 	}
 }
 
-func openRedis(url string) (*redis.Client, error) {
-	options, err := redis.ParseURL(url)
-	if err != nil {
-		// The cause would repeat the URL, and with it the password.
-		return nil, errors.New("parse redis url: want redis://[user:password@]host:port/number")
+// replicaDialer makes clients for what replicas say to one another.
+func replicaDialer(tokens *identity.ServiceTokens, tel *telemetry.Telemetry) func(string) (gitcachev1connect.ReplicaServiceClient, error) {
+	return func(baseURL string) (gitcachev1connect.ReplicaServiceClient, error) {
+		c, err := rpc.NewClient(rpc.ClientParams{BaseURL: baseURL, Tokens: tokens, Telemetry: tel})
+		if err != nil {
+			return nil, fmt.Errorf("reach replica: %w", err)
+		}
+		return gitcachev1connect.NewReplicaServiceClient(c.HTTP, c.BaseURL, c.Options...), nil
 	}
-	// A Redis that hangs must not hold up reads, which go on without it.
-	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = redisTimeout, redisTimeout, redisTimeout
-	options.ContextTimeoutEnabled = true
-	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	// The client has one logger for the whole process, which writes lines of its own to standard error. Whatever goes
-	// wrong comes back as an error too, and is logged where it matters.
-	redis.SetLogger(&logging.VoidLogger{})
-	return redis.NewClient(options), nil
 }
 
 // disk is what lives below the data folder.

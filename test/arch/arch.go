@@ -34,6 +34,7 @@ var (
 // cores are the packages that hold the domain: values in, values out.
 var cores = []string{
 	"services/gitcache/internal/mirror", "services/gitcache/internal/snapshot", "services/gitcache/internal/content",
+	"services/gitcache/internal/rendezvous",
 	"services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
 	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
 	"services/tunnel/internal/session", "services/tunnel/internal/policy", "services/tunnel/internal/audit",
@@ -103,7 +104,7 @@ var rules = []rule{
 		from: []string{"services/gitcache/internal/api"},
 		forbidden: join(redis, git, []string{
 			"./services/gitcache/internal/gogit", "./services/gitcache/internal/redisregistry", "./services/gitcache/internal/redisevents",
-			"./services/gitcache/internal/redispeers",
+			"./services/gitcache/internal/redispeers", "./services/gitcache/internal/replicas",
 		}),
 		why: "the edge must not know the store",
 	},

@@ -19,6 +19,13 @@ type Store struct {
 	mu     sync.Mutex
 	held   map[string]holding
 	epochs map[string]uint64 // the last epoch of each key; outlives the leases
+	heirs  map[string]bequest
+}
+
+// bequest reserves a key that nobody holds.
+type bequest struct {
+	heir  string
+	until time.Time
 }
 
 type holding struct {
@@ -31,7 +38,7 @@ var _ lease.Store = (*Store)(nil)
 
 // New returns a store in which nothing is held.
 func New() *Store {
-	return &Store{held: make(map[string]holding), epochs: make(map[string]uint64)}
+	return &Store{held: make(map[string]holding), epochs: make(map[string]uint64), heirs: make(map[string]bequest)}
 }
 
 // Forget drops everything, epochs included: what FLUSHALL does to Redis. For tests.
@@ -40,6 +47,7 @@ func (s *Store) Forget() {
 	defer s.mu.Unlock()
 	clear(s.held)
 	clear(s.epochs)
+	clear(s.heirs)
 }
 
 // Acquire implements [lease.Store].
@@ -56,6 +64,10 @@ func (s *Store) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Lease
 	if h, ok := s.current(p.Key, now); ok {
 		return lease.Lease{}, &lease.HeldError{Key: p.Key, Owner: h.owner, Epoch: h.epoch, Remaining: h.until.Sub(now)}
 	}
+	if b, ok := s.heirs[p.Key]; ok && b.heir != p.Owner && now.Before(b.until) {
+		return lease.Lease{}, &lease.HeldError{Key: p.Key, Owner: b.heir, Epoch: s.epochs[p.Key], Remaining: b.until.Sub(now)}
+	}
+	delete(s.heirs, p.Key)
 	epoch := max(s.epochs[p.Key], p.MinEpoch) + 1
 	s.epochs[p.Key] = epoch
 	s.held[p.Key] = holding{owner: p.Owner, epoch: epoch, until: now.Add(p.TTL)}
@@ -82,11 +94,30 @@ func (s *Store) Renew(ctx context.Context, l lease.Lease, ttl time.Duration) (le
 
 // Release implements [lease.Store].
 func (s *Store) Release(ctx context.Context, l lease.Lease) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end(ctx, l)
+}
+
+// Bequeath implements [lease.Store].
+func (s *Store) Bequeath(ctx context.Context, l lease.Lease, heir string, reserve time.Duration) error {
+	if err := lease.CheckBequest(heir, reserve); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.end(ctx, l); err != nil {
+		return err
+	}
+	s.heirs[l.Key] = bequest{heir: heir, until: time.Now().Add(reserve)}
+	return nil
+}
+
+// end ends a held lease.
+func (s *Store) end(ctx context.Context, l lease.Lease) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	h, ok := s.current(l.Key, time.Now())
 	if !ok || h.owner != l.Owner || h.epoch != l.Epoch {
 		return fmt.Errorf("release %q at epoch %d: %w", l.Key, l.Epoch, lease.ErrLost)

@@ -3,7 +3,8 @@
 
 // Package leaseredis keeps leases in Redis: one server, Sentinel or Cluster.
 //
-// A lease is two keys: one with the holder, which Redis expires, and one with the last epoch, which stays. Both have the
+// A lease is two keys: one with the holder, which Redis expires, and one with the last epoch, which stays. A third, which
+// Redis expires too, names the heir for whom a lease that was given up is reserved. All have the
 // lease's key in braces, so that a cluster keeps them in one slot. An adapter that fences its writes with the epoch in a
 // script of its own (see [FenceLua]) needs its keys in that slot too: either it names them with the same braces, or the
 // prefix given to [New] has braces of its own ("leat:{gitcache}:"), which then decide for every key below it.
@@ -32,7 +33,7 @@ type Store struct {
 	client redis.UniversalClient
 	prefix string
 
-	acquire, renew, release *redis.Script
+	acquire, renew, release, bequeath *redis.Script
 }
 
 var _ lease.Store = (*Store)(nil)
@@ -44,6 +45,7 @@ func New(client redis.UniversalClient, prefix string) *Store {
 	return &Store{
 		client: client, prefix: prefix,
 		acquire: redis.NewScript(acquireLua), renew: redis.NewScript(renewLua), release: redis.NewScript(releaseLua),
+		bequeath: redis.NewScript(bequeathLua),
 	}
 }
 
@@ -57,6 +59,11 @@ func EpochKey(prefix, key string) string {
 	return prefix + "epoch:{" + key + "}"
 }
 
+// HeirKey is the Redis key that names who alone may acquire a lease that was bequeathed.
+func HeirKey(prefix, key string) string {
+	return prefix + "heir:{" + key + "}"
+}
+
 // Acquire implements [lease.Store].
 func (s *Store) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Lease, error) {
 	if err := p.Check(); err != nil {
@@ -66,7 +73,8 @@ func (s *Store) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Lease
 	// recognise that the lease it finds is the one that the first run gave.
 	nonce := rand.Text()
 	deadline := time.Now().Add(p.TTL)
-	reply, err := s.acquire.Run(ctx, s.client, []string{LeaseKey(s.prefix, p.Key), EpochKey(s.prefix, p.Key)},
+	keys := []string{LeaseKey(s.prefix, p.Key), EpochKey(s.prefix, p.Key), HeirKey(s.prefix, p.Key)}
+	reply, err := s.acquire.Run(ctx, s.client, keys,
 		nonce, p.Owner, p.TTL.Milliseconds(), strconv.FormatUint(p.MinEpoch, 10)).StringSlice()
 	if err != nil {
 		return lease.Lease{}, fmt.Errorf("acquire %q: %w", p.Key, err)
@@ -84,7 +92,7 @@ func (s *Store) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Lease
 // Renew implements [lease.Store].
 func (s *Store) Renew(ctx context.Context, l lease.Lease, ttl time.Duration) (lease.Lease, error) {
 	deadline := time.Now().Add(ttl)
-	if err := s.ifHeld(ctx, s.renew, l, ttl.Milliseconds()); err != nil {
+	if err := s.ifHeld(ctx, s.renew, l, nil, ttl.Milliseconds()); err != nil {
 		return lease.Lease{}, fmt.Errorf("renew %q at epoch %d: %w", l.Key, l.Epoch, err)
 	}
 	l.Deadline = deadline
@@ -93,16 +101,29 @@ func (s *Store) Renew(ctx context.Context, l lease.Lease, ttl time.Duration) (le
 
 // Release implements [lease.Store].
 func (s *Store) Release(ctx context.Context, l lease.Lease) error {
-	if err := s.ifHeld(ctx, s.release, l); err != nil {
+	if err := s.ifHeld(ctx, s.release, l, nil); err != nil {
 		return fmt.Errorf("release %q at epoch %d: %w", l.Key, l.Epoch, err)
 	}
 	return nil
 }
 
-// ifHeld runs a script that does something to a lease only if it is still exactly this one.
-func (s *Store) ifHeld(ctx context.Context, script *redis.Script, l lease.Lease, args ...any) error {
+// Bequeath implements [lease.Store].
+func (s *Store) Bequeath(ctx context.Context, l lease.Lease, heir string, reserve time.Duration) error {
+	if err := lease.CheckBequest(heir, reserve); err != nil {
+		return err
+	}
+	err := s.ifHeld(ctx, s.bequeath, l, []string{HeirKey(s.prefix, l.Key)}, heir, reserve.Milliseconds())
+	if err != nil {
+		return fmt.Errorf("bequeath %q at epoch %d: %w", l.Key, l.Epoch, err)
+	}
+	return nil
+}
+
+// ifHeld runs a script that does something to a lease only if it is still exactly this one. The lease's key comes before
+// the further keys, its epoch and owner before the further args.
+func (s *Store) ifHeld(ctx context.Context, script *redis.Script, l lease.Lease, keys []string, args ...any) error {
 	args = append([]any{strconv.FormatUint(l.Epoch, 10), l.Owner}, args...)
-	done, err := script.Run(ctx, s.client, []string{LeaseKey(s.prefix, l.Key)}, args...).Bool()
+	done, err := script.Run(ctx, s.client, append([]string{LeaseKey(s.prefix, l.Key)}, keys...), args...).Bool()
 	if err != nil {
 		return err
 	}

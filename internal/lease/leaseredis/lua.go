@@ -6,11 +6,17 @@ package leaseredis
 // The value of a lease's key is "epoch nonce owner". Lua's numbers are doubles, exact up to 2^53 - an epoch a millisecond
 // for 285 000 years - and are printed with %.0f because tostring would turn a large one into 1e+15.
 
-// acquireLua takes KEYS lease, epoch and ARGV nonce, owner, ttl in ms, floor of the epoch. It returns the value of the
-// lease as it is now, whoever holds it, and the milliseconds it has left.
+// acquireLua takes KEYS lease, epoch, heir and ARGV nonce, owner, ttl in ms, floor of the epoch. It returns the value of
+// the lease as it is now, whoever holds it, and the milliseconds it has left. For a lease that is reserved for another
+// these are "epoch - heir", because no nonce is "-", and what the reservation has left.
 const acquireLua = `
 local value = redis.call('GET', KEYS[1])
 if not value then
+  local heir = redis.call('GET', KEYS[3])
+  if heir and heir ~= ARGV[2] then
+    return {(redis.call('GET', KEYS[2]) or '0') .. ' - ' .. heir, tostring(redis.call('PTTL', KEYS[3]))}
+  end
+  redis.call('DEL', KEYS[3])
   local epoch = math.max(tonumber(redis.call('GET', KEYS[2]) or '0'), tonumber(ARGV[4])) + 1
   local digits = string.format('%.0f', epoch)
   value = digits .. ' ' .. ARGV[1] .. ' ' .. ARGV[2]
@@ -39,6 +45,14 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[3])
 // releaseLua takes KEYS lease and ARGV epoch, owner. It returns 1 when the lease was held and now is not.
 const releaseLua = heldLua + `
 if not held(KEYS[1], ARGV[1], ARGV[2]) then return 0 end
+return redis.call('DEL', KEYS[1])
+`
+
+// bequeathLua takes KEYS lease, heir and ARGV epoch, owner, heir, reservation in ms. It returns 1 when the lease was held and
+// now is reserved.
+const bequeathLua = heldLua + `
+if not held(KEYS[1], ARGV[1], ARGV[2]) then return 0 end
+redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
 return redis.call('DEL', KEYS[1])
 `
 

@@ -57,6 +57,9 @@ func Run(t *testing.T, newSubject func(t *testing.T) Subject) {
 		"one winner":              oneWinner,
 		"context":                 contextEnds,
 		"forged lease is refused": forged,
+		"only the heir inherits":  onlyTheHeirInherits,
+		"a bequest ends":          bequestEnds,
+		"bad bequests":            badBequests,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redistest starts Redis for a test: a real redis-server with [Start], miniredis with [Mini].
+// Package redistest starts Redis for a test: a real redis-server with [Start], one that fails over with [Sentinel], a
+// cluster with [Cluster], miniredis with [Mini].
 package redistest
 
 import (
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -25,9 +27,11 @@ const startTimeout = 20 * time.Second
 // Server is a redis-server child process that listens on loopback and keeps nothing on disk: a restart empties it. Its
 // address stays the same over restarts. It ends with the test. Methods that take t fail that test.
 type Server struct {
-	addr string
-	dir  string
-	out  output
+	addr     string
+	dir      string
+	password string   // of the default user; empty: none is asked for
+	args     []string // of redis-server, before the usual ones
+	out      output
 
 	mu      sync.Mutex
 	process *exec.Cmd // nil while stopped
@@ -38,10 +42,16 @@ type Server struct {
 // test fails and says how to install it.
 func Start(t testing.TB) *Server {
 	t.Helper()
+	return start(t, "")
+}
+
+// start starts a server with that password, and arguments besides the usual ones.
+func start(t testing.TB, password string, args ...string) *Server {
+	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Fatal("redis-server is not installed: run `make tools` or `apt-get install redis-server`")
 	}
-	s := &Server{addr: freeAddr(t), dir: t.TempDir()}
+	s := &Server{addr: freeAddr(t), dir: t.TempDir(), password: password, args: args}
 	t.Cleanup(func() { s.end(syscall.SIGKILL) })
 	s.Restart(t)
 	return s
@@ -60,7 +70,7 @@ func (s *Server) Addr() string {
 // Client returns a new client, closed when t ends. It does not retry by itself, so that a test sees each failure.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	t.Helper()
-	return newClient(t, s.addr)
+	return newClient(t, s.addr, s.password)
 }
 
 // Stop ends the server in good order. Stopping a stopped server does nothing.
@@ -117,9 +127,12 @@ func (s *Server) begin() error {
 		return err
 	}
 	// The context of a test ends before its cleanups; the process is ended by end.
-	process := exec.CommandContext(context.Background(), "redis-server",
-		"--bind", host, "--port", port, "--dir", s.dir, "--save", "", "--appendonly", "no", "--daemonize", "no",
-		"--logfile", "", "--loglevel", "notice")
+	args := append(slices.Clone(s.args), "--bind", host, "--port", port, "--dir", s.dir, "--save", "", "--appendonly", "no",
+		"--daemonize", "no", "--logfile", "", "--loglevel", "notice")
+	if s.password != "" {
+		args = append(args, "--requirepass", s.password)
+	}
+	process := exec.CommandContext(context.Background(), "redis-server", args...)
 	process.Stdout, process.Stderr = &s.out, &s.out
 	if err := process.Start(); err != nil {
 		return err
@@ -153,7 +166,8 @@ func (s *Server) awaitReady() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	client := redis.NewClient(&redis.Options{
-		Addr: s.addr, MaxRetries: -1, DialerRetries: 1, DialTimeout: time.Second, ContextTimeoutEnabled: true,
+		Addr: s.addr, Password: s.password,
+		MaxRetries: -1, DialerRetries: 1, DialTimeout: time.Second, ContextTimeoutEnabled: true,
 	})
 	defer client.Close()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -186,10 +200,10 @@ func freeAddr(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-func newClient(t testing.TB, addr string) *redis.Client {
+func newClient(t testing.TB, addr, password string) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{
-		Addr: addr, MaxRetries: -1, DialerRetries: 1,
+		Addr: addr, Password: password, MaxRetries: -1, DialerRetries: 1,
 		ContextTimeoutEnabled: true, // or a deadline would mean nothing while the server is paused
 	})
 	t.Cleanup(func() { _ = client.Close() })

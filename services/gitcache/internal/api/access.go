@@ -19,13 +19,23 @@ func Options() []connect.HandlerOption {
 	return []connect.HandlerOption{connect.WithInterceptors(servicesOnly{})}
 }
 
+// ReplicaOptions are [Options] for [Replica], which lets only gitcache in.
+func ReplicaOptions() []connect.HandlerOption {
+	return []connect.HandlerOption{connect.WithInterceptors(servicesOnly{name: selfService})}
+}
+
+// selfService is the name under which replicas call one another.
+const selfService = "gitcache"
+
 // servicesOnly lets only other services of the hub in: a mirror knows nothing about what a person or an agent may see.
-type servicesOnly struct{}
+type servicesOnly struct {
+	name string // only this one; empty: any
+}
 
 // WrapUnary implements connect.Interceptor.
-func (servicesOnly) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+func (o servicesOnly) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		if err := admit(ctx); err != nil {
+		if err := o.admit(ctx); err != nil {
 			return nil, err
 		}
 		return next(ctx, req)
@@ -33,9 +43,9 @@ func (servicesOnly) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 }
 
 // WrapStreamingHandler implements connect.Interceptor.
-func (servicesOnly) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+func (o servicesOnly) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		if err := admit(ctx); err != nil {
+		if err := o.admit(ctx); err != nil {
 			return err
 		}
 		return next(ctx, conn)
@@ -47,9 +57,9 @@ func (servicesOnly) WrapStreamingClient(next connect.StreamingClientFunc) connec
 	return next
 }
 
-func admit(ctx context.Context) error {
+func (o servicesOnly) admit(ctx context.Context) error {
 	id, ok := identity.FromContext(ctx)
-	if ok && id.Kind == identity.KindService {
+	if ok && id.Kind == identity.KindService && (o.name == "" || id.Name == o.name) {
 		return nil
 	}
 	return rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED,

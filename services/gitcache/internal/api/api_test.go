@@ -55,7 +55,7 @@ func (b *backend) Load(context.Context, string) (mirror.Content, error) {
 	return mirror.Content{}, mirror.ErrNoMirror
 }
 func (b *backend) Remove(context.Context, string) error                   { return nil }
-func (b *backend) Live() int                                              { return 1 }
+func (b *backend) Members() []string                                      { return []string{"http://self"} }
 func (b *backend) Put(_ context.Context, d mirror.Definition) error       { return b.put(d) }
 func (b *backend) Missed(context.Context) error                           { return nil }
 func (b *backend) Append(_ context.Context, e mirror.Event) error         { return b.append(e) }
@@ -65,6 +65,14 @@ func (b *backend) Verify(context.Context, string) (identity.Identity, error) { r
 
 func (b *backend) Open(context.Context, string) (content.Reader, error) {
 	return reader{backend: b}, nil
+}
+
+func (b *backend) Inspect(context.Context, string, mirror.Definition, string) (mirror.Copy, error) {
+	return mirror.Copy{}, mirror.ErrNoMirror
+}
+
+func (b *backend) TakeOver(context.Context, string, mirror.Definition) error {
+	return errors.New("no other replica")
 }
 
 func (b *backend) Delete(_ context.Context, name string, _ int64) (mirror.Definition, bool, error) {
@@ -120,7 +128,7 @@ func serve(t *testing.T, b *backend) gitcachev1connect.GitCacheServiceClient {
 	logger, tracer := slog.New(slog.DiscardHandler), tracenoop.NewTracerProvider().Tracer("")
 	meter := metricnoop.NewMeterProvider().Meter("")
 	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: b, Mirrors: b, Events: b, Leases: leasemem.New(), Peers: b, Self: "http://self",
+		Upstream: b, Mirrors: b, Events: b, Leases: leasemem.New(), Peers: b, Replicas: b, Self: "http://self",
 		Settings: mirror.Settings{Debounce: time.Millisecond}, Logger: logger, Tracer: tracer, Meter: meter,
 	})
 	if err != nil {

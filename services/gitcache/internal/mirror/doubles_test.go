@@ -5,7 +5,9 @@ package mirror_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -129,15 +131,67 @@ func (l *eventLog) all() []mirror.Event {
 	return slices.Clone(l.events)
 }
 
-type peers int
+// fleet are the replicas that live now. All know of one another at once.
+type fleet struct {
+	mu   sync.Mutex
+	sets map[string]*mirror.Set
+}
 
-func (p peers) Live() int { return int(p) }
+func (f *fleet) Members() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Keys(f.sets))
+}
+
+func (f *fleet) repository(replica string, def mirror.Definition) (*mirror.Repository, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	set, ok := f.sets[replica]
+	if !ok {
+		return nil, errors.New("replica does not answer")
+	}
+	return set.Get(def.Name)
+}
+
+func (f *fleet) Inspect(_ context.Context, replica string, def mirror.Definition, _ string) (mirror.Copy, error) {
+	r, err := f.repository(replica, def)
+	if err != nil {
+		return mirror.Copy{}, err
+	}
+	c, err := r.Content()
+	if err != nil {
+		return mirror.Copy{}, mirror.ErrNoMirror
+	}
+	return mirror.Copy{Fingerprint: c.Fingerprint(), Content: c}, nil
+}
+
+func (f *fleet) TakeOver(ctx context.Context, replica string, def mirror.Definition) error {
+	r, err := f.repository(replica, def)
+	if err != nil {
+		return err
+	}
+	_, err = r.TakeOver(ctx)
+	return err
+}
+
+func (f *fleet) join(url string, set *mirror.Set) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sets[url] = set
+}
+
+func (f *fleet) leave(url string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.sets, url)
+}
 
 // world is what replicas share.
 type world struct {
 	upstream *upstream
 	events   *eventLog
 	leases   lease.Store
+	fleet    *fleet
 }
 
 func definition(name string) mirror.Definition {
@@ -145,24 +199,29 @@ func definition(name string) mirror.Definition {
 }
 
 // replica starts a set with these repositories; stop ends it and waits.
-func (w world) replica(t *testing.T, name string, live int, loaded map[string]mirror.Content, defs ...mirror.Definition) (set *mirror.Set, stop func()) {
+func (w world) replica(t *testing.T, name string, loaded map[string]mirror.Content, defs ...mirror.Definition) (set *mirror.Set, stop func()) {
 	t.Helper()
 	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: w.upstream, Mirrors: mirrors{loaded}, Events: w.events, Leases: w.leases, Peers: peers(live),
-		Self: "http://" + name, Logger: slog.New(slog.DiscardHandler),
+		Upstream: w.upstream, Mirrors: mirrors{loaded}, Events: w.events, Leases: w.leases, Peers: w.fleet,
+		Replicas: w.fleet, Self: "http://" + name, Settings: mirror.Settings{}, Logger: slog.New(slog.DiscardHandler),
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	set.Apply(defs)
+	w.fleet.join("http://"+name, set)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_ = set.Run(ctx)
 	}()
-	return set, func() { cancel(); <-done }
+	return set, func() {
+		w.fleet.leave("http://" + name)
+		cancel()
+		<-done
+	}
 }
 
 func get(t *testing.T, set *mirror.Set, name string) *mirror.Repository {

@@ -23,14 +23,14 @@ import (
 
 func newWorld() world {
 	return world{
-		upstream: &upstream{refs: map[string]string{"refs/heads/main": "c1"}}, events: &eventLog{}, leases: leasemem.New(),
+		upstream: &upstream{refs: map[string]string{"refs/heads/main": "c1"}}, events: &eventLog{}, leases: leasemem.New(), fleet: &fleet{sets: map[string]*mirror.Set{}},
 	}
 }
 
 func TestPollsAtItsInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		set, stop := w.replica(t, "a", 1, nil, definition("demo"))
+		set, stop := w.replica(t, "a", nil, definition("demo"))
 		synctest.Wait()
 		if got := get(t, set, "demo").State(); got.Phase != mirror.PhaseReady || got.Owner != "http://a" || got.Epoch != 1 {
 			t.Errorf("got %+v after the first fetch, want ready, owned, epoch 1", got)
@@ -56,7 +56,7 @@ func TestRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.upstream.takes = 10 * time.Second
-		set, stop := w.replica(t, "a", 1, nil, definition("demo"))
+		set, stop := w.replica(t, "a", nil, definition("demo"))
 		defer stop()
 		r := get(t, set, "demo")
 		synctest.Wait()
@@ -98,7 +98,7 @@ func TestFailuresBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.upstream.set(nil, &mirror.UpstreamError{Reason: mirror.ReasonUnreachable, Message: "no answer"})
-		set, stop := w.replica(t, "a", 1, nil, definition("demo"))
+		set, stop := w.replica(t, "a", nil, definition("demo"))
 		defer stop()
 		r := get(t, set, "demo")
 		synctest.Wait()
@@ -138,7 +138,7 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.upstream.set(nil, &mirror.UpstreamError{Reason: mirror.ReasonRateLimited, Message: "slow down", RetryAfter: 10 * time.Minute})
-		set, stop := w.replica(t, "a", 1, nil, definition("demo"))
+		set, stop := w.replica(t, "a", nil, definition("demo"))
 		defer stop()
 		synctest.Wait()
 		if _, err := get(t, set, "demo").Refresh(t.Context(), true); err != nil {
@@ -159,8 +159,8 @@ func TestOneFetcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.upstream.takes = 3 * time.Second
-		a, stopA := w.replica(t, "a", 2, nil, definition("demo"))
-		b, stopB := w.replica(t, "b", 2, nil, definition("demo"))
+		a, stopA := w.replica(t, "a", nil, definition("demo"))
+		b, stopB := w.replica(t, "b", nil, definition("demo"))
 		time.Sleep(time.Hour)
 		first, second := get(t, a, "demo"), get(t, b, "demo")
 		stopFirst, stopSecond := stopA, stopB
@@ -195,7 +195,7 @@ func TestOneFetcher(t *testing.T) {
 func TestStaleEpochStepsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		set, stop := w.replica(t, "a", 1, nil, definition("demo"))
+		set, stop := w.replica(t, "a", nil, definition("demo"))
 		defer stop()
 		r := get(t, set, "demo")
 		synctest.Wait()
@@ -217,7 +217,7 @@ func TestStaleEpochStepsDown(t *testing.T) {
 func TestEventsWaitForTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		set, stop := w.replica(t, "a", 1, nil, definition("demo"))
+		set, stop := w.replica(t, "a", nil, definition("demo"))
 		defer stop()
 		r := get(t, set, "demo")
 		synctest.Wait()
@@ -250,7 +250,7 @@ func TestSuspended(t *testing.T) {
 		w := newWorld()
 		def := definition("demo")
 		def.Suspended = true
-		set, stop := w.replica(t, "a", 1, map[string]mirror.Content{def.UID: {FreshAt: time.Now()}}, def)
+		set, stop := w.replica(t, "a", map[string]mirror.Content{def.UID: {FreshAt: time.Now()}}, def)
 		defer stop()
 		time.Sleep(time.Hour)
 		r := get(t, set, "demo")
@@ -281,8 +281,8 @@ func TestReplicasShare(t *testing.T) {
 		for i := range 20 {
 			defs = append(defs, definition(fmt.Sprint("demo-", i)))
 		}
-		a, stopA := w.replica(t, "a", 2, nil, defs...)
-		b, stopB := w.replica(t, "b", 2, nil, defs...)
+		a, stopA := w.replica(t, "a", nil, defs...)
+		b, stopB := w.replica(t, "b", nil, defs...)
 		time.Sleep(time.Minute)
 		counts := []int{owned(a), owned(b)}
 		if counts[0]+counts[1] != 20 || min(counts[0], counts[1]) < 5 {

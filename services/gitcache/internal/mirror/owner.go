@@ -12,6 +12,7 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/services/gitcache/internal/rendezvous"
 )
 
 const (
@@ -19,8 +20,11 @@ const (
 	ownerMemory = 500 * time.Millisecond
 	// ownerTimeout bounds the question, so that reads go on while the lease store hangs.
 	ownerTimeout = time.Second
-	// spreadDelay is how much later a replica takes a free lease when it owns its share already.
-	spreadDelay = 750 * time.Millisecond
+	// turnDelay is how much later than its predecessor in rendezvous order a replica asks for a free lease.
+	turnDelay    = 250 * time.Millisecond
+	maxTurnDelay = time.Second
+	// noMirrorDelay lets replicas that hold a mirror go before those that would have to copy it.
+	noMirrorDelay = 1250 * time.Millisecond
 )
 
 // owner remembers who owns a repository.
@@ -65,49 +69,39 @@ func (r *Repository) ForgetOwner() {
 	r.owner.until = time.Time{}
 }
 
-// spread is the lease store as one repository sees it: it lets other replicas go first once this one has its share of the
-// repositories. What is being acquired counts as owned, or all would be acquired at once before any is.
-type spread struct {
+// turn is the lease store as one repository sees it: replicas ask for a free lease one after the other, those with a mirror
+// first, each group in rendezvous order. That is courtesy; what keeps them apart is the lease.
+type turn struct {
 	lease.Store
 	repo *Repository
 }
 
-// Acquire implements [lease.Store].
-func (s spread) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Lease, error) {
-	s.repo.claim(true)
-	if s.repo.shared.sated() {
-		if _, err := s.Holder(ctx, p.Key); errors.Is(err, lease.ErrNotHeld) {
-			if err := backoff.Wait(ctx, spreadDelay); err != nil {
-				s.repo.claim(false)
-				return lease.Lease{}, err
-			}
+// Acquire implements [lease.Store]. While somebody holds the lease one question tells so.
+func (t turn) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Lease, error) {
+	if wait := t.repo.courtesy(); wait > 0 {
+		holder, err := t.Holder(ctx, p.Key)
+		if err == nil {
+			return lease.Lease{}, &lease.HeldError{Key: p.Key, Owner: holder.Owner, Epoch: holder.Epoch, Remaining: holder.Remaining}
+		}
+		if !errors.Is(err, lease.ErrNotHeld) {
+			return lease.Lease{}, err
+		}
+		if err := backoff.Wait(ctx, wait); err != nil {
+			return lease.Lease{}, err
 		}
 	}
-	l, err := s.Store.Acquire(ctx, p)
-	if err != nil {
-		s.repo.claim(false)
-	}
-	return l, err
+	return t.Store.Acquire(ctx, p)
 }
 
-// claim counts the repository among those that this replica owns or is about to, or no longer does.
-func (r *Repository) claim(wanted bool) {
-	if r.claimed.Swap(wanted) == wanted {
-		return
+// courtesy is how long this replica lets others take a free lease first.
+func (r *Repository) courtesy() time.Duration {
+	members := r.shared.Peers.Members()
+	if len(members) < 2 || r.summoned.Swap(false) {
+		return 0
 	}
-	if wanted {
-		r.shared.claims.Add(1)
-	} else {
-		r.shared.claims.Add(-1)
+	wait := min(time.Duration(rendezvous.Rank(r.uid, members, r.shared.Self))*turnDelay, maxTurnDelay)
+	if _, err := r.Content(); err != nil {
+		wait += noMirrorDelay
 	}
-}
-
-// sated tells whether this replica claims more repositories than an even spread would give it.
-func (s *shared) sated() bool {
-	live := s.Peers.Live()
-	if live < 2 {
-		return false
-	}
-	share := (s.known() + live - 1) / live
-	return int(s.claims.Load()) > share
+	return wait
 }

@@ -63,8 +63,18 @@ type EventLog interface {
 	Read(ctx context.Context, token string) ([]Logged, error)
 }
 
-// Peers tells how many replicas share the repositories.
+// Peers are the replicas that share the repositories.
 type Peers interface {
-	// Live returns the number of live replicas, this one included; at least 1. It answers from memory.
-	Live() int
+	// Members returns the base URLs of the live replicas, in any order. It answers from memory, and may not know of this
+	// replica before its first heartbeat.
+	Members() []string
+}
+
+// Replicas reaches other replicas by their base URLs.
+type Replicas interface {
+	// Inspect tells what a replica's mirror of a repository holds. known is the fingerprint of what this replica's own
+	// holds; where the two are the same, the answer has no refs and files. ErrNoMirror: there is none over there.
+	Inspect(ctx context.Context, replica string, def Definition, known string) (Copy, error)
+	// TakeOver tells a replica that a lease is reserved for it, and returns once it owns the repository.
+	TakeOver(ctx context.Context, replica string, def Definition) error
 }

@@ -50,12 +50,18 @@ type Repository struct {
 
 	changed chan struct{} // closed and replaced whenever anything above changes
 
-	owner   owner
-	claimed atomic.Bool // counted in shared.claims
+	// successor has been left the lease at the shutdown; only the goroutine that competes for the lease uses it.
+	successor string
+
+	offer *offer // somebody to hand the repository over to; nil: nobody
+
+	owner    owner
+	wake     chan struct{} // holds one token when the lease is worth asking for at once
+	summoned atomic.Bool   // the next request for the lease need not let others go first
 }
 
 func newRepository(def Definition, s *shared) *Repository {
-	return &Repository{name: def.Name, uid: def.UID, def: def, shared: s, changed: make(chan struct{})}
+	return &Repository{name: def.Name, uid: def.UID, def: def, shared: s, changed: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
 // Definition returns the definition, credential included.
@@ -142,11 +148,19 @@ func (r *Repository) run(ctx context.Context) {
 	r.load(ctx)
 	for ctx.Err() == nil {
 		err := lease.Hold(ctx, lease.KeeperParams{
-			Store: spread{Store: r.shared.Leases, repo: r}, Key: r.uid, Owner: r.shared.Self,
+			Store: turn{Store: r.shared.Leases, repo: r}, Key: r.uid, Owner: r.shared.Self,
 			TTL: r.shared.Settings.LeaseTTL, RenewEvery: r.shared.Settings.LeaseRenew,
-			MinEpoch: r.knownEpoch(), Logger: r.shared.Logger,
+			MinEpoch: r.knownEpoch(), Wake: r.wake, Logger: r.shared.Logger,
 		}, r.own)
-		if err != nil && ctx.Err() == nil {
+		if left, ok := errors.AsType[*handedOver](err); ok {
+			r.notify(ctx, left)
+			continue
+		}
+		if ctx.Err() != nil {
+			r.executeWill(ctx)
+			return
+		}
+		if err != nil {
 			r.shared.Logger.WarnContext(ctx, "ownership ended", slog.String("leat.repository", r.name), slog.Any("error", err))
 			_ = backoff.Wait(ctx, restWait) // the loop's condition looks at ctx
 		}
@@ -191,7 +205,11 @@ func (r *Repository) own(ctx context.Context, held *lease.Held) error {
 	r.becomeOwner(held.Epoch())
 	defer r.resign()
 	t := &tenure{repo: r, held: held}
-	return t.run(ctx)
+	err := t.run(ctx)
+	if ctx.Err() != nil && held.Check() == nil { // shutting down
+		r.bequeath(held)
+	}
+	return err
 }
 
 func (r *Repository) becomeOwner(epoch uint64) {
@@ -208,7 +226,6 @@ func (r *Repository) resign() {
 	defer r.mu.Unlock()
 	r.epoch, r.refreshAt = 0, time.Time{}
 	r.shared.owned.Add(-1)
-	r.claim(false)
 	r.signalLocked()
 }
 

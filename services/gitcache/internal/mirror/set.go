@@ -30,6 +30,7 @@ type Settings struct {
 	Debounce     time.Duration // from a refresh request to its fetch; 1 s
 	Fetches      int           // at once on this replica; 16
 	Clones       int           // at once on this replica; 2
+	Rebalance    time.Duration // mean time between looks at who should own what; 30 s
 }
 
 // WithDefaults fills in what is zero.
@@ -45,6 +46,7 @@ func (s Settings) WithDefaults() Settings {
 	fill(&s.FetchTimeout, 5*time.Minute)
 	fill(&s.CloneTimeout, 30*time.Minute)
 	fill(&s.Debounce, time.Second)
+	fill(&s.Rebalance, 30*time.Second)
 	if s.Fetches <= 0 {
 		s.Fetches = 16
 	}
@@ -61,6 +63,7 @@ type Deps struct {
 	Events   EventLog
 	Leases   lease.Store
 	Peers    Peers
+	Replicas Replicas
 	// Self is the base URL under which other replicas reach this one; it is the owner's name in leases.
 	Self     string
 	Settings Settings
@@ -74,10 +77,9 @@ type shared struct {
 	Deps
 	metrics *metrics
 	owned   atomic.Int64
-	claims  atomic.Int64 // repositories owned or being acquired
 	fetches *semaphore.Weighted
 	clones  *semaphore.Weighted
-	known   func() int
+	notices *semaphore.Weighted // calls that tell heirs
 }
 
 // slot waits for the right to fetch. Clones have their own, so that a few large ones do not hold up every poll.
@@ -106,9 +108,10 @@ func NewSet(deps Deps) (*Set, error) {
 	deps.Settings = deps.Settings.WithDefaults()
 	s := &Set{byName: map[string]*Repository{}, wake: make(chan struct{}, 1)}
 	s.shared = &shared{
-		Deps: deps, known: s.len,
+		Deps:    deps,
 		fetches: semaphore.NewWeighted(int64(deps.Settings.Fetches)),
 		clones:  semaphore.NewWeighted(int64(deps.Settings.Clones)),
+		notices: semaphore.NewWeighted(maxNotices),
 	}
 	var err error
 	s.shared.metrics, err = newMetrics(deps.Meter, &s.shared.owned)
@@ -116,12 +119,6 @@ func NewSet(deps Deps) (*Set, error) {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
 	return s, nil
-}
-
-func (s *Set) len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.byName)
 }
 
 // Apply makes the set hold exactly these definitions. Repositories that are gone are stopped, and their mirrors removed.
@@ -178,6 +175,9 @@ func (s *Set) Run(ctx context.Context) error {
 		}
 		stopping.Wait()
 	}()
+	var moving sync.WaitGroup
+	defer moving.Wait()
+	moving.Go(func() { s.rebalance(ctx) })
 	for {
 		s.reconcile(ctx, running)
 		select {

@@ -40,6 +40,9 @@ func (t *tenure) run(ctx context.Context) error {
 		if err := t.publish(ctx); err != nil {
 			return err
 		}
+		if err := t.handOver(ctx); err != nil {
+			return err
+		}
 		if err := t.repo.awaitDue(ctx, t.publishAt); err != nil {
 			return err
 		}

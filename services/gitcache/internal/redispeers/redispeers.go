@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redispeers counts live replicas with a heartbeat in Redis.
+// Package redispeers knows the live replicas by a heartbeat in Redis.
 package redispeers
 
 import (
@@ -23,7 +23,7 @@ local t = redis.call('TIME')
 local now = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[2]))
 redis.call('ZADD', KEYS[1], now, ARGV[1])
-return redis.call('ZCARD', KEYS[1])
+return redis.call('ZRANGE', KEYS[1], 0, -1)
 `
 
 const leaveTimeout = time.Second
@@ -36,7 +36,7 @@ type Peers struct {
 	ttl    time.Duration
 	logger *slog.Logger
 	script *redis.Script
-	live   atomic.Int64
+	live   atomic.Pointer[[]string]
 }
 
 var _ mirror.Peers = (*Peers)(nil)
@@ -58,8 +58,13 @@ func New(p Params) *Peers {
 	}
 }
 
-// Live implements [mirror.Peers].
-func (p *Peers) Live() int { return int(max(p.live.Load(), 1)) }
+// Members implements [mirror.Peers]. While Redis does not answer they are those of the last heartbeat.
+func (p *Peers) Members() []string {
+	if live := p.live.Load(); live != nil {
+		return *live
+	}
+	return []string{p.self}
+}
 
 // Run beats until ctx is done, and then leaves. It returns nil.
 func (p *Peers) Run(ctx context.Context) error {
@@ -74,13 +79,13 @@ func (p *Peers) Run(ctx context.Context) error {
 	}
 }
 
-// Beat records one heartbeat and counts the replicas.
+// Beat records one heartbeat and learns who else is alive.
 func (p *Peers) Beat(ctx context.Context) error {
-	live, err := p.script.Run(ctx, p.client, []string{p.key}, p.self, p.ttl.Milliseconds()).Int64()
+	live, err := p.script.Run(ctx, p.client, []string{p.key}, p.self, p.ttl.Milliseconds()).StringSlice()
 	if err != nil {
 		return fmt.Errorf("record heartbeat: %w", err)
 	}
-	p.live.Store(live)
+	p.live.Store(&live)
 	return nil
 }
 

@@ -6,6 +6,7 @@ package redispeers_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,27 +23,31 @@ func TestPeers(t *testing.T) {
 		})
 	}
 	a, b := join("a"), join("b")
-	if got := a.Live(); got != 1 {
-		t.Errorf("got %d before the first heartbeat, want 1", got)
+	if got := a.Members(); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("got %v before the first heartbeat, want this replica only", got)
 	}
 	for _, p := range []*redispeers.Peers{a, b, a} {
 		if err := p.Beat(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if a.Live() != 2 || b.Live() != 2 {
-		t.Errorf("got %d and %d, want 2", a.Live(), b.Live())
+	if want := []string{"a", "b"}; !sameMembers(a, want) || !sameMembers(b, want) {
+		t.Errorf("got %v and %v, want %v", a.Members(), b.Members(), want)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := b.Run(ctx); err != nil { // leaves at once
 		t.Fatal(err)
 	}
-	if err := a.Beat(t.Context()); err != nil || a.Live() != 1 {
-		t.Errorf("got %d (%v) after one left, want 1", a.Live(), err)
+	if err := a.Beat(t.Context()); err != nil || !sameMembers(a, []string{"a"}) {
+		t.Errorf("got %v (%v) after one left, want the other", a.Members(), err)
 	}
 	server.Stop(t)
-	if err := a.Beat(t.Context()); err == nil || a.Live() != 1 {
-		t.Errorf("got %d (%v) without redis, want an error and the last count", a.Live(), err)
+	if err := a.Beat(t.Context()); err == nil || !sameMembers(a, []string{"a"}) {
+		t.Errorf("got %v (%v) without redis, want an error and the last members", a.Members(), err)
 	}
+}
+
+func sameMembers(p *redispeers.Peers, want []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(p.Members())), want)
 }

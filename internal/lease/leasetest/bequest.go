@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package leasetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/lease"
+)
+
+func onlyTheHeirInherits(t *testing.T, s Subject) {
+	t.Helper()
+	old := acquire(t, s, "k", "a", long)
+	if err := s.Store.Bequeath(t.Context(), old, "heir", long); err != nil {
+		t.Fatalf("bequeath: %v", err)
+	}
+	checkLost(t, s, old)
+	if _, err := s.Store.Holder(t.Context(), "k"); !errors.Is(err, lease.ErrNotHeld) {
+		t.Errorf("holder of a reserved key: got %v, want ErrNotHeld", err)
+	}
+	for _, other := range []string{"b", "a"} {
+		_, err := s.Store.Acquire(t.Context(), lease.AcquireParams{Key: "k", Owner: other, TTL: long})
+		held, ok := errors.AsType[*lease.HeldError](err)
+		if !ok || held.Owner != "heir" || held.Epoch != old.Epoch || held.Remaining <= 0 || held.Remaining > long {
+			t.Errorf("acquire by %q of what is reserved for another: got %v", other, err)
+		}
+	}
+	inherited := acquire(t, s, "k", "heir", long)
+	if inherited.Epoch <= old.Epoch {
+		t.Errorf("got epoch %d for the heir, want more than %d", inherited.Epoch, old.Epoch)
+	}
+	if err := s.Store.Release(t.Context(), inherited); err != nil {
+		t.Fatal(err)
+	}
+	acquire(t, s, "k", "b", long) // what was inherited is not reserved any more
+}
+
+func bequestEnds(t *testing.T, s Subject) {
+	t.Helper()
+	if err := s.Store.Bequeath(t.Context(), acquire(t, s, "k", "a", long), "dead", s.short()); err != nil {
+		t.Fatalf("bequeath: %v", err)
+	}
+	if s.Advance != nil {
+		s.Advance(s.short())
+	}
+	awaitAcquired(t, s, "k", "b")
+}
+
+func badBequests(t *testing.T, s Subject) {
+	t.Helper()
+	l := acquire(t, s, "k", "a", long)
+	if s.Store.Bequeath(t.Context(), l, "", long) == nil || s.Store.Bequeath(t.Context(), l, "b", 0) == nil {
+		t.Error("bequeath to nobody, or for no time: got no error")
+	}
+	checkHolder(t, s, l, long)
+	l.Epoch++
+	if err := s.Store.Bequeath(t.Context(), l, "b", long); !errors.Is(err, lease.ErrLost) {
+		t.Errorf("bequeath of another's lease: got %v, want ErrLost", err)
+	}
+}
+
+// awaitAcquired asks for the lease until it is given.
+func awaitAcquired(t *testing.T, s Subject, key, owner string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := s.Store.Acquire(ctx, lease.AcquireParams{Key: key, Owner: owner, TTL: long})
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("acquire %q within %s: got %v", key, patience, err)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	masterName = "mymaster"
+	replicas   = 2
+	sentinels  = 3
+	groupPass  = "password-of-a-test"
+	// failOverTimeout is how long a group or a cluster may take to agree, on a loaded machine.
+	failOverTimeout = 60 * time.Second
+)
+
+// SentinelGroup is a master with two replicas, watched by three Sentinels. The servers ask for a password.
+type SentinelGroup struct {
+	servers, sentinels []*Server
+}
+
+// Sentinel starts a group and waits until its replicas are in step and its Sentinels know one another, so that a fail-over
+// at any instant from then on finds a quorum and a replica with all data.
+func Sentinel(t testing.TB) *SentinelGroup {
+	t.Helper()
+	common := []string{"--masterauth", groupPass, "--repl-diskless-sync-delay", "0"}
+	master := start(t, groupPass, common...)
+	host, port, err := net.SplitHostPort(master.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &SentinelGroup{servers: []*Server{master}}
+	for range replicas {
+		g.servers = append(g.servers, start(t, groupPass, append(common, "--replicaof", host+" "+port)...))
+	}
+	await(t, "the replicas are in step", func(ctx context.Context) bool {
+		info, err := master.Client(t).Info(ctx, "replication").Result()
+		return err == nil && strings.Count(info, "state=online") == replicas
+	})
+	for range sentinels {
+		g.sentinels = append(g.sentinels, startSentinel(t, host, port))
+	}
+	for _, s := range g.sentinels {
+		await(t, "the Sentinels know one another", func(ctx context.Context) bool {
+			info, err := s.Client(t).Info(ctx, "sentinel").Result()
+			return err == nil && strings.Contains(info, fmt.Sprintf("slaves=%d,sentinels=%d", replicas, sentinels))
+		})
+	}
+	return g
+}
+
+func startSentinel(t testing.TB, host, port string) *Server {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "sentinel.conf") // Sentinel keeps its state in it
+	lines := []string{
+		fmt.Sprintf("sentinel monitor %s %s %s 2", masterName, host, port),
+		"sentinel auth-pass " + masterName + " " + groupPass,
+		"sentinel down-after-milliseconds " + masterName + " 1000",
+		"sentinel failover-timeout " + masterName + " 3000",
+	}
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return start(t, "", file, "--sentinel")
+}
+
+// URL returns the group in the form that LEAT_REDIS_URL takes.
+func (g *SentinelGroup) URL() string {
+	url := fmt.Sprintf("redis+sentinel://%s/0?master_name=%s&password=%s", g.sentinels[0].addr, masterName, groupPass)
+	for _, s := range g.sentinels[1:] {
+		url += "&addr=" + s.addr
+	}
+	return url
+}
+
+// KillMaster kills the present master, and returns when the Sentinels have made another one.
+func (g *SentinelGroup) KillMaster(t testing.TB) {
+	t.Helper()
+	before := g.master(t.Context(), t)
+	for _, s := range g.servers {
+		if s.addr == before {
+			s.Kill(t)
+		}
+	}
+	await(t, "there is another master", func(ctx context.Context) bool {
+		after := g.master(ctx, t)
+		return after != "" && after != before
+	})
+}
+
+// master is the address that a Sentinel names; empty while it does not answer.
+func (g *SentinelGroup) master(ctx context.Context, t testing.TB) string {
+	t.Helper()
+	at, err := g.sentinels[0].Client(t).Do(ctx, "SENTINEL", "get-master-addr-by-name", masterName).StringSlice()
+	if err != nil || len(at) != 2 {
+		return ""
+	}
+	return net.JoinHostPort(at[0], at[1])
+}
+
+// await asks until the condition holds.
+func await(t testing.TB, what string, condition func(context.Context) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), failOverTimeout)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !condition(ctx) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("waited %s until %s: it never came", failOverTimeout, what)
+		}
+	}
+}

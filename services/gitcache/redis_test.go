@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gitcache_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/redistest"
+	"github.com/leatdev/leat/services/gitcache"
+)
+
+func TestSentinelFailOver(t *testing.T) {
+	t.Parallel()
+	group := redistest.Sentinel(t)
+	surviveFailOver(t, group.URL(), func() { group.KillMaster(t) })
+}
+
+func TestClusterFailOver(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.Cluster(t)
+	surviveFailOver(t, cluster.URL(), func() { cluster.KillMasterOf(t, "leat:{gitcache}:events") })
+}
+
+// surviveFailOver runs two replicas on a Redis that fails over: leases, definitions and events work before and after.
+func surviveFailOver(t *testing.T, url string, failOver func()) {
+	t.Helper()
+	server := gittest.New(t)
+	repo := server.Repo(t, "demo")
+	repo.Commit(t, "main", map[string]string{"app/a.yaml": "a: 1\n"})
+	a, b := start(t, url, t.TempDir()), start(t, url, t.TempDir())
+	def := definition("demo", repo.URL())
+	def.PollInterval = durationpb.New(5e9)
+	a.put(t, def)
+	epoch := b.state(t, "demo", ready).GetEpoch()
+	stream, err := b.WatchRepositories(t.Context(), &gitcachev1.WatchRepositoriesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	for stream.Receive() && !stream.Msg().GetSynced() {
+	}
+
+	failOver()
+	commit := repo.Commit(t, "feature", map[string]string{"app/a.yaml": "a: 2\n"})
+	eventually(t, func(ctx context.Context) error {
+		asking, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		if _, err := a.RefreshRepository(asking, &gitcachev1.RefreshRepositoryRequest{Name: "demo", Wait: true}); err != nil {
+			return err
+		}
+		resp, err := b.ResolveSnapshot(asking, &gitcachev1.ResolveSnapshotRequest{Source: source("demo", "feature", "app")})
+		if err == nil && resp.GetSnapshot().GetCommit() != commit {
+			return errors.New("another commit")
+		}
+		return err
+	})
+	if got := b.state(t, "demo", ready).GetEpoch(); got < epoch {
+		t.Errorf("got epoch %d after the fail-over, want at least %d", got, epoch)
+	}
+	seen := false
+	for !seen && stream.Receive() {
+		event := stream.Msg().GetEvent()
+		for _, ref := range event.GetChangedRefs() {
+			seen = seen || ref == "refs/heads/feature"
+		}
+		seen = seen || event.GetAllRefs()
+	}
+	if !seen {
+		t.Errorf("got no event after the fail-over: %v", stream.Err())
+	}
+	b.put(t, definition("late", repo.URL()))
+	a.state(t, "late", ready)
+	if got := repo.Stats(); got.MaxInFlight > 2 { // of two repositories on one upstream
+		t.Errorf("got %d requests at once at the upstream, want at most 2", got.MaxInFlight)
+	}
+}
+
+func TestRedisURLs(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"http://redis:6379", "redis+other://redis:6379", "redis+sentinel://:secret@redis:26379/0", "redis+cluster://:secret@redis:1?addr=x",
+		"redis+sentinel://redis:26379?master_name=m&addr=x&password=secret", "redis://:secret@redis:port/0",
+	} {
+		cfg := gitcache.Config{RedisURL: url, DataDir: t.TempDir(), ServiceSecret: secret}
+		cfg.Serve.ListenAddr = "127.0.0.1:0"
+		err := gitcache.Run(t.Context(), cfg)
+		if err == nil || !strings.Contains(err.Error(), "redis url") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v, want an error about the URL, without its password", url, err)
+		}
+	}
+}
