@@ -21,6 +21,7 @@ const (
 	defaultCache   = 10 * config.GiB
 	defaultReaders = 8
 	defaultBuilds  = 2
+	maxFollowers   = 2
 )
 
 // Config is everything that can be set. A field that is zero takes the default that its flag has.
@@ -48,6 +49,8 @@ type Config struct {
 	Readers      int           // of mirrors, at once; 8
 	Builds       int           // of bundles, at once; 2
 	Rebalance    time.Duration // between looks at who should own what; 30 s
+	// Followers is how many replicas keep a copy of each mirror besides its owner, 0 to 2. The flag's default is 1.
+	Followers int
 
 	BundleCache    config.Bytes // 10 GiB
 	MaxBundleBytes config.Bytes // of a bundle, unpacked; 256 MiB
@@ -71,6 +74,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.Duration(&c.LeaseTTL, "gitcache-lease-ttl", 15*time.Second, "how long the repositories of a dead replica wait for another one")
 	s.Duration(&c.LeaseRenew, "gitcache-lease-renew", 0, "time between renewals of a lease; 0: a third of the lease's life")
 	s.Duration(&c.Rebalance, "gitcache-rebalance", 30*time.Second, "mean time between looks for repositories that another replica should own")
+	s.Int(&c.Followers, "gitcache-followers", 1, "replicas that keep a copy of each mirror besides its owner, 0 to 2")
 	s.Duration(&c.FetchTimeout, "gitcache-fetch-timeout", 5*time.Minute, "longest fetch into an existing mirror")
 	s.Duration(&c.CloneTimeout, "gitcache-clone-timeout", 30*time.Minute, "longest first fetch")
 	s.Duration(&c.Debounce, "gitcache-debounce", time.Second, "time in which requests to refresh a repository share one fetch")
@@ -100,6 +104,9 @@ func (c *Config) check() error {
 	if c.LeaseRenew > 0 && c.LeaseTTL > 0 && c.LeaseRenew > c.LeaseTTL/2 {
 		errs = append(errs, fmt.Errorf("gitcache-lease-renew is %s: want at most half of the lease's %s", c.LeaseRenew, c.LeaseTTL))
 	}
+	if c.Followers < 0 || c.Followers > maxFollowers {
+		errs = append(errs, fmt.Errorf("gitcache-followers is %d: want 0 to %d", c.Followers, maxFollowers))
+	}
 	return errors.Join(errs...)
 }
 
@@ -107,7 +114,7 @@ func (c *Config) settings() mirror.Settings {
 	return mirror.Settings{
 		PollInterval: c.PollInterval, LeaseTTL: c.LeaseTTL, LeaseRenew: c.LeaseRenew, FetchTimeout: c.FetchTimeout,
 		CloneTimeout: c.CloneTimeout, Debounce: c.Debounce, Fetches: c.Fetches, Clones: c.Clones,
-		Rebalance: c.Rebalance,
+		Rebalance: c.Rebalance, Followers: c.Followers,
 	}.WithDefaults()
 }
 

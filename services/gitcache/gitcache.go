@@ -102,7 +102,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Client: client, Prefix: prefix, Self: self, TTL: settings.LeaseTTL, Logger: logger,
 	})
 	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: disk.git, Mirrors: disk.git, Events: events, Leases: leaseredis.New(client, prefix), Peers: members,
+		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Events: events, Leases: leaseredis.New(client, prefix), Peers: members,
 		Replicas: replicas.New(replicaDialer(tokens, tel)), Self: self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
 	})
 	if err != nil {
@@ -122,7 +122,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Set: set, Registry: registry, Checker: disk.git, Events: events, Mirrors: disk.git, Snapshots: disk.snapshots,
 		Self: self, Dial: dialer(tokens, tel), Logger: logger, Tracer: tel.Tracer(scope), Heartbeat: cfg.Heartbeat,
 	})
-	handler, err := newHandler(service, api.NewReplica(set), registry, tokens, tel)
+	handler, err := newHandler(service, api.NewReplica(set, disk.git), registry, tokens, tel)
 	if err != nil {
 		return err
 	}

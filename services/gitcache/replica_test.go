@@ -49,7 +49,7 @@ func start(t *testing.T, redisURL, dir string) *replica {
 	}
 	cfg := gitcache.Config{
 		RedisURL: redisURL, DataDir: dir, ServiceSecret: secret, Debounce: 20 * time.Millisecond,
-		LeaseTTL: 2 * time.Second, LeaseRenew: 400 * time.Millisecond, Heartbeat: 200 * time.Millisecond,
+		LeaseTTL: 2 * time.Second, LeaseRenew: 400 * time.Millisecond, Heartbeat: 200 * time.Millisecond, Followers: 1,
 		MaxFileBytes: 64 * config.KiB, Telemetry: telemetry.Config{LogOutput: io.Discard},
 	}
 	cfg.Serve.Listener, cfg.Serve.DrainTimeout = listener, 5*time.Second

@@ -32,6 +32,7 @@ type traffic struct {
 	lister    string         // the replica that last asked for the refs; only it may ask for objects
 	fetchedAt time.Time      // when a listing last succeeded
 	fetches   int
+	objects   int // requests for objects; where nothing is pushed, each is a clone
 }
 
 func newEgress() *egress {
@@ -82,6 +83,9 @@ func (e *egress) begin(replica, repo string, listing bool) {
 	case tr.lister != replica:
 		e.faults = append(e.faults, fmt.Sprintf("%s fetches %s although %s has listed it since", replica, repo, tr.lister))
 	}
+	if !listing {
+		tr.objects++
+	}
 	tr.inFlight[replica]++
 }
 
@@ -123,6 +127,17 @@ func (e *egress) total() int {
 	sum := 0
 	for _, tr := range e.repos {
 		sum += tr.fetches
+	}
+	return sum
+}
+
+// objects is the number of requests for objects.
+func (e *egress) objects() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	sum := 0
+	for _, tr := range e.repos {
+		sum += tr.objects
 	}
 	return sum
 }

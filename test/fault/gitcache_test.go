@@ -51,28 +51,15 @@ type fleet struct {
 	replicas []*process
 	repos    []string
 	upstream *gittest.Server
+	binary   string
+	redisURL string
 }
 
 func newFleet(t *testing.T, sc scale, replicas int) *fleet {
 	t.Helper()
 	redis := redistest.Start(t)
-	f := &fleet{scale: sc, egress: newEgress(), upstream: gittest.New(t)}
-	binary := build(t, "gitcache")
-	for i := range replicas {
-		name := fmt.Sprintf("gitcache-%d", i)
-		addr := freeAddr(t)
-		f.replicas = append(f.replicas, &process{
-			name: name, binary: binary, addr: addr, log: filepath.Join(t.TempDir(), "log"),
-			env: []string{
-				"LEAT_LISTEN_ADDR=" + addr,
-				"LEAT_REDIS_URL=" + redis.URL(),
-				"LEAT_SERVICE_SECRET=" + serviceSecret,
-				"LEAT_GITCACHE_DATA_DIR=" + t.TempDir(),
-				"LEAT_GITCACHE_ADVERTISE_URL=http://" + addr,
-				"LEAT_GITCACHE_LEASE_TTL=" + sc.lease.String(),
-				"HTTP_PROXY=" + f.egress.proxy(t, name, f.upstream.URL()),
-			},
-		})
+	f := &fleet{
+		scale: sc, egress: newEgress(), upstream: gittest.New(t), binary: build(t, "gitcache"), redisURL: redis.URL(),
 	}
 	for i := range sc.repositories {
 		name := fmt.Sprintf("repo-%02d", i)
@@ -81,8 +68,8 @@ func newFleet(t *testing.T, sc scale, replicas int) *fleet {
 		})
 		f.repos = append(f.repos, name)
 	}
-	for _, replica := range f.replicas {
-		replica.start(t)
+	for range replicas {
+		f.add(t)
 	}
 	client := f.client(t, 0)
 	for i, name := range f.repos {
@@ -97,6 +84,29 @@ func newFleet(t *testing.T, sc scale, replicas int) *fleet {
 	}
 	f.waitFetchedSince(t, time.Time{})
 	return f
+}
+
+// add starts one more replica and returns its number.
+func (f *fleet) add(t *testing.T) int {
+	t.Helper()
+	number := len(f.replicas)
+	name, addr, dir := fmt.Sprintf("gitcache-%d", number), freeAddr(t), t.TempDir()
+	replica := &process{
+		name: name, binary: f.binary, addr: addr, log: filepath.Join(t.TempDir(), "log"), dir: dir,
+		env: []string{
+			"LEAT_LISTEN_ADDR=" + addr,
+			"LEAT_REDIS_URL=" + f.redisURL,
+			"LEAT_SERVICE_SECRET=" + serviceSecret,
+			"LEAT_GITCACHE_DATA_DIR=" + dir,
+			"LEAT_GITCACHE_ADVERTISE_URL=http://" + addr,
+			"LEAT_GITCACHE_LEASE_TTL=" + f.scale.lease.String(),
+			"LEAT_GITCACHE_REBALANCE=2s",
+			"HTTP_PROXY=" + f.egress.proxy(t, name, f.upstream.URL()),
+		},
+	}
+	f.replicas = append(f.replicas, replica)
+	replica.start(t)
+	return number
 }
 
 // client speaks to one replica as the distributor would.

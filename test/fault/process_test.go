@@ -30,6 +30,7 @@ func build(t *testing.T, service string) string {
 // process is a deployable that a test starts, kills and starts again at the same address.
 type process struct {
 	name, binary, addr, log string
+	dir                     string // the data folder
 	env                     []string
 	cmd                     *exec.Cmd
 	exited                  chan struct{}
@@ -96,6 +97,27 @@ func (p *process) kill(t *testing.T) {
 		t.Fatalf("kill %s: %v", p.name, err)
 	}
 	<-p.exited
+}
+
+// stop ends the process in good order and waits for its end.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	p.signal(t, syscall.SIGTERM)
+	<-p.exited
+}
+
+// held returns the UIDs of the mirrors in the process's folder.
+func (p *process) held(t *testing.T) []string {
+	t.Helper()
+	states, err := filepath.Glob(filepath.Join(p.dir, "mirrors", "*", "state.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	uids := make([]string, 0, len(states))
+	for _, state := range states {
+		uids = append(uids, filepath.Base(filepath.Dir(state)))
+	}
+	return uids
 }
 
 // signal sends any signal.

@@ -67,13 +67,8 @@ func (b *backend) Open(context.Context, string) (content.Reader, error) {
 	return reader{backend: b}, nil
 }
 
-func (b *backend) Inspect(context.Context, string, mirror.Definition, string) (mirror.Copy, error) {
-	return mirror.Copy{}, mirror.ErrNoMirror
-}
-
-func (b *backend) TakeOver(context.Context, string, mirror.Definition) error {
-	return errors.New("no other replica")
-}
+// peers are no other replicas.
+type peers struct{ mirror.Replicas }
 
 func (b *backend) Delete(_ context.Context, name string, _ int64) (mirror.Definition, bool, error) {
 	return mirror.Definition{Name: name}, true, nil
@@ -128,7 +123,7 @@ func serve(t *testing.T, b *backend) gitcachev1connect.GitCacheServiceClient {
 	logger, tracer := slog.New(slog.DiscardHandler), tracenoop.NewTracerProvider().Tracer("")
 	meter := metricnoop.NewMeterProvider().Meter("")
 	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: b, Mirrors: b, Events: b, Leases: leasemem.New(), Peers: b, Replicas: b, Self: "http://self",
+		Upstream: b, Mirrors: b, Events: b, Leases: leasemem.New(), Copies: nil, Peers: b, Replicas: peers{}, Self: "http://self",
 		Settings: mirror.Settings{Debounce: time.Millisecond}, Logger: logger, Tracer: tracer, Meter: meter,
 	})
 	if err != nil {

@@ -5,21 +5,32 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"connectrpc.com/connect"
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
+	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
+type fileStream = connect.ServerStream[gitcachev1.ReadMirrorFileResponse]
+
 // Replica implements ReplicaService. Use [ReplicaOptions] with its handler, which lets only other replicas in.
 type Replica struct {
-	set *mirror.Set
+	set    *mirror.Set
+	copies mirror.Copies
 }
 
 var _ gitcachev1connect.ReplicaServiceHandler = (*Replica)(nil)
 
 // NewReplica returns a Replica.
-func NewReplica(set *mirror.Set) *Replica { return &Replica{set: set} }
+func NewReplica(set *mirror.Set, copies mirror.Copies) *Replica {
+	return &Replica{set: set, copies: copies}
+}
 
 // GetMirror implements the call.
 func (s *Replica) GetMirror(ctx context.Context, req *gitcachev1.GetMirrorRequest) (*gitcachev1.GetMirrorResponse, error) {
@@ -37,11 +48,49 @@ func (s *Replica) GetMirror(ctx context.Context, req *gitcachev1.GetMirrorReques
 	if resp.GetFingerprint() == req.GetKnownFingerprint() {
 		return resp, nil
 	}
-	resp.Head, resp.DefaultBranch = c.Head, c.DefaultBranch
+	// After the content, so that the files hold at least what its refs need.
+	generation, files, err := s.copies.Export(ctx, req.GetUid())
+	if err != nil {
+		return nil, toError(err, req.GetRepository())
+	}
+	resp.Generation, resp.Head, resp.DefaultBranch = generation, c.Head, c.DefaultBranch
+	for _, f := range files {
+		resp.Files = append(resp.Files, &gitcachev1.MirrorFile{Name: f.Name, Size: f.Size, Digest: f.Digest})
+	}
 	for _, ref := range c.Refs {
 		resp.Refs = append(resp.Refs, &gitcachev1.MirrorRef{Name: []byte(ref.Name), Object: ref.Object, Commit: ref.Commit})
 	}
 	return resp, nil
+}
+
+// ReadMirrorFile implements the call.
+func (s *Replica) ReadMirrorFile(ctx context.Context, req *gitcachev1.ReadMirrorFileRequest, stream *fileStream) (err error) {
+	if _, err := s.repository(ctx, req.GetRepository(), req.GetUid()); err != nil {
+		return err
+	}
+	file, err := s.copies.OpenFile(ctx, req.GetUid(), req.GetGeneration(), req.GetName())
+	if errors.Is(err, mirror.ErrNoMirror) {
+		return rpcerr.NotFound("mirror file", req.GetName())
+	}
+	if err != nil {
+		return toError(err, req.GetRepository())
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	buffer := make([]byte, chunkSize)
+	for {
+		n, err := io.ReadFull(file, buffer)
+		if n > 0 {
+			if err := stream.Send(&gitcachev1.ReadMirrorFileResponse{Chunk: buffer[:n]}); err != nil {
+				return fmt.Errorf("send chunk: %w", err)
+			}
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read mirror file: %w", err)
+		}
+	}
 }
 
 // TakeOver implements the call.

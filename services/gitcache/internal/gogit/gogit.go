@@ -58,8 +58,9 @@ type Git struct {
 	logger  *slog.Logger
 	readers *semaphore.Weighted
 
-	mu      sync.Mutex
-	current map[string]string // uid → folder of the current generation
+	mu        sync.Mutex
+	current   map[string]string      // uid → folder of the current generation
+	described map[string]mirror.File // path → what Export says of a file
 }
 
 var (
@@ -82,6 +83,7 @@ func New(cfg Config) (*Git, error) {
 	return &Git{
 		dir: cfg.Dir, agent: cfg.Agent, logger: cfg.Logger,
 		readers: semaphore.NewWeighted(int64(cfg.Readers)), current: map[string]string{},
+		described: map[string]mirror.File{},
 	}, nil
 }
 
@@ -146,6 +148,7 @@ func (g *Git) Remove(_ context.Context, uid string) error {
 		return err
 	}
 	g.setGeneration(uid, "")
+	g.forget(home)
 	if err := os.RemoveAll(home); err != nil {
 		return fmt.Errorf("remove mirror: %w", err)
 	}

@@ -6,9 +6,11 @@ package mirror_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -27,6 +30,7 @@ type upstream struct {
 	err      error
 	takes    time.Duration
 	fetches  int
+	clones   int
 	inFlight int
 	most     int
 	epochs   []uint64
@@ -36,7 +40,7 @@ type upstream struct {
 func (u *upstream) Check(mirror.Definition) error { return nil }
 
 func (u *upstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) {
-	u.begin(p.Epoch)
+	u.begin(p.Epoch, !p.Have.Exists())
 	defer u.end()
 	select {
 	case <-ctx.Done():
@@ -58,10 +62,13 @@ func (u *upstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Cont
 	return mirror.Content{Refs: mirror.NewRefs(refs), FreshAt: time.Now(), Epoch: p.Epoch}, nil
 }
 
-func (u *upstream) begin(epoch uint64) {
+func (u *upstream) begin(epoch uint64, clone bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.fetches++
+	if clone {
+		u.clones++
+	}
 	u.inFlight++
 	u.most = max(u.most, u.inFlight)
 	u.epochs = append(u.epochs, epoch)
@@ -87,7 +94,10 @@ func (u *upstream) count() int {
 }
 
 // mirrors is a disk without anything on it.
-type mirrors struct{ loaded map[string]mirror.Content }
+type mirrors struct {
+	loaded map[string]mirror.Content
+	full   bool // nothing can be copied to it
+}
 
 func (m mirrors) Load(_ context.Context, uid string) (mirror.Content, error) {
 	if c, ok := m.loaded[uid]; ok {
@@ -97,6 +107,25 @@ func (m mirrors) Load(_ context.Context, uid string) (mirror.Content, error) {
 }
 
 func (m mirrors) Remove(context.Context, string) error { return nil }
+
+func (m mirrors) Export(context.Context, string) (string, []mirror.File, error) {
+	return "gen-1", nil, nil
+}
+
+func (m mirrors) OpenFile(context.Context, string, string, string) (io.ReadCloser, error) {
+	return nil, mirror.ErrNoMirror
+}
+
+func (m mirrors) Adopt(
+	_ context.Context, _ string, c mirror.Copy, _ func(context.Context, mirror.File) (io.ReadCloser, error),
+) (mirror.Content, error) {
+	if m.full {
+		return mirror.Content{}, errors.New("disk is full")
+	}
+	return c.Content, nil
+}
+
+func (m mirrors) Confirm(context.Context, string, mirror.Content) error { return nil }
 
 // eventLog keeps events, and fails on demand.
 type eventLog struct {
@@ -115,9 +144,27 @@ func (l *eventLog) Append(_ context.Context, e mirror.Event) error {
 	return nil
 }
 
-func (l *eventLog) States(context.Context) ([]mirror.Event, string, error) { return nil, "", nil }
+func (l *eventLog) States(context.Context) ([]mirror.Event, string, error) {
+	return nil, strconv.Itoa(len(l.all())), nil
+}
 
-func (l *eventLog) Read(context.Context, string) ([]mirror.Logged, error) { return nil, nil }
+// Read looks ten times a second, as good as at once where time is virtual.
+func (l *eventLog) Read(ctx context.Context, token string) ([]mirror.Logged, error) {
+	after, err := strconv.Atoi(token)
+	if err != nil {
+		return nil, err
+	}
+	for backoff.Wait(ctx, 100*time.Millisecond) == nil {
+		var logged []mirror.Logged
+		for i, e := range l.all()[after:] {
+			logged = append(logged, mirror.Logged{Token: strconv.Itoa(after + i + 1), Event: e})
+		}
+		if len(logged) > 0 {
+			return logged, nil
+		}
+	}
+	return nil, nil
+}
 
 func (l *eventLog) fail(err error) {
 	l.mu.Lock()
@@ -165,6 +212,10 @@ func (f *fleet) Inspect(_ context.Context, replica string, def mirror.Definition
 	return mirror.Copy{Fingerprint: c.Fingerprint(), Content: c}, nil
 }
 
+func (f *fleet) Read(context.Context, string, mirror.Definition, string, string) (io.ReadCloser, error) {
+	return nil, mirror.ErrNoMirror
+}
+
 func (f *fleet) TakeOver(ctx context.Context, replica string, def mirror.Definition) error {
 	r, err := f.repository(replica, def)
 	if err != nil {
@@ -192,6 +243,9 @@ type world struct {
 	events   *eventLog
 	leases   lease.Store
 	fleet    *fleet
+	// followers is the setting of replicas that start.
+	followers int
+	full      bool // the disk of replicas that start
 }
 
 func definition(name string) mirror.Definition {
@@ -202,8 +256,8 @@ func definition(name string) mirror.Definition {
 func (w world) replica(t *testing.T, name string, loaded map[string]mirror.Content, defs ...mirror.Definition) (set *mirror.Set, stop func()) {
 	t.Helper()
 	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: w.upstream, Mirrors: mirrors{loaded}, Events: w.events, Leases: w.leases, Peers: w.fleet,
-		Replicas: w.fleet, Self: "http://" + name, Settings: mirror.Settings{}, Logger: slog.New(slog.DiscardHandler),
+		Upstream: w.upstream, Mirrors: mirrors{loaded, w.full}, Copies: mirrors{loaded, w.full}, Events: w.events, Leases: w.leases, Peers: w.fleet,
+		Replicas: w.fleet, Self: "http://" + name, Settings: mirror.Settings{Followers: w.followers}, Logger: slog.New(slog.DiscardHandler),
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 	})
 	if err != nil {

@@ -50,6 +50,7 @@ func (h *handedOver) Error() string { return "handed over to " + h.offer.heir }
 func (s *Set) rebalance(ctx context.Context) {
 	for backoff.Wait(ctx, backoff.Jitter(s.shared.Settings.Rebalance, rebalanceSpan)) == nil {
 		for _, r := range s.List() {
+			r.reconsider()
 			if heir := r.heir(); heir != "" && ctx.Err() == nil {
 				r.move(ctx, heir)
 			}

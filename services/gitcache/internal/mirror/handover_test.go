@@ -56,7 +56,7 @@ func TestRebalance(t *testing.T) {
 	})
 }
 
-// TestColdHeirGetsNothing adds a replica whose mirrors are behind: nothing is handed over to it.
+// TestColdHeirGetsNothing adds a replica whose mirrors are behind and stay so, because its disk is full: nothing is handed over to it.
 func TestColdHeirGetsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -70,6 +70,7 @@ func TestColdHeirGetsNothing(t *testing.T) {
 		a, stopA := w.replica(t, "a", nil, defs...)
 		defer stopA()
 		time.Sleep(time.Minute)
+		w.full = true
 		b, stopB := w.replica(t, "b", loaded, defs...)
 		defer stopB()
 		time.Sleep(10 * time.Minute)

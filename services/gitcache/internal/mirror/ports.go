@@ -3,7 +3,10 @@
 
 package mirror
 
-import "context"
+import (
+	"context"
+	"io"
+)
 
 // FetchParams says what to fetch, into what, and under which right.
 type FetchParams struct {
@@ -75,6 +78,9 @@ type Replicas interface {
 	// Inspect tells what a replica's mirror of a repository holds. known is the fingerprint of what this replica's own
 	// holds; where the two are the same, the answer has no refs and files. ErrNoMirror: there is none over there.
 	Inspect(ctx context.Context, replica string, def Definition, known string) (Copy, error)
+	// Read opens a file of the mirror that Inspect described. ErrNoMirror: it is gone. Reading fails when the other
+	// replica sends nothing for some seconds.
+	Read(ctx context.Context, replica string, def Definition, generation, name string) (io.ReadCloser, error)
 	// TakeOver tells a replica that a lease is reserved for it, and returns once it owns the repository.
 	TakeOver(ctx context.Context, replica string, def Definition) error
 }

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
 )
@@ -55,13 +57,20 @@ type Repository struct {
 
 	offer *offer // somebody to hand the repository over to; nil: nobody
 
+	disk     *semaphore.Weighted // of one: who writes the mirror, a fetch or a copy
+	news     chan struct{}       // holds one token when the owner may have something new
+	stopCopy context.CancelFunc  // ends the copy that is being made; nil: none is
+
 	owner    owner
 	wake     chan struct{} // holds one token when the lease is worth asking for at once
 	summoned atomic.Bool   // the next request for the lease need not let others go first
 }
 
 func newRepository(def Definition, s *shared) *Repository {
-	return &Repository{name: def.Name, uid: def.UID, def: def, shared: s, changed: make(chan struct{}), wake: make(chan struct{}, 1)}
+	return &Repository{
+		name: def.Name, uid: def.UID, def: def, shared: s, changed: make(chan struct{}), disk: semaphore.NewWeighted(1),
+		news: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+	}
 }
 
 // Definition returns the definition, credential included.
@@ -143,9 +152,12 @@ func (r *Repository) signalLocked() {
 	r.changed = make(chan struct{})
 }
 
-// run loads the mirror, and then competes for the lease until ctx is done.
+// run loads the mirror, and then follows the owner and competes for the lease until ctx is done.
 func (r *Repository) run(ctx context.Context) {
 	r.load(ctx)
+	var following sync.WaitGroup
+	defer following.Wait()
+	following.Go(func() { r.follow(ctx) })
 	for ctx.Err() == nil {
 		err := lease.Hold(ctx, lease.KeeperParams{
 			Store: turn{Store: r.shared.Leases, repo: r}, Key: r.uid, Owner: r.shared.Self,
@@ -217,6 +229,9 @@ func (r *Repository) becomeOwner(epoch uint64) {
 	defer r.mu.Unlock()
 	r.epoch, r.fetches, r.failures, r.problem = epoch, 0, 0, nil
 	r.next = time.Now()
+	if r.stopCopy != nil {
+		r.stopCopy()
+	}
 	r.shared.owned.Add(1)
 	r.signalLocked()
 }

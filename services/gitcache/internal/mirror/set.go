@@ -31,6 +31,7 @@ type Settings struct {
 	Fetches      int           // at once on this replica; 16
 	Clones       int           // at once on this replica; 2
 	Rebalance    time.Duration // mean time between looks at who should own what; 30 s
+	Followers    int           // replicas besides the owner that keep a copy; zero: none
 }
 
 // WithDefaults fills in what is zero.
@@ -60,6 +61,7 @@ func (s Settings) WithDefaults() Settings {
 type Deps struct {
 	Upstream Upstream
 	Mirrors  Mirrors
+	Copies   Copies
 	Events   EventLog
 	Leases   lease.Store
 	Peers    Peers
@@ -80,6 +82,7 @@ type shared struct {
 	fetches *semaphore.Weighted
 	clones  *semaphore.Weighted
 	notices *semaphore.Weighted // calls that tell heirs
+	copies  *semaphore.Weighted
 }
 
 // slot waits for the right to fetch. Clones have their own, so that a few large ones do not hold up every poll.
@@ -112,6 +115,7 @@ func NewSet(deps Deps) (*Set, error) {
 		fetches: semaphore.NewWeighted(int64(deps.Settings.Fetches)),
 		clones:  semaphore.NewWeighted(int64(deps.Settings.Clones)),
 		notices: semaphore.NewWeighted(maxNotices),
+		copies:  semaphore.NewWeighted(maxCopies),
 	}
 	var err error
 	s.shared.metrics, err = newMetrics(deps.Meter, &s.shared.owned)
@@ -175,9 +179,10 @@ func (s *Set) Run(ctx context.Context) error {
 		}
 		stopping.Wait()
 	}()
-	var moving sync.WaitGroup
-	defer moving.Wait()
-	moving.Go(func() { s.rebalance(ctx) })
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watching.Go(func() { s.rebalance(ctx) })
+	watching.Go(func() { s.listen(ctx) })
 	for {
 		s.reconcile(ctx, running)
 		select {

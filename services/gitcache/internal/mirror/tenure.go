@@ -124,6 +124,13 @@ func (t *tenure) fetch(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	if err := r.disk.Acquire(ctx, 1); err != nil {
+		return context.Cause(ctx)
+	}
+	defer r.disk.Release(1)
+	if !r.State().hasContent() {
+		r.inherit(ctx)
+	}
 	p, timeout := r.beginFetch(t.held)
 	ctx, span := r.shared.Tracer.Start(ctx, "mirror.fetch", trace.WithAttributes(
 		attribute.String("leat.repository", r.name), attribute.String("leat.repository.uid", r.uid),

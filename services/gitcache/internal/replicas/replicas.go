@@ -70,7 +70,11 @@ func toCopy(resp *gitcachev1.GetMirrorResponse) mirror.Copy {
 	for _, ref := range resp.GetRefs() {
 		refs = append(refs, mirror.Ref{Name: string(ref.GetName()), Object: ref.GetObject(), Commit: ref.GetCommit()})
 	}
-	c := mirror.Copy{Fingerprint: resp.GetFingerprint(), Content: mirror.Content{
+	files := make([]mirror.File, 0, len(resp.GetFiles()))
+	for _, f := range resp.GetFiles() {
+		files = append(files, mirror.File{Name: f.GetName(), Size: f.GetSize(), Digest: f.GetDigest()})
+	}
+	c := mirror.Copy{Fingerprint: resp.GetFingerprint(), Generation: resp.GetGeneration(), Files: files, Content: mirror.Content{
 		Refs: mirror.NewRefs(refs), Head: resp.GetHead(), DefaultBranch: resp.GetDefaultBranch(), Epoch: resp.GetEpoch(),
 	}}
 	if at := resp.GetFreshAt(); at != nil {

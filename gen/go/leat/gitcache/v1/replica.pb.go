@@ -337,6 +337,125 @@ func (x *MirrorFile) GetDigest() string {
 	return ""
 }
 
+// ReadMirrorFileRequest names the file.
+type ReadMirrorFileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The repository's name. Required.
+	Repository string `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
+	// The repository's UID. Required.
+	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
+	// The generation, as GetMirror answered. Required.
+	Generation string `protobuf:"bytes,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	// The file's name, as GetMirror answered. Required.
+	Name          string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadMirrorFileRequest) Reset() {
+	*x = ReadMirrorFileRequest{}
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadMirrorFileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadMirrorFileRequest) ProtoMessage() {}
+
+func (x *ReadMirrorFileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadMirrorFileRequest.ProtoReflect.Descriptor instead.
+func (*ReadMirrorFileRequest) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ReadMirrorFileRequest) GetRepository() string {
+	if x != nil {
+		return x.Repository
+	}
+	return ""
+}
+
+func (x *ReadMirrorFileRequest) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *ReadMirrorFileRequest) GetGeneration() string {
+	if x != nil {
+		return x.Generation
+	}
+	return ""
+}
+
+func (x *ReadMirrorFileRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ReadMirrorFileResponse is a part of the file.
+type ReadMirrorFileResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The next bytes, at most 256 KiB.
+	Chunk         []byte `protobuf:"bytes,1,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadMirrorFileResponse) Reset() {
+	*x = ReadMirrorFileResponse{}
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadMirrorFileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadMirrorFileResponse) ProtoMessage() {}
+
+func (x *ReadMirrorFileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadMirrorFileResponse.ProtoReflect.Descriptor instead.
+func (*ReadMirrorFileResponse) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ReadMirrorFileResponse) GetChunk() []byte {
+	if x != nil {
+		return x.Chunk
+	}
+	return nil
+}
+
 // TakeOverRequest names the repository.
 type TakeOverRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -350,7 +469,7 @@ type TakeOverRequest struct {
 
 func (x *TakeOverRequest) Reset() {
 	*x = TakeOverRequest{}
-	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[4]
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -362,7 +481,7 @@ func (x *TakeOverRequest) String() string {
 func (*TakeOverRequest) ProtoMessage() {}
 
 func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[4]
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -375,7 +494,7 @@ func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverRequest.ProtoReflect.Descriptor instead.
 func (*TakeOverRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{4}
+	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TakeOverRequest) GetRepository() string {
@@ -403,7 +522,7 @@ type TakeOverResponse struct {
 
 func (x *TakeOverResponse) Reset() {
 	*x = TakeOverResponse{}
-	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[5]
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -415,7 +534,7 @@ func (x *TakeOverResponse) String() string {
 func (*TakeOverResponse) ProtoMessage() {}
 
 func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[5]
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -428,7 +547,7 @@ func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverResponse.ProtoReflect.Descriptor instead.
 func (*TakeOverResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{5}
+	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TakeOverResponse) GetEpoch() uint64 {
@@ -470,16 +589,28 @@ const file_leat_gitcache_v1_replica_proto_rawDesc = "" +
 	"MirrorFile\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x16\n" +
-	"\x06digest\x18\x03 \x01(\tR\x06digest\"C\n" +
+	"\x06digest\x18\x03 \x01(\tR\x06digest\"}\n" +
+	"\x15ReadMirrorFileRequest\x12\x1e\n" +
+	"\n" +
+	"repository\x18\x01 \x01(\tR\n" +
+	"repository\x12\x10\n" +
+	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x03 \x01(\tR\n" +
+	"generation\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\".\n" +
+	"\x16ReadMirrorFileResponse\x12\x14\n" +
+	"\x05chunk\x18\x01 \x01(\fR\x05chunk\"C\n" +
 	"\x0fTakeOverRequest\x12\x1e\n" +
 	"\n" +
 	"repository\x18\x01 \x01(\tR\n" +
 	"repository\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\"(\n" +
 	"\x10TakeOverResponse\x12\x14\n" +
-	"\x05epoch\x18\x01 \x01(\x04R\x05epoch2\xc3\x01\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch2\xaf\x02\n" +
 	"\x0eReplicaService\x12Y\n" +
-	"\tGetMirror\x12\".leat.gitcache.v1.GetMirrorRequest\x1a#.leat.gitcache.v1.GetMirrorResponse\"\x03\x90\x02\x01\x12V\n" +
+	"\tGetMirror\x12\".leat.gitcache.v1.GetMirrorRequest\x1a#.leat.gitcache.v1.GetMirrorResponse\"\x03\x90\x02\x01\x12j\n" +
+	"\x0eReadMirrorFile\x12'.leat.gitcache.v1.ReadMirrorFileRequest\x1a(.leat.gitcache.v1.ReadMirrorFileResponse\"\x03\x90\x02\x010\x01\x12V\n" +
 	"\bTakeOver\x12!.leat.gitcache.v1.TakeOverRequest\x1a\".leat.gitcache.v1.TakeOverResponse\"\x03\x90\x02\x02B\xc2\x01\n" +
 	"\x14com.leat.gitcache.v1B\fReplicaProtoP\x01Z:github.com/leatdev/leat/gen/go/leat/gitcache/v1;gitcachev1\xa2\x02\x03LGX\xaa\x02\x10Leat.Gitcache.V1\xca\x02\x10Leat\\Gitcache\\V1\xe2\x02\x1cLeat\\Gitcache\\V1\\GPBMetadata\xea\x02\x12Leat::Gitcache::V1b\x06proto3"
 
@@ -495,27 +626,31 @@ func file_leat_gitcache_v1_replica_proto_rawDescGZIP() []byte {
 	return file_leat_gitcache_v1_replica_proto_rawDescData
 }
 
-var file_leat_gitcache_v1_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_leat_gitcache_v1_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_leat_gitcache_v1_replica_proto_goTypes = []any{
-	(*GetMirrorRequest)(nil),      // 0: leat.gitcache.v1.GetMirrorRequest
-	(*GetMirrorResponse)(nil),     // 1: leat.gitcache.v1.GetMirrorResponse
-	(*MirrorRef)(nil),             // 2: leat.gitcache.v1.MirrorRef
-	(*MirrorFile)(nil),            // 3: leat.gitcache.v1.MirrorFile
-	(*TakeOverRequest)(nil),       // 4: leat.gitcache.v1.TakeOverRequest
-	(*TakeOverResponse)(nil),      // 5: leat.gitcache.v1.TakeOverResponse
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*GetMirrorRequest)(nil),       // 0: leat.gitcache.v1.GetMirrorRequest
+	(*GetMirrorResponse)(nil),      // 1: leat.gitcache.v1.GetMirrorResponse
+	(*MirrorRef)(nil),              // 2: leat.gitcache.v1.MirrorRef
+	(*MirrorFile)(nil),             // 3: leat.gitcache.v1.MirrorFile
+	(*ReadMirrorFileRequest)(nil),  // 4: leat.gitcache.v1.ReadMirrorFileRequest
+	(*ReadMirrorFileResponse)(nil), // 5: leat.gitcache.v1.ReadMirrorFileResponse
+	(*TakeOverRequest)(nil),        // 6: leat.gitcache.v1.TakeOverRequest
+	(*TakeOverResponse)(nil),       // 7: leat.gitcache.v1.TakeOverResponse
+	(*timestamppb.Timestamp)(nil),  // 8: google.protobuf.Timestamp
 }
 var file_leat_gitcache_v1_replica_proto_depIdxs = []int32{
-	6, // 0: leat.gitcache.v1.GetMirrorResponse.fresh_at:type_name -> google.protobuf.Timestamp
-	6, // 1: leat.gitcache.v1.GetMirrorResponse.changed_at:type_name -> google.protobuf.Timestamp
+	8, // 0: leat.gitcache.v1.GetMirrorResponse.fresh_at:type_name -> google.protobuf.Timestamp
+	8, // 1: leat.gitcache.v1.GetMirrorResponse.changed_at:type_name -> google.protobuf.Timestamp
 	2, // 2: leat.gitcache.v1.GetMirrorResponse.refs:type_name -> leat.gitcache.v1.MirrorRef
 	3, // 3: leat.gitcache.v1.GetMirrorResponse.files:type_name -> leat.gitcache.v1.MirrorFile
 	0, // 4: leat.gitcache.v1.ReplicaService.GetMirror:input_type -> leat.gitcache.v1.GetMirrorRequest
-	4, // 5: leat.gitcache.v1.ReplicaService.TakeOver:input_type -> leat.gitcache.v1.TakeOverRequest
-	1, // 6: leat.gitcache.v1.ReplicaService.GetMirror:output_type -> leat.gitcache.v1.GetMirrorResponse
-	5, // 7: leat.gitcache.v1.ReplicaService.TakeOver:output_type -> leat.gitcache.v1.TakeOverResponse
-	6, // [6:8] is the sub-list for method output_type
-	4, // [4:6] is the sub-list for method input_type
+	4, // 5: leat.gitcache.v1.ReplicaService.ReadMirrorFile:input_type -> leat.gitcache.v1.ReadMirrorFileRequest
+	6, // 6: leat.gitcache.v1.ReplicaService.TakeOver:input_type -> leat.gitcache.v1.TakeOverRequest
+	1, // 7: leat.gitcache.v1.ReplicaService.GetMirror:output_type -> leat.gitcache.v1.GetMirrorResponse
+	5, // 8: leat.gitcache.v1.ReplicaService.ReadMirrorFile:output_type -> leat.gitcache.v1.ReadMirrorFileResponse
+	7, // 9: leat.gitcache.v1.ReplicaService.TakeOver:output_type -> leat.gitcache.v1.TakeOverResponse
+	7, // [7:10] is the sub-list for method output_type
+	4, // [4:7] is the sub-list for method input_type
 	4, // [4:4] is the sub-list for extension type_name
 	4, // [4:4] is the sub-list for extension extendee
 	0, // [0:4] is the sub-list for field type_name
@@ -532,7 +667,7 @@ func file_leat_gitcache_v1_replica_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_gitcache_v1_replica_proto_rawDesc), len(file_leat_gitcache_v1_replica_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -40,6 +40,9 @@ const (
 	// ReplicaServiceGetMirrorProcedure is the fully-qualified name of the ReplicaService's GetMirror
 	// RPC.
 	ReplicaServiceGetMirrorProcedure = "/leat.gitcache.v1.ReplicaService/GetMirror"
+	// ReplicaServiceReadMirrorFileProcedure is the fully-qualified name of the ReplicaService's
+	// ReadMirrorFile RPC.
+	ReplicaServiceReadMirrorFileProcedure = "/leat.gitcache.v1.ReplicaService/ReadMirrorFile"
 	// ReplicaServiceTakeOverProcedure is the fully-qualified name of the ReplicaService's TakeOver RPC.
 	ReplicaServiceTakeOverProcedure = "/leat.gitcache.v1.ReplicaService/TakeOver"
 )
@@ -49,6 +52,9 @@ type ReplicaServiceClient interface {
 	// GetMirror tells what the replica's mirror of a repository holds, and of which files it consists. Without a mirror the
 	// error is REPOSITORY_NOT_READY.
 	GetMirror(context.Context, *v1.GetMirrorRequest) (*v1.GetMirrorResponse, error)
+	// ReadMirrorFile streams one of the files that GetMirror listed. NOT_FOUND means that its generation is gone; the caller
+	// begins again with GetMirror.
+	ReadMirrorFile(context.Context, *v1.ReadMirrorFileRequest) (*connect.ServerStreamForClient[v1.ReadMirrorFileResponse], error)
 	// TakeOver tells the replica that a repository's lease was given up in its favour. It answers when the replica owns the
 	// repository, or with OWNER_UNAVAILABLE when it does not come to that.
 	TakeOver(context.Context, *v1.TakeOverRequest) (*v1.TakeOverResponse, error)
@@ -72,6 +78,13 @@ func NewReplicaServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		readMirrorFile: connect.NewClient[v1.ReadMirrorFileRequest, v1.ReadMirrorFileResponse](
+			httpClient,
+			baseURL+ReplicaServiceReadMirrorFileProcedure,
+			connect.WithSchema(replicaServiceMethods.ByName("ReadMirrorFile")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		takeOver: connect.NewClient[v1.TakeOverRequest, v1.TakeOverResponse](
 			httpClient,
 			baseURL+ReplicaServiceTakeOverProcedure,
@@ -84,8 +97,9 @@ func NewReplicaServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 
 // replicaServiceClient implements ReplicaServiceClient.
 type replicaServiceClient struct {
-	getMirror *connect.Client[v1.GetMirrorRequest, v1.GetMirrorResponse]
-	takeOver  *connect.Client[v1.TakeOverRequest, v1.TakeOverResponse]
+	getMirror      *connect.Client[v1.GetMirrorRequest, v1.GetMirrorResponse]
+	readMirrorFile *connect.Client[v1.ReadMirrorFileRequest, v1.ReadMirrorFileResponse]
+	takeOver       *connect.Client[v1.TakeOverRequest, v1.TakeOverResponse]
 }
 
 // GetMirror calls leat.gitcache.v1.ReplicaService.GetMirror.
@@ -95,6 +109,11 @@ func (c *replicaServiceClient) GetMirror(ctx context.Context, req *v1.GetMirrorR
 		return response.Msg, err
 	}
 	return nil, err
+}
+
+// ReadMirrorFile calls leat.gitcache.v1.ReplicaService.ReadMirrorFile.
+func (c *replicaServiceClient) ReadMirrorFile(ctx context.Context, req *v1.ReadMirrorFileRequest) (*connect.ServerStreamForClient[v1.ReadMirrorFileResponse], error) {
+	return c.readMirrorFile.CallServerStream(ctx, connect.NewRequest(req))
 }
 
 // TakeOver calls leat.gitcache.v1.ReplicaService.TakeOver.
@@ -111,6 +130,9 @@ type ReplicaServiceHandler interface {
 	// GetMirror tells what the replica's mirror of a repository holds, and of which files it consists. Without a mirror the
 	// error is REPOSITORY_NOT_READY.
 	GetMirror(context.Context, *v1.GetMirrorRequest) (*v1.GetMirrorResponse, error)
+	// ReadMirrorFile streams one of the files that GetMirror listed. NOT_FOUND means that its generation is gone; the caller
+	// begins again with GetMirror.
+	ReadMirrorFile(context.Context, *v1.ReadMirrorFileRequest, *connect.ServerStream[v1.ReadMirrorFileResponse]) error
 	// TakeOver tells the replica that a repository's lease was given up in its favour. It answers when the replica owns the
 	// repository, or with OWNER_UNAVAILABLE when it does not come to that.
 	TakeOver(context.Context, *v1.TakeOverRequest) (*v1.TakeOverResponse, error)
@@ -130,6 +152,13 @@ func NewReplicaServiceHandler(svc ReplicaServiceHandler, opts ...connect.Handler
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	replicaServiceReadMirrorFileHandler := connect.NewServerStreamHandlerSimple(
+		ReplicaServiceReadMirrorFileProcedure,
+		svc.ReadMirrorFile,
+		connect.WithSchema(replicaServiceMethods.ByName("ReadMirrorFile")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	replicaServiceTakeOverHandler := connect.NewUnaryHandlerSimple(
 		ReplicaServiceTakeOverProcedure,
 		svc.TakeOver,
@@ -141,6 +170,8 @@ func NewReplicaServiceHandler(svc ReplicaServiceHandler, opts ...connect.Handler
 		switch r.URL.Path {
 		case ReplicaServiceGetMirrorProcedure:
 			replicaServiceGetMirrorHandler.ServeHTTP(w, r)
+		case ReplicaServiceReadMirrorFileProcedure:
+			replicaServiceReadMirrorFileHandler.ServeHTTP(w, r)
 		case ReplicaServiceTakeOverProcedure:
 			replicaServiceTakeOverHandler.ServeHTTP(w, r)
 		default:
@@ -154,6 +185,10 @@ type UnimplementedReplicaServiceHandler struct{}
 
 func (UnimplementedReplicaServiceHandler) GetMirror(context.Context, *v1.GetMirrorRequest) (*v1.GetMirrorResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.gitcache.v1.ReplicaService.GetMirror is not implemented"))
+}
+
+func (UnimplementedReplicaServiceHandler) ReadMirrorFile(context.Context, *v1.ReadMirrorFileRequest, *connect.ServerStream[v1.ReadMirrorFileResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("leat.gitcache.v1.ReplicaService.ReadMirrorFile is not implemented"))
 }
 
 func (UnimplementedReplicaServiceHandler) TakeOver(context.Context, *v1.TakeOverRequest) (*v1.TakeOverResponse, error) {
