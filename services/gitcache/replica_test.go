@@ -75,6 +75,18 @@ func start(t *testing.T, redisURL, dir string) *replica {
 
 func dial(t *testing.T, url, service string) gitcachev1connect.GitCacheServiceClient {
 	t.Helper()
+	c := connection(t, url, service)
+	return gitcachev1connect.NewGitCacheServiceClient(c.HTTP, c.BaseURL, c.Options...)
+}
+
+func dialReplica(t *testing.T, url, service string) gitcachev1connect.ReplicaServiceClient {
+	t.Helper()
+	c := connection(t, url, service)
+	return gitcachev1connect.NewReplicaServiceClient(c.HTTP, c.BaseURL, c.Options...)
+}
+
+func connection(t *testing.T, url, service string) rpc.Client {
+	t.Helper()
 	tokens, err := identity.NewServiceTokens([]byte(secret), service)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +96,7 @@ func dial(t *testing.T, url, service string) gitcachev1connect.GitCacheServiceCl
 		t.Fatal(err)
 	}
 	t.Cleanup(c.HTTP.CloseIdleConnections)
-	return gitcachev1connect.NewGitCacheServiceClient(c.HTTP, c.BaseURL, c.Options...)
+	return c
 }
 
 // eventually calls try until it returns nil.

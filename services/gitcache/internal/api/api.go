@@ -109,7 +109,10 @@ func (s *Service) GetRepository(ctx context.Context, req *gitcachev1.GetReposito
 		return nil, err
 	}
 	return answer(ctx, s, r, gitcachev1connect.GitCacheServiceClient.GetRepository, req,
-		func(context.Context) (*gitcachev1.GetRepositoryResponse, error) {
+		func(ctx context.Context) (*gitcachev1.GetRepositoryResponse, error) {
+			if _, err := contentOf(r); err != nil && forwardedTo(ctx) == toHolder {
+				return nil, err // nothing that the asker does not know
+			}
 			return &gitcachev1.GetRepositoryResponse{Repository: fromDefinition(r.Definition()), State: fromState(r.State())}, nil
 		})
 }

@@ -40,8 +40,17 @@ func (s *Service) DownloadBundle(ctx context.Context, req *gitcachev1.DownloadBu
 	if !errors.Is(err, snapshot.ErrBundleNotFound) {
 		return toError(err, req.GetRepository())
 	}
-	if done, err := s.relay(annotate(ctx, r), r, req, stream); done {
-		return err
+	done, cold := s.relay(annotate(ctx, r), r, req, stream)
+	if done {
+		return cold
+	}
+	if _, err := r.Content(); err != nil {
+		if done, err := s.relayHolder(ctx, r, req, stream); done {
+			return err
+		}
+		if isCold(cold) {
+			return cold
+		}
 	}
 	if folder.Commit != "" {
 		if _, err := contentOf(r); err != nil {
@@ -94,9 +103,9 @@ func (s *Service) relay(ctx context.Context, r *mirror.Repository, req *gitcache
 	watching, unwatch := whileOwner(ctx, r, url)
 	defer unwatch()
 	release := context.AfterFunc(watching, cancel)
-	frames, err := owner.DownloadBundle(forwarded(asking), req)
+	frames, err := owner.DownloadBundle(forwarded(asking, toOwner), req)
 	if err != nil {
-		return !s.unanswered(ctx, r, err), err
+		return !isCold(err) && !s.unanswered(ctx, r, err), err
 	}
 	defer func() { _ = frames.Close() }()
 	for frames.Receive() {
@@ -110,7 +119,7 @@ func (s *Service) relay(ctx context.Context, r *mirror.Repository, req *gitcache
 		}
 	}
 	if err := frames.Err(); err != nil {
-		return done || !s.unanswered(ctx, r, err), err
+		return done || (!isCold(err) && !s.unanswered(ctx, r, err)), err
 	}
 	return true, nil
 }

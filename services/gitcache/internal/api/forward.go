@@ -22,9 +22,11 @@ import (
 )
 
 const (
-	// forwardedHeader marks a call that another replica sent here because it takes this one for the owner. Such a call
-	// is never forwarded again.
+	// forwardedHeader marks a call that another replica sent here: with toOwner because it takes this one for the owner,
+	// with toHolder because this one may hold a mirror. Such a call is never forwarded again.
 	forwardedHeader = "Leat-Forwarded"
+	toOwner         = "1"
+	toHolder        = "holder"
 	// maxRoutes is how many owners are asked for one call before it is answered here.
 	maxRoutes = 3
 	// ownerCheck is the time between two looks at whether the replica that is asked still owns the repository.
@@ -35,12 +37,13 @@ const (
 type client = gitcachev1connect.GitCacheServiceClient
 
 // answer lets the owner of the repository answer, or answers here: where this replica is the owner, where there is none,
-// and where the owner does not answer.
+// and where the owner does not answer. What cannot be answered for want of a mirror is asked of a replica that has one.
 func answer[Req, Resp any](
 	ctx context.Context, s *Service, r *mirror.Repository,
 	call func(client, context.Context, *Req) (*Resp, error), req *Req, local func(context.Context) (*Resp, error),
 ) (*Resp, error) {
 	ctx = annotate(ctx, r)
+	var cold error // the owner has no mirror yet
 	for range maxRoutes {
 		owner, url, err := s.elsewhere(ctx, r)
 		if err != nil {
@@ -50,11 +53,28 @@ func answer[Req, Resp any](
 			break
 		}
 		asking, stop := whileOwner(ctx, r, url)
-		resp, err := call(owner, forwarded(asking), req)
+		resp, err := call(owner, forwarded(asking, toOwner), req)
 		stop()
+		if isCold(err) {
+			cold = err
+			break
+		}
 		if err == nil || !s.unanswered(ctx, r, err) {
 			return resp, err
 		}
+	}
+	if _, err := r.Content(); err == nil || r.Epoch() != 0 {
+		resp, err := local(ctx)
+		if !isCold(err) {
+			return resp, err
+		}
+		cold = err
+	}
+	if resp, err := askHolders(ctx, s, r, call, req); err == nil || !errors.Is(err, errNoHolder) {
+		return resp, err
+	}
+	if cold != nil {
+		return nil, cold
 	}
 	return local(ctx)
 }
@@ -81,10 +101,10 @@ func annotate(ctx context.Context, r *mirror.Repository) context.Context {
 
 // elsewhere returns the replica that owns the repository, or nil where the call is to be answered here.
 func (s *Service) elsewhere(ctx context.Context, r *mirror.Repository) (client, string, error) {
-	if r.Epoch() != 0 {
+	if r.Epoch() != 0 || forwardedTo(ctx) == toHolder {
 		return nil, "", nil
 	}
-	if isForwarded(ctx) {
+	if forwardedTo(ctx) != "" {
 		return nil, "", rpcerr.New(connect.CodeAborted, errorsv1.Reason_REASON_OWNERSHIP_LOST,
 			"This replica does not own the repository any more; call again, another one takes over.")
 	}
@@ -102,9 +122,17 @@ func (s *Service) elsewhere(ctx context.Context, r *mirror.Repository) (client, 
 // unanswered tells whether an error means that the owner could not be reached or is none any more, as opposed to an
 // answer that happens to be an error.
 func (s *Service) unanswered(ctx context.Context, r *mirror.Repository, err error) bool {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || !isNoAnswer(err) {
 		return false
 	}
+	r.ForgetOwner()
+	s.Logger.InfoContext(ctx, "owner does not answer, answering here",
+		slog.String("leat.repository", r.Definition().Name), slog.Any("error", err))
+	return true
+}
+
+// isNoAnswer tells an error of getting an answer from an answer that is an error.
+func isNoAnswer(err error) bool {
 	switch rpcerr.ReasonOf(err) {
 	case errorsv1.Reason_REASON_OWNERSHIP_LOST, errorsv1.Reason_REASON_SHUTTING_DOWN, errorsv1.Reason_REASON_INTERNAL,
 		errorsv1.Reason_REASON_DEADLINE_EXCEEDED, errorsv1.Reason_REASON_CANCELED: // of the owner's own making: ctx goes on
@@ -114,21 +142,22 @@ func (s *Service) unanswered(ctx context.Context, r *mirror.Repository, err erro
 			return false
 		}
 	}
-	r.ForgetOwner()
-	s.Logger.InfoContext(ctx, "owner does not answer, answering here",
-		slog.String("leat.repository", r.Definition().Name), slog.Any("error", err))
 	return true
 }
 
-func forwarded(ctx context.Context) context.Context {
+func forwarded(ctx context.Context, to string) context.Context {
 	ctx, info := connect.NewClientContext(ctx)
-	info.RequestHeader().Set(forwardedHeader, "1")
+	info.RequestHeader().Set(forwardedHeader, to)
 	return ctx
 }
 
-func isForwarded(ctx context.Context) bool {
+// forwardedTo returns what another replica takes this one for; "" where the call comes from a caller.
+func forwardedTo(ctx context.Context) string {
 	info, ok := connect.CallInfoForHandlerContext(ctx)
-	return ok && info.RequestHeader().Get(forwardedHeader) != ""
+	if !ok {
+		return ""
+	}
+	return info.RequestHeader().Get(forwardedHeader)
 }
 
 // contentOf returns what this replica's mirror holds. Where it holds nothing and does not own the repository either, only

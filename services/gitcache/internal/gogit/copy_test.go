@@ -194,4 +194,3 @@ func TestConfirmOutlivesARestart(t *testing.T) {
 		t.Error(err)
 	}
 }
-

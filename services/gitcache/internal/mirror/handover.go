@@ -173,12 +173,9 @@ func (r *Repository) summon(ctx context.Context, heir string) error {
 
 // bequeath leaves the repository to the next replica in rendezvous order: this one is shutting down.
 func (r *Repository) bequeath(held *lease.Held) {
-	for _, next := range rendezvous.Order(r.uid, r.shared.Peers.Members()) {
-		if next != r.shared.Self {
-			held.Bequeath(next, reservation)
-			r.successor = next
-			return
-		}
+	if others := r.Others(); len(others) > 0 {
+		r.successor = others[0]
+		held.Bequeath(r.successor, reservation)
 	}
 }
 

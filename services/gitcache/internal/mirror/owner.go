@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,6 +68,12 @@ func (r *Repository) ForgetOwner() {
 	r.owner.mu.Lock()
 	defer r.owner.mu.Unlock()
 	r.owner.until = time.Time{}
+}
+
+// Others returns the base URLs of the other live replicas, those first that are most likely to hold a mirror.
+func (r *Repository) Others() []string {
+	order := rendezvous.Order(r.uid, r.shared.Peers.Members())
+	return slices.DeleteFunc(order, func(member string) bool { return member == r.shared.Self })
 }
 
 // turn is the lease store as one repository sees it: replicas ask for a free lease one after the other, those with a mirror

@@ -182,9 +182,9 @@ func (r *Repository) follows(owner string) bool {
 // inherit fills an empty mirror from whatever replica holds one, so that the upstream is asked only for what is new. Where
 // nobody does it leaves the mirror empty.
 func (r *Repository) inherit(ctx context.Context) {
-	for _, member := range rendezvous.Order(r.uid, r.shared.Peers.Members()) {
-		if member == r.shared.Self || ctx.Err() != nil {
-			continue
+	for _, member := range r.Others() {
+		if ctx.Err() != nil {
+			return
 		}
 		err := r.copyFrom(ctx, member)
 		if err == nil {
