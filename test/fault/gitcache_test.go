@@ -52,14 +52,13 @@ type fleet struct {
 	repos    []string
 	upstream *gittest.Server
 	binary   string
-	redisURL string
+	redis    *redistest.Server
 }
 
 func newFleet(t *testing.T, sc scale, replicas int) *fleet {
 	t.Helper()
-	redis := redistest.Start(t)
 	f := &fleet{
-		scale: sc, egress: newEgress(), upstream: gittest.New(t), binary: build(t, "gitcache"), redisURL: redis.URL(),
+		scale: sc, egress: newEgress(), upstream: gittest.New(t), binary: build(t, "gitcache"), redis: redistest.Start(t),
 	}
 	for i := range sc.repositories {
 		name := fmt.Sprintf("repo-%02d", i)
@@ -91,11 +90,12 @@ func (f *fleet) add(t *testing.T) int {
 	t.Helper()
 	number := len(f.replicas)
 	name, addr, dir := fmt.Sprintf("gitcache-%d", number), freeAddr(t), t.TempDir()
+	wire := newWire(t, f.redis.Addr())
 	replica := &process{
-		name: name, binary: f.binary, addr: addr, log: filepath.Join(t.TempDir(), "log"), dir: dir,
+		name: name, binary: f.binary, addr: addr, log: filepath.Join(t.TempDir(), "log"), dir: dir, redis: wire,
 		env: []string{
 			"LEAT_LISTEN_ADDR=" + addr,
-			"LEAT_REDIS_URL=" + f.redisURL,
+			"LEAT_REDIS_URL=" + wire.url(),
 			"LEAT_SERVICE_SECRET=" + serviceSecret,
 			"LEAT_GITCACHE_DATA_DIR=" + dir,
 			"LEAT_GITCACHE_ADVERTISE_URL=http://" + addr,

@@ -31,6 +31,7 @@ func build(t *testing.T, service string) string {
 type process struct {
 	name, binary, addr, log string
 	dir                     string // the data folder
+	redis                   *wire  // the way to Redis
 	env                     []string
 	cmd                     *exec.Cmd
 	exited                  chan struct{}

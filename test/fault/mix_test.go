@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fault_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// fault is one thing that goes wrong and is over when the function returns.
+type fault struct {
+	name   string
+	happen func(t *testing.T, f *fleet)
+}
+
+// faults are what can go wrong. Each lasts as long as it says, up to three lives of a lease.
+func faults() []fault {
+	return []fault{
+		{"kill", func(t *testing.T, f *fleet) {
+			t.Helper()
+			victim := f.any()
+			victim.kill(t)
+			f.pause(1)
+			victim.start(t)
+		}},
+		{"stop", func(t *testing.T, f *fleet) {
+			t.Helper()
+			victim := f.any()
+			victim.stop(t)
+			victim.start(t)
+		}},
+		{"freeze", func(t *testing.T, f *fleet) {
+			t.Helper()
+			victim := f.any()
+			victim.signal(t, syscall.SIGSTOP)
+			f.pause(3)
+			victim.signal(t, syscall.SIGCONT)
+		}},
+		{"partition", func(t *testing.T, f *fleet) {
+			t.Helper()
+			victim := f.any()
+			victim.redis.setCut(true)
+			f.pause(2)
+			victim.redis.setCut(false)
+		}},
+		{"redis restart", func(t *testing.T, f *fleet) {
+			t.Helper()
+			f.redis.Kill(t)
+			f.pause(1)
+			f.redis.Restart(t)
+		}},
+		{"redis flush", func(t *testing.T, f *fleet) {
+			t.Helper()
+			if err := f.redis.Client(t).FlushAll(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"slow redis", func(t *testing.T, f *fleet) {
+			t.Helper()
+			f.redis.Pause(t)
+			f.pause(1)
+			f.redis.Resume(t)
+		}},
+	}
+}
+
+func (f *fleet) any() *process { return f.replicas[rand.IntN(len(f.replicas))] }
+
+// pause lasts up to so many lives of a lease.
+func (f *fleet) pause(lives int) {
+	timer := time.NewTimer(time.Duration(rand.Int64N(int64(lives)*int64(f.scale.lease)) + int64(f.scale.lease)/10))
+	defer timer.Stop()
+	<-timer.C
+}
+
+// mixScale is the short form, or with LEAT_FAULT_LONG the one that the promise is measured by: 300 faults, 50 repositories,
+// about half an hour.
+func mixScale() scale {
+	if os.Getenv("LEAT_FAULT_LONG") != "" {
+		return scale{repositories: 50, faults: 300, lease: 3 * time.Second, poll: 5 * time.Second, quiet: 20 * time.Second}
+	}
+	return scale{repositories: 6, faults: 7, lease: time.Second, poll: 5 * time.Second, quiet: 20 * time.Second}
+}
+
+// TestOneFetcherThroughAnything breaks three replicas and their Redis at random. No repository is ever fetched by two at once,
+// and after the faults, in the long form after every tenth too, each is fetched again in time.
+func TestOneFetcherThroughAnything(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, mixScale(), 3)
+	want, kinds := f.digests(t, 0), faults()
+	rand.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	for i := range f.scale.faults {
+		next := kinds[i%len(kinds)] // each as often as every other one, in any order
+		if i >= len(kinds) {
+			next = kinds[rand.IntN(len(kinds))]
+		}
+		begun := time.Now()
+		next.happen(t, f)
+		t.Logf("fault %d of %d: %s for %s", i+1, f.scale.faults, next.name, time.Since(begun).Round(time.Millisecond))
+		if breaches := f.egress.overlaps(); len(breaches) > 0 {
+			t.Fatalf("got %d overlapping fetches, want none:\n%s", len(breaches), strings.Join(breaches, "\n"))
+		}
+		if (i+1)%10 == 0 {
+			f.waitFetchedSince(t, time.Now())
+		}
+	}
+	took := f.waitFetchedSince(t, time.Now())
+	t.Logf("quiet: every repository fetched again after %s; %d listings upstream", took.Round(time.Millisecond), f.egress.total())
+	for i := range f.replicas {
+		for name, digest := range f.digests(t, i) {
+			if digest != want[name] {
+				t.Errorf("%s at %s: got %s, want %s", name, f.replicas[i].name, digest, want[name])
+			}
+		}
+	}
+	if breaches := f.egress.overlaps(); len(breaches) > 0 {
+		t.Errorf("got %d overlapping fetches, want none:\n%s", len(breaches), strings.Join(breaches, "\n"))
+	}
+}
