@@ -98,7 +98,7 @@ type keeper struct {
 }
 
 func (k *keeper) acquireParams() AcquireParams {
-	return AcquireParams{Key: k.params.Key, Owner: k.params.Owner, TTL: k.params.TTL, MinEpoch: k.minEpoch}
+	return AcquireParams{Key: k.params.Key, Owner: k.params.Owner, TTL: k.params.TTL, MinEpoch: k.minEpoch, Grace: k.params.TTL}
 }
 
 // acquire asks for the lease until it gets it or ctx is done.

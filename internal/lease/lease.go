@@ -84,6 +84,10 @@ type AcquireParams struct {
 	// MinEpoch is the highest epoch the caller remembers for this key, or 0. The new epoch will be higher, even where
 	// the store has lost its memory.
 	MinEpoch uint64
+	// Grace is for a store that has lost its memory, which it sees from a MinEpoch that it never gave: a holder from before
+	// may still believe in its lease. For that long the store then gives the lease to nobody, with a *HeldError without an
+	// owner. Zero: it gives it at once.
+	Grace time.Duration
 }
 
 // Store keeps leases. All methods may be called concurrently. Any error other than those named means that the outcome is

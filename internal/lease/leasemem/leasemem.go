@@ -67,6 +67,11 @@ func (s *Store) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Lease
 	if b, ok := s.heirs[p.Key]; ok && b.heir != p.Owner && now.Before(b.until) {
 		return lease.Lease{}, &lease.HeldError{Key: p.Key, Owner: b.heir, Epoch: s.epochs[p.Key], Remaining: b.until.Sub(now)}
 	}
+	if p.Grace > 0 && p.MinEpoch > s.epochs[p.Key] {
+		s.epochs[p.Key] = p.MinEpoch
+		s.heirs[p.Key] = bequest{heir: "", until: now.Add(p.Grace)}
+		return lease.Lease{}, &lease.HeldError{Key: p.Key, Owner: "", Epoch: p.MinEpoch, Remaining: p.Grace}
+	}
 	delete(s.heirs, p.Key)
 	epoch := max(s.epochs[p.Key], p.MinEpoch) + 1
 	s.epochs[p.Key] = epoch

@@ -4,7 +4,8 @@
 // Package leaseredis keeps leases in Redis: one server, Sentinel or Cluster.
 //
 // A lease is two keys: one with the holder, which Redis expires, and one with the last epoch, which stays. A third, which
-// Redis expires too, names the heir for whom a lease that was given up is reserved. All have the
+// Redis expires too, names the heir for whom a lease that was given up is reserved, and a fourth tells whether Redis has
+// lost its memory. All have the
 // lease's key in braces, so that a cluster keeps them in one slot. An adapter that fences its writes with the epoch in a
 // script of its own (see [FenceLua]) needs its keys in that slot too: either it names them with the same braces, or the
 // prefix given to [New] has braces of its own ("leat:{gitcache}:"), which then decide for every key below it.
@@ -64,6 +65,12 @@ func HeirKey(prefix, key string) string {
 	return prefix + "heir:{" + key + "}"
 }
 
+// givenKey is the Redis key with the last epoch that was given by Redis itself. Unlike EpochKey nobody else raises it, so
+// that it tells whether Redis has lost its memory.
+func givenKey(prefix, key string) string {
+	return prefix + "given:{" + key + "}"
+}
+
 // Acquire implements [lease.Store].
 func (s *Store) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Lease, error) {
 	if err := p.Check(); err != nil {
@@ -73,9 +80,10 @@ func (s *Store) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Lease
 	// recognise that the lease it finds is the one that the first run gave.
 	nonce := rand.Text()
 	deadline := time.Now().Add(p.TTL)
-	keys := []string{LeaseKey(s.prefix, p.Key), EpochKey(s.prefix, p.Key), HeirKey(s.prefix, p.Key)}
+	keys := []string{LeaseKey(s.prefix, p.Key), EpochKey(s.prefix, p.Key), HeirKey(s.prefix, p.Key), givenKey(s.prefix, p.Key)}
 	reply, err := s.acquire.Run(ctx, s.client, keys,
-		nonce, p.Owner, p.TTL.Milliseconds(), strconv.FormatUint(p.MinEpoch, 10)).StringSlice()
+		nonce, p.Owner, p.TTL.Milliseconds(), strconv.FormatUint(p.MinEpoch, 10),
+		p.Grace.Milliseconds()).StringSlice()
 	if err != nil {
 		return lease.Lease{}, fmt.Errorf("acquire %q: %w", p.Key, err)
 	}

@@ -63,6 +63,32 @@ func badBequests(t *testing.T, s Subject) {
 	}
 }
 
+// graceAfterAmnesia comes with an epoch that the store never gave: somebody from before may still hold the lease.
+func graceAfterAmnesia(t *testing.T, s Subject) {
+	t.Helper()
+	p := lease.AcquireParams{Key: "k", Owner: "a", TTL: long, MinEpoch: 7, Grace: s.short()}
+	_, err := s.Store.Acquire(t.Context(), p)
+	held, ok := errors.AsType[*lease.HeldError](err)
+	if !ok || held.Owner != "" || held.Epoch != 7 || held.Remaining <= 0 || held.Remaining > p.Grace {
+		t.Fatalf("acquire above all epochs given: got %v, want it held by nobody for at most %s", err, p.Grace)
+	}
+	if s.Advance != nil {
+		s.Advance(s.short())
+	}
+	awaitAcquired(t, s, "k", "b")
+	holder, err := s.Store.Holder(t.Context(), "k")
+	if err != nil || holder.Epoch <= 7 {
+		t.Errorf("got %+v (%v), want an epoch above 7", holder, err)
+	}
+	if err := s.Store.Release(t.Context(), lease.Lease{Key: "k", Owner: "b", Epoch: holder.Epoch}); err != nil {
+		t.Fatal(err)
+	}
+	p.MinEpoch, p.TTL = holder.Epoch, long // given by the store itself
+	if _, err := s.Store.Acquire(t.Context(), p); err != nil {
+		t.Errorf("acquire above an epoch that was given: got %v", err)
+	}
+}
+
 // awaitAcquired asks for the lease until it is given.
 func awaitAcquired(t *testing.T, s Subject, key, owner string) {
 	t.Helper()

@@ -60,6 +60,7 @@ func Run(t *testing.T, newSubject func(t *testing.T) Subject) {
 		"only the heir inherits":  onlyTheHeirInherits,
 		"a bequest ends":          bequestEnds,
 		"bad bequests":            badBequests,
+		"grace after amnesia":     graceAfterAmnesia,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
