@@ -84,7 +84,7 @@ func mixScale() scale {
 	if os.Getenv("LEAT_FAULT_LONG") != "" {
 		return scale{repositories: 50, faults: 300, lease: 3 * time.Second, poll: 5 * time.Second, quiet: 20 * time.Second}
 	}
-	return scale{repositories: 6, faults: 7, lease: time.Second, poll: 5 * time.Second, quiet: 20 * time.Second}
+	return scale{repositories: 6, faults: 7, lease: 2 * time.Second, poll: 5 * time.Second, quiet: 20 * time.Second}
 }
 
 // TestOneFetcherThroughAnything breaks three replicas and their Redis at random. No repository is ever fetched by two at once,

@@ -110,5 +110,5 @@ func (r *Repository) courtesy() time.Duration {
 	if _, err := r.Content(); err != nil {
 		wait += noMirrorDelay
 	}
-	return wait
+	return min(wait, r.shared.Settings.LeaseTTL/3) // a request for a lease has no longer than one lives
 }
