@@ -88,7 +88,10 @@ func serviceOf(m *fleetv1.Service) (*catalog.Service, error) {
 			Namespace: spec.GetNamespace(),
 			Renderer:  rendererOf(spec.GetRenderer()),
 			Paused:    spec.GetPaused(),
-			Sync:      catalog.SyncOptions{HealthTimeout: timeout, ForceConflicts: spec.GetSync().GetForceConflicts()},
+			Sync: catalog.SyncOptions{
+				HealthTimeout: timeout, ForceConflicts: spec.GetSync().GetForceConflicts(),
+				PruneConfirmation: spec.GetSync().GetPruneConfirmation(),
+			},
 		},
 	}
 	if sync := spec.GetSync(); sync != nil {

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/leatdev/leat/internal/digest"
 )
 
 // Limits of single fields.
@@ -126,6 +128,11 @@ func (s *Service) Validate() error {
 	}
 	if t := s.Spec.Sync.HealthTimeout; t < 0 || t > maxHealthTimeout {
 		return invalid("spec.sync.health_timeout", "is %s; it must be between 0 and %s", t, maxHealthTimeout)
+	}
+	if confirmed := s.Spec.Sync.PruneConfirmation; confirmed != "" {
+		if _, err := digest.Parse(confirmed); err != nil {
+			return invalid("spec.sync.prune_confirmation", "is not a digest; copy it from the message of the stopped prune")
+		}
 	}
 	return validateSources(s.Spec.Sources)
 }

@@ -68,6 +68,7 @@ func TestValidate(t *testing.T) {
 		{service(func(s *catalog.Service) { s.Spec.Cluster = "" }), "spec.cluster"},
 		{service(func(s *catalog.Service) { s.Spec.Namespace = "Up" }), "spec.namespace"},
 		{service(func(s *catalog.Service) { s.Spec.Sync.HealthTimeout = -time.Second }), "spec.sync.health_timeout"},
+		{service(func(s *catalog.Service) { s.Spec.Sync.PruneConfirmation = "yes" }), "spec.sync.prune_confirmation"},
 		{service(func(s *catalog.Service) { s.Spec.Renderer = "helm" }), "spec.renderer"},
 		{service(func(s *catalog.Service) { s.Spec.Sources = nil }), "spec.sources"},
 		{service(func(s *catalog.Service) { s.Spec.Sources = make([]catalog.Source, 17) }), "spec.sources"},

@@ -560,8 +560,11 @@ type SyncOptions struct {
 	HealthTimeout *durationpb.Duration `protobuf:"bytes,3,opt,name=health_timeout,json=healthTimeout,proto3" json:"health_timeout,omitempty"`
 	// Take fields from other field managers when they conflict. False reports the conflict.
 	ForceConflicts bool `protobuf:"varint,4,opt,name=force_conflicts,json=forceConflicts,proto3" json:"force_conflicts,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Agrees to a prune that the guard stopped (PRUNE_GUARDED): the spec digest that the problem's message names. Empty means
+	// none. It counts for that one stopped prune, not for later ones.
+	PruneConfirmation string `protobuf:"bytes,5,opt,name=prune_confirmation,json=pruneConfirmation,proto3" json:"prune_confirmation,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *SyncOptions) Reset() {
@@ -620,6 +623,13 @@ func (x *SyncOptions) GetForceConflicts() bool {
 		return x.ForceConflicts
 	}
 	return false
+}
+
+func (x *SyncOptions) GetPruneConfirmation() string {
+	if x != nil {
+		return x.PruneConfirmation
+	}
+	return ""
 }
 
 // ServiceStatus is what is known of a service.
@@ -830,12 +840,13 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\asources\x18\x03 \x03(\v2\x14.leat.type.v1.SourceR\asources\x129\n" +
 	"\brenderer\x18\x04 \x01(\x0e2\x1d.leat.distributor.v1.RendererR\brenderer\x12.\n" +
 	"\x04sync\x18\x05 \x01(\v2\x1a.leat.fleet.v1.SyncOptionsR\x04sync\x12\x16\n" +
-	"\x06paused\x18\x06 \x01(\bR\x06paused\"\xe2\x01\n" +
+	"\x06paused\x18\x06 \x01(\bR\x06paused\"\x91\x02\n" +
 	"\vSyncOptions\x12\x19\n" +
 	"\x05prune\x18\x01 \x01(\bH\x00R\x05prune\x88\x01\x01\x12.\n" +
 	"\x10create_namespace\x18\x02 \x01(\bH\x01R\x0fcreateNamespace\x88\x01\x01\x12@\n" +
 	"\x0ehealth_timeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\rhealthTimeout\x12'\n" +
-	"\x0fforce_conflicts\x18\x04 \x01(\bR\x0eforceConflictsB\b\n" +
+	"\x0fforce_conflicts\x18\x04 \x01(\bR\x0eforceConflicts\x12-\n" +
+	"\x12prune_confirmation\x18\x05 \x01(\tR\x11pruneConfirmationB\b\n" +
 	"\x06_pruneB\x13\n" +
 	"\x11_create_namespace\"\xd1\x02\n" +
 	"\rServiceStatus\x120\n" +
