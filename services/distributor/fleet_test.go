@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -170,6 +171,7 @@ func TestCredentialsGoToGitcacheAndNowhereElse(t *testing.T) {
 	document.GetRepository().Spec.Credential = &gitcachev1.Credential{Method: &gitcachev1.Credential_Basic{
 		Basic: &gitcachev1.BasicCredential{Username: "u", Password: "hunter2"},
 	}}
+	document.GetRepository().Spec.WebhookSecret = proto.String("hunter2 and his webhooks")
 	res := h.apply(t, document)
 	admin := h.fleet(t, adminToken)
 	got, err := admin.GetRepository(t.Context(), &fleetv1.GetRepositoryRequest{Name: "demo"})
@@ -177,8 +179,8 @@ func TestCredentialsGoToGitcacheAndNowhereElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{protojson.Format(res), protojson.Format(got)} {
-		if strings.Contains(text, "hunter2") || strings.Contains(text, "credential") {
-			t.Errorf("got %s, want no credential", text)
+		if strings.Contains(text, "hunter2") || strings.Contains(text, "credential") || strings.Contains(text, "webhook") {
+			t.Errorf("got %s, want no credential and no webhook secret", text)
 		}
 	}
 	update := repositoryDocument("demo").GetRepository()
@@ -188,7 +190,8 @@ func TestCredentialsGoToGitcacheAndNowhereElse(t *testing.T) {
 	}
 	eventually(t, "the updated definition with the old credential", func() bool {
 		d := h.git.definition("demo")
-		return d.GetSuspended() && d.GetCredential().GetBasic().GetPassword() == "hunter2"
+		return d.GetSuspended() && d.GetCredential().GetBasic().GetPassword() == "hunter2" &&
+			d.GetWebhookSecret() == "hunter2 and his webhooks"
 	})
 	if _, err := admin.DeleteRepository(t.Context(), &fleetv1.DeleteRepositoryRequest{Name: "demo"}); err != nil {
 		t.Fatal(err)

@@ -38,6 +38,8 @@ func repositoryOf(m *fleetv1.Repository) (*catalog.Repository, error) {
 			Credential:   credentialOf(spec.GetCredential()),
 			CAPEM:        spec.GetCaPem(),
 			Suspended:    spec.GetSuspended(),
+			// Unset and empty differ.
+			WebhookSecret: (*catalog.WebhookSecret)(spec.WebhookSecret), //nolint:protogetter // the getter hides the difference
 		},
 	}, nil
 }

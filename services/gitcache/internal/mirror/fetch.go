@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
 )
@@ -22,17 +24,21 @@ type outcome struct {
 
 func (s State) hasContent() bool { return !s.FreshAt.IsZero() }
 
-// beginFetch takes what a fetch needs. Refreshes that were asked for until now are answered by this fetch.
-func (r *Repository) beginFetch(held *lease.Held) (FetchParams, time.Duration) {
+// beginFetch takes what a fetch needs, and puts the fetch into the trace of who asked for it. Refreshes that were asked for
+// until now are answered by this fetch.
+func (r *Repository) beginFetch(ctx context.Context, held *lease.Held) (context.Context, FetchParams, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.began++
-	r.refreshAt = time.Time{}
+	if r.cause.IsValid() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, r.cause)
+	}
+	r.refreshAt, r.cause = time.Time{}, trace.SpanContext{}
 	timeout := r.shared.Settings.FetchTimeout
 	if !r.content.Exists() {
 		timeout = r.shared.Settings.CloneTimeout
 	}
-	return FetchParams{Definition: r.def, Have: r.content, Epoch: held.Epoch(), Guard: held.Check}, timeout
+	return ctx, FetchParams{Definition: r.def, Have: r.content, Epoch: held.Epoch(), Guard: held.Check}, timeout
 }
 
 // abandonFetch ends a fetch whose result does not count.

@@ -121,7 +121,7 @@ func (t *tenure) fetch(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	p, timeout := r.beginFetch(t.held)
+	ctx, p, timeout := r.beginFetch(ctx, t.held)
 	ctx, span := r.shared.Tracer.Start(ctx, "mirror.fetch", trace.WithAttributes(
 		attribute.String("leat.repository", r.name), attribute.String("leat.repository.uid", r.uid),
 		attribute.Int64("leat.epoch", int64(p.Epoch)),
