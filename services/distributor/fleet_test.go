@@ -63,6 +63,33 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// TestPruneConfirmation has a person let a stopped prune through: the confirmation goes to the agent, as a new spec.
+func TestPruneConfirmation(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.demo(t, newFolder(t, "c1", "one"))
+	agent := h.enrol(t, "one")
+	before := h.watchPlan(t, h.refresh(t, agent), "").next(t).GetServices()[0]
+
+	document := serviceDocument("app", "one", "demo", "app")
+	document.GetService().Spec.Sync = &fleetv1.SyncOptions{PruneConfirmation: "sha256"}
+	_, err := h.fleet(t, adminToken).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{document}})
+	wantReason(t, err, "FIELD_INVALID")
+
+	document.GetService().Spec.Sync.PruneConfirmation = before.GetSpecDigest()
+	outcome := h.apply(t, document).GetOutcomes()[0]
+	if got := outcome.GetDocument().GetService().GetSpec().GetSync().GetPruneConfirmation(); got != before.GetSpecDigest() {
+		t.Errorf("got confirmation %q back, want %q", got, before.GetSpecDigest())
+	}
+	after := h.watchPlan(t, h.refresh(t, agent), "").next(t).GetServices()[0]
+	if got := after.GetApply().GetPruneConfirmation(); got != before.GetSpecDigest() {
+		t.Errorf("plan: got confirmation %q, want %q", got, before.GetSpecDigest())
+	}
+	if after.GetSpecDigest() == before.GetSpecDigest() {
+		t.Error("the spec's digest is as before; the agent would not try again")
+	}
+}
+
 // TestErrorReasons asserts each reason that an edit or a read can fail with.
 func TestErrorReasons(t *testing.T) {
 	t.Parallel()
