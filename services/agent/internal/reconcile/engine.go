@@ -17,6 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/leatdev/leat/internal/backoff"
@@ -33,6 +35,8 @@ type Params struct {
 	// Owner is the uid that the hub gave the cluster. Nil, or an empty answer: unknown, and every inventory is one's own.
 	Owner    func() string
 	Observer Observer
+	// Tracer records a span for each run. Nil records nothing.
+	Tracer   trace.Tracer
 	Logger   *slog.Logger
 	Settings Settings
 }
@@ -101,6 +105,9 @@ func New(p Params) *Engine {
 	p.Settings = p.Settings.withDefaults()
 	if p.Observer == nil {
 		p.Observer = func(context.Context, time.Duration, *Problem) {}
+	}
+	if p.Tracer == nil {
+		p.Tracer = noop.NewTracerProvider().Tracer("")
 	}
 	if p.Owner == nil {
 		p.Owner = func() string { return "" }
