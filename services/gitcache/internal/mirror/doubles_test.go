@@ -5,6 +5,7 @@ package mirror_test
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -138,6 +139,7 @@ type world struct {
 	upstream *upstream
 	events   *eventLog
 	leases   lease.Store
+	log      io.Writer // nil: nowhere
 }
 
 func definition(name string) mirror.Definition {
@@ -147,9 +149,13 @@ func definition(name string) mirror.Definition {
 // replica starts a set with these repositories; stop ends it and waits.
 func (w world) replica(t *testing.T, name string, live int, loaded map[string]mirror.Content, defs ...mirror.Definition) (set *mirror.Set, stop func()) {
 	t.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	if w.log != nil {
+		logger = slog.New(slog.NewTextHandler(w.log, nil))
+	}
 	set, err := mirror.NewSet(mirror.Deps{
 		Upstream: w.upstream, Mirrors: mirrors{loaded}, Events: w.events, Leases: w.leases, Peers: peers(live),
-		Self: "http://" + name, Logger: slog.New(slog.DiscardHandler),
+		Self: "http://" + name, Logger: logger,
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 	})
 	if err != nil {

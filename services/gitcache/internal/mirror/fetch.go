@@ -20,6 +20,7 @@ type outcome struct {
 	changed []string
 	all     bool   // more names than an event carries
 	reason  Reason // why it failed; empty when it did not
+	turned  bool   // the fetch before it came out otherwise: well, or for another reason
 }
 
 func (s State) hasContent() bool { return !s.FreshAt.IsZero() }
@@ -58,6 +59,7 @@ func (r *Repository) finishFetch(p FetchParams, content Content, err error) outc
 	r.finished = r.began
 	r.fetches++
 	var o outcome
+	before := r.problem
 	if err != nil {
 		r.failures++
 		r.problem = problemOf(err, r.problem, now)
@@ -69,6 +71,7 @@ func (r *Repository) finishFetch(p FetchParams, content Content, err error) outc
 		r.content, r.failures, r.problem = content, 0, nil
 		r.next, r.notBefore = now.Add(backoff.Jitter(r.interval(), pollSpread)), time.Time{}
 	}
+	o.turned = (before == nil) != (r.problem == nil) || before != nil && before.Reason != o.reason
 	if r.def != p.Definition { // replaced while fetching: what update scheduled still holds
 		r.next, r.notBefore = now, time.Time{}
 	}
