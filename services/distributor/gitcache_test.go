@@ -41,6 +41,8 @@ type fakeGit struct {
 	refused   map[string]*connect.Error
 	resolved  map[string]int
 	downloads int
+	// trace is the W3C trace context of the latest download.
+	trace     string
 	refreshes int
 	// gate holds downloads up until it is closed; nil lets them pass.
 	gate     chan struct{}
@@ -234,6 +236,9 @@ func (f *fakeGit) ResolveSnapshot(_ context.Context, req *gitcachev1.ResolveSnap
 func (f *fakeGit) DownloadBundle(ctx context.Context, req *gitcachev1.DownloadBundleRequest, stream *connect.ServerStream[gitcachev1.DownloadBundleResponse]) error {
 	f.mu.Lock()
 	f.downloads++
+	if call, ok := connect.CallInfoForHandlerContext(ctx); ok {
+		f.trace = call.RequestHeader().Get("Traceparent")
+	}
 	gate := f.gate
 	var content *folder
 	for key, candidate := range f.folders {
