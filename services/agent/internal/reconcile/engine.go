@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -130,7 +131,7 @@ func (e *Engine) SetPlan(p Plan) {
 }
 
 // Reconcile applies a service again although nothing changed. For a service whose removal the guard holds back, it is
-// the confirmation of that removal. Error: ErrUnknownService.
+// the confirmation of that removal, as a mark on its inventory is. Error: ErrUnknownService.
 func (e *Engine) Reconcile(service string) error {
 	u, err := e.unit(service)
 	if err != nil {
@@ -150,12 +151,16 @@ func (e *Engine) Run(ctx context.Context) error {
 	for _, record := range records {
 		e.start(ctx, group, record)
 	}
+	confirm := time.NewTicker(confirmInterval)
+	defer confirm.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return group.Wait()
 		case <-e.planned:
 			e.adopt(ctx, group)
+		case <-confirm.C:
+			e.confirm(ctx)
 		}
 	}
 }
@@ -226,7 +231,8 @@ func (e *Engine) dismiss(ctx context.Context, vanished map[string]*unit) {
 	held := e.params.Settings.ServiceGuard.Stops(total, fresh)
 	if held {
 		e.params.Logger.ErrorContext(ctx, "plan drops too many services at once, keeping them",
-			slog.Int("vanished", fresh), slog.Int("known", total))
+			slog.Int("vanished", fresh), slog.Int("known", total),
+			slog.Any("services", slices.Sorted(maps.Keys(vanished))), slog.String("advice", howToConfirm))
 	}
 	for _, u := range vanished {
 		u.dismiss(held, fmt.Sprintf("%d of %d services left the plan at once", fresh, total))

@@ -241,6 +241,15 @@ func (w *world) Watch(kinds []schema.GroupVersionKind) {
 	w.kinds = kinds
 }
 
+// mark is what a person does to an inventory.
+func (w *world) mark(service string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	record := w.records[service]
+	record.Confirmed = true
+	w.records[service] = record
+}
+
 type inventories struct{ *world }
 
 func (i inventories) List(context.Context) ([]inventory.Record, error) {
