@@ -406,6 +406,9 @@ func TestSyncService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if res.GetProblem() != nil {
+		t.Errorf("got %v, want no problem", res.GetProblem())
+	}
 	if got := h.git.count(&h.git.refreshes); got != 1 {
 		t.Errorf("got %d refreshes, want 1", got)
 	}
@@ -414,5 +417,19 @@ func TestSyncService(t *testing.T) {
 		if entry.GetSyncRequest() == res.GetSyncRequest() {
 			break
 		}
+	}
+}
+
+// TestSyncTellsOfAnUpstreamThatFails has the agent go on with what is known, and the caller know.
+func TestSyncTellsOfAnUpstreamThatFails(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.demo(t, newFolder(t, "c1", "one"))
+	h.git.mu.Lock()
+	h.git.upstream = &typev1.Problem{Reason: errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE, Message: "no answer"}
+	h.git.mu.Unlock()
+	res, err := h.fleet(t, adminToken).SyncService(t.Context(), &fleetv1.SyncServiceRequest{Name: "app"})
+	if err != nil || res.GetSyncRequest() == "" || res.GetProblem().GetReason() != errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE {
+		t.Errorf("got %v, %v, want a sync that names the upstream's problem", res, err)
 	}
 }

@@ -41,6 +41,8 @@ type fakeGit struct {
 	refused   map[string]*connect.Error
 	resolved  map[string]int
 	downloads int
+	// upstream is what is wrong with the upstream; nil when nothing is.
+	upstream *typev1.Problem
 	// trace is the W3C trace context of the latest download.
 	trace     string
 	refreshes int
@@ -212,7 +214,7 @@ func (f *fakeGit) RefreshRepository(context.Context, *gitcachev1.RefreshReposito
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.refreshes++
-	return &gitcachev1.RefreshRepositoryResponse{}, nil
+	return &gitcachev1.RefreshRepositoryResponse{State: &gitcachev1.RepositoryState{Problem: f.upstream}}, nil
 }
 
 func (f *fakeGit) ResolveSnapshot(_ context.Context, req *gitcachev1.ResolveSnapshotRequest) (*gitcachev1.ResolveSnapshotResponse, error) {
