@@ -72,6 +72,7 @@ $(BIN)/leat:
 	@$(GO) build -trimpath -o $@ ./cli/cmd/leat
 
 kube: ## Build the Kubernetes control plane for tests and demos, once
+	@echo "==> Kubernetes control plane (built once, some minutes; then cached)"
 	@$(GO) run ./internal/localkube/cmd/leat-kube build
 
 system: ## Install what tests need from the system's packages, if missing (git, ssh, Redis, PostgreSQL, zstd)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
@@ -67,5 +68,20 @@ func TestAuthenticate(t *testing.T) {
 				t.Errorf("got %v with %s, want %s", err, got, tt.reason)
 			}
 		})
+	}
+}
+
+// TestAnotherSecretIsTold has the commonest mistake in setting up a hub: its message says what to do, also where a second
+// verifier refuses the token for reasons of its own.
+func TestAnotherSecretIsTold(t *testing.T) {
+	t.Parallel()
+	token, err := serviceTokens(t, strings.Repeat("b", 32), "tunnel").Token(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifier := identity.Chain(serviceTokens(t, strings.Repeat("a", 32), "gitcache"), refuse(identity.ErrTokenInvalid))
+	_, err = identity.FromHeader(t.Context(), verifier, http.Header{"Authorization": {"Bearer " + token}})
+	if rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_TOKEN_INVALID || !strings.Contains(err.Error(), "LEAT_SERVICE_SECRET") {
+		t.Errorf("got %v, want TOKEN_INVALID that names LEAT_SERVICE_SECRET", err)
 	}
 }

@@ -127,7 +127,7 @@ func (c chain) Verify(ctx context.Context, token string) (Identity, error) {
 		if err == nil {
 			return id, nil
 		}
-		if i == 0 || errors.Is(verdict, ErrTokenInvalid) {
+		if i == 0 || errors.Is(verdict, ErrTokenInvalid) && !errors.Is(verdict, errServiceSecret) {
 			verdict = err
 		}
 	}

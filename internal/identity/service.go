@@ -8,6 +8,7 @@ import (
 	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -57,6 +58,10 @@ func NewServiceTokens(secret []byte, service string) (*ServiceTokens, error) {
 	return &ServiceTokens{service: service, key: key}, nil
 }
 
+// errServiceSecret is in the chain of the error, which matches [ErrTokenInvalid], for a service token that was signed with
+// another secret. It is the commonest mistake in setting up a hub, so callers are told more of it than of other tokens.
+var errServiceSecret = errors.New("signed with another service secret")
+
 // Token returns a token that is good for at least a minute.
 func (s *ServiceTokens) Token(context.Context) (string, error) {
 	s.mu.Lock()
@@ -84,5 +89,9 @@ func (s *ServiceTokens) Verify(_ context.Context, token string) (Identity, error
 	if err != nil {
 		return Identity{}, err
 	}
-	return open(parsed, s.key, KindService)
+	id, err := open(parsed, s.key, KindService)
+	if errors.Is(err, jose.ErrCryptoFailure) {
+		return Identity{}, fmt.Errorf("%w: %w", errServiceSecret, err)
+	}
+	return id, err
 }

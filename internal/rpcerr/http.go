@@ -50,7 +50,11 @@ func WriteHTTP(w http.ResponseWriter, r *http.Request, err error) {
 	if typed.Code() == connect.CodeUnauthenticated {
 		header.Set("WWW-Authenticate", `Bearer realm="leat"`)
 	}
-	w.WriteHeader(statusOf(typed.Code()))
+	status := statusOf(typed.Code())
+	if ReasonOf(typed) == errorsv1.Reason_REASON_MESSAGE_TOO_LARGE {
+		status = http.StatusRequestEntityTooLarge // the code's own says "later", which would not help
+	}
+	w.WriteHeader(status)
 	if r.Method == http.MethodHead {
 		return
 	}

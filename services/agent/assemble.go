@@ -71,6 +71,7 @@ func assemble(cfg Config, tel *telemetry.Telemetry) (*agent, error) {
 	a.engine = reconcile.New(reconcile.Params{
 		Cluster: cluster, Bundles: bundles, Inventories: cluster.Inventories(), Reporter: a.reports, Watches: a.watches,
 		Owner: me.ClusterUID, Observer: observer, Logger: logger,
+		Tracer:   tel.Tracer("github.com/leatdev/leat/services/agent/internal/reconcile"),
 		Settings: reconcile.Settings{Workers: cfg.Workers, Refresh: cfg.RefreshInterval, ApplyTimeout: cfg.ApplyTimeout},
 	})
 	if a.uplink, err = newUplink(a, me, caPEM); err != nil {

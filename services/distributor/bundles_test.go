@@ -78,6 +78,23 @@ func TestBundlesOverHTTP(t *testing.T) {
 	wantReason(t, reasonOf(res, body), "FIELD_INVALID")
 }
 
+// TestFillContinuesTheAgentsTrace follows a trace through the distributor to gitcache.
+func TestFillContinuesTheAgentsTrace(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	content := newFolder(t, "c1", "one")
+	h.demo(t, content)
+	agent := h.enrol(t, "one")
+	h.watchPlan(t, agent.token, "").nextWith(t, content.snapshot.GetDigest())
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	h.download(t, agent.token, content.snapshot.GetDigest(), http.Header{"Traceparent": {"00-" + trace + "-b7ad6b7169203331-01"}})
+	h.git.mu.Lock()
+	defer h.git.mu.Unlock()
+	if !strings.Contains(h.git.trace, trace) {
+		t.Errorf("got traceparent %q at gitcache, want the trace %s", h.git.trace, trace)
+	}
+}
+
 func TestCorruptUpstreamBytesAreRefused(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -59,6 +60,33 @@ func TestApply(t *testing.T) {
 	}
 	if meta := got.GetService().GetMetadata(); meta.GetGeneration() != 2 || meta.GetUid() == "" {
 		t.Errorf("got %v, want generation 2", meta)
+	}
+}
+
+// TestPruneConfirmation has a person let a stopped prune through: the confirmation goes to the agent, as a new spec.
+func TestPruneConfirmation(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.demo(t, newFolder(t, "c1", "one"))
+	agent := h.enrol(t, "one")
+	before := h.watchPlan(t, h.refresh(t, agent), "").next(t).GetServices()[0]
+
+	document := serviceDocument("app", "one", "demo", "app")
+	document.GetService().Spec.Sync = &fleetv1.SyncOptions{PruneConfirmation: "sha256"}
+	_, err := h.fleet(t, adminToken).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{document}})
+	wantReason(t, err, "FIELD_INVALID")
+
+	document.GetService().Spec.Sync.PruneConfirmation = before.GetSpecDigest()
+	outcome := h.apply(t, document).GetOutcomes()[0]
+	if got := outcome.GetDocument().GetService().GetSpec().GetSync().GetPruneConfirmation(); got != before.GetSpecDigest() {
+		t.Errorf("got confirmation %q back, want %q", got, before.GetSpecDigest())
+	}
+	after := h.watchPlan(t, h.refresh(t, agent), "").next(t).GetServices()[0]
+	if got := after.GetApply().GetPruneConfirmation(); got != before.GetSpecDigest() {
+		t.Errorf("plan: got confirmation %q, want %q", got, before.GetSpecDigest())
+	}
+	if after.GetSpecDigest() == before.GetSpecDigest() {
+		t.Error("the spec's digest is as before; the agent would not try again")
 	}
 }
 
@@ -170,6 +198,7 @@ func TestCredentialsGoToGitcacheAndNowhereElse(t *testing.T) {
 	document.GetRepository().Spec.Credential = &gitcachev1.Credential{Method: &gitcachev1.Credential_Basic{
 		Basic: &gitcachev1.BasicCredential{Username: "u", Password: "hunter2"},
 	}}
+	document.GetRepository().Spec.WebhookSecret = proto.String("hunter2 and his webhooks")
 	res := h.apply(t, document)
 	admin := h.fleet(t, adminToken)
 	got, err := admin.GetRepository(t.Context(), &fleetv1.GetRepositoryRequest{Name: "demo"})
@@ -177,8 +206,8 @@ func TestCredentialsGoToGitcacheAndNowhereElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{protojson.Format(res), protojson.Format(got)} {
-		if strings.Contains(text, "hunter2") || strings.Contains(text, "credential") {
-			t.Errorf("got %s, want no credential", text)
+		if strings.Contains(text, "hunter2") || strings.Contains(text, "credential") || strings.Contains(text, "webhook") {
+			t.Errorf("got %s, want no credential and no webhook secret", text)
 		}
 	}
 	update := repositoryDocument("demo").GetRepository()
@@ -188,7 +217,8 @@ func TestCredentialsGoToGitcacheAndNowhereElse(t *testing.T) {
 	}
 	eventually(t, "the updated definition with the old credential", func() bool {
 		d := h.git.definition("demo")
-		return d.GetSuspended() && d.GetCredential().GetBasic().GetPassword() == "hunter2"
+		return d.GetSuspended() && d.GetCredential().GetBasic().GetPassword() == "hunter2" &&
+			d.GetWebhookSecret() == "hunter2 and his webhooks"
 	})
 	if _, err := admin.DeleteRepository(t.Context(), &fleetv1.DeleteRepositoryRequest{Name: "demo"}); err != nil {
 		t.Fatal(err)
@@ -376,6 +406,9 @@ func TestSyncService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if res.GetProblem() != nil {
+		t.Errorf("got %v, want no problem", res.GetProblem())
+	}
 	if got := h.git.count(&h.git.refreshes); got != 1 {
 		t.Errorf("got %d refreshes, want 1", got)
 	}
@@ -384,5 +417,19 @@ func TestSyncService(t *testing.T) {
 		if entry.GetSyncRequest() == res.GetSyncRequest() {
 			break
 		}
+	}
+}
+
+// TestSyncTellsOfAnUpstreamThatFails has the agent go on with what is known, and the caller know.
+func TestSyncTellsOfAnUpstreamThatFails(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.demo(t, newFolder(t, "c1", "one"))
+	h.git.mu.Lock()
+	h.git.upstream = &typev1.Problem{Reason: errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE, Message: "no answer"}
+	h.git.mu.Unlock()
+	res, err := h.fleet(t, adminToken).SyncService(t.Context(), &fleetv1.SyncServiceRequest{Name: "app"})
+	if err != nil || res.GetSyncRequest() == "" || res.GetProblem().GetReason() != errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE {
+		t.Errorf("got %v, %v, want a sync that names the upstream's problem", res, err)
 	}
 }

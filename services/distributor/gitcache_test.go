@@ -41,6 +41,10 @@ type fakeGit struct {
 	refused   map[string]*connect.Error
 	resolved  map[string]int
 	downloads int
+	// upstream is what is wrong with the upstream; nil when nothing is.
+	upstream *typev1.Problem
+	// trace is the W3C trace context of the latest download.
+	trace     string
 	refreshes int
 	// gate holds downloads up until it is closed; nil lets them pass.
 	gate     chan struct{}
@@ -210,7 +214,7 @@ func (f *fakeGit) RefreshRepository(context.Context, *gitcachev1.RefreshReposito
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.refreshes++
-	return &gitcachev1.RefreshRepositoryResponse{}, nil
+	return &gitcachev1.RefreshRepositoryResponse{State: &gitcachev1.RepositoryState{Problem: f.upstream}}, nil
 }
 
 func (f *fakeGit) ResolveSnapshot(_ context.Context, req *gitcachev1.ResolveSnapshotRequest) (*gitcachev1.ResolveSnapshotResponse, error) {
@@ -234,6 +238,9 @@ func (f *fakeGit) ResolveSnapshot(_ context.Context, req *gitcachev1.ResolveSnap
 func (f *fakeGit) DownloadBundle(ctx context.Context, req *gitcachev1.DownloadBundleRequest, stream *connect.ServerStream[gitcachev1.DownloadBundleResponse]) error {
 	f.mu.Lock()
 	f.downloads++
+	if call, ok := connect.CallInfoForHandlerContext(ctx); ok {
+		f.trace = call.RequestHeader().Get("Traceparent")
+	}
 	gate := f.gate
 	var content *folder
 	for key, candidate := range f.folders {

@@ -22,6 +22,8 @@ const (
 	defaultReaders = 8
 	defaultBuilds  = 2
 	maxFollowers   = 2
+	// minWebhookSecret keeps the secret from being guessed from a signature, which anybody on the way may see.
+	minWebhookSecret = 16
 )
 
 // Config is everything that can be set. A field that is zero takes the default that its flag has.
@@ -37,6 +39,9 @@ type Config struct {
 	AdvertiseURL string
 	// ServiceSecret signs the tokens of the hub's services and seals credentials; at least 32 bytes. Required.
 	ServiceSecret config.Secret
+	// WebhookSecret is what the webhooks of repositories without a secret of their own are signed with, or carry; at least
+	// 16 bytes. Empty: those repositories take no webhooks.
+	WebhookSecret config.Secret
 
 	PollInterval time.Duration // of repositories that name none; 2 min
 	LeaseTTL     time.Duration // how long a dead owner's repositories wait for another; 15 s
@@ -75,6 +80,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.Duration(&c.LeaseRenew, "gitcache-lease-renew", 0, "time between renewals of a lease; 0: a third of the lease's life")
 	s.Duration(&c.Rebalance, "gitcache-rebalance", 30*time.Second, "mean time between looks for repositories that another replica should own")
 	s.Int(&c.Followers, "gitcache-followers", 1, "replicas that keep a copy of each mirror besides its owner, 0 to 2")
+	s.Secret(&c.WebhookSecret, "gitcache-webhook-secret", "", "secret of the webhooks of repositories that have none of their own; empty: those take no webhooks")
 	s.Duration(&c.FetchTimeout, "gitcache-fetch-timeout", 5*time.Minute, "longest fetch into an existing mirror")
 	s.Duration(&c.CloneTimeout, "gitcache-clone-timeout", 30*time.Minute, "longest first fetch")
 	s.Duration(&c.Debounce, "gitcache-debounce", time.Second, "time in which requests to refresh a repository share one fetch")
@@ -100,6 +106,9 @@ func (c *Config) check() error {
 	}
 	if c.ServiceSecret == "" {
 		errs = append(errs, config.Missing("service-secret"))
+	}
+	if n := len(c.WebhookSecret.Reveal()); n != 0 && n < minWebhookSecret {
+		errs = append(errs, fmt.Errorf("gitcache-webhook-secret has %d bytes: want at least %d", n, minWebhookSecret))
 	}
 	if c.LeaseRenew > 0 && c.LeaseTTL > 0 && c.LeaseRenew > c.LeaseTTL/2 {
 		errs = append(errs, fmt.Errorf("gitcache-lease-renew is %s: want at most half of the lease's %s", c.LeaseRenew, c.LeaseTTL))

@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/errgroup"
 
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/cas"
@@ -34,11 +35,13 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/api"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/redisdeliveries"
 	"github.com/leatdev/leat/services/gitcache/internal/redisevents"
 	"github.com/leatdev/leat/services/gitcache/internal/redispeers"
 	"github.com/leatdev/leat/services/gitcache/internal/redisregistry"
 	"github.com/leatdev/leat/services/gitcache/internal/replicas"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+	"github.com/leatdev/leat/services/gitcache/internal/webhook"
 )
 
 const (
@@ -122,7 +125,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Set: set, Registry: registry, Checker: disk.git, Events: events, Mirrors: disk.git, Snapshots: disk.snapshots,
 		Self: self, Dial: dialer(tokens, tel), Logger: logger, Tracer: tel.Tracer(scope), Heartbeat: cfg.Heartbeat,
 	})
-	handler, err := newHandler(service, api.NewReplica(set, disk.git), registry, tokens, tel)
+	webhooks, err := newWebhooks(cfg, set, service, redisdeliveries.New(client, prefix), tel)
+	if err != nil {
+		return err
+	}
+	handler, err := newHandler(service, api.NewReplica(set, disk.git), webhooks, registry, tokens, tel)
 	if err != nil {
 		return err
 	}
@@ -132,6 +139,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	group.Go(func() error { return registry.Run(ctx) })
 	group.Go(func() error { return members.Run(ctx) })
 	group.Go(func() error { return set.Run(ctx) })
+	group.Go(func() error { return webhooks.Run(ctx) })
 	group.Go(func() error { return serve.Run(ctx, cfg.Serve, handler, logger) })
 	return group.Wait()
 }
@@ -169,7 +177,7 @@ func shutdown(ctx context.Context, tel *telemetry.Telemetry) error {
 
 // newHandler mounts the service beside what every service has.
 func newHandler(
-	service *api.Service, replica *api.Replica, registry *redisregistry.Registry, tokens *identity.ServiceTokens, tel *telemetry.Telemetry,
+	service *api.Service, replica *api.Replica, webhooks *webhook.Handler, registry *redisregistry.Registry, tokens *identity.ServiceTokens, tel *telemetry.Telemetry,
 ) (http.Handler, error) {
 	options, err := rpc.HandlerOptions(rpc.ServerParams{Telemetry: tel, Logger: tel.Logger(), Verifier: tokens})
 	if err != nil {
@@ -183,7 +191,24 @@ func newHandler(
 	})
 	mux.Handle(gitcachev1connect.NewGitCacheServiceHandler(service, slices.Concat(options, api.Options())...))
 	mux.Handle(gitcachev1connect.NewReplicaServiceHandler(replica, slices.Concat(options, api.ReplicaOptions())...))
+	mux.Handle(webhook.Pattern, webhooks)
 	return mux, nil
+}
+
+// newWebhooks lets webhooks do what RefreshRepository does, at whichever replica they arrive.
+func newWebhooks(
+	cfg Config, set *mirror.Set, service *api.Service, deliveries webhook.Deliveries, tel *telemetry.Telemetry,
+) (*webhook.Handler, error) {
+	return webhook.New(webhook.Params{
+		Deliveries:   deliveries,
+		Repositories: set.Definitions,
+		Refresh: func(ctx context.Context, name string) error {
+			_, err := service.RefreshRepository(ctx, &gitcachev1.RefreshRepositoryRequest{Name: name})
+			return err
+		},
+		DefaultSecret: mirror.Secret(cfg.WebhookSecret.Reveal()),
+		Logger:        tel.Logger(), Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
+	})
 }
 
 // dialer makes clients for other replicas.

@@ -101,10 +101,11 @@ var rules = []rule{
 		why:       "only gitcache's leases and events use Redis so far; the others hear of events by RPC",
 	},
 	{
-		from: []string{"services/gitcache/internal/api"},
+		from: []string{"services/gitcache/internal/api", "services/gitcache/internal/webhook"},
 		forbidden: join(redis, git, []string{
 			"./services/gitcache/internal/gogit", "./services/gitcache/internal/redisregistry", "./services/gitcache/internal/redisevents",
-			"./services/gitcache/internal/redispeers", "./services/gitcache/internal/replicas",
+			"./services/gitcache/internal/redispeers", "./services/gitcache/internal/redisdeliveries",
+			"./services/gitcache/internal/replicas",
 		}),
 		why: "the edge must not know the store",
 	},

@@ -90,24 +90,29 @@ func TestComposeRefusesToStartWithoutSecrets(t *testing.T) {
 	}
 }
 
-// TestAgentManifests applies deploy/kubernetes to a real API server, with its schema and admission.
-func TestAgentManifests(t *testing.T) {
+// TestManifests applies deploy/kubernetes to a real API server, with its schema and admission.
+func TestManifests(t *testing.T) {
 	t.Parallel()
-	manifest := filepath.Join(top, "deploy", "kubernetes", "agent.yaml")
-	content, err := os.ReadFile(manifest)
-	if err != nil {
-		t.Fatal(err)
+	manifests, err := filepath.Glob(filepath.Join(top, "deploy", "kubernetes", "*.yaml"))
+	if err != nil || len(manifests) == 0 {
+		t.Fatalf("find manifests: %v, %v", manifests, err)
 	}
 	known := settings(t)
-	for _, name := range regexp.MustCompile(`name: (LEAT_[A-Z_]+)`).FindAllSubmatch(content, -1) {
-		checkSetting(t, known, manifest, string(name[1]))
-	}
 	cluster := kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true })
 	kubectl := kubetest.Binaries(t.Context(), t).Kubectl
-	apply := exec.CommandContext(t.Context(), kubectl, "--kubeconfig", cluster.KubeconfigPath(),
-		"apply", "--server-side", "--validate=strict", "-f", manifest)
-	apply.Env = append(os.Environ(), "HOME="+t.TempDir())
-	if out, err := apply.CombinedOutput(); err != nil {
-		t.Errorf("apply %s: %v\n%s", manifest, err, bytes.TrimSpace(out))
+	for _, manifest := range manifests {
+		content, err := os.ReadFile(manifest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`name: (LEAT_[A-Z_]+)`).FindAllSubmatch(content, -1) {
+			checkSetting(t, known, manifest, string(name[1]))
+		}
+		apply := exec.CommandContext(t.Context(), kubectl, "--kubeconfig", cluster.KubeconfigPath(),
+			"apply", "--server-side", "--validate=strict", "-f", manifest)
+		apply.Env = append(os.Environ(), "HOME="+t.TempDir())
+		if out, err := apply.CombinedOutput(); err != nil {
+			t.Errorf("apply %s: %v\n%s", manifest, err, bytes.TrimSpace(out))
+		}
 	}
 }

@@ -4,6 +4,7 @@
 package suite_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -105,6 +106,7 @@ func TestBadInputIsAState(t *testing.T) {
 		})
 	}
 
+	t.Run("a folder that shrinks too much", func(t *testing.T) { testPruneGuard(t, h, repo) })
 	t.Run("unreachable upstream", func(t *testing.T) {
 		h.apply(t, repository("unreachable", "http://127.0.0.1:1/none.git"), service("unreachable", "unreachable", "."))
 		h.waitService(t, "unreachable", "failed", failedWith(errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE))
@@ -118,4 +120,43 @@ func TestBadInputIsAState(t *testing.T) {
 		h.apply(t, repository("closed", repo.URL()), service("closed", "closed", "app"))
 		h.waitService(t, "closed", "failed", failedWith(errorsv1.Reason_REASON_UPSTREAM_AUTH_REJECTED))
 	})
+}
+
+// testPruneGuard takes most manifests away at once: the objects stay until a person agrees, and then go.
+func testPruneGuard(t *testing.T, h *hub, repo *gittest.Repo) {
+	t.Helper()
+	const objects = 10
+	full, emptied := map[string]string{}, map[string]gittest.File{}
+	for i := range objects {
+		file := fmt.Sprintf("many/config-%d.yaml", i)
+		full[file] = configMap(fmt.Sprintf("config-%d", i), "x")
+		if i > 0 {
+			emptied[file] = gittest.Deleted()
+		}
+	}
+	before := repo.Commit(t, "main", full)
+	document := service("many", "shop", "many")
+	h.apply(t, document)
+	h.sync(t, "many")
+	h.waitService(t, "many", "healthy", healthyAt(before))
+
+	after := repo.CommitFiles(t, "main", emptied)
+	h.sync(t, "many")
+	stopped := h.waitService(t, "many", "stopped by the guard",
+		failedWith(errorsv1.Reason_REASON_PRUNE_GUARDED, "9 of 10", "sync.pruneConfirmation"))
+	last := fmt.Sprintf("/api/v1/namespaces/many/configmaps/config-%d", objects-1)
+	if code, body := h.kubeGet(t, last); code != http.StatusOK {
+		t.Errorf("an object that the guard keeps: got %d %s, want it to stay", code, body)
+	}
+
+	confirmation := stopped.GetReport().GetObservedSpecDigest()
+	if !strings.Contains(stopped.GetProblem().GetMessage(), confirmation) {
+		t.Errorf("the problem's message: got %q, want it to name %s", stopped.GetProblem().GetMessage(), confirmation)
+	}
+	document.GetService().GetSpec().Sync = &fleetv1.SyncOptions{PruneConfirmation: confirmation}
+	h.apply(t, document)
+	h.waitService(t, "many", "pruned after the confirmation", healthyAt(after))
+	if code, _ := h.kubeGet(t, last); code != http.StatusNotFound {
+		t.Errorf("an object after the confirmed prune: got %d, want 404", code)
+	}
 }

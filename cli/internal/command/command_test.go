@@ -18,6 +18,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/fleettest"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
@@ -59,7 +60,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// putService stores a service in a state: service NAME healthy|pending|failed|stale.
+// putService stores a service in a state: service NAME healthy|pending|failed|stale|unfetched.
 func putService(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: service NAME STATE")
@@ -75,6 +76,14 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 		service.Status = &fleetv1.ServiceStatus{Phase: typev1.ServicePhase_SERVICE_PHASE_PENDING}
 	case "stale":
 		service.Metadata.Generation = 2
+	case "unfetched":
+		service.Spec.Sources = []*typev1.Source{{Repository: "away"}}
+		ts.Value(hubKey{}).(*fleettest.Hub).Put(document.Of(&fleetv1.Repository{
+			Metadata: &typev1.Metadata{Name: "away"},
+			Status: &gitcachev1.RepositoryState{Problem: &typev1.Problem{
+				Reason: errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE, Message: "no answer",
+			}},
+		}))
 	case "failed":
 		service.Status.Synced = false
 		service.Status.Phase = typev1.ServicePhase_SERVICE_PHASE_FAILED

@@ -59,8 +59,9 @@ func up(s *session.Session) *cobra.Command {
 
 func bindUp(flags *pflag.FlagSet, o *upcmd.Options) {
 	flags.StringVar(&o.RepoURL, "repo", "", "URL of the repository to deliver (default: a demo)")
-	flags.StringVar(&o.Ref, "ref", "", "branch, refs/tags/… or commit id (default: the repository's default branch)")
+	flags.StringVar(&o.Ref, "ref", "", "branch, tag:NAME, refs/… or commit id (default: the repository's default branch)")
 	flags.StringVar(&o.Path, "path", "", "folder of the manifests in the repository (default: its root)")
+	flags.StringVar(&o.Root, "root", "", "folder that holds --path and what its manifests refer to, such as ../base; . is the whole repository")
 	flags.StringVar(&o.Namespace, "namespace", "", "namespace for objects that name none (default: default)")
 	flags.IntVar(&o.Clusters, "clusters", 1, "how many clusters to run: demo, demo-2, demo-3 …")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of a cluster of yours to use instead; its current context counts")

@@ -45,6 +45,7 @@ spec:
   pollInterval: 1m30s
   credential:
     basic: {username: leat, password: "1234"}
+  webhookSecret: sixteen bytes or more
 ---
 ---
 apiVersion: leat.dev/v1
@@ -59,6 +60,8 @@ spec:
     ref: {branch: main}
     path: deploy/overlays/dev
     root: deploy
+  - repository: shop
+    ref: {semver: "~1.4"}
   sync:
     prune: false
     healthTimeout: 2m
@@ -82,6 +85,7 @@ func wantFleet() []*fleetv1.Document {
 				Credential: &gitcachev1.Credential{Method: &gitcachev1.Credential_Basic{
 					Basic: &gitcachev1.BasicCredential{Username: "leat", Password: "1234"},
 				}},
+				WebhookSecret: proto.String("sixteen bytes or more"),
 			},
 		}),
 		document.Of(&fleetv1.Service{
@@ -91,6 +95,8 @@ func wantFleet() []*fleetv1.Document {
 				Sources: []*typev1.Source{{
 					Repository: "shop", Path: "deploy/overlays/dev", Root: "deploy",
 					Ref: &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: "main"}},
+				}, {
+					Repository: "shop", Ref: &typev1.GitRef{Selector: &typev1.GitRef_Semver{Semver: "~1.4"}},
 				}},
 				Sync: &fleetv1.SyncOptions{Prune: &prune, HealthTimeout: durationpb.New(2 * time.Minute)},
 			},
@@ -276,9 +282,9 @@ func TestLocate(t *testing.T) {
 		{"documents[1].spec.url", "fleet.yaml:16:8", "spec.url"},
 		{"documents[1].spec.poll_interval", "fleet.yaml:17:17", "spec.pollInterval"},
 		{"documents[1].repository.spec.poll_interval", "fleet.yaml:17:17", "spec.pollInterval"},
-		{"documents[2].spec.sources[0].path", "fleet.yaml:32:11", "spec.sources[0].path"},
-		{"documents[2].spec.sources[0].ref.branch", "fleet.yaml:31:19", "spec.sources[0].ref.branch"},
-		{"documents[2].spec.sources[3].path", "fleet.yaml:29:3", "spec.sources[3].path"},
+		{"documents[2].spec.sources[0].path", "fleet.yaml:33:11", "spec.sources[0].path"},
+		{"documents[2].spec.sources[0].ref.branch", "fleet.yaml:32:19", "spec.sources[0].ref.branch"},
+		{"documents[2].spec.sources[3].path", "fleet.yaml:30:3", "spec.sources[3].path"},
 		{`documents[0].metadata.labels["example.com/team"]`, "fleet.yaml:6:44", "metadata.labels[example.com/team]"},
 		{"documents[0].spec.nothing", "fleet.yaml:7:1", "spec.nothing"},
 		{"documents[1]", "fleet.yaml:10:1", ""},

@@ -362,7 +362,13 @@ func (h *Hub) SyncService(_ context.Context, request *fleetv1.SyncServiceRequest
 		report.ObservedSyncRequest = "sync-1"
 	}
 	h.Put(object)
-	return &fleetv1.SyncServiceResponse{SyncRequest: "sync-1"}, nil
+	var problem *typev1.Problem
+	for _, source := range object.GetService().GetSpec().GetSources() {
+		if repository, err := h.get("repository", source.GetRepository()); err == nil {
+			problem = repository.GetRepository().GetStatus().GetProblem()
+		}
+	}
+	return &fleetv1.SyncServiceResponse{SyncRequest: "sync-1", Problem: problem}, nil
 }
 
 // WatchFleet implements FleetService: everything, and everything again after each change.

@@ -18,8 +18,9 @@ import (
 // Options are what a person can choose.
 type Options struct {
 	RepoURL   string // repository to deliver; empty means the demo
-	Ref       string // branch, refs/… or commit id; empty means the default branch
+	Ref       string // branch, tag:NAME, refs/… or commit id; empty means the default branch
 	Path      string // folder of the manifests; empty means the root
+	Root      string // folder that holds Path and what its manifests refer to; empty means Path
 	Namespace string // for objects that name none; empty means "default"
 
 	Clusters   int    // how many control planes to run
@@ -43,8 +44,8 @@ const maxClusters = 9
 // Check refuses options that do not go together.
 func (o *Options) Check() error {
 	switch {
-	case o.RepoURL == "" && (o.Ref != "" || o.Path != "" || o.Namespace != ""):
-		return failure.Usage("--ref, --path and --namespace are about a repository of yours; give --repo, too")
+	case o.RepoURL == "" && (o.Ref != "" || o.Path != "" || o.Root != "" || o.Namespace != ""):
+		return failure.Usage("--ref, --path, --root and --namespace are about a repository of yours; give --repo, too")
 	case o.Clusters < 1 || o.Clusters > maxClusters:
 		return failure.Usage("--clusters must be between 1 and %d", maxClusters)
 	case o.Kubeconfig != "" && o.Clusters > 1:
@@ -89,6 +90,10 @@ func checkRepoURL(text string) error {
 
 var commitID = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
+// tagMark comes before the name of a tag. A bare name is a branch: were it looked up as both, somebody who pushes a branch
+// of a tag's name would change what runs. No branch can have this form, because Git allows no colon in names.
+const tagMark = "tag:"
+
 // ref makes a selector of what a person typed.
 func ref(text string) *typev1.GitRef {
 	switch {
@@ -96,6 +101,8 @@ func ref(text string) *typev1.GitRef {
 		return nil
 	case strings.HasPrefix(text, "refs/"):
 		return &typev1.GitRef{Selector: &typev1.GitRef_Name{Name: text}}
+	case strings.HasPrefix(text, tagMark):
+		return &typev1.GitRef{Selector: &typev1.GitRef_Tag{Tag: strings.TrimPrefix(text, tagMark)}}
 	case commitID.MatchString(text):
 		return &typev1.GitRef{Selector: &typev1.GitRef_Commit{Commit: text}}
 	default:

@@ -43,7 +43,7 @@ func newPlan(o Options, repoURL string) (plan, error) {
 	source := &typev1.Source{Repository: demoName, Path: demo.Path, Ref: ref("main")}
 	if o.RepoURL != "" {
 		p.repository, p.namespace = repoName(o.RepoURL), o.Namespace
-		source = &typev1.Source{Repository: p.repository, Path: o.Path, Ref: ref(o.Ref)}
+		source = &typev1.Source{Repository: p.repository, Path: o.Path, Root: o.Root, Ref: ref(o.Ref)}
 	}
 	for i := range o.Clusters {
 		p.clusters = append(p.clusters, numbered(demoName, i))

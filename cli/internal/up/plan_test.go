@@ -91,6 +91,7 @@ func TestRef(t *testing.T) {
 	for text, want := range map[string]*typev1.GitRef{
 		"":             nil,
 		"main":         {Selector: &typev1.GitRef_Branch{Branch: "main"}},
+		"tag:v1":       {Selector: &typev1.GitRef_Tag{Tag: "v1"}},
 		"refs/tags/v1": {Selector: &typev1.GitRef_Name{Name: "refs/tags/v1"}},
 		commit:         {Selector: &typev1.GitRef_Commit{Commit: commit}},
 	} {

@@ -6,14 +6,17 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/delivery"
+	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
 // Sync is `leat sync`.
@@ -24,7 +27,9 @@ func Sync(s *session.Session) *cobra.Command {
 		Use:   "sync service/NAME",
 		Short: "Fetch and apply a service now",
 		Long: `Fetch a service's repositories now instead of at the next poll, and let its agent reconcile it even if nothing changed.
-With --wait it returns when that is done and the service is healthy, as leat wait does.`,
+With --wait it returns when that is done and the service is healthy, as leat wait does.
+
+It fails when a repository cannot be fetched; what was known before is reconciled all the same.`,
 		Example: `  leat sync service/shop
   leat sync service/shop --wait --timeout=2m`,
 		Args:              oneArgument("service/NAME"),
@@ -48,24 +53,36 @@ func (w *waiter) sync(ctx context.Context, name string, wait bool) error {
 	if err != nil {
 		return err
 	}
-	request, err := requestSync(ctx, c, name)
+	response, err := requestSync(ctx, c, name)
 	if err != nil {
 		return err
 	}
 	if wait {
-		w.syncRequest = request
-		return w.wait(ctx, c, name)
+		w.syncRequest = response.GetSyncRequest()
+		err = w.wait(ctx, c, name)
+	} else {
+		_, err = fmt.Fprintf(w.session.Out, "service/%s is being synced\n", name)
 	}
-	_, err = fmt.Fprintf(w.session.Out, "service/%s is being synced\n", name)
+	if problem := response.GetProblem(); err == nil && problem != nil {
+		return notFetched(name, problem)
+	}
 	return err
 }
 
-func requestSync(ctx context.Context, c *client.Client, name string) (string, error) {
+// notFetched fails a sync that brought nothing new, however well the service is: who has just pushed would take it for the
+// push having arrived.
+func notFetched(name string, problem *typev1.Problem) error {
+	reason := strings.TrimPrefix(problem.GetReason().String(), "REASON_")
+	return failure.New(fmt.Sprintf("service/%s was synced to what was known before, because its repositories were not fetched: %s: %s",
+		name, reason, problem.GetMessage()), failure.Advice(problem.GetReason()))
+}
+
+func requestSync(ctx context.Context, c *client.Client, name string) (*fleetv1.SyncServiceResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	response, err := c.SyncService(ctx, &fleetv1.SyncServiceRequest{Name: name})
 	if isNotFound(err) {
-		return "", missing(target{"Service", name})
+		return nil, missing(target{"Service", name})
 	}
-	return response.GetSyncRequest(), err
+	return response, err
 }

@@ -134,6 +134,10 @@ func (w *waiter) timedOut(name string) error {
 	if w.last == nil {
 		return failure.New(message, "The hub did not answer in that time.")
 	}
+	if w.goal.Reached(w.last) && !w.carriedOut(w.last) {
+		return failure.New(fmt.Sprintf("the sync of service/%s was not carried out within %s; before it, it is %s", name, w.timeout, w.goal),
+			"See in leat get clusters whether its agent is connected, and in leat get repositories when they were checked.")
+	}
 	f := failure.New(message+": "+delivery.Describe(w.last), "")
 	if problem := w.last.GetStatus().GetProblem(); problem != nil {
 		f.Advice = failure.Advice(problem.GetReason())

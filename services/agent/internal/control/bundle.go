@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/leatdev/leat/internal/backoff"
@@ -198,6 +199,7 @@ func (b *Bundles) request(ctx context.Context, d digest.Digest, have int64) (*ht
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(request.Header))
 	request.Header.Set("Accept", bundle.MediaType)
 	request.Header.Set("Accept-Encoding", "zstd") // also keeps the transport from asking for gzip and undoing it
 	if have > 0 {

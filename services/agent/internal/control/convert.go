@@ -42,6 +42,7 @@ func serviceOf(message *distributorv1.PlanService) (reconcile.Service, error) {
 	service := reconcile.Service{
 		Name: message.GetName(), UID: message.GetUid(), SpecDigest: message.GetSpecDigest(),
 		ConfigDigest: message.GetConfigDigest(), SyncRequest: message.GetSyncRequest(), Spec: specOf(message.GetApply()),
+		Traceparent: message.GetTraceparent(),
 	}
 	for _, b := range message.GetBundles() {
 		parsed, err := digest.Parse(b.GetDigest())

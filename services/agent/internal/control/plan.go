@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -196,8 +197,8 @@ func (p *Plans) note(ctx context.Context, err error) {
 	switch {
 	case !changed || ctx.Err() != nil:
 	case err != nil:
-		p.params.Logger.WarnContext(ctx, "hub gives no plan, going on with the last one",
-			slog.String("reason", rpcerr.ReasonOf(err).String()), slog.Any("error", err))
+		p.params.Logger.WarnContext(ctx, "hub gives no plan, going on with the last one if there is any",
+			slog.String("reason", strings.TrimPrefix(rpcerr.ReasonOf(err).String(), "REASON_")), slog.Any("error", err))
 	default:
 		p.params.Logger.InfoContext(ctx, "hub answers again")
 	}

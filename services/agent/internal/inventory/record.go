@@ -38,6 +38,9 @@ type Record struct {
 	Touched bool
 	// Objects are the objects in the cluster.
 	Objects Set
+	// Confirmed tells that a person marked the stored record: the service may go, however many leave the plan with it. It
+	// is read and never written.
+	Confirmed bool
 }
 
 // Applied names the inputs of a complete run. Equal inputs need no second run.

@@ -369,6 +369,13 @@ func TestLargeInventory(t *testing.T) {
 		t.Fatal(err)
 	}
 	assertRecord(t, c.client.Inventories(), small)
+	head := "/api/v1/namespaces/leat-system/configmaps/leat-inventory.large"
+	c.request(t, http.MethodPatch, head, "application/merge-patch+json", `{"metadata": {"annotations": {"leat.dev/remove": "confirmed"}}}`)
+	if err := store.Save(t.Context(), small); err != nil {
+		t.Fatal(err)
+	}
+	small.Confirmed = true // what a person marked stays marked
+	assertRecord(t, c.client.Inventories(), small)
 	_, list := c.request(t, http.MethodGet, "/api/v1/namespaces/leat-system/configmaps?labelSelector=leat.dev/inventory", "", "")
 	if got := len(list["items"].([]any)); got != 1 {
 		t.Errorf("ConfigMaps: got %d, want 1: shards that nothing names are deleted", got)

@@ -29,6 +29,8 @@ const Namespace = "leat-system"
 
 const (
 	inventoryLabel = "leat.dev/inventory"
+	// People set this annotation on a head; the agent never does, and the record's end takes it away.
+	removeAnnotation, removeConfirmed = "leat.dev/remove", "confirmed"
 	// A service's name is a DNS label, so the dot keeps the two kinds of names apart.
 	headPrefix  = "leat-inventory."
 	shardPrefix = "leat-inventory-shard."
@@ -88,9 +90,10 @@ func (i *Inventories) List(ctx context.Context) (records []inventory.Record, err
 	if err != nil {
 		return nil, err
 	}
-	byName := map[string]map[string]string{}
+	byName, confirmed := map[string]map[string]string{}, map[string]bool{}
 	for _, item := range list.Items {
 		byName[item.GetName()], _, _ = unstructured.NestedStringMap(item.Object, "data")
+		confirmed[item.GetName()] = item.GetAnnotations()[removeAnnotation] == removeConfirmed
 	}
 	for name, data := range byName {
 		if !strings.HasPrefix(name, headPrefix) {
@@ -100,6 +103,7 @@ func (i *Inventories) List(ctx context.Context) (records []inventory.Record, err
 		if err != nil {
 			return nil, fmt.Errorf("read inventory from ConfigMap %s/%s: %w", Namespace, name, err)
 		}
+		record.Confirmed = confirmed[name]
 		records = append(records, record)
 	}
 	return records, nil

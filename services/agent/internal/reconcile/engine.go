@@ -13,10 +13,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/leatdev/leat/internal/backoff"
@@ -33,6 +36,8 @@ type Params struct {
 	// Owner is the uid that the hub gave the cluster. Nil, or an empty answer: unknown, and every inventory is one's own.
 	Owner    func() string
 	Observer Observer
+	// Tracer records a span for each run. Nil records nothing.
+	Tracer   trace.Tracer
 	Logger   *slog.Logger
 	Settings Settings
 }
@@ -102,6 +107,9 @@ func New(p Params) *Engine {
 	if p.Observer == nil {
 		p.Observer = func(context.Context, time.Duration, *Problem) {}
 	}
+	if p.Tracer == nil {
+		p.Tracer = noop.NewTracerProvider().Tracer("")
+	}
 	if p.Owner == nil {
 		p.Owner = func() string { return "" }
 	}
@@ -123,7 +131,7 @@ func (e *Engine) SetPlan(p Plan) {
 }
 
 // Reconcile applies a service again although nothing changed. For a service whose removal the guard holds back, it is
-// the confirmation of that removal. Error: ErrUnknownService.
+// the confirmation of that removal, as a mark on its inventory is. Error: ErrUnknownService.
 func (e *Engine) Reconcile(service string) error {
 	u, err := e.unit(service)
 	if err != nil {
@@ -143,12 +151,16 @@ func (e *Engine) Run(ctx context.Context) error {
 	for _, record := range records {
 		e.start(ctx, group, record)
 	}
+	confirm := time.NewTicker(confirmInterval)
+	defer confirm.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return group.Wait()
 		case <-e.planned:
 			e.adopt(ctx, group)
+		case <-confirm.C:
+			e.confirm(ctx)
 		}
 	}
 }
@@ -219,7 +231,8 @@ func (e *Engine) dismiss(ctx context.Context, vanished map[string]*unit) {
 	held := e.params.Settings.ServiceGuard.Stops(total, fresh)
 	if held {
 		e.params.Logger.ErrorContext(ctx, "plan drops too many services at once, keeping them",
-			slog.Int("vanished", fresh), slog.Int("known", total))
+			slog.Int("vanished", fresh), slog.Int("known", total),
+			slog.Any("services", slices.Sorted(maps.Keys(vanished))), slog.String("advice", howToConfirm))
 	}
 	for _, u := range vanished {
 		u.dismiss(held, fmt.Sprintf("%d of %d services left the plan at once", fresh, total))

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,6 +32,7 @@ import (
 // API server does is tested with a real one.
 type world struct {
 	engine *reconcile.Engine
+	spans  *tracetest.SpanRecorder
 
 	// hooks; nil does nothing
 	onApply  func(ctx context.Context, o *unstructured.Unstructured) error
@@ -49,12 +52,13 @@ type world struct {
 
 func newWorld(settings reconcile.Settings) *world {
 	w := &world{
+		spans:   tracetest.NewSpanRecorder(),
 		objects: map[inventory.Key]*unstructured.Unstructured{}, bundles: map[digest.Digest][]byte{},
 		records: map[string]inventory.Record{}, statuses: map[string]reconcile.Status{}, phases: map[string][]reconcile.Phase{},
 	}
 	w.engine = reconcile.New(reconcile.Params{
 		Cluster: w, Bundles: w, Inventories: inventories{w}, Reporter: w, Watches: w,
-		Owner: func() string { return "us" }, Logger: slog.New(slog.DiscardHandler), Settings: settings,
+		Owner: func() string { return "us" }, Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(w.spans)).Tracer(""), Logger: slog.New(slog.DiscardHandler), Settings: settings,
 	})
 	return w
 }
@@ -235,6 +239,15 @@ func (w *world) Watch(kinds []schema.GroupVersionKind) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.kinds = kinds
+}
+
+// mark is what a person does to an inventory.
+func (w *world) mark(service string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	record := w.records[service]
+	record.Confirmed = true
+	w.records[service] = record
 }
 
 type inventories struct{ *world }

@@ -138,7 +138,7 @@ func (u *unit) assess(now time.Time) Status {
 func (u *unit) judge(now time.Time, s Status) (Phase, *Problem) {
 	switch {
 	case u.order == hold:
-		return Failed, problemf(PruneGuarded, "%s; the service is kept, and removed only when somebody reconciles it", u.heldWhy)
+		return Failed, problemf(PruneGuarded, "%s; the service is kept: %s", u.heldWhy, howToConfirm)
 	case u.order == follow && u.desired.Spec.Paused:
 		return Paused, nil
 	case u.syncing:

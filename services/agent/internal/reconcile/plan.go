@@ -36,6 +36,8 @@ type Service struct {
 	Spec Spec
 	// SyncRequest changes when a person asks for a sync.
 	SyncRequest string
+	// Traceparent is the W3C trace context of what caused the latest change. Empty: not traced.
+	Traceparent string
 }
 
 // Bundle is the content of one source.

@@ -50,7 +50,7 @@ type Bundles interface {
 
 // Inventories keeps records in the cluster. Saving is atomic: a reader sees the old record or the new one.
 type Inventories interface {
-	// List returns all records. One that cannot be read is an error: pruning must not start from half the truth.
+	// List returns all records, with the marks that people put on them. One that cannot be read is an error: pruning must not start from half the truth.
 	List(ctx context.Context) ([]inventory.Record, error)
 	// Save stores a record in place of the service's previous one.
 	Save(ctx context.Context, record inventory.Record) error

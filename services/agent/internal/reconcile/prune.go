@@ -52,7 +52,7 @@ func (r *run) guarded(ctx context.Context, objects []inventory.Object) error {
 		}
 	}
 	return problemf(PruneGuarded,
-		"pruning would delete %d of %d objects (%s); restore the manifests, or confirm with prune_confirmation %q",
+		"pruning would delete %d of %d objects (%s); restore the manifests, or confirm with sync.pruneConfirmation: %s in the service",
 		len(objects), r.base(), describe(objects), r.service.SpecDigest)
 }
 

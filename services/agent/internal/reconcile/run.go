@@ -24,6 +24,7 @@ type run struct {
 	engine  *Engine
 	service Service
 	arrived time.Time
+	news    bool             // the plan brought something that is not applied yet
 	record  inventory.Record // as stored in the cluster, or about to be
 
 	objects []*unstructured.Unstructured // rendered

@@ -10,6 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
@@ -268,6 +271,8 @@ func (u *unit) work(ctx context.Context, what action, do func(context.Context, *
 	}
 	u.publish(time.Now())
 	started := time.Now()
+	runCtx, span := r.trace(runCtx, what)
+	defer span.End()
 	err := do(runCtx, r)
 	return u.conclude(runCtx, r, err, time.Since(started))
 }
@@ -279,14 +284,15 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 	if u.wanted(time.Now()) != what {
 		return nil
 	}
-	u.syncing = u.problem == nil && (u.forced || !u.current())
+	news := !u.current()
+	u.syncing = u.problem == nil && (u.forced || news)
 	u.forced, u.cancel = false, stop
 	if what == bring {
 		u.tried = u.desired.SpecDigest
 	}
 	record := u.record
 	record.Objects = record.Objects.Clone()
-	return &run{unit: u, engine: u.engine, service: u.desired, arrived: u.arrived, record: record}
+	return &run{unit: u, engine: u.engine, service: u.desired, arrived: u.arrived, news: news, record: record}
 }
 
 // conclude turns the outcome of a run into state, which publish turns into a status.
@@ -302,6 +308,7 @@ func (u *unit) conclude(ctx context.Context, r *run, err error, took time.Durati
 	u.problem, u.failures, u.dirty = nil, nil, err != nil
 	if err != nil {
 		u.fail(ctx, err)
+		trace.SpanFromContext(ctx).SetStatus(codes.Error, string(u.problem.Reason))
 	} else {
 		u.attempts, u.retryAt, u.since = 0, time.Time{}, time.Time{}
 	}

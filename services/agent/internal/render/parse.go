@@ -117,7 +117,8 @@ func checkMetadata(object *unstructured.Unstructured) error {
 
 func missing(object *unstructured.Unstructured) error {
 	if object.GetKind() == "" {
-		return errors.New("has no kind")
+		return errors.New("has no kind; in a folder without a kustomization every .yaml, .yml and .json file is a manifest, " +
+			"so move what is none elsewhere, or name the manifests in a kustomization.yaml")
 	}
 	return fmt.Errorf("%s has no apiVersion", object.GetKind())
 }

@@ -117,6 +117,8 @@ func refMessage(r catalog.Ref) *typev1.GitRef {
 		return &typev1.GitRef{Selector: &typev1.GitRef_Commit{Commit: r.Value}}
 	case catalog.RefName:
 		return &typev1.GitRef{Selector: &typev1.GitRef_Name{Name: r.Value}}
+	case catalog.RefSemver:
+		return &typev1.GitRef{Selector: &typev1.GitRef_Semver{Semver: r.Value}}
 	case catalog.RefHead:
 	}
 	return nil
@@ -132,6 +134,8 @@ func refOf(r *typev1.GitRef) catalog.Ref {
 		return catalog.Ref{Kind: catalog.RefCommit, Value: selector.Commit}
 	case *typev1.GitRef_Name:
 		return catalog.Ref{Kind: catalog.RefName, Value: selector.Name}
+	case *typev1.GitRef_Semver:
+		return catalog.Ref{Kind: catalog.RefSemver, Value: selector.Semver}
 	}
 	return catalog.Ref{}
 }

@@ -38,6 +38,8 @@ func repositoryOf(m *fleetv1.Repository) (*catalog.Repository, error) {
 			Credential:   credentialOf(spec.GetCredential()),
 			CAPEM:        spec.GetCaPem(),
 			Suspended:    spec.GetSuspended(),
+			// Unset and empty differ.
+			WebhookSecret: (*catalog.WebhookSecret)(spec.WebhookSecret), //nolint:protogetter // the getter hides the difference
 		},
 	}, nil
 }
@@ -88,7 +90,10 @@ func serviceOf(m *fleetv1.Service) (*catalog.Service, error) {
 			Namespace: spec.GetNamespace(),
 			Renderer:  rendererOf(spec.GetRenderer()),
 			Paused:    spec.GetPaused(),
-			Sync:      catalog.SyncOptions{HealthTimeout: timeout, ForceConflicts: spec.GetSync().GetForceConflicts()},
+			Sync: catalog.SyncOptions{
+				HealthTimeout: timeout, ForceConflicts: spec.GetSync().GetForceConflicts(),
+				PruneConfirmation: spec.GetSync().GetPruneConfirmation(),
+			},
 		},
 	}
 	if sync := spec.GetSync(); sync != nil {

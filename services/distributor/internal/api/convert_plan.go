@@ -54,5 +54,7 @@ func applyMessage(a plan.Apply) *distributorv1.ApplySpec {
 		Paused:          a.Paused,
 		ForceConflicts:  a.ForceConflicts,
 		Renderer:        rendererMessage(a.Renderer),
+
+		PruneConfirmation: a.PruneConfirmation,
 	}
 }

@@ -137,6 +137,8 @@ func serviceSpecMessage(spec catalog.ServiceSpec) *fleetv1.ServiceSpec {
 			CreateNamespace: spec.Sync.CreateNamespace,
 			HealthTimeout:   span(spec.Sync.HealthTimeout),
 			ForceConflicts:  spec.Sync.ForceConflicts,
+
+			PruneConfirmation: spec.Sync.PruneConfirmation,
 		}
 	}
 	for _, source := range spec.Sources {

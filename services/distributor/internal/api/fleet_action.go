@@ -5,6 +5,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -13,30 +14,33 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/resolve"
 )
 
 // SyncService implements FleetService. An upstream that does not answer does not stand in its way: the agent then
-// reconciles what was last known, and the repository's status tells the rest.
+// reconciles what was last known, and the answer tells so.
 func (s *Fleet) SyncService(ctx context.Context, req *fleetv1.SyncServiceRequest) (*fleetv1.SyncServiceResponse, error) {
 	record, err := s.get(ctx, catalog.KindService, req.GetName())
 	if err != nil {
 		return nil, err
 	}
+	var problem *typev1.Problem
 	if service, ok := record.Object.(*catalog.Service); ok {
-		s.fetchNow(ctx, service.Spec.Sources)
+		problem = s.fetchNow(ctx, service.Spec.Sources)
 	}
 	request, err := s.d.Editor.RequestSync(ctx, req.GetName())
 	if err != nil {
 		return nil, mapped(err)
 	}
 	s.follow(ctx)
-	return &fleetv1.SyncServiceResponse{SyncRequest: request}, nil
+	return &fleetv1.SyncServiceResponse{SyncRequest: request, Problem: problem}, nil
 }
 
-// fetchNow has the repositories fetched and the sources resolved again.
-func (s *Fleet) fetchNow(ctx context.Context, sources []catalog.Source) {
+// fetchNow has the repositories fetched and the sources resolved again, and returns why that was not possible.
+func (s *Fleet) fetchNow(ctx context.Context, sources []catalog.Source) *typev1.Problem {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	var fetches errgroup.Group
@@ -52,9 +56,16 @@ func (s *Fleet) fetchNow(ctx context.Context, sources []catalog.Source) {
 	if err == nil {
 		err = s.d.Resolver.Sync(ctx, sources)
 	}
-	if err != nil {
-		s.d.Logger.WarnContext(ctx, "sync goes on with what was last known", slog.Any("error", err))
+	if err == nil {
+		return nil
 	}
+	s.d.Logger.WarnContext(ctx, "sync goes on with what was last known", slog.Any("error", err))
+	if f, ok := errors.AsType[*resolve.Failure](err); ok {
+		return problemMessage(&catalog.Problem{Reason: f.Reason, Message: f.Message})
+	}
+	return problemMessage(&catalog.Problem{
+		Reason: catalog.ReasonDeadlineExceeded, Message: "the repositories were not fetched in time; Leat goes on by itself",
+	})
 }
 
 // CreateJoinToken implements FleetService.

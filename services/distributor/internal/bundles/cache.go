@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -44,6 +45,7 @@ type Cache struct {
 	store    cas.Store
 	upstream Upstream
 	tracer   trace.Tracer
+	logger   *slog.Logger
 	fills    metric.Int64Counter
 	flights  singleflight.Group
 	slots    *semaphore.Weighted
@@ -57,7 +59,7 @@ func NewCache(store cas.Store, upstream Upstream, t *telemetry.Telemetry) (*Cach
 	if err != nil {
 		return nil, fmt.Errorf("make counter: %w", err)
 	}
-	c := &Cache{store: store, upstream: upstream, tracer: t.Tracer(scope), fills: fills, slots: semaphore.NewWeighted(maxFills)}
+	c := &Cache{store: store, upstream: upstream, tracer: t.Tracer(scope), logger: t.Logger(), fills: fills, slots: semaphore.NewWeighted(maxFills)}
 	_, err = meter.Int64ObservableGauge("leat.cas.usage", metric.WithUnit("By"),
 		metric.WithDescription("Bytes of bundles on the node's disk."),
 		metric.WithInt64Callback(c.observeUsage))
@@ -112,6 +114,10 @@ func (c *Cache) fill(ctx context.Context, bundle plan.Bundle) (err error) {
 	if err = c.fetch(ctx, bundle); err != nil {
 		span.SetStatus(codes.Error, err.Error())
 		c.fills.Add(ctx, 1, metric.WithAttributes(attribute.String(telemetry.KeyErrorType, problemOf(err).name())))
+		if errors.Is(err, cas.ErrFull) { // the other failures are somebody else's, and told by gitcache or in a status
+			c.logger.ErrorContext(ctx, "bundle cache has no room", slog.String(telemetry.KeyRepository, bundle.Repository),
+				slog.String(telemetry.KeyDigest, bundle.Digest.String()), slog.Any("error", err))
+		}
 		return err
 	}
 	c.fills.Add(ctx, 1)

@@ -49,7 +49,7 @@ func problemOf(err error) problem {
 	case errors.Is(err, cas.ErrFull):
 		return problem{
 			connect.CodeResourceExhausted, errorsv1.Reason_REASON_STORAGE_FULL,
-			"the bundle cache is full, and plans name all that is in it; an operator must give it room", nil,
+			"the bundle cache has no room: its disk is full, or its bound is taken up by what plans name; an operator must give it room", nil,
 		}
 	case errors.Is(err, cas.ErrTooLarge):
 		return problem{

@@ -244,8 +244,9 @@ func carryOver(current, next Object) (Object, error) {
 			n.Agent = c.Agent
 		}
 	case *Repository:
-		if c, ok := current.(*Repository); ok && n.Spec.Credential == nil {
-			n.Spec.Credential = c.Spec.Credential
+		if c, ok := current.(*Repository); ok {
+			n.Spec.Credential = cmp.Or(n.Spec.Credential, c.Spec.Credential)
+			n.Spec.WebhookSecret = cmp.Or(n.Spec.WebhookSecret, c.Spec.WebhookSecret)
 		}
 	case *Service:
 		c, ok := current.(*Service)

@@ -41,7 +41,30 @@ type RepositorySpec struct {
 	// CAPEM holds the certificates to trust instead of the system's.
 	CAPEM     string
 	Suspended bool
+	// WebhookSecret is nil where none is given: none for a new repository, the stored one in an update. An empty one takes
+	// the stored one away. Like Credential it is read back only by those who push definitions.
+	WebhookSecret *WebhookSecret
 }
+
+// WebhookSecret is what a repository's webhooks are signed with, or carry. It prints as "redacted".
+type WebhookSecret string
+
+// Reveal returns the text itself, empty where there is none.
+func (s *WebhookSecret) Reveal() string {
+	if s == nil {
+		return ""
+	}
+	return string(*s)
+}
+
+// Format hides the secret from every verb.
+func (WebhookSecret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+
+// LogValue hides the secret.
+func (WebhookSecret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText keeps the secret out of JSON and the like.
+func (WebhookSecret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // CredentialMethod is a way to authenticate.
 type CredentialMethod string
@@ -96,8 +119,9 @@ func (r *Repository) sameSpec(other Object) bool {
 	}
 	a, b := r.Spec, o.Spec
 	sameCredential := a.Credential.value() == b.Credential.value()
-	a.Credential, b.Credential = nil, nil
-	return sameCredential && a == b
+	sameSecret := a.WebhookSecret.Reveal() == b.WebhookSecret.Reveal()
+	a.Credential, b.Credential, a.WebhookSecret, b.WebhookSecret = nil, nil, nil, nil
+	return sameCredential && sameSecret && a == b
 }
 
 // value lets a missing credential equal an empty one.

@@ -39,6 +39,8 @@ type SyncOptions struct {
 	// HealthTimeout zero means 10 min.
 	HealthTimeout  time.Duration `json:"healthTimeout,omitempty"`
 	ForceConflicts bool          `json:"forceConflicts,omitempty"`
+	// PruneConfirmation is the spec digest of a prune that the agent's guard stopped; "" confirms none.
+	PruneConfirmation string `json:"pruneConfirmation,omitempty"`
 }
 
 // Renderer is the way manifests are made from a folder.
@@ -70,7 +72,8 @@ func (s *Service) sameSpec(other Object) bool {
 
 func (o SyncOptions) equal(p SyncOptions) bool {
 	return sameBool(o.Prune, p.Prune) && sameBool(o.CreateNamespace, p.CreateNamespace) &&
-		o.HealthTimeout == p.HealthTimeout && o.ForceConflicts == p.ForceConflicts
+		o.HealthTimeout == p.HealthTimeout && o.ForceConflicts == p.ForceConflicts &&
+		o.PruneConfirmation == p.PruneConfirmation
 }
 
 func sameBool(a, b *bool) bool {

@@ -31,7 +31,10 @@ const (
 	RefTag    RefKind = "tag"
 	RefCommit RefKind = "commit"
 	RefName   RefKind = "name"
+	RefSemver RefKind = "semver"
 )
+
+const tagPrefix = "refs/tags/"
 
 // Ref selects a commit. The zero Ref is HEAD.
 type Ref struct {
@@ -39,18 +42,34 @@ type Ref struct {
 	Value string  `json:"value,omitempty"`
 }
 
-// FullName returns the full name of the reference that r stands for; empty for HEAD and for a commit.
+// FullName returns the full name of the reference that r stands for; empty for HEAD, for a commit and for a range.
 func (r Ref) FullName() string {
 	switch r.Kind {
 	case RefBranch:
 		return "refs/heads/" + r.Value
 	case RefTag:
-		return "refs/tags/" + r.Value
+		return tagPrefix + r.Value
 	case RefName:
 		return r.Value
-	case RefHead, RefCommit:
+	case RefHead, RefCommit, RefSemver:
 	}
 	return ""
+}
+
+// DependsOn tells whether a change of the reference of that full name can change what r selects. What HEAD leads to may
+// change with any reference; a range looks at all tags.
+func (r Ref) DependsOn(name string) bool {
+	switch r.Kind {
+	case RefHead:
+		return true
+	case RefSemver:
+		return strings.HasPrefix(name, tagPrefix)
+	case RefCommit:
+		return false
+	case RefBranch, RefTag, RefName:
+	}
+	full := r.FullName()
+	return full == name || full == "HEAD"
 }
 
 // Normal returns the one spelling of s: clean paths without a leading or trailing slash, the repository's root as ""

@@ -8,6 +8,10 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/Masterminds/semver/v3"
+
+	"github.com/leatdev/leat/internal/digest"
 )
 
 // Limits of single fields.
@@ -17,6 +21,7 @@ const (
 	maxAnnotationBytes = 256 << 10
 	maxFolderBytes     = 4096
 	maxRefBytes        = 1024
+	maxRangeBytes      = 256
 	maxHealthTimeout   = 24 * time.Hour
 )
 
@@ -24,7 +29,7 @@ var (
 	dnsLabel   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	dnsDomain  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 	labelName  = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
-	commitName = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+	commitName = regexp.MustCompile(`^([0-9a-f]{7,40}|[0-9a-f]{64})$`)
 )
 
 // ValidateName checks that name is a DNS label (RFC 1123); the *FieldError names field.
@@ -127,6 +132,11 @@ func (s *Service) Validate() error {
 	if t := s.Spec.Sync.HealthTimeout; t < 0 || t > maxHealthTimeout {
 		return invalid("spec.sync.health_timeout", "is %s; it must be between 0 and %s", t, maxHealthTimeout)
 	}
+	if confirmed := s.Spec.Sync.PruneConfirmation; confirmed != "" {
+		if _, err := digest.Parse(confirmed); err != nil {
+			return invalid("spec.sync.prune_confirmation", "is not a digest; copy it from the message of the stopped prune")
+		}
+	}
 	return validateSources(s.Spec.Sources)
 }
 
@@ -172,14 +182,27 @@ func (r Ref) validate(field string) error {
 	field += "." + string(r.Kind)
 	if r.Kind == RefCommit {
 		if !commitName.MatchString(r.Value) {
-			return invalid(field, "%q is not a full commit id: 40 or 64 lower-case hexadecimal digits", r.Value)
+			return invalid(field, "%q is not a commit id: at least 7 lower-case hexadecimal digits", r.Value)
 		}
 		return nil
+	}
+	if r.Kind == RefSemver {
+		return validateRange(field, r.Value)
 	}
 	if r.Kind == RefName && r.Value != "HEAD" && !strings.HasPrefix(r.Value, "refs/") {
 		return invalid(field, "%q is not a full reference name such as refs/heads/main", r.Value)
 	}
 	return validateRefName(field, r.Value)
+}
+
+func validateRange(field, text string) error {
+	if len(text) > maxRangeBytes {
+		return invalid(field, "has %d bytes; at most %d are allowed", len(text), maxRangeBytes)
+	}
+	if _, err := semver.NewConstraint(text); err != nil || strings.TrimSpace(text) == "" {
+		return invalid(field, "%q is not a range of versions such as ~1.4, >=2 <3 or 1.x", text)
+	}
+	return nil
 }
 
 // validateRefName follows git-check-ref-format.

@@ -17,6 +17,9 @@ const (
 	maxPollInterval = 24 * time.Hour
 	maxURLBytes     = 2048
 	maxSecretBytes  = 64 << 10
+	// A webhook's secret signs what anybody on the way may see, so it must not be guessable from that.
+	minWebhookSecret = 16
+	maxWebhookSecret = 1024
 )
 
 // Validate implements Object.
@@ -41,7 +44,17 @@ func (r *Repository) Validate() error {
 	if err := validateCertificates("spec.ca_pem", r.Spec.CAPEM); err != nil {
 		return err
 	}
+	if err := r.Spec.WebhookSecret.validate("spec.webhook_secret"); err != nil {
+		return err
+	}
 	return r.Spec.Credential.validate("spec.credential", scheme)
+}
+
+func (s *WebhookSecret) validate(field string) error {
+	if n := len(s.Reveal()); n != 0 && (n < minWebhookSecret || n > maxWebhookSecret) {
+		return invalid(field, "has %d bytes; it must have %d to %d", n, minWebhookSecret, maxWebhookSecret)
+	}
+	return nil
 }
 
 // validateURL accepts http(s)://host/path, ssh://[user@]host/path and user@host:path, and returns the scheme.

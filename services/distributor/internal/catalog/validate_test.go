@@ -45,6 +45,11 @@ func credential(address string, c catalog.Credential) *catalog.Repository {
 	return repository(func(r *catalog.RepositorySpec) { r.URL, r.Credential = address, &c })
 }
 
+func webhookSecret(text string) *catalog.Repository {
+	secret := catalog.WebhookSecret(text)
+	return repository(func(r *catalog.RepositorySpec) { r.WebhookSecret = &secret })
+}
+
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 64)
@@ -68,6 +73,7 @@ func TestValidate(t *testing.T) {
 		{service(func(s *catalog.Service) { s.Spec.Cluster = "" }), "spec.cluster"},
 		{service(func(s *catalog.Service) { s.Spec.Namespace = "Up" }), "spec.namespace"},
 		{service(func(s *catalog.Service) { s.Spec.Sync.HealthTimeout = -time.Second }), "spec.sync.health_timeout"},
+		{service(func(s *catalog.Service) { s.Spec.Sync.PruneConfirmation = "yes" }), "spec.sync.prune_confirmation"},
 		{service(func(s *catalog.Service) { s.Spec.Renderer = "helm" }), "spec.renderer"},
 		{service(func(s *catalog.Service) { s.Spec.Sources = nil }), "spec.sources"},
 		{service(func(s *catalog.Service) { s.Spec.Sources = make([]catalog.Source, 17) }), "spec.sources"},
@@ -88,7 +94,15 @@ func TestValidate(t *testing.T) {
 		{ref(catalog.RefName, "refs/heads/main"), ""},
 		{ref(catalog.RefName, "main"), "spec.sources[0].ref.name"},
 		{ref(catalog.RefCommit, strings.Repeat("0a", 20)), ""},
-		{ref(catalog.RefCommit, "0a1b"), "spec.sources[0].ref.commit"},
+		{ref(catalog.RefCommit, "0a1b2c3"), ""},
+		{ref(catalog.RefCommit, "0a1b2c"), "spec.sources[0].ref.commit"},
+		{ref(catalog.RefCommit, "0A1B2C3"), "spec.sources[0].ref.commit"},
+		{ref(catalog.RefSemver, "~1.4"), ""},
+		{ref(catalog.RefSemver, ">=2 <3"), ""},
+		{ref(catalog.RefSemver, "1.x || >=3.0.0-0"), ""},
+		{ref(catalog.RefSemver, ""), "spec.sources[0].ref.semver"},
+		{ref(catalog.RefSemver, "latest"), "spec.sources[0].ref.semver"},
+		{ref(catalog.RefSemver, strings.Repeat("1.x || ", 40)+"2.x"), "spec.sources[0].ref.semver"},
 		{url("http://host/x"), ""},
 		{url("ssh://git@host:22/x"), ""},
 		{url("git@host:x/y.git"), ""},
@@ -107,6 +121,10 @@ func TestValidate(t *testing.T) {
 		{repository(func(r *catalog.RepositorySpec) { r.PollInterval = 5 * time.Second }), ""},
 		{repository(func(r *catalog.RepositorySpec) { r.PollInterval = time.Second }), "spec.poll_interval"},
 		{repository(func(r *catalog.RepositorySpec) { r.CAPEM = "no pem" }), "spec.ca_pem"},
+		{webhookSecret("sixteen bytes at"), ""},
+		{webhookSecret(""), ""},
+		{webhookSecret("fifteen bytes a"), "spec.webhook_secret"},
+		{webhookSecret(strings.Repeat("x", 1025)), "spec.webhook_secret"},
 		{credential("https://h/x", catalog.Credential{Method: catalog.MethodBasic, Secret: "s"}), ""},
 		{credential("https://h/x", catalog.Credential{Method: catalog.MethodBasic}), "spec.credential.basic.password"},
 		{credential("https://h/x", catalog.Credential{Method: catalog.MethodBearer}), "spec.credential.bearer.token"},
@@ -153,10 +171,10 @@ func TestPathsOfASource(t *testing.T) {
 
 func TestCredentialsDoNotPrint(t *testing.T) {
 	t.Parallel()
-	c := catalog.Credential{Method: catalog.MethodBasic, Secret: "hunter2"}
+	c, s := catalog.Credential{Method: catalog.MethodBasic, Secret: "hunter2"}, catalog.WebhookSecret("hunter2")
 	var log strings.Builder
-	slog.New(slog.NewJSONHandler(&log, nil)).InfoContext(t.Context(), "x", slog.Any("c", c), slog.Any("p", &c))
-	for _, text := range []string{fmt.Sprint(c), fmt.Sprintf("%+v %#v %s %q %x %d", c, c, c, c, c, c), fmt.Sprintf("%v %+v", &c, struct{ C *catalog.Credential }{&c}), log.String()} {
+	slog.New(slog.NewJSONHandler(&log, nil)).InfoContext(t.Context(), "x", slog.Any("c", c), slog.Any("p", &c), slog.Any("s", s))
+	for _, text := range []string{fmt.Sprint(c), fmt.Sprintf("%+v %#v %s %q %x %d", c, c, c, c, c, c), fmt.Sprintf("%v %+v %#v %x", s, s, s, s), fmt.Sprintf("%v %+v", &c, struct{ C *catalog.Credential }{&c}), log.String()} {
 		if strings.Contains(text, "hunter2") || strings.Contains(text, "68756e746572") {
 			t.Errorf("got %q, want it redacted", text)
 		}

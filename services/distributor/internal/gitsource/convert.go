@@ -31,6 +31,8 @@ func refMessage(r catalog.Ref) *typev1.GitRef {
 		return &typev1.GitRef{Selector: &typev1.GitRef_Commit{Commit: r.Value}}
 	case catalog.RefName:
 		return &typev1.GitRef{Selector: &typev1.GitRef_Name{Name: r.Value}}
+	case catalog.RefSemver:
+		return &typev1.GitRef{Selector: &typev1.GitRef_Semver{Semver: r.Value}}
 	case catalog.RefHead:
 	}
 	return nil
@@ -46,6 +48,8 @@ func definitionMessage(r *catalog.Repository) *gitcachev1.RepositoryDefinition {
 		Credential: credentialMessage(r.Spec.Credential),
 		CaPem:      r.Spec.CAPEM,
 		Suspended:  r.Spec.Suspended,
+
+		WebhookSecret: r.Spec.WebhookSecret.Reveal(),
 	}
 	if r.Spec.PollInterval > 0 {
 		m.PollInterval = durationpb.New(r.Spec.PollInterval)

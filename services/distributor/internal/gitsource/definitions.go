@@ -38,7 +38,7 @@ func (s *Source) MonitorDefinitions(ctx context.Context) error {
 	for {
 		wait := backoff.Jitter(s.p.ReconcileEvery, 0.25)
 		if err := s.Reconcile(ctx); err != nil && ctx.Err() == nil {
-			s.p.Logger.WarnContext(ctx, "repository definitions not pushed; trying again", slog.Any("error", err))
+			s.p.Logger.Log(ctx, levelOf(failures), "repository definitions not pushed; trying again", slog.Any("error", err))
 			wait = min(wait, backoff.Policy{Initial: time.Second}.Delay(failures))
 			failures++
 		} else {

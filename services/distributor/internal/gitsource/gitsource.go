@@ -60,11 +60,14 @@ func (s *Source) Resolve(ctx context.Context, source catalog.Source) (catalog.Sn
 	return snapshotOf(res.GetSnapshot())
 }
 
-// Refresh has the repository fetched now, and waits for it.
+// Refresh has the repository fetched now, and waits for it. An upstream that fails is a *resolve.Failure.
 func (s *Source) Refresh(ctx context.Context, repository string) error {
-	_, err := s.p.Client.RefreshRepository(ctx, &gitcachev1.RefreshRepositoryRequest{Name: repository, Wait: true})
+	res, err := s.p.Client.RefreshRepository(ctx, &gitcachev1.RefreshRepositoryRequest{Name: repository, Wait: true})
 	if err != nil {
 		return failure(ctx, err)
+	}
+	if p := problemOf(res.GetState().GetProblem()); p != nil {
+		return &resolve.Failure{Reason: p.Reason, Message: p.Message}
 	}
 	return nil
 }

@@ -36,12 +36,20 @@ func (s *Source) MonitorRepositories(ctx context.Context, observe func(resolve.E
 		if rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_RESUME_EXPIRED {
 			w.token = ""
 		} else {
-			s.p.Logger.WarnContext(ctx, "stream of repository events ended; reconnecting", slog.Any("error", err))
+			s.p.Logger.Log(ctx, levelOf(failures), "stream of repository events ended; reconnecting", slog.Any("error", err))
 		}
 		if err := backoff.Wait(ctx, backoff.Policy{Max: 10 * time.Second}.Delay(failures)); err != nil {
 			return err
 		}
 	}
+}
+
+// levelOf tells the first failure of a row to everybody, and the others to who asks for them.
+func levelOf(failures int) slog.Level {
+	if failures == 0 {
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
 }
 
 // watch is the state that outlives one stream.

@@ -73,6 +73,8 @@ type Apply struct {
 	Paused          bool
 	ForceConflicts  bool
 	Renderer        catalog.Renderer
+	// PruneConfirmation is the spec digest of a prune that the guard stopped and a person confirmed; "" is none.
+	PruneConfirmation string
 }
 
 // Input is one service with what its sources hold.
@@ -142,6 +144,8 @@ func applyOf(spec catalog.ServiceSpec) Apply {
 		Paused:          spec.Paused,
 		ForceConflicts:  spec.Sync.ForceConflicts,
 		Renderer:        spec.Renderer,
+
+		PruneConfirmation: spec.Sync.PruneConfirmation,
 	}
 }
 

@@ -56,6 +56,7 @@ func specDigest(apply Apply, sources []catalog.Source) string {
 	e.flag(apply.Paused)
 	e.flag(apply.ForceConflicts)
 	e.text(string(apply.Renderer))
+	e.text(apply.PruneConfirmation)
 	e.number(int64(len(sources)))
 	for _, source := range sources {
 		e.text(source.Repository)

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -107,22 +108,9 @@ func (l *Loop) Observe(event Event) {
 	}
 }
 
-// concerns tells whether the source may hold something else after the event. What HEAD points to may have changed with
-// any reference.
+// concerns tells whether the source may hold something else after the event.
 func (e Event) concerns(source catalog.Source) bool {
-	if e.AllRefs {
-		return true
-	}
-	name := source.Ref.FullName()
-	if name == "" {
-		return source.Ref.Kind == catalog.RefHead && len(e.ChangedRefs) > 0
-	}
-	for _, changed := range e.ChangedRefs {
-		if changed == name {
-			return true
-		}
-	}
-	return name == "HEAD" && len(e.ChangedRefs) > 0
+	return e.AllRefs || slices.ContainsFunc(e.ChangedRefs, source.Ref.DependsOn)
 }
 
 func (l *Loop) unsettled(source catalog.Source) bool {

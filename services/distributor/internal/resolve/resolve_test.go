@@ -165,7 +165,8 @@ func TestEventsConcernTheirSourcesOnly(t *testing.T) {
 	t.Parallel()
 	main, dev, head, other := branch("demo", "main"), branch("demo", "dev"), catalog.Source{Repository: "demo"}, branch("other", "main")
 	tag := catalog.Source{Repository: "demo", Ref: catalog.Ref{Kind: catalog.RefTag, Value: "main"}}
-	w := newWorld(main, dev, head, other, tag)
+	versions := catalog.Source{Repository: "demo", Ref: catalog.Ref{Kind: catalog.RefSemver, Value: "~1.4"}}
+	w := newWorld(main, dev, head, other, tag, versions)
 	run(t, w, func(t *testing.T, l *resolve.Loop) {
 		check := func(what string, want map[catalog.Source]int) {
 			t.Helper()
@@ -176,9 +177,9 @@ func TestEventsConcernTheirSourcesOnly(t *testing.T) {
 				}
 			}
 		}
-		check("the start", map[catalog.Source]int{main: 1, dev: 1, head: 1, other: 1, tag: 1})
+		check("the start", map[catalog.Source]int{main: 1, dev: 1, head: 1, other: 1, tag: 1, versions: 1})
 		l.Observe(resolve.Event{Repository: "demo", ChangedRefs: []string{"refs/heads/main"}, Traceparent: "trace"})
-		check("a branch moved", map[catalog.Source]int{main: 2, dev: 1, head: 2, other: 1, tag: 1})
+		check("a branch moved", map[catalog.Source]int{main: 2, dev: 1, head: 2, other: 1, tag: 1, versions: 1})
 		if w.traces[main] != "trace" {
 			t.Errorf("got trace %q, want the event's", w.traces[main])
 		}
@@ -192,6 +193,8 @@ func TestEventsConcernTheirSourcesOnly(t *testing.T) {
 		w.mu.Unlock()
 		w.news <- struct{}{}
 		check("a new source", map[catalog.Source]int{late: 1, main: 3})
+		l.Observe(resolve.Event{Repository: "demo", ChangedRefs: []string{"refs/tags/v1.4.1"}})
+		check("a new tag", map[catalog.Source]int{main: 3, dev: 2, head: 4, other: 1, tag: 2, versions: 3})
 		pass(2 * time.Hour)
 		if got := w.count(other); got < 2 {
 			t.Errorf("got %d questions, want a resync from time to time", got)

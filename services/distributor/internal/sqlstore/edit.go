@@ -133,6 +133,10 @@ func (t *tx) putRepository(ctx context.Context, meta metaColumns, r *catalog.Rep
 	if err != nil {
 		return err
 	}
+	webhook, err := t.store.sealedWebhook(r)
+	if err != nil {
+		return err
+	}
 	return t.upsert(ctx, &repositoryRow{
 		metaColumns:  meta,
 		Type:         string(r.Spec.Type),
@@ -141,7 +145,9 @@ func (t *tx) putRepository(ctx context.Context, meta metaColumns, r *catalog.Rep
 		Credential:   sealed,
 		CAPEM:        r.Spec.CAPEM,
 		Suspended:    r.Spec.Suspended,
-	}, "type", "url", "poll_interval", "credential", "ca_pem", "suspended")
+
+		WebhookSecret: webhook,
+	}, "type", "url", "poll_interval", "credential", "ca_pem", "suspended", "webhook_secret")
 }
 
 func (t *tx) putService(ctx context.Context, meta metaColumns, service *catalog.Service) error {
@@ -224,11 +230,30 @@ func (s *Store) sealed(r *catalog.Repository) ([]byte, error) {
 	return s.credentials.Seal(plain, []byte(r.UID))
 }
 
-// opened returns the row with its credential.
+// sealedWebhook returns what is stored of the secret of a repository's webhooks; nil where there is none.
+func (s *Store) sealedWebhook(r *catalog.Repository) ([]byte, error) {
+	if r.Spec.WebhookSecret.Reveal() == "" {
+		return nil, nil
+	}
+	return s.webhooks.Seal([]byte(r.Spec.WebhookSecret.Reveal()), []byte(r.UID))
+}
+
+// opened returns the row with its secrets.
 func (s *Store) opened(row *repositoryRow) (*catalog.Repository, error) {
 	r, err := row.repository()
-	if err != nil || len(row.Credential) == 0 {
-		return r, err
+	if err != nil {
+		return nil, err
+	}
+	if r.Spec.Credential, err = s.openCredential(row); err != nil {
+		return nil, err
+	}
+	r.Spec.WebhookSecret, err = s.openWebhook(row)
+	return r, err
+}
+
+func (s *Store) openCredential(row *repositoryRow) (*catalog.Credential, error) {
+	if len(row.Credential) == 0 {
+		return nil, nil
 	}
 	plain, err := s.credentials.Open(row.Credential, []byte(row.UID))
 	if err != nil {
@@ -239,8 +264,19 @@ func (s *Store) opened(row *repositoryRow) (*catalog.Repository, error) {
 		return nil, fmt.Errorf("decode credential of repository %s", row.Name)
 	}
 	credential := catalog.Credential(column)
-	r.Spec.Credential = &credential
-	return r, nil
+	return &credential, nil
+}
+
+func (s *Store) openWebhook(row *repositoryRow) (*catalog.WebhookSecret, error) {
+	if len(row.WebhookSecret) == 0 {
+		return nil, nil
+	}
+	plain, err := s.webhooks.Open(row.WebhookSecret, []byte(row.UID))
+	if err != nil {
+		return nil, fmt.Errorf("open webhook secret of repository %s: %w", row.Name, err)
+	}
+	secret := catalog.WebhookSecret(plain)
+	return &secret, nil
 }
 
 // credentialColumn is the sealed form.

@@ -49,6 +49,8 @@ type repositoryRow struct {
 	Credential   []byte `bun:"credential"`
 	CAPEM        string `bun:"ca_pem"`
 	Suspended    bool   `bun:"suspended"`
+	// WebhookSecret is sealed.
+	WebhookSecret []byte `bun:"webhook_secret"`
 }
 
 type serviceRow struct {
@@ -169,7 +171,7 @@ func (r *clusterRow) cluster() (*catalog.Cluster, error) {
 	return c, decode("report", r.Report, &c.Agent.Report)
 }
 
-// repository returns the row without its credential.
+// repository returns the row without its secrets.
 func (r *repositoryRow) repository() (*catalog.Repository, error) {
 	meta, err := r.metadata()
 	if err != nil {

@@ -30,6 +30,7 @@ import (
 // Purposes of what is sealed.
 const (
 	purposeCredential = "repository credential"
+	purposeWebhook    = "repository webhook secret"
 	purposeIssuer     = "issuer key"
 )
 
@@ -41,6 +42,7 @@ type Store struct {
 	db          *bun.DB
 	postgres    bool
 	credentials *seal.Sealer
+	webhooks    *seal.Sealer
 	issuer      *seal.Sealer
 }
 
@@ -63,11 +65,15 @@ func Open(ctx context.Context, databaseURL string, secret []byte) (*Store, error
 	if err != nil {
 		return nil, fmt.Errorf("derive key for credentials: %w", err)
 	}
+	webhooks, err := seal.NewSealer(secret, purposeWebhook)
+	if err != nil {
+		return nil, fmt.Errorf("derive key for webhook secrets: %w", err)
+	}
 	issuer, err := seal.NewSealer(secret, purposeIssuer)
 	if err != nil {
 		return nil, fmt.Errorf("derive key for the issuer: %w", err)
 	}
-	s := &Store{credentials: credentials, issuer: issuer}
+	s := &Store{credentials: credentials, webhooks: webhooks, issuer: issuer}
 	if err := s.connect(databaseURL); err != nil {
 		return nil, err
 	}

@@ -65,6 +65,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"serialised":   testSerialised,
 		"changes":      testChanges,
 		"credentials":  testCredentials,
+		"webhooks":     testWebhookSecrets,
 		"enrolment":    testEnrolment,
 		"enrol race":   testEnrolRace,
 		"reports":      testReports,
@@ -286,6 +287,49 @@ func testCredentials(t *testing.T, s subject) {
 	apply(t, s, r)
 	if definitions, _, err = s.Definitions(ctx); err != nil || definitions[0].Spec.Credential != nil {
 		t.Errorf("got %v, %v, want no credential", definitions[0].Spec.Credential, err)
+	}
+}
+
+func testWebhookSecrets(t *testing.T, s subject) {
+	ctx := t.Context()
+	secret, none := catalog.WebhookSecret("a secret in the clear"), catalog.WebhookSecret("")
+	stored := func() string {
+		t.Helper()
+		definitions, _, err := s.Definitions(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return definitions[0].Spec.WebhookSecret.Reveal()
+	}
+	r := repository("demo")
+	for _, step := range []struct {
+		given *catalog.WebhookSecret
+		did   catalog.Action
+		want  string
+	}{
+		{&secret, catalog.ActionCreated, secret.Reveal()},
+		{nil, catalog.ActionUnchanged, secret.Reveal()},
+		{&secret, catalog.ActionUnchanged, secret.Reveal()},
+		{&none, catalog.ActionConfigured, ""},
+		{&none, catalog.ActionUnchanged, ""},
+		{nil, catalog.ActionUnchanged, ""},
+		{&secret, catalog.ActionConfigured, secret.Reveal()},
+	} {
+		r.Spec.WebhookSecret = step.given
+		if got := apply(t, s, r)[0].Action; got != step.did || stored() != step.want {
+			t.Errorf("given %q: got %v with %q stored, want %v with %q", step.given.Reveal(), got, stored(), step.did, step.want)
+		}
+	}
+	if got := changes(t, s, 0).Repositories[0].Spec.WebhookSecret; got != nil {
+		t.Error("the log of changes carries the secret")
+	}
+	other, err := sqlstore.Open(ctx, s.url, bytes.Repeat([]byte("x"), 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	if _, _, err := other.Definitions(ctx); err == nil {
+		t.Error("another secret opens the webhook's")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,7 @@ type backend struct {
 	fetch    func(context.Context) (mirror.Content, error)
 	put      func(mirror.Definition) error
 	append   func(mirror.Event) error
+	expand   func(prefix string) (string, error)
 	tree     func(path string) (string, error)
 	walk     func(func(content.Entry) error) error
 	store    cas.Store
@@ -84,6 +86,10 @@ type reader struct {
 }
 
 func (r reader) Close() error { return nil }
+func (r reader) Expand(_ context.Context, prefix string) (string, error) {
+	return r.backend.expand(prefix)
+}
+
 func (r reader) Tree(_ context.Context, _, path string) (string, error) {
 	return r.backend.tree(path)
 }
@@ -311,5 +317,19 @@ func TestListRepositoriesInPages(t *testing.T) {
 	}
 	if got := rpcerr.ReasonOf(stream.Err()); got != errorsv1.Reason_REASON_INTERNAL {
 		t.Errorf("got %s (%v) from an unmapped failure, want INTERNAL", got, stream.Err())
+	}
+}
+
+func TestAnAmbiguousCommitNamesCandidates(t *testing.T) {
+	t.Parallel()
+	b := newBackend()
+	b.expand = func(prefix string) (string, error) {
+		return "", &content.AmbiguousError{Prefix: prefix, Candidates: []string{"abc1234000", "abc1234fff"}}
+	}
+	_, err := serve(t, b).ListCommits(t.Context(), &gitcachev1.ListCommitsRequest{Source: &typev1.Source{
+		Repository: "demo", Ref: &typev1.GitRef{Selector: &typev1.GitRef_Commit{Commit: "abc1234"}},
+	}})
+	if got := rpcerr.ReasonOf(err); got != errorsv1.Reason_REASON_REF_NOT_FOUND || !strings.Contains(err.Error(), "abc1234000, abc1234fff") {
+		t.Errorf("got %s (%v), want REF_NOT_FOUND that names both commits", got, err)
 	}
 }

@@ -40,7 +40,7 @@ func (s *Service) resolve(ctx context.Context, r *mirror.Repository, src source)
 	def := r.Definition()
 	ctx, span := s.Tracer.Start(ctx, "snapshot.resolve")
 	defer span.End()
-	c, commit, err := resolveCommit(r, src.selector)
+	c, commit, err := s.resolveCommit(ctx, r, src.selector)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (s *Service) resolve(ctx context.Context, r *mirror.Repository, src source)
 }
 
 // resolveCommit finds what a selector means in the mirror of this replica.
-func resolveCommit(r *mirror.Repository, selector mirror.Selector) (mirror.Content, string, error) {
+func (s *Service) resolveCommit(ctx context.Context, r *mirror.Repository, selector mirror.Selector) (mirror.Content, string, error) {
 	c, err := contentOf(r)
 	if err != nil {
 		return c, "", err
@@ -75,7 +75,13 @@ func resolveCommit(r *mirror.Repository, selector mirror.Selector) (mirror.Conte
 	if err != nil {
 		return c, "", toError(err, r.Definition().Name)
 	}
-	return c, commit, nil
+	if selector.Kind == mirror.SelectCommit && !commitForm.MatchString(commit) {
+		err = s.read(ctx, r, func(reader content.Reader) error {
+			commit, err = reader.Expand(ctx, selector.Value)
+			return err
+		})
+	}
+	return c, commit, err
 }
 
 // ListRefs implements the call.
@@ -138,14 +144,13 @@ func (s *Service) ListCommits(ctx context.Context, req *gitcachev1.ListCommitsRe
 	}
 	return answer(ctx, s, r, gitcachev1connect.GitCacheServiceClient.ListCommits, req,
 		func(ctx context.Context) (*gitcachev1.ListCommitsResponse, error) {
-			_, commit, err := resolveCommit(r, src.selector)
-			if err != nil && at.From == "" {
-				return nil, err
+			from := at.From
+			if from == "" {
+				if _, from, err = s.resolveCommit(ctx, r, src.selector); err != nil {
+					return nil, err
+				}
 			}
-			if at.From != "" {
-				commit = at.From
-			}
-			return s.listCommits(ctx, r, content.LogParams{From: commit, Path: src.path, Skip: at.Skip, Limit: pageSize(req.GetPage())})
+			return s.listCommits(ctx, r, content.LogParams{From: from, Path: src.path, Skip: at.Skip, Limit: pageSize(req.GetPage())})
 		})
 }
 
@@ -208,7 +213,7 @@ func (s *Service) ReadFile(ctx context.Context, req *gitcachev1.ReadFileRequest)
 	}
 	return answer(ctx, s, r, gitcachev1connect.GitCacheServiceClient.ReadFile, req,
 		func(ctx context.Context) (*gitcachev1.ReadFileResponse, error) {
-			_, commit, err := resolveCommit(r, src.selector)
+			_, commit, err := s.resolveCommit(ctx, r, src.selector)
 			if err != nil {
 				return nil, err
 			}
@@ -260,6 +265,9 @@ func (s *Service) CompareCommits(ctx context.Context, req *gitcachev1.CompareCom
 	if err := parseToken(req.GetPage(), &at); err != nil {
 		return nil, err
 	}
+	if at != (comparePosition{}) && (!commitForm.MatchString(at.Base) || !commitForm.MatchString(at.Head)) {
+		return nil, rpcerr.Field("page.token", "It is not a token that this listing returned.")
+	}
 	r, err := s.repository(ctx, "repository", req.GetRepository())
 	if err != nil {
 		return nil, err
@@ -267,10 +275,10 @@ func (s *Service) CompareCommits(ctx context.Context, req *gitcachev1.CompareCom
 	return answer(ctx, s, r, gitcachev1connect.GitCacheServiceClient.CompareCommits, req,
 		func(ctx context.Context) (*gitcachev1.CompareCommitsResponse, error) {
 			if at.Base == "" {
-				if _, at.Base, err = resolveCommit(r, base); err != nil {
+				if _, at.Base, err = s.resolveCommit(ctx, r, base); err != nil {
 					return nil, err
 				}
-				if _, at.Head, err = resolveCommit(r, head); err != nil {
+				if _, at.Head, err = s.resolveCommit(ctx, r, head); err != nil {
 					return nil, err
 				}
 			}

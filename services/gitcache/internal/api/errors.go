@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -56,11 +57,36 @@ func toError(err error, repository string) error {
 			in, rpcerr.With("path", path.Path))
 	}
 	if ref, ok := errors.AsType[*mirror.RefError](err); ok {
-		return rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_REF_NOT_FOUND,
-			fmt.Sprintf("The repository has no %s; it may not have been pushed yet.", ref.Selector),
+		return rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_REF_NOT_FOUND, refMessage(ref),
 			in, rpcerr.With("ref", ref.Selector.String()))
 	}
+	if several, ok := errors.AsType[*content.AmbiguousError](err); ok {
+		return rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_REF_NOT_FOUND,
+			fmt.Sprintf("Several commits begin with %s: %s; give more digits.", several.Prefix, strings.Join(several.Candidates, ", ")),
+			in, rpcerr.With("ref", "commit "+several.Prefix))
+	}
 	return sentinelError(err, repository, in)
+}
+
+// refMessage says what a selector does not find, and what may have been meant.
+func refMessage(e *mirror.RefError) string {
+	names := strings.Join(e.Close, ", ")
+	switch {
+	case e.NoCommit:
+		return fmt.Sprintf("The repository's %s leads to no commit, so there is nothing to deliver from.", e.Selector)
+	case e.Selector.Kind == mirror.SelectHead && names == "":
+		return "The repository has no branches; nothing has been pushed yet, or all were deleted."
+	case e.Selector.Kind == mirror.SelectHead:
+		return fmt.Sprintf("The repository's HEAD leads nowhere; name a branch, such as %s.", names)
+	case e.Selector.Kind == mirror.SelectSemver && names == "":
+		return fmt.Sprintf("The repository has no %s, and no tag that is a version at all.", e.Selector)
+	case e.Selector.Kind == mirror.SelectSemver:
+		return fmt.Sprintf("The repository has no %s; its highest versions are %s.", e.Selector, names)
+	case names == "":
+		return fmt.Sprintf("The repository has no %s; it may not have been pushed yet.", e.Selector)
+	default:
+		return fmt.Sprintf("The repository has no %s; did you mean %s?", e.Selector, names)
+	}
 }
 
 func sentinelError(err error, repository string, in rpcerr.Option) error {

@@ -21,18 +21,22 @@ import (
 )
 
 const (
-	minPoll     = 5 * time.Second
-	maxURL      = 2048
-	maxText     = 256 << 10 // of a credential's part or of certificates
-	maxRef      = 1024
-	defaultPage = 500
-	maxPage     = 1000
+	minPoll  = 5 * time.Second
+	maxURL   = 2048
+	maxText  = 256 << 10 // of a credential's part or of certificates
+	maxRef   = 1024
+	maxRange = 256
+
+	maxWebhookSecret = 1024
+	defaultPage      = 500
+	maxPage          = 1000
 )
 
 var (
 	nameForm   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 	uidForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 	commitForm = regexp.MustCompile(`^[0-9a-f]{40}$`)
+	shortForm  = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
 )
 
 func checkName(field, name string) error {
@@ -58,6 +62,8 @@ func parseDefinition(d *gitcachev1.RepositoryDefinition) (mirror.Definition, err
 		return mirror.Definition{}, rpcerr.Field("repository.url", "It is required and may have 2048 bytes.")
 	case len(d.GetCaPem()) > maxText:
 		return mirror.Definition{}, rpcerr.Field("repository.ca_pem", "It is longer than 256 KiB.")
+	case len(d.GetWebhookSecret()) > maxWebhookSecret:
+		return mirror.Definition{}, rpcerr.Field("repository.webhook_secret", "It is longer than 1024 bytes.")
 	}
 	switch d.GetType() {
 	case gitcachev1.RepositoryType_REPOSITORY_TYPE_UNSPECIFIED, gitcachev1.RepositoryType_REPOSITORY_TYPE_GIT:
@@ -75,6 +81,7 @@ func parseDefinition(d *gitcachev1.RepositoryDefinition) (mirror.Definition, err
 	return mirror.Definition{
 		Name: d.GetName(), UID: d.GetUid(), Version: d.GetVersion(), URL: d.GetUrl(), PollInterval: interval,
 		Credential: credential, CAPEM: d.GetCaPem(), Suspended: d.GetSuspended(),
+		WebhookSecret: mirror.Secret(d.GetWebhookSecret()),
 	}, nil
 }
 
@@ -120,10 +127,15 @@ func parseSelector(field string, ref *typev1.GitRef) (mirror.Selector, error) {
 	case *typev1.GitRef_Tag:
 		s, field = mirror.Selector{Kind: mirror.SelectTag, Value: r.Tag}, field+".tag"
 	case *typev1.GitRef_Commit:
-		if !commitForm.MatchString(r.Commit) {
-			return s, rpcerr.Field(field+".commit", "It must be a full commit id: 40 lower-case hexadecimal digits.")
+		if !shortForm.MatchString(r.Commit) {
+			return s, rpcerr.Field(field+".commit", "It must be a commit id: 7 to 40 lower-case hexadecimal digits.")
 		}
 		return mirror.Selector{Kind: mirror.SelectCommit, Value: r.Commit}, nil
+	case *typev1.GitRef_Semver:
+		if err := mirror.CheckRange(r.Semver); err != nil || len(r.Semver) > maxRange {
+			return s, rpcerr.Field(field+".semver", "It must be a range of versions, such as ~1.4, >=2 <3 or 1.x, of at most 256 bytes.")
+		}
+		return mirror.Selector{Kind: mirror.SelectSemver, Value: r.Semver}, nil
 	case *typev1.GitRef_Name:
 		s, field = mirror.Selector{Kind: mirror.SelectName, Value: r.Name}, field+".name"
 		if r.Name != "HEAD" && !strings.HasPrefix(r.Name, mirror.BranchPrefix) && !strings.HasPrefix(r.Name, mirror.TagPrefix) {

@@ -34,6 +34,24 @@ type PathError struct {
 // Error implements error.
 func (e *PathError) Error() string { return fmt.Sprintf("no such %s: %q", e.Want, e.Path) }
 
+// AmbiguousError tells that several commits begin with the same digits. It matches [ErrCommitNotFound].
+type AmbiguousError struct {
+	Prefix string
+	// Candidates are full ids, rising; at most [MaxCandidates], though there may be more.
+	Candidates []string
+}
+
+// MaxCandidates bounds the ids that an [AmbiguousError] names.
+const MaxCandidates = 8
+
+// Error implements error.
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("%v: %s begins several: %s", ErrCommitNotFound, e.Prefix, strings.Join(e.Candidates, ", "))
+}
+
+// Is makes errors.Is(err, ErrCommitNotFound) true.
+func (e *AmbiguousError) Is(target error) bool { return target == ErrCommitNotFound }
+
 // Is makes errors.Is(err, ErrPathNotFound) true.
 func (e *PathError) Is(target error) bool { return target == ErrPathNotFound }
 
@@ -147,6 +165,9 @@ type Opener interface {
 type Reader interface {
 	// Commit returns the commit of that id.
 	Commit(ctx context.Context, id string) (Commit, error)
+	// Expand returns the full id of the one commit whose id begins with prefix, lower-case hexadecimal digits. Several:
+	// *AmbiguousError.
+	Expand(ctx context.Context, prefix string) (string, error)
 	// Tree returns the id of the tree that the commit holds at path, a folder.
 	Tree(ctx context.Context, commit, path string) (string, error)
 	// Walk visits all leaves of a tree in rising bytewise order of their paths.

@@ -245,7 +245,8 @@ type world struct {
 	fleet    *fleet
 	// followers is the setting of replicas that start.
 	followers int
-	full      bool // the disk of replicas that start
+	full      bool      // the disk of replicas that start
+	log       io.Writer // nil: nowhere
 }
 
 func definition(name string) mirror.Definition {
@@ -255,9 +256,13 @@ func definition(name string) mirror.Definition {
 // replica starts a set with these repositories; stop ends it and waits.
 func (w world) replica(t *testing.T, name string, loaded map[string]mirror.Content, defs ...mirror.Definition) (set *mirror.Set, stop func()) {
 	t.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	if w.log != nil {
+		logger = slog.New(slog.NewTextHandler(w.log, nil))
+	}
 	set, err := mirror.NewSet(mirror.Deps{
 		Upstream: w.upstream, Mirrors: mirrors{loaded, w.full}, Copies: mirrors{loaded, w.full}, Events: w.events, Leases: w.leases, Peers: w.fleet,
-		Replicas: w.fleet, Self: "http://" + name, Settings: mirror.Settings{Followers: w.followers}, Logger: slog.New(slog.DiscardHandler),
+		Replicas: w.fleet, Self: "http://" + name, Settings: mirror.Settings{Followers: w.followers}, Logger: logger,
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 	})
 	if err != nil {

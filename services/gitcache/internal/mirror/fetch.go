@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
 )
@@ -18,21 +20,26 @@ type outcome struct {
 	changed []string
 	all     bool   // more names than an event carries
 	reason  Reason // why it failed; empty when it did not
+	turned  bool   // the fetch before it came out otherwise: well, or for another reason
 }
 
 func (s State) hasContent() bool { return !s.FreshAt.IsZero() }
 
-// beginFetch takes what a fetch needs. Refreshes that were asked for until now are answered by this fetch.
-func (r *Repository) beginFetch(held *lease.Held) (FetchParams, time.Duration) {
+// beginFetch takes what a fetch needs, and puts the fetch into the trace of who asked for it. Refreshes that were asked for
+// until now are answered by this fetch.
+func (r *Repository) beginFetch(ctx context.Context, held *lease.Held) (context.Context, FetchParams, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.began++
-	r.refreshAt = time.Time{}
+	if r.cause.IsValid() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, r.cause)
+	}
+	r.refreshAt, r.cause = time.Time{}, trace.SpanContext{}
 	timeout := r.shared.Settings.FetchTimeout
 	if !r.content.Exists() {
 		timeout = r.shared.Settings.CloneTimeout
 	}
-	return FetchParams{Definition: r.def, Have: r.content, Epoch: held.Epoch(), Guard: held.Check}, timeout
+	return ctx, FetchParams{Definition: r.def, Have: r.content, Epoch: held.Epoch(), Guard: held.Check}, timeout
 }
 
 // abandonFetch ends a fetch whose result does not count.
@@ -52,6 +59,7 @@ func (r *Repository) finishFetch(p FetchParams, content Content, err error) outc
 	r.finished = r.began
 	r.fetches++
 	var o outcome
+	before := r.problem
 	if err != nil {
 		r.failures++
 		r.problem = problemOf(err, r.problem, now)
@@ -63,6 +71,7 @@ func (r *Repository) finishFetch(p FetchParams, content Content, err error) outc
 		r.content, r.failures, r.problem = content, 0, nil
 		r.next, r.notBefore = now.Add(backoff.Jitter(r.interval(), pollSpread)), time.Time{}
 	}
+	o.turned = (before == nil) != (r.problem == nil) || before != nil && before.Reason != o.reason
 	if r.def != p.Definition { // replaced while fetching: what update scheduled still holds
 		r.next, r.notBefore = now, time.Time{}
 	}

@@ -79,11 +79,13 @@ type Definition struct {
 	CAPEM string
 	// Suspended stops polling; reads go on.
 	Suspended bool
+	// WebhookSecret is what the repository's webhooks are signed with, or carry. Empty: the service's default counts.
+	WebhookSecret Secret
 }
 
-// Public returns the definition without its credential.
+// Public returns the definition without its secrets.
 func (d Definition) Public() Definition {
-	d.Credential = Credential{}
+	d.Credential, d.WebhookSecret = Credential{}, ""
 	return d
 }
 

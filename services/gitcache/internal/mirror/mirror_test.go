@@ -4,6 +4,7 @@
 package mirror_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -130,6 +131,33 @@ func TestFailuresBackOff(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if state := r.State(); state.Phase != mirror.PhaseStale || state.RefCount != 1 {
 			t.Errorf("got %+v with the credential revoked, want stale with its refs", state)
+		}
+	})
+}
+
+// TestAnOutageIsLoggedOnce has an upstream that is away for hours, comes back, and goes away for another reason.
+func TestAnOutageIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		w := newWorld()
+		w.log = &log
+		refs := map[string]string{"refs/heads/main": "c1"}
+		w.upstream.set(refs, nil)
+		_, stop := w.replica(t, "a", nil, definition("demo"))
+		for _, err := range []error{
+			&mirror.UpstreamError{Reason: mirror.ReasonUnreachable}, nil, &mirror.UpstreamError{Reason: mirror.ReasonAuthRejected},
+		} {
+			time.Sleep(time.Hour)
+			w.upstream.set(refs, err)
+		}
+		time.Sleep(time.Hour)
+		stop()
+		for message, want := range map[string]int{
+			"reason=" + string(mirror.ReasonUnreachable): 1, "reason=" + string(mirror.ReasonAuthRejected): 1, "fetch succeeds again": 1,
+		} {
+			if got := strings.Count(log.String(), message); got != want {
+				t.Errorf("%q: got %d times, want %d, in:\n%s", message, got, want, log.String())
+			}
 		}
 	})
 }

@@ -29,7 +29,13 @@ var (
 )
 
 // RefError tells which selector selects nothing. It matches [ErrRefNotFound].
-type RefError struct{ Selector Selector }
+type RefError struct {
+	Selector Selector
+	// Close are full names of refs that may have been meant, the likeliest first; at most three.
+	Close []string
+	// NoCommit: the ref exists, but leads to something else than a commit.
+	NoCommit bool
+}
 
 // Error implements error.
 func (e *RefError) Error() string { return fmt.Sprintf("%v: %s", ErrRefNotFound, e.Selector) }

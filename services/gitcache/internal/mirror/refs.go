@@ -118,8 +118,9 @@ const (
 	SelectHead   SelectorKind = iota // HEAD, the upstream's default branch
 	SelectBranch                     // a branch's short name
 	SelectTag                        // a tag's short name
-	SelectCommit                     // a full commit id
+	SelectCommit                     // a commit id, or leading digits of one
 	SelectName                       // a full reference name
+	SelectSemver                     // a range of versions; see [Content.Resolve]
 )
 
 // Selector names a commit of a repository. The zero Selector is HEAD.
@@ -139,18 +140,23 @@ func (s Selector) String() string {
 		return "commit " + s.Value
 	case SelectName:
 		return s.Value
+	case SelectSemver:
+		return "tag in the range " + s.Value
 	default:
 		return "HEAD"
 	}
 }
 
 // Resolve returns the commit that s selects, from memory. The error is a *RefError where there is none. A commit id is
-// returned as it is: only the mirror's objects can tell whether it exists.
+// returned as it is: only the mirror's objects can tell whether it exists. A range selects the highest version among the
+// tags within it; of tags that say the same version the last by name.
 func (c Content) Resolve(s Selector) (string, error) {
 	name := s.Value
 	switch s.Kind {
 	case SelectCommit:
 		return s.Value, nil
+	case SelectSemver:
+		return c.resolveRange(s)
 	case SelectBranch:
 		name = BranchPrefix + s.Value
 	case SelectTag:
@@ -163,8 +169,11 @@ func (c Content) Resolve(s Selector) (string, error) {
 		return c.resolveHead(s)
 	}
 	ref, ok := c.Refs.Get(name)
-	if !ok || ref.Commit == "" {
-		return "", &RefError{Selector: s}
+	switch {
+	case !ok:
+		return "", &RefError{Selector: s, Close: c.Refs.closeTo(name)}
+	case ref.Commit == "":
+		return "", &RefError{Selector: s, NoCommit: true}
 	}
 	return ref.Commit, nil
 }
@@ -186,7 +195,7 @@ func (c Content) resolveHead(s Selector) (string, error) {
 		return ref.Commit, nil
 	}
 	if c.Head == "" {
-		return "", &RefError{Selector: s}
+		return "", &RefError{Selector: s, Close: c.Refs.first(BranchPrefix)}
 	}
 	return c.Head, nil
 }

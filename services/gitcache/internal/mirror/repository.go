@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/leatdev/leat/internal/backoff"
@@ -44,10 +45,11 @@ type Repository struct {
 	failures int
 	fetches  int64
 
-	next      time.Time // when the next poll is due
-	refreshAt time.Time // when a requested fetch is due; zero: none is requested
-	notBefore time.Time // the upstream asked not to be called earlier
-	began     uint64    // fetches begun and finished since the process started
+	next      time.Time         // when the next poll is due
+	refreshAt time.Time         // when a requested fetch is due; zero: none is requested
+	cause     trace.SpanContext // that of the first who requested it; may be invalid
+	notBefore time.Time         // the upstream asked not to be called earlier
+	began     uint64            // fetches begun and finished since the process started
 	finished  uint64
 
 	changed chan struct{} // closed and replaced whenever anything above changes
@@ -239,7 +241,7 @@ func (r *Repository) becomeOwner(epoch uint64) {
 func (r *Repository) resign() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.epoch, r.refreshAt = 0, time.Time{}
+	r.epoch, r.refreshAt, r.cause = 0, time.Time{}, trace.SpanContext{}
 	r.shared.owned.Add(-1)
 	r.signalLocked()
 }
@@ -292,7 +294,8 @@ func (r *Repository) isDue(now time.Time) bool {
 
 // Refresh asks for a fetch within the debounce time; calls within that time share one. With wait it returns after a fetch
 // that began after the call, or with the context's cause. It returns at once, without an error, where no fetch will be
-// made: while polling is suspended, or the upstream asked to be left alone for longer. ErrNotOwner: this replica does not
+// made: while polling is suspended, or the upstream asked to be left alone for longer. The fetch belongs to the trace of
+// the first call that asked for it. ErrNotOwner: this replica does not
 // own the repository, or stopped to meanwhile.
 func (r *Repository) Refresh(ctx context.Context, wait bool) (State, error) {
 	r.mu.Lock()
@@ -305,7 +308,7 @@ func (r *Repository) Refresh(ctx context.Context, wait bool) (State, error) {
 		return r.stateLocked(), nil
 	}
 	if r.refreshAt.IsZero() {
-		r.refreshAt = at
+		r.refreshAt, r.cause = at, trace.SpanContextFromContext(ctx)
 		r.signalLocked()
 	}
 	for target := r.began + 1; wait && r.finished < target; {

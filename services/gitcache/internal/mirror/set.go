@@ -168,6 +168,17 @@ func (s *Set) List() []*Repository {
 	return list
 }
 
+// Definitions returns the definitions of all repositories, secrets included, in no order.
+func (s *Set) Definitions() []Definition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defs := make([]Definition, 0, len(s.byName))
+	for _, r := range s.byName {
+		defs = append(defs, r.Definition())
+	}
+	return defs
+}
+
 // Run runs every repository of the set, those that come later included, until ctx is done. Leases are given back before
 // it returns. It returns nil.
 func (s *Set) Run(ctx context.Context) error {

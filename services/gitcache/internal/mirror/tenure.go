@@ -131,7 +131,7 @@ func (t *tenure) fetch(ctx context.Context) error {
 	if !r.State().hasContent() {
 		r.inherit(ctx)
 	}
-	p, timeout := r.beginFetch(t.held)
+	ctx, p, timeout := r.beginFetch(ctx, t.held)
 	ctx, span := r.shared.Tracer.Start(ctx, "mirror.fetch", trace.WithAttributes(
 		attribute.String("leat.repository", r.name), attribute.String("leat.repository.uid", r.uid),
 		attribute.Int64("leat.epoch", int64(p.Epoch)),
@@ -168,15 +168,27 @@ func (t *tenure) report(ctx context.Context, span trace.Span, o outcome, err err
 	switch {
 	case err != nil:
 		span.SetStatus(codes.Error, string(o.reason))
-		logger.WarnContext(ctx, "fetch did not succeed", slog.String("reason", string(o.reason)), slog.Any("error", err))
+		logger.Log(ctx, o.level(), "fetch did not succeed", slog.String("reason", string(o.reason)), slog.Any("error", err))
 		t.noteHealth(event)
 	case o.all || len(o.changed) > 0:
 		logger.InfoContext(ctx, "refs moved", slog.Int("refs", len(o.changed)))
 		t.note(event)
+	case o.turned:
+		logger.InfoContext(ctx, "fetch succeeds again")
+		t.noteHealth(event)
 	default:
 		logger.DebugContext(ctx, "refs unchanged")
 		t.noteHealth(event)
 	}
+}
+
+// level is that of a failure. One that merely goes on is told only to who asks for it: a forge that is down for a day would
+// fill the log otherwise, with a line for each of a thousand repositories every few minutes.
+func (o outcome) level() slog.Level {
+	if o.turned {
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
 }
 
 func traceparent(ctx context.Context) string {

@@ -67,7 +67,8 @@ func (r *replica) want(t *testing.T, defs ...mirror.Definition) {
 func definition(version int64) mirror.Definition {
 	return mirror.Definition{
 		Name: "demo", UID: "uid-1", Version: version, URL: "https://git.invalid/demo",
-		Credential: mirror.Credential{Method: mirror.MethodBasic, Username: "leat", Password: "open sesame"},
+		Credential:    mirror.Credential{Method: mirror.MethodBasic, Username: "leat", Password: "open sesame"},
+		WebhookSecret: "sesame opens for webhooks, too",
 	}
 }
 

@@ -1894,7 +1894,9 @@ func (x *SyncServiceRequest) GetName() string {
 type SyncServiceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Appears as status.observed_sync_request once the agent carried it out.
-	SyncRequest   string `protobuf:"bytes,1,opt,name=sync_request,json=syncRequest,proto3" json:"sync_request,omitempty"`
+	SyncRequest string `protobuf:"bytes,1,opt,name=sync_request,json=syncRequest,proto3" json:"sync_request,omitempty"`
+	// Why the repositories could not be fetched; the agent then reconciles what was known before. Unset when they were.
+	Problem       *v1.Problem `protobuf:"bytes,2,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1934,6 +1936,13 @@ func (x *SyncServiceResponse) GetSyncRequest() string {
 		return x.SyncRequest
 	}
 	return ""
+}
+
+func (x *SyncServiceResponse) GetProblem() *v1.Problem {
+	if x != nil {
+		return x.Problem
+	}
+	return nil
 }
 
 // WatchFleetRequest opens the stream.
@@ -2326,7 +2335,7 @@ var File_leat_fleet_v1_fleet_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/type/v1/metadata.proto\"\x16\n" +
+	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
 	"\x14GetServerInfoRequest\"\x82\x01\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
@@ -2421,9 +2430,10 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x17\n" +
 	"\x15DeleteServiceResponse\"(\n" +
 	"\x12SyncServiceRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"8\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"i\n" +
 	"\x13SyncServiceResponse\x12!\n" +
-	"\fsync_request\x18\x01 \x01(\tR\vsyncRequest\"-\n" +
+	"\fsync_request\x18\x01 \x01(\tR\vsyncRequest\x12/\n" +
+	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"-\n" +
 	"\x11WatchFleetRequest\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\"{\n" +
 	"\x12WatchFleetResponse\x123\n" +
@@ -2545,7 +2555,8 @@ var file_leat_fleet_v1_fleet_proto_goTypes = []any{
 	(*Repository)(nil),                // 48: leat.fleet.v1.Repository
 	(*Service)(nil),                   // 49: leat.fleet.v1.Service
 	(*v1.Page)(nil),                   // 50: leat.type.v1.Page
-	(*timestamppb.Timestamp)(nil),     // 51: google.protobuf.Timestamp
+	(*v1.Problem)(nil),                // 51: leat.type.v1.Problem
+	(*timestamppb.Timestamp)(nil),     // 52: google.protobuf.Timestamp
 }
 var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
 	47, // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
@@ -2576,58 +2587,59 @@ var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
 	49, // 25: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
 	49, // 26: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
 	49, // 27: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	3,  // 28: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
-	51, // 29: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	51, // 30: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	1,  // 31: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
-	4,  // 32: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
-	7,  // 33: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
-	9,  // 34: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
-	11, // 35: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
-	13, // 36: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
-	15, // 37: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
-	17, // 38: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
-	19, // 39: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
-	21, // 40: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
-	23, // 41: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
-	25, // 42: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
-	27, // 43: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
-	29, // 44: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
-	31, // 45: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
-	33, // 46: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
-	35, // 47: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
-	37, // 48: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
-	39, // 49: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
-	41, // 50: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
-	43, // 51: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
-	45, // 52: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
-	2,  // 53: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
-	5,  // 54: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
-	8,  // 55: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
-	10, // 56: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
-	12, // 57: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
-	14, // 58: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
-	16, // 59: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
-	18, // 60: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
-	20, // 61: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
-	22, // 62: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
-	24, // 63: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
-	26, // 64: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
-	28, // 65: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
-	30, // 66: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
-	32, // 67: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
-	34, // 68: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
-	36, // 69: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
-	38, // 70: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
-	40, // 71: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
-	42, // 72: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
-	44, // 73: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
-	46, // 74: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
-	53, // [53:75] is the sub-list for method output_type
-	31, // [31:53] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	51, // 28: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
+	3,  // 29: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
+	52, // 30: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	52, // 31: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	1,  // 32: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
+	4,  // 33: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
+	7,  // 34: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
+	9,  // 35: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
+	11, // 36: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
+	13, // 37: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
+	15, // 38: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
+	17, // 39: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
+	19, // 40: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
+	21, // 41: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
+	23, // 42: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
+	25, // 43: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
+	27, // 44: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
+	29, // 45: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
+	31, // 46: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
+	33, // 47: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
+	35, // 48: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
+	37, // 49: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
+	39, // 50: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
+	41, // 51: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
+	43, // 52: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
+	45, // 53: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
+	2,  // 54: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
+	5,  // 55: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
+	8,  // 56: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
+	10, // 57: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
+	12, // 58: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
+	14, // 59: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
+	16, // 60: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
+	18, // 61: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
+	20, // 62: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
+	22, // 63: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
+	24, // 64: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
+	26, // 65: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
+	28, // 66: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
+	30, // 67: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
+	32, // 68: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
+	34, // 69: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
+	36, // 70: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
+	38, // 71: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
+	40, // 72: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
+	42, // 73: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
+	44, // 74: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
+	46, // 75: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
+	54, // [54:76] is the sub-list for method output_type
+	32, // [32:54] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_fleet_proto_init() }

@@ -317,7 +317,10 @@ type RepositorySpec struct {
 	// PEM certificates to trust instead of the system's. Empty means the system's.
 	CaPem string `protobuf:"bytes,5,opt,name=ca_pem,json=caPem,proto3" json:"ca_pem,omitempty"`
 	// No polling while true.
-	Suspended     bool `protobuf:"varint,6,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	Suspended bool `protobuf:"varint,6,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	// The secret that this repository's webhooks are signed with, or carry; at least 16 bytes. Unset: the hub-wide one, or in an
+	// update the stored one. Empty takes the stored one away. Never returned.
+	WebhookSecret *string `protobuf:"bytes,7,opt,name=webhook_secret,json=webhookSecret,proto3,oneof" json:"webhook_secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -392,6 +395,13 @@ func (x *RepositorySpec) GetSuspended() bool {
 		return x.Suspended
 	}
 	return false
+}
+
+func (x *RepositorySpec) GetWebhookSecret() string {
+	if x != nil && x.WebhookSecret != nil {
+		return *x.WebhookSecret
+	}
+	return ""
 }
 
 // Service is what one cluster runs from one or more sources.
@@ -560,8 +570,11 @@ type SyncOptions struct {
 	HealthTimeout *durationpb.Duration `protobuf:"bytes,3,opt,name=health_timeout,json=healthTimeout,proto3" json:"health_timeout,omitempty"`
 	// Take fields from other field managers when they conflict. False reports the conflict.
 	ForceConflicts bool `protobuf:"varint,4,opt,name=force_conflicts,json=forceConflicts,proto3" json:"force_conflicts,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Agrees to a prune that the guard stopped (PRUNE_GUARDED): the spec digest that the problem's message names. Empty means
+	// none. It counts for that one stopped prune, not for later ones.
+	PruneConfirmation string `protobuf:"bytes,5,opt,name=prune_confirmation,json=pruneConfirmation,proto3" json:"prune_confirmation,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *SyncOptions) Reset() {
@@ -620,6 +633,13 @@ func (x *SyncOptions) GetForceConflicts() bool {
 		return x.ForceConflicts
 	}
 	return false
+}
+
+func (x *SyncOptions) GetPruneConfirmation() string {
+	if x != nil {
+		return x.PruneConfirmation
+	}
+	return ""
 }
 
 // ServiceStatus is what is known of a service.
@@ -810,7 +830,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"Repository\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x121\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1d.leat.fleet.v1.RepositorySpecR\x04spec\x129\n" +
-	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x06status\"\x8b\x02\n" +
+	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x06status\"\xca\x02\n" +
 	"\x0eRepositorySpec\x124\n" +
 	"\x04type\x18\x01 \x01(\x0e2 .leat.gitcache.v1.RepositoryTypeR\x04type\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12>\n" +
@@ -819,7 +839,9 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"credential\x18\x04 \x01(\v2\x1c.leat.gitcache.v1.CredentialR\n" +
 	"credential\x12\x15\n" +
 	"\x06ca_pem\x18\x05 \x01(\tR\x05caPem\x12\x1c\n" +
-	"\tsuspended\x18\x06 \x01(\bR\tsuspended\"\xa3\x01\n" +
+	"\tsuspended\x18\x06 \x01(\bR\tsuspended\x12*\n" +
+	"\x0ewebhook_secret\x18\a \x01(\tH\x00R\rwebhookSecret\x88\x01\x01B\x11\n" +
+	"\x0f_webhook_secret\"\xa3\x01\n" +
 	"\aService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ServiceSpecR\x04spec\x124\n" +
@@ -830,12 +852,13 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\asources\x18\x03 \x03(\v2\x14.leat.type.v1.SourceR\asources\x129\n" +
 	"\brenderer\x18\x04 \x01(\x0e2\x1d.leat.distributor.v1.RendererR\brenderer\x12.\n" +
 	"\x04sync\x18\x05 \x01(\v2\x1a.leat.fleet.v1.SyncOptionsR\x04sync\x12\x16\n" +
-	"\x06paused\x18\x06 \x01(\bR\x06paused\"\xe2\x01\n" +
+	"\x06paused\x18\x06 \x01(\bR\x06paused\"\x91\x02\n" +
 	"\vSyncOptions\x12\x19\n" +
 	"\x05prune\x18\x01 \x01(\bH\x00R\x05prune\x88\x01\x01\x12.\n" +
 	"\x10create_namespace\x18\x02 \x01(\bH\x01R\x0fcreateNamespace\x88\x01\x01\x12@\n" +
 	"\x0ehealth_timeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\rhealthTimeout\x12'\n" +
-	"\x0fforce_conflicts\x18\x04 \x01(\bR\x0eforceConflictsB\b\n" +
+	"\x0fforce_conflicts\x18\x04 \x01(\bR\x0eforceConflicts\x12-\n" +
+	"\x12prune_confirmation\x18\x05 \x01(\tR\x11pruneConfirmationB\b\n" +
 	"\x06_pruneB\x13\n" +
 	"\x11_create_namespace\"\xd1\x02\n" +
 	"\rServiceStatus\x120\n" +
@@ -929,6 +952,7 @@ func file_leat_fleet_v1_resources_proto_init() {
 	if File_leat_fleet_v1_resources_proto != nil {
 		return
 	}
+	file_leat_fleet_v1_resources_proto_msgTypes[4].OneofWrappers = []any{}
 	file_leat_fleet_v1_resources_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -169,7 +169,10 @@ type RepositoryDefinition struct {
 	// PEM certificates to trust for this upstream, instead of the system's. Empty means the system's.
 	CaPem string `protobuf:"bytes,8,opt,name=ca_pem,json=caPem,proto3" json:"ca_pem,omitempty"`
 	// No polling while true; reads go on.
-	Suspended     bool `protobuf:"varint,9,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	Suspended bool `protobuf:"varint,9,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	// The secret that this repository's webhooks are signed with, or carry. Empty means the hub-wide one, if there is one. Left
+	// out of every answer.
+	WebhookSecret string `protobuf:"bytes,10,opt,name=webhook_secret,json=webhookSecret,proto3" json:"webhook_secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -265,6 +268,13 @@ func (x *RepositoryDefinition) GetSuspended() bool {
 		return x.Suspended
 	}
 	return false
+}
+
+func (x *RepositoryDefinition) GetWebhookSecret() string {
+	if x != nil {
+		return x.WebhookSecret
+	}
+	return ""
 }
 
 // Credential authenticates Leat to an upstream.
@@ -749,7 +759,7 @@ var File_leat_gitcache_v1_repository_proto protoreflect.FileDescriptor
 
 const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\n" +
-	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18leat/type/v1/state.proto\"\xd1\x02\n" +
+	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18leat/type/v1/state.proto\"\xf8\x02\n" +
 	"\x14RepositoryDefinition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x18\n" +
@@ -761,7 +771,9 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"credential\x18\a \x01(\v2\x1c.leat.gitcache.v1.CredentialR\n" +
 	"credential\x12\x15\n" +
 	"\x06ca_pem\x18\b \x01(\tR\x05caPem\x12\x1c\n" +
-	"\tsuspended\x18\t \x01(\bR\tsuspended\"\xee\x01\n" +
+	"\tsuspended\x18\t \x01(\bR\tsuspended\x12%\n" +
+	"\x0ewebhook_secret\x18\n" +
+	" \x01(\tR\rwebhookSecret\"\xee\x01\n" +
 	"\n" +
 	"Credential\x129\n" +
 	"\x05basic\x18\x01 \x01(\v2!.leat.gitcache.v1.BasicCredentialH\x00R\x05basic\x12<\n" +

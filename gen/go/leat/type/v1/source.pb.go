@@ -35,6 +35,7 @@ type GitRef struct {
 	//	*GitRef_Tag
 	//	*GitRef_Commit
 	//	*GitRef_Name
+	//	*GitRef_Semver
 	Selector      isGitRef_Selector `protobuf_oneof:"selector"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -113,6 +114,15 @@ func (x *GitRef) GetName() string {
 	return ""
 }
 
+func (x *GitRef) GetSemver() string {
+	if x != nil {
+		if x, ok := x.Selector.(*GitRef_Semver); ok {
+			return x.Semver
+		}
+	}
+	return ""
+}
+
 type isGitRef_Selector interface {
 	isGitRef_Selector()
 }
@@ -128,13 +138,19 @@ type GitRef_Tag struct {
 }
 
 type GitRef_Commit struct {
-	// A full commit id in lower-case hexadecimal.
+	// A commit id in lower-case hexadecimal: the full one, or at least 7 of its leading digits while only one commit begins so.
 	Commit string `protobuf:"bytes,3,opt,name=commit,proto3,oneof"`
 }
 
 type GitRef_Name struct {
 	// A full reference name, such as "refs/heads/main".
 	Name string `protobuf:"bytes,4,opt,name=name,proto3,oneof"`
+}
+
+type GitRef_Semver struct {
+	// A range of semantic versions, such as "~1.4", ">=2 <3" or "1.x": the highest version among the tags that match. A tag is
+	// a version with three numbers, with or without a leading "v". Pre-releases count only when the range names one.
+	Semver string `protobuf:"bytes,5,opt,name=semver,proto3,oneof"`
 }
 
 func (*GitRef_Branch) isGitRef_Selector() {}
@@ -144,6 +160,8 @@ func (*GitRef_Tag) isGitRef_Selector() {}
 func (*GitRef_Commit) isGitRef_Selector() {}
 
 func (*GitRef_Name) isGitRef_Selector() {}
+
+func (*GitRef_Semver) isGitRef_Selector() {}
 
 // Source names the content of a folder at a ref.
 type Source struct {
@@ -305,12 +323,13 @@ var File_leat_type_v1_source_proto protoreflect.FileDescriptor
 
 const file_leat_type_v1_source_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/type/v1/source.proto\x12\fleat.type.v1\"r\n" +
+	"\x19leat/type/v1/source.proto\x12\fleat.type.v1\"\x8c\x01\n" +
 	"\x06GitRef\x12\x18\n" +
 	"\x06branch\x18\x01 \x01(\tH\x00R\x06branch\x12\x12\n" +
 	"\x03tag\x18\x02 \x01(\tH\x00R\x03tag\x12\x18\n" +
 	"\x06commit\x18\x03 \x01(\tH\x00R\x06commit\x12\x14\n" +
-	"\x04name\x18\x04 \x01(\tH\x00R\x04nameB\n" +
+	"\x04name\x18\x04 \x01(\tH\x00R\x04name\x12\x18\n" +
+	"\x06semver\x18\x05 \x01(\tH\x00R\x06semverB\n" +
 	"\n" +
 	"\bselector\"x\n" +
 	"\x06Source\x12\x1e\n" +
@@ -367,6 +386,7 @@ func file_leat_type_v1_source_proto_init() {
 		(*GitRef_Tag)(nil),
 		(*GitRef_Commit)(nil),
 		(*GitRef_Name)(nil),
+		(*GitRef_Semver)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

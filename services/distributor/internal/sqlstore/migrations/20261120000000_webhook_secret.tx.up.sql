@@ -1,0 +1,1 @@
+ALTER TABLE repositories ADD COLUMN webhook_secret {{.Bytes}};

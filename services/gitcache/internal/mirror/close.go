@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"slices"
+	"strings"
+)
+
+const (
+	// maxClose bounds the names that an error offers instead of the one that was not found.
+	maxClose = 3
+	// maxCompared bounds the names that are compared letter by letter.
+	maxCompared = 10_000
+	// maxTypos is how many letters may differ in a name that is taken for a misspelling; a short name allows fewer.
+	maxTypos = 3
+	// lettersPerTypo is how many letters of a name allow for one typo.
+	lettersPerTypo = 3
+)
+
+// closeTo returns full names of refs that may have been meant by one that does not exist: the same short name among the
+// other kind (branch or tag), the same in other letters' case, then misspellings.
+func (r Refs) closeTo(name string) []string {
+	type candidate struct {
+		name  string
+		typos int
+	}
+	short := shortName(name)
+	allowed := min(maxTypos, max(1, len(short)/lettersPerTypo))
+	var found []candidate
+	for _, ref := range r[:min(len(r), maxCompared)] {
+		other := shortName(ref.Name)
+		switch {
+		case strings.EqualFold(other, short):
+			found = append(found, candidate{ref.Name, 0})
+		case max(len(other), len(short))-min(len(other), len(short)) <= allowed:
+			if typos := distance(short, other); typos <= allowed {
+				found = append(found, candidate{ref.Name, typos})
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b candidate) int { return a.typos - b.typos })
+	var names []string
+	for _, c := range found[:min(len(found), maxClose)] {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// first returns the first names below prefix.
+func (r Refs) first(prefix string) []string {
+	var names []string
+	for _, ref := range r.Below(prefix, "", maxClose) {
+		names = append(names, ref.Name)
+	}
+	return names
+}
+
+func shortName(name string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(name, BranchPrefix), TagPrefix)
+}
+
+// distance is the number of bytes to insert, delete, replace or swap with their neighbour to make b of a.
+func distance(a, b string) int {
+	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range above {
+		above[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			differs := 1
+			if a[i-1] == b[j-1] {
+				differs = 0
+			}
+			row[j] = min(above[j]+1, row[j-1]+1, above[j-1]+differs)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, above, row = above, row, before
+	}
+	return above[len(b)]
+}

@@ -1,0 +1,219 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package webhook takes notices of pushes from Git hosts, and has the repositories they name fetched at once instead of
+// at their next poll.
+//
+// A webhook only ever makes the service look at an upstream earlier: what it says of refs and commits is not believed.
+// It is proven by a secret before its body is parsed, concerns no repository whose secret is another, and its sender
+// does not learn whether any repository was meant.
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/semaphore"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+const (
+	// maxBody bounds a delivery. GitHub sends up to 25 MiB, but a push of that size names thousands of commits; the poll
+	// finds it as well.
+	maxBody = 5 << 20
+	// readTimeout is how long a sender may take for the body.
+	readTimeout = 10 * time.Second
+	// verifying bounds the deliveries that are verified at once: each is hashed once for every distinct secret.
+	verifying = 2
+)
+
+// Pattern is where a [Handler] is mounted.
+const Pattern = "POST /webhooks/{provider}"
+
+// Deliveries lets replicas know which deliveries another one has taken. Its methods may be called concurrently.
+type Deliveries interface {
+	// Remember keeps an id for as long as keep says. False: some replica keeps it already.
+	Remember(ctx context.Context, id string, keep time.Duration) (bool, error)
+	// Forget lets an id count as new again.
+	Forget(ctx context.Context, id string) error
+}
+
+// Params are what a [Handler] works with. All are required but DefaultSecret.
+type Params struct {
+	Deliveries Deliveries
+	// Repositories returns all definitions that are known now.
+	Repositories func() []mirror.Definition
+	// Refresh has the repository of that name fetched soon, by whichever replica owns it.
+	Refresh func(ctx context.Context, name string) error
+	// DefaultSecret counts for repositories that have none of their own. Empty: those take no webhooks.
+	DefaultSecret mirror.Secret
+	Logger        *slog.Logger
+	Tracer        trace.Tracer
+	Meter         metric.Meter
+}
+
+// Handler answers webhooks. [Handler.Run] does what they ask for.
+type Handler struct {
+	params    Params
+	received  metric.Int64Counter
+	verifying *semaphore.Weighted
+	sources   *limits
+	targets   *limits
+	seen      *memory
+	queue     *queue
+}
+
+// New returns a Handler.
+func New(p Params) (*Handler, error) {
+	received, err := p.Meter.Int64Counter("leat.webhook.received", metric.WithUnit("{webhook}"),
+		metric.WithDescription("Webhooks that arrived, by provider and by what became of them."))
+	if err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
+	return &Handler{
+		params: p, received: received, verifying: semaphore.NewWeighted(verifying), sources: newLimits(sourceRate, sourceBurst),
+		targets: newLimits(targetRate, targetBurst), seen: newMemory(), queue: newQueue(),
+	}, nil
+}
+
+// outcome is what became of a delivery; the values are those of a metric.
+type outcome string
+
+const (
+	outcomeAccepted  outcome = "accepted"  // at least one repository will be fetched
+	outcomeUnmatched outcome = "unmatched" // no repository with that secret has such a URL
+	outcomeIgnored   outcome = "ignored"   // not about refs
+	outcomeReplayed  outcome = "replayed"  // seen before
+	outcomePing      outcome = "ping"
+	outcomeRefused   outcome = "refused"   // proven by no secret
+	outcomeMalformed outcome = "malformed" // proven, but not what the provider sends
+	outcomeTooLarge  outcome = "too_large"
+	outcomeLimited   outcome = "limited"
+	outcomeUnknown   outcome = "unknown_provider"
+	outcomeBroken    outcome = "broken_off"
+)
+
+// ServeHTTP implements http.Handler. Whatever was proven and understood is answered alike, whether or not it did anything.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, span := h.params.Tracer.Start(r.Context(), "webhook.receive", trace.WithSpanKind(trace.SpanKindServer))
+	defer span.End()
+	p, known := providerNamed(r.PathValue("provider"))
+	label := r.PathValue("provider")
+	if !known {
+		label = "unknown" // anything may stand there
+	}
+	result, err := outcomeUnknown, error(rpcerr.NotFound("webhook provider", r.PathValue("provider")))
+	if known {
+		// The connection cannot set deadlines in tests with a recorder; the limit of the body still holds.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
+		result, err = h.receive(ctx, r.WithContext(ctx), p)
+	}
+	attributes := []attribute.KeyValue{
+		attribute.String("leat.webhook.provider", label), attribute.String("leat.webhook.outcome", string(result)),
+	}
+	span.SetAttributes(attributes...)
+	h.received.Add(ctx, 1, metric.WithAttributes(attributes...))
+	if err != nil {
+		span.SetStatus(codes.Error, string(result))
+		rpcerr.WriteHTTP(w, r, err)
+		return
+	}
+	acknowledge(w, result)
+}
+
+func acknowledge(w http.ResponseWriter, result outcome) {
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	status := http.StatusAccepted
+	if result == outcomePing {
+		status = http.StatusOK
+	}
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, "{}\n") // a sender that hung up has nobody to tell
+}
+
+// receive judges one delivery, and queues what it asks for. The error is what the sender is answered.
+func (h *Handler) receive(ctx context.Context, r *http.Request, p provider) (outcome, error) {
+	if wait := h.sources.take(sourceOf(r)); wait > 0 {
+		return outcomeLimited, limited(wait)
+	}
+	claim, ok := p.claim(r, time.Now())
+	if !ok {
+		if p.unprovenPing != nil && p.unprovenPing(r.Header) {
+			return outcomePing, nil
+		}
+		return outcomeRefused, refused()
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return outcomeTooLarge, rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_MESSAGE_TOO_LARGE,
+			fmt.Sprintf("A webhook may have %d bytes; the next poll finds what it tells.", maxBody))
+	}
+	if err != nil {
+		return outcomeBroken, rpcerr.Field("body", "It broke off.")
+	}
+	proven, err := h.prove(ctx, claim, body)
+	if err != nil {
+		return outcomeBroken, err
+	}
+	if !proven.any {
+		return outcomeRefused, refused()
+	}
+	notice, err := p.read(r.Header, body)
+	if err != nil {
+		return outcomeMalformed, rpcerr.Field("body", "It is not what "+r.PathValue("provider")+" sends.")
+	}
+	return h.take(ctx, notice, proven.repositories, claim.id(notice, body))
+}
+
+// take decides about a delivery that is proven and understood.
+func (h *Handler) take(ctx context.Context, n notice, repositories []mirror.Definition, id deliveryID) (outcome, error) {
+	switch n.kind {
+	case kindPing:
+		return outcomePing, nil
+	case kindOther:
+		return outcomeIgnored, nil
+	case kindRefs:
+	}
+	if !h.seen.remember(id) {
+		return outcomeReplayed, nil
+	}
+	// By what the delivery names, known or not: the answer must not tell.
+	if wait := h.targets.take(n.target()); wait > 0 {
+		h.seen.forget(id)
+		return outcomeLimited, limited(wait)
+	}
+	result := outcomeUnmatched
+	for _, def := range repositories {
+		if n.concerns(def.URL) {
+			result = outcomeAccepted
+			h.queue.add(task{repository: def.Name, delivery: id, cause: trace.SpanContextFromContext(ctx)})
+		}
+	}
+	return result, nil
+}
+
+func limited(wait time.Duration) error {
+	return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
+		"Too many webhooks; what they tell is found by the next poll too.", rpcerr.RetryAfter(wait))
+}
+
+func refused() error {
+	return rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID,
+		"The webhook is not proven by a secret that is known here; compare the secret on both sides.")
+}
