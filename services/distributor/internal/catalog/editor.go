@@ -197,6 +197,11 @@ func insert(ctx context.Context, tx Tx, object Object) (Object, error) {
 		return nil, err
 	}
 	created := normal(object.clone())
+	if r, ok := created.(*Repository); ok {
+		if err := r.checkMask(); err != nil {
+			return nil, err
+		}
+	}
 	meta := created.Meta()
 	meta.UID = rand.Text()
 	meta.Generation = 1
@@ -244,8 +249,9 @@ func carryOver(current, next Object) (Object, error) {
 			n.Agent = c.Agent
 		}
 	case *Repository:
-		if c, ok := current.(*Repository); ok && n.Spec.Credential == nil {
-			n.Spec.Credential = c.Spec.Credential
+		if c, ok := current.(*Repository); ok {
+			n.keepSecrets(c)
+			return next, n.checkMask()
 		}
 	case *Service:
 		c, ok := current.(*Service)

@@ -317,7 +317,11 @@ type RepositorySpec struct {
 	// PEM certificates to trust instead of the system's. Empty means the system's.
 	CaPem string `protobuf:"bytes,5,opt,name=ca_pem,json=caPem,proto3" json:"ca_pem,omitempty"`
 	// No polling while true.
-	Suspended     bool `protobuf:"varint,6,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	Suspended bool `protobuf:"varint,6,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	// Proxy to reach the upstream through: http://, https://, socks5:// or socks5h://[user:password@]host[:port]. Empty means what
+	// gitcache's environment says for HTTP upstreams, and none for SSH. In answers its password reads "xxxxx"; sent back so, the
+	// stored password stays.
+	ProxyUrl      string `protobuf:"bytes,8,opt,name=proxy_url,json=proxyUrl,proto3" json:"proxy_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -392,6 +396,13 @@ func (x *RepositorySpec) GetSuspended() bool {
 		return x.Suspended
 	}
 	return false
+}
+
+func (x *RepositorySpec) GetProxyUrl() string {
+	if x != nil {
+		return x.ProxyUrl
+	}
+	return ""
 }
 
 // Service is what one cluster runs from one or more sources.
@@ -820,7 +831,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"Repository\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x121\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1d.leat.fleet.v1.RepositorySpecR\x04spec\x129\n" +
-	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x06status\"\x8b\x02\n" +
+	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x06status\"\xa8\x02\n" +
 	"\x0eRepositorySpec\x124\n" +
 	"\x04type\x18\x01 \x01(\x0e2 .leat.gitcache.v1.RepositoryTypeR\x04type\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12>\n" +
@@ -829,7 +840,8 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"credential\x18\x04 \x01(\v2\x1c.leat.gitcache.v1.CredentialR\n" +
 	"credential\x12\x15\n" +
 	"\x06ca_pem\x18\x05 \x01(\tR\x05caPem\x12\x1c\n" +
-	"\tsuspended\x18\x06 \x01(\bR\tsuspended\"\xa3\x01\n" +
+	"\tsuspended\x18\x06 \x01(\bR\tsuspended\x12\x1b\n" +
+	"\tproxy_url\x18\b \x01(\tR\bproxyUrl\"\xa3\x01\n" +
 	"\aService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ServiceSpecR\x04spec\x124\n" +
