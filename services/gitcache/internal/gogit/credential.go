@@ -83,7 +83,7 @@ func checkClientCertificate(t target) error {
 	if t.endpoint.Protocol != "https" {
 		return &mirror.FieldError{Field: "credential.client_certificate", Message: "Only an https URL can take it."}
 	}
-	if _, err := certPool(c.ClientCertPEM); err != nil {
+	if _, err := certPool(c.ClientCertPEM); err != nil || c.ClientCertPEM == "" {
 		return &mirror.FieldError{Field: "credential.client_certificate.certificate_pem", Message: "It holds no certificate in PEM form."}
 	}
 	if _, err := tls.X509KeyPair([]byte(c.ClientCertPEM), []byte(c.ClientKeyPEM.Reveal())); err != nil {

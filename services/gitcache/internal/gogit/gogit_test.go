@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +30,10 @@ type fixture struct {
 	dir  string
 	def  mirror.Definition
 	have mirror.Content
+
+	credentials gogit.Credentials
+	proxy       func(*http.Request) (*url.URL, error)
+	logger      *slog.Logger
 }
 
 func newFixture(t *testing.T, url string) *fixture {
@@ -41,7 +47,10 @@ func newFixture(t *testing.T, url string) *fixture {
 func (f *fixture) reopen(t *testing.T) {
 	t.Helper()
 	var err error
-	f.Git, err = gogit.New(gogit.Config{Dir: f.dir, Logger: slog.New(slog.DiscardHandler)})
+	if f.logger == nil {
+		f.logger = slog.New(slog.DiscardHandler)
+	}
+	f.Git, err = gogit.New(gogit.Config{Dir: f.dir, Credentials: f.credentials, Proxy: f.proxy, Logger: f.logger})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,6 +65,8 @@ func classifyStatus(s *statusError) (mirror.Reason, string) {
 	}
 }
 
+const proxyMessage = "The proxy does not lead to the upstream; check proxy_url, its credentials and its rules. Leat retries by itself."
+
 func classify(err error) (mirror.Reason, string) {
 	if field, ok := errors.AsType[*mirror.FieldError](err); ok {
 		return mirror.ReasonProtocol, "The definition cannot be used: " + field.Error()
@@ -73,12 +75,14 @@ func classify(err error) (mirror.Reason, string) {
 	case errors.Is(err, errSSHAuth):
 		return mirror.ReasonAuthRejected, "The upstream accepts none of the SSH keys; replace the key in the repository's spec."
 	case errors.Is(err, errProxy):
-		return mirror.ReasonUnreachable,
-			"The proxy does not lead to the upstream; check proxy_url, its credentials and its rules. Leat retries by itself."
+		return mirror.ReasonUnreachable, proxyMessage
 	case errors.Is(err, errUnsupported):
 		return mirror.ReasonProtocol, "The repository uses SHA-256 object names, which this version cannot mirror."
 	case errors.Is(err, syscall.ENOSPC):
 		return mirror.ReasonStorageFull, "The mirror's disk is full; an operator must give it room."
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "proxyconnect" { // net/http's own way through a proxy
+		return mirror.ReasonUnreachable, proxyMessage
 	}
 	if hostKey, ok := errors.AsType[*hostKeyError](err); ok {
 		return mirror.ReasonHostKey, hostKey.message()

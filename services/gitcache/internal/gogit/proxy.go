@@ -72,11 +72,13 @@ func (r *route) tunnel(ctx context.Context, scheme, address string) (net.Conn, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	if via.Scheme == "socks5" || via.Scheme == "socks5h" {
+	if isSOCKS(via) {
 		return r.socks(ctx, via, address)
 	}
 	return r.connect(ctx, via, address)
 }
+
+func isSOCKS(via *url.URL) bool { return strings.HasPrefix(via.Scheme, "socks5") }
 
 func proxyAddress(via *url.URL) string {
 	port := via.Port()

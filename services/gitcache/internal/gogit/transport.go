@@ -37,7 +37,7 @@ func newTransports(r *route, origin *url.URL, c mirror.Credential, roots *x509.C
 	// Proxies are dialled here rather than by net/http, which would show them the client certificate too.
 	tunnel := func(ctx context.Context, _, address string) (net.Conn, error) { return r.tunnel(ctx, "https", address) }
 	t.secure.DialContext, t.elsewhere.DialContext = tunnel, tunnel
-	t.plain.DialContext, t.plain.Proxy = r.dialer.DialContext, r.proxy
+	t.plain.DialContext, t.plain.Proxy = r.dialPlain, r.webProxy
 	if c.ClientCertPEM != "" {
 		certificate, err := tls.X509KeyPair([]byte(c.ClientCertPEM), []byte(c.ClientKeyPEM.Reveal()))
 		if err != nil {
@@ -46,6 +46,27 @@ func newTransports(r *route, origin *url.URL, c mirror.Credential, roots *x509.C
 		t.secure.TLSClientConfig.Certificates = []tls.Certificate{certificate}
 	}
 	return t, nil
+}
+
+// webProxy leaves to net/http what it does best: handing whole requests to a proxy that speaks HTTP.
+func (r *route) webProxy(req *http.Request) (*url.URL, error) {
+	via, err := r.proxy(req)
+	if err != nil {
+		return nil, errProxy // the cause may repeat the proxy's URL
+	}
+	if via != nil && isSOCKS(via) {
+		return nil, nil //nolint:nilnil // dialPlain goes through it
+	}
+	return via, nil
+}
+
+// dialPlain connects to an upstream, or to the web proxy before it.
+func (r *route) dialPlain(ctx context.Context, network, address string) (net.Conn, error) {
+	via, err := r.proxy(&http.Request{URL: &url.URL{Scheme: "http", Host: address}})
+	if err == nil && via != nil && isSOCKS(via) {
+		return r.tunnel(ctx, "http", address)
+	}
+	return r.dialer.DialContext(ctx, network, address)
 }
 
 // RoundTrip implements http.RoundTripper.
