@@ -197,9 +197,9 @@ func TestSHA256(t *testing.T) {
 	}
 	git("init", "--quiet", "--bare", "--object-format=sha256", "--initial-branch=main", repo.Dir())
 	work := filepath.Join(t.TempDir(), "work")
-	git("clone", "--quiet", repo.Dir(), work)
+	git("init", "--quiet", "--object-format=sha256", work)
 	git("-C", work, "-c", "user.name=a", "-c", "user.email=a@leat.invalid", "commit", "--quiet", "--allow-empty", "-m", "x")
-	git("-C", work, "push", "--quiet", "origin", "HEAD:refs/heads/main")
+	git("-C", work, "push", "--quiet", repo.Dir(), "HEAD:refs/heads/main")
 	for _, def := range []mirror.Definition{{Name: "demo", UID: "uid-1", URL: repo.URL()}, sshDefinition(server, repo)} {
 		f := newFixture(t, "")
 		f.def = def

@@ -138,6 +138,7 @@ type world struct {
 	upstream *upstream
 	events   *eventLog
 	leases   lease.Store
+	gate     *gate
 }
 
 func definition(name string) mirror.Definition {
@@ -147,8 +148,12 @@ func definition(name string) mirror.Definition {
 // replica starts a set with these repositories; stop ends it and waits.
 func (w world) replica(t *testing.T, name string, live int, loaded map[string]mirror.Content, defs ...mirror.Definition) (set *mirror.Set, stop func()) {
 	t.Helper()
+	var hosts mirror.Gate
+	if w.gate != nil {
+		hosts = w.gate
+	}
 	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: w.upstream, Mirrors: mirrors{loaded}, Events: w.events, Leases: w.leases, Peers: peers(live),
+		Gate: hosts, Upstream: w.upstream, Mirrors: mirrors{loaded}, Events: w.events, Leases: w.leases, Peers: peers(live),
 		Self: "http://" + name, Logger: slog.New(slog.DiscardHandler),
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 	})
