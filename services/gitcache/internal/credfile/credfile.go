@@ -41,9 +41,8 @@ type File struct {
 
 // entry is one credential with what it is for.
 type entry struct {
-	prefix     location
-	written    string // the prefix as it stands in the file
-	credential mirror.Credential
+	prefix location
+	shared mirror.SharedCredential
 }
 
 // New returns a file that has not been read yet, and so holds nothing.
@@ -117,20 +116,20 @@ func (f *File) read() ([]byte, error) {
 	return os.ReadFile(f.path)
 }
 
-// For returns the credential of the longest prefix that the URL begins with, and that prefix.
-func (f *File) For(url string) (credential mirror.Credential, prefix string, ok bool) {
+// For returns the credential of the longest prefix that the URL begins with; false: there is none.
+func (f *File) For(url string) (mirror.SharedCredential, bool) {
 	at, err := parseLocation(url)
 	if err != nil {
-		return mirror.Credential{}, "", false
+		return mirror.SharedCredential{}, false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range f.entries { // the longest comes first
 		if e.prefix.holds(at) {
-			return e.credential, e.written, true
+			return e.shared, true
 		}
 	}
-	return mirror.Credential{}, "", false
+	return mirror.SharedCredential{}, false
 }
 
 // parse reads all entries, or tells what is wrong with the first bad one.
@@ -146,7 +145,7 @@ func (f *File) parse(data []byte) ([]entry, error) {
 			return nil, fmt.Errorf("entry %d: %w", i+1, err)
 		}
 		if slices.ContainsFunc(entries, func(other entry) bool { return other.prefix.equal(e.prefix) }) {
-			return nil, fmt.Errorf("entry %d: urlPrefix: %q is there twice", i+1, e.written)
+			return nil, fmt.Errorf("entry %d: urlPrefix: %q is there twice", i+1, e.shared.Prefix)
 		}
 		entries = append(entries, e)
 	}
@@ -164,11 +163,11 @@ func (f *File) entry(d document) (entry, error) {
 		return entry{}, err
 	}
 	// Any repository below the prefix will do to find out whether the credential fits the scheme.
-	if err := f.check(mirror.Definition{Name: "prefix", UID: "prefix", URL: prefix.example(), Credential: credential}); err != nil {
+	if err := f.check(mirror.Definition{Name: "prefix", UID: "prefix", URL: prefix.example(), Credential: credential, CAPEM: d.CAPEM}); err != nil {
 		if field, ok := errors.AsType[*mirror.FieldError](err); ok && field.Field == "url" {
 			return entry{}, fmt.Errorf("urlPrefix: %s", field.Message)
 		}
 		return entry{}, err
 	}
-	return entry{prefix: prefix, written: prefix.String(), credential: credential}, nil
+	return entry{prefix: prefix, shared: mirror.SharedCredential{Credential: credential, CAPEM: d.CAPEM, Prefix: prefix.String()}}, nil
 }

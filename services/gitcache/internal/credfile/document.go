@@ -14,6 +14,7 @@ import (
 type document struct {
 	URLPrefix  string     `json:"urlPrefix"`
 	Credential credential `json:"credential"`
+	CAPEM      string     `json:"caPem"`
 }
 
 type credential struct {

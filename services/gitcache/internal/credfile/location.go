@@ -51,7 +51,7 @@ func parseLocation(text string) (location, error) {
 	}
 	for segment := range strings.SplitSeq(u.Path, "/") {
 		if segment == "." || segment == ".." {
-			return location{}, errors.New("it holds . or ..")
+			return location{}, errors.New("it holds a segment . or .. in its path")
 		}
 		if segment != "" {
 			l.segments = append(l.segments, segment)

@@ -71,10 +71,13 @@ func (a authorizer) roundTripApp(req *http.Request) (*http.Response, error) {
 			return resp, err
 		}
 		a.app.forget(token)
-		if !again || a.guard() != nil {
+		if !again {
 			return resp, nil
 		}
 		_ = resp.Body.Close()
+		if err := a.guard(); err != nil {
+			return nil, err
+		}
 	}
 }
 

@@ -31,17 +31,27 @@ func (g *Git) effective(def mirror.Definition) (mirror.Definition, error) {
 	if g.credentials == nil || !def.Credential.IsZero() {
 		return def, nil
 	}
-	shared, prefix, ok := g.credentials.For(def.URL)
-	if !ok {
+	shared, ok := g.credentials.For(def.URL)
+	if !ok || (shared.CAPEM == "" && exposes(def)) {
 		return def, nil
 	}
-	def.Credential = shared
+	def.Credential = shared.Credential
+	if shared.CAPEM != "" {
+		def.CAPEM = shared.CAPEM
+	}
 	if err := g.check(def); err != nil {
 		return def, &mirror.FieldError{
-			Field: "url", Message: fmt.Sprintf("With the credential that gitcache's file has for %s it cannot be used: %v", prefix, err),
+			Field: "url", Message: fmt.Sprintf("With the credential that gitcache's file has for %s it cannot be used: %v", shared.Prefix, err),
 		}
 	}
 	return def, nil
+}
+
+// exposes tells whether the definition itself chooses whom to take for the upstream: its author could be sent what is
+// shared. SSH is safe, since known_hosts comes with the credential.
+func exposes(def mirror.Definition) bool {
+	plain := strings.HasPrefix(strings.ToLower(def.URL), "http://")
+	return def.CAPEM != "" || (plain && def.ProxyURL != "")
 }
 
 func (g *Git) check(def mirror.Definition) error {

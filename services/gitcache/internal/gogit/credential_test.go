@@ -280,10 +280,42 @@ func mustPublic(t *testing.T, key crypto.Signer) ssh.PublicKey {
 }
 
 // prefixes give one credential to all.
-type prefixes struct{ mirror.Credential }
+type prefixes mirror.SharedCredential
 
-func (p prefixes) For(string) (mirror.Credential, string, bool) {
-	return p.Credential, "http://127.0.0.1", true
+func (p prefixes) For(string) (mirror.SharedCredential, bool) {
+	return mirror.SharedCredential(p), true
+}
+
+func sharing(c mirror.Credential) prefixes {
+	return prefixes{Credential: c, Prefix: "http://127.0.0.1"}
+}
+
+// TestSharedCredentialIsNotForImpostors keeps whoever may define repositories from having it sent to a server of theirs.
+func TestSharedCredentialIsNotForImpostors(t *testing.T) {
+	t.Parallel()
+	server := gittest.New(t, gittest.WithTLS(), gittest.WithBasicAuth("leat", "shared"))
+	repo := server.Repo(t, "demo")
+	repo.Commit(t, "main", map[string]string{"a": "1"})
+	f := newFixture(t, repo.URL())
+	shared := sharing(basic("leat", "shared"))
+	f.credentials, f.def.CAPEM = shared, string(server.CertificatePEM())
+	f.reopen(t)
+	wantReason(t, f.try(t.Context()), mirror.ReasonAuthRejected)
+	shared.CAPEM = string(server.CertificatePEM())
+	f.credentials = shared
+	f.reopen(t)
+	f.fetch(t)
+
+	var sent text
+	proxy := httptest.NewServer(http.HandlerFunc(sent.records))
+	t.Cleanup(proxy.Close)
+	f.credentials = sharing(basic("leat", "shared"))
+	f.reopen(t)
+	f.def = mirror.Definition{Name: "demo", UID: "uid-1", URL: "http://git.invalid/x", ProxyURL: mirror.Secret(proxy.URL)}
+	wantReason(t, f.try(t.Context()), mirror.ReasonAuthRejected)
+	if strings.Contains(sent.String(), "Authorization") || !strings.Contains(sent.String(), "git.invalid") {
+		t.Errorf("got %q at the proxy, want a request without the credential", sent.String())
+	}
 }
 
 func TestCredentialOfAPrefix(t *testing.T) {
@@ -292,14 +324,14 @@ func TestCredentialOfAPrefix(t *testing.T) {
 	repo := server.Repo(t, "demo")
 	repo.Commit(t, "main", map[string]string{"a": "1"})
 	f := newFixture(t, repo.URL())
-	f.credentials = prefixes{basic("leat", "shared")}
+	f.credentials = sharing(basic("leat", "shared"))
 	f.reopen(t)
 	f.fetch(t)
 	f.def.Credential = basic("leat", "own") // beats it, right or wrong
 	wantReason(t, f.try(t.Context()), mirror.ReasonAuthRejected)
 
 	f.def.Credential = mirror.Credential{}
-	f.credentials = prefixes{mirror.Credential{Method: mirror.MethodBearer, Token: "canary"}}
+	f.credentials = sharing(mirror.Credential{Method: mirror.MethodBearer, Token: "canary"})
 	f.reopen(t)
 	err := f.Check(f.def)
 	if e, ok := errors.AsType[*mirror.FieldError](err); !ok || e.Field != "url" || strings.Contains(err.Error(), "canary") {

@@ -63,8 +63,8 @@ type Config struct {
 
 // Credentials are given by URL. For may be called concurrently.
 type Credentials interface {
-	// For returns the credential for a repository's URL and the prefix that it is written for; false: there is none.
-	For(url string) (c mirror.Credential, prefix string, ok bool)
+	// For returns the credential for a repository's URL; false: there is none.
+	For(url string) (mirror.SharedCredential, bool)
 }
 
 // Git keeps mirrors under one folder. It may be used concurrently.

@@ -130,7 +130,7 @@ func (s *httpSession) post(ctx context.Context, req *packp.UploadPackRequest, ha
 	if err := encodeRequest(&body, req, haves, done); err != nil {
 		return nil, err
 	}
-	resp, err := s.do(ctx, http.MethodPost, s.base+"/git-upload-pack", &body, resultType) //nolint:bodyclose // the caller closes it
+	resp, err := s.do(ctx, http.MethodPost, s.base+"/git-upload-pack", &body, resultType)
 	if err != nil {
 		return nil, err
 	}

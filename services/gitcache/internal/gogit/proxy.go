@@ -143,7 +143,7 @@ func (r *route) handshake(ctx context.Context, conn net.Conn, via *url.URL, addr
 		return nil, fmt.Errorf("ask for a tunnel: %w", err)
 	}
 	reader := bufio.NewReader(conn)
-	resp, err := http.ReadResponse(reader, req)
+	resp, err := http.ReadResponse(reader, req) //nolint:bodyclose // the tunnel is its body
 	if err != nil {
 		return nil, fmt.Errorf("ask for a tunnel: %w", err)
 	}

@@ -69,7 +69,7 @@ func (p *proxyStub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		(&httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}}).ServeHTTP(w, r)
 		return
 	}
-	upstream, err := net.Dial("tcp", r.Host) //nolint:noctx // a stub
+	upstream, err := net.Dial("tcp", r.Host)
 	if err != nil {
 		w.WriteHeader(http.StatusBadGateway)
 		return
@@ -92,7 +92,7 @@ func splice(client net.Conn, from io.Reader, upstream net.Conn) {
 // serveSOCKS is the proxy over SOCKS5 (RFC 1928 and 1929).
 func (p *proxyStub) serveSOCKS(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a stub
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func (p *proxyStub) greet(client net.Conn) (net.Conn, error) {
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
-	upstream, err := net.Dial("tcp", net.JoinHostPort(host, strconv.Itoa(int(binary.BigEndian.Uint16(port[:]))))) //nolint:noctx // a stub
+	upstream, err := net.Dial("tcp", net.JoinHostPort(host, strconv.Itoa(int(binary.BigEndian.Uint16(port[:])))))
 	if err != nil {
 		return nil, err
 	}

@@ -117,7 +117,11 @@ func TestStrictRounds(t *testing.T) {
 func TestOldServers(t *testing.T) {
 	t.Parallel()
 	for _, without := range [][]string{
-		{" no-done"}, {" multi_ack_detailed"}, {" multi_ack_detailed", " multi_ack"}, {" side-band-64k"}, {" side-band-64k", " side-band"},
+		{" no-done"},
+		{" multi_ack_detailed"},
+		{" multi_ack_detailed", " multi_ack"},
+		{" side-band-64k"},
+		{" side-band-64k", " side-band"},
 		{" no-done", " multi_ack_detailed", " multi_ack", " side-band-64k", " side-band", " ofs-delta"},
 	} {
 		t.Run(strings.Join(without, ""), func(t *testing.T) {
@@ -136,7 +140,7 @@ func TestOldServers(t *testing.T) {
 
 // hideCapabilities answers with the real server's advertisement, in which capabilities read "x-…".
 func hideCapabilities(t *testing.T, w http.ResponseWriter, repo *gittest.Repo, hide []string) bool {
-	resp, err := http.Get(repo.URL() + "/info/refs?service=git-upload-pack") //nolint:noctx // a test
+	resp, err := http.Get(repo.URL() + "/info/refs?service=git-upload-pack")
 	if err != nil {
 		t.Error(err)
 		return false

@@ -124,7 +124,7 @@ func TestOneRefusalQuietsAHost(t *testing.T) {
 		wantQuiet(t, err, time.Minute)
 		wantQuiet(t, g.Request(t.Context(), "a"), time.Minute)
 		enter(t, g, "b")()
-		time.Sleep(time.Minute) //nolint:forbidigo // synctest's clock
+		time.Sleep(time.Minute)
 		enter(t, g, "a")()
 	})
 }
@@ -181,7 +181,7 @@ func TestHostsAreForgotten(t *testing.T) {
 			if err := g.Request(t.Context(), fmt.Sprint("host", i)); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second) //nolint:forbidigo // synctest's clock
+			time.Sleep(time.Second)
 			if i == 3000 {
 				break
 			}

@@ -78,6 +78,15 @@ func (c Credential) IsZero() bool {
 	return c.Method == MethodNone && c.ClientCertPEM == "" && c.ClientKeyPEM == ""
 }
 
+// SharedCredential is for all repositories whose URL begins with a prefix, unless they have their own.
+type SharedCredential struct {
+	Credential
+	// CAPEM are the certificates to trust where the credential is sent. Empty: the system's.
+	CAPEM string
+	// Prefix is what it is for, as a person wrote it.
+	Prefix string
+}
+
 // Definition is all that is needed to mirror a repository. It is a comparable value.
 type Definition struct {
 	// Name is unique among the repositories known now.
