@@ -63,7 +63,7 @@ func (r *Repository) keepSecrets(current *Repository) {
 func (r *Repository) checkMask() error {
 	u, err := url.Parse(r.Spec.ProxyURL.Reveal())
 	if err != nil {
-		return nil // Validate tells
+		return nil //nolint:nilerr // Validate tells
 	}
 	if password, _ := u.User.Password(); password == maskedPassword {
 		return invalid("spec.proxy_url", "holds %q instead of the proxy's password", maskedPassword)

@@ -79,7 +79,7 @@ func TestProxyURLMasksItsPassword(t *testing.T) {
 	t.Parallel()
 	secret := catalog.ProxyURL("socks5://u:hunter2@proxy")
 	var logged strings.Builder
-	slog.New(slog.NewTextHandler(&logged, nil)).Info("x", slog.Any("proxy", secret))
+	slog.New(slog.NewTextHandler(&logged, nil)).InfoContext(t.Context(), "x", slog.Any("proxy", secret))
 	for _, text := range []string{fmt.Sprint(secret), fmt.Sprintf("%#v %x %q", secret, secret, secret), logged.String()} {
 		if strings.Contains(text, "hunter2") || !strings.Contains(text, "xxxxx") {
 			t.Errorf("got %q, want the password masked", text)
