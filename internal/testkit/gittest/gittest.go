@@ -12,6 +12,7 @@ package gittest
 
 import (
 	"context"
+	"crypto"
 	"net"
 	"net/http"
 	"os/exec"
@@ -20,6 +21,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 )
 
 // Server serves the repositories of one test over HTTP, or HTTPS, and SSH, each on a loopback port that stays the same
@@ -56,6 +59,18 @@ func WithTLS() Option {
 	return func(t testing.TB, s *Server) {
 		t.Helper()
 		s.tls = newCertificate(t)
+	}
+}
+
+// WithSSHHostKey makes the SSH side show this key instead of one of its own making.
+func WithSSHHostKey(key crypto.Signer) Option {
+	return func(t testing.TB, s *Server) {
+		t.Helper()
+		signer, err := ssh.NewSignerFromSigner(key)
+		if err != nil {
+			t.Fatalf("use SSH host key: %v", err)
+		}
+		s.ssh.host = signer
 	}
 }
 

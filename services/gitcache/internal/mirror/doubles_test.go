@@ -140,6 +140,7 @@ type world struct {
 	events   *eventLog
 	leases   lease.Store
 	log      io.Writer // nil: nowhere
+	gate     *gate
 }
 
 func definition(name string) mirror.Definition {
@@ -153,8 +154,12 @@ func (w world) replica(t *testing.T, name string, live int, loaded map[string]mi
 	if w.log != nil {
 		logger = slog.New(slog.NewTextHandler(w.log, nil))
 	}
+	var hosts mirror.Gate
+	if w.gate != nil {
+		hosts = w.gate
+	}
 	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: w.upstream, Mirrors: mirrors{loaded}, Events: w.events, Leases: w.leases, Peers: peers(live),
+		Gate: hosts, Upstream: w.upstream, Mirrors: mirrors{loaded}, Events: w.events, Leases: w.leases, Peers: peers(live),
 		Self: "http://" + name, Logger: logger,
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 	})

@@ -54,13 +54,15 @@ func (s Settings) WithDefaults() Settings {
 	return s
 }
 
-// Deps are what a [Set] works with. All are required.
+// Deps are what a [Set] works with. All but Gate are required.
 type Deps struct {
 	Upstream Upstream
 	Mirrors  Mirrors
 	Events   EventLog
 	Leases   lease.Store
 	Peers    Peers
+	// Gate spreads what goes to one host. Nil: nothing does.
+	Gate Gate
 	// Self is the base URL under which other replicas reach this one; it is the owner's name in leases.
 	Self     string
 	Settings Settings
