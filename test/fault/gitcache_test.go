@@ -23,6 +23,7 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
 
@@ -60,7 +61,7 @@ func newFleet(t *testing.T, sc scale, replicas int) *fleet {
 	binary := build(t, "gitcache")
 	for i := range replicas {
 		name := fmt.Sprintf("gitcache-%d", i)
-		addr := freeAddr(t)
+		addr := loopback.Addr(t)
 		f.replicas = append(f.replicas, &process{
 			name: name, binary: binary, addr: addr, log: filepath.Join(t.TempDir(), "log"),
 			env: []string{
