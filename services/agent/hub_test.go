@@ -30,6 +30,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
 const (
@@ -68,7 +69,7 @@ func newHub(t *testing.T) *hub {
 		joins: map[string]bool{joinToken: true}, bundles: map[string][]byte{}, plan: &distributorv1.Plan{Cluster: "mill", Version: "v0"},
 		reports: map[string]*distributorv1.ServiceReport{}, changed: make(chan struct{}),
 	}
-	h.listen(t, "127.0.0.1:0")
+	h.listen(t, loopback.Addr(t))
 	t.Cleanup(h.stop)
 	return h
 }

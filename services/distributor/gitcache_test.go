@@ -25,6 +25,7 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
 // fakeGit is a gitcache that holds what the test gives it. It lives on a real port and checks real tokens.
@@ -93,7 +94,7 @@ func startFakeGit(t *testing.T) *fakeGit {
 		resolved:    map[string]int{},
 		watchers:    map[chan *gitcachev1.WatchRepositoriesResponse]struct{}{},
 	}
-	f.start(t, "127.0.0.1:0")
+	f.start(t, loopback.Addr(t))
 	return f
 }
 

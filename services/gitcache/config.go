@@ -57,6 +57,12 @@ type Config struct {
 	// Followers is how many replicas keep a copy of each mirror besides its owner, 0 to 2. The flag's default is 1.
 	Followers int
 
+	HostSessions int // conversations with one upstream host at once; 8
+	HostRequests int // to one upstream host per second; 20
+	HostBurst    int // requests to one upstream host after a rest; 40
+	// CredentialsFile holds credentials by URL prefix, for repositories that have none. Empty: there is none.
+	CredentialsFile string
+
 	BundleCache    config.Bytes // 10 GiB
 	MaxBundleBytes config.Bytes // of a bundle, unpacked; 256 MiB
 	MaxBundleFiles int          // 20 000
@@ -88,6 +94,10 @@ func (c *Config) Bind(s *config.Set) {
 	s.Int(&c.Clones, "gitcache-clones", 2, "first fetches at once")
 	s.Int(&c.Readers, "gitcache-readers", defaultReaders, "mirrors open for reading at once; each takes about 16 MiB")
 	s.Int(&c.Builds, "gitcache-builds", defaultBuilds, "bundles built at once")
+	s.Int(&c.HostSessions, "gitcache-host-sessions", 8, "conversations with one upstream host at once")
+	s.Int(&c.HostRequests, "gitcache-host-requests", 20, "requests to one upstream host per second")
+	s.Int(&c.HostBurst, "gitcache-host-burst", 40, "requests to one upstream host that may come at once after a rest")
+	s.String(&c.CredentialsFile, "gitcache-credentials-file", "", "YAML or JSON file with credentials by URL prefix; read again when it changes")
 	s.Size(&c.BundleCache, "gitcache-bundle-cache", defaultCache, "disk for bundles")
 	limits := bundle.DefaultLimits()
 	s.Size(&c.MaxBundleBytes, "gitcache-max-bundle", config.Bytes(limits.Bytes), "largest bundle, unpacked")

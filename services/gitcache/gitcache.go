@@ -33,7 +33,9 @@ import (
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/gitcache/internal/api"
+	"github.com/leatdev/leat/services/gitcache/internal/credfile"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
+	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/redisdeliveries"
 	"github.com/leatdev/leat/services/gitcache/internal/redisevents"
@@ -105,8 +107,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Client: client, Prefix: prefix, Self: self, TTL: settings.LeaseTTL, Logger: logger,
 	})
 	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Events: events, Leases: leaseredis.New(client, prefix), Peers: members,
-		Replicas: replicas.New(replicaDialer(tokens, tel)), Self: self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
+		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Gate: disk.git, Events: events,
+		Leases: leaseredis.New(client, prefix), Peers: members, Replicas: replicas.New(replicaDialer(tokens, tel)),
+		Self: self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
 	})
 	if err != nil {
 		return err
@@ -137,6 +140,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	logger.InfoContext(ctx, "replica started", slog.String("url", self), slog.String("version", app.Version()))
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return registry.Run(ctx) })
+	if disk.credentials != nil {
+		group.Go(func() error { return disk.credentials.Run(ctx) })
+	}
 	group.Go(func() error { return members.Run(ctx) })
 	group.Go(func() error { return set.Run(ctx) })
 	group.Go(func() error { return webhooks.Run(ctx) })
@@ -235,10 +241,12 @@ func replicaDialer(tokens *identity.ServiceTokens, tel *telemetry.Telemetry) fun
 
 // disk is what lives below the data folder.
 type disk struct {
-	git       *gogit.Git
-	bundles   *casdisk.Store
-	index     *snapshot.Index
-	snapshots *snapshot.Builder
+	git *gogit.Git
+	// credentials are those by URL prefix; nil where no file is set.
+	credentials *credfile.File
+	bundles     *casdisk.Store
+	index       *snapshot.Index
+	snapshots   *snapshot.Builder
 }
 
 func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
@@ -262,8 +270,7 @@ func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
 	if d.index, err = snapshot.OpenIndex(filepath.Join(cfg.DataDir, "digests.log")); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	d.git, err = gogit.New(gogit.Config{Dir: filepath.Join(cfg.DataDir, "mirrors"), Readers: cfg.Readers, Logger: tel.Logger()})
-	if err != nil {
+	if err := d.openGit(cfg, tel); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	d.snapshots, err = snapshot.NewBuilder(snapshot.Params{
@@ -274,6 +281,23 @@ func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
+}
+
+// openGit opens mirrors and upstreams, with the credentials that are shared by prefix.
+func (d *disk) openGit(cfg Config, tel *telemetry.Telemetry) error {
+	git := gogit.Config{
+		Dir: filepath.Join(cfg.DataDir, "mirrors"), Readers: cfg.Readers, Logger: tel.Logger(),
+		Hosts: hostgate.New(hostgate.Config{Sessions: cfg.HostSessions, Requests: cfg.HostRequests, Burst: cfg.HostBurst}),
+	}
+	if cfg.CredentialsFile != "" {
+		d.credentials = credfile.New(cfg.CredentialsFile, tel.Logger())
+		git.Credentials = d.credentials
+	}
+	var err error
+	if d.git, err = gogit.New(git); err != nil || d.credentials == nil {
+		return err
+	}
+	return d.credentials.Load(d.git.Check)
 }
 
 // Close closes what was opened.

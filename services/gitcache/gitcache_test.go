@@ -6,7 +6,10 @@ package gitcache_test
 import (
 	"bytes"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,8 +19,10 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
+	"github.com/leatdev/leat/services/gitcache"
 )
 
 // unpack returns names and contents of a bundle, after checking it against its digest.
@@ -197,7 +202,14 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		"repository.credential.allow_plain_http": func(d *gitcachev1.RepositoryDefinition) {
 			d.Url, d.Credential = "http://git.invalid/demo", basic("u", "p")
 		},
-		"repository.credential.basic.password": func(d *gitcachev1.RepositoryDefinition) { d.Credential = basic("u", "") },
+		"repository.proxy_url": func(d *gitcachev1.RepositoryDefinition) { d.ProxyUrl = "ftp://proxy" },
+		"repository.credential.client_certificate": func(d *gitcachev1.RepositoryDefinition) {
+			d.Url, d.Credential = "http://git.invalid/demo", certificate()
+		},
+		"repository.credential.github_app.app_id":          func(d *gitcachev1.RepositoryDefinition) { d.Credential = app(0, 2, "") },
+		"repository.credential.github_app.installation_id": func(d *gitcachev1.RepositoryDefinition) { d.Credential = app(1, 0, "") },
+		"repository.credential.github_app.private_key":     func(d *gitcachev1.RepositoryDefinition) { d.Credential = app(1, 2, "no key") },
+		"repository.credential.basic.password":             func(d *gitcachev1.RepositoryDefinition) { d.Credential = basic("u", "") },
 		"repository.credential.ssh.private_key": func(d *gitcachev1.RepositoryDefinition) {
 			d.Url = "ssh://git@git.invalid/demo"
 			d.Credential = &gitcachev1.Credential{Method: &gitcachev1.Credential_Ssh{Ssh: &gitcachev1.SSHCredential{PrivateKey: "x"}}}
@@ -207,6 +219,55 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		change(def)
 		_, err := r.PutRepository(t.Context(), &gitcachev1.PutRepositoryRequest{Repository: def})
 		wantField(t, err, field)
+	}
+}
+
+func app(id, installation int64, key string) *gitcachev1.Credential {
+	return &gitcachev1.Credential{Method: &gitcachev1.Credential_GithubApp{
+		GithubApp: &gitcachev1.GitHubAppCredential{AppId: id, InstallationId: installation, PrivateKey: key},
+	}}
+}
+
+func certificate() *gitcachev1.Credential {
+	return &gitcachev1.Credential{ClientCertificate: &gitcachev1.ClientCertificate{CertificatePem: "c", PrivateKeyPem: "k"}}
+}
+
+// TestSharedCredentials mirrors with a credential of the file, refuses to start with a bad file, and keeps the password of a
+// proxy to itself.
+func TestSharedCredentials(t *testing.T) {
+	t.Parallel()
+	server, redis := gittest.New(t, gittest.WithBasicAuth("leat", "shared")), redistest.Start(t)
+	repo := server.Repo(t, "demo")
+	repo.Commit(t, "main", map[string]string{"app/a.yaml": "a: 1\n"})
+	path := filepath.Join(t.TempDir(), "credentials.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entry := "- urlPrefix: " + server.URL() + "\n  credential: {basic: {username: leat, password: shared}"
+	write(entry + "}")
+	bad := gitcache.Config{
+		RedisURL: redis.URL(), DataDir: t.TempDir(), ServiceSecret: secret, CredentialsFile: path,
+		Telemetry: telemetry.Config{LogOutput: io.Discard},
+	}
+	bad.Serve.ListenAddr = "127.0.0.1:0"
+	err := gitcache.Run(t.Context(), bad)
+	if err == nil || !strings.Contains(err.Error(), "allow_plain_http") || !strings.Contains(err.Error(), path) {
+		t.Errorf("got %v, want the file and its fault named", err)
+	}
+	write(entry + ", allowPlainHttp: true}")
+	r := start(t, redis.URL(), t.TempDir(), func(c *gitcache.Config) { c.CredentialsFile = path })
+	r.put(t, definition("demo", repo.URL()))
+	r.state(t, "demo", ready)
+
+	def := definition("proxied", "https://git.invalid/x")
+	def.ProxyUrl = "http://u:canary@127.0.0.1:1"
+	r.put(t, def)
+	got, err := r.GetRepository(t.Context(), &gitcachev1.GetRepositoryRequest{Name: "proxied"})
+	if err != nil || got.GetRepository().GetProxyUrl() != "http://u:xxxxx@127.0.0.1:1" {
+		t.Errorf("got %q, %v, want the password masked", got.GetRepository().GetProxyUrl(), err)
 	}
 }
 

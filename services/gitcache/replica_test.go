@@ -41,7 +41,7 @@ type replica struct {
 }
 
 // start runs a replica on dir until the test ends or it is stopped.
-func start(t *testing.T, redisURL, dir string) *replica {
+func start(t *testing.T, redisURL, dir string, change ...func(*gitcache.Config)) *replica {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -53,6 +53,9 @@ func start(t *testing.T, redisURL, dir string) *replica {
 		MaxFileBytes: 64 * config.KiB, Telemetry: telemetry.Config{LogOutput: io.Discard},
 	}
 	cfg.Serve.Listener, cfg.Serve.DrainTimeout = listener, 5*time.Second
+	for _, c := range change {
+		c(&cfg)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- gitcache.Run(ctx, cfg) }()

@@ -23,6 +23,7 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
 
@@ -89,7 +90,7 @@ func newFleet(t *testing.T, sc scale, replicas int) *fleet {
 func (f *fleet) add(t *testing.T) int {
 	t.Helper()
 	number := len(f.replicas)
-	name, addr, dir := fmt.Sprintf("gitcache-%d", number), freeAddr(t), t.TempDir()
+	name, addr, dir := fmt.Sprintf("gitcache-%d", number), loopback.Addr(t), t.TempDir()
 	wire := newWire(t, f.redis.Addr())
 	replica := &process{
 		name: name, binary: f.binary, addr: addr, log: filepath.Join(t.TempDir(), "log"), dir: dir, redis: wire,

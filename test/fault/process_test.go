@@ -5,7 +5,6 @@ package fault_test
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -35,17 +34,6 @@ type process struct {
 	env                     []string
 	cmd                     *exec.Cmd
 	exited                  chan struct{}
-}
-
-// freeAddr returns a loopback address that is free now.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 func (p *process) url() string { return "http://" + p.addr }

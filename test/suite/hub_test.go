@@ -28,6 +28,7 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/services/agent"
 	"github.com/leatdev/leat/services/distributor"
@@ -63,16 +64,12 @@ type member struct {
 // start runs the member until stop is called or the test ends.
 func (m *member) start(t *testing.T) {
 	t.Helper()
-	addr := m.addr
-	if addr == "" {
-		addr = "127.0.0.1:0"
+	if m.addr == "" {
+		m.addr = loopback.Addr(t) // kept from now on: others read it while this member restarts
 	}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", addr)
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", m.addr)
 	if err != nil {
 		t.Fatalf("listen for %s: %v", m.name, err)
-	}
-	if m.addr == "" {
-		m.addr = listener.Addr().String() // kept from now on: others read it while this member restarts
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -121,7 +118,7 @@ func startHub(t *testing.T) *hub {
 	}}
 	h.gitcache.start(t)
 	// The distributor tells agents where the tunnel is, and the tunnel asks the distributor: one address comes first.
-	h.tunnel = &member{name: "tunnel", addr: reserve(t)}
+	h.tunnel = &member{name: "tunnel", addr: loopback.Addr(t)}
 	h.distributor = &member{name: "distributor", run: func(ctx context.Context, listener net.Listener) error {
 		cfg := distributor.Config{}
 		if err := configure("distributor", &cfg, map[string]string{
@@ -162,17 +159,6 @@ func configure(program string, cfg interface{ Bind(s *config.Set) }, environment
 	})
 	cfg.Bind(set)
 	return set.Parse(nil)
-}
-
-// reserve finds a loopback address that is free now, for a service whose address others must know first.
-func reserve(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // fleetClient speaks to the distributor with the given token.

@@ -132,6 +132,32 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestExampleCredentials reads every way to reach a repository that the examples show.
+func TestExampleCredentials(t *testing.T) {
+	t.Parallel()
+	file, err := os.Open("../../../examples/credentials/repositories.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	documents, err := document.Parse("repositories.yaml", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	specs := map[string]*fleetv1.RepositorySpec{}
+	for _, d := range documents {
+		repository := d.Object.GetRepository()
+		specs[repository.GetMetadata().GetName()] = repository.GetSpec()
+	}
+	app, certificate := specs["by-app"].GetCredential().GetGithubApp(), specs["by-certificate"]
+	if app.GetAppId() != 12345 || app.GetInstallationId() != 67890 || !strings.Contains(app.GetPrivateKey(), "the key of the app") {
+		t.Errorf("got %v, want the app", app)
+	}
+	if certificate.GetProxyUrl() == "" || certificate.GetCredential().GetClientCertificate().GetPrivateKeyPem() == "" {
+		t.Errorf("got %v, want proxy and certificate", certificate)
+	}
+}
+
 func TestParseJSONAndList(t *testing.T) {
 	t.Parallel()
 	var buffer bytes.Buffer

@@ -12,6 +12,7 @@ package gittest
 
 import (
 	"context"
+	"crypto"
 	"net"
 	"net/http"
 	"os/exec"
@@ -20,6 +21,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
 // Server serves the repositories of one test over HTTP, or HTTPS, and SSH, each on a loopback port that stays the same
@@ -59,6 +64,18 @@ func WithTLS() Option {
 	}
 }
 
+// WithSSHHostKey makes the SSH side show this key instead of one of its own making.
+func WithSSHHostKey(key crypto.Signer) Option {
+	return func(t testing.TB, s *Server) {
+		t.Helper()
+		signer, err := ssh.NewSignerFromSigner(key)
+		if err != nil {
+			t.Fatalf("use SSH host key: %v", err)
+		}
+		s.ssh.host = signer
+	}
+}
+
 // New starts a server without repositories. Where git is missing the test fails.
 func New(t testing.TB, options ...Option) *Server {
 	t.Helper()
@@ -88,16 +105,15 @@ func (s *Server) Start(t testing.TB) {
 	if s.stop != nil {
 		return
 	}
-	web, err := listen(s.httpAddr)
+	web, err := listen(t, &s.httpAddr)
 	if err != nil {
 		t.Fatalf("start git server: %v", err)
 	}
-	shell, err := listen(s.sshAddr)
+	shell, err := listen(t, &s.sshAddr)
 	if err != nil {
 		_ = web.Close()
 		t.Fatalf("start git server: %v", err)
 	}
-	s.httpAddr, s.sshAddr = web.Addr().String(), shell.Addr().String()
 	stopHTTP, stopSSH := s.serveHTTP(web), s.serveSSH(shell)
 	s.stop = func() {
 		stopHTTP()
@@ -116,13 +132,14 @@ func (s *Server) Stop() {
 	}
 }
 
-// listen takes any free port of loopback, or the given address again.
-func listen(addr string) (net.Listener, error) {
-	if addr == "" {
-		addr = "127.0.0.1:0"
+// listen listens at the address, which is chosen the first time.
+func listen(t testing.TB, addr *string) (net.Listener, error) {
+	t.Helper()
+	if *addr == "" {
+		*addr = loopback.Addr(t)
 	}
 	var config net.ListenConfig
-	return config.Listen(context.Background(), "tcp", addr)
+	return config.Listen(context.Background(), "tcp", *addr)
 }
 
 // URL returns the root of all repositories, without a slash at its end: http://127.0.0.1:PORT or https://….

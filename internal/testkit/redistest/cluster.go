@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
 const (
@@ -29,7 +31,7 @@ func Cluster(t testing.TB) *ServerCluster {
 	c := &ServerCluster{}
 	buses := make([]string, 0, clusterNodes)
 	for range clusterNodes {
-		_, bus, err := net.SplitHostPort(freeAddr(t))
+		_, bus, err := net.SplitHostPort(loopback.Addr(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
 // startTimeout is generous: a loaded machine starts redis-server slowly, and nobody waits for it when it is quick.
@@ -51,7 +53,7 @@ func start(t testing.TB, password string, args ...string) *Server {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Fatal("redis-server is not installed: run `make tools` or `apt-get install redis-server`")
 	}
-	s := &Server{addr: freeAddr(t), dir: t.TempDir(), password: password, args: args}
+	s := &Server{addr: loopback.Addr(t), dir: t.TempDir(), password: password, args: args}
 	t.Cleanup(func() { s.end(syscall.SIGKILL) })
 	s.Restart(t)
 	return s
@@ -185,19 +187,6 @@ func (s *Server) awaitReady() error {
 		case <-tick.C:
 		}
 	}
-}
-
-// freeAddr asks the kernel for a port. Between here and redis-server's bind another process could take it; awaitReady
-// would notice.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	var config net.ListenConfig
-	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("find a free port: %v", err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 func newClient(t testing.TB, addr, password string) *redis.Client {

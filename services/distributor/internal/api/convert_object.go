@@ -37,6 +37,7 @@ func repositoryOf(m *fleetv1.Repository) (*catalog.Repository, error) {
 			PollInterval: interval,
 			Credential:   credentialOf(spec.GetCredential()),
 			CAPEM:        spec.GetCaPem(),
+			ProxyURL:     catalog.ProxyURL(spec.GetProxyUrl()),
 			Suspended:    spec.GetSuspended(),
 			// Unset and empty differ.
 			WebhookSecret: (*catalog.WebhookSecret)(spec.WebhookSecret), //nolint:protogetter // the getter hides the difference
@@ -61,7 +62,10 @@ func credentialOf(m *gitcachev1.Credential) *catalog.Credential {
 	if m == nil {
 		return nil
 	}
-	c := &catalog.Credential{AllowPlainHTTP: m.GetAllowPlainHttp()}
+	c := &catalog.Credential{
+		AllowPlainHTTP: m.GetAllowPlainHttp(), ClientCertPEM: m.GetClientCertificate().GetCertificatePem(),
+		ClientKeyPEM: m.GetClientCertificate().GetPrivateKeyPem(),
+	}
 	switch method := m.GetMethod().(type) {
 	case *gitcachev1.Credential_Basic:
 		c.Method, c.Username, c.Secret = catalog.MethodBasic, method.Basic.GetUsername(), method.Basic.GetPassword()
@@ -70,9 +74,14 @@ func credentialOf(m *gitcachev1.Credential) *catalog.Credential {
 	case *gitcachev1.Credential_Ssh:
 		c.Method, c.Secret = catalog.MethodSSH, method.Ssh.GetPrivateKey()
 		c.Passphrase, c.KnownHosts = method.Ssh.GetPassphrase(), method.Ssh.GetKnownHosts()
+	case *gitcachev1.Credential_GithubApp:
+		c.Method, c.Secret, c.APIURL = catalog.MethodGitHubApp, method.GithubApp.GetPrivateKey(), method.GithubApp.GetApiUrl()
+		c.AppID, c.InstallationID = method.GithubApp.GetAppId(), method.GithubApp.GetInstallationId()
 	default:
-		// A credential without a method takes the stored one away; nothing else in it counts.
-		return &catalog.Credential{}
+		if c.Empty() {
+			// A credential without anything to show takes the stored one away; nothing else in it counts.
+			return &catalog.Credential{}
+		}
 	}
 	return c
 }

@@ -73,7 +73,7 @@ func clusterReportMessage(r catalog.ClusterReport) *distributorv1.ClusterReport 
 	}
 }
 
-// repositoryMessage never carries the credential.
+// repositoryMessage never carries the credential, nor the proxy's password.
 func repositoryMessage(r fleet.Record) *fleetv1.Repository {
 	repository, ok := r.Object.(*catalog.Repository)
 	if !ok {
@@ -86,6 +86,7 @@ func repositoryMessage(r fleet.Record) *fleetv1.Repository {
 			Url:          repository.Spec.URL,
 			PollInterval: span(repository.Spec.PollInterval),
 			CaPem:        repository.Spec.CAPEM,
+			ProxyUrl:     repository.Spec.ProxyURL.Masked().Reveal(),
 			Suspended:    repository.Spec.Suspended,
 		},
 		Status: mirrorMessage(r.Mirror),

@@ -197,6 +197,11 @@ func insert(ctx context.Context, tx Tx, object Object) (Object, error) {
 		return nil, err
 	}
 	created := normal(object.clone())
+	if r, ok := created.(*Repository); ok {
+		if err := r.checkMask(); err != nil {
+			return nil, err
+		}
+	}
 	meta := created.Meta()
 	meta.UID = rand.Text()
 	meta.Generation = 1
@@ -245,8 +250,8 @@ func carryOver(current, next Object) (Object, error) {
 		}
 	case *Repository:
 		if c, ok := current.(*Repository); ok {
-			n.Spec.Credential = cmp.Or(n.Spec.Credential, c.Spec.Credential)
-			n.Spec.WebhookSecret = cmp.Or(n.Spec.WebhookSecret, c.Spec.WebhookSecret)
+			n.keepSecrets(c)
+			return next, n.checkMask()
 		}
 	case *Service:
 		c, ok := current.(*Service)

@@ -5,7 +5,9 @@ package catalog
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
+	"net/url"
 	"time"
 )
 
@@ -39,7 +41,9 @@ type RepositorySpec struct {
 	// read back from the catalog carries it only in the hands of those who push definitions.
 	Credential *Credential
 	// CAPEM holds the certificates to trust instead of the system's.
-	CAPEM     string
+	CAPEM string
+	// ProxyURL is the proxy to the upstream. Its password is masked in the hands of all but those who push definitions.
+	ProxyURL  ProxyURL
 	Suspended bool
 	// WebhookSecret is nil where none is given: none for a new repository, the stored one in an update. An empty one takes
 	// the stored one away. Like Credential it is read back only by those who push definitions.
@@ -66,16 +70,42 @@ func (WebhookSecret) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalText keeps the secret out of JSON and the like.
 func (WebhookSecret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
+// ProxyURL is the URL of a proxy, which may hold a password. It prints with the password masked.
+type ProxyURL string
+
+// maskedPassword is what net/url writes for a password that must not be seen.
+const maskedPassword = "xxxxx"
+
+// Masked returns the URL with "xxxxx" for its password.
+func (p ProxyURL) Masked() ProxyURL {
+	u, err := url.Parse(string(p))
+	if err != nil {
+		return ""
+	}
+	return ProxyURL(u.Redacted())
+}
+
+// Reveal returns the URL with its password.
+func (p ProxyURL) Reveal() string { return string(p) }
+
+// Format masks the password for every verb.
+func (p ProxyURL) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, p.Masked().Reveal()) }
+
+// LogValue masks the password.
+func (p ProxyURL) LogValue() slog.Value { return slog.StringValue(p.Masked().Reveal()) }
+
 // CredentialMethod is a way to authenticate.
 type CredentialMethod string
 
 // The ways to authenticate.
 const (
-	// MethodNone in an update takes the stored credential away.
+	// MethodNone in an update takes the stored credential away, unless there is a client certificate.
 	MethodNone   CredentialMethod = ""
 	MethodBasic  CredentialMethod = "basic"
 	MethodBearer CredentialMethod = "bearer"
 	MethodSSH    CredentialMethod = "ssh"
+	// MethodGitHubApp is an installation of a GitHub App.
+	MethodGitHubApp CredentialMethod = "github_app"
 )
 
 // Credential authenticates Leat to an upstream. It is comparable, and prints as "redacted".
@@ -83,13 +113,23 @@ type Credential struct {
 	Method CredentialMethod
 	// Username belongs to MethodBasic.
 	Username string
-	// Secret is the password, the bearer token or the PEM private key.
+	// Secret is the password, the bearer token or the PEM private key, of an SSH key or an app.
 	Secret string
 	// Passphrase and KnownHosts belong to MethodSSH.
 	Passphrase string
 	KnownHosts string
+	// AppID, InstallationID and APIURL belong to MethodGitHubApp; an empty APIURL means github.com's.
+	AppID, InstallationID int64
+	APIURL                string
 	// AllowPlainHTTP lets the credential travel unencrypted.
 	AllowPlainHTTP bool
+	// ClientCertPEM and ClientKeyPEM go with any method, MethodNone included.
+	ClientCertPEM, ClientKeyPEM string
+}
+
+// Empty tells whether there is nothing to authenticate with; in an update it takes the stored credential away.
+func (c *Credential) Empty() bool {
+	return c == nil || (c.Method == MethodNone && c.ClientCertPEM == "" && c.ClientKeyPEM == "")
 }
 
 const redacted = "redacted"

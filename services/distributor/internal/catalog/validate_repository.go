@@ -4,6 +4,8 @@
 package catalog
 
 import (
+	"crypto/rsa"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"net/url"
@@ -47,12 +49,60 @@ func (r *Repository) Validate() error {
 	if err := r.Spec.WebhookSecret.validate("spec.webhook_secret"); err != nil {
 		return err
 	}
+	if err := r.Spec.ProxyURL.validate("spec.proxy_url"); err != nil {
+		return err
+	}
 	return r.Spec.Credential.validate("spec.credential", scheme)
 }
 
 func (s *WebhookSecret) validate(field string) error {
 	if n := len(s.Reveal()); n != 0 && (n < minWebhookSecret || n > maxWebhookSecret) {
 		return invalid(field, "has %d bytes; it must have %d to %d", n, minWebhookSecret, maxWebhookSecret)
+	}
+	return nil
+}
+
+// keepSecrets takes over what an update leaves out, or sends back as it was shown.
+func (r *Repository) keepSecrets(current *Repository) {
+	if r.Spec.Credential == nil {
+		r.Spec.Credential = current.Spec.Credential
+	}
+	if r.Spec.WebhookSecret == nil {
+		r.Spec.WebhookSecret = current.Spec.WebhookSecret
+	}
+	if r.Spec.ProxyURL == current.Spec.ProxyURL.Masked() {
+		r.Spec.ProxyURL = current.Spec.ProxyURL
+	}
+}
+
+// checkMask refuses a password that was masked when it was read, and then sent for another proxy than it belongs to.
+func (r *Repository) checkMask() error {
+	u, err := url.Parse(r.Spec.ProxyURL.Reveal())
+	if err != nil {
+		return nil //nolint:nilerr // Validate tells
+	}
+	if password, _ := u.User.Password(); password == maskedPassword {
+		return invalid("spec.proxy_url", "holds %q instead of the proxy's password", maskedPassword)
+	}
+	return nil
+}
+
+func (p ProxyURL) validate(field string) error {
+	if p == "" {
+		return nil
+	}
+	u, err := url.Parse(string(p))
+	switch {
+	case len(p) > maxURLBytes:
+		return invalid(field, "has %d bytes; at most %d are allowed", len(p), maxURLBytes)
+	case err != nil || strings.ContainsFunc(string(p), func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return invalid(field, "is not a URL") // the parser's error may repeat the password
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" && u.Scheme != "socks5h":
+		return invalid(field, "must begin with http://, https://, socks5:// or socks5h://")
+	case u.Hostname() == "":
+		return invalid(field, "names no host")
+	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		return invalid(field, "must not have a path, a query or a fragment")
 	}
 	return nil
 }
@@ -131,11 +181,18 @@ func validateCertificates(field, text string) error {
 }
 
 func (c *Credential) validate(field, scheme string) error {
-	if c == nil || c.Method == MethodNone {
+	if c.Empty() {
 		return nil
 	}
-	if len(c.Secret)+len(c.Passphrase)+len(c.KnownHosts)+len(c.Username) > maxSecretBytes {
+	size := len(c.Secret) + len(c.Passphrase) + len(c.KnownHosts) + len(c.Username) + len(c.APIURL) + len(c.ClientCertPEM) + len(c.ClientKeyPEM)
+	if size > maxSecretBytes {
 		return invalid(field, "has more than %d bytes", maxSecretBytes)
+	}
+	if err := c.validateClientCertificate(field+".client_certificate", scheme); err != nil {
+		return err
+	}
+	if c.Method == MethodNone {
+		return nil
 	}
 	if (c.Method == MethodSSH) != (scheme == "ssh") {
 		return invalid(field+"."+string(c.Method), "does not fit a URL with the scheme %q", scheme)
@@ -157,7 +214,64 @@ func (c *Credential) validateMethod(field string) error {
 			return err
 		}
 		return required(field+".ssh.known_hosts", c.KnownHosts)
+	case MethodGitHubApp:
+		return c.validateApp(field + ".github_app")
 	case MethodNone:
+	}
+	return nil
+}
+
+func (c *Credential) validateApp(field string) error {
+	switch {
+	case c.AppID <= 0:
+		return invalid(field+".app_id", "is required: the number of the app")
+	case c.InstallationID <= 0:
+		return invalid(field+".installation_id", "is required: the number of the installation")
+	}
+	if err := validateRSAKey(field+".private_key", c.Secret); err != nil {
+		return err
+	}
+	if c.APIURL == "" {
+		return nil
+	}
+	if u, err := url.Parse(c.APIURL); err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		(u.Scheme != "https" && (u.Scheme != "http" || !c.AllowPlainHTTP)) {
+		return invalid(field+".api_url", "must be an https URL without credentials, query and fragment")
+	}
+	return nil
+}
+
+func validateRSAKey(field, text string) error {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return invalid(field, "is required: an RSA private key in PEM form")
+	}
+	if _, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
+		return nil
+	}
+	if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
+		if _, ok := key.(*rsa.PrivateKey); ok {
+			return nil
+		}
+	}
+	return invalid(field, "is not an RSA private key in PEM form")
+}
+
+func (c *Credential) validateClientCertificate(field, scheme string) error {
+	if c.ClientCertPEM == "" && c.ClientKeyPEM == "" {
+		return nil
+	}
+	if scheme != "https" {
+		return invalid(field, "does not fit a URL with the scheme %q", scheme)
+	}
+	if err := required(field+".certificate_pem", c.ClientCertPEM); err != nil {
+		return err
+	}
+	if err := validateCertificates(field+".certificate_pem", c.ClientCertPEM); err != nil {
+		return err
+	}
+	if _, err := tls.X509KeyPair([]byte(c.ClientCertPEM), []byte(c.ClientKeyPEM)); err != nil {
+		return invalid(field+".private_key_pem", "is not the certificate's private key in PEM form")
 	}
 	return nil
 }

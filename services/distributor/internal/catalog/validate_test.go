@@ -4,9 +4,14 @@
 package catalog_test
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -50,8 +55,48 @@ func webhookSecret(text string) *catalog.Repository {
 	return repository(func(r *catalog.RepositorySpec) { r.WebhookSecret = &secret })
 }
 
+func proxy(text string) *catalog.Repository {
+	return repository(func(r *catalog.RepositorySpec) { r.ProxyURL = catalog.ProxyURL(text) })
+}
+
+func with(c catalog.Credential, change func(*catalog.Credential)) catalog.Credential {
+	change(&c)
+	return c
+}
+
+// keyPair returns a self-signed certificate and its RSA key, in PEM form.
+func keyPair(t *testing.T) (certificate, key string) {
+	t.Helper()
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(private)}))
+}
+
+func TestProxyURLMasksItsPassword(t *testing.T) {
+	t.Parallel()
+	secret := catalog.ProxyURL("socks5://u:hunter2@proxy")
+	var logged strings.Builder
+	slog.New(slog.NewTextHandler(&logged, nil)).InfoContext(t.Context(), "x", slog.Any("proxy", secret))
+	for _, text := range []string{fmt.Sprint(secret), fmt.Sprintf("%#v %x %q", secret, secret, secret), logged.String()} {
+		if strings.Contains(text, "hunter2") || !strings.Contains(text, "xxxxx") {
+			t.Errorf("got %q, want the password masked", text)
+		}
+	}
+}
+
 func TestValidate(t *testing.T) {
 	t.Parallel()
+	certificate, key := keyPair(t)
+	app := catalog.Credential{Method: catalog.MethodGitHubApp, AppID: 1, InstallationID: 2, Secret: key}
+	pair := catalog.Credential{ClientCertPEM: certificate, ClientKeyPEM: key}
 	long := strings.Repeat("a", 64)
 	for _, test := range []struct {
 		object catalog.Object
@@ -135,6 +180,24 @@ func TestValidate(t *testing.T) {
 		{credential("git@h:x", catalog.Credential{Method: catalog.MethodSSH, Secret: "s"}), "spec.credential.ssh.known_hosts"},
 		{credential("git@h:x", catalog.Credential{Method: catalog.MethodSSH, Secret: "s", KnownHosts: "k"}), ""},
 		{credential("https://h/x", catalog.Credential{Secret: "ignored"}), ""},
+		{credential("https://h/x", app), ""},
+		{credential("https://h/x", with(app, func(c *catalog.Credential) { c.AppID = 0 })), "spec.credential.github_app.app_id"},
+		{credential("https://h/x", with(app, func(c *catalog.Credential) { c.InstallationID = -1 })), "spec.credential.github_app.installation_id"},
+		{credential("https://h/x", with(app, func(c *catalog.Credential) { c.Secret = "no key" })), "spec.credential.github_app.private_key"},
+		{credential("https://h/x", with(app, func(c *catalog.Credential) { c.APIURL = "https://h/api/v3" })), ""},
+		{credential("https://h/x", with(app, func(c *catalog.Credential) { c.APIURL = "http://h/api/v3" })), "spec.credential.github_app.api_url"},
+		{credential("git@h:x", app), "spec.credential.github_app"},
+		{credential("https://h/x", pair), ""},
+		{credential("http://h/x", pair), "spec.credential.client_certificate"},
+		{credential("https://h/x", with(pair, func(c *catalog.Credential) { c.ClientCertPEM = "" })), "spec.credential.client_certificate.certificate_pem"},
+		{credential("https://h/x", with(pair, func(c *catalog.Credential) { c.ClientCertPEM = "no pem" })), "spec.credential.client_certificate.certificate_pem"},
+		{credential("https://h/x", with(pair, func(c *catalog.Credential) { c.ClientKeyPEM = "" })), "spec.credential.client_certificate.private_key_pem"},
+		{proxy("socks5h://u:p@h:1080"), ""},
+		{proxy("https://h"), ""},
+		{proxy("ftp://h"), "spec.proxy_url"},
+		{proxy("http://"), "spec.proxy_url"},
+		{proxy("http://h/path"), "spec.proxy_url"},
+		{proxy("http://u:p%zz@h"), "spec.proxy_url"},
 	} {
 		err := test.object.Validate()
 		got := ""

@@ -47,6 +47,7 @@ func definitionMessage(r *catalog.Repository) *gitcachev1.RepositoryDefinition {
 		Url:        r.Spec.URL,
 		Credential: credentialMessage(r.Spec.Credential),
 		CaPem:      r.Spec.CAPEM,
+		ProxyUrl:   r.Spec.ProxyURL.Reveal(),
 		Suspended:  r.Spec.Suspended,
 
 		WebhookSecret: r.Spec.WebhookSecret.Reveal(),
@@ -58,10 +59,13 @@ func definitionMessage(r *catalog.Repository) *gitcachev1.RepositoryDefinition {
 }
 
 func credentialMessage(c *catalog.Credential) *gitcachev1.Credential {
-	if c == nil {
+	if c.Empty() {
 		return nil
 	}
 	m := &gitcachev1.Credential{AllowPlainHttp: c.AllowPlainHTTP}
+	if c.ClientCertPEM != "" {
+		m.ClientCertificate = &gitcachev1.ClientCertificate{CertificatePem: c.ClientCertPEM, PrivateKeyPem: c.ClientKeyPEM}
+	}
 	switch c.Method {
 	case catalog.MethodBasic:
 		m.Method = &gitcachev1.Credential_Basic{Basic: &gitcachev1.BasicCredential{Username: c.Username, Password: c.Secret}}
@@ -71,8 +75,11 @@ func credentialMessage(c *catalog.Credential) *gitcachev1.Credential {
 		m.Method = &gitcachev1.Credential_Ssh{Ssh: &gitcachev1.SSHCredential{
 			PrivateKey: c.Secret, Passphrase: c.Passphrase, KnownHosts: c.KnownHosts,
 		}}
-	case catalog.MethodNone:
-		return nil
+	case catalog.MethodGitHubApp:
+		m.Method = &gitcachev1.Credential_GithubApp{GithubApp: &gitcachev1.GitHubAppCredential{
+			AppId: c.AppID, InstallationId: c.InstallationID, PrivateKey: c.Secret, ApiUrl: c.APIURL,
+		}}
+	case catalog.MethodNone: // a client certificate alone
 	}
 	return m
 }

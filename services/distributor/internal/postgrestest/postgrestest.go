@@ -21,6 +21,8 @@ import (
 
 	// The driver "pgx".
 	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
 // binaries is where Debian keeps PostgreSQL 15; the search path comes first.
@@ -117,12 +119,7 @@ func unprivileged(cmd *exec.Cmd) *exec.Cmd {
 
 func freePort(t testing.TB) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
+	_, port, err := net.SplitHostPort(loopback.Addr(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,6 +137,10 @@ func (t *tx) putRepository(ctx context.Context, meta metaColumns, r *catalog.Rep
 	if err != nil {
 		return err
 	}
+	proxy, err := t.store.sealedProxy(r)
+	if err != nil {
+		return err
+	}
 	return t.upsert(ctx, &repositoryRow{
 		metaColumns:  meta,
 		Type:         string(r.Spec.Type),
@@ -144,10 +148,12 @@ func (t *tx) putRepository(ctx context.Context, meta metaColumns, r *catalog.Rep
 		PollInterval: r.Spec.PollInterval.Microseconds(),
 		Credential:   sealed,
 		CAPEM:        r.Spec.CAPEM,
+		ProxyURL:     r.Spec.ProxyURL.Masked().Reveal(),
+		ProxySealed:  proxy,
 		Suspended:    r.Spec.Suspended,
 
 		WebhookSecret: webhook,
-	}, "type", "url", "poll_interval", "credential", "ca_pem", "suspended", "webhook_secret")
+	}, "type", "url", "poll_interval", "credential", "ca_pem", "proxy_url", "proxy_sealed", "suspended", "webhook_secret")
 }
 
 func (t *tx) putService(ctx context.Context, meta metaColumns, service *catalog.Service) error {
@@ -220,7 +226,7 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]string, error) 
 // sealed returns what is stored of a repository's credential; nil where there is none. It is bound to the uid, so it
 // cannot be moved to a repository with another URL.
 func (s *Store) sealed(r *catalog.Repository) ([]byte, error) {
-	if r.Spec.Credential == nil || r.Spec.Credential.Method == catalog.MethodNone {
+	if r.Spec.Credential.Empty() {
 		return nil, nil
 	}
 	plain, err := json.Marshal((*credentialColumn)(r.Spec.Credential))
@@ -238,8 +244,32 @@ func (s *Store) sealedWebhook(r *catalog.Repository) ([]byte, error) {
 	return s.webhooks.Seal([]byte(r.Spec.WebhookSecret.Reveal()), []byte(r.UID))
 }
 
+// sealedProxy returns the sealed URL of a repository's proxy; nil where it holds no password. It is bound to its place, so
+// that neither it nor a credential can stand in for the other.
+func (s *Store) sealedProxy(r *catalog.Repository) ([]byte, error) {
+	if r.Spec.ProxyURL == r.Spec.ProxyURL.Masked() {
+		return nil, nil
+	}
+	return s.credentials.Seal([]byte(r.Spec.ProxyURL.Reveal()), proxyPlace(r.UID))
+}
+
+func proxyPlace(uid string) []byte { return []byte(uid + "/proxy_url") }
+
 // opened returns the row with its secrets.
 func (s *Store) opened(row *repositoryRow) (*catalog.Repository, error) {
+	r, err := s.openedCredential(row)
+	if err != nil || len(row.ProxySealed) == 0 {
+		return r, err
+	}
+	plain, err := s.credentials.Open(row.ProxySealed, proxyPlace(row.UID))
+	if err != nil {
+		return nil, fmt.Errorf("open proxy of repository %s: %w", row.Name, err)
+	}
+	r.Spec.ProxyURL = catalog.ProxyURL(plain)
+	return r, nil
+}
+
+func (s *Store) openedCredential(row *repositoryRow) (*catalog.Repository, error) {
 	r, err := row.repository()
 	if err != nil {
 		return nil, err
@@ -286,5 +316,10 @@ type credentialColumn struct {
 	Secret         string                   `json:"secret"`
 	Passphrase     string                   `json:"passphrase,omitempty"`
 	KnownHosts     string                   `json:"knownHosts,omitempty"`
+	AppID          int64                    `json:"appID,omitempty"`
+	InstallationID int64                    `json:"installationID,omitempty"`
+	APIURL         string                   `json:"apiURL,omitempty"`
 	AllowPlainHTTP bool                     `json:"allowPlainHTTP,omitempty"`
+	ClientCertPEM  string                   `json:"clientCertPEM,omitempty"`
+	ClientKeyPEM   string                   `json:"clientKeyPEM,omitempty"`
 }

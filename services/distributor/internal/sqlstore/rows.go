@@ -48,6 +48,8 @@ type repositoryRow struct {
 	PollInterval int64  `bun:"poll_interval"`
 	Credential   []byte `bun:"credential"`
 	CAPEM        string `bun:"ca_pem"`
+	ProxyURL     string `bun:"proxy_url"`    // its password masked
+	ProxySealed  []byte `bun:"proxy_sealed"` // the whole of it, where it has a password
 	Suspended    bool   `bun:"suspended"`
 	// WebhookSecret is sealed.
 	WebhookSecret []byte `bun:"webhook_secret"`
@@ -171,7 +173,7 @@ func (r *clusterRow) cluster() (*catalog.Cluster, error) {
 	return c, decode("report", r.Report, &c.Agent.Report)
 }
 
-// repository returns the row without its secrets.
+// repository returns the row without its secrets: the proxy's password is masked.
 func (r *repositoryRow) repository() (*catalog.Repository, error) {
 	meta, err := r.metadata()
 	if err != nil {
@@ -182,6 +184,7 @@ func (r *repositoryRow) repository() (*catalog.Repository, error) {
 		URL:          r.URL,
 		PollInterval: time.Duration(r.PollInterval) * time.Microsecond,
 		CAPEM:        r.CAPEM,
+		ProxyURL:     catalog.ProxyURL(r.ProxyURL),
 		Suspended:    r.Suspended,
 	}}, nil
 }

@@ -66,6 +66,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"changes":      testChanges,
 		"credentials":  testCredentials,
 		"webhooks":     testWebhookSecrets,
+		"proxy":        testProxy,
 		"enrolment":    testEnrolment,
 		"enrol race":   testEnrolRace,
 		"reports":      testReports,
@@ -330,6 +331,43 @@ func testWebhookSecrets(t *testing.T, s subject) {
 	defer func() { _ = other.Close() }()
 	if _, _, err := other.Definitions(ctx); err == nil {
 		t.Error("another secret opens the webhook's")
+	}
+}
+
+func testProxy(t *testing.T, s subject) {
+	ctx, editor := t.Context(), catalog.NewEditor(s)
+	const secret, masked = "http://u:hunter2-in-the-clear@proxy:3128", "http://u:xxxxx@proxy:3128"
+	r := repository("demo")
+	r.Spec.ProxyURL = masked
+	if _, err := editor.Create(ctx, r); err == nil {
+		t.Error("a masked password was taken for one")
+	}
+	r.Spec.ProxyURL = secret
+	apply(t, s, r)
+	if got := changes(t, s, 0).Repositories[0].Spec.ProxyURL.Reveal(); got != masked {
+		t.Errorf("got %q from the log of changes, want the password masked", got)
+	}
+	shown := repository("demo")
+	shown.Spec.ProxyURL = masked
+	if got := apply(t, s, shown)[0].Action; got != catalog.ActionUnchanged {
+		t.Errorf("got %v, want unchanged: it was sent back as it was shown", got)
+	}
+	shown.Spec.URL = "https://git.example/other"
+	if _, err := editor.Update(ctx, shown); err != nil {
+		t.Fatal(err)
+	}
+	definitions, _, err := s.Definitions(ctx)
+	if err != nil || definitions[0].Spec.ProxyURL.Reveal() != secret {
+		t.Errorf("got %v, %v, want the password kept", definitions[0].Spec.ProxyURL, err)
+	}
+	shown.Spec.ProxyURL = "http://u:xxxxx@elsewhere:3128"
+	if _, err := editor.Update(ctx, shown); err == nil {
+		t.Error("a masked password was taken for another proxy")
+	}
+	shown.Spec.ProxyURL = ""
+	apply(t, s, shown)
+	if definitions, _, err = s.Definitions(ctx); err != nil || definitions[0].Spec.ProxyURL != "" {
+		t.Errorf("got %v, %v, want no proxy", definitions[0].Spec.ProxyURL, err)
 	}
 }
 

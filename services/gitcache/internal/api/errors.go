@@ -135,7 +135,7 @@ func notReadyError(e *mirror.NotReadyError, in rpcerr.Option) error {
 	}
 	code := connect.CodeUnavailable
 	switch e.Problem.Reason {
-	case mirror.ReasonAuthRejected, mirror.ReasonProtocol:
+	case mirror.ReasonAuthRejected, mirror.ReasonHostKey, mirror.ReasonProtocol:
 		code = connect.CodeFailedPrecondition
 	case mirror.ReasonNotFound:
 		code = connect.CodeNotFound

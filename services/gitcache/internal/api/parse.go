@@ -64,6 +64,8 @@ func parseDefinition(d *gitcachev1.RepositoryDefinition) (mirror.Definition, err
 		return mirror.Definition{}, rpcerr.Field("repository.ca_pem", "It is longer than 256 KiB.")
 	case len(d.GetWebhookSecret()) > maxWebhookSecret:
 		return mirror.Definition{}, rpcerr.Field("repository.webhook_secret", "It is longer than 1024 bytes.")
+	case len(d.GetProxyUrl()) > maxURL:
+		return mirror.Definition{}, rpcerr.Field("repository.proxy_url", "It may have 2048 bytes.")
 	}
 	switch d.GetType() {
 	case gitcachev1.RepositoryType_REPOSITORY_TYPE_UNSPECIFIED, gitcachev1.RepositoryType_REPOSITORY_TYPE_GIT:
@@ -80,7 +82,7 @@ func parseDefinition(d *gitcachev1.RepositoryDefinition) (mirror.Definition, err
 	}
 	return mirror.Definition{
 		Name: d.GetName(), UID: d.GetUid(), Version: d.GetVersion(), URL: d.GetUrl(), PollInterval: interval,
-		Credential: credential, CAPEM: d.GetCaPem(), Suspended: d.GetSuspended(),
+		Credential: credential, CAPEM: d.GetCaPem(), ProxyURL: mirror.Secret(d.GetProxyUrl()), Suspended: d.GetSuspended(),
 		WebhookSecret: mirror.Secret(d.GetWebhookSecret()),
 	}, nil
 }
@@ -97,7 +99,10 @@ func parseInterval(d *gitcachev1.RepositoryDefinition) (time.Duration, error) {
 }
 
 func parseCredential(c *gitcachev1.Credential) (mirror.Credential, error) {
-	parsed := mirror.Credential{AllowPlainHTTP: c.GetAllowPlainHttp()}
+	parsed := mirror.Credential{
+		AllowPlainHTTP: c.GetAllowPlainHttp(), ClientCertPEM: c.GetClientCertificate().GetCertificatePem(),
+		ClientKeyPEM: mirror.Secret(c.GetClientCertificate().GetPrivateKeyPem()),
+	}
 	switch m := c.GetMethod().(type) {
 	case *gitcachev1.Credential_Basic:
 		parsed.Method, parsed.Username = mirror.MethodBasic, m.Basic.GetUsername()
@@ -107,11 +112,17 @@ func parseCredential(c *gitcachev1.Credential) (mirror.Credential, error) {
 	case *gitcachev1.Credential_Ssh:
 		parsed.Method, parsed.KnownHosts = mirror.MethodSSH, m.Ssh.GetKnownHosts()
 		parsed.PrivateKey, parsed.Passphrase = mirror.Secret(m.Ssh.GetPrivateKey()), mirror.Secret(m.Ssh.GetPassphrase())
+	case *gitcachev1.Credential_GithubApp:
+		parsed.Method, parsed.PrivateKey = mirror.MethodGitHubApp, mirror.Secret(m.GithubApp.GetPrivateKey())
+		parsed.AppID, parsed.InstallationID = m.GithubApp.GetAppId(), m.GithubApp.GetInstallationId()
+		parsed.APIURL = m.GithubApp.GetApiUrl()
 	default:
-		return mirror.Credential{}, nil
+		if parsed.IsZero() {
+			return mirror.Credential{}, nil
+		}
 	}
 	size := len(parsed.Username) + len(parsed.Password) + len(parsed.Token) + len(parsed.PrivateKey) +
-		len(parsed.Passphrase) + len(parsed.KnownHosts)
+		len(parsed.Passphrase) + len(parsed.KnownHosts) + len(parsed.APIURL) + len(parsed.ClientCertPEM) + len(parsed.ClientKeyPEM)
 	if size > maxText {
 		return mirror.Credential{}, rpcerr.Field("repository.credential", "It is longer than 256 KiB.")
 	}

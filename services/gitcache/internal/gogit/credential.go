@@ -4,18 +4,57 @@
 package gogit
 
 import (
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/leatdev/leat/services/gitcache/internal/githubapp"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 // Check implements [mirror.Upstream].
 func (g *Git) Check(def mirror.Definition) error {
+	def, err := g.effective(def)
+	if err != nil {
+		return err
+	}
+	return g.check(def)
+}
+
+// effective gives a definition without a credential the one that its URL has.
+func (g *Git) effective(def mirror.Definition) (mirror.Definition, error) {
+	if g.credentials == nil || !def.Credential.IsZero() {
+		return def, nil
+	}
+	shared, ok := g.credentials.For(def.URL)
+	if !ok || (shared.CAPEM == "" && exposes(def)) {
+		return def, nil
+	}
+	def.Credential = shared.Credential
+	if shared.CAPEM != "" {
+		def.CAPEM = shared.CAPEM
+	}
+	if err := g.check(def); err != nil {
+		return def, &mirror.FieldError{
+			Field: "url", Message: fmt.Sprintf("With the credential that gitcache's file has for %s it cannot be used: %v", shared.Prefix, err),
+		}
+	}
+	return def, nil
+}
+
+// exposes tells whether the definition itself chooses whom to take for the upstream: its author could be sent what is
+// shared. SSH is safe, since known_hosts comes with the credential.
+func exposes(def mirror.Definition) bool {
+	plain := strings.HasPrefix(strings.ToLower(def.URL), "http://")
+	return def.CAPEM != "" || (plain && def.ProxyURL != "")
+}
+
+func (g *Git) check(def mirror.Definition) error {
 	t, err := parseTarget(def)
 	if err != nil {
 		return err
@@ -23,7 +62,15 @@ func (g *Git) Check(def mirror.Definition) error {
 	if _, err := certPool(def.CAPEM); err != nil {
 		return &mirror.FieldError{Field: "ca_pem", Message: "It holds no certificate in PEM form."}
 	}
+	if _, err := parseProxy(def.ProxyURL); err != nil {
+		return err
+	}
+	if err := checkClientCertificate(t); err != nil {
+		return err
+	}
 	switch def.Credential.Method {
+	case mirror.MethodGitHubApp:
+		return checkApp(t)
 	case mirror.MethodSSH:
 		return checkSSH(t, g.dir)
 	case mirror.MethodBasic:
@@ -36,6 +83,56 @@ func (g *Git) Check(def mirror.Definition) error {
 		}
 		return nil
 	}
+}
+
+func checkClientCertificate(t target) error {
+	c := t.def.Credential
+	if c.ClientCertPEM == "" && c.ClientKeyPEM == "" {
+		return nil
+	}
+	if t.endpoint.Protocol != "https" {
+		return &mirror.FieldError{Field: "credential.client_certificate", Message: "Only an https URL can take it."}
+	}
+	if _, err := certPool(c.ClientCertPEM); err != nil || c.ClientCertPEM == "" {
+		return &mirror.FieldError{Field: "credential.client_certificate.certificate_pem", Message: "It holds no certificate in PEM form."}
+	}
+	if _, err := tls.X509KeyPair([]byte(c.ClientCertPEM), []byte(c.ClientKeyPEM.Reveal())); err != nil {
+		return &mirror.FieldError{
+			Field: "credential.client_certificate.private_key_pem", Message: "It is not the certificate's private key in PEM form.",
+		}
+	}
+	return nil
+}
+
+func checkApp(t target) error {
+	c := t.def.Credential
+	if c.AppID <= 0 {
+		return &mirror.FieldError{Field: "credential.github_app.app_id", Message: "It must be the app's number."}
+	}
+	if c.InstallationID <= 0 {
+		return &mirror.FieldError{Field: "credential.github_app.installation_id", Message: "It must be the installation's number."}
+	}
+	if err := checkHTTP(t, "credential.github_app.private_key", c.PrivateKey); err != nil {
+		return err
+	}
+	if _, err := githubapp.ParseKey(c.PrivateKey.Reveal()); err != nil {
+		return &mirror.FieldError{Field: "credential.github_app.private_key", Message: "It is not an RSA private key in PEM form."}
+	}
+	return checkAPIURL(c)
+}
+
+func checkAPIURL(c mirror.Credential) error {
+	if c.APIURL == "" {
+		return nil
+	}
+	u, err := url.Parse(c.APIURL)
+	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		(u.Scheme != "https" && (u.Scheme != "http" || !c.AllowPlainHTTP)) {
+		return &mirror.FieldError{
+			Field: "credential.github_app.api_url", Message: "It must be an https URL without credentials, query and fragment.",
+		}
+	}
+	return nil
 }
 
 // parseTarget reads the URL. The errors are *mirror.FieldError and never hold the URL, which might hold a password.
@@ -81,7 +178,7 @@ func checkHTTP(t target, field string, secret mirror.Secret) error {
 		return &mirror.FieldError{Field: "credential", Message: "An SSH URL needs an SSH key."}
 	case secret == "":
 		return &mirror.FieldError{Field: field, Message: "It is empty."}
-	case strings.ContainsAny(secret.Reveal(), "\r\n\x00"):
+	case t.def.Credential.Method != mirror.MethodGitHubApp && strings.ContainsAny(secret.Reveal(), "\r\n\x00"):
 		return &mirror.FieldError{Field: field, Message: "It holds a line break."}
 	case t.endpoint.Protocol == "http" && !t.def.Credential.AllowPlainHTTP:
 		return &mirror.FieldError{

@@ -35,6 +35,9 @@ func (g *Git) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, 
 	if ctx.Err() != nil {
 		return mirror.Content{}, fmt.Errorf("fetch: %w", context.Cause(ctx))
 	}
+	if quiet, ok := errors.AsType[*mirror.QuietError](err); ok {
+		return mirror.Content{}, quiet
+	}
 	return mirror.Content{}, explain(err, p.Definition)
 }
 

@@ -16,6 +16,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,6 +29,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/githubapp"
+	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -46,17 +50,33 @@ type Config struct {
 	Dir string
 	// Readers bounds how many readers are open at once. Zero: 8.
 	Readers int
+	// Hosts bounds what goes to each host. Nil: the defaults of [hostgate.Config].
+	Hosts *hostgate.Gate
+	// Credentials are for definitions that have none. Nil: there are none.
+	Credentials Credentials
+	// Proxy is asked for the proxy of HTTP upstreams whose definition has none. Nil: http.ProxyFromEnvironment.
+	Proxy func(*http.Request) (*url.URL, error)
 	// Agent is what upstreams are told about this client, such as "git/2.0 (leat)". Empty: that.
 	Agent  string
 	Logger *slog.Logger
 }
 
+// Credentials are given by URL. For may be called concurrently.
+type Credentials interface {
+	// For returns the credential for a repository's URL; false: there is none.
+	For(url string) (mirror.SharedCredential, bool)
+}
+
 // Git keeps mirrors under one folder. It may be used concurrently.
 type Git struct {
-	dir     string
-	agent   string
-	logger  *slog.Logger
-	readers *semaphore.Weighted
+	dir         string
+	agent       string
+	logger      *slog.Logger
+	readers     *semaphore.Weighted
+	hosts       hosts
+	credentials Credentials
+	environment func(*http.Request) (*url.URL, error)
+	apps        *githubapp.Tokens
 
 	mu        sync.Mutex
 	current   map[string]string      // uid → folder of the current generation
@@ -65,6 +85,7 @@ type Git struct {
 
 var (
 	_ mirror.Upstream = (*Git)(nil)
+	_ mirror.Gate     = (*Git)(nil)
 	_ mirror.Mirrors  = (*Git)(nil)
 	_ content.Opener  = (*Git)(nil)
 )
@@ -77,11 +98,18 @@ func New(cfg Config) (*Git, error) {
 	if cfg.Agent == "" {
 		cfg.Agent = "git/2.0 (leat)"
 	}
+	if cfg.Hosts == nil {
+		cfg.Hosts = hostgate.New(hostgate.Config{})
+	}
+	if cfg.Proxy == nil {
+		cfg.Proxy = http.ProxyFromEnvironment
+	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make mirror folder: %w", err)
 	}
 	return &Git{
-		dir: cfg.Dir, agent: cfg.Agent, logger: cfg.Logger,
+		dir: cfg.Dir, agent: cfg.Agent, logger: cfg.Logger, hosts: cfg.Hosts, credentials: cfg.Credentials,
+		environment: cfg.Proxy, apps: githubapp.NewTokens(),
 		readers: semaphore.NewWeighted(int64(cfg.Readers)), current: map[string]string{},
 		described: map[string]mirror.File{},
 	}, nil

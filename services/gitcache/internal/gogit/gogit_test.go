@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +30,10 @@ type fixture struct {
 	dir  string
 	def  mirror.Definition
 	have mirror.Content
+
+	credentials gogit.Credentials
+	proxy       func(*http.Request) (*url.URL, error)
+	logger      *slog.Logger
 }
 
 func newFixture(t *testing.T, url string) *fixture {
@@ -41,7 +47,10 @@ func newFixture(t *testing.T, url string) *fixture {
 func (f *fixture) reopen(t *testing.T) {
 	t.Helper()
 	var err error
-	f.Git, err = gogit.New(gogit.Config{Dir: f.dir, Logger: slog.New(slog.DiscardHandler)})
+	if f.logger == nil {
+		f.logger = slog.New(slog.DiscardHandler)
+	}
+	f.Git, err = gogit.New(gogit.Config{Dir: f.dir, Credentials: f.credentials, Proxy: f.proxy, Logger: f.logger})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,13 +152,14 @@ func TestMirrorFollowsUpstream(t *testing.T) {
 	}
 
 	second := repo.Commit(t, "main", map[string]string{"a/x": "two"})
-	feature := repo.Commit(t, "feature", map[string]string{"f": "1"})
 	repo.ResetStats()
 	f.fetch(t)
-	f.wantRefs(t, map[string]string{"heads/main": second, "heads/feature": feature, "tags/v1": first})
 	if got := repo.Stats(); got.Refs != 1 || got.Fetches != 1 {
 		t.Errorf("got %+v for a fetch, want one listing and one fetch", got)
 	}
+	feature := repo.Commit(t, "feature", map[string]string{"f": "1"}) // without a common history
+	f.fetch(t)
+	f.wantRefs(t, map[string]string{"heads/main": second, "heads/feature": feature, "tags/v1": first})
 
 	forced := repo.ForcePush(t, "main", map[string]gittest.File{"other": gittest.Text("1")})
 	repo.AnnotatedTag(t, "v1", second)

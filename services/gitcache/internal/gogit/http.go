@@ -4,22 +4,21 @@
 package gogit
 
 import (
+	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
-
-	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 const (
@@ -32,14 +31,14 @@ const (
 
 // httpSession speaks smart HTTP, stateless: an advertisement and a request are two HTTP requests.
 type httpSession struct {
-	client    *http.Client
-	transport *http.Transport
-	base      string // where the repository is, after redirects
-	agent     string
+	client *http.Client
+	close  func()
+	base   string // where the repository is, after redirects
+	agent  string
 }
 
-func newHTTPSession(d *dialer, t target, agent string) (*httpSession, error) {
-	pool, err := certPool(t.def.CAPEM)
+func (g *Git) newHTTPSession(guard func() error, t target) (*httpSession, error) {
+	way, roots, err := g.newRoute(t.def, guard)
 	if err != nil {
 		return nil, err
 	}
@@ -47,17 +46,22 @@ func newHTTPSession(d *dialer, t target, agent string) (*httpSession, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse url: %w", err)
 	}
-	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: d.DialContext, ForceAttemptHTTP2: true,
-		TLSClientConfig:     &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: 2 * time.Minute, IdleConnTimeout: time.Minute,
+	carriers, err := newTransports(way, origin, t.def.Credential, roots)
+	if err != nil {
+		return nil, err
+	}
+	app, err := g.newAppTokens(t.def)
+	if err != nil {
+		return nil, err
 	}
 	client := &http.Client{
-		Transport:     authorizer{next: transport, origin: origin, credential: t.def.Credential, guard: d.guard},
+		Transport: authorizer{
+			next: gated{next: carriers, hosts: g.hosts}, origin: origin, credential: t.def.Credential, guard: guard, app: app,
+		},
 		CheckRedirect: checkRedirect,
 	}
 	base := strings.TrimSuffix(origin.Redacted(), "/")
-	return &httpSession{client: client, transport: transport, base: base, agent: agent}, nil
+	return &httpSession{client: client, close: carriers.CloseIdleConnections, base: base, agent: g.agent}, nil
 }
 
 // checkRedirect lets only the first request of a session be sent elsewhere, and never from encrypted to plain.
@@ -73,62 +77,6 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// authorizer adds the credential to requests for the origin it was given for, and to no others.
-type authorizer struct {
-	next       http.RoundTripper
-	origin     *url.URL
-	credential mirror.Credential
-	guard      func() error
-}
-
-// RoundTrip implements http.RoundTripper.
-func (a authorizer) RoundTrip(req *http.Request) (*http.Response, error) {
-	if err := a.guard(); err != nil {
-		return nil, err
-	}
-	if !a.allowed(req.URL) {
-		return a.next.RoundTrip(req)
-	}
-	req = req.Clone(req.Context())
-	switch a.credential.Method {
-	case mirror.MethodBasic:
-		req.SetBasicAuth(a.credential.Username, a.credential.Password.Reveal())
-	case mirror.MethodBearer:
-		req.Header.Set("Authorization", "Bearer "+a.credential.Token.Reveal())
-	case mirror.MethodNone, mirror.MethodSSH: // nothing that HTTP could carry
-	}
-	return a.next.RoundTrip(req)
-}
-
-func (a authorizer) allowed(u *url.URL) bool {
-	if u.Scheme != "https" && !a.credential.AllowPlainHTTP {
-		return false
-	}
-	return u.Scheme == a.origin.Scheme && strings.EqualFold(u.Hostname(), a.origin.Hostname()) && port(u) == port(a.origin)
-}
-
-func port(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Port()
-	case u.Scheme == "https":
-		return "443"
-	default:
-		return "80"
-	}
-}
-
-func certPool(pem string) (*x509.CertPool, error) {
-	if pem == "" {
-		return nil, nil //nolint:nilnil // tls takes nil for the system's pool
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM([]byte(pem)) {
-		return nil, errors.New("no certificate found in the PEM text")
-	}
-	return pool, nil
-}
-
 func (s *httpSession) advertise(ctx context.Context) (*offer, error) {
 	resp, err := s.do(ctx, http.MethodGet, s.base+refsPath+"?service=git-upload-pack", nil, advertType)
 	if err != nil {
@@ -141,16 +89,52 @@ func (s *httpSession) advertise(ctx context.Context) (*offer, error) {
 	return readOffer(io.LimitReader(resp.Body, defaultMaxAdvert), s.agent)
 }
 
+// fetch lets the upstream say first what both sides have, where it can: it may be of the kind that demands to. Most answer
+// with the pack in the same breath, others are asked once more for it.
 func (s *httpSession) fetch(ctx context.Context, req *packp.UploadPackRequest) (io.ReadCloser, error) {
-	var body bytes.Buffer
-	if err := encodeRequest(&body, req); err != nil {
-		return nil, err
+	if len(req.Haves) == 0 || !multiAck(req) {
+		return s.finish(ctx, req, req.Haves)
 	}
-	resp, err := s.do(ctx, http.MethodPost, s.base+"/git-upload-pack", &body, resultType) //nolint:bodyclose // closing the pack closes it
+	body, err := s.post(ctx, req, req.Haves, false)
 	if err != nil {
 		return nil, err
 	}
-	return decodePack(resp.Body, req)
+	reader := bufio.NewReader(body)
+	said, err := readRound(reader, req.Capabilities.Supports(capNoDone))
+	if err != nil {
+		return nil, errors.Join(err, body.Close())
+	}
+	if said.pack {
+		return openPack(reader, body, req), nil
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(reader, maxRest)) // or the connection could not be used again
+	if err := body.Close(); err != nil {
+		return nil, fmt.Errorf("read acknowledgements: %w", err)
+	}
+	return s.finish(ctx, req, said.common)
+}
+
+// maxRest is how much of an answer is read only to keep its connection.
+const maxRest = 4 << 10
+
+func (s *httpSession) finish(ctx context.Context, req *packp.UploadPackRequest, haves []plumbing.Hash) (io.ReadCloser, error) {
+	body, err := s.post(ctx, req, haves, true)
+	if err != nil {
+		return nil, err
+	}
+	return decodePack(bufio.NewReader(body), body, req)
+}
+
+func (s *httpSession) post(ctx context.Context, req *packp.UploadPackRequest, haves []plumbing.Hash, done bool) (io.ReadCloser, error) {
+	var body bytes.Buffer
+	if err := encodeRequest(&body, req, haves, done); err != nil {
+		return nil, err
+	}
+	resp, err := s.do(ctx, http.MethodPost, s.base+"/git-upload-pack", &body, resultType)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
 }
 
 func (s *httpSession) do(ctx context.Context, method, address string, body io.Reader, accept string) (*http.Response, error) {
@@ -189,9 +173,27 @@ func checkResponse(resp *http.Response, want string) error {
 		}
 	}
 	if got := resp.Header.Get("Content-Type"); !strings.HasPrefix(got, want) {
-		return fmt.Errorf("%w: content type %q, want %q", errBroken, got, want)
+		return &contentError{host: resp.Request.URL.Host, got: printable(got), dumb: isDumb(resp.Body)}
 	}
 	return nil
+}
+
+// contentError is an answer that is not of the Git protocol.
+type contentError struct {
+	host string
+	got  string // its content type
+	dumb bool   // a list of refs, from a server of plain files
+}
+
+func (e *contentError) Error() string {
+	return fmt.Sprintf("content type %q from %s is not the Git protocol's", e.got, e.host)
+}
+
+// dumbLine is how the list of refs of a repository begins that is served as plain files.
+var dumbLine = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?\trefs/`)
+
+func isDumb(body io.Reader) bool {
+	return dumbLine.MatchReader(bufio.NewReader(io.LimitReader(body, maxRest)))
 }
 
 // retryAfter reads both forms of the header: seconds and a date.
@@ -207,6 +209,6 @@ func retryAfter(value string) time.Duration {
 
 // Close drops the session's connections: the next session has another guard.
 func (s *httpSession) Close() error {
-	s.transport.CloseIdleConnections()
+	s.close()
 	return nil
 }

@@ -114,6 +114,9 @@ func (o *offer) request(wants, haves []plumbing.Hash) *packp.UploadPackRequest {
 	if o.capabilities.Supports(capability.NoProgress) {
 		_ = req.Capabilities.Set(capability.NoProgress) // fails only for capabilities with arguments
 	}
+	if o.capabilities.Supports(capNoDone) && o.capabilities.Supports(capability.MultiACKDetailed) {
+		_ = req.Capabilities.Set(capNoDone)
+	}
 	if o.capabilities.Supports(capability.Agent) {
 		_ = req.Capabilities.Set(capability.Agent, strings.ReplaceAll(o.agent, " ", "-"))
 	}

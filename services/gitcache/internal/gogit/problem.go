@@ -19,6 +19,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 
+	"github.com/leatdev/leat/services/gitcache/internal/githubapp"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -33,6 +34,9 @@ func explain(err error, def mirror.Definition) error {
 		e.Reason, e.Message = classifyStatus(status)
 		e.RetryAfter = status.retryAfter
 	}
+	if refused, ok := errors.AsType[*githubapp.RefusedError](err); ok {
+		e.RetryAfter = retryAfter(refused.Header.Get("Retry-After"))
+	}
 	if e.Reason == mirror.ReasonAuthRejected && def.Credential.Method == mirror.MethodNone {
 		e.Message = "The upstream asks for a credential; add one to the repository's spec."
 	}
@@ -45,6 +49,8 @@ func classifyStatus(s *statusError) (mirror.Reason, string) {
 	switch {
 	case limited:
 		return mirror.ReasonRateLimited, fmt.Sprintf("%s asks to slow down; Leat obeys and retries by itself.", s.host)
+	case s.status == http.StatusProxyAuthRequired:
+		return mirror.ReasonUnreachable, "The proxy asks for a credential; put it into proxy_url."
 	case s.status == http.StatusUnauthorized || s.status == http.StatusForbidden:
 		return mirror.ReasonAuthRejected,
 			fmt.Sprintf("%s refused the credential (HTTP status %d); replace it in the repository's spec.", s.host, s.status)
@@ -59,6 +65,8 @@ func classifyStatus(s *statusError) (mirror.Reason, string) {
 	}
 }
 
+const proxyMessage = "The proxy does not lead to the upstream; check proxy_url, its credentials and its rules. Leat retries by itself."
+
 func classify(err error) (mirror.Reason, string) {
 	if field, ok := errors.AsType[*mirror.FieldError](err); ok {
 		return mirror.ReasonProtocol, "The definition cannot be used: " + field.Error()
@@ -66,13 +74,28 @@ func classify(err error) (mirror.Reason, string) {
 	switch {
 	case errors.Is(err, errSSHAuth):
 		return mirror.ReasonAuthRejected, "The upstream accepts none of the SSH keys; replace the key in the repository's spec."
-	case errors.Is(err, errHostKey):
-		return mirror.ReasonAuthRejected,
-			"The upstream's host key is not in the credential's known_hosts; verify the key and add its line."
+	case errors.Is(err, errProxy):
+		return mirror.ReasonUnreachable, proxyMessage
 	case errors.Is(err, errUnsupported):
 		return mirror.ReasonProtocol, "The repository uses SHA-256 object names, which this version cannot mirror."
 	case errors.Is(err, syscall.ENOSPC):
 		return mirror.ReasonStorageFull, "The mirror's disk is full; an operator must give it room."
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "proxyconnect" { // net/http's own way through a proxy
+		return mirror.ReasonUnreachable, proxyMessage
+	}
+	if hostKey, ok := errors.AsType[*hostKeyError](err); ok {
+		return mirror.ReasonHostKey, hostKey.message()
+	}
+	if refused, ok := errors.AsType[*githubapp.RefusedError](err); ok {
+		return classifyApp(refused)
+	}
+	if remote, ok := errors.AsType[*net.OpError](err); ok && remote.Op == "remote error" && strings.Contains(remote.Error(), "certificate") {
+		return mirror.ReasonAuthRejected,
+			"The upstream asks for a client certificate and does not accept ours; check client_certificate in the repository's credential."
+	}
+	if page, ok := errors.AsType[*contentError](err); ok {
+		return mirror.ReasonProtocol, page.message()
 	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return mirror.ReasonInternal, "The mirror's folder cannot be used; the log of the owning replica says why."
@@ -81,6 +104,29 @@ func classify(err error) (mirror.Reason, string) {
 		return classifySaid(said)
 	}
 	return classifyNetwork(err)
+}
+
+func classifyApp(e *githubapp.RefusedError) (mirror.Reason, string) {
+	if e.Status == http.StatusTooManyRequests {
+		return mirror.ReasonRateLimited, e.Host + " asks to slow down; Leat obeys and retries by itself."
+	}
+	if e.Status >= http.StatusInternalServerError {
+		return mirror.ReasonUnreachable,
+			fmt.Sprintf("%s gives no installation token at the moment (HTTP status %d); Leat retries by itself.", e.Host, e.Status)
+	}
+	return mirror.ReasonAuthRejected, fmt.Sprintf("%s gives no installation token (HTTP status %d); check app id, installation id, "+
+		"private key and API URL of the GitHub App.", e.Host, e.Status)
+}
+
+func (e *contentError) message() string {
+	switch {
+	case e.dumb:
+		return e.host + " serves the repository as plain files (the dumb HTTP protocol), which Leat does not speak; use a URL with smart HTTP or SSH."
+	case strings.HasPrefix(e.got, "text/html"):
+		return e.host + " answers with a web page, as a login does, instead of the Git protocol; check the URL, and add a credential if it needs one."
+	default:
+		return fmt.Sprintf("%s answers with the content type %q instead of the Git protocol; check the URL.", e.host, e.got)
+	}
 }
 
 // upstreamSaid returns the words of the upstream's own error message, if the protocol carried one.

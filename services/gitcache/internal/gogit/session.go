@@ -6,15 +6,11 @@ package gogit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"time"
 
-	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -40,15 +36,18 @@ type session interface {
 
 // dial opens a session. Nothing is sent before the guard has agreed.
 func (g *Git) dial(ctx context.Context, p mirror.FetchParams) (session, error) {
-	t, err := parseTarget(p.Definition)
+	def, err := g.effective(p.Definition)
 	if err != nil {
 		return nil, err
 	}
-	d := &dialer{guard: p.Guard}
-	if t.endpoint.Protocol == "ssh" {
-		return dialSSH(ctx, d, t, g)
+	t, err := parseTarget(def)
+	if err != nil {
+		return nil, err
 	}
-	return newHTTPSession(d, t, g.agent)
+	if t.endpoint.Protocol == "ssh" {
+		return g.dialSSH(ctx, p.Guard, t)
+	}
+	return g.newHTTPSession(p.Guard, t)
 }
 
 // target is a definition that was found usable.
@@ -64,6 +63,12 @@ type dialer struct {
 	guard func() error
 }
 
+// Dial implements proxy.Dialer, which wants it beside DialContext.
+func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	return d.DialContext(context.Background(), network, address)
+}
+
+// DialContext connects, if the guard agrees.
 func (d *dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if err := d.guard(); err != nil {
 		return nil, err
@@ -88,39 +93,4 @@ func (c guardedConn) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return c.Conn.Write(p)
-}
-
-// encodeRequest writes a whole request: wants, haves, done.
-func encodeRequest(w io.Writer, req *packp.UploadPackRequest) error {
-	if err := req.UploadRequest.Encode(w); err != nil {
-		return fmt.Errorf("send wants: %w", err)
-	}
-	if err := req.UploadHaves.Encode(w, false); err != nil {
-		return fmt.Errorf("send haves: %w", err)
-	}
-	if err := pktline.NewEncoder(w).EncodeString("done\n"); err != nil {
-		return fmt.Errorf("send done: %w", err)
-	}
-	return nil
-}
-
-// decodePack reads past the acknowledgements and returns the pack that follows. Closing it closes body.
-func decodePack(body io.ReadCloser, req *packp.UploadPackRequest) (io.ReadCloser, error) {
-	resp := packp.NewUploadPackResponse(req)
-	if err := resp.Decode(body); err != nil {
-		return nil, errors.Join(fmt.Errorf("read acknowledgements: %w", err), body.Close())
-	}
-	var pack io.Reader = resp
-	switch {
-	case req.Capabilities.Supports(capability.Sideband64k):
-		pack = sideband.NewDemuxer(sideband.Sideband64k, resp)
-	case req.Capabilities.Supports(capability.Sideband):
-		pack = sideband.NewDemuxer(sideband.Sideband, resp)
-	}
-	return readCloser{pack, body}, nil
-}
-
-type readCloser struct {
-	io.Reader
-	io.Closer
 }

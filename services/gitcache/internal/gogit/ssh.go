@@ -4,12 +4,14 @@
 package gogit
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -27,8 +29,31 @@ const (
 	maxStderr = 4 << 10
 )
 
-// errHostKey marks a server whose key known_hosts does not hold.
-var errHostKey = errors.New("host key not accepted")
+// hostKeyError tells that a server's key is not what known_hosts holds.
+type hostKeyError struct {
+	host    string
+	key     ssh.PublicKey // what the server showed; nil when it did not come to that
+	changed bool          // known_hosts has another key for the host; false: none
+	cause   error
+}
+
+func (e *hostKeyError) Error() string {
+	return fmt.Sprintf("host key of %s not accepted: %v", e.host, e.cause)
+}
+func (e *hostKeyError) Unwrap() error { return e.cause }
+
+func (e *hostKeyError) message() string {
+	switch {
+	case !e.changed:
+		return "The credential's known_hosts has no line for " + e.host + "; ask its operator for the host key and add the line."
+	case e.key == nil:
+		return e.host + " has no host key of a type that known_hosts holds for it: it was replaced, or somebody stands in between. " +
+			"Ask its operator for the key before you change known_hosts."
+	default:
+		return fmt.Sprintf("%s shows another host key than the one in known_hosts: %s %s. It was replaced, or somebody stands in "+
+			"between. Ask its operator for the key before you change known_hosts.", e.host, e.key.Type(), ssh.FingerprintSHA256(e.key))
+	}
+}
 
 // errSSHAuth marks a server that accepts none of our keys.
 var errSSHAuth = errors.New("ssh key not accepted")
@@ -45,13 +70,23 @@ type sshSession struct {
 	stop    func() bool // ends watching the context
 }
 
-func dialSSH(ctx context.Context, d *dialer, t target, g *Git) (*sshSession, error) {
+func (g *Git) dialSSH(ctx context.Context, guard func() error, t target) (*sshSession, error) {
 	address := net.JoinHostPort(t.endpoint.Host, strconv.Itoa(sshPortOf(t)))
 	config, err := sshConfig(t, address, g.dir)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := d.DialContext(ctx, "tcp", address)
+	way, _, err := g.newRoute(t.def, guard)
+	if err != nil {
+		return nil, err
+	}
+	if t.def.ProxyURL == "" { // the environment's proxies are for the web
+		way.proxy = http.ProxyURL(nil)
+	}
+	if err := g.hosts.Request(ctx, t.host()); err != nil {
+		return nil, err
+	}
+	conn, err := way.tunnel(ctx, "ssh", address)
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +110,11 @@ func sshPortOf(t target) int {
 func handshake(conn net.Conn, address string, config *ssh.ClientConfig, t target) (*sshSession, error) {
 	c, channels, requests, err := ssh.NewClientConn(conn, address, config)
 	if err != nil {
-		if strings.Contains(err.Error(), "unable to authenticate") { // the ssh package has no type for it
+		switch text := err.Error(); { // the ssh package has no types for these
+		case strings.Contains(text, "unable to authenticate"):
 			err = fmt.Errorf("%w: %w", errSSHAuth, err)
+		case strings.Contains(text, "no common algorithm for host key"):
+			err = &hostKeyError{host: address, changed: true, cause: err}
 		}
 		return nil, fmt.Errorf("ssh handshake: %w", err)
 	}
@@ -117,7 +155,7 @@ func sshConfig(t target, address, dir string) (*ssh.ClientConfig, error) {
 	}
 	algorithms := hosts.HostKeyAlgorithms(address)
 	if len(algorithms) == 0 {
-		return nil, fmt.Errorf("%w: known_hosts has no line for %s", errHostKey, address)
+		return nil, &hostKeyError{host: address}
 	}
 	user := t.endpoint.User
 	if user == "" {
@@ -128,7 +166,7 @@ func sshConfig(t target, address, dir string) (*ssh.ClientConfig, error) {
 		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyAlgorithms: algorithms,
 		HostKeyCallback: func(host string, remote net.Addr, key ssh.PublicKey) error {
 			if err := check(host, remote, key); err != nil {
-				return fmt.Errorf("%w: %w", errHostKey, err)
+				return &hostKeyError{host: address, key: key, changed: knownhosts.IsHostKeyChanged(err), cause: err}
 			}
 			return nil
 		},
@@ -176,10 +214,10 @@ func (s *sshSession) advertise(context.Context) (*offer, error) {
 }
 
 func (s *sshSession) fetch(_ context.Context, req *packp.UploadPackRequest) (io.ReadCloser, error) {
-	if err := encodeRequest(s.stdin, req); err != nil {
+	if err := encodeRequest(s.stdin, req, req.Haves, true); err != nil {
 		return nil, s.blame(err)
 	}
-	return decodePack(io.NopCloser(s.stdout), req)
+	return decodePack(bufio.NewReader(s.stdout), io.NopCloser(nil), req)
 }
 
 // Close ends the conversation and the connection.

@@ -123,12 +123,12 @@ func TestSSHRefusals(t *testing.T) {
 
 	f.def = sshDefinition(server, repo)
 	f.def.Credential.KnownHosts = stranger.SSHKnownHosts()
-	wantReason(t, f.try(t.Context()), mirror.ReasonAuthRejected)
+	wantReason(t, f.try(t.Context()), mirror.ReasonHostKey)
 
 	_, key, _ := strings.Cut(stranger.SSHKnownHosts(), " ")
 	host, _, _ := strings.Cut(server.SSHKnownHosts(), " ")
 	f.def.Credential.KnownHosts = host + " " + key // the right name with another's key
-	wantReason(t, f.try(t.Context()), mirror.ReasonAuthRejected)
+	wantReason(t, f.try(t.Context()), mirror.ReasonHostKey)
 }
 
 func TestFailures(t *testing.T) {
@@ -176,6 +176,10 @@ func TestFailures(t *testing.T) {
 	if err := wantReason(t, f.try(t.Context()), mirror.ReasonRateLimited); err.RetryAfter != 17*time.Second {
 		t.Errorf("got retry after %s, want 17s", err.RetryAfter)
 	}
+	if _, ok := errors.AsType[*mirror.QuietError](f.try(t.Context())); !ok {
+		t.Error("the host was asked again before its time")
+	}
+	f.reopen(t) // forgets what the host asked for
 	server.Intercept(nil)
 	server.Stop()
 	wantReason(t, f.try(t.Context()), mirror.ReasonUnreachable)

@@ -247,6 +247,7 @@ type world struct {
 	followers int
 	full      bool      // the disk of replicas that start
 	log       io.Writer // nil: nowhere
+	gate      *gate
 }
 
 func definition(name string) mirror.Definition {
@@ -260,8 +261,12 @@ func (w world) replica(t *testing.T, name string, loaded map[string]mirror.Conte
 	if w.log != nil {
 		logger = slog.New(slog.NewTextHandler(w.log, nil))
 	}
+	var hosts mirror.Gate
+	if w.gate != nil {
+		hosts = w.gate
+	}
 	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: w.upstream, Mirrors: mirrors{loaded, w.full}, Copies: mirrors{loaded, w.full}, Events: w.events, Leases: w.leases, Peers: w.fleet,
+		Gate: hosts, Upstream: w.upstream, Mirrors: mirrors{loaded, w.full}, Copies: mirrors{loaded, w.full}, Events: w.events, Leases: w.leases, Peers: w.fleet,
 		Replicas: w.fleet, Self: "http://" + name, Settings: mirror.Settings{Followers: w.followers}, Logger: logger,
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 	})

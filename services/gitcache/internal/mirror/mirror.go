@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"time"
 )
 
@@ -43,23 +44,47 @@ type Method string
 
 // The methods of a [Credential].
 const (
-	MethodNone   Method = ""
-	MethodBasic  Method = "basic"
-	MethodBearer Method = "bearer"
-	MethodSSH    Method = "ssh"
+	MethodNone      Method = ""
+	MethodBasic     Method = "basic"
+	MethodBearer    Method = "bearer"
+	MethodSSH       Method = "ssh"
+	MethodGitHubApp Method = "github_app"
 )
 
-// Credential authenticates the hub to one upstream. Only the fields of its Method count.
+// Credential authenticates the hub to one upstream. Only the fields of its Method count, and those that need none.
 type Credential struct {
 	Method     Method
 	Username   string // basic
 	Password   Secret // basic
 	Token      Secret // bearer
-	PrivateKey Secret // ssh: PEM
+	PrivateKey Secret // ssh, github_app: PEM
 	Passphrase Secret // ssh: empty when the key has none
 	KnownHosts string // ssh: lines of an OpenSSH known_hosts file
-	// AllowPlainHTTP lets basic and bearer credentials travel unencrypted.
+
+	AppID          int64  // github_app
+	InstallationID int64  // github_app
+	APIURL         string // github_app: empty means github.com's
+
+	// AllowPlainHTTP lets the credential travel unencrypted.
 	AllowPlainHTTP bool
+	// ClientCertPEM and ClientKeyPEM are shown to an https upstream that asks for a certificate, with any method. Both
+	// or none are set.
+	ClientCertPEM string
+	ClientKeyPEM  Secret
+}
+
+// IsZero tells whether there is nothing to authenticate with.
+func (c Credential) IsZero() bool {
+	return c.Method == MethodNone && c.ClientCertPEM == "" && c.ClientKeyPEM == ""
+}
+
+// SharedCredential is for all repositories whose URL begins with a prefix, unless they have their own.
+type SharedCredential struct {
+	Credential
+	// CAPEM are the certificates to trust where the credential is sent. Empty: the system's.
+	CAPEM string
+	// Prefix is what it is for, as a person wrote it.
+	Prefix string
 }
 
 // Definition is all that is needed to mirror a repository. It is a comparable value.
@@ -77,19 +102,28 @@ type Definition struct {
 	Credential   Credential
 	// CAPEM are the certificates to trust for this upstream. Empty: the system's.
 	CAPEM string
+	// ProxyURL is the proxy to reach the upstream through, with its credentials. Empty: what the environment says.
+	ProxyURL Secret
 	// Suspended stops polling; reads go on.
 	Suspended bool
 	// WebhookSecret is what the repository's webhooks are signed with, or carry. Empty: the service's default counts.
 	WebhookSecret Secret
 }
 
-// Public returns the definition without its secrets.
+// Public returns the definition without its secrets, and with the proxy's password masked.
 func (d Definition) Public() Definition {
 	d.Credential, d.WebhookSecret = Credential{}, ""
+	if d.ProxyURL != "" {
+		if u, err := url.Parse(d.ProxyURL.Reveal()); err == nil {
+			d.ProxyURL = Secret(u.Redacted())
+		} else {
+			d.ProxyURL = ""
+		}
+	}
 	return d
 }
 
 // sameUpstream tells whether two definitions reach the same upstream in the same way.
 func (d Definition) sameUpstream(other Definition) bool {
-	return d.URL == other.URL && d.Credential == other.Credential && d.CAPEM == other.CAPEM
+	return d.URL == other.URL && d.Credential == other.Credential && d.CAPEM == other.CAPEM && d.ProxyURL == other.ProxyURL
 }

@@ -81,6 +81,7 @@ const (
 	ReasonRateLimited  Reason = "UPSTREAM_RATE_LIMITED"
 	ReasonStorageFull  Reason = "STORAGE_FULL"
 	ReasonInternal     Reason = "INTERNAL"
+	ReasonHostKey      Reason = "UPSTREAM_HOST_KEY_REJECTED"
 )
 
 // UpstreamError is a failed fetch, as an [Upstream] reports it.

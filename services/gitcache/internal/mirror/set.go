@@ -57,7 +57,7 @@ func (s Settings) WithDefaults() Settings {
 	return s
 }
 
-// Deps are what a [Set] works with. All are required.
+// Deps are what a [Set] works with. All but Gate are required.
 type Deps struct {
 	Upstream Upstream
 	Mirrors  Mirrors
@@ -66,6 +66,8 @@ type Deps struct {
 	Leases   lease.Store
 	Peers    Peers
 	Replicas Replicas
+	// Gate spreads what goes to one host. Nil: nothing does.
+	Gate Gate
 	// Self is the base URL under which other replicas reach this one; it is the owner's name in leases.
 	Self     string
 	Settings Settings

@@ -119,6 +119,15 @@ func (t *tenure) publish(ctx context.Context) error {
 // state, not an error.
 func (t *tenure) fetch(ctx context.Context) error {
 	r := t.repo
+	leave, err := r.shared.enter(ctx, r.Definition())
+	if quiet, ok := errors.AsType[*QuietError](err); ok {
+		t.postpone(quiet)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer leave()
 	release, err := r.shared.slot(ctx, !r.State().hasContent())
 	if err != nil {
 		return err
@@ -144,6 +153,11 @@ func (t *tenure) fetch(ctx context.Context) error {
 		r.abandonFetch()
 		span.SetStatus(codes.Error, "ownership lost")
 		return gone
+	}
+	if quiet, ok := errors.AsType[*QuietError](err); ok {
+		r.abandonFetch()
+		t.postpone(quiet)
+		return nil
 	}
 	outcome := r.finishFetch(p, content, err)
 	r.shared.metrics.fetched(ctx, outcome, took, !p.Have.Exists())

@@ -67,8 +67,12 @@ func (r *replica) want(t *testing.T, defs ...mirror.Definition) {
 func definition(version int64) mirror.Definition {
 	return mirror.Definition{
 		Name: "demo", UID: "uid-1", Version: version, URL: "https://git.invalid/demo",
-		Credential:    mirror.Credential{Method: mirror.MethodBasic, Username: "leat", Password: "open sesame"},
-		WebhookSecret: "sesame opens for webhooks, too",
+		ProxyURL: "socks5://u:open sesame@proxy.invalid",
+		Credential: mirror.Credential{
+			Method: mirror.MethodBasic, Username: "leat", Password: "open sesame", AppID: 1, InstallationID: 2,
+			APIURL: "https://api.invalid", ClientCertPEM: "certificate", ClientKeyPEM: "open sesame",
+		},
+		WebhookSecret: "open sesame for webhooks, too",
 	}
 }
 

@@ -46,6 +46,12 @@ type record struct {
 	PlainHTTP    bool          `json:"allow_plain_http,omitempty"`
 
 	WebhookSecret string `json:"webhook_secret,omitempty"`
+	AppID         int64  `json:"app_id,omitempty"`
+	Installation  int64  `json:"installation_id,omitempty"`
+	APIURL        string `json:"api_url,omitempty"`
+	ClientCert    string `json:"client_certificate,omitempty"`
+	ClientKey     string `json:"client_key,omitempty"`
+	ProxyURL      string `json:"proxy_url,omitempty"`
 }
 
 // encode makes the hash's value: "version uid base64(sealed record)". Version and UID are outside for the scripts; they
@@ -56,7 +62,9 @@ func (r *Registry) encode(def mirror.Definition) (string, error) {
 		UID: def.UID, Version: def.Version, URL: def.URL, PollInterval: def.PollInterval, CAPEM: def.CAPEM,
 		Suspended: def.Suspended, Method: c.Method, Username: c.Username, Password: c.Password.Reveal(),
 		Token: c.Token.Reveal(), PrivateKey: c.PrivateKey.Reveal(), Passphrase: c.Passphrase.Reveal(),
-		KnownHosts: c.KnownHosts, PlainHTTP: c.AllowPlainHTTP, WebhookSecret: def.WebhookSecret.Reveal(),
+		KnownHosts: c.KnownHosts, PlainHTTP: c.AllowPlainHTTP, AppID: c.AppID, Installation: c.InstallationID,
+		APIURL: c.APIURL, ClientCert: c.ClientCertPEM, ClientKey: c.ClientKeyPEM.Reveal(), ProxyURL: def.ProxyURL.Reveal(),
+		WebhookSecret: def.WebhookSecret.Reveal(),
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode definition: %w", err)
@@ -84,11 +92,12 @@ func (r *Registry) decode(name, value string) (mirror.Definition, error) {
 	}
 	return mirror.Definition{
 		Name: name, UID: d.UID, Version: d.Version, URL: d.URL, PollInterval: d.PollInterval, CAPEM: d.CAPEM,
-		Suspended: d.Suspended, WebhookSecret: mirror.Secret(d.WebhookSecret),
+		Suspended: d.Suspended, ProxyURL: mirror.Secret(d.ProxyURL), WebhookSecret: mirror.Secret(d.WebhookSecret),
 		Credential: mirror.Credential{
 			Method: d.Method, Username: d.Username, Password: mirror.Secret(d.Password), Token: mirror.Secret(d.Token),
 			PrivateKey: mirror.Secret(d.PrivateKey), Passphrase: mirror.Secret(d.Passphrase), KnownHosts: d.KnownHosts,
-			AllowPlainHTTP: d.PlainHTTP,
+			AllowPlainHTTP: d.PlainHTTP, AppID: d.AppID, InstallationID: d.Installation, APIURL: d.APIURL,
+			ClientCertPEM: d.ClientCert, ClientKeyPEM: mirror.Secret(d.ClientKey),
 		},
 	}, nil
 }

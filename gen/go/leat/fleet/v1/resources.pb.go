@@ -321,6 +321,10 @@ type RepositorySpec struct {
 	// The secret that this repository's webhooks are signed with, or carry; at least 16 bytes. Unset: the hub-wide one, or in an
 	// update the stored one. Empty takes the stored one away. Never returned.
 	WebhookSecret *string `protobuf:"bytes,7,opt,name=webhook_secret,json=webhookSecret,proto3,oneof" json:"webhook_secret,omitempty"`
+	// Proxy to reach the upstream through: http://, https://, socks5:// or socks5h://[user:password@]host[:port]. Empty means what
+	// gitcache's environment says for HTTP upstreams, and none for SSH. In answers its password reads "xxxxx"; sent back so, the
+	// stored password stays.
+	ProxyUrl      string `protobuf:"bytes,8,opt,name=proxy_url,json=proxyUrl,proto3" json:"proxy_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -400,6 +404,13 @@ func (x *RepositorySpec) GetSuspended() bool {
 func (x *RepositorySpec) GetWebhookSecret() string {
 	if x != nil && x.WebhookSecret != nil {
 		return *x.WebhookSecret
+	}
+	return ""
+}
+
+func (x *RepositorySpec) GetProxyUrl() string {
+	if x != nil {
+		return x.ProxyUrl
 	}
 	return ""
 }
@@ -830,7 +841,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"Repository\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x121\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1d.leat.fleet.v1.RepositorySpecR\x04spec\x129\n" +
-	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x06status\"\xca\x02\n" +
+	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x06status\"\xe7\x02\n" +
 	"\x0eRepositorySpec\x124\n" +
 	"\x04type\x18\x01 \x01(\x0e2 .leat.gitcache.v1.RepositoryTypeR\x04type\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12>\n" +
@@ -840,7 +851,8 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"credential\x12\x15\n" +
 	"\x06ca_pem\x18\x05 \x01(\tR\x05caPem\x12\x1c\n" +
 	"\tsuspended\x18\x06 \x01(\bR\tsuspended\x12*\n" +
-	"\x0ewebhook_secret\x18\a \x01(\tH\x00R\rwebhookSecret\x88\x01\x01B\x11\n" +
+	"\x0ewebhook_secret\x18\a \x01(\tH\x00R\rwebhookSecret\x88\x01\x01\x12\x1b\n" +
+	"\tproxy_url\x18\b \x01(\tR\bproxyUrlB\x11\n" +
 	"\x0f_webhook_secret\"\xa3\x01\n" +
 	"\aService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +

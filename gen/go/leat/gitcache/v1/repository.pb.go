@@ -173,6 +173,10 @@ type RepositoryDefinition struct {
 	// The secret that this repository's webhooks are signed with, or carry. Empty means the hub-wide one, if there is one. Left
 	// out of every answer.
 	WebhookSecret string `protobuf:"bytes,10,opt,name=webhook_secret,json=webhookSecret,proto3" json:"webhook_secret,omitempty"`
+	// Proxy to reach the upstream through: http://, https://, socks5:// or socks5h://[user:password@]host[:port]. Empty means what
+	// gitcache's environment says (HTTPS_PROXY, HTTP_PROXY, NO_PROXY) for HTTP upstreams, and none for SSH. In answers its password
+	// reads "xxxxx".
+	ProxyUrl      string `protobuf:"bytes,11,opt,name=proxy_url,json=proxyUrl,proto3" json:"proxy_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -277,6 +281,13 @@ func (x *RepositoryDefinition) GetWebhookSecret() string {
 	return ""
 }
 
+func (x *RepositoryDefinition) GetProxyUrl() string {
+	if x != nil {
+		return x.ProxyUrl
+	}
+	return ""
+}
+
 // Credential authenticates Leat to an upstream.
 type Credential struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -287,11 +298,14 @@ type Credential struct {
 	//	*Credential_Basic
 	//	*Credential_Bearer
 	//	*Credential_Ssh
+	//	*Credential_GithubApp
 	Method isCredential_Method `protobuf_oneof:"method"`
 	// Allows sending it over plain HTTP. False refuses that.
 	AllowPlainHttp bool `protobuf:"varint,10,opt,name=allow_plain_http,json=allowPlainHttp,proto3" json:"allow_plain_http,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Certificate to show to an https upstream that asks for one, with any method or none. Unset means none.
+	ClientCertificate *ClientCertificate `protobuf:"bytes,11,opt,name=client_certificate,json=clientCertificate,proto3" json:"client_certificate,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Credential) Reset() {
@@ -358,11 +372,27 @@ func (x *Credential) GetSsh() *SSHCredential {
 	return nil
 }
 
+func (x *Credential) GetGithubApp() *GitHubAppCredential {
+	if x != nil {
+		if x, ok := x.Method.(*Credential_GithubApp); ok {
+			return x.GithubApp
+		}
+	}
+	return nil
+}
+
 func (x *Credential) GetAllowPlainHttp() bool {
 	if x != nil {
 		return x.AllowPlainHttp
 	}
 	return false
+}
+
+func (x *Credential) GetClientCertificate() *ClientCertificate {
+	if x != nil {
+		return x.ClientCertificate
+	}
+	return nil
 }
 
 type isCredential_Method interface {
@@ -384,11 +414,18 @@ type Credential_Ssh struct {
 	Ssh *SSHCredential `protobuf:"bytes,3,opt,name=ssh,proto3,oneof"`
 }
 
+type Credential_GithubApp struct {
+	// An installation of a GitHub App.
+	GithubApp *GitHubAppCredential `protobuf:"bytes,4,opt,name=github_app,json=githubApp,proto3,oneof"`
+}
+
 func (*Credential_Basic) isCredential_Method() {}
 
 func (*Credential_Bearer) isCredential_Method() {}
 
 func (*Credential_Ssh) isCredential_Method() {}
+
+func (*Credential_GithubApp) isCredential_Method() {}
 
 // BasicCredential is HTTP basic authentication (RFC 7617).
 type BasicCredential struct {
@@ -555,6 +592,134 @@ func (x *SSHCredential) GetKnownHosts() string {
 	return ""
 }
 
+// GitHubAppCredential is an installation of a GitHub App. Its short-lived tokens are asked for, cached and renewed by Leat.
+type GitHubAppCredential struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the app. Required.
+	AppId int64 `protobuf:"varint,1,opt,name=app_id,json=appId,proto3" json:"app_id,omitempty"`
+	// Number of the installation that has access to the repository. Required.
+	InstallationId int64 `protobuf:"varint,2,opt,name=installation_id,json=installationId,proto3" json:"installation_id,omitempty"`
+	// PEM private key of the app (RSA). Required.
+	PrivateKey string `protobuf:"bytes,3,opt,name=private_key,json=privateKey,proto3" json:"private_key,omitempty"`
+	// Base URL of the API, such as https://github.example.com/api/v3 for GitHub Enterprise. Empty means https://api.github.com.
+	ApiUrl        string `protobuf:"bytes,4,opt,name=api_url,json=apiUrl,proto3" json:"api_url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GitHubAppCredential) Reset() {
+	*x = GitHubAppCredential{}
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GitHubAppCredential) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GitHubAppCredential) ProtoMessage() {}
+
+func (x *GitHubAppCredential) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GitHubAppCredential.ProtoReflect.Descriptor instead.
+func (*GitHubAppCredential) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GitHubAppCredential) GetAppId() int64 {
+	if x != nil {
+		return x.AppId
+	}
+	return 0
+}
+
+func (x *GitHubAppCredential) GetInstallationId() int64 {
+	if x != nil {
+		return x.InstallationId
+	}
+	return 0
+}
+
+func (x *GitHubAppCredential) GetPrivateKey() string {
+	if x != nil {
+		return x.PrivateKey
+	}
+	return ""
+}
+
+func (x *GitHubAppCredential) GetApiUrl() string {
+	if x != nil {
+		return x.ApiUrl
+	}
+	return ""
+}
+
+// ClientCertificate authenticates Leat in the TLS handshake.
+type ClientCertificate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// PEM certificate, followed by intermediate ones if any. Required.
+	CertificatePem string `protobuf:"bytes,1,opt,name=certificate_pem,json=certificatePem,proto3" json:"certificate_pem,omitempty"`
+	// Its PEM private key. Required.
+	PrivateKeyPem string `protobuf:"bytes,2,opt,name=private_key_pem,json=privateKeyPem,proto3" json:"private_key_pem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientCertificate) Reset() {
+	*x = ClientCertificate{}
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientCertificate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientCertificate) ProtoMessage() {}
+
+func (x *ClientCertificate) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientCertificate.ProtoReflect.Descriptor instead.
+func (*ClientCertificate) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ClientCertificate) GetCertificatePem() string {
+	if x != nil {
+		return x.CertificatePem
+	}
+	return ""
+}
+
+func (x *ClientCertificate) GetPrivateKeyPem() string {
+	if x != nil {
+		return x.PrivateKeyPem
+	}
+	return ""
+}
+
 // RepositoryState is what the owner knows of a repository.
 type RepositoryState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -588,7 +753,7 @@ type RepositoryState struct {
 
 func (x *RepositoryState) Reset() {
 	*x = RepositoryState{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[5]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -600,7 +765,7 @@ func (x *RepositoryState) String() string {
 func (*RepositoryState) ProtoMessage() {}
 
 func (x *RepositoryState) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[5]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -613,7 +778,7 @@ func (x *RepositoryState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepositoryState.ProtoReflect.Descriptor instead.
 func (*RepositoryState) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{5}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RepositoryState) GetPhase() RepositoryPhase {
@@ -713,7 +878,7 @@ type Ref struct {
 
 func (x *Ref) Reset() {
 	*x = Ref{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[6]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -725,7 +890,7 @@ func (x *Ref) String() string {
 func (*Ref) ProtoMessage() {}
 
 func (x *Ref) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[6]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -738,7 +903,7 @@ func (x *Ref) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ref.ProtoReflect.Descriptor instead.
 func (*Ref) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{6}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Ref) GetName() string {
@@ -759,7 +924,7 @@ var File_leat_gitcache_v1_repository_proto protoreflect.FileDescriptor
 
 const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\n" +
-	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18leat/type/v1/state.proto\"\xf8\x02\n" +
+	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18leat/type/v1/state.proto\"\x95\x03\n" +
 	"\x14RepositoryDefinition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x18\n" +
@@ -773,14 +938,18 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\x06ca_pem\x18\b \x01(\tR\x05caPem\x12\x1c\n" +
 	"\tsuspended\x18\t \x01(\bR\tsuspended\x12%\n" +
 	"\x0ewebhook_secret\x18\n" +
-	" \x01(\tR\rwebhookSecret\"\xee\x01\n" +
+	" \x01(\tR\rwebhookSecret\x12\x1b\n" +
+	"\tproxy_url\x18\v \x01(\tR\bproxyUrl\"\x8a\x03\n" +
 	"\n" +
 	"Credential\x129\n" +
 	"\x05basic\x18\x01 \x01(\v2!.leat.gitcache.v1.BasicCredentialH\x00R\x05basic\x12<\n" +
 	"\x06bearer\x18\x02 \x01(\v2\".leat.gitcache.v1.BearerCredentialH\x00R\x06bearer\x123\n" +
-	"\x03ssh\x18\x03 \x01(\v2\x1f.leat.gitcache.v1.SSHCredentialH\x00R\x03ssh\x12(\n" +
+	"\x03ssh\x18\x03 \x01(\v2\x1f.leat.gitcache.v1.SSHCredentialH\x00R\x03ssh\x12F\n" +
+	"\n" +
+	"github_app\x18\x04 \x01(\v2%.leat.gitcache.v1.GitHubAppCredentialH\x00R\tgithubApp\x12(\n" +
 	"\x10allow_plain_http\x18\n" +
-	" \x01(\bR\x0eallowPlainHttpB\b\n" +
+	" \x01(\bR\x0eallowPlainHttp\x12R\n" +
+	"\x12client_certificate\x18\v \x01(\v2#.leat.gitcache.v1.ClientCertificateR\x11clientCertificateB\b\n" +
 	"\x06method\"I\n" +
 	"\x0fBasicCredential\x12\x1a\n" +
 	"\busername\x18\x01 \x01(\tR\busername\x12\x1a\n" +
@@ -794,7 +963,16 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"passphrase\x18\x02 \x01(\tR\n" +
 	"passphrase\x12\x1f\n" +
 	"\vknown_hosts\x18\x03 \x01(\tR\n" +
-	"knownHosts\"\xf0\x03\n" +
+	"knownHosts\"\x8f\x01\n" +
+	"\x13GitHubAppCredential\x12\x15\n" +
+	"\x06app_id\x18\x01 \x01(\x03R\x05appId\x12'\n" +
+	"\x0finstallation_id\x18\x02 \x01(\x03R\x0einstallationId\x12\x1f\n" +
+	"\vprivate_key\x18\x03 \x01(\tR\n" +
+	"privateKey\x12\x17\n" +
+	"\aapi_url\x18\x04 \x01(\tR\x06apiUrl\"d\n" +
+	"\x11ClientCertificate\x12'\n" +
+	"\x0fcertificate_pem\x18\x01 \x01(\tR\x0ecertificatePem\x12&\n" +
+	"\x0fprivate_key_pem\x18\x02 \x01(\tR\rprivateKeyPem\"\xf0\x03\n" +
 	"\x0fRepositoryState\x127\n" +
 	"\x05phase\x18\x01 \x01(\x0e2!.leat.gitcache.v1.RepositoryPhaseR\x05phase\x12/\n" +
 	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x125\n" +
@@ -842,7 +1020,7 @@ func file_leat_gitcache_v1_repository_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_gitcache_v1_repository_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_leat_gitcache_v1_repository_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_leat_gitcache_v1_repository_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_leat_gitcache_v1_repository_proto_goTypes = []any{
 	(RepositoryType)(0),           // 0: leat.gitcache.v1.RepositoryType
 	(RepositoryPhase)(0),          // 1: leat.gitcache.v1.RepositoryPhase
@@ -851,29 +1029,33 @@ var file_leat_gitcache_v1_repository_proto_goTypes = []any{
 	(*BasicCredential)(nil),       // 4: leat.gitcache.v1.BasicCredential
 	(*BearerCredential)(nil),      // 5: leat.gitcache.v1.BearerCredential
 	(*SSHCredential)(nil),         // 6: leat.gitcache.v1.SSHCredential
-	(*RepositoryState)(nil),       // 7: leat.gitcache.v1.RepositoryState
-	(*Ref)(nil),                   // 8: leat.gitcache.v1.Ref
-	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
-	(*v1.Problem)(nil),            // 10: leat.type.v1.Problem
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(*GitHubAppCredential)(nil),   // 7: leat.gitcache.v1.GitHubAppCredential
+	(*ClientCertificate)(nil),     // 8: leat.gitcache.v1.ClientCertificate
+	(*RepositoryState)(nil),       // 9: leat.gitcache.v1.RepositoryState
+	(*Ref)(nil),                   // 10: leat.gitcache.v1.Ref
+	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
+	(*v1.Problem)(nil),            // 12: leat.type.v1.Problem
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
 }
 var file_leat_gitcache_v1_repository_proto_depIdxs = []int32{
 	0,  // 0: leat.gitcache.v1.RepositoryDefinition.type:type_name -> leat.gitcache.v1.RepositoryType
-	9,  // 1: leat.gitcache.v1.RepositoryDefinition.poll_interval:type_name -> google.protobuf.Duration
+	11, // 1: leat.gitcache.v1.RepositoryDefinition.poll_interval:type_name -> google.protobuf.Duration
 	3,  // 2: leat.gitcache.v1.RepositoryDefinition.credential:type_name -> leat.gitcache.v1.Credential
 	4,  // 3: leat.gitcache.v1.Credential.basic:type_name -> leat.gitcache.v1.BasicCredential
 	5,  // 4: leat.gitcache.v1.Credential.bearer:type_name -> leat.gitcache.v1.BearerCredential
 	6,  // 5: leat.gitcache.v1.Credential.ssh:type_name -> leat.gitcache.v1.SSHCredential
-	1,  // 6: leat.gitcache.v1.RepositoryState.phase:type_name -> leat.gitcache.v1.RepositoryPhase
-	10, // 7: leat.gitcache.v1.RepositoryState.problem:type_name -> leat.type.v1.Problem
-	11, // 8: leat.gitcache.v1.RepositoryState.fresh_at:type_name -> google.protobuf.Timestamp
-	11, // 9: leat.gitcache.v1.RepositoryState.changed_at:type_name -> google.protobuf.Timestamp
-	11, // 10: leat.gitcache.v1.RepositoryState.next_poll_at:type_name -> google.protobuf.Timestamp
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	7,  // 6: leat.gitcache.v1.Credential.github_app:type_name -> leat.gitcache.v1.GitHubAppCredential
+	8,  // 7: leat.gitcache.v1.Credential.client_certificate:type_name -> leat.gitcache.v1.ClientCertificate
+	1,  // 8: leat.gitcache.v1.RepositoryState.phase:type_name -> leat.gitcache.v1.RepositoryPhase
+	12, // 9: leat.gitcache.v1.RepositoryState.problem:type_name -> leat.type.v1.Problem
+	13, // 10: leat.gitcache.v1.RepositoryState.fresh_at:type_name -> google.protobuf.Timestamp
+	13, // 11: leat.gitcache.v1.RepositoryState.changed_at:type_name -> google.protobuf.Timestamp
+	13, // 12: leat.gitcache.v1.RepositoryState.next_poll_at:type_name -> google.protobuf.Timestamp
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_leat_gitcache_v1_repository_proto_init() }
@@ -885,6 +1067,7 @@ func file_leat_gitcache_v1_repository_proto_init() {
 		(*Credential_Basic)(nil),
 		(*Credential_Bearer)(nil),
 		(*Credential_Ssh)(nil),
+		(*Credential_GithubApp)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -892,7 +1075,7 @@ func file_leat_gitcache_v1_repository_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_gitcache_v1_repository_proto_rawDesc), len(file_leat_gitcache_v1_repository_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

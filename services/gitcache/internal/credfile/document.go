@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package credfile
+
+import (
+	"errors"
+	"regexp"
+
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+// document is one entry as it is written, with the names that Repository documents have.
+type document struct {
+	URLPrefix  string     `json:"urlPrefix"`
+	Credential credential `json:"credential"`
+	CAPEM      string     `json:"caPem"`
+}
+
+type credential struct {
+	Basic             *basic       `json:"basic"`
+	Bearer            *bearer      `json:"bearer"`
+	SSH               *ssh         `json:"ssh"`
+	GitHubApp         *gitHubApp   `json:"githubApp"`
+	ClientCertificate *certificate `json:"clientCertificate"`
+	AllowPlainHTTP    bool         `json:"allowPlainHttp"`
+}
+
+type basic struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+}
+
+type bearer struct {
+	Token string `json:"token"`
+}
+
+type ssh struct {
+	PrivateKey string `json:"privateKey"`
+	Passphrase string `json:"passphrase"`
+	KnownHosts string `json:"knownHosts"`
+}
+
+type gitHubApp struct {
+	AppID          int64  `json:"appId"`
+	InstallationID int64  `json:"installationId"`
+	PrivateKey     string `json:"privateKey"`
+	APIURL         string `json:"apiUrl"`
+}
+
+type certificate struct {
+	CertificatePEM string `json:"certificatePem"`
+	PrivateKeyPEM  string `json:"privateKeyPem"`
+}
+
+// parse makes a credential of the one method that is set.
+func (c credential) parse() (mirror.Credential, error) {
+	parsed, methods := mirror.Credential{AllowPlainHTTP: c.AllowPlainHTTP}, 0
+	if c.Basic != nil {
+		methods++
+		parsed.Method, parsed.Username, parsed.Password = mirror.MethodBasic, c.Basic.Username, mirror.Secret(c.Basic.Password)
+	}
+	if c.Bearer != nil {
+		methods++
+		parsed.Method, parsed.Token = mirror.MethodBearer, mirror.Secret(c.Bearer.Token)
+	}
+	if c.SSH != nil {
+		methods++
+		parsed.Method, parsed.KnownHosts = mirror.MethodSSH, c.SSH.KnownHosts
+		parsed.PrivateKey, parsed.Passphrase = mirror.Secret(c.SSH.PrivateKey), mirror.Secret(c.SSH.Passphrase)
+	}
+	if app := c.GitHubApp; app != nil {
+		methods++
+		parsed.Method, parsed.PrivateKey = mirror.MethodGitHubApp, mirror.Secret(app.PrivateKey)
+		parsed.AppID, parsed.InstallationID, parsed.APIURL = app.AppID, app.InstallationID, app.APIURL
+	}
+	if c.ClientCertificate != nil {
+		parsed.ClientCertPEM = c.ClientCertificate.CertificatePEM
+		parsed.ClientKeyPEM = mirror.Secret(c.ClientCertificate.PrivateKeyPEM)
+	}
+	switch {
+	case methods > 1:
+		return parsed, errors.New("credential: more than one of basic, bearer, ssh and githubApp")
+	case methods == 0 && c.ClientCertificate == nil:
+		return parsed, errors.New("credential: none of basic, bearer, ssh, githubApp and clientCertificate")
+	}
+	return parsed, nil
+}
+
+// harmless are the words of parsers that cannot repeat a value of the file: places, names of fields, and types.
+var harmless = regexp.MustCompile(`line \d+|unknown field "[A-Za-z]{1,40}"|struct field [A-Za-z.]+ of type [a-z0-9]+`)
+
+// syntax keeps of a parser's error only what cannot hold a secret.
+func syntax(err error) error {
+	if found := harmless.FindString(err.Error()); found != "" {
+		return errors.New(found)
+	}
+	return errors.New("malformed")
+}
