@@ -42,6 +42,8 @@ const (
 	drainTimeout = 5 * time.Second
 	// refreshTimeout bounds how long a push waits until the hub has been told of it.
 	refreshTimeout = 3 * time.Second
+	// soloLease is how long gitcache's leases live. It has no other replicas to be patient with.
+	soloLease = 2 * time.Second
 )
 
 // startHub starts what a hub consists of, in the order in which the parts need each other.
@@ -136,7 +138,11 @@ func (u *up) startGitcache(ctx context.Context, redisURL string) error {
 		"LEAT_REDIS_URL":              redisURL,
 		"LEAT_GITCACHE_DATA_DIR":      u.dir.Path("gitcache"),
 		"LEAT_GITCACHE_ADVERTISE_URL": u.gitcacheURL(),
-		"LEAT_SERVICE_SECRET":         u.dir.ServiceSecret,
+		// The embedded Redis begins empty, and a lease is given out only once a holder from before would have lost it. There is
+		// none here: this lets the first fetch of a restart come soon.
+		"LEAT_GITCACHE_LEASE_TTL": soloLease.String(),
+		"LEAT_GITCACHE_FOLLOWERS": "0",
+		"LEAT_SERVICE_SECRET":     u.dir.ServiceSecret,
 	})
 	if err != nil {
 		return err
