@@ -145,7 +145,7 @@ func (e *Engine) Reconcile(service string) error {
 func (e *Engine) Run(ctx context.Context) error {
 	records, err := e.load(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // only the end of ctx ends the loading, and being stopped is no failure
+		return nil // only the end of ctx ends the loading, and being stopped is no failure
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, record := range records {
