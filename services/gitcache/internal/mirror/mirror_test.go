@@ -53,6 +53,25 @@ func TestPollsAtItsInterval(t *testing.T) {
 	})
 }
 
+// TestShorterIntervalCountsAtOnce changes the interval while the next poll is far away.
+func TestShorterIntervalCountsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		def := definition("demo")
+		def.PollInterval = time.Hour
+		set, stop := w.replica(t, "a", nil, def)
+		defer stop()
+		synctest.Wait()
+		def.Version, def.PollInterval = 2, 10*time.Second
+		set.Apply([]mirror.Definition{def})
+		time.Sleep(13 * time.Second)
+		synctest.Wait()
+		if got := w.upstream.count(); got != 2 {
+			t.Errorf("got %d fetches one interval after it became short, want 2", got)
+		}
+	})
+}
+
 func TestRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -134,7 +134,7 @@ func (r *Repository) phaseLocked() Phase {
 	}
 }
 
-// update replaces the definition. What concerns the upstream is tried at once.
+// update replaces the definition. What concerns the upstream is tried at once, and a shorter interval counts from now.
 func (r *Repository) update(def Definition) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,7 +144,12 @@ func (r *Repository) update(def Definition) {
 	if !def.sameUpstream(r.def) || (r.def.Suspended && !def.Suspended) {
 		r.next, r.notBefore = time.Now(), time.Time{}
 	}
+	sooner := def.PollInterval != r.def.PollInterval
 	r.def = def
+	// Not while the upstream fails: how long to leave it alone is no matter of the interval.
+	if due := time.Now().Add(backoff.Jitter(r.interval(), pollSpread)); sooner && r.failures == 0 && r.next.After(due) {
+		r.next = due
+	}
 	r.signalLocked()
 }
 
