@@ -257,6 +257,14 @@ func definition(name string) mirror.Definition {
 // replica starts a set with these repositories; stop ends it and waits.
 func (w world) replica(t *testing.T, name string, loaded map[string]mirror.Content, defs ...mirror.Definition) (set *mirror.Set, stop func()) {
 	t.Helper()
+	set, run := w.member(t, name, loaded, defs...)
+	return set, run()
+}
+
+// member makes a set that the others count as a replica already, and that does nothing before run is called: where it
+// matters that several replicas know each other from the first moment.
+func (w world) member(t *testing.T, name string, loaded map[string]mirror.Content, defs ...mirror.Definition) (set *mirror.Set, run func() (stop func())) {
+	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	if w.log != nil {
 		logger = slog.New(slog.NewTextHandler(w.log, nil))
@@ -275,16 +283,18 @@ func (w world) replica(t *testing.T, name string, loaded map[string]mirror.Conte
 	}
 	set.Apply(defs)
 	w.fleet.join("http://"+name, set)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = set.Run(ctx)
-	}()
-	return set, func() {
-		w.fleet.leave("http://" + name)
-		cancel()
-		<-done
+	return set, func() (stop func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = set.Run(ctx)
+		}()
+		return func() {
+			w.fleet.leave("http://" + name)
+			cancel()
+			<-done
+		}
 	}
 }
 

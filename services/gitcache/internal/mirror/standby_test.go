@@ -30,10 +30,14 @@ func TestFollowersCopyFromTheOwner(t *testing.T) {
 			w := newWorld()
 			w.followers = followers
 			sets := map[string]*mirror.Set{}
+			var runs []func() (stop func())
 			for _, name := range []string{"a", "b", "c", "d"} {
-				set, stop := w.replica(t, name, nil, definition("demo"))
-				defer stop()
+				set, run := w.member(t, name, nil, definition("demo"))
+				runs = append(runs, run)
 				sets["http://"+name] = set
+			}
+			for _, run := range runs { // all at once: one that believes itself alone would take what another should own
+				defer run()()
 			}
 			time.Sleep(10 * time.Second)
 			if got := holders(t, sets, "demo"); len(got) != want {
