@@ -131,8 +131,14 @@ func (r *Repo) write(t testing.TB, branch, parent string, changes map[string]Fil
 		}
 		fmt.Fprintf(&script, "M %s inline %s\ndata %d\n%s\n", change.mode, quote(name), len(change.content), change.content)
 	}
-	r.git(t, strings.NewReader(script.String()), "fast-import", "--quiet", "--force")
+	r.Import(t, strings.NewReader(script.String()))
 	return r.Resolve(t, "refs/heads/"+branch)
+}
+
+// Import runs git fast-import on a script, which is the fast way to many objects or refs.
+func (r *Repo) Import(t testing.TB, script io.Reader) {
+	t.Helper()
+	r.git(t, script, "fast-import", "--quiet", "--force")
 }
 
 // quote writes a path as fast-import reads it, whatever bytes it has.

@@ -1,0 +1,5 @@
+package backendtest
+
+import "testing"
+
+func oracle(t *testing.T, open New) {}
