@@ -6,7 +6,10 @@ package backendtest
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,12 +154,15 @@ func manyRefs(t *testing.T, open New) {
 	repo := gittest.New(t).Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})
 	const count = 50_000
-	var refs strings.Builder
+	var names []string
 	for i := range count {
-		fmt.Fprintf(&refs, "reset refs/tags/v%d\nfrom %s\n\n", i, first)
+		names = append(names, fmt.Sprintf("%s refs/tags/v%d\n", first, i))
 	}
-	repo.Import(t, strings.NewReader(refs.String()))
-	repo.Git(t, "pack-refs", "--all")
+	slices.SortFunc(names, func(a, b string) int { return strings.Compare(a[len(first):], b[len(first):]) })
+	packed := "# pack-refs with: peeled fully-peeled sorted \n" + strings.Join(names, "")
+	if err := os.WriteFile(filepath.Join(repo.Dir(), "packed-refs"), []byte(packed), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	s := newSubject(t, open, repo.URL())
 	measure := func(what string) {
 		var before, after runtime.MemStats
