@@ -181,6 +181,22 @@ func (r *Repo) Git(t testing.TB, args ...string) string {
 	return r.git(t, nil, args...)
 }
 
+// GitRaw is Git with everything as it is printed.
+func (r *Repo) GitRaw(t testing.TB, args ...string) string {
+	t.Helper()
+	return r.GitInput(t, "", args...)
+}
+
+// GitInput is GitRaw with something to read.
+func (r *Repo) GitInput(t testing.TB, stdin string, args ...string) string {
+	t.Helper()
+	out, err := r.server.run(context.WithoutCancel(t.Context()), r.Dir(), strings.NewReader(stdin), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 func (r *Repo) git(t testing.TB, stdin io.Reader, args ...string) string {
 	t.Helper()
 	out, err := r.server.run(context.WithoutCancel(t.Context()), r.Dir(), stdin, args...)
