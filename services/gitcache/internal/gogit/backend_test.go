@@ -24,3 +24,8 @@ func TestBackend(t *testing.T) {
 	t.Parallel()
 	backendtest.Run(t, openBackend)
 }
+
+func TestServers(t *testing.T) {
+	t.Parallel()
+	backendtest.RunServers(t, openBackend)
+}
