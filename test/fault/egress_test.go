@@ -4,6 +4,7 @@
 package fault_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -59,7 +60,7 @@ func (e *egress) proxy(t *testing.T, replica, upstream string) string {
 		status := &statusRecorder{ResponseWriter: w, code: http.StatusOK}
 		// Runs when the replica is killed in mid-request, too: ReverseProxy panics with ErrAbortHandler then.
 		defer func() { e.end(replica, repo, listing && status.code == http.StatusOK) }()
-		rest(e.held())
+		e.linger(r.Context())
 		forward.ServeHTTP(status, r)
 	}))
 	t.Cleanup(server.Close)
@@ -73,10 +74,17 @@ func (e *egress) holdFor(d time.Duration) {
 	e.hold = d
 }
 
-func (e *egress) held() time.Duration {
+// linger makes a request last, unless whoever sent it gives up.
+func (e *egress) linger(ctx context.Context) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.hold
+	hold := e.hold
+	e.mu.Unlock()
+	timer := time.NewTimer(hold)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 func (e *egress) begin(replica, repo string, listing bool) {
