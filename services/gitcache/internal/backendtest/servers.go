@@ -150,11 +150,11 @@ func gitea(t *testing.T, open New) {
 	var made atomic.Int64
 	runServer(t, open, func(t *testing.T) origin {
 		t.Helper()
-		path := "/" + server.Repository(t, fmt.Sprint("demo-", made.Add(1))) + ".git"
-		web, shell := server.URL+path, "ssh://"+giteatest.SSHUser+"@"+server.SSHAddr+path
+		path := server.Repository(t, fmt.Sprint("demo-", made.Add(1)))
+		web, shell := server.CloneURL(path, giteatest.Account{}), server.SSHURL(path)
 		own := byPassword(server.Owner.Name, server.Owner.Token)
 		return origin{
-			push: pushTo(strings.Replace(web, "://", "://"+server.Owner.Name+":"+server.Owner.Token+"@", 1)),
+			push: pushTo(server.CloneURL(path, server.Owner)),
 			ways: map[string]mirror.Definition{
 				"http": definition(web, own), "ssh": definition(shell, byKey(key, passphrase, known)),
 			},
