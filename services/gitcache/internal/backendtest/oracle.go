@@ -121,10 +121,43 @@ func oracleTrees(t *testing.T, s *subject, repo *gittest.Repo, commits []gitComm
 
 func compareTree(t *testing.T, r content.Reader, repo *gittest.Repo, c gitCommit) {
 	t.Helper()
-	if diff := cmp.Diff(gitListing(t, repo, c.tree), listing(t, r, c.tree)); diff != "" {
+	entries := readTree(t, r, c.tree)
+	got := map[string]item{}
+	for _, e := range entries {
+		got[e.Path] = item{Kind: e.Kind}
+		if e.Kind != content.KindSubmodule {
+			got[e.Path] = item{e.Kind, e.Size, blobHash(e.body)}
+		}
+	}
+	if diff := cmp.Diff(gitListing(t, repo, c.tree), got); diff != "" {
 		t.Errorf("tree of commit %s (-git +got):\n%s", c.id, diff)
 	}
-	compareArchives(t, r, repo, c)
+	compareArchives(t, repo, c, entries)
+}
+
+// entry is one that was read.
+type entry struct {
+	content.Entry
+
+	body []byte
+}
+
+// readTree reads all of a tree, in the order it comes.
+func readTree(t *testing.T, r content.Reader, tree string) []entry {
+	t.Helper()
+	var entries []entry
+	err := r.Walk(t.Context(), tree, func(e content.Entry) error {
+		if n := len(entries); n > 0 && e.Path <= entries[n-1].Path {
+			t.Errorf("got %q after %q, want rising paths", e.Path, entries[n-1].Path)
+		}
+		body, err := readEntry(e)
+		entries = append(entries, entry{e, body})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries
 }
 
 // gitListing is git's listing of a whole tree.
@@ -153,29 +186,6 @@ func gitListing(t *testing.T, repo *gittest.Repo, tree string) map[string]item {
 			t.Fatal(err)
 		}
 		items[path] = item{kind, size, fields[2]}
-	}
-	return items
-}
-
-// listing is ours, with the hashes of what was read.
-func listing(t *testing.T, r content.Reader, tree string) map[string]item {
-	t.Helper()
-	items, last := map[string]item{}, ""
-	err := r.Walk(t.Context(), tree, func(e content.Entry) error {
-		if e.Path <= last {
-			t.Errorf("got %q after %q, want rising paths", e.Path, last)
-		}
-		last = e.Path
-		if e.Kind == content.KindSubmodule {
-			items[e.Path] = item{Kind: e.Kind}
-			return nil
-		}
-		body, err := readEntry(e)
-		items[e.Path] = item{e.Kind, e.Size, blobHash(body)}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return items
 }
