@@ -24,8 +24,8 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/ignore"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
-	"github.com/leatdev/leat/services/gitcache/internal/ignore"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/leatdev/leat/services/gitcache/internal/ignore"
+	"github.com/leatdev/leat/internal/ignore"
 )
 
 // ruleFile is the name of ignore files in these tests.
