@@ -94,7 +94,7 @@ func oracleCommits(t *testing.T, s *subject, commits []gitCommit) {
 type item struct {
 	Kind content.Kind
 	Size int64
-	Hash string // of a blob; empty for a submodule
+	Hash string // of a blob, or the commit of a submodule
 }
 
 // oracleTrees shares the trees among a few readers.
@@ -121,43 +121,53 @@ func oracleTrees(t *testing.T, s *subject, repo *gittest.Repo, commits []gitComm
 
 func compareTree(t *testing.T, r content.Reader, repo *gittest.Repo, c gitCommit) {
 	t.Helper()
-	entries := readTree(t, r, c.tree)
+	var entries []entry
 	got := map[string]item{}
-	for _, e := range entries {
-		got[e.Path] = item{Kind: e.Kind}
-		if e.Kind != content.KindSubmodule {
-			got[e.Path] = item{e.Kind, e.Size, blobHash(e.body)}
+	err := walk(t.Context(), r, c.tree, "", func(e entry) error {
+		if n := len(entries); n > 0 && e.path <= entries[n-1].path {
+			t.Errorf("got %q after %q, want rising paths", e.path, entries[n-1].path)
+		}
+		entries = append(entries, e)
+		got[e.path] = item{Kind: e.kind}
+		if e.kind != content.KindSubmodule {
+			got[e.path] = item{e.kind, int64(len(e.body)), blobHash(e.body)}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := gitListing(t, repo, c.tree)
+	listed := map[string]string{}
+	listIDs(t, r, c.tree, "", listed)
+	for path, i := range want {
+		if listed[path] != i.Hash {
+			t.Errorf("commit %s: got id %s of %q, want %s", c.id, listed[path], path, i.Hash)
+		}
+		if i.Kind == content.KindSubmodule {
+			want[path] = item{Kind: i.Kind} // whose commit is not here to be read and hashed
 		}
 	}
-	if diff := cmp.Diff(gitListing(t, repo, c.tree), got); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("tree of commit %s (-git +got):\n%s", c.id, diff)
 	}
 	compareArchives(t, repo, c, entries)
 }
 
-// entry is one that was read.
-type entry struct {
-	content.Entry
-
-	body []byte
-}
-
-// readTree reads all of a tree, in the order it comes.
-func readTree(t *testing.T, r content.Reader, tree string) []entry {
+// listIDs collects the ids that trees list.
+func listIDs(t *testing.T, r content.Reader, tree, prefix string, into map[string]string) {
 	t.Helper()
-	var entries []entry
-	err := r.Walk(t.Context(), tree, func(e content.Entry) error {
-		if n := len(entries); n > 0 && e.Path <= entries[n-1].Path {
-			t.Errorf("got %q after %q, want rising paths", e.Path, entries[n-1].Path)
-		}
-		body, err := readEntry(e)
-		entries = append(entries, entry{e, body})
-		return err
-	})
+	entries, err := r.List(t.Context(), tree)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return entries
+	for _, e := range entries {
+		if e.Kind == content.KindFolder {
+			listIDs(t, r, e.ID, prefix+e.Name+"/", into)
+			continue
+		}
+		into[prefix+e.Name] = e.ID
+	}
 }
 
 // gitListing is git's listing of a whole tree.
@@ -178,7 +188,7 @@ func gitListing(t *testing.T, repo *gittest.Repo, tree string) map[string]item {
 			t.Fatalf("git lists a mode that is new to this test: %s", about)
 		}
 		if kind == content.KindSubmodule {
-			items[path] = item{Kind: kind}
+			items[path] = item{Kind: kind, Hash: fields[2]}
 			continue
 		}
 		var size int64

@@ -106,13 +106,13 @@ func canonicalTar(t *testing.T, entries []entry) []byte {
 	w := bundle.NewWriter(&out, bundle.Limits{})
 	for _, e := range entries {
 		target := ""
-		if e.Kind == content.KindSymlink {
+		if e.kind == content.KindSymlink {
 			target = string(e.body)
 		}
-		if e.Kind == content.KindSubmodule {
+		if e.kind == content.KindSubmodule {
 			continue
 		}
-		if refused(e.Path, target) {
+		if refused(e.path, target) {
 			wantRefusal(t, e)
 			continue
 		}
@@ -127,17 +127,17 @@ func canonicalTar(t *testing.T, entries []entry) []byte {
 }
 
 func write(w *bundle.Writer, e entry) error {
-	if e.Kind == content.KindSymlink {
-		return w.WriteSymlink(e.Path, string(e.body))
+	if e.kind == content.KindSymlink {
+		return w.WriteSymlink(e.path, string(e.body))
 	}
-	return w.WriteFile(e.Path, e.Kind == content.KindExecutable, e.Size, bytes.NewReader(e.body))
+	return w.WriteFile(e.path, e.kind == content.KindExecutable, int64(len(e.body)), bytes.NewReader(e.body))
 }
 
 func wantRefusal(t *testing.T, e entry) {
 	t.Helper()
 	err := write(bundle.NewWriter(io.Discard, bundle.Limits{}), e)
 	refusal, ok := errors.AsType[*bundle.EntryError](err)
-	if !ok || refusal.Name != e.Path || refusal.Reason == "" {
-		t.Errorf("got %v for %q with %.40q, want it refused by name", err, e.Path, e.body)
+	if !ok || refusal.Name != e.path || refusal.Reason == "" {
+		t.Errorf("got %v for %q with %.40q, want it refused by name", err, e.path, e.body)
 	}
 }
