@@ -45,7 +45,7 @@ func (g *Git) dial(ctx context.Context, p mirror.FetchParams) (session, error) {
 		return nil, err
 	}
 	if t.endpoint.Protocol == "ssh" {
-		return g.dialSSH(ctx, p.Guard, t)
+		return g.dialSSH(ctx, p.Guard, t, "git-upload-pack "+shellQuote(t.endpoint.Path))
 	}
 	return g.newHTTPSession(p.Guard, t)
 }

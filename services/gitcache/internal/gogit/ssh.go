@@ -58,7 +58,7 @@ func (e *hostKeyError) message() string {
 // errSSHAuth marks a server that accepts none of our keys.
 var errSSHAuth = errors.New("ssh key not accepted")
 
-// sshSession runs git-upload-pack on the other side of one SSH connection. Neither an agent nor any file of the user that
+// sshSession runs one program, git-upload-pack for a fetch, on the other side of one SSH connection. Neither an agent nor any file of the user that
 // the process runs as is looked at.
 type sshSession struct {
 	client  *ssh.Client
@@ -70,7 +70,7 @@ type sshSession struct {
 	stop    func() bool // ends watching the context
 }
 
-func (g *Git) dialSSH(ctx context.Context, guard func() error, t target) (*sshSession, error) {
+func (g *Git) dialSSH(ctx context.Context, guard func() error, t target, command string) (*sshSession, error) {
 	address := net.JoinHostPort(t.endpoint.Host, strconv.Itoa(sshPortOf(t)))
 	config, err := sshConfig(t, address, g.dir)
 	if err != nil {
@@ -91,7 +91,7 @@ func (g *Git) dialSSH(ctx context.Context, guard func() error, t target) (*sshSe
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // the ssh package knows no contexts
-	s, err := handshake(conn, address, config, t)
+	s, err := handshake(conn, address, config, command)
 	if err != nil {
 		stop()
 		return nil, errors.Join(err, conn.Close())
@@ -107,7 +107,7 @@ func sshPortOf(t target) int {
 	return sshPort
 }
 
-func handshake(conn net.Conn, address string, config *ssh.ClientConfig, t target) (*sshSession, error) {
+func handshake(conn net.Conn, address string, config *ssh.ClientConfig, command string) (*sshSession, error) {
 	c, channels, requests, err := ssh.NewClientConn(conn, address, config)
 	if err != nil {
 		switch text := err.Error(); { // the ssh package has no types for these
@@ -119,7 +119,7 @@ func handshake(conn net.Conn, address string, config *ssh.ClientConfig, t target
 		return nil, fmt.Errorf("ssh handshake: %w", err)
 	}
 	s := &sshSession{client: ssh.NewClient(c, channels, requests), stderr: &boundedBuffer{}}
-	if err := s.start("git-upload-pack " + shellQuote(t.endpoint.Path)); err != nil {
+	if err := s.start(command); err != nil {
 		return nil, errors.Join(err, s.client.Close())
 	}
 	return s, nil
@@ -138,7 +138,7 @@ func (s *sshSession) start(command string) error {
 		return fmt.Errorf("open ssh session: %w", err)
 	}
 	if err := s.session.Start(command); err != nil {
-		return fmt.Errorf("start git-upload-pack: %w", err)
+		return fmt.Errorf("start program over ssh: %w", err)
 	}
 	return nil
 }

@@ -57,6 +57,9 @@ type Repository struct {
 	// successor has been left the lease at the shutdown; only the goroutine that competes for the lease uses it.
 	successor string
 
+	errands   errands
+	announced bool // followers are to be told to look
+
 	offer *offer // somebody to hand the repository over to; nil: nobody
 
 	disk     *semaphore.Weighted // of one: who writes the mirror, a fetch or a copy
@@ -223,6 +226,7 @@ func (r *Repository) load(ctx context.Context) {
 func (r *Repository) own(ctx context.Context, held *lease.Held) error {
 	r.becomeOwner(held.Epoch())
 	defer r.resign()
+	defer r.errands.admit(ctx, held)()
 	t := &tenure{repo: r, held: held}
 	err := t.run(ctx)
 	if ctx.Err() != nil && held.Check() == nil { // shutting down

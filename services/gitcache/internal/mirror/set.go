@@ -57,7 +57,7 @@ func (s Settings) WithDefaults() Settings {
 	return s
 }
 
-// Deps are what a [Set] works with. All but Gate are required.
+// Deps are what a [Set] works with. All but Gate and Objects are required.
 type Deps struct {
 	Upstream Upstream
 	Mirrors  Mirrors
@@ -68,6 +68,8 @@ type Deps struct {
 	Replicas Replicas
 	// Gate spreads what goes to one host. Nil: nothing does.
 	Gate Gate
+	// Objects are copied and removed with the mirrors. Nil: there are none.
+	Objects Objects
 	// Self is the base URL under which other replicas reach this one; it is the owner's name in leases.
 	Self     string
 	Settings Settings
@@ -234,6 +236,7 @@ func start(ctx context.Context, r *Repository) (stop func()) {
 
 func (s *Set) removeMirror(ctx context.Context, r *Repository) {
 	s.shared.Logger.InfoContext(ctx, "repository deleted", slog.String("leat.repository", r.name))
+	s.removeObjects(ctx, r)
 	if err := s.shared.Mirrors.Remove(ctx, r.uid); err != nil {
 		s.shared.Logger.WarnContext(ctx, "mirror not removed", slog.String("leat.repository", r.name), slog.Any("error", err))
 	}

@@ -136,7 +136,9 @@ func (r *Repository) catchUp(ctx context.Context) error {
 		return nil
 	}
 	defer r.endCopy()
-	err = r.copyFrom(copying, owner)
+	if err = r.copyFrom(copying, owner); err == nil {
+		err = r.copyObjects(copying, owner)
+	}
 	if errors.Is(err, ErrNoMirror) || r.Epoch() != 0 { // its event will tell; or the tenure has begun and sees for itself
 		return nil
 	}
@@ -188,6 +190,9 @@ func (r *Repository) inherit(ctx context.Context) {
 		}
 		err := r.copyFrom(ctx, member)
 		if err == nil {
+			if err := r.copyObjects(ctx, member); err != nil { // each is asked for again when it is needed
+				r.shared.Logger.InfoContext(ctx, "objects not inherited", slog.String("leat.repository", r.name), slog.Any("error", err))
+			}
 			r.shared.Logger.InfoContext(ctx, "mirror inherited", slog.String("leat.repository", r.name), slog.String("from", member))
 			return
 		}
