@@ -36,6 +36,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/credfile"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
+	"github.com/leatdev/leat/services/gitcache/internal/lfs"
+	"github.com/leatdev/leat/services/gitcache/internal/lfshttp"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/redisdeliveries"
 	"github.com/leatdev/leat/services/gitcache/internal/redisevents"
@@ -106,9 +108,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	members := redispeers.New(redispeers.Params{
 		Client: client, Prefix: prefix, Self: self, TTL: settings.LeaseTTL, Logger: logger,
 	})
+	others := replicas.New(replicaDialer(tokens, tel))
 	set, err := mirror.NewSet(mirror.Deps{
 		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Gate: disk.git, Events: events,
-		Leases: leaseredis.New(client, prefix), Peers: members, Replicas: replicas.New(replicaDialer(tokens, tel)),
+		Objects: &lfs.Copier{Store: disk.objects, Holders: others.Objects()},
+		Leases: leaseredis.New(client, prefix), Peers: members, Replicas: others,
 		Self: self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
 	})
 	if err != nil {
@@ -124,6 +128,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := members.Beat(ctx); err != nil {
 		logger.WarnContext(ctx, "heartbeat not recorded", slog.Any("error", err))
 	}
+	objects := lfs.NewObjects(lfs.Params{
+		Store: disk.objects, Server: lfshttp.New(disk.git), Holders: others.Objects(), Find: set.Find, Logger: logger,
+	})
 	service := api.New(api.Params{
 		Set: set, Registry: registry, Checker: disk.git, Events: events, Mirrors: disk.git, Snapshots: disk.snapshots,
 		Self: self, Dial: dialer(tokens, tel), Logger: logger, Tracer: tel.Tracer(scope), Heartbeat: cfg.Heartbeat,
@@ -132,7 +139,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	handler, err := newHandler(service, api.NewReplica(set, disk.git), webhooks, registry, tokens, tel)
+	handler, err := newHandler(service, api.NewReplica(set, disk.git, objects), webhooks, registry, tokens, tel)
 	if err != nil {
 		return err
 	}
@@ -244,6 +251,7 @@ type disk struct {
 	git *gogit.Git
 	// credentials are those by URL prefix; nil where no file is set.
 	credentials *credfile.File
+	objects     *lfs.Store
 	bundles     *casdisk.Store
 	index       *snapshot.Index
 	snapshots   *snapshot.Builder
@@ -268,6 +276,9 @@ func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
 		return nil, errors.Join(fmt.Errorf("make temporary folder: %w", err), d.Close())
 	}
 	if d.index, err = snapshot.OpenIndex(filepath.Join(cfg.DataDir, "digests.log")); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	if d.objects, err = lfs.OpenStore(filepath.Join(cfg.DataDir, "lfs")); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	if err := d.openGit(cfg, tel); err != nil {

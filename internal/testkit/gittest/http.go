@@ -51,7 +51,7 @@ func (s *Server) handleHTTP(w http.ResponseWriter, r *http.Request) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), ".git/")
 	defer s.begin(name, classify(r, body))()
 	s.delay(r.Context())
-	if !s.authorized(r) {
+	if !s.authorized(r) && !s.hasTicket(r) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="gittest"`)
 		http.Error(w, "who are you?", http.StatusUnauthorized)
 		return
@@ -60,6 +60,9 @@ func (s *Server) handleHTTP(w http.ResponseWriter, r *http.Request) {
 	intercept := s.intercept
 	s.mu.Unlock()
 	if intercept != nil && intercept(w, r) {
+		return
+	}
+	if s.serveLFS(w, r) {
 		return
 	}
 	s.serveBackend(w, r, body)
