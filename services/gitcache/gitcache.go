@@ -112,7 +112,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	set, err := mirror.NewSet(mirror.Deps{
 		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Gate: disk.git, Events: events,
 		Objects: &lfs.Copier{Store: disk.objects, Holders: others.Objects()},
-		Leases: leaseredis.New(client, prefix), Peers: members, Replicas: others,
+		Leases:  leaseredis.New(client, prefix), Peers: members, Replicas: others,
 		Self: self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
 	})
 	if err != nil {
@@ -131,8 +131,12 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	objects := lfs.NewObjects(lfs.Params{
 		Store: disk.objects, Server: lfshttp.New(disk.git), Holders: others.Objects(), Find: set.Find, Logger: logger,
 	})
+	snapshots, err := disk.newBuilder(cfg, objects, tel)
+	if err != nil {
+		return err
+	}
 	service := api.New(api.Params{
-		Set: set, Registry: registry, Checker: disk.git, Events: events, Mirrors: disk.git, Snapshots: disk.snapshots,
+		Set: set, Registry: registry, Checker: disk.git, Events: events, Mirrors: disk.git, Snapshots: snapshots,
 		Self: self, Dial: dialer(tokens, tel), Logger: logger, Tracer: tel.Tracer(scope), Heartbeat: cfg.Heartbeat,
 	})
 	webhooks, err := newWebhooks(cfg, set, service, redisdeliveries.New(client, prefix), tel)
@@ -254,7 +258,7 @@ type disk struct {
 	objects     *lfs.Store
 	bundles     *casdisk.Store
 	index       *snapshot.Index
-	snapshots   *snapshot.Builder
+	temporary   string
 }
 
 func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
@@ -262,7 +266,7 @@ func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data folder: %w", err)
 	}
-	d := &disk{}
+	d := &disk{temporary: temporary}
 	var err error
 	// First, because it is what keeps two processes from using one folder.
 	d.bundles, err = casdisk.Open(casdisk.Config{
@@ -284,14 +288,14 @@ func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
 	if err := d.openGit(cfg, tel); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	d.snapshots, err = snapshot.NewBuilder(snapshot.Params{
-		Mirrors: d.git, Store: d.bundles, Index: d.index, Limits: cfg.limits(), TempDir: temporary, Builds: cfg.Builds,
-		Logger: tel.Logger(), Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
-	})
-	if err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
 	return d, nil
+}
+
+func (d *disk) newBuilder(cfg Config, objects snapshot.Objects, tel *telemetry.Telemetry) (*snapshot.Builder, error) {
+	return snapshot.NewBuilder(snapshot.Params{
+		Mirrors: d.git, Objects: objects, Store: d.bundles, Index: d.index, Limits: cfg.limits(), TempDir: d.temporary,
+		Builds: cfg.Builds, Logger: tel.Logger(), Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
+	})
 }
 
 // openGit opens mirrors and upstreams, with the credentials that are shared by prefix.

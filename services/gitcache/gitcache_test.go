@@ -151,7 +151,7 @@ func TestReasons(t *testing.T) {
 	repo := server.Repo(t, "demo")
 	repo.CommitFiles(t, "main", map[string]gittest.File{
 		"app/a.yaml": gittest.Text("a: 1\n"), "out/link": gittest.Symlink("../app"),
-		"lfs/big.bin": gittest.Text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"),
+		"lfs/big.bin": gittest.Text(gittest.LFSPointer("content")),
 		"large/file":  gittest.Text(string(bytes.Repeat([]byte("x"), 100<<10))),
 	})
 	r := start(t, redis.URL(), t.TempDir())
@@ -171,7 +171,7 @@ func TestReasons(t *testing.T) {
 	wantReason(t, resolve(&typev1.Source{Repository: "demo", Path: "nowhere", Root: "."}), errorsv1.Reason_REASON_PATH_NOT_FOUND)
 	wantReason(t, resolve(source("demo", "main", "app/a.yaml")), errorsv1.Reason_REASON_PATH_NOT_FOUND)
 	wantReason(t, resolve(source("demo", "main", "out")), errorsv1.Reason_REASON_CONTENT_UNSUPPORTED)
-	wantReason(t, resolve(source("demo", "main", "lfs")), errorsv1.Reason_REASON_CONTENT_UNSUPPORTED)
+	wantReason(t, resolve(source("demo", "main", "lfs")), errorsv1.Reason_REASON_LFS_OBJECT_MISSING)
 	wantReason(t, resolve(source("demo", "main", "large")), errorsv1.Reason_REASON_BUNDLE_TOO_LARGE)
 	wantField(t, resolve(source("demo", "main", "../app")), "source.path")
 	wantField(t, resolve(source("demo", "", "app")), "source.ref.branch")

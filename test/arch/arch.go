@@ -34,6 +34,7 @@ var (
 // cores are the packages that hold the domain: values in, values out.
 var cores = []string{
 	"services/gitcache/internal/mirror", "services/gitcache/internal/snapshot", "services/gitcache/internal/content",
+	"services/gitcache/internal/lfs", "services/gitcache/internal/gitconfig",
 	"services/gitcache/internal/rendezvous", "services/gitcache/internal/ignore", "services/gitcache/internal/selection",
 	"services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
 	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
@@ -106,7 +107,7 @@ var rules = []rule{
 			"./services/gitcache/internal/gogit", "./services/gitcache/internal/store",
 			"./services/gitcache/internal/redisregistry", "./services/gitcache/internal/redisevents",
 			"./services/gitcache/internal/redispeers", "./services/gitcache/internal/redisdeliveries",
-			"./services/gitcache/internal/replicas",
+			"./services/gitcache/internal/replicas", "./services/gitcache/internal/lfshttp",
 		}),
 		why: "the edge must not know the store",
 	},

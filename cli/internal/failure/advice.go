@@ -27,6 +27,7 @@ func Advice(reason errorsv1.Reason) string {
 
 		errorsv1.Reason_REASON_BUNDLE_TOO_LARGE:    "Split the folder, or raise the limit.",
 		errorsv1.Reason_REASON_CONTENT_UNSUPPORTED: "Change that file in the repository.",
+		errorsv1.Reason_REASON_LFS_OBJECT_MISSING:  "Push the object with git lfs push --all, or leave the file out.",
 		errorsv1.Reason_REASON_STORAGE_FULL:        "An operator has to give the hub more room.",
 
 		errorsv1.Reason_REASON_TOKEN_INVALID:     "Log in again with leat login, or set LEAT_TOKEN or --token-file.",

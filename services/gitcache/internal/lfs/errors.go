@@ -35,7 +35,9 @@ type FileError struct {
 }
 
 // Error implements error.
-func (e *FileError) Error() string { return fmt.Sprintf("lfs object %s of %q: %v", e.OID, e.Path, e.Cause) }
+func (e *FileError) Error() string {
+	return fmt.Sprintf("lfs object %s of %q: %v", e.OID, e.Path, e.Cause)
+}
 
 // Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Cause }

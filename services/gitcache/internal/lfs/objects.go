@@ -106,7 +106,9 @@ func NewObjects(p Params) *Objects {
 }
 
 // Open opens an object that is held here. ErrAbsent: [Objects.Obtain] has to get it first. Errors are those of [Store.Open].
-func (o *Objects) Open(uid string, p Pointer) (io.ReadCloser, error) { return o.params.Store.Open(uid, p) }
+func (o *Objects) Open(uid string, p Pointer) (io.ReadCloser, error) {
+	return o.params.Store.Open(uid, p)
+}
 
 // Obtain makes this replica hold all the objects. A download goes on when its first caller gives up, and several callers
 // share one. The error is that of the first object that could not be had, a *MissingError or a *FileError.
@@ -115,32 +117,35 @@ func (o *Objects) Obtain(ctx context.Context, uid, url string, wants []Want) err
 	if err != nil {
 		return err
 	}
-	for i, f := range flights {
-		if f == nil {
-			continue
-		}
+	for _, b := range flights {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-f.done:
+		case <-b.done:
 		}
-		if f.err != nil {
-			return wants[i].blame(f.err)
+		if b.err != nil {
+			return b.blame(b.err)
 		}
 	}
 	return nil
 }
 
-// board returns a flight for every want that is not held yet, and begins those that there are none of.
-func (o *Objects) board(ctx context.Context, uid, url string, wants []Want) ([]*flight, error) {
+// boarded is a want with the flight that brings it.
+type boarded struct {
+	Want
+	*flight
+}
+
+// board returns every want that is not held yet with its flight, and begins those that there are none of.
+func (o *Objects) board(ctx context.Context, uid, url string, wants []Want) ([]boarded, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	flights := make([]*flight, len(wants))
+	var flights []boarded
 	var fresh []Want
-	for i, w := range wants {
+	for _, w := range wants {
 		key := objectKey{uid, w.Pointer}
 		if f, ok := o.flights[key]; ok {
-			flights[i] = f
+			flights = append(flights, boarded{w, f})
 			continue
 		}
 		if o.params.Store.Has(uid, w.Pointer) {
@@ -150,8 +155,9 @@ func (o *Objects) board(ctx context.Context, uid, url string, wants []Want) ([]*
 			o.abandonLocked(uid, fresh)
 			return nil, w.blame(known.err)
 		}
-		flights[i] = &flight{done: make(chan struct{})}
-		o.flights[key] = flights[i]
+		f := &flight{done: make(chan struct{})}
+		o.flights[key] = f
+		flights = append(flights, boarded{w, f})
 		fresh = append(fresh, w)
 	}
 	if len(fresh) > 0 {

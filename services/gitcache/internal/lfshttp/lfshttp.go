@@ -143,7 +143,8 @@ func (t *talk) checkRedirect(req *http.Request, via []*http.Request) error {
 		return errRedirect
 	}
 	if !sameOrigin(req.URL, first.URL) {
-		req.Header = http.Header{"User-Agent": {userAgent}}
+		clear(req.Header)
+		req.Header.Set("User-Agent", userAgent)
 	}
 	return nil
 }

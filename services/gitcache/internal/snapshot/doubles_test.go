@@ -43,6 +43,7 @@ type repo struct {
 	takes   time.Duration // every listing of a tree
 
 	opens, lists, blobs atomic.Int64
+	unclosed            atomic.Int64 // readers that are not closed
 
 	mu      sync.Mutex
 	trees   map[string][]content.Entry
@@ -51,6 +52,7 @@ type repo struct {
 
 func (r *repo) Open(context.Context, string) (content.Reader, error) {
 	r.opens.Add(1)
+	r.unclosed.Add(1)
 	return &reader{repo: r}, nil
 }
 
@@ -98,7 +100,10 @@ type reader struct {
 	repo *repo
 }
 
-func (r *reader) Close() error { return nil }
+func (r *reader) Close() error {
+	r.repo.unclosed.Add(-1)
+	return nil
+}
 
 func (r *reader) Tree(_ context.Context, id, folder string) (string, error) {
 	r.repo.mu.Lock()
@@ -118,6 +123,16 @@ func (r *reader) Tree(_ context.Context, id, folder string) (string, error) {
 		return tree, nil
 	}
 	return "", &content.PathError{Path: folder, Want: "folder"}
+}
+
+func (r *reader) File(_ context.Context, id, name string) (content.File, error) {
+	r.repo.mu.Lock()
+	defer r.repo.mu.Unlock()
+	f, ok := r.repo.commits[id][name]
+	if !ok {
+		return content.File{}, &content.PathError{Path: name, Want: "file"}
+	}
+	return content.File{Size: int64(len(f.text)), ReadCloser: io.NopCloser(strings.NewReader(f.text))}, nil
 }
 
 func (r *reader) List(ctx context.Context, tree string) ([]content.Entry, error) {

@@ -25,11 +25,13 @@ type leaf struct {
 	name string // in the bundle
 	kind content.Kind
 	id   string
+	*place
 }
 
 // planner finds out which leaves of a commit are selected, without a look at what is in them.
 type planner struct {
 	reader    content.Reader
+	place     *place
 	rules     func(ctx context.Context, path string, e content.Entry) (*ignore.Rules, error)
 	selection *selection.Selection
 	maxLeaves int
@@ -37,13 +39,17 @@ type planner struct {
 }
 
 // plan lists the leaves in the order of their names.
-func (b *Builder) plan(ctx context.Context, r content.Reader, f Folder) ([]leaf, error) {
+func (b *Builder) plan(ctx context.Context, mirrors *shelf, f Folder) ([]leaf, error) {
+	r, err := mirrors.open(ctx, f.UID)
+	if err != nil {
+		return nil, err
+	}
 	tree, err := r.Tree(ctx, f.Commit, "")
 	if err != nil {
 		return nil, err
 	}
 	p := &planner{
-		reader: r, selection: f.Selection, maxLeaves: b.maxFiles(),
+		reader: r, place: &place{uid: f.UID, commit: f.Commit}, selection: f.Selection, maxLeaves: b.maxFiles(),
 		rules: func(ctx context.Context, path string, e content.Entry) (*ignore.Rules, error) {
 			return b.rulesOf(ctx, f.UID, r, path, e)
 		},
@@ -97,7 +103,7 @@ func (p *planner) add(path string, e content.Entry) error {
 	if len(p.leaves) == p.maxLeaves {
 		return &bundle.LimitError{Limit: bundle.LimitFiles, Max: int64(p.maxLeaves), Name: name}
 	}
-	p.leaves = append(p.leaves, leaf{path: path, name: name, kind: e.Kind, id: e.ID})
+	p.leaves = append(p.leaves, leaf{path: path, name: name, kind: e.Kind, id: e.ID, place: p.place})
 	return nil
 }
 

@@ -78,6 +78,7 @@ type Folder struct {
 // Params are what a [Builder] works with. All are required but those with a default.
 type Params struct {
 	Mirrors content.Opener
+	Objects Objects
 	Store   cas.Store
 	Index   *Index
 	Limits  bundle.Limits // zero: bundle.DefaultLimits
@@ -139,7 +140,7 @@ func NewBuilder(p Params) (*Builder, error) {
 
 // Resolve returns the snapshot of a selection: from memory where the content of what it names is known, else by building
 // the bundle. Errors: content.ErrCommitNotFound, *content.PathError, *EmptyError, *UnsupportedError, *bundle.LimitError,
-// cas.ErrFull and what reading the mirror fails with.
+// *lfs.MissingError, *lfs.FileError, cas.ErrFull and what reading the mirror fails with.
 func (b *Builder) Resolve(ctx context.Context, f Folder) (Snapshot, error) {
 	id, err := b.outlineOf(ctx, f)
 	if err != nil {
