@@ -45,6 +45,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/redisregistry"
 	"github.com/leatdev/leat/services/gitcache/internal/replicas"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 	"github.com/leatdev/leat/services/gitcache/internal/webhook"
 )
 
@@ -131,11 +132,16 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	objects := lfs.NewObjects(lfs.Params{
 		Store: disk.objects, Server: lfshttp.New(disk.git), Holders: others.Objects(), Find: set.Find, Logger: logger,
 	})
-	snapshots, err := disk.newBuilder(cfg, objects, tel)
+	var service *api.Service
+	submodules := submodule.New(submodule.Params{
+		Set: set, Registry: registry, Mirrors: disk.git, Events: events, Check: disk.git.Check, Logger: logger,
+		Refresh: func(ctx context.Context, name string) (mirror.State, error) { return service.Refresh(ctx, name) },
+	})
+	snapshots, err := disk.newBuilder(cfg, objects, submodules, tel)
 	if err != nil {
 		return err
 	}
-	service := api.New(api.Params{
+	service = api.New(api.Params{
 		Set: set, Registry: registry, Checker: disk.git, Events: events, Mirrors: disk.git, Snapshots: snapshots,
 		Self: self, Dial: dialer(tokens, tel), Logger: logger, Tracer: tel.Tracer(scope), Heartbeat: cfg.Heartbeat,
 	})
@@ -156,6 +162,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	group.Go(func() error { return members.Run(ctx) })
 	group.Go(func() error { return set.Run(ctx) })
+	group.Go(func() error { return submodules.Run(ctx) })
 	group.Go(func() error { return webhooks.Run(ctx) })
 	group.Go(func() error { return serve.Run(ctx, cfg.Serve, handler, logger) })
 	return group.Wait()
@@ -291,9 +298,11 @@ func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
 	return d, nil
 }
 
-func (d *disk) newBuilder(cfg Config, objects snapshot.Objects, tel *telemetry.Telemetry) (*snapshot.Builder, error) {
+func (d *disk) newBuilder(
+	cfg Config, objects snapshot.Objects, submodules snapshot.Submodules, tel *telemetry.Telemetry,
+) (*snapshot.Builder, error) {
 	return snapshot.NewBuilder(snapshot.Params{
-		Mirrors: d.git, Objects: objects, Store: d.bundles, Index: d.index, Limits: cfg.limits(), TempDir: d.temporary,
+		Mirrors: d.git, Objects: objects, Submodules: submodules, Store: d.bundles, Index: d.index, Limits: cfg.limits(), TempDir: d.temporary,
 		Builds: cfg.Builds, Logger: tel.Logger(), Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
 	})
 }

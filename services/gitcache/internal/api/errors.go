@@ -44,6 +44,9 @@ func toError(err error, repository string) error {
 	if mapped := objectError(err, in); mapped != nil {
 		return mapped
 	}
+	if mapped := submoduleError(err, in); mapped != nil {
+		return mapped
+	}
 	if limit, ok := errors.AsType[*bundle.LimitError](err); ok {
 		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_BUNDLE_TOO_LARGE,
 			fmt.Sprintf("The folder exceeds the limit of %d %s; split it, or raise the limit.", limit.Max, limit.Limit),

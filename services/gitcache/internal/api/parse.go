@@ -33,10 +33,11 @@ const (
 )
 
 var (
-	nameForm   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	uidForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-	commitForm = regexp.MustCompile(`^[0-9a-f]{40}$`)
-	shortForm  = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
+	nameForm      = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	uidForm       = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+	commitForm    = regexp.MustCompile(`^[0-9a-f]{40}$`)
+	submoduleForm = regexp.MustCompile(`\.[0-9a-f]{16}$`)
+	shortForm     = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
 )
 
 func checkName(field, name string) error {
@@ -44,6 +45,14 @@ func checkName(field, name string) error {
 		return rpcerr.Field(field, "It must be a DNS label: lower-case letters, digits and hyphens, at most 63.")
 	}
 	return nil
+}
+
+// checkAnyName is checkName where the name may be that of a submodule's repository, which nobody can put or delete.
+func checkAnyName(field, name string) error {
+	if own, _, ok := strings.Cut(name, mirror.SubmoduleMark); ok && submoduleForm.MatchString(name) {
+		name = own
+	}
+	return checkName(field, name)
 }
 
 func parseDefinition(d *gitcachev1.RepositoryDefinition) (mirror.Definition, error) {
@@ -54,6 +63,8 @@ func parseDefinition(d *gitcachev1.RepositoryDefinition) (mirror.Definition, err
 		return mirror.Definition{}, err
 	}
 	switch {
+	case d.GetParent() != "":
+		return mirror.Definition{}, rpcerr.Field("repository.parent", "It must be empty: submodules are defined by gitcache itself.")
 	case !uidForm.MatchString(d.GetUid()):
 		return mirror.Definition{}, rpcerr.Field("repository.uid", "It is required: letters, digits, '.', '_' and '-', at most 128.")
 	case d.GetVersion() < 0:

@@ -115,7 +115,7 @@ func (s *Replica) TakeOver(ctx context.Context, req *gitcachev1.TakeOverRequest)
 
 // repository returns the repository of that name and UID, once its mirror on disk has been looked at.
 func (s *Replica) repository(ctx context.Context, name, uid string) (*mirror.Repository, error) {
-	if err := checkName("repository", name); err != nil {
+	if err := checkAnyName("repository", name); err != nil {
 		return nil, err
 	}
 	r, err := s.set.Get(name)

@@ -33,6 +33,7 @@ const (
 // concurrently and answer from memory unless they say otherwise.
 type Repository struct {
 	name, uid string
+	kin       string // decides which replicas should have it
 	shared    *shared
 
 	mu      sync.Mutex
@@ -73,7 +74,7 @@ type Repository struct {
 
 func newRepository(def Definition, s *shared) *Repository {
 	return &Repository{
-		name: def.Name, uid: def.UID, def: def, shared: s, changed: make(chan struct{}), disk: semaphore.NewWeighted(1),
+		name: def.Name, uid: def.UID, kin: def.kin(), def: def, shared: s, changed: make(chan struct{}), disk: semaphore.NewWeighted(1),
 		news: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 	}
 }

@@ -105,9 +105,10 @@ func (s *shared) slot(ctx context.Context, clone bool) (release func(), err erro
 type Set struct {
 	shared *shared
 
-	mu     sync.Mutex
-	byName map[string]*Repository
-	wake   chan struct{} // holds one token when byName changed
+	mu      sync.Mutex
+	byName  map[string]*Repository
+	orphans []Definition
+	wake    chan struct{} // holds one token when byName changed
 }
 
 // NewSet returns an empty set; [Set.Apply] fills it and [Set.Run] makes it work.
@@ -129,10 +130,11 @@ func NewSet(deps Deps) (*Set, error) {
 	return s, nil
 }
 
-// Apply makes the set hold exactly these definitions. Repositories that are gone are stopped, and their mirrors removed.
+// Apply makes the set hold exactly these definitions, without submodules whose parent is not among them. Repositories that are gone are stopped, and their mirrors removed.
 func (s *Set) Apply(defs []Definition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defs, s.orphans = partOrphans(defs)
 	keep := make(map[string]*Repository, len(defs))
 	for _, def := range defs {
 		if r, ok := s.byName[def.Name]; ok && r.uid == def.UID {

@@ -171,7 +171,7 @@ func (b *Builder) write(ctx context.Context, mirrors *shelf, leaves []leaf, w io
 	}
 	hasher := digest.NewHasher()
 	p := &packer{
-		mirrors: mirrors, objects: b.params.Objects, limits: b.params.Limits.WithDefaults(),
+		mirrors: mirrors, objects: b.params.Objects, limits: b.params.Limits.WithDefaults(), blame: b.blame,
 		out: bundle.NewWriter(io.MultiWriter(hasher, compressed), b.params.Limits),
 	}
 	err = p.addAll(ctx, leaves)

@@ -13,6 +13,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/gitconfig"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
+	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 )
 
 // Objects holds what repositories keep outside Git. It may be used concurrently.
@@ -26,7 +27,10 @@ type Objects interface {
 
 // absentError ends a build that needs what has to be fetched first. It is met with neither a mirror nor a right to build in
 // hand, because fetching may take long.
-type absentError struct{ places map[*place][]lfs.Want }
+type absentError struct {
+	places map[*place][]lfs.Want
+	links  []submodule.Link
+}
 
 // Error implements error.
 func (e *absentError) Error() string { return "content has to be fetched first" }
@@ -99,6 +103,9 @@ func (p *packer) absent(ctx context.Context, l leaf) (lfs.Pointer, bool, error) 
 
 // fetch gets what a build found absent.
 func (b *Builder) fetch(ctx context.Context, absent *absentError) error {
+	if err := b.obtain(ctx, absent.links); err != nil {
+		return err
+	}
 	for place, wants := range absent.places {
 		url, err := b.lfsURL(ctx, place)
 		if err != nil {
@@ -115,7 +122,12 @@ const maxConfig = 256 << 10
 
 // lfsURL returns which LFS server the commit itself names; "" where it names none.
 func (b *Builder) lfsURL(ctx context.Context, p *place) (string, error) {
-	settings, err := b.config(ctx, p, ".lfsconfig")
+	r, err := b.params.Mirrors.Open(ctx, p.uid)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = r.Close() }()
+	settings, err := readConfig(ctx, r, p.commit, ".lfsconfig")
 	if errors.Is(err, gitconfig.ErrSyntax) { // git-lfs would not go on; the usual server may still have it
 		return "", nil
 	}
@@ -128,14 +140,9 @@ func (b *Builder) lfsURL(ctx context.Context, p *place) (string, error) {
 	return url, err
 }
 
-// config reads a file with settings in the commit's root; there may be none.
-func (b *Builder) config(ctx context.Context, p *place, name string) ([]gitconfig.Setting, error) {
-	r, err := b.params.Mirrors.Open(ctx, p.uid)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = r.Close() }()
-	file, err := r.File(ctx, p.commit, name)
+// readConfig reads a file with settings in the commit's root; there may be none.
+func readConfig(ctx context.Context, r content.Reader, commit, name string) ([]gitconfig.Setting, error) {
+	file, err := r.File(ctx, commit, name)
 	if errors.Is(err, content.ErrPathNotFound) {
 		return nil, nil
 	}

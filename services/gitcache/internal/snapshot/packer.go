@@ -21,6 +21,8 @@ type packer struct {
 	objects Objects
 	limits  bundle.Limits
 	out     *bundle.Writer
+	// blame tells whose matter a failure to read is.
+	blame func(*place, error) error
 }
 
 func (p *packer) addAll(ctx context.Context, leaves []leaf) error {
@@ -48,9 +50,6 @@ func refine(l leaf, err error) error {
 }
 
 func (p *packer) add(ctx context.Context, l leaf) error {
-	if l.kind == content.KindSubmodule {
-		return &UnsupportedError{Path: l.path, Reason: "is a submodule; this version does not fetch submodules"}
-	}
 	file, err := p.open(ctx, l)
 	if err != nil {
 		return err
@@ -69,7 +68,7 @@ func (p *packer) open(ctx context.Context, l leaf) (content.File, error) {
 	}
 	file, err := r.Blob(ctx, l.id)
 	if err != nil {
-		return content.File{}, fmt.Errorf("open %q: %w", l.path, err)
+		return content.File{}, p.blame(l.place, fmt.Errorf("open %q: %w", l.path, err))
 	}
 	return file, nil
 }

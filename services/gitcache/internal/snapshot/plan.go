@@ -32,10 +32,11 @@ type leaf struct {
 type planner struct {
 	reader    content.Reader
 	place     *place
-	rules     func(ctx context.Context, path string, e content.Entry) (*ignore.Rules, error)
+	rules     func(ctx context.Context, path string, e content.Entry) (*ignore.Rules, error) // of the repository that is walked
 	selection *selection.Selection
 	maxLeaves int
 	leaves    []leaf
+	joints    []joint // submodules that are selected
 }
 
 // plan lists the leaves in the order of their names.
@@ -48,13 +49,20 @@ func (b *Builder) plan(ctx context.Context, mirrors *shelf, f Folder) ([]leaf, e
 	if err != nil {
 		return nil, err
 	}
-	p := &planner{
+	var p *planner
+	p = &planner{
 		reader: r, place: &place{uid: f.UID, commit: f.Commit}, selection: f.Selection, maxLeaves: b.maxFiles(),
 		rules: func(ctx context.Context, path string, e content.Entry) (*ignore.Rules, error) {
-			return b.rulesOf(ctx, f.UID, r, path, e)
+			return b.rulesOf(ctx, p.place.uid, p.reader, path, e)
 		},
 	}
 	if err := p.walk(ctx, f.Selection.Start(), tree, maxDepth); err != nil {
+		return nil, err
+	}
+	if err := b.walkSubmodules(ctx, mirrors, p); err != nil {
+		return nil, err
+	}
+	if p.reader, err = mirrors.open(ctx, f.UID); err != nil {
 		return nil, err
 	}
 	return p.leaves, p.checkEmpty(ctx, f.Commit)
@@ -89,7 +97,13 @@ func (p *planner) visit(ctx context.Context, at selection.At, e content.Entry, d
 		}
 		return nil
 	}
-	if !at.Takes(e.Name, e.Kind == content.KindSubmodule) {
+	if e.Kind == content.KindSubmodule {
+		if below, ok := at.Enter(e.Name); ok {
+			p.joints = append(p.joints, joint{from: p.place, at: below, path: at.Below(e.Name), commit: e.ID})
+		}
+		return nil
+	}
+	if !at.Takes(e.Name, false) {
 		return nil
 	}
 	return p.add(at.Below(e.Name), e)
@@ -152,6 +166,9 @@ func keyOf(leaves []leaf) string {
 	h := selection.NewHash("leaves")
 	for _, l := range leaves {
 		h.Add(l.name, strconv.Itoa(int(l.kind)), l.id)
+		if l.link != nil { // objects of another repository, to which equal ids mean nothing
+			h.Add("of", l.uid)
+		}
 	}
 	return h.Sum()
 }

@@ -7,10 +7,24 @@ import (
 	"context"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 )
 
 // place is a repository whose content a bundle holds, at a commit.
-type place struct{ uid, commit string }
+type place struct {
+	uid, commit string
+	prefix      string          // of its paths in the repository that is bundled; empty for that one itself
+	link        *submodule.Link // nil for the repository that is bundled
+	above       *place          // the one whose submodule it is
+}
+
+// root is the repository that is bundled.
+func (p *place) root() *place {
+	for p.above != nil {
+		p = p.above
+	}
+	return p
+}
 
 // shelf opens mirrors for one build, one at a time: readers are counted, and a build that held one while it waits for
 // another could wait for ever.

@@ -77,17 +77,18 @@ type Folder struct {
 
 // Params are what a [Builder] works with. All are required but those with a default.
 type Params struct {
-	Mirrors content.Opener
-	Objects Objects
-	Store   cas.Store
-	Index   *Index
-	Limits  bundle.Limits // zero: bundle.DefaultLimits
-	TempDir string        // where bundles are spooled while their digest is not known
-	Builds  int           // at once; zero: 2
-	Timeout time.Duration // of one build; zero: 5 min
-	Logger  *slog.Logger
-	Tracer  trace.Tracer
-	Meter   metric.Meter
+	Mirrors    content.Opener
+	Objects    Objects
+	Submodules Submodules
+	Store      cas.Store
+	Index      *Index
+	Limits     bundle.Limits // zero: bundle.DefaultLimits
+	TempDir    string        // where bundles are spooled while their digest is not known
+	Builds     int           // at once; zero: 2
+	Timeout    time.Duration // of one build; zero: 5 min
+	Logger     *slog.Logger
+	Tracer     trace.Tracer
+	Meter      metric.Meter
 }
 
 // Builder answers which digest a folder has, and opens bundles. Its methods may be called concurrently.
@@ -140,7 +141,8 @@ func NewBuilder(p Params) (*Builder, error) {
 
 // Resolve returns the snapshot of a selection: from memory where the content of what it names is known, else by building
 // the bundle. Errors: content.ErrCommitNotFound, *content.PathError, *EmptyError, *UnsupportedError, *bundle.LimitError,
-// *lfs.MissingError, *lfs.FileError, cas.ErrFull and what reading the mirror fails with.
+// *lfs.MissingError, *lfs.FileError, *submodule.NotReadyError, *submodule.UnavailableError, cas.ErrFull and what reading the
+// mirror fails with.
 func (b *Builder) Resolve(ctx context.Context, f Folder) (Snapshot, error) {
 	id, err := b.outlineOf(ctx, f)
 	if err != nil {

@@ -136,7 +136,6 @@ func TestWhatABundleCannotCarry(t *testing.T) {
 		path string
 		want error
 	}{
-		"submodule": {file{kind: content.KindSubmodule}, "x", snapshot.ErrUnsupported},
 		"lfs, extended": {file{text: "version https://git-lfs.github.com/spec/v1\next-0-x sha256:" + gittest.LFSOID("a") +
 			"\noid sha256:" + gittest.LFSOID("b") + "\nsize 1\n"}, "x", snapshot.ErrUnsupported},
 		"lfs, too large":  {file{text: gittest.LFSPointer(strings.Repeat("x", 2001))}, "x", bundle.ErrTooLarge},
