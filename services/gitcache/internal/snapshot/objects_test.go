@@ -8,14 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metricnoop "go.opentelemetry.io/otel/metric/noop"
-	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas/casmem"
@@ -63,11 +60,9 @@ func (o *objects) Obtain(_ context.Context, uid, url string, wants []lfs.Want) e
 
 func builderWith(t *testing.T, r *repo, o *objects, limits bundle.Limits) *snapshot.Builder {
 	t.Helper()
-	b, err := snapshot.NewBuilder(snapshot.Params{
-		Mirrors: r, Objects: o, Store: casmem.New(casmem.Config{}), Index: snapshot.NewIndex(), TempDir: t.TempDir(), Limits: limits,
-		Logger: slog.New(slog.DiscardHandler), Tracer: tracenoop.NewTracerProvider().Tracer(""),
-		Meter: metricnoop.NewMeterProvider().Meter(""),
-	})
+	p := params(t, r, casmem.New(casmem.Config{}), snapshot.NewIndex())
+	p.Objects, p.Limits = o, limits
+	b, err := snapshot.NewBuilder(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,4 +125,9 @@ func TestMissingObjectsAreAskedForAgain(t *testing.T) {
 	if _, err := b.Resolve(t.Context(), app(t, "c1")); err != nil {
 		t.Errorf("got %v once the object is there", err)
 	}
+}
+
+// extendedPointer is one that nobody but its author can resolve.
+func extendedPointer() string {
+	return strings.Replace(gittest.LFSPointer("x"), "oid ", "ext-0-x sha256:"+gittest.LFSOID("y")+"\noid ", 1)
 }

@@ -89,6 +89,8 @@ func (p *packer) addFile(l leaf, file content.File) error {
 	switch {
 	case err != nil:
 		return err
+	case ok && p.objects == nil:
+		return &UnsupportedError{Path: l.path, Reason: "is a Git LFS pointer, and none are resolved here"}
 	case ok:
 		return p.addObject(l, pointer)
 	}

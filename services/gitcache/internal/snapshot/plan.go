@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/ignore"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
-	"github.com/leatdev/leat/services/gitcache/internal/ignore"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
 )
 

@@ -24,8 +24,8 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/ignore"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
-	"github.com/leatdev/leat/services/gitcache/internal/ignore"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
 )
 
@@ -77,8 +77,10 @@ type Folder struct {
 
 // Params are what a [Builder] works with. All are required but those with a default.
 type Params struct {
-	Mirrors    content.Opener
-	Objects    Objects
+	Mirrors content.Opener
+	// Objects are those of Git LFS. Nil: pointers are not supported.
+	Objects Objects
+	// Submodules are found here. Nil: they are not supported.
 	Submodules Submodules
 	Store      cas.Store
 	Index      *Index

@@ -29,13 +29,18 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
 
-func newBuilder(t *testing.T, r *repo, store cas.Store, index *snapshot.Index) *snapshot.Builder {
+func params(t *testing.T, r *repo, store cas.Store, index *snapshot.Index) snapshot.Params {
 	t.Helper()
-	b, err := snapshot.NewBuilder(snapshot.Params{
+	return snapshot.Params{
 		Mirrors: r, Objects: &objects{}, Store: store, Index: index, TempDir: t.TempDir(), Limits: bundle.Limits{FileBytes: 2000},
 		Logger: slog.New(slog.DiscardHandler), Tracer: tracenoop.NewTracerProvider().Tracer(""),
 		Meter: metricnoop.NewMeterProvider().Meter(""),
-	})
+	}
+}
+
+func newBuilder(t *testing.T, r *repo, store cas.Store, index *snapshot.Index) *snapshot.Builder {
+	t.Helper()
+	b, err := snapshot.NewBuilder(params(t, r, store, index))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,8 +141,7 @@ func TestWhatABundleCannotCarry(t *testing.T) {
 		path string
 		want error
 	}{
-		"lfs, extended": {file{text: "version https://git-lfs.github.com/spec/v1\next-0-x sha256:" + gittest.LFSOID("a") +
-			"\noid sha256:" + gittest.LFSOID("b") + "\nsize 1\n"}, "x", snapshot.ErrUnsupported},
+		"lfs, extended":   {file{text: extendedPointer()}, "x", snapshot.ErrUnsupported},
 		"lfs, too large":  {file{text: gittest.LFSPointer(strings.Repeat("x", 2001))}, "x", bundle.ErrTooLarge},
 		"lfs, no pointer": {file{text: "version https://git-lfs.github.com/spec/v1\noid sha256:0\n"}, "x", nil},
 		"escaping":        {file{kind: content.KindSymlink, text: "../../etc"}, "a/x", snapshot.ErrUnsupported},

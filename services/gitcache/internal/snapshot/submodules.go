@@ -113,6 +113,9 @@ func urlOf(settings []gitconfig.Setting, path string) string {
 
 // walkSubmodule lists the leaves of one submodule. content.ErrCommitNotFound and mirror.ErrNoMirror: it has to be obtained.
 func (b *Builder) walkSubmodule(ctx context.Context, mirrors *shelf, p *planner, j joint, link submodule.Link) error {
+	if b.params.Submodules == nil {
+		return &UnsupportedError{Path: j.path, Reason: "is a submodule, and none are fetched here"}
+	}
 	uid, err := b.params.Submodules.Locate(link)
 	if err != nil {
 		return err
