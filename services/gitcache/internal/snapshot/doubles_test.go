@@ -41,6 +41,7 @@ func plain(files map[string]string) commit {
 type repo struct {
 	commits map[string]commit
 	takes   time.Duration // every listing of a tree
+	damage  bool          // no file can be read
 
 	opens, lists, blobs atomic.Int64
 	unclosed            atomic.Int64 // readers that are not closed
@@ -72,6 +73,9 @@ func (r *repo) tree(c commit, folder string) string {
 			continue
 		}
 		e := content.Entry{Name: first, Kind: c[name].kind, ID: "blob " + c[name].text}
+		if e.Kind == content.KindSubmodule {
+			e.ID = c[name].text // the commit
+		}
 		if deeper {
 			e.Kind, e.ID = content.KindFolder, r.tree(c, folder+first+"/")
 		}
@@ -148,6 +152,9 @@ func (r *reader) List(ctx context.Context, tree string) ([]content.Entry, error)
 }
 
 func (r *reader) Blob(_ context.Context, id string) (content.File, error) {
+	if r.repo.damage {
+		return content.File{}, content.ErrDamaged
+	}
 	r.repo.blobs.Add(1)
 	r.repo.mu.Lock()
 	defer r.repo.mu.Unlock()

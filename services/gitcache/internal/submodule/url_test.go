@@ -42,7 +42,9 @@ func git(t *testing.T, base, url string) string {
 		return strings.TrimSpace(string(out)), err
 	}
 	for _, args := range [][]string{
-		{"init", "--quiet"}, {"config", "remote.origin.url", base}, {"config", "--file", ".gitmodules", "submodule.x.path", "x"},
+		{"init", "--quiet"},
+		{"config", "remote.origin.url", base},
+		{"config", "--file", ".gitmodules", "submodule.x.path", "x"},
 		{"config", "--file", ".gitmodules", "submodule.x.url", url},
 		{"update-index", "--add", "--cacheinfo", "160000," + strings.Repeat("1", 40) + ",x"},
 	} {

@@ -59,7 +59,7 @@ func (w *wait) look(ctx context.Context) (arrived bool, err error) {
 	if w.repository.Epoch() == 0 {
 		// The owner's mirror is for the same replicas as the root's, sooner or later; now it is needed here.
 		if err := w.repository.Borrow(ctx); err != nil && !errors.Is(err, mirror.ErrNoMirror) {
-			return false, nil //nolint:nilerr // the owner may change or come back within the time that is left
+			return false, nil // the owner may change or come back within the time that is left
 		}
 		if arrived, err = w.holds(ctx); arrived || err != nil {
 			return arrived, err
