@@ -35,6 +35,7 @@ type planner struct {
 	rules     func(ctx context.Context, path string, e content.Entry) (*ignore.Rules, error) // of the repository that is walked
 	selection *selection.Selection
 	maxLeaves int
+	toVisit   int // how many more entries
 	leaves    []leaf
 	joints    []joint // submodules that are selected
 }
@@ -52,6 +53,7 @@ func (b *Builder) plan(ctx context.Context, mirrors *shelf, f Folder) ([]leaf, e
 	var p *planner
 	p = &planner{
 		reader: r, place: &place{uid: f.UID, commit: f.Commit}, selection: f.Selection, maxLeaves: b.maxFiles(),
+		toVisit: b.params.Visits,
 		rules: func(ctx context.Context, path string, e content.Entry) (*ignore.Rules, error) {
 			return b.rulesOf(ctx, p.place.uid, p.reader, path, e)
 		},
@@ -75,6 +77,9 @@ func (p *planner) walk(ctx context.Context, at selection.At, tree string, depth 
 	entries, err := p.reader.List(ctx, tree)
 	if err != nil {
 		return err
+	}
+	if p.toVisit -= len(entries); p.toVisit < 0 {
+		return &UnsupportedError{Path: at.Below(""), Reason: "comes after too much that has to be looked at; name folders further down, or exclude some"}
 	}
 	if at, err = p.withRules(ctx, at, entries); err != nil {
 		return err

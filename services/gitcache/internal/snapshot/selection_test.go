@@ -208,6 +208,21 @@ func TestLimitsCountWhatIsSelected(t *testing.T) {
 	}
 }
 
+// TestEndlessTreesEnd walks a tree that no other limit stops.
+func TestEndlessTreesEnd(t *testing.T) {
+	t.Parallel()
+	params := params(t, nil, casmem.New(casmem.Config{}), snapshot.NewIndex())
+	params.Mirrors, params.Visits = bomb{}, 10_000
+	b, err := snapshot.NewBuilder(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.Resolve(t.Context(), folder(t, "c", selection.Spec{}))
+	if bad, ok := errors.AsType[*snapshot.UnsupportedError](err); !ok || !strings.HasPrefix(bad.Path, "l/l/l/") {
+		t.Errorf("got %v, want a refusal that names a folder", err)
+	}
+}
+
 // TestUnchangedSelectionReadsNoBlob commits again and again, and counts what is read of each commit.
 func TestUnchangedSelectionReadsNoBlob(t *testing.T) {
 	t.Parallel()

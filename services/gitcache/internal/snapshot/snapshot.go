@@ -85,12 +85,15 @@ type Params struct {
 	Store      cas.Store
 	Index      *Index
 	Limits     bundle.Limits // zero: bundle.DefaultLimits
-	TempDir    string        // where bundles are spooled while their digest is not known
-	Builds     int           // at once; zero: 2
-	Timeout    time.Duration // of one build; zero: 5 min
-	Logger     *slog.Logger
-	Tracer     trace.Tracer
-	Meter      metric.Meter
+	// Visits is how many entries of trees are looked at for one bundle; zero: 1 000 000. Trees that hold each other many
+	// times over make endless ones of a few bytes; where they are ignored, no other limit stops the walk.
+	Visits  int
+	TempDir string        // where bundles are spooled while their digest is not known
+	Builds  int           // at once; zero: 2
+	Timeout time.Duration // of one build; zero: 5 min
+	Logger  *slog.Logger
+	Tracer  trace.Tracer
+	Meter   metric.Meter
 }
 
 // Builder answers which digest a folder has, and opens bundles. Its methods may be called concurrently.
@@ -115,6 +118,7 @@ type outlineKey struct{ uid, commit, selection string }
 
 const (
 	defaultBuilds    = 2
+	defaultVisits    = 1_000_000
 	defaultTimeout   = 5 * time.Minute
 	rememberOutlines = 100_000
 	rememberFaults   = 10_000
@@ -124,6 +128,9 @@ const (
 func NewBuilder(p Params) (*Builder, error) {
 	if p.Builds <= 0 {
 		p.Builds = defaultBuilds
+	}
+	if p.Visits <= 0 {
+		p.Visits = defaultVisits
 	}
 	if p.Timeout <= 0 {
 		p.Timeout = defaultTimeout
