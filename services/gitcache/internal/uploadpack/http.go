@@ -36,6 +36,8 @@ type httpSession struct {
 	base   string // where the repository is, after redirects
 	agent  string
 	offer  *Offer
+	newest bool      // ask for version 2
+	two    *version2 // nil where the first version is spoken
 }
 
 func (c *Client) newHTTPSession(guard func() error, t target) (*httpSession, error) {
@@ -62,7 +64,7 @@ func (c *Client) newHTTPSession(guard func() error, t target) (*httpSession, err
 		CheckRedirect: checkRedirect,
 	}
 	base := strings.TrimSuffix(origin.Redacted(), "/")
-	return &httpSession{client: client, close: carriers.CloseIdleConnections, base: base, agent: c.agent}, nil
+	return &httpSession{client: client, close: carriers.CloseIdleConnections, base: base, agent: c.agent, newest: c.version2}, nil
 }
 
 // checkRedirect lets only the first request of a session be sent elsewhere, and never from encrypted to plain.
@@ -88,13 +90,28 @@ func (s *httpSession) Advertise(ctx context.Context) (*Offer, error) {
 	final := *resp.Request.URL
 	final.RawQuery = ""
 	s.base = strings.TrimSuffix(final.String(), refsPath)
-	s.offer, err = readOffer(io.LimitReader(resp.Body, maxAdvertised), s.agent)
-	return s.offer, err
+	r := peekable(io.LimitReader(resp.Body, maxAdvertised))
+	if !s.newest || !isVersion2(r) {
+		s.offer, err = readOffer(r, s.agent)
+		return s.offer, err
+	}
+	if s.two, err = readVersion2(r, s.agent); err != nil {
+		return nil, err
+	}
+	discardRest(r)
+	s.two.apart = true
+	s.two.send = func(ctx context.Context, command string) (io.ReadCloser, error) {
+		return s.send(ctx, strings.NewReader(command))
+	}
+	return s.two.listRefs(ctx)
 }
 
 // Fetch implements [Session]. It lets the upstream say first what both sides have, where it can: it may be of the kind that
 // demands to. Most answer with the pack in the same breath, others are asked once more for it.
 func (s *httpSession) Fetch(ctx context.Context, r Request) (io.ReadCloser, error) {
+	if s.two != nil {
+		return s.two.fetch(ctx, r)
+	}
 	req := s.offer.encode(r)
 	if len(req.Haves) == 0 || !multiAck(req) {
 		return s.finish(ctx, req, req.Haves)
@@ -111,7 +128,7 @@ func (s *httpSession) Fetch(ctx context.Context, r Request) (io.ReadCloser, erro
 	if said.pack {
 		return openPack(reader, body, req), nil
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(reader, maxRest)) // or the connection could not be used again
+	discardRest(reader)
 	if err := body.Close(); err != nil {
 		return nil, fmt.Errorf("read acknowledgements: %w", err)
 	}
@@ -120,6 +137,9 @@ func (s *httpSession) Fetch(ctx context.Context, r Request) (io.ReadCloser, erro
 
 // maxRest is how much of an answer is read only to keep its connection.
 const maxRest = 4 << 10
+
+// discardRest reads what is left of an answer: else its connection could not be used again.
+func discardRest(r io.Reader) { _, _ = io.Copy(io.Discard, io.LimitReader(r, maxRest)) }
 
 func (s *httpSession) finish(ctx context.Context, req *packp.UploadPackRequest, haves []plumbing.Hash) (io.ReadCloser, error) {
 	body, err := s.post(ctx, req, haves, true)
@@ -134,7 +154,11 @@ func (s *httpSession) post(ctx context.Context, req *packp.UploadPackRequest, ha
 	if err := encodeRequest(&body, req, haves, done); err != nil {
 		return nil, err
 	}
-	resp, err := s.do(ctx, http.MethodPost, s.base+"/git-upload-pack", &body, resultType)
+	return s.send(ctx, &body)
+}
+
+func (s *httpSession) send(ctx context.Context, body io.Reader) (io.ReadCloser, error) {
+	resp, err := s.do(ctx, http.MethodPost, s.base+"/git-upload-pack", body, resultType)
 	if err != nil {
 		return nil, err
 	}
@@ -148,6 +172,9 @@ func (s *httpSession) do(ctx context.Context, method, address string, body io.Re
 	}
 	req.Header.Set("User-Agent", s.agent)
 	req.Header.Set("Accept", accept)
+	if s.newest {
+		req.Header.Set("Git-Protocol", version2Wanted)
+	}
 	if body != nil {
 		req.Header.Set("Content-Type", requestType)
 	}

@@ -65,13 +65,18 @@ func mirrored(name string) bool {
 	return plumbing.ReferenceName(name).Validate() == nil && !strings.ContainsAny(name, "\n\x00")
 }
 
-// findDefaultBranch reads the symref capability. Servers without it leave it to a guess: a branch where HEAD is.
+// findDefaultBranch reads the symref capability. Servers without it leave it to a guess.
 func (o *Offer) findDefaultBranch() string {
 	for _, pair := range o.capabilities.Get(capability.SymRef) {
 		if target, ok := strings.CutPrefix(pair, "HEAD:"); ok {
 			return target
 		}
 	}
+	return o.guessDefaultBranch()
+}
+
+// guessDefaultBranch finds a branch where HEAD is.
+func (o *Offer) guessDefaultBranch() string {
 	for _, name := range []string{"refs/heads/main", "refs/heads/master"} {
 		if ref, ok := o.Refs.Get(name); ok && ref.Object == o.Head {
 			return name

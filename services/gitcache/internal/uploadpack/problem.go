@@ -77,7 +77,8 @@ func classify(err error) (mirror.Reason, string) {
 	case errors.Is(err, errProxy):
 		return mirror.ReasonUnreachable, proxyMessage
 	case errors.Is(err, errUnsupported):
-		return mirror.ReasonProtocol, "The repository uses SHA-256 object names, which this version cannot mirror."
+		return mirror.ReasonProtocol, "The repository uses SHA-256 object names. Leat cannot mirror those but with the back end git, and from a server that speaks " +
+			"version 2 of the protocol."
 	case errors.Is(err, syscall.ENOSPC):
 		return mirror.ReasonStorageFull, "The mirror's disk is full; an operator must give it room."
 	}

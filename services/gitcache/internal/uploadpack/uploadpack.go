@@ -34,6 +34,9 @@ type Config struct {
 	Proxy func(*http.Request) (*url.URL, error)
 	// Agent is what upstreams are told about this client, such as "git/2.0 (leat)". Empty: that.
 	Agent string
+	// Version2 asks upstreams for version 2 of the protocol: they then list branches and tags alone, and may name objects by
+	// SHA-256. Those that do not know it are talked to in the first version.
+	Version2 bool
 }
 
 // Credentials are given by URL. For may be called concurrently.
@@ -50,6 +53,7 @@ type Client struct {
 	credentials Credentials
 	environment func(*http.Request) (*url.URL, error)
 	apps        *githubapp.Tokens
+	version2    bool
 }
 
 var _ mirror.Gate = (*Client)(nil)
@@ -67,7 +71,7 @@ func New(cfg Config) *Client {
 	}
 	return &Client{
 		dir: cfg.Dir, agent: cfg.Agent, hosts: cfg.Hosts, credentials: cfg.Credentials, environment: cfg.Proxy,
-		apps: githubapp.NewTokens(),
+		apps: githubapp.NewTokens(), version2: cfg.Version2,
 	}
 }
 
