@@ -82,7 +82,9 @@ func damage(err error) error {
 type tracker struct {
 	reader *reader
 	path   string
-	ids    map[string]string // commit → the object at path, empty where there is none
+	// ids are the mode and the id of what commits hold at path, empty where there is nothing: a file may become executable,
+	// and stay the same object.
+	ids map[string]string
 }
 
 // touches tells whether a commit holds something else at the path than each of its parents.
@@ -128,8 +130,12 @@ func (t *tracker) idAt(id, root string) (string, error) {
 	if err != nil && !errors.Is(err, content.ErrPathNotFound) {
 		return "", err
 	}
-	t.ids[id] = e.id
-	return e.id, nil
+	there := ""
+	if e.id != "" {
+		there = fmt.Sprintf("%o %s", e.mode, e.id)
+	}
+	t.ids[id] = there
+	return there, nil
 }
 
 // Compare implements [content.Reader].

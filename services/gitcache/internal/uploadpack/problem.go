@@ -153,7 +153,7 @@ func classifySaid(said string) (mirror.Reason, string) {
 				"The upstream holds no such repository, or hides it from this credential; check the URL and the credential's rights."
 		}
 	}
-	for _, words := range []string{"permission denied", "access denied", "authentication", "unauthorized"} {
+	for _, words := range []string{"permission denied", "access denied", "authentication", "unauthorized", "not authorized"} {
 		if strings.Contains(lower, words) {
 			return mirror.ReasonAuthRejected, "The upstream refused the credential; replace it in the repository's spec."
 		}

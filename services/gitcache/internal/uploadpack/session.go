@@ -96,9 +96,11 @@ type guardedConn struct {
 	guard func() error
 }
 
-// Write implements net.Conn.
+// Write implements net.Conn. Where the guard does not agree the connection ends: who waits for an answer to what was never
+// sent would wait for long.
 func (c guardedConn) Write(p []byte) (int, error) {
 	if err := c.guard(); err != nil {
+		_ = c.Conn.Close() // sends no bytes
 		return 0, err
 	}
 	return c.Conn.Write(p)
