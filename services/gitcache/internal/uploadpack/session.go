@@ -100,7 +100,7 @@ type guardedConn struct {
 // sent would wait for long.
 func (c guardedConn) Write(p []byte) (int, error) {
 	if err := c.guard(); err != nil {
-		_ = c.Conn.Close() // sends no bytes
+		_ = c.Close() // sends no bytes
 		return 0, err
 	}
 	return c.Conn.Write(p)
