@@ -24,3 +24,8 @@ func TestBackend(t *testing.T) {
 	t.Parallel()
 	backendtest.Run(t, open)
 }
+
+func TestServers(t *testing.T) {
+	t.Parallel()
+	backendtest.RunServers(t, open)
+}
