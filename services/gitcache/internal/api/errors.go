@@ -43,13 +43,18 @@ func toError(err error, repository string) error {
 	}
 	if limit, ok := errors.AsType[*bundle.LimitError](err); ok {
 		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_BUNDLE_TOO_LARGE,
-			fmt.Sprintf("The folder exceeds the limit of %d %s; split it, or raise the limit.", limit.Max, limit.Limit),
+			fmt.Sprintf("The folder exceeds the limit of %d %s; split it, leave some out with exclude or .leatignore, or raise the limit.", limit.Max, limit.Limit),
 			in, rpcerr.With("limit", string(limit.Limit)), rpcerr.With("max", strconv.FormatInt(limit.Max, 10)),
 			rpcerr.With("path", limit.Name))
 	}
 	if bad, ok := errors.AsType[*snapshot.UnsupportedError](err); ok {
 		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_CONTENT_UNSUPPORTED,
 			fmt.Sprintf("%q %s.", bad.Path, bad.Reason), in, rpcerr.With("path", bad.Path))
+	}
+	if empty, ok := errors.AsType[*snapshot.EmptyError](err); ok {
+		return rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_PATH_NOT_FOUND,
+			fmt.Sprintf("Include, exclude and .leatignore leave nothing of the folder %q; change the source or the ignore file.", empty.Folder),
+			in, rpcerr.With("path", empty.Folder))
 	}
 	if path, ok := errors.AsType[*content.PathError](err); ok {
 		return rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_PATH_NOT_FOUND,
