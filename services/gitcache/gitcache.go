@@ -34,8 +34,6 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/gitcache/internal/api"
 	"github.com/leatdev/leat/services/gitcache/internal/credfile"
-	"github.com/leatdev/leat/services/gitcache/internal/gogit"
-	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
 	"github.com/leatdev/leat/services/gitcache/internal/lfshttp"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -46,6 +44,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/replicas"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 	"github.com/leatdev/leat/services/gitcache/internal/submodule"
+	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 	"github.com/leatdev/leat/services/gitcache/internal/webhook"
 )
 
@@ -259,7 +258,7 @@ func replicaDialer(tokens *identity.ServiceTokens, tel *telemetry.Telemetry) fun
 
 // disk is what lives below the data folder.
 type disk struct {
-	git *gogit.Git
+	git backend
 	// credentials are those by URL prefix; nil where no file is set.
 	credentials *credfile.File
 	objects     *lfs.Store
@@ -309,16 +308,14 @@ func (d *disk) newBuilder(
 
 // openGit opens mirrors and upstreams, with the credentials that are shared by prefix.
 func (d *disk) openGit(cfg Config, tel *telemetry.Telemetry) error {
-	git := gogit.Config{
-		Dir: filepath.Join(cfg.DataDir, "mirrors"), Readers: cfg.Readers, Logger: tel.Logger(),
-		Hosts: hostgate.New(hostgate.Config{Sessions: cfg.HostSessions, Requests: cfg.HostRequests, Burst: cfg.HostBurst}),
-	}
+	var credentials uploadpack.Credentials
 	if cfg.CredentialsFile != "" {
 		d.credentials = credfile.New(cfg.CredentialsFile, tel.Logger())
-		git.Credentials = d.credentials
+		credentials = d.credentials
 	}
 	var err error
-	if d.git, err = gogit.New(git); err != nil || d.credentials == nil {
+	d.git, err = newBackend(cfg, filepath.Join(cfg.DataDir, "mirrors"), credentials, tel.Logger())
+	if err != nil || d.credentials == nil {
 		return err
 	}
 	return d.credentials.Load(d.git.Check)
