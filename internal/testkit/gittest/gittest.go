@@ -45,7 +45,9 @@ type Server struct {
 	password  string
 	latency   time.Duration
 	intercept func(http.ResponseWriter, *http.Request) bool
+	cut       int // bytes; 0: nothing is cut
 	traffic   map[string]*traffic
+	lfs       map[string]*LFS
 }
 
 // Option changes a Server before it starts.
@@ -83,7 +85,7 @@ func New(t testing.TB, options ...Option) *Server {
 	if err != nil {
 		t.Fatal("git is not installed: run `make tools` or `apt-get install git`")
 	}
-	s := &Server{git: git, root: t.TempDir(), home: t.TempDir(), ssh: newSSHKeys(t), traffic: make(map[string]*traffic)}
+	s := &Server{git: git, root: t.TempDir(), home: t.TempDir(), ssh: newSSHKeys(t), traffic: make(map[string]*traffic), lfs: make(map[string]*LFS)}
 	execPath, err := s.run(t.Context(), "", nil, "--exec-path")
 	if err != nil {
 		t.Fatalf("find git-http-backend: %v", err)
@@ -135,11 +137,21 @@ func (s *Server) Stop() {
 // listen listens at the address, which is chosen the first time.
 func listen(t testing.TB, addr *string) (net.Listener, error) {
 	t.Helper()
-	if *addr == "" {
-		*addr = loopback.Addr(t)
-	}
 	var config net.ListenConfig
-	return config.Listen(context.Background(), "tcp", *addr)
+	if *addr != "" {
+		return config.Listen(context.Background(), "tcp", *addr)
+	}
+	const tries = 10 // somebody else may be faster at what was free a moment ago
+	var err error
+	for range tries {
+		var listener net.Listener
+		chosen := loopback.Addr(t)
+		if listener, err = config.Listen(context.Background(), "tcp", chosen); err == nil {
+			*addr = chosen
+			return listener, nil
+		}
+	}
+	return nil, err
 }
 
 // URL returns the root of all repositories, without a slash at its end: http://127.0.0.1:PORT or https://….
@@ -188,6 +200,13 @@ func (s *Server) Intercept(handle func(http.ResponseWriter, *http.Request) bool)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.intercept = handle
+}
+
+// CutFetches breaks the connection after that many bytes of each answer to a request for objects over HTTP; 0 ends it.
+func (s *Server) CutFetches(after int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cut = after
 }
 
 // delay waits for the latency, or until ctx is done.
