@@ -46,7 +46,8 @@ func DefaultLimits() Limits {
 	return Limits{Bytes: defaultBytes, Files: defaultFiles, FileBytes: defaultFileBytes}
 }
 
-func (l Limits) withDefaults() Limits {
+// WithDefaults returns the limits that count.
+func (l Limits) WithDefaults() Limits {
 	fallback := DefaultLimits()
 	if l.Bytes <= 0 {
 		l.Bytes = fallback.Bytes

@@ -36,7 +36,7 @@ type Reader struct {
 
 // NewReader returns a Reader of the uncompressed tar r; see [Decompress].
 func NewReader(r io.Reader, limits Limits) *Reader {
-	return &Reader{in: r, limits: limits.withDefaults()}
+	return &Reader{in: r, limits: limits.WithDefaults()}
 }
 
 // Next skips what is left of the current file and moves to the next entry. At the end of the bundle, which it has then

@@ -29,7 +29,7 @@ type Writer struct {
 // NewWriter returns a Writer to w. It writes many small pieces, so a file or a connection wants a buffer or [Compress] in
 // between. To get the digest write to an io.MultiWriter with a digest.Hasher.
 func NewWriter(w io.Writer, limits Limits) *Writer {
-	return &Writer{out: w, limits: limits.withDefaults()}
+	return &Writer{out: w, limits: limits.WithDefaults()}
 }
 
 // WriteFile adds a regular file of exactly size bytes, read from r. A longer r is not read past its size; a shorter one

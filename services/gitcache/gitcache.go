@@ -34,8 +34,8 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/gitcache/internal/api"
 	"github.com/leatdev/leat/services/gitcache/internal/credfile"
-	"github.com/leatdev/leat/services/gitcache/internal/gogit"
-	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
+	"github.com/leatdev/leat/services/gitcache/internal/lfs"
+	"github.com/leatdev/leat/services/gitcache/internal/lfshttp"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/redisdeliveries"
 	"github.com/leatdev/leat/services/gitcache/internal/redisevents"
@@ -43,6 +43,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/redisregistry"
 	"github.com/leatdev/leat/services/gitcache/internal/replicas"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+	"github.com/leatdev/leat/services/gitcache/internal/submodule"
+	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 	"github.com/leatdev/leat/services/gitcache/internal/webhook"
 )
 
@@ -106,9 +108,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	members := redispeers.New(redispeers.Params{
 		Client: client, Prefix: prefix, Self: self, TTL: settings.LeaseTTL, Logger: logger,
 	})
+	others := replicas.New(replicaDialer(tokens, tel))
 	set, err := mirror.NewSet(mirror.Deps{
 		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Gate: disk.git, Events: events,
-		Leases: leaseredis.New(client, prefix), Peers: members, Replicas: replicas.New(replicaDialer(tokens, tel)),
+		Objects: &lfs.Copier{Store: disk.objects, Holders: others.Objects()},
+		Leases:  leaseredis.New(client, prefix), Peers: members, Replicas: others,
 		Self: self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
 	})
 	if err != nil {
@@ -124,15 +128,27 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := members.Beat(ctx); err != nil {
 		logger.WarnContext(ctx, "heartbeat not recorded", slog.Any("error", err))
 	}
-	service := api.New(api.Params{
-		Set: set, Registry: registry, Checker: disk.git, Events: events, Mirrors: disk.git, Snapshots: disk.snapshots,
+	objects := lfs.NewObjects(lfs.Params{
+		Store: disk.objects, Server: lfshttp.New(disk.git), Holders: others.Objects(), Find: set.Find, Logger: logger,
+	})
+	var service *api.Service
+	submodules := submodule.New(submodule.Params{
+		Set: set, Registry: registry, Mirrors: disk.git, Events: events, Check: disk.git.Check, Logger: logger,
+		Refresh: func(ctx context.Context, name string) (mirror.State, error) { return service.Refresh(ctx, name) },
+	})
+	snapshots, err := disk.newBuilder(cfg, objects, submodules, tel)
+	if err != nil {
+		return err
+	}
+	service = api.New(api.Params{
+		Set: set, Registry: registry, Checker: disk.git, Events: events, Mirrors: disk.git, Snapshots: snapshots,
 		Self: self, Dial: dialer(tokens, tel), Logger: logger, Tracer: tel.Tracer(scope), Heartbeat: cfg.Heartbeat,
 	})
 	webhooks, err := newWebhooks(cfg, set, service, redisdeliveries.New(client, prefix), tel)
 	if err != nil {
 		return err
 	}
-	handler, err := newHandler(service, api.NewReplica(set, disk.git), webhooks, registry, tokens, tel)
+	handler, err := newHandler(service, api.NewReplica(set, disk.git, objects), webhooks, registry, tokens, tel)
 	if err != nil {
 		return err
 	}
@@ -145,6 +161,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	group.Go(func() error { return members.Run(ctx) })
 	group.Go(func() error { return set.Run(ctx) })
+	group.Go(func() error { return submodules.Run(ctx) })
 	group.Go(func() error { return webhooks.Run(ctx) })
 	group.Go(func() error { return serve.Run(ctx, cfg.Serve, handler, logger) })
 	return group.Wait()
@@ -241,12 +258,13 @@ func replicaDialer(tokens *identity.ServiceTokens, tel *telemetry.Telemetry) fun
 
 // disk is what lives below the data folder.
 type disk struct {
-	git *gogit.Git
+	git backend
 	// credentials are those by URL prefix; nil where no file is set.
 	credentials *credfile.File
+	objects     *lfs.Store
 	bundles     *casdisk.Store
 	index       *snapshot.Index
-	snapshots   *snapshot.Builder
+	temporary   string
 }
 
 func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
@@ -254,7 +272,7 @@ func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data folder: %w", err)
 	}
-	d := &disk{}
+	d := &disk{temporary: temporary}
 	var err error
 	// First, because it is what keeps two processes from using one folder.
 	d.bundles, err = casdisk.Open(casdisk.Config{
@@ -270,31 +288,34 @@ func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
 	if d.index, err = snapshot.OpenIndex(filepath.Join(cfg.DataDir, "digests.log")); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	if err := d.openGit(cfg, tel); err != nil {
+	if d.objects, err = lfs.OpenStore(filepath.Join(cfg.DataDir, "lfs")); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	d.snapshots, err = snapshot.NewBuilder(snapshot.Params{
-		Mirrors: d.git, Store: d.bundles, Index: d.index, Limits: cfg.limits(), TempDir: temporary, Builds: cfg.Builds,
-		Logger: tel.Logger(), Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
-	})
-	if err != nil {
+	if err := d.openGit(cfg, tel); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
+func (d *disk) newBuilder(
+	cfg Config, objects snapshot.Objects, submodules snapshot.Submodules, tel *telemetry.Telemetry,
+) (*snapshot.Builder, error) {
+	return snapshot.NewBuilder(snapshot.Params{
+		Mirrors: d.git, Objects: objects, Submodules: submodules, Store: d.bundles, Index: d.index, Limits: cfg.limits(), TempDir: d.temporary,
+		Builds: cfg.Builds, Logger: tel.Logger(), Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
+	})
+}
+
 // openGit opens mirrors and upstreams, with the credentials that are shared by prefix.
 func (d *disk) openGit(cfg Config, tel *telemetry.Telemetry) error {
-	git := gogit.Config{
-		Dir: filepath.Join(cfg.DataDir, "mirrors"), Readers: cfg.Readers, Logger: tel.Logger(),
-		Hosts: hostgate.New(hostgate.Config{Sessions: cfg.HostSessions, Requests: cfg.HostRequests, Burst: cfg.HostBurst}),
-	}
+	var credentials uploadpack.Credentials
 	if cfg.CredentialsFile != "" {
 		d.credentials = credfile.New(cfg.CredentialsFile, tel.Logger())
-		git.Credentials = d.credentials
+		credentials = d.credentials
 	}
 	var err error
-	if d.git, err = gogit.New(git); err != nil || d.credentials == nil {
+	d.git, err = newBackend(cfg, filepath.Join(cfg.DataDir, "mirrors"), credentials, tel.Logger())
+	if err != nil || d.credentials == nil {
 		return err
 	}
 	return d.credentials.Load(d.git.Check)

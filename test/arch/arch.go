@@ -34,6 +34,7 @@ var (
 // cores are the packages that hold the domain: values in, values out.
 var cores = []string{
 	"services/gitcache/internal/mirror", "services/gitcache/internal/snapshot", "services/gitcache/internal/content",
+	"services/gitcache/internal/lfs", "services/gitcache/internal/gitconfig", "services/gitcache/internal/submodule",
 	"services/gitcache/internal/rendezvous", "services/gitcache/internal/selection",
 	"services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
 	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
@@ -103,10 +104,10 @@ var rules = []rule{
 	{
 		from: []string{"services/gitcache/internal/api", "services/gitcache/internal/webhook"},
 		forbidden: join(redis, git, []string{
-			"./services/gitcache/internal/gogit", "./services/gitcache/internal/store",
+			"./services/gitcache/internal/gogit", "./services/gitcache/internal/gitbin", "./services/gitcache/internal/store", "./services/gitcache/internal/uploadpack",
 			"./services/gitcache/internal/redisregistry", "./services/gitcache/internal/redisevents",
 			"./services/gitcache/internal/redispeers", "./services/gitcache/internal/redisdeliveries",
-			"./services/gitcache/internal/replicas",
+			"./services/gitcache/internal/replicas", "./services/gitcache/internal/lfshttp",
 		}),
 		why: "the edge must not know the store",
 	},

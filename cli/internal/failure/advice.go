@@ -25,9 +25,11 @@ func Advice(reason errorsv1.Reason) string {
 		errorsv1.Reason_REASON_REPOSITORY_NOT_READY:   "Its first fetch is under way. Try again in a moment.",
 		errorsv1.Reason_REASON_UPSTREAM_RATE_LIMITED:  "Leat slows down and tries again by itself.",
 
-		errorsv1.Reason_REASON_BUNDLE_TOO_LARGE:    "Split the folder, or raise the limit.",
-		errorsv1.Reason_REASON_CONTENT_UNSUPPORTED: "Change that file in the repository.",
-		errorsv1.Reason_REASON_STORAGE_FULL:        "An operator has to give the hub more room.",
+		errorsv1.Reason_REASON_BUNDLE_TOO_LARGE:      "Split the folder, or raise the limit.",
+		errorsv1.Reason_REASON_CONTENT_UNSUPPORTED:   "Change that file in the repository.",
+		errorsv1.Reason_REASON_LFS_OBJECT_MISSING:    "Push the object with git lfs push --all, or leave the file out.",
+		errorsv1.Reason_REASON_SUBMODULE_UNAVAILABLE: "Push the submodule's commit, correct .gitmodules, or leave the submodule out.",
+		errorsv1.Reason_REASON_STORAGE_FULL:          "An operator has to give the hub more room.",
 
 		errorsv1.Reason_REASON_TOKEN_INVALID:     "Log in again with leat login, or set LEAT_TOKEN or --token-file.",
 		errorsv1.Reason_REASON_ACCESS_DENIED:     "Ask an administrator of the hub for a binding.",

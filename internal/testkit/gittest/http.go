@@ -52,7 +52,7 @@ func (s *Server) handleHTTP(w http.ResponseWriter, r *http.Request) {
 	what := classify(r, body)
 	defer s.begin(name, what)()
 	s.delay(r.Context())
-	if !s.authorized(r) {
+	if !s.authorized(r) && !s.hasTicket(r) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="gittest"`)
 		http.Error(w, "who are you?", http.StatusUnauthorized)
 		return
@@ -61,6 +61,9 @@ func (s *Server) handleHTTP(w http.ResponseWriter, r *http.Request) {
 	intercept, cut := s.intercept, s.cut
 	s.mu.Unlock()
 	if intercept != nil && intercept(w, r) {
+		return
+	}
+	if s.serveLFS(w, r) {
 		return
 	}
 	if cut > 0 && what == kindFetch {

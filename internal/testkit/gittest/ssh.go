@@ -78,6 +78,10 @@ func (s *Server) serveSSH(listener net.Listener) (stop func()) {
 }
 
 func (s *Server) handleSSH(session ssh.Session) {
+	if s.authenticateLFS(session) {
+		_ = session.Exit(0)
+		return
+	}
 	service, name, err := s.parseCommand(session.Command())
 	if err != nil {
 		_, _ = fmt.Fprintln(session.Stderr(), err)

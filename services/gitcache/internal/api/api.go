@@ -127,7 +127,7 @@ func (s *Service) ListRepositories(_ context.Context, req *gitcachev1.ListReposi
 	resp := &gitcachev1.ListRepositoriesResponse{}
 	for _, r := range s.Set.List() {
 		def := r.Definition()
-		if def.Name <= after {
+		if def.Name <= after || (def.Parent != "" && !req.GetIncludeSubmodules()) {
 			continue
 		}
 		if len(resp.GetRepositories()) == size {
@@ -157,7 +157,7 @@ func (s *Service) RefreshRepository(ctx context.Context, req *gitcachev1.Refresh
 
 // repository returns the repository of a name that a request holds in the given field.
 func (s *Service) repository(ctx context.Context, field, name string) (*mirror.Repository, error) {
-	if err := checkName(field, name); err != nil {
+	if err := checkAnyName(field, name); err != nil {
 		return nil, err
 	}
 	r, err := s.Set.Get(name)

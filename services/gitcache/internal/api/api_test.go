@@ -32,8 +32,10 @@ import (
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 	"github.com/leatdev/leat/services/gitcache/internal/api"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/lfs"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 )
 
 // backend is everything below the edge; a test sets what it needs.
@@ -239,7 +241,20 @@ func TestReasonsOfResolve(t *testing.T) {
 		"damaged":      {withHead(walking(content.ErrDamaged)), errorsv1.Reason_REASON_REPOSITORY_NOT_READY},
 		"no mirror":    {withHead(walking(mirror.ErrNoMirror)), errorsv1.Reason_REASON_REPOSITORY_NOT_READY},
 		"defect":       {withHead(walking(errors.New("secret detail"))), errorsv1.Reason_REASON_INTERNAL},
-		"submodule":    {withHead(walking(&snapshot.UnsupportedError{Path: "x", Reason: "is a submodule"})), errorsv1.Reason_REASON_CONTENT_UNSUPPORTED},
+		"unsupported":  {withHead(walking(&snapshot.UnsupportedError{Path: "x", Reason: "is odd"})), errorsv1.Reason_REASON_CONTENT_UNSUPPORTED},
+		"lfs missing":  {withHead(walking(&lfs.MissingError{Path: "x"})), errorsv1.Reason_REASON_LFS_OBJECT_MISSING},
+		"lfs limited":  {withHead(walking(&lfs.FileError{Cause: &mirror.QuietError{}})), errorsv1.Reason_REASON_UPSTREAM_RATE_LIMITED},
+		"lfs refused": {
+			withHead(walking(&lfs.FileError{Cause: &mirror.UpstreamError{Reason: mirror.ReasonAuthRejected}})),
+			errorsv1.Reason_REASON_UPSTREAM_AUTH_REJECTED,
+		},
+		"lfs unowned":    {withHead(walking(&lfs.FileError{Cause: mirror.ErrNotOwner})), errorsv1.Reason_REASON_OWNER_UNAVAILABLE},
+		"submodule late": {withHead(walking(&submodule.NotReadyError{Path: "x"})), errorsv1.Reason_REASON_REPOSITORY_NOT_READY},
+		"submodule gone": {withHead(walking(&submodule.UnavailableError{Path: "x"})), errorsv1.Reason_REASON_SUBMODULE_UNAVAILABLE},
+		"submodule fails": {
+			withHead(walking(&submodule.NotReadyError{Problem: &mirror.Problem{Reason: mirror.ReasonHostKey}})),
+			errorsv1.Reason_REASON_UPSTREAM_HOST_KEY_REJECTED,
+		},
 		"store full":   {withHead(storing(cas.ErrFull)), errorsv1.Reason_REASON_STORAGE_FULL},
 		"too large":    {withHead(storing(cas.ErrTooLarge)), errorsv1.Reason_REASON_BUNDLE_TOO_LARGE},
 		"mismatch":     {withHead(storing(&digest.MismatchError{})), errorsv1.Reason_REASON_DIGEST_MISMATCH},

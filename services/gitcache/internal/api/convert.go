@@ -22,7 +22,7 @@ const maxMessage = 64 << 10 // of a commit
 func fromDefinition(d mirror.Definition) *gitcachev1.RepositoryDefinition {
 	p := &gitcachev1.RepositoryDefinition{
 		Name: d.Name, Uid: d.UID, Version: d.Version, Type: gitcachev1.RepositoryType_REPOSITORY_TYPE_GIT, Url: d.URL,
-		CaPem: d.CAPEM, ProxyUrl: d.Public().ProxyURL.Reveal(), Suspended: d.Suspended,
+		CaPem: d.CAPEM, ProxyUrl: d.Public().ProxyURL.Reveal(), Suspended: d.Suspended, Parent: d.Parent,
 	}
 	if d.PollInterval > 0 {
 		p.PollInterval = durationpb.New(d.PollInterval)

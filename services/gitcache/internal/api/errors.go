@@ -41,6 +41,12 @@ func toError(err error, repository string) error {
 	if notReady, ok := errors.AsType[*mirror.NotReadyError](err); ok {
 		return notReadyError(notReady, in)
 	}
+	if mapped := objectError(err, in); mapped != nil {
+		return mapped
+	}
+	if mapped := submoduleError(err, in); mapped != nil {
+		return mapped
+	}
 	if limit, ok := errors.AsType[*bundle.LimitError](err); ok {
 		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_BUNDLE_TOO_LARGE,
 			fmt.Sprintf("The folder exceeds the limit of %d %s; split it, leave some out with exclude or .leatignore, or raise the limit.", limit.Max, limit.Limit),
@@ -138,15 +144,19 @@ func notReadyError(e *mirror.NotReadyError, in rpcerr.Option) error {
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY,
 			"The repository's first fetch has not finished yet.", rpcerr.RetryAfter(retryReady), in)
 	}
-	code := connect.CodeUnavailable
-	switch e.Problem.Reason {
+	return rpcerr.New(codeOf(e.Problem.Reason), fromReason(e.Problem.Reason), e.Problem.Message, rpcerr.RetryAfter(retryUpstream), in)
+}
+
+// codeOf returns the code that goes with a failure of an upstream.
+func codeOf(reason mirror.Reason) connect.Code {
+	switch reason {
 	case mirror.ReasonAuthRejected, mirror.ReasonHostKey, mirror.ReasonProtocol:
-		code = connect.CodeFailedPrecondition
+		return connect.CodeFailedPrecondition
 	case mirror.ReasonNotFound:
-		code = connect.CodeNotFound
+		return connect.CodeNotFound
 	case mirror.ReasonStorageFull, mirror.ReasonRateLimited:
-		code = connect.CodeResourceExhausted
+		return connect.CodeResourceExhausted
 	case mirror.ReasonUnreachable, mirror.ReasonInternal: // may be over soon
 	}
-	return rpcerr.New(code, fromReason(e.Problem.Reason), e.Problem.Message, rpcerr.RetryAfter(retryUpstream), in)
+	return connect.CodeUnavailable
 }

@@ -90,9 +90,9 @@ func (s *Service) relayFrom(ctx context.Context, url string, req *gitcachev1.Dow
 	return true, nil
 }
 
-// isCold tells that a replica has no mirror yet.
+// isCold tells that a replica has no mirror yet of the repository itself, as opposed to one of its submodules.
 func isCold(err error) bool {
-	return err != nil && rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_REPOSITORY_NOT_READY
+	return err != nil && rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_REPOSITORY_NOT_READY && rpcerr.Metadata(err)[metadataSubmodule] == ""
 }
 
 // isElsewhere tells that another replica may know better than the one that was asked.

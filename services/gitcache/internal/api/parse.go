@@ -33,10 +33,11 @@ const (
 )
 
 var (
-	nameForm   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	uidForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-	commitForm = regexp.MustCompile(`^[0-9a-f]{40}$`)
-	shortForm  = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
+	nameForm      = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	uidForm       = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+	commitForm    = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+	shortForm     = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
+	submoduleForm = regexp.MustCompile(`\.[0-9a-f]{16}$`)
 )
 
 func checkName(field, name string) error {
@@ -44,6 +45,14 @@ func checkName(field, name string) error {
 		return rpcerr.Field(field, "It must be a DNS label: lower-case letters, digits and hyphens, at most 63.")
 	}
 	return nil
+}
+
+// checkAnyName is checkName where the name may be that of a submodule's repository, which nobody can put or delete.
+func checkAnyName(field, name string) error {
+	if own, _, ok := strings.Cut(name, mirror.SubmoduleMark); ok && submoduleForm.MatchString(name) {
+		name = own
+	}
+	return checkName(field, name)
 }
 
 func parseDefinition(d *gitcachev1.RepositoryDefinition) (mirror.Definition, error) {
@@ -54,6 +63,8 @@ func parseDefinition(d *gitcachev1.RepositoryDefinition) (mirror.Definition, err
 		return mirror.Definition{}, err
 	}
 	switch {
+	case d.GetParent() != "":
+		return mirror.Definition{}, rpcerr.Field("repository.parent", "It must be empty: submodules are defined by gitcache itself.")
 	case !uidForm.MatchString(d.GetUid()):
 		return mirror.Definition{}, rpcerr.Field("repository.uid", "It is required: letters, digits, '.', '_' and '-', at most 128.")
 	case d.GetVersion() < 0:
@@ -139,7 +150,7 @@ func parseSelector(field string, ref *typev1.GitRef) (mirror.Selector, error) {
 		s, field = mirror.Selector{Kind: mirror.SelectTag, Value: r.Tag}, field+".tag"
 	case *typev1.GitRef_Commit:
 		if !shortForm.MatchString(r.Commit) {
-			return s, rpcerr.Field(field+".commit", "It must be a commit id: 7 to 40 lower-case hexadecimal digits.")
+			return s, rpcerr.Field(field+".commit", "It must be a commit id: 7 to 40 lower-case hexadecimal digits, or up to 64 in a SHA-256 repository.")
 		}
 		return mirror.Selector{Kind: mirror.SelectCommit, Value: r.Commit}, nil
 	case *typev1.GitRef_Semver:
@@ -194,7 +205,7 @@ func parseBundle(req *gitcachev1.DownloadBundleRequest, uid string) (digest.Dige
 		return d, snapshot.Folder{}, rpcerr.Field("digest", "It must be sha256: and 64 lower-case hexadecimal digits.")
 	}
 	if req.GetCommit() != "" && !commitForm.MatchString(req.GetCommit()) {
-		return d, snapshot.Folder{}, rpcerr.Field("commit", "It must be a full commit id: 40 lower-case hexadecimal digits.")
+		return d, snapshot.Folder{}, rpcerr.Field("commit", "It must be a full commit id: 40 lower-case hexadecimal digits, or 64 in a SHA-256 repository.")
 	}
 	selected, err := parseBundled(req)
 	return d, snapshot.Folder{UID: uid, Commit: req.GetCommit(), Selection: selected}, err

@@ -14,6 +14,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/gitcache/internal/lfs"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -21,15 +22,16 @@ type fileStream = connect.ServerStream[gitcachev1.ReadMirrorFileResponse]
 
 // Replica implements ReplicaService. Use [ReplicaOptions] with its handler, which lets only other replicas in.
 type Replica struct {
-	set    *mirror.Set
-	copies mirror.Copies
+	set     *mirror.Set
+	copies  mirror.Copies
+	objects *lfs.Objects
 }
 
 var _ gitcachev1connect.ReplicaServiceHandler = (*Replica)(nil)
 
 // NewReplica returns a Replica.
-func NewReplica(set *mirror.Set, copies mirror.Copies) *Replica {
-	return &Replica{set: set, copies: copies}
+func NewReplica(set *mirror.Set, copies mirror.Copies, objects *lfs.Objects) *Replica {
+	return &Replica{set: set, copies: copies, objects: objects}
 }
 
 // GetMirror implements the call.
@@ -76,11 +78,16 @@ func (s *Replica) ReadMirrorFile(ctx context.Context, req *gitcachev1.ReadMirror
 		return toError(err, req.GetRepository())
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
+	return sendChunks(file, func(chunk []byte) error { return stream.Send(&gitcachev1.ReadMirrorFileResponse{Chunk: chunk}) })
+}
+
+// sendChunks sends a file to its end.
+func sendChunks(file io.Reader, sendChunk func([]byte) error) error {
 	buffer := make([]byte, chunkSize)
 	for {
 		n, err := io.ReadFull(file, buffer)
 		if n > 0 {
-			if err := stream.Send(&gitcachev1.ReadMirrorFileResponse{Chunk: buffer[:n]}); err != nil {
+			if err := sendChunk(buffer[:n]); err != nil {
 				return fmt.Errorf("send chunk: %w", err)
 			}
 		}
@@ -88,7 +95,7 @@ func (s *Replica) ReadMirrorFile(ctx context.Context, req *gitcachev1.ReadMirror
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("read mirror file: %w", err)
+			return fmt.Errorf("read file: %w", err)
 		}
 	}
 }
@@ -108,7 +115,7 @@ func (s *Replica) TakeOver(ctx context.Context, req *gitcachev1.TakeOverRequest)
 
 // repository returns the repository of that name and UID, once its mirror on disk has been looked at.
 func (s *Replica) repository(ctx context.Context, name, uid string) (*mirror.Repository, error) {
-	if err := checkName("repository", name); err != nil {
+	if err := checkAnyName("repository", name); err != nil {
 		return nil, err
 	}
 	r, err := s.set.Get(name)

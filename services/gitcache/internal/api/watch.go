@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -26,19 +27,19 @@ func (s *Service) WatchRepositories(ctx context.Context, req *gitcachev1.WatchRe
 	token := req.GetResumeToken()
 	if token == "" {
 		var err error
-		if token, err = s.sendStates(ctx, stream); err != nil {
+		if token, err = s.sendStates(ctx, req.GetIncludeSubmodules(), stream); err != nil {
 			return err
 		}
 	}
 	if err := stream.Send(&gitcachev1.WatchRepositoriesResponse{ResumeToken: token, Synced: true}); err != nil {
 		return fmt.Errorf("send synced: %w", err)
 	}
-	return s.follow(ctx, token, stream)
+	return s.follow(ctx, token, req.GetIncludeSubmodules(), stream)
 }
 
 // sendStates sends the state of every repository, and returns the token from which live events follow. None of these
 // messages carries a token: a listing that broke off cannot be resumed in its middle.
-func (s *Service) sendStates(ctx context.Context, stream *watchStream) (string, error) {
+func (s *Service) sendStates(ctx context.Context, submodules bool, stream *watchStream) (string, error) {
 	events, token, err := s.Events.States(ctx)
 	if err != nil {
 		return "", toError(err, "")
@@ -49,6 +50,9 @@ func (s *Service) sendStates(ctx context.Context, stream *watchStream) (string, 
 	}
 	for _, r := range s.Set.List() {
 		def := r.Definition()
+		if hidden(def.Name, submodules) {
+			continue
+		}
 		e, ok := last[def.Name]
 		if !ok || e.UID != def.UID || r.Epoch() != 0 { // what this replica owns it knows best
 			e = mirror.Event{Repository: def.Name, UID: def.UID, Time: time.Now(), State: r.State()}
@@ -63,7 +67,7 @@ func (s *Service) sendStates(ctx context.Context, stream *watchStream) (string, 
 }
 
 // follow sends live events, and heartbeats in between.
-func (s *Service) follow(ctx context.Context, token string, stream *watchStream) error {
+func (s *Service) follow(ctx context.Context, token string, submodules bool, stream *watchStream) error {
 	reading, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events, failed := make(chan mirror.Logged), make(chan error, 1)
@@ -83,6 +87,9 @@ func (s *Service) follow(ctx context.Context, token string, stream *watchStream)
 		case <-heartbeat.C:
 		case logged := <-events:
 			token = logged.Token
+			if hidden(logged.Event.Repository, submodules) {
+				continue
+			}
 			resp.ResumeToken, resp.Event = token, fromEvent(logged.Event)
 			heartbeat.Reset(s.Heartbeat)
 		}
@@ -90,6 +97,11 @@ func (s *Service) follow(ctx context.Context, token string, stream *watchStream)
 			return fmt.Errorf("send event: %w", err)
 		}
 	}
+}
+
+// hidden tells whether a repository is a submodule's and nobody asked for those.
+func hidden(name string, submodules bool) bool {
+	return !submodules && strings.Contains(name, mirror.SubmoduleMark)
 }
 
 // pump reads the log into events until ctx is done or the token expires. While the log does not answer it tries again:

@@ -172,7 +172,8 @@ type Reader interface {
 	// List returns the entries of a tree in Git's order: by name, as if the name of a folder ended with a slash. Walking
 	// depth first therefore meets rising paths. It reads no blob.
 	List(ctx context.Context, tree string) ([]Entry, error)
-	// Blob opens the content of the file or symbolic link that a tree lists with that id.
+	// Blob opens the content of the file or symbolic link that a tree lists with that id. It is valid until the reader is
+	// asked for anything else, and so is what File opens.
 	Blob(ctx context.Context, id string) (File, error)
 	// File opens the file that the commit holds at path.
 	File(ctx context.Context, commit, path string) (File, error)

@@ -274,7 +274,7 @@ func (w world) member(t *testing.T, name string, loaded map[string]mirror.Conten
 		hosts = w.gate
 	}
 	set, err := mirror.NewSet(mirror.Deps{
-		Gate: hosts, Upstream: w.upstream, Mirrors: mirrors{loaded, w.full}, Copies: mirrors{loaded, w.full}, Events: w.events, Leases: w.leases, Peers: w.fleet,
+		Gate: hosts, Objects: nil, Upstream: w.upstream, Mirrors: mirrors{loaded, w.full}, Copies: mirrors{loaded, w.full}, Events: w.events, Leases: w.leases, Peers: w.fleet,
 		Replicas: w.fleet, Self: "http://" + name, Settings: mirror.Settings{Followers: w.followers}, Logger: logger,
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 	})

@@ -67,7 +67,7 @@ func (r *Repository) heir() string {
 	if !slices.Contains(members, r.shared.Self) { // what is known of the others may be as old
 		return ""
 	}
-	if first := rendezvous.Order(r.uid, members)[0]; first != r.shared.Self {
+	if first := rendezvous.Order(r.kin, members)[0]; first != r.shared.Self {
 		return first
 	}
 	return ""

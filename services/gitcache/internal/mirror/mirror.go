@@ -108,6 +108,20 @@ type Definition struct {
 	Suspended bool
 	// WebhookSecret is what the repository's webhooks are signed with, or carry. Empty: the service's default counts.
 	WebhookSecret Secret
+	// Parent and ParentUID are of the repository that this one is a submodule of. Empty: it stands for itself.
+	Parent, ParentUID string
+}
+
+// SubmoduleMark stands in the names of submodules' repositories, and in no other name.
+const SubmoduleMark = "."
+
+// kin is what decides which replicas should have a repository: it and its submodules, which are needed together, are for
+// the same.
+func (d Definition) kin() string {
+	if d.ParentUID != "" {
+		return d.ParentUID
+	}
+	return d.UID
 }
 
 // Public returns the definition without its secrets, and with the proxy's password masked.

@@ -106,7 +106,7 @@ func (r *Repository) ForgetOwner() {
 
 // Others returns the base URLs of the other live replicas, those first that are most likely to hold a mirror.
 func (r *Repository) Others() []string {
-	order := rendezvous.Order(r.uid, r.shared.Peers.Members())
+	order := rendezvous.Order(r.kin, r.shared.Peers.Members())
 	return slices.DeleteFunc(order, func(member string) bool { return member == r.shared.Self })
 }
 
@@ -140,7 +140,7 @@ func (r *Repository) courtesy() time.Duration {
 	if len(members) < 2 || r.summoned.Swap(false) {
 		return 0
 	}
-	wait := min(time.Duration(rendezvous.Rank(r.uid, members, r.shared.Self))*turnDelay, maxTurnDelay)
+	wait := min(time.Duration(rendezvous.Rank(r.kin, members, r.shared.Self))*turnDelay, maxTurnDelay)
 	if _, err := r.Content(); err != nil {
 		wait += noMirrorDelay
 	}

@@ -33,6 +33,7 @@ const (
 // concurrently and answer from memory unless they say otherwise.
 type Repository struct {
 	name, uid string
+	kin       string // decides which replicas should have it
 	shared    *shared
 
 	mu      sync.Mutex
@@ -57,6 +58,9 @@ type Repository struct {
 	// successor has been left the lease at the shutdown; only the goroutine that competes for the lease uses it.
 	successor string
 
+	errands   errands
+	announced bool // followers are to be told to look
+
 	offer *offer // somebody to hand the repository over to; nil: nobody
 
 	disk     *semaphore.Weighted // of one: who writes the mirror, a fetch or a copy
@@ -70,7 +74,7 @@ type Repository struct {
 
 func newRepository(def Definition, s *shared) *Repository {
 	return &Repository{
-		name: def.Name, uid: def.UID, def: def, shared: s, changed: make(chan struct{}), disk: semaphore.NewWeighted(1),
+		name: def.Name, uid: def.UID, kin: def.kin(), def: def, shared: s, changed: make(chan struct{}), disk: semaphore.NewWeighted(1),
 		news: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 	}
 }
@@ -223,6 +227,7 @@ func (r *Repository) load(ctx context.Context) {
 func (r *Repository) own(ctx context.Context, held *lease.Held) error {
 	r.becomeOwner(held.Epoch())
 	defer r.resign()
+	defer r.errands.admit(ctx, held)()
 	t := &tenure{repo: r, held: held}
 	err := t.run(ctx)
 	if ctx.Err() != nil && held.Check() == nil { // shutting down

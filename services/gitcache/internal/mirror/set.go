@@ -57,7 +57,7 @@ func (s Settings) WithDefaults() Settings {
 	return s
 }
 
-// Deps are what a [Set] works with. All but Gate are required.
+// Deps are what a [Set] works with. All but Gate and Objects are required.
 type Deps struct {
 	Upstream Upstream
 	Mirrors  Mirrors
@@ -68,6 +68,8 @@ type Deps struct {
 	Replicas Replicas
 	// Gate spreads what goes to one host. Nil: nothing does.
 	Gate Gate
+	// Objects are copied and removed with the mirrors. Nil: there are none.
+	Objects Objects
 	// Self is the base URL under which other replicas reach this one; it is the owner's name in leases.
 	Self     string
 	Settings Settings
@@ -104,9 +106,10 @@ func (s *shared) slot(ctx context.Context, clone bool) (release func(), err erro
 type Set struct {
 	shared *shared
 
-	mu     sync.Mutex
-	byName map[string]*Repository
-	wake   chan struct{} // holds one token when byName changed
+	mu      sync.Mutex
+	byName  map[string]*Repository
+	orphans []Definition
+	wake    chan struct{} // holds one token when byName changed
 }
 
 // NewSet returns an empty set; [Set.Apply] fills it and [Set.Run] makes it work.
@@ -128,10 +131,11 @@ func NewSet(deps Deps) (*Set, error) {
 	return s, nil
 }
 
-// Apply makes the set hold exactly these definitions. Repositories that are gone are stopped, and their mirrors removed.
+// Apply makes the set hold exactly these definitions, without submodules whose parent is not among them. Repositories that are gone are stopped, and their mirrors removed.
 func (s *Set) Apply(defs []Definition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defs, s.orphans = partOrphans(defs)
 	keep := make(map[string]*Repository, len(defs))
 	for _, def := range defs {
 		if r, ok := s.byName[def.Name]; ok && r.uid == def.UID {
@@ -235,6 +239,7 @@ func start(ctx context.Context, r *Repository) (stop func()) {
 
 func (s *Set) removeMirror(ctx context.Context, r *Repository) {
 	s.shared.Logger.InfoContext(ctx, "repository deleted", slog.String("leat.repository", r.name))
+	s.removeObjects(ctx, r)
 	if err := s.shared.Mirrors.Remove(ctx, r.uid); err != nil {
 		s.shared.Logger.WarnContext(ctx, "mirror not removed", slog.String("leat.repository", r.name), slog.Any("error", err))
 	}

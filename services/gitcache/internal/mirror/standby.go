@@ -122,6 +122,11 @@ func (r *Repository) catchUp(ctx context.Context) error {
 	if err != nil || !r.follows(owner) {
 		return err
 	}
+	return r.catchUpWith(ctx, owner)
+}
+
+// catchUpWith copies what another replica has and this one lacks.
+func (r *Repository) catchUpWith(ctx context.Context, owner string) error {
 	if err := r.shared.copies.Acquire(ctx, 1); err != nil {
 		return context.Cause(ctx)
 	}
@@ -136,7 +141,10 @@ func (r *Repository) catchUp(ctx context.Context) error {
 		return nil
 	}
 	defer r.endCopy()
-	err = r.copyFrom(copying, owner)
+	err := r.copyFrom(copying, owner)
+	if err == nil {
+		err = r.copyObjects(copying, owner)
+	}
 	if errors.Is(err, ErrNoMirror) || r.Epoch() != 0 { // its event will tell; or the tenure has begun and sees for itself
 		return nil
 	}
@@ -160,7 +168,7 @@ func (r *Repository) endCopy() {
 // follows tells whether this replica should keep a copy of the owner's mirror: it is one of the next in rendezvous order,
 // or, where the owner should not be the owner, the one who should. "": nobody owns it.
 func (r *Repository) follows(owner string) bool {
-	order := rendezvous.Order(r.uid, r.shared.Peers.Members())
+	order := rendezvous.Order(r.kin, r.shared.Peers.Members())
 	wanted := r.shared.Settings.Followers
 	if len(order) > 0 && order[0] != owner {
 		wanted = max(wanted, 1)
@@ -188,6 +196,9 @@ func (r *Repository) inherit(ctx context.Context) {
 		}
 		err := r.copyFrom(ctx, member)
 		if err == nil {
+			if err := r.copyObjects(ctx, member); err != nil { // each is asked for again when it is needed
+				r.shared.Logger.InfoContext(ctx, "objects not inherited", slog.String("leat.repository", r.name), slog.Any("error", err))
+			}
 			r.shared.Logger.InfoContext(ctx, "mirror inherited", slog.String("leat.repository", r.name), slog.String("from", member))
 			return
 		}

@@ -52,7 +52,7 @@ func (t *tenure) run(ctx context.Context) error {
 			}
 			continue
 		}
-		t.noteHealth(Event{Time: time.Now()})
+		t.noteState()
 	}
 }
 

@@ -27,27 +27,51 @@ func (r *Replicas) Read(ctx context.Context, replica string, def mirror.Definiti
 	if err != nil {
 		return nil, err
 	}
-	reading, cancel := context.WithCancelCause(ctx)
-	stalled := time.AfterFunc(stallTimeout, func() { cancel(errStalled) })
-	stream, err := c.ReadMirrorFile(reading, &gitcachev1.ReadMirrorFileRequest{
-		Repository: def.Name, Uid: def.UID, Generation: generation, Name: name,
+	return open(ctx, stallTimeout, mirror.ErrNoMirror, func(ctx context.Context) (*connect.ServerStreamForClient[gitcachev1.ReadMirrorFileResponse], error) {
+		return c.ReadMirrorFile(ctx, &gitcachev1.ReadMirrorFileRequest{
+			Repository: def.Name, Uid: def.UID, Generation: generation, Name: name,
+		})
 	})
-	f := &file{stream: stream, stalled: stalled, cancel: cancel, cause: func() error { return context.Cause(reading) }}
+}
+
+// chunked is a message with a part of a file.
+type chunked[T any] interface {
+	*T
+	GetChunk() []byte
+}
+
+// open reads the stream that call opens. patience is for its first message; gone is what an answer NOT_FOUND means.
+func open[T any, M chunked[T]](
+	ctx context.Context, patience time.Duration, gone error, call func(context.Context) (*connect.ServerStreamForClient[T], error),
+) (io.ReadCloser, error) {
+	reading, cancel := context.WithCancelCause(ctx)
+	f := &file{
+		stalled: time.AfterFunc(patience, func() { cancel(errStalled) }), cancel: cancel, gone: gone,
+		cause: func() error { return context.Cause(reading) },
+	}
+	stream, err := call(reading)
 	if err != nil {
-		stalled.Stop()
+		f.stalled.Stop()
 		cancel(nil)
 		return nil, f.explain(err)
 	}
+	f.stream, f.next = stream, func() []byte { return M(stream.Msg()).GetChunk() }
 	return f, nil
 }
 
 // file reads the chunks of a stream as one.
 type file struct {
-	stream  *connect.ServerStreamForClient[gitcachev1.ReadMirrorFileResponse]
-	chunk   []byte // what is left of the last one
+	stream interface {
+		Receive() bool
+		Err() error
+		Close() error
+	}
+	next    func() []byte // of the message that was received last
+	chunk   []byte        // what is left of it
 	stalled *time.Timer
 	cancel  context.CancelCauseFunc
 	cause   func() error
+	gone    error
 }
 
 // Read implements io.Reader.
@@ -60,7 +84,7 @@ func (f *file) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		f.stalled.Reset(stallTimeout)
-		f.chunk = f.stream.Msg().GetChunk()
+		f.chunk = f.next()
 	}
 	n := copy(p, f.chunk)
 	f.chunk = f.chunk[n:]
@@ -70,12 +94,12 @@ func (f *file) Read(p []byte) (int, error) {
 // explain tells a stall, and a file that is gone, from other failures.
 func (f *file) explain(err error) error {
 	if errors.Is(f.cause(), errStalled) {
-		return fmt.Errorf("read mirror file: %w: %w", errStalled, err)
+		return fmt.Errorf("read from replica: %w: %w", errStalled, err)
 	}
 	if connect.CodeOf(err) == connect.CodeNotFound {
-		return errors.Join(mirror.ErrNoMirror, err)
+		return errors.Join(f.gone, err)
 	}
-	return fmt.Errorf("read mirror file: %w", err)
+	return fmt.Errorf("read from replica: %w", err)
 }
 
 // Close implements io.Closer.

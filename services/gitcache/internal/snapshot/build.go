@@ -19,7 +19,6 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
 // flight is one build that several callers wait for.
@@ -63,7 +62,24 @@ func (b *Builder) fly(ctx context.Context, from Folder, key flightKey, f *flight
 	close(f.done)
 }
 
+// maxRounds bounds how often a build may find that something else has to be fetched first.
+const maxRounds = 32
+
+// buildOnce builds, and fetches between one try and the next what turned out to be kept outside the mirror.
 func (b *Builder) buildOnce(ctx context.Context, from Folder, key flightKey) (Snapshot, error) {
+	for round := 0; ; round++ {
+		s, err := b.attempt(ctx, from, key)
+		absent, ok := errors.AsType[*absentError](err)
+		if !ok || round == maxRounds {
+			return s, err
+		}
+		if err := b.fetch(ctx, absent); err != nil {
+			return Snapshot{}, err
+		}
+	}
+}
+
+func (b *Builder) attempt(ctx context.Context, from Folder, key flightKey) (Snapshot, error) {
 	if err := b.building.Acquire(ctx, 1); err != nil {
 		return Snapshot{}, context.Cause(ctx)
 	}
@@ -95,12 +111,9 @@ func (b *Builder) remember(ctx context.Context, key treeKey, s Snapshot) {
 
 // read finds what is selected, and makes its bundle unless the digest of just these leaves is known.
 func (b *Builder) read(ctx context.Context, from Folder, store bool) (Snapshot, error) {
-	r, err := b.params.Mirrors.Open(ctx, from.UID)
-	if err != nil {
-		return Snapshot{}, err
-	}
-	defer func() { _ = r.Close() }()
-	leaves, err := b.plan(ctx, r, from)
+	mirrors := &shelf{mirrors: b.params.Mirrors}
+	defer mirrors.Close()
+	leaves, err := b.plan(ctx, mirrors, from)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -108,7 +121,7 @@ func (b *Builder) read(ctx context.Context, from Folder, store bool) (Snapshot, 
 	if s, ok := b.params.Index.Get(key.uid, key.id); ok && !store {
 		return s, nil
 	}
-	s, err := b.spool(ctx, r, leaves)
+	s, err := b.spool(ctx, mirrors, leaves)
 	if err == nil {
 		b.remember(ctx, key, s)
 	}
@@ -122,7 +135,7 @@ func permanent(err error) bool {
 }
 
 // spool writes the bundle to a temporary file, because its digest, under which it is stored, is known only at the end.
-func (b *Builder) spool(ctx context.Context, r content.Reader, leaves []leaf) (Snapshot, error) {
+func (b *Builder) spool(ctx context.Context, mirrors *shelf, leaves []leaf) (Snapshot, error) {
 	file, err := os.CreateTemp(b.params.TempDir, "bundle-")
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("spool bundle: %w", err)
@@ -131,7 +144,7 @@ func (b *Builder) spool(ctx context.Context, r content.Reader, leaves []leaf) (S
 		_ = file.Close()
 		_ = os.Remove(file.Name())
 	}()
-	s, err := b.write(ctx, r, leaves, file)
+	s, err := b.write(ctx, mirrors, leaves, file)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -151,13 +164,16 @@ func describe(s Snapshot, info cas.Info) Snapshot {
 }
 
 // write writes the compressed canonical bundle of the leaves to w.
-func (b *Builder) write(ctx context.Context, r content.Reader, leaves []leaf, w io.Writer) (Snapshot, error) {
+func (b *Builder) write(ctx context.Context, mirrors *shelf, leaves []leaf, w io.Writer) (Snapshot, error) {
 	compressed, err := bundle.Compress(w)
 	if err != nil {
 		return Snapshot{}, err
 	}
 	hasher := digest.NewHasher()
-	p := &packer{reader: r, out: bundle.NewWriter(io.MultiWriter(hasher, compressed), b.params.Limits)}
+	p := &packer{
+		mirrors: mirrors, objects: b.params.Objects, limits: b.params.Limits.WithDefaults(), blame: b.blame,
+		out: bundle.NewWriter(io.MultiWriter(hasher, compressed), b.params.Limits),
+	}
 	err = p.addAll(ctx, leaves)
 	if err == nil {
 		err = p.out.Close()

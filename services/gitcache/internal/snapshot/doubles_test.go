@@ -43,8 +43,10 @@ func plain(files map[string]string) commit {
 type repo struct {
 	commits map[string]commit
 	takes   time.Duration // every listing of a tree
+	damage  bool          // no file can be read
 
 	opens, lists, blobs atomic.Int64
+	unclosed            atomic.Int64 // readers that are not closed
 
 	mu      sync.Mutex
 	trees   map[string][]content.Entry
@@ -53,6 +55,7 @@ type repo struct {
 
 func (r *repo) Open(context.Context, string) (content.Reader, error) {
 	r.opens.Add(1)
+	r.unclosed.Add(1)
 	return &reader{repo: r}, nil
 }
 
@@ -72,6 +75,9 @@ func (r *repo) tree(c commit, folder string) string {
 			continue
 		}
 		e := content.Entry{Name: first, Kind: c[name].kind, ID: "blob " + c[name].text}
+		if e.Kind == content.KindSubmodule {
+			e.ID = c[name].text // the commit
+		}
 		if deeper {
 			e.Kind, e.ID = content.KindFolder, r.tree(c, folder+first+"/")
 		}
@@ -100,7 +106,10 @@ type reader struct {
 	repo *repo
 }
 
-func (r *reader) Close() error { return nil }
+func (r *reader) Close() error {
+	r.repo.unclosed.Add(-1)
+	return nil
+}
 
 func (r *reader) Tree(_ context.Context, id, folder string) (string, error) {
 	r.repo.mu.Lock()
@@ -122,6 +131,16 @@ func (r *reader) Tree(_ context.Context, id, folder string) (string, error) {
 	return "", &content.PathError{Path: folder, Want: "folder"}
 }
 
+func (r *reader) File(_ context.Context, id, name string) (content.File, error) {
+	r.repo.mu.Lock()
+	defer r.repo.mu.Unlock()
+	f, ok := r.repo.commits[id][name]
+	if !ok {
+		return content.File{}, &content.PathError{Path: name, Want: "file"}
+	}
+	return content.File{Size: int64(len(f.text)), ReadCloser: io.NopCloser(strings.NewReader(f.text))}, nil
+}
+
 func (r *reader) List(ctx context.Context, tree string) ([]content.Entry, error) {
 	r.repo.lists.Add(1)
 	select {
@@ -135,6 +154,9 @@ func (r *reader) List(ctx context.Context, tree string) ([]content.Entry, error)
 }
 
 func (r *reader) Blob(_ context.Context, id string) (content.File, error) {
+	if r.repo.damage {
+		return content.File{}, content.ErrDamaged
+	}
 	r.repo.blobs.Add(1)
 	r.repo.mu.Lock()
 	defer r.repo.mu.Unlock()

@@ -4,7 +4,6 @@
 package snapshot
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -13,26 +12,29 @@ import (
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
-)
-
-const (
-	// lfsHeader is how every Git LFS pointer begins; a pointer is shorter than lfsMaxSize.
-	lfsHeader  = "version https://git-lfs.github.com/spec/"
-	lfsMaxSize = 1024
+	"github.com/leatdev/leat/services/gitcache/internal/lfs"
 )
 
 // packer writes leaves into a bundle.
 type packer struct {
-	reader content.Reader
-	out    *bundle.Writer
+	mirrors *shelf
+	objects Objects
+	limits  bundle.Limits
+	out     *bundle.Writer
+	// blame tells whose matter a failure to read is.
+	blame func(*place, error) error
 }
 
 func (p *packer) addAll(ctx context.Context, leaves []leaf) error {
-	for _, l := range leaves {
+	for i, l := range leaves {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := p.add(ctx, l); err != nil {
+		err := p.add(ctx, l)
+		if errors.Is(err, lfs.ErrAbsent) {
+			return p.gather(ctx, leaves[i:])
+		}
+		if err != nil {
 			return refine(l, err)
 		}
 	}
@@ -48,18 +50,27 @@ func refine(l leaf, err error) error {
 }
 
 func (p *packer) add(ctx context.Context, l leaf) error {
-	if l.kind == content.KindSubmodule {
-		return &UnsupportedError{Path: l.path, Reason: "is a submodule; this version does not fetch submodules"}
-	}
-	file, err := p.reader.Blob(ctx, l.id)
+	file, err := p.open(ctx, l)
 	if err != nil {
-		return fmt.Errorf("open %q: %w", l.path, err)
+		return err
 	}
 	defer func() { _ = file.Close() }()
 	if l.kind == content.KindSymlink {
 		return p.addSymlink(l, file)
 	}
 	return p.addFile(l, file)
+}
+
+func (p *packer) open(ctx context.Context, l leaf) (content.File, error) {
+	r, err := p.mirrors.open(ctx, l.uid)
+	if err != nil {
+		return content.File{}, err
+	}
+	file, err := r.Blob(ctx, l.id)
+	if err != nil {
+		return content.File{}, p.blame(l.place, fmt.Errorf("open %q: %w", l.path, err))
+	}
+	return file, nil
 }
 
 func (p *packer) addSymlink(l leaf, file content.File) error {
@@ -74,11 +85,25 @@ func (p *packer) addSymlink(l leaf, file content.File) error {
 }
 
 func (p *packer) addFile(l leaf, file content.File) error {
-	body := bufio.NewReaderSize(file, max(len(lfsHeader), 4<<10))
-	if file.Size < lfsMaxSize {
-		if start, _ := body.Peek(len(lfsHeader)); bytes.Equal(start, []byte(lfsHeader)) {
-			return &UnsupportedError{Path: l.path, Reason: "is a Git LFS pointer; this version does not fetch LFS content"}
-		}
+	pointer, ok, text, err := pointerIn(l, file)
+	switch {
+	case err != nil:
+		return err
+	case ok && p.objects == nil:
+		return &UnsupportedError{Path: l.path, Reason: "is a Git LFS pointer, and none are resolved here"}
+	case ok:
+		return p.addObject(l, pointer)
 	}
-	return p.out.WriteFile(l.name, l.kind == content.KindExecutable, file.Size, body)
+	// What was read to tell that it is no pointer comes first; the rest, if any, follows.
+	return p.out.WriteFile(l.name, l.kind == content.KindExecutable, file.Size, io.MultiReader(bytes.NewReader(text), file))
+}
+
+// addObject writes what stands behind a pointer. lfs.ErrAbsent: nothing was written, because it is not here.
+func (p *packer) addObject(l leaf, pointer lfs.Pointer) error {
+	object, err := p.objects.Open(l.uid, pointer)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = object.Close() }()
+	return p.out.WriteFile(l.name, l.kind == content.KindExecutable, pointer.Size, object)
 }

@@ -25,31 +25,46 @@ type leaf struct {
 	name string // in the bundle
 	kind content.Kind
 	id   string
+	*place
 }
 
 // planner finds out which leaves of a commit are selected, without a look at what is in them.
 type planner struct {
 	reader    content.Reader
-	rules     func(ctx context.Context, path string, e content.Entry) (*ignore.Rules, error)
+	place     *place
+	rules     func(ctx context.Context, path string, e content.Entry) (*ignore.Rules, error) // of the repository that is walked
 	selection *selection.Selection
 	maxLeaves int
 	toVisit   int // how many more entries
 	leaves    []leaf
+	joints    []joint // submodules that are selected
 }
 
 // plan lists the leaves in the order of their names.
-func (b *Builder) plan(ctx context.Context, r content.Reader, f Folder) ([]leaf, error) {
+func (b *Builder) plan(ctx context.Context, mirrors *shelf, f Folder) ([]leaf, error) {
+	r, err := mirrors.open(ctx, f.UID)
+	if err != nil {
+		return nil, err
+	}
 	tree, err := r.Tree(ctx, f.Commit, "")
 	if err != nil {
 		return nil, err
 	}
-	p := &planner{
-		reader: r, selection: f.Selection, maxLeaves: b.maxFiles(), toVisit: b.params.Visits,
+	var p *planner
+	p = &planner{
+		reader: r, place: &place{uid: f.UID, commit: f.Commit}, selection: f.Selection, maxLeaves: b.maxFiles(),
+		toVisit: b.params.Visits,
 		rules: func(ctx context.Context, path string, e content.Entry) (*ignore.Rules, error) {
-			return b.rulesOf(ctx, f.UID, r, path, e)
+			return b.rulesOf(ctx, p.place.uid, p.reader, path, e)
 		},
 	}
 	if err := p.walk(ctx, f.Selection.Start(), tree, maxDepth); err != nil {
+		return nil, err
+	}
+	if err := b.walkSubmodules(ctx, mirrors, p); err != nil {
+		return nil, err
+	}
+	if p.reader, err = mirrors.open(ctx, f.UID); err != nil {
 		return nil, err
 	}
 	return p.leaves, p.checkEmpty(ctx, f.Commit)
@@ -87,7 +102,13 @@ func (p *planner) visit(ctx context.Context, at selection.At, e content.Entry, d
 		}
 		return nil
 	}
-	if !at.Takes(e.Name, e.Kind == content.KindSubmodule) {
+	if e.Kind == content.KindSubmodule {
+		if below, ok := at.Enter(e.Name); ok {
+			p.joints = append(p.joints, joint{from: p.place, at: below, path: at.Below(e.Name), commit: e.ID})
+		}
+		return nil
+	}
+	if !at.Takes(e.Name, false) {
 		return nil
 	}
 	return p.add(at.Below(e.Name), e)
@@ -101,7 +122,7 @@ func (p *planner) add(path string, e content.Entry) error {
 	if len(p.leaves) == p.maxLeaves {
 		return &bundle.LimitError{Limit: bundle.LimitFiles, Max: int64(p.maxLeaves), Name: name}
 	}
-	p.leaves = append(p.leaves, leaf{path: path, name: name, kind: e.Kind, id: e.ID})
+	p.leaves = append(p.leaves, leaf{path: path, name: name, kind: e.Kind, id: e.ID, place: p.place})
 	return nil
 }
 
@@ -150,6 +171,9 @@ func keyOf(leaves []leaf) string {
 	h := selection.NewHash("leaves")
 	for _, l := range leaves {
 		h.Add(l.name, strconv.Itoa(int(l.kind)), l.id)
+		if l.link != nil { // objects of another repository, to which equal ids mean nothing
+			h.Add("of", l.uid)
+		}
 	}
 	return h.Sum()
 }

@@ -113,7 +113,7 @@ func TestWhatIsLeftOutIsNotLookedAt(t *testing.T) {
 		"vendor/lib": {kind: content.KindSubmodule, text: "commit"},
 		"up":         {kind: content.KindSymlink, text: "../etc"},
 		"big":        {text: strings.Repeat("x", 2001)},
-		"lfs":        {text: "version https://git-lfs.github.com/spec/v1\n"},
+		"lfs":        {text: extendedPointer()},
 	}
 	if got := names(t, c, selection.Spec{Exclude: []string{"lib/", "up", "big", "lfs"}}); !slices.Equal(got, []string{"a", "link", "run"}) {
 		t.Errorf("got %q, want the link kept though its target is not", got)

@@ -78,9 +78,13 @@ type Folder struct {
 // Params are what a [Builder] works with. All are required but those with a default.
 type Params struct {
 	Mirrors content.Opener
-	Store   cas.Store
-	Index   *Index
-	Limits  bundle.Limits // zero: bundle.DefaultLimits
+	// Objects are those of Git LFS. Nil: pointers are not supported.
+	Objects Objects
+	// Submodules are found here. Nil: they are not supported.
+	Submodules Submodules
+	Store      cas.Store
+	Index      *Index
+	Limits     bundle.Limits // zero: bundle.DefaultLimits
 	// Visits is how many entries of trees are looked at for one bundle; zero: 1 000 000. Trees that hold each other many
 	// times over make endless ones of a few bytes; where they are ignored, no other limit stops the walk.
 	Visits  int
@@ -146,7 +150,8 @@ func NewBuilder(p Params) (*Builder, error) {
 
 // Resolve returns the snapshot of a selection: from memory where the content of what it names is known, else by building
 // the bundle. Errors: content.ErrCommitNotFound, *content.PathError, *EmptyError, *UnsupportedError, *bundle.LimitError,
-// cas.ErrFull and what reading the mirror fails with.
+// *lfs.MissingError, *lfs.FileError, *submodule.NotReadyError, *submodule.UnavailableError, cas.ErrFull and what reading the
+// mirror fails with.
 func (b *Builder) Resolve(ctx context.Context, f Folder) (Snapshot, error) {
 	id, err := b.outlineOf(ctx, f)
 	if err != nil {

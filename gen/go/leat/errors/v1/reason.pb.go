@@ -74,6 +74,10 @@ const (
 	Reason_REASON_BUNDLE_NOT_FOUND Reason = 43
 	// The store for bundles is full, and nothing in it may be evicted. An operator must give it room.
 	Reason_REASON_STORAGE_FULL Reason = 44
+	// The upstream does not have the Git LFS object (metadata["oid"]) of a file (metadata["path"]), or offers no LFS. Push it with git lfs push --all, or leave the file out.
+	Reason_REASON_LFS_OBJECT_MISSING Reason = 45
+	// A submodule (metadata["path"], ["url"], ["commit"]) cannot be had: its commit does not exist in its repository, or .gitmodules leads nowhere. Push the commit, or correct .gitmodules.
+	Reason_REASON_SUBMODULE_UNAVAILABLE Reason = 46
 	// The call carries no token, or one that is malformed, expired, revoked or for another audience. Obtain a new one.
 	Reason_REASON_TOKEN_INVALID Reason = 60
 	// The caller is known, but may not do this. Ask an administrator for a binding.
@@ -150,6 +154,8 @@ var (
 		42:  "REASON_DIGEST_MISMATCH",
 		43:  "REASON_BUNDLE_NOT_FOUND",
 		44:  "REASON_STORAGE_FULL",
+		45:  "REASON_LFS_OBJECT_MISSING",
+		46:  "REASON_SUBMODULE_UNAVAILABLE",
 		60:  "REASON_TOKEN_INVALID",
 		61:  "REASON_ACCESS_DENIED",
 		62:  "REASON_JOIN_TOKEN_INVALID",
@@ -198,6 +204,8 @@ var (
 		"REASON_DIGEST_MISMATCH":            42,
 		"REASON_BUNDLE_NOT_FOUND":           43,
 		"REASON_STORAGE_FULL":               44,
+		"REASON_LFS_OBJECT_MISSING":         45,
+		"REASON_SUBMODULE_UNAVAILABLE":      46,
 		"REASON_TOKEN_INVALID":              60,
 		"REASON_ACCESS_DENIED":              61,
 		"REASON_JOIN_TOKEN_INVALID":         62,
@@ -257,7 +265,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xa9\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xea\n" +
 	"\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
@@ -280,7 +288,9 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x1aREASON_CONTENT_UNSUPPORTED\x10)\x12\x1a\n" +
 	"\x16REASON_DIGEST_MISMATCH\x10*\x12\x1b\n" +
 	"\x17REASON_BUNDLE_NOT_FOUND\x10+\x12\x17\n" +
-	"\x13REASON_STORAGE_FULL\x10,\x12\x18\n" +
+	"\x13REASON_STORAGE_FULL\x10,\x12\x1d\n" +
+	"\x19REASON_LFS_OBJECT_MISSING\x10-\x12 \n" +
+	"\x1cREASON_SUBMODULE_UNAVAILABLE\x10.\x12\x18\n" +
 	"\x14REASON_TOKEN_INVALID\x10<\x12\x18\n" +
 	"\x14REASON_ACCESS_DENIED\x10=\x12\x1d\n" +
 	"\x19REASON_JOIN_TOKEN_INVALID\x10>\x12\x1f\n" +

@@ -366,9 +366,11 @@ func (x *GetRepositoryResponse) GetState() *RepositoryState {
 type ListRepositoriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which page. Unset means the first.
-	Page          *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Page *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	// Lists repositories of submodules too. False leaves them out.
+	IncludeSubmodules bool `protobuf:"varint,2,opt,name=include_submodules,json=includeSubmodules,proto3" json:"include_submodules,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ListRepositoriesRequest) Reset() {
@@ -406,6 +408,13 @@ func (x *ListRepositoriesRequest) GetPage() *v1.Page {
 		return x.Page
 	}
 	return nil
+}
+
+func (x *ListRepositoriesRequest) GetIncludeSubmodules() bool {
+	if x != nil {
+		return x.IncludeSubmodules
+	}
+	return false
 }
 
 // ListRepositoriesResponse is one page.
@@ -1571,9 +1580,11 @@ type WatchRepositoriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The resume token of the last event that was processed. Empty begins with the state of every repository.
 	// A token that is too old is answered with RESUME_EXPIRED.
-	ResumeToken   string `protobuf:"bytes,1,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ResumeToken string `protobuf:"bytes,1,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
+	// Tells of repositories of submodules too. False leaves them out.
+	IncludeSubmodules bool `protobuf:"varint,2,opt,name=include_submodules,json=includeSubmodules,proto3" json:"include_submodules,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *WatchRepositoriesRequest) Reset() {
@@ -1611,6 +1622,13 @@ func (x *WatchRepositoriesRequest) GetResumeToken() string {
 		return x.ResumeToken
 	}
 	return ""
+}
+
+func (x *WatchRepositoriesRequest) GetIncludeSubmodules() bool {
+	if x != nil {
+		return x.IncludeSubmodules
+	}
+	return false
 }
 
 // WatchRepositoriesResponse is one event.
@@ -1824,9 +1842,10 @@ const file_leat_gitcache_v1_gitcache_proto_rawDesc = "" +
 	"\n" +
 	"repository\x18\x01 \x01(\v2&.leat.gitcache.v1.RepositoryDefinitionR\n" +
 	"repository\x127\n" +
-	"\x05state\x18\x02 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x05state\"A\n" +
+	"\x05state\x18\x02 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x05state\"p\n" +
 	"\x17ListRepositoriesRequest\x12&\n" +
-	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\"\x8e\x01\n" +
+	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\x12-\n" +
+	"\x12include_submodules\x18\x02 \x01(\bR\x11includeSubmodules\"\x8e\x01\n" +
 	"\x18ListRepositoriesResponse\x12J\n" +
 	"\frepositories\x18\x01 \x03(\v2&.leat.gitcache.v1.RepositoryDefinitionR\frepositories\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"B\n" +
@@ -1908,9 +1927,10 @@ const file_leat_gitcache_v1_gitcache_proto_rawDesc = "" +
 	"\n" +
 	"PathChange\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x120\n" +
-	"\x04kind\x18\x02 \x01(\x0e2\x1c.leat.gitcache.v1.ChangeKindR\x04kind\"=\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\x1c.leat.gitcache.v1.ChangeKindR\x04kind\"l\n" +
 	"\x18WatchRepositoriesRequest\x12!\n" +
-	"\fresume_token\x18\x01 \x01(\tR\vresumeToken\"\x8f\x01\n" +
+	"\fresume_token\x18\x01 \x01(\tR\vresumeToken\x12-\n" +
+	"\x12include_submodules\x18\x02 \x01(\bR\x11includeSubmodules\"\x8f\x01\n" +
 	"\x19WatchRepositoriesResponse\x12!\n" +
 	"\fresume_token\x18\x01 \x01(\tR\vresumeToken\x127\n" +
 	"\x05event\x18\x02 \x01(\v2!.leat.gitcache.v1.RepositoryEventR\x05event\x12\x16\n" +

@@ -557,6 +557,308 @@ func (x *TakeOverResponse) GetEpoch() uint64 {
 	return 0
 }
 
+// LFSObject names a Git LFS object.
+type LFSObject struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The SHA-256 of its content: 64 lower-case hexadecimal digits.
+	Oid string `protobuf:"bytes,1,opt,name=oid,proto3" json:"oid,omitempty"`
+	// Its length in bytes.
+	Size          int64 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LFSObject) Reset() {
+	*x = LFSObject{}
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LFSObject) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LFSObject) ProtoMessage() {}
+
+func (x *LFSObject) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LFSObject.ProtoReflect.Descriptor instead.
+func (*LFSObject) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *LFSObject) GetOid() string {
+	if x != nil {
+		return x.Oid
+	}
+	return ""
+}
+
+func (x *LFSObject) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+// ListLFSObjectsRequest names the repository.
+type ListLFSObjectsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The repository's name. Required.
+	Repository string `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
+	// The repository's UID. Required.
+	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
+	// The fingerprint of what the caller holds. Empty: nothing.
+	KnownFingerprint string `protobuf:"bytes,3,opt,name=known_fingerprint,json=knownFingerprint,proto3" json:"known_fingerprint,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ListLFSObjectsRequest) Reset() {
+	*x = ListLFSObjectsRequest{}
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLFSObjectsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLFSObjectsRequest) ProtoMessage() {}
+
+func (x *ListLFSObjectsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLFSObjectsRequest.ProtoReflect.Descriptor instead.
+func (*ListLFSObjectsRequest) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListLFSObjectsRequest) GetRepository() string {
+	if x != nil {
+		return x.Repository
+	}
+	return ""
+}
+
+func (x *ListLFSObjectsRequest) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *ListLFSObjectsRequest) GetKnownFingerprint() string {
+	if x != nil {
+		return x.KnownFingerprint
+	}
+	return ""
+}
+
+// ListLFSObjectsResponse lists what the replica holds.
+type ListLFSObjectsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names the objects; equal for equal ones on every replica. Empty: there are none.
+	Fingerprint string `protobuf:"bytes,1,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	// The objects, by oid. Empty where the caller knows the fingerprint already.
+	Objects       []*LFSObject `protobuf:"bytes,2,rep,name=objects,proto3" json:"objects,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLFSObjectsResponse) Reset() {
+	*x = ListLFSObjectsResponse{}
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLFSObjectsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLFSObjectsResponse) ProtoMessage() {}
+
+func (x *ListLFSObjectsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLFSObjectsResponse.ProtoReflect.Descriptor instead.
+func (*ListLFSObjectsResponse) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListLFSObjectsResponse) GetFingerprint() string {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return ""
+}
+
+func (x *ListLFSObjectsResponse) GetObjects() []*LFSObject {
+	if x != nil {
+		return x.Objects
+	}
+	return nil
+}
+
+// ReadLFSObjectRequest names the object.
+type ReadLFSObjectRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The repository's name. Required.
+	Repository string `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
+	// The repository's UID. Required.
+	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
+	// The object. Required.
+	Object *LFSObject `protobuf:"bytes,3,opt,name=object,proto3" json:"object,omitempty"`
+	// The file that needs it, for errors. Empty: not known.
+	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	// What .lfsconfig names as the server's URL. Empty: it names none.
+	LfsUrl        string `protobuf:"bytes,5,opt,name=lfs_url,json=lfsUrl,proto3" json:"lfs_url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadLFSObjectRequest) Reset() {
+	*x = ReadLFSObjectRequest{}
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadLFSObjectRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadLFSObjectRequest) ProtoMessage() {}
+
+func (x *ReadLFSObjectRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadLFSObjectRequest.ProtoReflect.Descriptor instead.
+func (*ReadLFSObjectRequest) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ReadLFSObjectRequest) GetRepository() string {
+	if x != nil {
+		return x.Repository
+	}
+	return ""
+}
+
+func (x *ReadLFSObjectRequest) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *ReadLFSObjectRequest) GetObject() *LFSObject {
+	if x != nil {
+		return x.Object
+	}
+	return nil
+}
+
+func (x *ReadLFSObjectRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ReadLFSObjectRequest) GetLfsUrl() string {
+	if x != nil {
+		return x.LfsUrl
+	}
+	return ""
+}
+
+// ReadLFSObjectResponse is a part of the object.
+type ReadLFSObjectResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The next bytes, at most 256 KiB.
+	Chunk         []byte `protobuf:"bytes,1,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadLFSObjectResponse) Reset() {
+	*x = ReadLFSObjectResponse{}
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadLFSObjectResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadLFSObjectResponse) ProtoMessage() {}
+
+func (x *ReadLFSObjectResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadLFSObjectResponse.ProtoReflect.Descriptor instead.
+func (*ReadLFSObjectResponse) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ReadLFSObjectResponse) GetChunk() []byte {
+	if x != nil {
+		return x.Chunk
+	}
+	return nil
+}
+
 var File_leat_gitcache_v1_replica_proto protoreflect.FileDescriptor
 
 const file_leat_gitcache_v1_replica_proto_rawDesc = "" +
@@ -607,11 +909,35 @@ const file_leat_gitcache_v1_replica_proto_rawDesc = "" +
 	"repository\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\"(\n" +
 	"\x10TakeOverResponse\x12\x14\n" +
-	"\x05epoch\x18\x01 \x01(\x04R\x05epoch2\xaf\x02\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\"1\n" +
+	"\tLFSObject\x12\x10\n" +
+	"\x03oid\x18\x01 \x01(\tR\x03oid\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\"v\n" +
+	"\x15ListLFSObjectsRequest\x12\x1e\n" +
+	"\n" +
+	"repository\x18\x01 \x01(\tR\n" +
+	"repository\x12\x10\n" +
+	"\x03uid\x18\x02 \x01(\tR\x03uid\x12+\n" +
+	"\x11known_fingerprint\x18\x03 \x01(\tR\x10knownFingerprint\"q\n" +
+	"\x16ListLFSObjectsResponse\x12 \n" +
+	"\vfingerprint\x18\x01 \x01(\tR\vfingerprint\x125\n" +
+	"\aobjects\x18\x02 \x03(\v2\x1b.leat.gitcache.v1.LFSObjectR\aobjects\"\xaa\x01\n" +
+	"\x14ReadLFSObjectRequest\x12\x1e\n" +
+	"\n" +
+	"repository\x18\x01 \x01(\tR\n" +
+	"repository\x12\x10\n" +
+	"\x03uid\x18\x02 \x01(\tR\x03uid\x123\n" +
+	"\x06object\x18\x03 \x01(\v2\x1b.leat.gitcache.v1.LFSObjectR\x06object\x12\x12\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\x12\x17\n" +
+	"\alfs_url\x18\x05 \x01(\tR\x06lfsUrl\"-\n" +
+	"\x15ReadLFSObjectResponse\x12\x14\n" +
+	"\x05chunk\x18\x01 \x01(\fR\x05chunk2\x82\x04\n" +
 	"\x0eReplicaService\x12Y\n" +
 	"\tGetMirror\x12\".leat.gitcache.v1.GetMirrorRequest\x1a#.leat.gitcache.v1.GetMirrorResponse\"\x03\x90\x02\x01\x12j\n" +
 	"\x0eReadMirrorFile\x12'.leat.gitcache.v1.ReadMirrorFileRequest\x1a(.leat.gitcache.v1.ReadMirrorFileResponse\"\x03\x90\x02\x010\x01\x12V\n" +
-	"\bTakeOver\x12!.leat.gitcache.v1.TakeOverRequest\x1a\".leat.gitcache.v1.TakeOverResponse\"\x03\x90\x02\x02B\xc2\x01\n" +
+	"\bTakeOver\x12!.leat.gitcache.v1.TakeOverRequest\x1a\".leat.gitcache.v1.TakeOverResponse\"\x03\x90\x02\x02\x12h\n" +
+	"\x0eListLFSObjects\x12'.leat.gitcache.v1.ListLFSObjectsRequest\x1a(.leat.gitcache.v1.ListLFSObjectsResponse\"\x03\x90\x02\x01\x12g\n" +
+	"\rReadLFSObject\x12&.leat.gitcache.v1.ReadLFSObjectRequest\x1a'.leat.gitcache.v1.ReadLFSObjectResponse\"\x03\x90\x02\x010\x01B\xc2\x01\n" +
 	"\x14com.leat.gitcache.v1B\fReplicaProtoP\x01Z:github.com/leatdev/leat/gen/go/leat/gitcache/v1;gitcachev1\xa2\x02\x03LGX\xaa\x02\x10Leat.Gitcache.V1\xca\x02\x10Leat\\Gitcache\\V1\xe2\x02\x1cLeat\\Gitcache\\V1\\GPBMetadata\xea\x02\x12Leat::Gitcache::V1b\x06proto3"
 
 var (
@@ -626,7 +952,7 @@ func file_leat_gitcache_v1_replica_proto_rawDescGZIP() []byte {
 	return file_leat_gitcache_v1_replica_proto_rawDescData
 }
 
-var file_leat_gitcache_v1_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_leat_gitcache_v1_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_leat_gitcache_v1_replica_proto_goTypes = []any{
 	(*GetMirrorRequest)(nil),       // 0: leat.gitcache.v1.GetMirrorRequest
 	(*GetMirrorResponse)(nil),      // 1: leat.gitcache.v1.GetMirrorResponse
@@ -636,24 +962,35 @@ var file_leat_gitcache_v1_replica_proto_goTypes = []any{
 	(*ReadMirrorFileResponse)(nil), // 5: leat.gitcache.v1.ReadMirrorFileResponse
 	(*TakeOverRequest)(nil),        // 6: leat.gitcache.v1.TakeOverRequest
 	(*TakeOverResponse)(nil),       // 7: leat.gitcache.v1.TakeOverResponse
-	(*timestamppb.Timestamp)(nil),  // 8: google.protobuf.Timestamp
+	(*LFSObject)(nil),              // 8: leat.gitcache.v1.LFSObject
+	(*ListLFSObjectsRequest)(nil),  // 9: leat.gitcache.v1.ListLFSObjectsRequest
+	(*ListLFSObjectsResponse)(nil), // 10: leat.gitcache.v1.ListLFSObjectsResponse
+	(*ReadLFSObjectRequest)(nil),   // 11: leat.gitcache.v1.ReadLFSObjectRequest
+	(*ReadLFSObjectResponse)(nil),  // 12: leat.gitcache.v1.ReadLFSObjectResponse
+	(*timestamppb.Timestamp)(nil),  // 13: google.protobuf.Timestamp
 }
 var file_leat_gitcache_v1_replica_proto_depIdxs = []int32{
-	8, // 0: leat.gitcache.v1.GetMirrorResponse.fresh_at:type_name -> google.protobuf.Timestamp
-	8, // 1: leat.gitcache.v1.GetMirrorResponse.changed_at:type_name -> google.protobuf.Timestamp
-	2, // 2: leat.gitcache.v1.GetMirrorResponse.refs:type_name -> leat.gitcache.v1.MirrorRef
-	3, // 3: leat.gitcache.v1.GetMirrorResponse.files:type_name -> leat.gitcache.v1.MirrorFile
-	0, // 4: leat.gitcache.v1.ReplicaService.GetMirror:input_type -> leat.gitcache.v1.GetMirrorRequest
-	4, // 5: leat.gitcache.v1.ReplicaService.ReadMirrorFile:input_type -> leat.gitcache.v1.ReadMirrorFileRequest
-	6, // 6: leat.gitcache.v1.ReplicaService.TakeOver:input_type -> leat.gitcache.v1.TakeOverRequest
-	1, // 7: leat.gitcache.v1.ReplicaService.GetMirror:output_type -> leat.gitcache.v1.GetMirrorResponse
-	5, // 8: leat.gitcache.v1.ReplicaService.ReadMirrorFile:output_type -> leat.gitcache.v1.ReadMirrorFileResponse
-	7, // 9: leat.gitcache.v1.ReplicaService.TakeOver:output_type -> leat.gitcache.v1.TakeOverResponse
-	7, // [7:10] is the sub-list for method output_type
-	4, // [4:7] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	13, // 0: leat.gitcache.v1.GetMirrorResponse.fresh_at:type_name -> google.protobuf.Timestamp
+	13, // 1: leat.gitcache.v1.GetMirrorResponse.changed_at:type_name -> google.protobuf.Timestamp
+	2,  // 2: leat.gitcache.v1.GetMirrorResponse.refs:type_name -> leat.gitcache.v1.MirrorRef
+	3,  // 3: leat.gitcache.v1.GetMirrorResponse.files:type_name -> leat.gitcache.v1.MirrorFile
+	8,  // 4: leat.gitcache.v1.ListLFSObjectsResponse.objects:type_name -> leat.gitcache.v1.LFSObject
+	8,  // 5: leat.gitcache.v1.ReadLFSObjectRequest.object:type_name -> leat.gitcache.v1.LFSObject
+	0,  // 6: leat.gitcache.v1.ReplicaService.GetMirror:input_type -> leat.gitcache.v1.GetMirrorRequest
+	4,  // 7: leat.gitcache.v1.ReplicaService.ReadMirrorFile:input_type -> leat.gitcache.v1.ReadMirrorFileRequest
+	6,  // 8: leat.gitcache.v1.ReplicaService.TakeOver:input_type -> leat.gitcache.v1.TakeOverRequest
+	9,  // 9: leat.gitcache.v1.ReplicaService.ListLFSObjects:input_type -> leat.gitcache.v1.ListLFSObjectsRequest
+	11, // 10: leat.gitcache.v1.ReplicaService.ReadLFSObject:input_type -> leat.gitcache.v1.ReadLFSObjectRequest
+	1,  // 11: leat.gitcache.v1.ReplicaService.GetMirror:output_type -> leat.gitcache.v1.GetMirrorResponse
+	5,  // 12: leat.gitcache.v1.ReplicaService.ReadMirrorFile:output_type -> leat.gitcache.v1.ReadMirrorFileResponse
+	7,  // 13: leat.gitcache.v1.ReplicaService.TakeOver:output_type -> leat.gitcache.v1.TakeOverResponse
+	10, // 14: leat.gitcache.v1.ReplicaService.ListLFSObjects:output_type -> leat.gitcache.v1.ListLFSObjectsResponse
+	12, // 15: leat.gitcache.v1.ReplicaService.ReadLFSObject:output_type -> leat.gitcache.v1.ReadLFSObjectResponse
+	11, // [11:16] is the sub-list for method output_type
+	6,  // [6:11] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_leat_gitcache_v1_replica_proto_init() }
@@ -667,7 +1004,7 @@ func file_leat_gitcache_v1_replica_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_gitcache_v1_replica_proto_rawDesc), len(file_leat_gitcache_v1_replica_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

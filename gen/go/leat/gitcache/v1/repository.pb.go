@@ -176,7 +176,10 @@ type RepositoryDefinition struct {
 	// Proxy to reach the upstream through: http://, https://, socks5:// or socks5h://[user:password@]host[:port]. Empty means what
 	// gitcache's environment says (HTTPS_PROXY, HTTP_PROXY, NO_PROXY) for HTTP upstreams, and none for SSH. In answers its password
 	// reads "xxxxx".
-	ProxyUrl      string `protobuf:"bytes,11,opt,name=proxy_url,json=proxyUrl,proto3" json:"proxy_url,omitempty"`
+	ProxyUrl string `protobuf:"bytes,11,opt,name=proxy_url,json=proxyUrl,proto3" json:"proxy_url,omitempty"`
+	// Name of the repository that this one is a submodule of. gitcache defines such repositories itself, and deletes them with
+	// their parent; in a definition that is put it must be empty.
+	Parent        string `protobuf:"bytes,14,opt,name=parent,proto3" json:"parent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -284,6 +287,13 @@ func (x *RepositoryDefinition) GetWebhookSecret() string {
 func (x *RepositoryDefinition) GetProxyUrl() string {
 	if x != nil {
 		return x.ProxyUrl
+	}
+	return ""
+}
+
+func (x *RepositoryDefinition) GetParent() string {
+	if x != nil {
+		return x.Parent
 	}
 	return ""
 }
@@ -924,7 +934,7 @@ var File_leat_gitcache_v1_repository_proto protoreflect.FileDescriptor
 
 const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\n" +
-	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18leat/type/v1/state.proto\"\x95\x03\n" +
+	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18leat/type/v1/state.proto\"\xad\x03\n" +
 	"\x14RepositoryDefinition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x18\n" +
@@ -939,7 +949,8 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\tsuspended\x18\t \x01(\bR\tsuspended\x12%\n" +
 	"\x0ewebhook_secret\x18\n" +
 	" \x01(\tR\rwebhookSecret\x12\x1b\n" +
-	"\tproxy_url\x18\v \x01(\tR\bproxyUrl\"\x8a\x03\n" +
+	"\tproxy_url\x18\v \x01(\tR\bproxyUrl\x12\x16\n" +
+	"\x06parent\x18\x0e \x01(\tR\x06parent\"\x8a\x03\n" +
 	"\n" +
 	"Credential\x129\n" +
 	"\x05basic\x18\x01 \x01(\v2!.leat.gitcache.v1.BasicCredentialH\x00R\x05basic\x12<\n" +

@@ -45,6 +45,12 @@ const (
 	ReplicaServiceReadMirrorFileProcedure = "/leat.gitcache.v1.ReplicaService/ReadMirrorFile"
 	// ReplicaServiceTakeOverProcedure is the fully-qualified name of the ReplicaService's TakeOver RPC.
 	ReplicaServiceTakeOverProcedure = "/leat.gitcache.v1.ReplicaService/TakeOver"
+	// ReplicaServiceListLFSObjectsProcedure is the fully-qualified name of the ReplicaService's
+	// ListLFSObjects RPC.
+	ReplicaServiceListLFSObjectsProcedure = "/leat.gitcache.v1.ReplicaService/ListLFSObjects"
+	// ReplicaServiceReadLFSObjectProcedure is the fully-qualified name of the ReplicaService's
+	// ReadLFSObject RPC.
+	ReplicaServiceReadLFSObjectProcedure = "/leat.gitcache.v1.ReplicaService/ReadLFSObject"
 )
 
 // ReplicaServiceClient is a client for the leat.gitcache.v1.ReplicaService service.
@@ -58,6 +64,11 @@ type ReplicaServiceClient interface {
 	// TakeOver tells the replica that a repository's lease was given up in its favour. It answers when the replica owns the
 	// repository, or with OWNER_UNAVAILABLE when it does not come to that.
 	TakeOver(context.Context, *v1.TakeOverRequest) (*v1.TakeOverResponse, error)
+	// ListLFSObjects tells which Git LFS objects of a repository the replica holds.
+	ListLFSObjects(context.Context, *v1.ListLFSObjectsRequest) (*v1.ListLFSObjectsResponse, error)
+	// ReadLFSObject streams a Git LFS object. The owner of the repository downloads it first where it has to; a replica that
+	// neither holds it nor owns the repository answers NOT_FOUND.
+	ReadLFSObject(context.Context, *v1.ReadLFSObjectRequest) (*connect.ServerStreamForClient[v1.ReadLFSObjectResponse], error)
 }
 
 // NewReplicaServiceClient constructs a client for the leat.gitcache.v1.ReplicaService service. By
@@ -92,6 +103,20 @@ func NewReplicaServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
+		listLFSObjects: connect.NewClient[v1.ListLFSObjectsRequest, v1.ListLFSObjectsResponse](
+			httpClient,
+			baseURL+ReplicaServiceListLFSObjectsProcedure,
+			connect.WithSchema(replicaServiceMethods.ByName("ListLFSObjects")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		readLFSObject: connect.NewClient[v1.ReadLFSObjectRequest, v1.ReadLFSObjectResponse](
+			httpClient,
+			baseURL+ReplicaServiceReadLFSObjectProcedure,
+			connect.WithSchema(replicaServiceMethods.ByName("ReadLFSObject")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -100,6 +125,8 @@ type replicaServiceClient struct {
 	getMirror      *connect.Client[v1.GetMirrorRequest, v1.GetMirrorResponse]
 	readMirrorFile *connect.Client[v1.ReadMirrorFileRequest, v1.ReadMirrorFileResponse]
 	takeOver       *connect.Client[v1.TakeOverRequest, v1.TakeOverResponse]
+	listLFSObjects *connect.Client[v1.ListLFSObjectsRequest, v1.ListLFSObjectsResponse]
+	readLFSObject  *connect.Client[v1.ReadLFSObjectRequest, v1.ReadLFSObjectResponse]
 }
 
 // GetMirror calls leat.gitcache.v1.ReplicaService.GetMirror.
@@ -125,6 +152,20 @@ func (c *replicaServiceClient) TakeOver(ctx context.Context, req *v1.TakeOverReq
 	return nil, err
 }
 
+// ListLFSObjects calls leat.gitcache.v1.ReplicaService.ListLFSObjects.
+func (c *replicaServiceClient) ListLFSObjects(ctx context.Context, req *v1.ListLFSObjectsRequest) (*v1.ListLFSObjectsResponse, error) {
+	response, err := c.listLFSObjects.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ReadLFSObject calls leat.gitcache.v1.ReplicaService.ReadLFSObject.
+func (c *replicaServiceClient) ReadLFSObject(ctx context.Context, req *v1.ReadLFSObjectRequest) (*connect.ServerStreamForClient[v1.ReadLFSObjectResponse], error) {
+	return c.readLFSObject.CallServerStream(ctx, connect.NewRequest(req))
+}
+
 // ReplicaServiceHandler is an implementation of the leat.gitcache.v1.ReplicaService service.
 type ReplicaServiceHandler interface {
 	// GetMirror tells what the replica's mirror of a repository holds, and of which files it consists. Without a mirror the
@@ -136,6 +177,11 @@ type ReplicaServiceHandler interface {
 	// TakeOver tells the replica that a repository's lease was given up in its favour. It answers when the replica owns the
 	// repository, or with OWNER_UNAVAILABLE when it does not come to that.
 	TakeOver(context.Context, *v1.TakeOverRequest) (*v1.TakeOverResponse, error)
+	// ListLFSObjects tells which Git LFS objects of a repository the replica holds.
+	ListLFSObjects(context.Context, *v1.ListLFSObjectsRequest) (*v1.ListLFSObjectsResponse, error)
+	// ReadLFSObject streams a Git LFS object. The owner of the repository downloads it first where it has to; a replica that
+	// neither holds it nor owns the repository answers NOT_FOUND.
+	ReadLFSObject(context.Context, *v1.ReadLFSObjectRequest, *connect.ServerStream[v1.ReadLFSObjectResponse]) error
 }
 
 // NewReplicaServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -166,6 +212,20 @@ func NewReplicaServiceHandler(svc ReplicaServiceHandler, opts ...connect.Handler
 		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
+	replicaServiceListLFSObjectsHandler := connect.NewUnaryHandlerSimple(
+		ReplicaServiceListLFSObjectsProcedure,
+		svc.ListLFSObjects,
+		connect.WithSchema(replicaServiceMethods.ByName("ListLFSObjects")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	replicaServiceReadLFSObjectHandler := connect.NewServerStreamHandlerSimple(
+		ReplicaServiceReadLFSObjectProcedure,
+		svc.ReadLFSObject,
+		connect.WithSchema(replicaServiceMethods.ByName("ReadLFSObject")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/leat.gitcache.v1.ReplicaService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ReplicaServiceGetMirrorProcedure:
@@ -174,6 +234,10 @@ func NewReplicaServiceHandler(svc ReplicaServiceHandler, opts ...connect.Handler
 			replicaServiceReadMirrorFileHandler.ServeHTTP(w, r)
 		case ReplicaServiceTakeOverProcedure:
 			replicaServiceTakeOverHandler.ServeHTTP(w, r)
+		case ReplicaServiceListLFSObjectsProcedure:
+			replicaServiceListLFSObjectsHandler.ServeHTTP(w, r)
+		case ReplicaServiceReadLFSObjectProcedure:
+			replicaServiceReadLFSObjectHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -193,4 +257,12 @@ func (UnimplementedReplicaServiceHandler) ReadMirrorFile(context.Context, *v1.Re
 
 func (UnimplementedReplicaServiceHandler) TakeOver(context.Context, *v1.TakeOverRequest) (*v1.TakeOverResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.gitcache.v1.ReplicaService.TakeOver is not implemented"))
+}
+
+func (UnimplementedReplicaServiceHandler) ListLFSObjects(context.Context, *v1.ListLFSObjectsRequest) (*v1.ListLFSObjectsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.gitcache.v1.ReplicaService.ListLFSObjects is not implemented"))
+}
+
+func (UnimplementedReplicaServiceHandler) ReadLFSObject(context.Context, *v1.ReadLFSObjectRequest, *connect.ServerStream[v1.ReadLFSObjectResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("leat.gitcache.v1.ReplicaService.ReadLFSObject is not implemented"))
 }

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"connectrpc.com/connect"
+	"go.opentelemetry.io/otel/trace"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/submodule"
+)
+
+// metadataSubmodule names the path of the submodule that an error is about.
+const metadataSubmodule = "submodule"
+
+// submoduleError maps what keeps a submodule from being had; nil: err is of another kind.
+func submoduleError(err error, in rpcerr.Option) error {
+	if gone, ok := errors.AsType[*submodule.UnavailableError](err); ok {
+		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_SUBMODULE_UNAVAILABLE,
+			fmt.Sprintf("The submodule %q is not available at %s. %s", gone.Path, gone.Commit, gone.Said), in,
+			rpcerr.With("path", gone.Path), rpcerr.With("url", gone.URL), rpcerr.With("commit", gone.Commit))
+	}
+	late, ok := errors.AsType[*submodule.NotReadyError](err)
+	if !ok {
+		return nil
+	}
+	of := []rpcerr.Option{in, rpcerr.With(metadataSubmodule, late.Path), rpcerr.With("path", late.Path), rpcerr.With("url", late.URL)}
+	if late.Problem == nil {
+		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY,
+			fmt.Sprintf("The submodule %q is not mirrored yet; it is being fetched.", late.Path), append(of, rpcerr.RetryAfter(retryReady))...)
+	}
+	return rpcerr.New(codeOf(late.Problem.Reason), fromReason(late.Problem.Reason),
+		fmt.Sprintf("The submodule %q is not mirrored. %s", late.Path, late.Problem.Message), append(of, rpcerr.RetryAfter(retryUpstream))...)
+}
+
+// Refresh has a repository fetched by whoever owns it, and returns its problem after that and when it was fresh. It is a call
+// of this replica's own, whatever call ctx belongs to.
+func (s *Service) Refresh(ctx context.Context, name string) (mirror.State, error) {
+	own, cancel := context.WithCancel(trace.ContextWithSpan(context.Background(), trace.SpanFromContext(ctx)))
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	resp, err := s.RefreshRepository(own, &gitcachev1.RefreshRepositoryRequest{Name: name, Wait: true})
+	if err != nil {
+		return mirror.State{}, err
+	}
+	var state mirror.State
+	if at := resp.GetState().GetFreshAt(); at != nil {
+		state.FreshAt = at.AsTime()
+	}
+	if p := resp.GetState().GetProblem(); p != nil {
+		reason := mirror.Reason(strings.TrimPrefix(p.GetReason().String(), "REASON_"))
+		state.Problem = &mirror.Problem{Reason: reason, Message: p.GetMessage(), Since: p.GetSince().AsTime()}
+	}
+	return state, nil
+}

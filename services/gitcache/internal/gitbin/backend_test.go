@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gitbin_test
+
+import (
+	"log/slog"
+	"os"
+	"testing"
+
+	"github.com/leatdev/leat/services/gitcache/internal/backendtest"
+	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
+)
+
+func open(t *testing.T, dir string) backendtest.Backend {
+	t.Helper()
+	g, err := gitbin.New(gitbin.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestBackend(t *testing.T) {
+	t.Parallel()
+	backendtest.Run(t, open)
+}
+
+func TestServers(t *testing.T) {
+	t.Parallel()
+	backendtest.RunServers(t, open)
+}
+
+func TestSlowServers(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("LEAT_SLOW") == "" {
+		t.Skip("LEAT_SLOW is not set: Gitea is left to `make test-all`")
+	}
+	backendtest.RunSlowServers(t, open)
+}

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+func submoduleOf(parent mirror.Definition, name string) mirror.Definition {
+	def := definition(name)
+	def.Parent, def.ParentUID = parent.Name, parent.UID
+	return def
+}
+
+// TestSubmodulesLiveWithTheirParents has one replica own a repository and its submodules, whatever their names, because a
+// bundle needs them all.
+func TestSubmodulesLiveWithTheirParents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.upstream.set(map[string]string{"refs/heads/main": "c1"}, nil)
+		var defs []mirror.Definition
+		for i := range 8 {
+			parent := definition(fmt.Sprint("demo-", i))
+			defs = append(defs, parent, submoduleOf(parent, parent.Name+".a"), submoduleOf(parent, parent.Name+".b"))
+		}
+		a, runA := w.member(t, "a", nil, defs...)
+		b, runB := w.member(t, "b", nil, defs...)
+		defer runA()()
+		defer runB()()
+		time.Sleep(5 * time.Minute)
+		owned := map[*mirror.Set]int{}
+		for _, def := range defs {
+			of := def.Name
+			if def.Parent != "" {
+				of = def.Parent
+			}
+			for _, set := range []*mirror.Set{a, b} {
+				mine, parents := get(t, set, def.Name).Epoch() != 0, get(t, set, of).Epoch() != 0
+				if mine != parents {
+					t.Errorf("%s: got owned here %v, want %v as its parent", def.Name, mine, parents)
+				}
+				if mine {
+					owned[set]++
+				}
+			}
+		}
+		if owned[a] == 0 || owned[b] == 0 {
+			t.Errorf("got %d and %d repositories, want some at each replica", owned[a], owned[b])
+		}
+	})
+}
+
+// TestOrphansGo leaves submodules out whose parent is gone, or was made anew.
+func TestOrphansGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	parent := definition("demo")
+	child := submoduleOf(parent, "demo.a")
+	set, _ := w.member(t, "a", nil, parent, child)
+	if get(t, set, "demo.a"); len(set.Orphans()) != 0 {
+		t.Errorf("got orphans %v, want none", set.Orphans())
+	}
+	remade := parent
+	remade.UID = "uid-2"
+	for _, defs := range [][]mirror.Definition{{child}, {remade, child}} {
+		set.Apply(defs)
+		if _, err := set.Get("demo.a"); !errors.Is(err, mirror.ErrUnknownRepository) || len(set.Orphans()) != 1 {
+			t.Errorf("got %v and orphans %v, want the child left out", err, set.Orphans())
+		}
+	}
+}
+
+// TestBorrow copies a mirror to a replica that need not have one.
+func TestBorrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.followers = 0
+		w.upstream.set(map[string]string{"refs/heads/main": "c1"}, nil)
+		a, runA := w.member(t, "a", nil, definition("demo"))
+		b, runB := w.member(t, "b", nil, definition("demo"))
+		defer runA()()
+		defer runB()()
+		time.Sleep(time.Minute)
+		owner, other := get(t, a, "demo"), get(t, b, "demo")
+		if owner.Epoch() == 0 {
+			owner, other = other, owner
+		}
+		if _, err := other.Content(); err == nil {
+			t.Fatal("there is a copy already: this test shows nothing")
+		}
+		if err := other.Borrow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mine, _ := owner.Content()
+		if got, err := other.Content(); err != nil || got.Fingerprint() != mine.Fingerprint() {
+			t.Errorf("got %v, %v, want what the owner has", got, err)
+		}
+		if got := w.upstream.clones; got != 1 {
+			t.Errorf("got %d clones, want the owner's alone", got)
+		}
+	})
+}

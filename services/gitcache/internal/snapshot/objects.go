@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/gitconfig"
+	"github.com/leatdev/leat/services/gitcache/internal/lfs"
+	"github.com/leatdev/leat/services/gitcache/internal/submodule"
+)
+
+// Objects holds what repositories keep outside Git. It may be used concurrently.
+type Objects interface {
+	// Open opens what a pointer of a repository stands for. lfs.ErrAbsent: it has to be obtained first.
+	Open(uid string, p lfs.Pointer) (io.ReadCloser, error)
+	// Obtain gets objects, from the server at url where that is not empty. It waits until they are here. Errors are
+	// *lfs.MissingError, *lfs.FileError, the context's.
+	Obtain(ctx context.Context, uid, url string, wants []lfs.Want) error
+}
+
+// absentError ends a build that needs what has to be fetched first. It is met with neither a mirror nor a right to build in
+// hand, because fetching may take long.
+type absentError struct {
+	places map[*place][]lfs.Want
+	links  []submodule.Link
+}
+
+// Error implements error.
+func (e *absentError) Error() string { return "content has to be fetched first" }
+
+// pointerIn returns the pointer that a file is. Where it is ordinary content ok is false, and head is what was read of it.
+func pointerIn(l leaf, file content.File) (p lfs.Pointer, ok bool, head []byte, err error) {
+	if file.Size >= lfs.MaxPointerBytes {
+		return p, false, nil, nil
+	}
+	head, err = io.ReadAll(file)
+	if err != nil {
+		return p, false, nil, fmt.Errorf("read %q: %w", l.path, err)
+	}
+	p, err = lfs.Parse(head)
+	if errors.Is(err, lfs.ErrExtended) {
+		return p, false, nil, &UnsupportedError{Path: l.path, Reason: "is a Git LFS pointer with extensions, which only a program of its author's can resolve"}
+	}
+	return p, err == nil, head, nil
+}
+
+// gather lists all objects that leaves need and that are not here.
+func (p *packer) gather(ctx context.Context, leaves []leaf) error {
+	absent := &absentError{places: map[*place][]lfs.Want{}}
+	left := p.limits.Bytes
+	for _, l := range leaves {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		pointer, ok, err := p.absent(ctx, l)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if left -= pointer.Size; left < 0 {
+			return &bundle.LimitError{Limit: bundle.LimitBytes, Max: p.limits.Bytes, Name: l.name}
+		}
+		absent.places[l.place] = append(absent.places[l.place], lfs.Want{Pointer: pointer, Path: l.path})
+	}
+	return absent
+}
+
+// absent returns what stands behind a leaf, if that is an object that is not here.
+func (p *packer) absent(ctx context.Context, l leaf) (lfs.Pointer, bool, error) {
+	if l.kind != content.KindFile && l.kind != content.KindExecutable {
+		return lfs.Pointer{}, false, nil
+	}
+	file, err := p.open(ctx, l)
+	if err != nil {
+		return lfs.Pointer{}, false, err
+	}
+	defer func() { _ = file.Close() }()
+	pointer, ok, _, err := pointerIn(l, file)
+	if err != nil || !ok {
+		return pointer, false, err
+	}
+	if pointer.Size > p.limits.FileBytes { // before anybody downloads it
+		return pointer, false, &bundle.LimitError{Limit: bundle.LimitFileBytes, Max: p.limits.FileBytes, Name: l.name}
+	}
+	object, err := p.objects.Open(l.uid, pointer)
+	if errors.Is(err, lfs.ErrAbsent) {
+		return pointer, true, nil
+	}
+	if err == nil {
+		err = object.Close()
+	}
+	return pointer, false, err
+}
+
+// fetch gets what a build found absent.
+func (b *Builder) fetch(ctx context.Context, absent *absentError) error {
+	if err := b.obtain(ctx, absent.links); err != nil {
+		return err
+	}
+	for place, wants := range absent.places {
+		url, err := b.lfsURL(ctx, place)
+		if err != nil {
+			return err
+		}
+		if err := b.params.Objects.Obtain(ctx, place.uid, url, wants); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const maxConfig = 256 << 10
+
+// lfsURL returns which LFS server the commit itself names; "" where it names none.
+func (b *Builder) lfsURL(ctx context.Context, p *place) (string, error) {
+	r, err := b.params.Mirrors.Open(ctx, p.uid)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = r.Close() }()
+	settings, err := readConfig(ctx, r, p.commit, ".lfsconfig")
+	if errors.Is(err, gitconfig.ErrSyntax) { // git-lfs would not go on; the usual server may still have it
+		return "", nil
+	}
+	url := ""
+	for _, s := range settings {
+		if s.Section == "lfs" && s.Subsection == "" && s.Key == "url" {
+			url = s.Value
+		}
+	}
+	return url, err
+}
+
+// readConfig reads a file with settings in the commit's root; there may be none.
+func readConfig(ctx context.Context, r content.Reader, commit, name string) ([]gitconfig.Setting, error) {
+	file, err := r.File(ctx, commit, name)
+	if errors.Is(err, content.ErrPathNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxConfig+1))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(text) > maxConfig {
+		return nil, fmt.Errorf("%w: %s is longer than 256 KiB", gitconfig.ErrSyntax, name)
+	}
+	return gitconfig.Parse(string(text))
+}

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"context"
+
+	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/submodule"
+)
+
+// place is a repository whose content a bundle holds, at a commit.
+type place struct {
+	uid, commit string
+	prefix      string          // of its paths in the repository that is bundled; empty for that one itself
+	link        *submodule.Link // nil for the repository that is bundled
+	above       *place          // the one whose submodule it is
+}
+
+// root is the repository that is bundled.
+func (p *place) root() *place {
+	for p.above != nil {
+		p = p.above
+	}
+	return p
+}
+
+// shelf opens mirrors for one build, one at a time: readers are counted, and a build that held one while it waits for
+// another could wait for ever.
+type shelf struct {
+	mirrors content.Opener
+	uid     string
+	reader  content.Reader
+}
+
+// open returns a reader of that repository, which is good until the next call.
+func (s *shelf) open(ctx context.Context, uid string) (content.Reader, error) {
+	if s.reader != nil && s.uid == uid {
+		return s.reader, nil
+	}
+	s.Close()
+	r, err := s.mirrors.Open(ctx, uid)
+	if err != nil {
+		return nil, err
+	}
+	s.uid, s.reader = uid, r
+	return r, nil
+}
+
+// Close gives the reader back.
+func (s *shelf) Close() {
+	if s.reader != nil {
+		_ = s.reader.Close() // nothing was written
+		s.reader = nil
+	}
+}

@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/gitconfig"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/selection"
+	"github.com/leatdev/leat/services/gitcache/internal/submodule"
+)
+
+const (
+	modulesFile = ".gitmodules"
+	// maxNesting is how deep submodules of submodules are followed.
+	maxNesting = 8
+	// obtainAtOnce is how many submodules one build has fetched at the same time.
+	obtainAtOnce = 8
+)
+
+// Submodules finds the mirrors of submodules. It may be used concurrently.
+type Submodules interface {
+	// Locate returns the UID under which a submodule is mirrored, or will be. Errors are *submodule.UnavailableError, and
+	// mirror.ErrUnknownRepository.
+	Locate(l submodule.Link) (uid string, err error)
+	// Obtain makes the mirror hold the link's commit, and waits for that a bounded time. Errors are
+	// *submodule.NotReadyError, *submodule.UnavailableError, the context's and those of the store for definitions.
+	Obtain(ctx context.Context, l submodule.Link) error
+	// GiveUp has a mirror fetched anew that turned out to be damaged.
+	GiveUp(uid string)
+}
+
+// joint is where the tree of a submodule is to be put.
+type joint struct {
+	from   *place // the repository whose commit has the link
+	at     selection.At
+	path   string // in the repository that is bundled
+	commit string
+}
+
+// within is the path in the repository that has the link.
+func (j joint) within() string { return strings.TrimPrefix(j.path, j.from.prefix) }
+
+// walkSubmodules puts the trees of submodules into their places, one after the other, and those of their submodules. What is
+// not mirrored yet is an *absentError with all links that could be seen.
+func (b *Builder) walkSubmodules(ctx context.Context, mirrors *shelf, p *planner) error {
+	absent := &absentError{}
+	nested := len(p.joints) > 0
+	for len(p.joints) > 0 {
+		j := p.joints[0]
+		p.joints = p.joints[1:]
+		link, err := b.link(ctx, mirrors, j)
+		if err != nil {
+			return err
+		}
+		err = b.walkSubmodule(ctx, mirrors, p, j, link)
+		switch {
+		case errors.Is(err, mirror.ErrNoMirror), errors.Is(err, content.ErrCommitNotFound):
+			absent.links = append(absent.links, link)
+		case err != nil:
+			return err
+		}
+	}
+	if len(absent.links) > 0 {
+		return absent
+	}
+	if nested {
+		slices.SortFunc(p.leaves, func(x, y leaf) int { return strings.Compare(x.name, y.name) })
+	}
+	return nil
+}
+
+// link finds out where a submodule is.
+func (b *Builder) link(ctx context.Context, mirrors *shelf, j joint) (submodule.Link, error) {
+	l := submodule.Link{Root: j.from.root().uid, Parent: j.from.uid, Path: j.path, Commit: j.commit}
+	r, err := mirrors.open(ctx, j.from.uid)
+	if err != nil {
+		return l, err
+	}
+	settings, err := readConfig(ctx, r, j.from.commit, modulesFile)
+	if errors.Is(err, gitconfig.ErrSyntax) {
+		return l, &submodule.UnavailableError{Path: l.Path, Commit: l.Commit, Said: "The commit's .gitmodules cannot be read: " + err.Error() + "."}
+	}
+	l.URL = urlOf(settings, j.within())
+	return l, err
+}
+
+// urlOf returns the URL of the submodule at a path. Of several with the path the last counts, as for git.
+func urlOf(settings []gitconfig.Setting, path string) string {
+	name, found := "", false
+	for _, s := range settings {
+		if s.Section == "submodule" && s.Key == "path" && strings.TrimSuffix(s.Value, "/") == path {
+			name, found = s.Subsection, true
+		}
+	}
+	url := ""
+	for _, s := range settings {
+		if found && s.Section == "submodule" && s.Subsection == name && s.Key == "url" {
+			url = s.Value
+		}
+	}
+	return url
+}
+
+// walkSubmodule lists the leaves of one submodule. content.ErrCommitNotFound and mirror.ErrNoMirror: it has to be obtained.
+func (b *Builder) walkSubmodule(ctx context.Context, mirrors *shelf, p *planner, j joint, link submodule.Link) error {
+	if b.params.Submodules == nil {
+		return &UnsupportedError{Path: j.path, Reason: "is a submodule, and none are fetched here"}
+	}
+	uid, err := b.params.Submodules.Locate(link)
+	if err != nil {
+		return err
+	}
+	here := &place{uid: uid, commit: j.commit, prefix: j.path + "/", link: &link, above: j.from}
+	if err := here.checkNesting(); err != nil {
+		return err
+	}
+	r, err := mirrors.open(ctx, uid)
+	if err != nil {
+		return err
+	}
+	tree, err := r.Tree(ctx, j.commit, "")
+	if err != nil {
+		return err
+	}
+	p.reader, p.place = r, here
+	return b.blame(here, p.walk(ctx, j.at, tree, maxDepth))
+}
+
+// checkNesting ends what would go round in circles, or down for ever.
+func (p *place) checkNesting() error {
+	depth := 0
+	for above := p.above; above != nil; above = above.above {
+		if depth++; depth > maxNesting {
+			return &submodule.UnavailableError{
+				Path: p.link.Path, URL: p.link.URL, Commit: p.commit,
+				Said: fmt.Sprintf("It is nested deeper than %d submodules.", maxNesting),
+			}
+		}
+		if above.uid == p.uid {
+			return &submodule.UnavailableError{
+				Path: p.link.Path, URL: p.link.URL, Commit: p.commit, Said: "It is a submodule of itself.",
+			}
+		}
+	}
+	return nil
+}
+
+// blame makes damage of a submodule's mirror that mirror's matter, instead of that of the repository it is bundled with.
+func (b *Builder) blame(p *place, err error) error {
+	if p.link == nil || !errors.Is(err, content.ErrDamaged) {
+		return err
+	}
+	b.params.Submodules.GiveUp(p.uid)
+	return &submodule.NotReadyError{Path: p.link.Path, URL: p.link.URL, Problem: nil}
+}
+
+// obtain has submodules mirrored.
+func (b *Builder) obtain(ctx context.Context, links []submodule.Link) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(obtainAtOnce)
+	for _, l := range links {
+		group.Go(func() error { return b.params.Submodules.Obtain(ctx, l) })
+	}
+	return group.Wait()
+}

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package uploadpack_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+func basic(user, password string) mirror.Credential {
+	return mirror.Credential{
+		Method: mirror.MethodBasic, Username: user, Password: mirror.Secret(password), AllowPlainHTTP: true,
+	}
+}
+
+func TestBearer(t *testing.T) {
+	t.Parallel()
+	server := gittest.New(t)
+	repo := server.Repo(t, "demo")
+	repo.Commit(t, "main", map[string]string{"a": "1"})
+	server.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("Authorization") == "Bearer token" {
+			return false
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	f := newFixture(t, repo.URL())
+	f.def.Credential = mirror.Credential{Method: mirror.MethodBearer, Token: "token"}
+	wantReason(t, f.try(t.Context()), mirror.ReasonAuthRejected) // plain HTTP was not allowed
+	f.def.Credential.AllowPlainHTTP = true
+	f.fetch(t)
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	server := gittest.New(t, gittest.WithTLS())
+	repo := server.Repo(t, "demo")
+	first := repo.Commit(t, "main", map[string]string{"a": "1"})
+	f := newFixture(t, repo.URL())
+	wantReason(t, f.try(t.Context()), mirror.ReasonUnreachable)
+	f.def.CAPEM = string(server.CertificatePEM())
+	f.fetch(t)
+	f.wantRefs(t, map[string]string{"heads/main": first})
+}
+
+func sshDefinition(server *gittest.Server, repo *gittest.Repo) mirror.Definition {
+	return mirror.Definition{
+		Name: "demo", UID: "uid-1", URL: repo.SSHURL(),
+		Credential: mirror.Credential{
+			Method: mirror.MethodSSH, PrivateKey: mirror.Secret(server.SSHPrivateKey()), KnownHosts: server.SSHKnownHosts(),
+		},
+	}
+}
+
+func TestSSH(t *testing.T) {
+	t.Parallel()
+	server := gittest.New(t)
+	repo := server.Repo(t, "group/it's")
+	first := repo.Commit(t, "main", map[string]string{"a": "1"})
+	f := newFixture(t, "")
+	f.def = sshDefinition(server, repo)
+	if err := f.Check(f.def); err != nil {
+		t.Fatal(err)
+	}
+	f.fetch(t)
+	f.wantRefs(t, map[string]string{"heads/main": first})
+	second := repo.Commit(t, "main", map[string]string{"a": "2"})
+	f.fetch(t)
+	f.wantRefs(t, map[string]string{"heads/main": second})
+	f.files(t, second)
+	f.fetch(t)
+	fsck(t, f)
+}
+
+// TestNotSpoken is an advertisement with SHA-256 object names.
+func TestNotSpoken(t *testing.T) {
+	t.Parallel()
+	server := gittest.New(t)
+	repo := server.Repo(t, "demo")
+	server.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
+		line := strings.Repeat("1", 64) + " HEAD\x00object-format=sha256\n"
+		_, _ = fmt.Fprintf(w, "001e# service=git-upload-pack\n0000%04x%s0000", len(line)+4, line)
+		return true
+	})
+	err := wantReason(t, newFixture(t, repo.URL()).try(t.Context()), mirror.ReasonProtocol)
+	if !strings.Contains(err.Message, "SHA-256") {
+		t.Errorf("got message %q, want it to name SHA-256", err.Message)
+	}
+}
+
+// TestQuietAfterRefusal asks a host once that wants to be left alone, and not again before its time.
+func TestQuietAfterRefusal(t *testing.T) {
+	t.Parallel()
+	server := gittest.New(t)
+	repo := server.Repo(t, "demo")
+	repo.Commit(t, "main", map[string]string{"a": "1"})
+	server.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Retry-After", "17")
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	})
+	f := newFixture(t, repo.URL())
+	wantReason(t, f.try(t.Context()), mirror.ReasonRateLimited)
+	server.Intercept(nil)
+	if _, ok := errors.AsType[*mirror.QuietError](f.try(t.Context())); !ok {
+		t.Error("the host was asked again before its time")
+	}
+	f.reopen(t) // forgets what the host asked for
+	f.fetch(t)
+}
+
+func TestContextEndsFetch(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never says a word
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	server := gittest.New(t)
+	for _, def := range []mirror.Definition{
+		{Name: "demo", UID: "uid-1", URL: "http://" + silent.Addr().String() + "/demo"},
+		{Name: "demo", UID: "uid-1", URL: "ssh://git@" + silent.Addr().String() + "/demo", Credential: mirror.Credential{
+			Method: mirror.MethodSSH, PrivateKey: mirror.Secret(server.SSHPrivateKey()),
+			KnownHosts: strings.Replace(server.SSHKnownHosts(), portOf(server.SSHAddr()), portOf(silent.Addr().String()), 1),
+		}},
+	} {
+		f := newFixture(t, "")
+		f.def = def
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		if err := f.try(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: got %v, want the context's error", def.URL, err)
+		}
+		cancel()
+	}
+}
+
+func portOf(address string) string {
+	_, port, _ := net.SplitHostPort(address)
+	return port
+}
