@@ -27,7 +27,7 @@ import (
 type Server struct {
 	// URL is its root, without a slash at its end.
 	URL string
-	// SSHAddr is the host:port of its SSH side, where the user is [SSHUser].
+	// SSHAddr is the host:port of its SSH side.
 	SSHAddr string
 	// Owner owns what [Server.Repository] makes, and Stranger may see none of it.
 	Owner, Stranger Account
@@ -38,8 +38,8 @@ type Server struct {
 // Account is a user with an access token, which is good as a password too.
 type Account struct{ Name, Token string }
 
-// SSHUser is whom everybody logs in as.
-const SSHUser = "git"
+// sshUser is whom everybody logs in as.
+const sshUser = "git"
 
 const config = `APP_NAME = giteatest
 RUN_USER = %[1]s
@@ -73,6 +73,9 @@ INTERNAL_TOKEN = eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJuYmYiOjE3NjcyMjU2MDB9.U
 [log]
 LEVEL = Warn
 MODE = console
+
+[webhook]
+ALLOWED_HOST_LIST = loopback
 
 [actions]
 ENABLED = false
@@ -205,6 +208,29 @@ func (s *Server) Repository(t testing.TB, name string) string {
 func (s *Server) AddKey(t testing.TB, of Account, line string) {
 	t.Helper()
 	s.post(t, of, "/api/v1/user/keys", map[string]any{"title": "test", "key": strings.TrimSpace(line)})
+}
+
+// AddWebhook makes a repository tell target of events, such as "push", signed with the secret.
+func (s *Server) AddWebhook(t testing.TB, repository, target, secret string, events ...string) {
+	t.Helper()
+	s.post(t, s.Owner, "/api/v1/repos/"+repository+"/hooks", map[string]any{
+		"type": "gitea", "active": true, "events": events,
+		"config": map[string]string{"url": target, "content_type": "json", "secret": secret},
+	})
+}
+
+// CloneURL returns where a repository is reached over HTTP. With an account it holds that one's token, for a push.
+func (s *Server) CloneURL(repository string, as Account) string {
+	root := s.URL
+	if as != (Account{}) {
+		root = strings.Replace(root, "://", "://"+as.Name+":"+as.Token+"@", 1)
+	}
+	return root + "/" + repository + ".git"
+}
+
+// SSHURL returns where a repository is reached over SSH.
+func (s *Server) SSHURL(repository string) string {
+	return "ssh://" + sshUser + "@" + s.SSHAddr + "/" + repository + ".git"
 }
 
 func (s *Server) post(t testing.TB, as Account, path string, body any) {

@@ -275,3 +275,17 @@ func TestIntercept(t *testing.T) {
 	server.Intercept(nil)
 	mustGit(t, nil, "ls-remote", repo.URL())
 }
+
+func TestCutFetches(t *testing.T) {
+	t.Parallel()
+	server := gittest.New(t)
+	repo := server.Repo(t, "demo")
+	repo.Commit(t, "main", map[string]string{"a": "1"})
+	server.CutFetches(10)
+	clone := filepath.Join(t.TempDir(), "clone")
+	if out, err := git(t, nil, "clone", "--quiet", repo.URL(), clone); err == nil {
+		t.Errorf("got a clone through a cut connection: %s", out)
+	}
+	server.CutFetches(0)
+	mustGit(t, nil, "clone", "--quiet", repo.URL(), clone)
+}

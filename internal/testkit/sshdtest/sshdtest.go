@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sshdtest runs OpenSSH's own sshd for a test, as who runs the test: on a loopback port, with a host key and a
-// client key of its own making, and nothing of the machine's configuration.
+// Package sshdtest runs OpenSSH's own sshd for a test, as who runs the test: on a loopback port, with a host key and
+// client keys of its own making, and nothing of the machine's configuration.
 package sshdtest
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
-// Passphrase protects the private key.
+// Passphrase protects [Server.LockedKey].
 const Passphrase = "of the test's key"
 
 // Server is a running sshd. It ends with the test.
@@ -34,8 +34,10 @@ type Server struct {
 	Addr string
 	// User is the only one that can log in.
 	User string
-	// PrivateKey opens it, in OpenSSH's PEM form, with [Passphrase].
+	// PrivateKey opens it, in OpenSSH's PEM form.
 	PrivateKey []byte
+	// LockedKey is another one, with [Passphrase]. To use it takes a good part of a second, which is what makes it safe.
+	LockedKey []byte
 	// KnownHosts is the line of a known_hosts file that names it.
 	KnownHosts string
 }
@@ -74,8 +76,9 @@ func Start(t testing.TB) *Server {
 	}
 	dir := t.TempDir()
 	hostKey, hostPEM := newKey(t, "")
-	clientKey, clientPEM := newKey(t, Passphrase)
-	s := &Server{Addr: loopback.Addr(t), User: who.Username, PrivateKey: clientPEM}
+	openKey, openPEM := newKey(t, "")
+	lockedKey, lockedPEM := newKey(t, Passphrase)
+	s := &Server{Addr: loopback.Addr(t), User: who.Username, PrivateKey: openPEM, LockedKey: lockedPEM}
 	s.KnownHosts = knownhosts.Line([]string{knownhosts.Normalize(s.Addr)}, hostKey) + "\n"
 	write := func(name string, data []byte) string {
 		path := filepath.Join(dir, name)
@@ -85,7 +88,7 @@ func Start(t testing.TB) *Server {
 		return path
 	}
 	host := write("host", hostPEM)
-	authorized := write("authorized_keys", ssh.MarshalAuthorizedKey(clientKey))
+	authorized := write("authorized_keys", append(ssh.MarshalAuthorizedKey(openKey), ssh.MarshalAuthorizedKey(lockedKey)...))
 	s.run(t, sshd, write("sshd_config", fmt.Appendf(nil, config, s.Addr, host, authorized)))
 	return s
 }

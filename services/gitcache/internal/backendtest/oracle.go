@@ -94,7 +94,7 @@ func oracleCommits(t *testing.T, s *subject, commits []gitCommit) {
 type item struct {
 	Kind content.Kind
 	Size int64
-	Hash string // of a blob; empty for a submodule
+	Hash string // of a blob, or the commit of a submodule
 }
 
 // oracleTrees shares the trees among a few readers.
@@ -121,10 +121,53 @@ func oracleTrees(t *testing.T, s *subject, repo *gittest.Repo, commits []gitComm
 
 func compareTree(t *testing.T, r content.Reader, repo *gittest.Repo, c gitCommit) {
 	t.Helper()
-	if diff := cmp.Diff(gitListing(t, repo, c.tree), listing(t, r, c.tree)); diff != "" {
+	var entries []entry
+	got := map[string]item{}
+	err := walk(t.Context(), r, c.tree, "", func(e entry) error {
+		if n := len(entries); n > 0 && e.path <= entries[n-1].path {
+			t.Errorf("got %q after %q, want rising paths", e.path, entries[n-1].path)
+		}
+		entries = append(entries, e)
+		got[e.path] = item{Kind: e.kind}
+		if e.kind != content.KindSubmodule {
+			got[e.path] = item{e.kind, int64(len(e.body)), blobHash(e.body)}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := gitListing(t, repo, c.tree)
+	listed := map[string]string{}
+	listIDs(t, r, c.tree, "", listed)
+	for path, i := range want {
+		if listed[path] != i.Hash {
+			t.Errorf("commit %s: got id %s of %q, want %s", c.id, listed[path], path, i.Hash)
+		}
+		if i.Kind == content.KindSubmodule {
+			want[path] = item{Kind: i.Kind} // whose commit is not here to be read and hashed
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("tree of commit %s (-git +got):\n%s", c.id, diff)
 	}
-	compareArchives(t, r, repo, c)
+	compareArchives(t, repo, c, entries)
+}
+
+// listIDs collects the ids that trees list.
+func listIDs(t *testing.T, r content.Reader, tree, prefix string, into map[string]string) {
+	t.Helper()
+	entries, err := r.List(t.Context(), tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Kind == content.KindFolder {
+			listIDs(t, r, e.ID, prefix+e.Name+"/", into)
+			continue
+		}
+		into[prefix+e.Name] = e.ID
+	}
 }
 
 // gitListing is git's listing of a whole tree.
@@ -145,7 +188,7 @@ func gitListing(t *testing.T, repo *gittest.Repo, tree string) map[string]item {
 			t.Fatalf("git lists a mode that is new to this test: %s", about)
 		}
 		if kind == content.KindSubmodule {
-			items[path] = item{Kind: kind}
+			items[path] = item{Kind: kind, Hash: fields[2]}
 			continue
 		}
 		var size int64
@@ -153,28 +196,6 @@ func gitListing(t *testing.T, repo *gittest.Repo, tree string) map[string]item {
 			t.Fatal(err)
 		}
 		items[path] = item{kind, size, fields[2]}
-	}
-	return items
-}
-
-// listing is ours, with the hashes of what was read.
-func listing(t *testing.T, r content.Reader, tree string) map[string]item {
-	t.Helper()
-	items, last := map[string]item{}, ""
-	err := walk(t.Context(), r, tree, "", func(e entry) error {
-		if e.path <= last {
-			t.Errorf("got %q after %q, want rising paths", e.path, last)
-		}
-		last = e.path
-		if e.kind == content.KindSubmodule {
-			items[e.path] = item{Kind: e.kind}
-			return nil
-		}
-		items[e.path] = item{e.kind, int64(len(e.body)), blobHash(e.body)}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return items
 }

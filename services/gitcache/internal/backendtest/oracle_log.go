@@ -103,7 +103,7 @@ func samplePaths(t *testing.T, repo *gittest.Repo, tip string) []string {
 	slices.Sort(touched)
 	touched = slices.Compact(touched)
 	paths := []string{"tidy", "wild"}
-	const samples = 40
+	const samples = 20
 	for i := 1; i < len(touched); i += 1 + len(touched)/samples {
 		paths = append(paths, strings.Trim(touched[i], "\n"))
 		if parts := strings.Split(paths[len(paths)-1], "/"); len(parts) > 2 {

@@ -41,9 +41,9 @@ func definition(url string, c mirror.Credential) mirror.Definition {
 	return mirror.Definition{Name: "demo", UID: "uid-1", URL: url, Credential: c}
 }
 
-func byKey(key []byte, passphrase, knownHosts string) mirror.Credential {
+func byKey(key []byte, knownHosts string) mirror.Credential {
 	return mirror.Credential{
-		Method: mirror.MethodSSH, PrivateKey: mirror.Secret(key), Passphrase: mirror.Secret(passphrase), KnownHosts: knownHosts,
+		Method: mirror.MethodSSH, PrivateKey: mirror.Secret(key), KnownHosts: knownHosts,
 	}
 }
 
@@ -61,8 +61,8 @@ func pushTo(remote string) func(*testing.T, *gittest.Repo) {
 	}
 }
 
-// newKey returns a key pair of no server's: a line of authorized_keys, and the private key under a passphrase.
-func newKey(t *testing.T, passphrase string) (line string, private []byte) {
+// newKey returns a key pair that no server knows yet: a line of authorized_keys, and the private key.
+func newKey(t *testing.T) (line string, private []byte) {
 	t.Helper()
 	public, secret, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -72,7 +72,7 @@ func newKey(t *testing.T, passphrase string) (line string, private []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, err := ssh.MarshalPrivateKeyWithPassphrase(secret, "test", []byte(passphrase))
+	block, err := ssh.MarshalPrivateKey(secret, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func newKey(t *testing.T, passphrase string) (line string, private []byte) {
 // otherHostKey is known_hosts with the server's name and another's key.
 func otherHostKey(t *testing.T, knownHosts string) string {
 	t.Helper()
-	line, _ := newKey(t, "x")
+	line, _ := newKey(t)
 	host, _, _ := strings.Cut(knownHosts, " ")
 	return host + " " + line
 }
@@ -95,7 +95,7 @@ func httpBackend(t *testing.T, open New) {
 	runServer(t, open, func(t *testing.T) origin {
 		t.Helper()
 		repo := server.Repo(t, fmt.Sprint("demo-", made.Add(1)))
-		_, stranger := newKey(t, "x")
+		_, stranger := newKey(t)
 		ssh := ways(server, repo)["ssh"]
 		return origin{
 			push: pushTo(repo.Dir()),
@@ -103,15 +103,15 @@ func httpBackend(t *testing.T, open New) {
 			refused: map[string]refusal{
 				"no credential":   {Definition: definition(repo.URL(), mirror.Credential{}), Reason: mirror.ReasonAuthRejected},
 				"wrong password":  {Definition: definition(repo.URL(), byPassword("leat", "wrong")), Reason: mirror.ReasonAuthRejected},
-				"foreign key":     {Definition: definition(ssh.URL, byKey(stranger, "x", ssh.Credential.KnownHosts)), Reason: mirror.ReasonAuthRejected},
-				"other host key":  {Definition: definition(ssh.URL, byKey(server.SSHPrivateKey(), "", otherHostKey(t, ssh.Credential.KnownHosts))), Reason: mirror.ReasonHostKey},
+				"foreign key":     {Definition: definition(ssh.URL, byKey(stranger, ssh.Credential.KnownHosts)), Reason: mirror.ReasonAuthRejected},
+				"other host key":  {Definition: definition(ssh.URL, byKey(server.SSHPrivateKey(), otherHostKey(t, ssh.Credential.KnownHosts))), Reason: mirror.ReasonHostKey},
 				"no such by http": {Definition: definition(server.URL()+"/nowhere.git", byPassword("leat", "right")), Reason: mirror.ReasonNotFound},
 			},
 		}
 	})
 }
 
-// openSSH is OpenSSH's sshd, with a key under a passphrase.
+// openSSH is OpenSSH's sshd.
 func openSSH(t *testing.T, open New) {
 	t.Parallel()
 	server, files := sshdtest.Start(t), gittest.New(t)
@@ -119,20 +119,33 @@ func openSSH(t *testing.T, open New) {
 	runServer(t, open, func(t *testing.T) origin {
 		t.Helper()
 		repo := files.Repo(t, fmt.Sprint("it's demo ", made.Add(1)))
-		at := "ssh://" + server.User + "@" + server.Addr + (&url.URL{Path: repo.Dir()}).EscapedPath()
-		_, stranger := newKey(t, sshdtest.Passphrase)
+		at := server.URL((&url.URL{Path: repo.Dir()}).EscapedPath())
+		_, stranger := newKey(t)
 		return origin{
 			push: pushTo(repo.Dir()),
 			ways: map[string]mirror.Definition{
-				"ssh": definition(at, byKey(server.PrivateKey, sshdtest.Passphrase, server.KnownHosts)),
+				"ssh": definition(at, byKey(server.PrivateKey, server.KnownHosts)),
 			},
 			refused: map[string]refusal{
-				"foreign key":    {Definition: definition(at, byKey(stranger, sshdtest.Passphrase, server.KnownHosts)), Reason: mirror.ReasonAuthRejected},
-				"other host key": {Definition: definition(at, byKey(server.PrivateKey, sshdtest.Passphrase, otherHostKey(t, server.KnownHosts))), Reason: mirror.ReasonHostKey},
-				"unknown host":   {Definition: definition(at, byKey(server.PrivateKey, sshdtest.Passphrase, "elsewhere.example "+strings.SplitN(server.KnownHosts, " ", 2)[1])), Reason: mirror.ReasonHostKey},
-				"no such folder": {Definition: definition(at+"x", byKey(server.PrivateKey, sshdtest.Passphrase, server.KnownHosts)), Reason: mirror.ReasonNotFound},
+				"foreign key":    {Definition: definition(at, byKey(stranger, server.KnownHosts)), Reason: mirror.ReasonAuthRejected},
+				"other host key": {Definition: definition(at, byKey(server.PrivateKey, otherHostKey(t, server.KnownHosts))), Reason: mirror.ReasonHostKey},
+				"unknown host":   {Definition: definition(at, byKey(server.PrivateKey, "elsewhere.example "+strings.SplitN(server.KnownHosts, " ", 2)[1])), Reason: mirror.ReasonHostKey},
+				"no such folder": {Definition: definition(at+"x", byKey(server.PrivateKey, server.KnownHosts)), Reason: mirror.ReasonNotFound},
 			},
 		}
+	})
+	t.Run("passphrase", func(t *testing.T) {
+		repo := files.Repo(t, "locked")
+		first := repo.Commit(t, "main", map[string]string{"a": "1"})
+		s := newSubject(t, open, "")
+		s.def = definition(server.URL(repo.Dir()), byKey(server.LockedKey, server.KnownHosts))
+		s.def.Credential.Passphrase = "another"
+		if err := s.Check(s.def); err == nil {
+			t.Error("got no error for a wrong passphrase")
+		}
+		s.def.Credential.Passphrase = sshdtest.Passphrase
+		s.fetch(t)
+		s.wantRefs(t, map[string]string{"heads/main": first})
 	})
 }
 
@@ -140,32 +153,31 @@ func openSSH(t *testing.T, open New) {
 func gitea(t *testing.T, open New) {
 	t.Parallel()
 	server := giteatest.Start(t)
-	const passphrase = "of the test's key"
-	line, key := newKey(t, passphrase)
+	line, key := newKey(t)
 	server.AddKey(t, server.Owner, line)
-	strangersLine, strangersKey := newKey(t, passphrase)
+	strangersLine, strangersKey := newKey(t)
 	server.AddKey(t, server.Stranger, strangersLine)
-	_, nobodysKey := newKey(t, passphrase)
+	_, nobodysKey := newKey(t)
 	known := hostKeyOf(t, server.SSHAddr)
 	var made atomic.Int64
 	runServer(t, open, func(t *testing.T) origin {
 		t.Helper()
-		path := "/" + server.Repository(t, fmt.Sprint("demo-", made.Add(1))) + ".git"
-		web, shell := server.URL+path, "ssh://"+giteatest.SSHUser+"@"+server.SSHAddr+path
+		path := server.Repository(t, fmt.Sprint("demo-", made.Add(1)))
+		web, shell := server.CloneURL(path, giteatest.Account{}), server.SSHURL(path)
 		own := byPassword(server.Owner.Name, server.Owner.Token)
 		return origin{
-			push: pushTo(strings.Replace(web, "://", "://"+server.Owner.Name+":"+server.Owner.Token+"@", 1)),
+			push: pushTo(server.CloneURL(path, server.Owner)),
 			ways: map[string]mirror.Definition{
-				"http": definition(web, own), "ssh": definition(shell, byKey(key, passphrase, known)),
+				"http": definition(web, own), "ssh": definition(shell, byKey(key, known)),
 			},
 			refused: map[string]refusal{
 				"no credential":    {Definition: definition(web, mirror.Credential{}), Reason: mirror.ReasonAuthRejected},
 				"wrong token":      {Definition: definition(web, byPassword(server.Owner.Name, "0123456789abcdef0123456789abcdef01234567")), Reason: mirror.ReasonAuthRejected},
 				"a stranger":       {Definition: definition(web, byPassword(server.Stranger.Name, server.Stranger.Token)), Reason: mirror.ReasonNotFound},
 				"no such by http":  {Definition: definition(server.URL+"/owner/nowhere.git", own), Reason: mirror.ReasonNotFound},
-				"nobody's key":     {Definition: definition(shell, byKey(nobodysKey, passphrase, known)), Reason: mirror.ReasonAuthRejected},
-				"a stranger's key": {Definition: definition(shell, byKey(strangersKey, passphrase, known)), Reason: mirror.ReasonAuthRejected},
-				"other host key":   {Definition: definition(shell, byKey(key, passphrase, otherHostKey(t, known))), Reason: mirror.ReasonHostKey},
+				"nobody's key":     {Definition: definition(shell, byKey(nobodysKey, known)), Reason: mirror.ReasonAuthRejected},
+				"a stranger's key": {Definition: definition(shell, byKey(strangersKey, known)), Reason: mirror.ReasonAuthRejected},
+				"other host key":   {Definition: definition(shell, byKey(key, otherHostKey(t, known))), Reason: mirror.ReasonHostKey},
 			},
 		}
 	})
