@@ -26,23 +26,23 @@ func pgpError(format string, args ...any) error {
 // parsePGP reads blocks one after the other; text between them, as key servers put there, does not matter.
 func parsePGP(text string) (openpgp.EntityList, error) {
 	if strings.Contains(text, "-----BEGIN PGP PRIVATE KEY BLOCK-----") {
-		return nil, pgpError("It holds a private key; give public keys only.")
+		return nil, pgpError("holds a private key; give public keys only")
 	}
 	var keys openpgp.EntityList
 	const begin = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 	for i, block := range strings.Split(text, begin)[1:] {
 		found, err := openpgp.ReadArmoredKeyRing(strings.NewReader(begin + block))
 		if err != nil {
-			return nil, pgpError("Block %d is no armored OpenPGP public key: %v.", i+1, err)
+			return nil, pgpError("has block %d, which is no armored OpenPGP public key: %v", i+1, err)
 		}
 		keys = append(keys, found...)
 	}
 	if len(keys) == 0 && strings.TrimSpace(text) != "" {
-		return nil, pgpError("It holds no armored OpenPGP public key.")
+		return nil, pgpError("holds no armored OpenPGP public key")
 	}
 	for _, entity := range keys {
 		if entity.PrivateKey != nil {
-			return nil, pgpError("It holds a private key; give public keys only.")
+			return nil, pgpError("holds a private key; give public keys only")
 		}
 	}
 	return keys, nil

@@ -30,11 +30,11 @@ const (
 // KeyError tells which list cannot be used, and why.
 type KeyError struct {
 	List    List
-	Message string // a sentence for a person
+	Message string // a phrase that follows the list's name
 }
 
 // Error implements error.
-func (e *KeyError) Error() string { return string(e.List) + ": " + e.Message }
+func (e *KeyError) Error() string { return string(e.List) + " " + e.Message }
 
 // ErrNoKeys means that both lists are empty.
 var ErrNoKeys = errors.New("no key is given")
@@ -84,9 +84,9 @@ func (s *Set) Usable(at time.Time) error {
 		}
 	}
 	if len(s.pgp) > 0 {
-		return &KeyError{ListPGP, "Every key has expired, is revoked, or is none that signs; nothing new could be accepted."}
+		return &KeyError{ListPGP, "holds only keys that have expired, are revoked, or do not sign"}
 	}
-	return &KeyError{ListSSH, "No line is valid at this time; nothing new could be accepted."}
+	return &KeyError{ListSSH, "holds no line that is valid at this time for Git"}
 }
 
 // Signed is what a signature has to be good for.

@@ -87,12 +87,12 @@ func TestParse(t *testing.T) {
 		"several":              {pgp + "some text\n" + pgp, "# comment\n\n" + ed + "a@example.com " + ed, "", ""},
 		"CRLF":                 {strings.ReplaceAll(pgp, "\n", "\r\n"), strings.ReplaceAll(ed, "\n", "\r\n"), "", ""},
 		"no PGP key":           {"hello", "", signers.ListPGP, "no armored"},
-		"broken PGP key":       {pgp[:len(pgp)/2], "", signers.ListPGP, "Block 1"},
-		"second broken":        {pgp + pgp[:len(pgp)/2], "", signers.ListPGP, "Block 2"},
+		"broken PGP key":       {pgp[:len(pgp)/2], "", signers.ListPGP, "block 1"},
+		"second broken":        {pgp + pgp[:len(pgp)/2], "", signers.ListPGP, "block 2"},
 		"private PGP key":      {pgpKey(t, nil, true), "", signers.ListPGP, "private"},
 		"only comments":        {"", "# nothing", signers.ListSSH, "no key"},
-		"no SSH key":           {"", ed + "hello", signers.ListSSH, "Line 2"},
-		"principal only":       {"", "a@example.com", signers.ListSSH, "Line 1"},
+		"no SSH key":           {"", ed + "hello", signers.ListSSH, "line 2"},
+		"principal only":       {"", "a@example.com", signers.ListSSH, "line 1"},
 		"private SSH key":      {"", string(pem.EncodeToMemory(block)), signers.ListSSH, "private"},
 		"short RSA key":        {"", sshKey(t, &short.PublicKey), signers.ListSSH, "2048"},
 		"authority":            {"", "* cert-authority " + ed, signers.ListSSH, "authority"},
@@ -100,8 +100,8 @@ func TestParse(t *testing.T) {
 		"bad time":             {"", "* valid-after=\"soon\" " + ed, signers.ListSSH, "soon"},
 		"never valid":          {"", "* valid-after=\"20240101\",valid-before=\"20230101\" " + ed, signers.ListSSH, "no time"},
 		"no namespace at all":  {"", "* namespaces=\"\" " + ed, signers.ListSSH, "namespaces"},
-		"unterminated quote":   {"", "\"a b " + ed, signers.ListSSH, "Line 1"},
-		"DSA, long unsafe now": {"", "ssh-dss AAAAB3NzaC1kc3MAAAAA", signers.ListSSH, "Line 1"},
+		"unterminated quote":   {"", "\"a b " + ed, signers.ListSSH, "line 1"},
+		"DSA, long unsafe now": {"", "ssh-dss AAAAB3NzaC1kc3MAAAAA", signers.ListSSH, "line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -36,7 +36,7 @@ var keyTypes = []string{
 
 func parseAllowed(text string) ([]allowed, error) {
 	if strings.Contains(text, "PRIVATE KEY-----") {
-		return nil, &KeyError{ListSSH, "It holds a private key; give public keys only."}
+		return nil, &KeyError{ListSSH, "holds a private key; give public keys only"}
 	}
 	var lines []allowed
 	number := 0
@@ -48,12 +48,12 @@ func parseAllowed(text string) ([]allowed, error) {
 		}
 		a, err := parseLine(line)
 		if err != nil {
-			return nil, &KeyError{ListSSH, fmt.Sprintf("Line %d %v.", number, err)}
+			return nil, &KeyError{ListSSH, fmt.Sprintf("has line %d, which %v", number, err)}
 		}
 		lines = append(lines, a)
 	}
 	if len(lines) == 0 && strings.TrimSpace(text) != "" {
-		return nil, &KeyError{ListSSH, "It holds no key."}
+		return nil, &KeyError{ListSSH, "holds no key"}
 	}
 	return lines, nil
 }

@@ -37,7 +37,7 @@ func (v Verification) Fingerprint() string {
 func (v Verification) Check() error {
 	_, err := provenance.New(v.Mode, v.PGPKeys, v.SSHAllowedSigners)
 	if key, ok := errors.AsType[*signers.KeyError](err); ok {
-		return &FieldError{Field: "verification." + string(key.List), Message: key.Message}
+		return &FieldError{Field: "verification." + string(key.List), Message: "It " + key.Message + "."}
 	}
 	if errors.Is(err, signers.ErrNoKeys) {
 		return &FieldError{Field: "verification.pgp_keys", Message: "A key is required, here or in ssh_allowed_signers."}
