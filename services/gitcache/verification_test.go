@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
@@ -17,6 +18,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/internal/testkit/signtest"
+	"github.com/leatdev/leat/services/gitcache"
 )
 
 const (
@@ -218,7 +220,8 @@ func TestFollowerDeliversWhatTheOwnerDoes(t *testing.T) {
 	server, redis, signer := gittest.New(t), redistest.Start(t), signtest.New(t)
 	repo := server.Repo(t, "demo")
 	good := signer.Commit(t, repo, "main", map[string]string{"a": "1"})
-	one, two := start(t, redis.URL(), t.TempDir()), start(t, redis.URL(), t.TempDir())
+	soon := func(c *gitcache.Config) { c.Rebalance = 500 * time.Millisecond }
+	one, two := start(t, redis.URL(), t.TempDir(), soon), start(t, redis.URL(), t.TempDir(), soon)
 	one.put(t, verified(definition("demo", repo.URL()), byCommit, signer.PublicKey()))
 	one.state(t, "demo", clear)
 	repo.Commit(t, "main", map[string]string{"a": "2"})

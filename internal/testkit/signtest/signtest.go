@@ -45,12 +45,17 @@ func (s *Signer) PublicKey() string {
 func (s *Signer) Commit(t testing.TB, repo *gittest.Repo, branch string, files map[string]string) string {
 	t.Helper()
 	unsigned := repo.Commit(t, branch, files)
-	raw := git(t, repo, "", "cat-file", "commit", unsigned)
-	head, body, _ := strings.Cut(raw, "\n\n")
-	signature := strings.ReplaceAll(strings.TrimSpace(s.sign(t, raw)), "\n", "\n ")
-	signed := put(t, repo, "commit", head+"\ngpgsig "+signature+"\n\n"+body)
+	signed := put(t, repo, "commit", s.SignCommit(t, git(t, repo, "", "cat-file", "commit", unsigned)))
 	repo.Git(t, "update-ref", "refs/heads/"+branch, signed, unsigned)
 	return signed
+}
+
+// SignCommit returns a commit, as Git stores it, with a signature.
+func (s *Signer) SignCommit(t testing.TB, raw string) string {
+	t.Helper()
+	head, body, _ := strings.Cut(raw, "\n\n")
+	signature := strings.ReplaceAll(strings.TrimSpace(s.sign(t, raw)), "\n", "\n ")
+	return head + "\ngpgsig " + signature + "\n\n" + body
 }
 
 // Tag makes an annotated tag that is signed.

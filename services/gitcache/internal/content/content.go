@@ -186,8 +186,8 @@ type Reader interface {
 	// Expand returns the full id of the one commit whose id begins with prefix, lower-case hexadecimal digits. Several:
 	// *AmbiguousError.
 	Expand(ctx context.Context, prefix string) (string, error)
-	// Object returns a commit or an annotated tag as it is stored. ErrCommitNotFound: there is no object of that id, or it is
-	// neither, or larger than [MaxObject].
+	// Object returns a commit or an annotated tag as it is stored; of an object that is neither, or larger than [MaxObject],
+	// the zero Object. ErrCommitNotFound: there is no object of that id.
 	Object(ctx context.Context, id string) (Object, error)
 	// Tree returns the id of the tree that the commit holds at path, a folder.
 	Tree(ctx context.Context, commit, path string) (string, error)

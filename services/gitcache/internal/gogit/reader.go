@@ -213,20 +213,19 @@ func (r *reader) File(_ context.Context, commit, path string) (content.File, err
 
 // Object implements [content.Reader].
 func (r *reader) Object(_ context.Context, id string) (content.Object, error) {
-	missing := fmt.Errorf("%w: %q is neither a commit nor a tag", content.ErrCommitNotFound, id)
 	if !plumbing.IsHash(id) {
-		return content.Object{}, missing
+		return content.Object{}, fmt.Errorf("%w: %q is no id", content.ErrCommitNotFound, id)
 	}
 	encoded, err := r.storage.EncodedObject(plumbing.AnyObject, plumbing.NewHash(id))
 	if errors.Is(err, plumbing.ErrObjectNotFound) {
-		return content.Object{}, missing
+		return content.Object{}, fmt.Errorf("%w: %s", content.ErrCommitNotFound, id)
 	}
 	if err != nil {
 		return content.Object{}, fmt.Errorf("read object %s: %w", id, err)
 	}
 	kind := content.ObjectKind(encoded.Type().String())
 	if (kind != content.KindCommit && kind != content.KindTag) || encoded.Size() > content.MaxObject {
-		return content.Object{}, missing
+		return content.Object{}, nil
 	}
 	body, err := encoded.Reader()
 	if err != nil {

@@ -36,7 +36,40 @@ type upstream struct {
 	most     int
 	epochs   []uint64
 	times    []time.Time
+	objects  *objects // what commits are made of, for those who judge them
 }
+
+// objects are commits by id, in the place of a mirror's files.
+type objects struct {
+	content.Reader
+	mu      sync.Mutex
+	commits map[string]string
+	err     error
+}
+
+func (o *objects) Object(_ context.Context, id string) (content.Object, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	raw, ok := o.commits[id]
+	switch {
+	case o.err != nil:
+		return content.Object{}, o.err
+	case !ok:
+		return content.Object{}, content.ErrCommitNotFound
+	}
+	return content.Object{Kind: content.KindCommit, Data: []byte(raw)}, nil
+}
+
+func (o *objects) fail(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.err = err
+}
+
+func (o *objects) Close() error { return nil }
+
+// Open implements content.Opener.
+func (o *objects) Open(context.Context, string) (content.Reader, error) { return o, nil }
 
 func (u *upstream) Check(mirror.Definition) error { return nil }
 
@@ -60,7 +93,8 @@ func (u *upstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Cont
 	for name, commit := range u.refs {
 		refs = append(refs, mirror.Ref{Name: name, Object: commit, Commit: commit})
 	}
-	return mirror.Content{Refs: mirror.NewRefs(refs), FreshAt: time.Now(), Epoch: p.Epoch}, nil
+	fetched := mirror.Content{Refs: mirror.NewRefs(refs), FreshAt: time.Now(), Epoch: p.Epoch}
+	return p.Admit(ctx, u.objects, fetched)
 }
 
 func (u *upstream) begin(epoch uint64, clone bool) {
@@ -110,10 +144,6 @@ func (m mirrors) Load(_ context.Context, uid string) (mirror.Content, error) {
 func (m mirrors) Settle(context.Context, string, mirror.Content) error { return nil }
 
 func (m mirrors) Remove(context.Context, string) error { return nil }
-
-func (m mirrors) Open(context.Context, string) (content.Reader, error) {
-	return nil, mirror.ErrNoMirror
-}
 
 func (m mirrors) Export(context.Context, string) (string, []mirror.File, error) {
 	return "gen-1", nil, nil
@@ -281,7 +311,7 @@ func (w world) member(t *testing.T, name string, loaded map[string]mirror.Conten
 		hosts = w.gate
 	}
 	set, err := mirror.NewSet(mirror.Deps{
-		Gate: hosts, Upstream: w.upstream, Mirrors: mirrors{loaded, w.full}, Copies: mirrors{loaded, w.full}, Contents: mirrors{}, Events: w.events, Leases: w.leases, Peers: w.fleet,
+		Gate: hosts, Upstream: w.upstream, Mirrors: mirrors{loaded, w.full}, Copies: mirrors{loaded, w.full}, Contents: w.upstream.objects, Events: w.events, Leases: w.leases, Peers: w.fleet,
 		Replicas: w.fleet, Self: "http://" + name, Settings: mirror.Settings{Followers: w.followers}, Logger: logger,
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 	})

@@ -68,7 +68,10 @@ func (s *session) settle(ctx context.Context, ref, old Ref, same bool) (Ref, err
 		return ref, nil
 	}
 	var err error
-	if ref.Held, err = s.verdict(ctx, ref); err != nil || ref.Held == "" {
+	if ref.Held, err = s.verdict(ctx, ref); errors.Is(err, content.ErrCommitNotFound) {
+		return ref, errors.Join(content.ErrDamaged, err) // a mirror has what its refs lead to
+	}
+	if err != nil || ref.Held == "" {
 		return ref, err
 	}
 	for _, good := range []Ref{
@@ -131,7 +134,7 @@ func (s *session) tag(ctx context.Context, ref Ref, name string) (string, error)
 		return "", err
 	}
 	if tag.Kind != content.KindTag {
-		return "a tag leads to that is none", nil
+		return "a tag leads to that is too long to be read", nil
 	}
 	why, err := phrase(s.policy.VerifyTag(tag.Data, name, time.Now()))
 	if why != "" {
@@ -147,7 +150,7 @@ func (s *session) commit(ctx context.Context, id string) (string, error) {
 		return "", err
 	}
 	if commit.Kind != content.KindCommit {
-		return "is no commit", nil
+		return "is no commit, or one that is too long to be read", nil
 	}
 	if !s.policy.Mode.WantsCommit() {
 		return "", nil
