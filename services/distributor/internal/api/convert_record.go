@@ -111,6 +111,7 @@ func mirrorMessage(m *catalog.Mirror) *gitcachev1.RepositoryState {
 		Owner:         m.Owner,
 		Failures:      m.Failures,
 		Fetches:       m.Fetches,
+		HeldRefs:      m.HeldRefs,
 	}
 }
 

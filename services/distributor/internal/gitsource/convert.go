@@ -109,6 +109,7 @@ func mirrorOf(m *gitcachev1.RepositoryState) *catalog.Mirror {
 		Owner:         m.GetOwner(),
 		Failures:      m.GetFailures(),
 		Fetches:       m.GetFetches(),
+		HeldRefs:      m.GetHeldRefs(),
 	}
 }
 

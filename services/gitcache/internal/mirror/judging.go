@@ -55,22 +55,31 @@ func (r *Repository) CheckCommit(ctx context.Context, reader content.Reader, id 
 func (r *Repository) setContentLocked(c Content) {
 	r.content = c
 	r.contents++
-	r.rejected = rejection(c, r.rejected, time.Now())
+	held := c.heldBack()
+	r.rejected, r.held = rejection(held, r.rejected, time.Now()), nil
+	for _, ref := range held[:min(len(held), maxChangedRefs)] {
+		r.held = append(r.held, ref.Name)
+	}
 }
 
-// rejection makes a state of refs that are held back, nil where there are none; the beginning of what stands already is
-// kept.
-func rejection(c Content, before *Problem, now time.Time) *Problem {
+// heldBack returns the refs that are held back, the most urgent first.
+func (c Content) heldBack() []Ref {
 	var held []Ref
 	for _, ref := range c.Refs {
 		if ref.Held != "" && ref.Held != branchExcluded {
 			held = append(held, ref)
 		}
 	}
+	slices.SortStableFunc(held, func(a, b Ref) int { return cmp.Compare(c.urgency(a), c.urgency(b)) })
+	return held
+}
+
+// rejection makes a state of refs that are held back, nil where there are none; the beginning of what stands already is
+// kept.
+func rejection(held []Ref, before *Problem, now time.Time) *Problem {
 	if len(held) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(held, func(a, b Ref) int { return cmp.Compare(c.urgency(a), c.urgency(b)) })
 	p := &Problem{Reason: ReasonSignatureRejected, Message: rejectionMessage(held), Since: now}
 	if before != nil {
 		p.Since = before.Since

@@ -43,6 +43,7 @@ type Repository struct {
 	judge    *judge   // of the definition's verification
 	contents uint64   // grows with every change of content
 	rejected *Problem // what judge holds back of content; nil: nothing
+	held     []string // the refs that rejected is about
 	verdict  []string // refs that a new judge changed, and no event has told of
 
 	epoch    uint64 // that of the lease; 0 while this replica does not own the repository
@@ -118,7 +119,7 @@ func (r *Repository) stateLocked() State {
 		DefaultBranch: r.content.DefaultBranch, RefCount: len(r.content.Refs), DiskBytes: r.content.DiskBytes,
 		Epoch: r.content.Epoch, Failures: r.failures, Fetches: r.fetches,
 	}
-	if s.Problem == nil {
+	if s.HeldRefs = r.held; s.Problem == nil {
 		s.Problem = r.rejected
 	}
 	if r.epoch != 0 {

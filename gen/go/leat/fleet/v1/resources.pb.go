@@ -768,7 +768,8 @@ type SourceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The last good snapshot. Unset when it was never resolved.
 	Snapshot *v1.Snapshot `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
-	// Why it cannot be resolved now. Unset when it can.
+	// Why it cannot be resolved now; or, as UPSTREAM_SIGNATURE_REJECTED beside a snapshot, why what the ref leads to is held back
+	// and the snapshot delivered instead. Unset otherwise.
 	Problem *v1.Problem `protobuf:"bytes,2,opt,name=problem,proto3" json:"problem,omitempty"`
 	// When the snapshot was last confirmed.
 	ResolvedAt    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`

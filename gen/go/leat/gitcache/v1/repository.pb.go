@@ -880,7 +880,9 @@ type RepositoryState struct {
 	// Failed fetches in a row.
 	Failures int32 `protobuf:"varint,11,opt,name=failures,proto3" json:"failures,omitempty"`
 	// Fetches since the owner took over.
-	Fetches       int64 `protobuf:"varint,12,opt,name=fetches,proto3" json:"fetches,omitempty"`
+	Fetches int64 `protobuf:"varint,12,opt,name=fetches,proto3" json:"fetches,omitempty"`
+	// Full names of the refs that are held back, at most 1000. Branches are not among them where only tags are delivered.
+	HeldRefs      []string `protobuf:"bytes,13,rep,name=held_refs,json=heldRefs,proto3" json:"held_refs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -997,6 +999,13 @@ func (x *RepositoryState) GetFetches() int64 {
 		return x.Fetches
 	}
 	return 0
+}
+
+func (x *RepositoryState) GetHeldRefs() []string {
+	if x != nil {
+		return x.HeldRefs
+	}
+	return nil
 }
 
 // Ref is a named commit.
@@ -1121,7 +1130,7 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\aapi_url\x18\x04 \x01(\tR\x06apiUrl\"d\n" +
 	"\x11ClientCertificate\x12'\n" +
 	"\x0fcertificate_pem\x18\x01 \x01(\tR\x0ecertificatePem\x12&\n" +
-	"\x0fprivate_key_pem\x18\x02 \x01(\tR\rprivateKeyPem\"\xf0\x03\n" +
+	"\x0fprivate_key_pem\x18\x02 \x01(\tR\rprivateKeyPem\"\x8d\x04\n" +
 	"\x0fRepositoryState\x127\n" +
 	"\x05phase\x18\x01 \x01(\x0e2!.leat.gitcache.v1.RepositoryPhaseR\x05phase\x12/\n" +
 	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x125\n" +
@@ -1138,7 +1147,8 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\x05owner\x18\n" +
 	" \x01(\tR\x05owner\x12\x1a\n" +
 	"\bfailures\x18\v \x01(\x05R\bfailures\x12\x18\n" +
-	"\afetches\x18\f \x01(\x03R\afetches\"N\n" +
+	"\afetches\x18\f \x01(\x03R\afetches\x12\x1b\n" +
+	"\theld_refs\x18\r \x03(\tR\bheldRefs\"N\n" +
 	"\x03Ref\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06commit\x18\x02 \x01(\tR\x06commit\x12\x1b\n" +
