@@ -134,11 +134,8 @@ func verifyBy(key openpgp.Key, payload []byte, sig *packet.Signature) error {
 // which would refuse what was signed before somebody prolonged the key.
 func usable(key openpgp.Key, at time.Time) error {
 	primary := key.Entity.PrimaryKey
-	self, identity := key.Entity.PrimarySelfSignature()
+	self, _ := key.Entity.PrimarySelfSignature()
 	revocations := append(key.Entity.Revocations[:len(key.Entity.Revocations):len(key.Entity.Revocations)], key.Revocations...)
-	if identity != nil {
-		revocations = append(revocations, identity.Revocations...)
-	}
 	switch {
 	case self == nil || key.SelfSignature == nil:
 		return errors.New("nobody vouches for")

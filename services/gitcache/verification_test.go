@@ -58,7 +58,7 @@ func held(s *gitcachev1.RepositoryState) bool {
 	return ready(s) && s.GetProblem().GetReason() == signatureRejected
 }
 
-func clear(s *gitcachev1.RepositoryState) bool { return ready(s) && s.GetProblem() == nil }
+func untroubled(s *gitcachev1.RepositoryState) bool { return ready(s) && s.GetProblem() == nil }
 
 func tag(name string) *typev1.GitRef { return &typev1.GitRef{Selector: &typev1.GitRef_Tag{Tag: name}} }
 
@@ -70,7 +70,7 @@ func TestUnsignedPushLeavesTheLastGoodCommit(t *testing.T) {
 	dir := t.TempDir()
 	r := start(t, redis.URL(), dir)
 	r.put(t, verified(definition("demo", repo.URL()), byCommit, signer.PublicKey()))
-	r.state(t, "demo", clear)
+	r.state(t, "demo", untroubled)
 	r.wantCommit(t, branch("main"), good)
 
 	bad := repo.Commit(t, "main", map[string]string{"a": "2"})
@@ -187,7 +187,7 @@ func TestPolicyComesLater(t *testing.T) {
 	r := start(t, redis.URL(), t.TempDir())
 	def := definition("demo", repo.URL())
 	r.put(t, def)
-	r.state(t, "demo", clear)
+	r.state(t, "demo", untroubled)
 	bad := repo.Commit(t, "side", map[string]string{"a": "1"})
 	r.refresh(t, "demo")
 	r.wantCommit(t, branch("side"), bad)
@@ -223,7 +223,7 @@ func TestFollowerDeliversWhatTheOwnerDoes(t *testing.T) {
 	soon := func(c *gitcache.Config) { c.Rebalance = 500 * time.Millisecond }
 	one, two := start(t, redis.URL(), t.TempDir(), soon), start(t, redis.URL(), t.TempDir(), soon)
 	one.put(t, verified(definition("demo", repo.URL()), byCommit, signer.PublicKey()))
-	one.state(t, "demo", clear)
+	one.state(t, "demo", untroubled)
 	repo.Commit(t, "main", map[string]string{"a": "2"})
 	state := one.refresh(t, "demo")
 	owner, follower := one, two

@@ -30,6 +30,7 @@ func (r Reason) Passing() bool {
 	case ReasonRepositoryNotReady, ReasonDependencyUnavailable, ReasonOwnerUnavailable, ReasonOwnershipLost,
 		ReasonShuttingDown, ReasonDeadlineExceeded, ReasonRateLimited:
 		return true
+	case ReasonSignatureRejected:
 	}
 	return false
 }

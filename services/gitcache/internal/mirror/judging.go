@@ -190,9 +190,11 @@ func (r *Repository) keepVerdict(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	defer r.disk.Release(1)
-	c, err := r.Content()
-	if err != nil { // replaced meanwhile, by something that is not judged either
-		return nil //nolint:nilerr // see above
+	r.mu.Lock()
+	c, judged := r.content, r.judgedLocked()
+	r.mu.Unlock()
+	if !judged || !c.Exists() { // replaced meanwhile
+		return nil
 	}
 	if err := r.shared.Mirrors.Settle(ctx, r.uid, c); err != nil {
 		return fmt.Errorf("keep verdict: %w", err)

@@ -29,10 +29,7 @@ type forge struct {
 func newForge(t *testing.T) *forge {
 	t.Helper()
 	f := &forge{t: t, dir: t.TempDir()}
-	home, err := os.MkdirTemp("", "gpg") // short, because a socket's path has a limit
-	if err != nil {
-		t.Fatal(err)
-	}
+	home := t.TempDir()
 	f.home = home
 	f.env = []string{
 		"HOME=" + home, "GNUPGHOME=" + home, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C", "TZ=UTC",
@@ -42,7 +39,6 @@ func newForge(t *testing.T) *forge {
 		cmd := exec.Command("gpgconf", "--kill", "all") // the agent that gpg leaves behind
 		cmd.Env = f.env
 		_ = cmd.Run()
-		_ = os.RemoveAll(home)
 	})
 	f.git("init", "--quiet", "--initial-branch=main")
 	f.git("config", "gpg.ssh.allowedSignersFile", f.path("allowed"))
