@@ -63,7 +63,13 @@ func (s *Signer) Tag(t testing.TB, repo *gittest.Repo, name, revision string) {
 	t.Helper()
 	raw := "object " + repo.Resolve(t, revision) + "\ntype commit\ntag " + name +
 		"\ntagger Leat Test <test@leat.invalid> 1767225600 +0000\n\n" + name + "\n"
-	repo.Git(t, "update-ref", "refs/tags/"+name, put(t, repo, "tag", raw+s.sign(t, raw)))
+	repo.Git(t, "update-ref", "refs/tags/"+name, put(t, repo, "tag", s.SignTag(t, raw)))
+}
+
+// SignTag returns an annotated tag, as Git stores it, with a signature.
+func (s *Signer) SignTag(t testing.TB, raw string) string {
+	t.Helper()
+	return raw + s.sign(t, raw)
 }
 
 func (s *Signer) sign(t testing.TB, text string) string {

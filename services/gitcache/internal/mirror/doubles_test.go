@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -57,8 +58,16 @@ func (o *objects) Object(_ context.Context, id string) (content.Object, error) {
 	case !ok:
 		return content.Object{}, content.ErrCommitNotFound
 	}
-	return content.Object{Kind: content.KindCommit, Data: []byte(raw)}, nil
+	kind := content.KindCommit
+	if strings.HasPrefix(raw, "object ") {
+		kind = content.KindTag
+	}
+	return content.Object{Kind: kind, Data: []byte(raw)}, nil
 }
+
+const emptyTree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+func (o *objects) Tree(context.Context, string, string) (string, error) { return emptyTree, nil }
 
 func (o *objects) fail(err error) {
 	o.mu.Lock()

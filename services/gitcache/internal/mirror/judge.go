@@ -137,10 +137,39 @@ func (s *session) tag(ctx context.Context, ref Ref, name string) (string, error)
 		return "a tag leads to that is too long to be read", nil
 	}
 	why, err := phrase(s.policy.VerifyTag(tag.Data, name, time.Now()))
+	if why == "" && err == nil {
+		why, err = s.target(ctx, tag.Data, ref.Commit)
+	}
 	if why != "" {
 		why = "a tag leads to that " + why
 	}
 	return why, err
+}
+
+// maxNested bounds tags of tags.
+const maxNested = 16
+
+// target tells why a tag that was signed does not stand for the commit. What a tag leads to is what the upstream says until
+// it has been looked at: it must not be able to put a commit of its choice behind a signed tag.
+func (s *session) target(ctx context.Context, tag []byte, commit string) (string, error) {
+	for range maxNested {
+		id, isTag, err := provenance.Target(tag)
+		if err != nil {
+			return phrase(err)
+		}
+		if !isTag && id != commit {
+			return "points to another commit", nil
+		}
+		if !isTag {
+			return "", nil
+		}
+		inner, err := s.reader.Object(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		tag = inner.Data
+	}
+	return "points to tags without end", nil
 }
 
 // commit tells why a commit is not delivered. Also where commits need no signature it has to be there.
@@ -155,7 +184,23 @@ func (s *session) commit(ctx context.Context, id string) (string, error) {
 	if !s.policy.Mode.WantsCommit() {
 		return "", nil
 	}
-	return phrase(s.policy.VerifyCommit(commit.Data, time.Now()))
+	if why, err := phrase(s.policy.VerifyCommit(commit.Data, time.Now())); why != "" || err != nil {
+		return why, err
+	}
+	return s.sameTree(ctx, id, commit.Data)
+}
+
+// sameTree makes sure that whoever builds bundles finds the tree that was signed, however a back end reads commits.
+func (s *session) sameTree(ctx context.Context, id string, raw []byte) (string, error) {
+	signed, err := provenance.Tree(raw)
+	if err != nil {
+		return phrase(err)
+	}
+	read, err := s.reader.Tree(ctx, id, "")
+	if err == nil && read != signed {
+		return "can be read in two ways", nil
+	}
+	return "", err
 }
 
 // phrase tells a verdict from a failure.

@@ -4,12 +4,14 @@
 package mirror
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 
 	"github.com/leatdev/leat/internal/signers"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/provenance"
 )
 
@@ -46,6 +48,12 @@ func (v Verification) Check() error {
 		return &FieldError{Field: "verification.mode", Message: "It is not known."}
 	}
 	return nil
+}
+
+// Admit returns next, read by reader, with what of its refs is delivered; before is what the mirror held. It is what
+// [FetchParams.Admit] does.
+func (v Verification) Admit(ctx context.Context, reader content.Reader, before, next Content) (Content, error) {
+	return newJudge(v).admit(ctx, reader, before, next)
 }
 
 // RejectedError tells which selector selects something that is mirrored, but that nobody signed who is allowed to.

@@ -28,7 +28,7 @@ func signed(t *testing.T) (world, mirror.Definition) {
 	t.Helper()
 	signer := signtest.New(t)
 	raw := func(message string) string {
-		return "tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a@b.c> 1 +0000\ncommitter A <a@b.c> 1 +0000\n\n" + message + "\n"
+		return "tree " + emptyTree + "\nauthor A <a@b.c> 1 +0000\ncommitter A <a@b.c> 1 +0000\n\n" + message + "\n"
 	}
 	w := newWorld()
 	w.upstream.objects = &objects{commits: map[string]string{
@@ -191,6 +191,43 @@ func TestMirrorFromBeforeThePolicy(t *testing.T) {
 		synctest.Wait()
 		wantMain(t, get(t, set, "demo"), "")
 	})
+}
+
+// TestUpstreamLiesAboutTags has an upstream advertise, for a tag that is signed, commits that it does not point to.
+func TestUpstreamLiesAboutTags(t *testing.T) {
+	t.Parallel()
+	w, def := signed(t)
+	signer := signtest.New(t)
+	def.Verification = mirror.Verification{Mode: provenance.ModeTag, SSHAllowedSigners: signer.PublicKey()}
+	tag := func(object, kind, name string) string {
+		return signer.SignTag(t, "object "+object+"\ntype "+kind+"\ntag "+name+"\ntagger A <a@b.c> 1 +0000\n\n"+name+"\n")
+	}
+	all := w.upstream.objects.commits
+	all["d1"], all["d2"], all["d3"] = tag(goodCommit, "commit", "v1"), tag("d1", "tag", "v2"), tag("d3", "tag", "v3")
+	refs := mirror.NewRefs([]mirror.Ref{
+		{Name: "refs/tags/v1", Object: "d1", Commit: goodCommit},
+		{Name: "refs/tags/v2", Object: "d2", Commit: goodCommit},
+		{Name: "refs/tags/v3", Object: "d3", Commit: goodCommit}, // points to itself
+	})
+	lies := mirror.NewRefs([]mirror.Ref{
+		{Name: "refs/tags/v1", Object: "d1", Commit: badCommit},
+		{Name: "refs/tags/v2", Object: "d2", Commit: badCommit},
+		{Name: "refs/tags/v4", Object: "d1", Commit: goodCommit},
+	})
+	for name, test := range map[string]struct {
+		refs mirror.Refs
+		want []string
+	}{"truth": {refs, []string{goodCommit, goodCommit, ""}}, "lies": {lies, []string{"", "", ""}}} {
+		admitted, err := def.Verification.Admit(t.Context(), w.upstream.objects, mirror.Content{}, mirror.Content{Refs: test.refs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, ref := range admitted.Refs {
+			if got := ref.Delivered(); got != test.want[i] {
+				t.Errorf("%s: %s: got %q (%s), want %q", name, ref.Name, got, ref.Held, test.want[i])
+			}
+		}
+	}
 }
 
 func TestDetachedHead(t *testing.T) {

@@ -157,3 +157,21 @@ func beginOfSignature(body []byte) int {
 	}
 	return begin
 }
+
+// Tree returns the id of the tree that a commit holds: the one that its signature is about.
+func Tree(commit []byte) (string, error) {
+	headers, _, err := splitHeaders(commit)
+	if err != nil || len(headers) == 0 || headers[0].name != "tree" {
+		return "", malformed("it does not begin with a tree")
+	}
+	return string(headers[0].value), nil
+}
+
+// Target returns what a tag points to, and whether that is a tag too.
+func Target(tag []byte) (id string, isTag bool, err error) {
+	headers, _, err := splitHeaders(tag)
+	if err != nil || len(headers) < 2 || headers[0].name != "object" || headers[1].name != "type" {
+		return "", false, malformed("it does not begin with object and type")
+	}
+	return string(headers[0].value), string(headers[1].value) == "tag", nil
+}
