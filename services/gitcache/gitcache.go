@@ -110,7 +110,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	})
 	others := replicas.New(replicaDialer(tokens, tel))
 	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Gate: disk.git, Events: events,
+		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Contents: disk.git, Gate: disk.git, Events: events,
 		Objects: &lfs.Copier{Store: disk.objects, Holders: others.Objects()},
 		Leases:  leaseredis.New(client, prefix), Peers: members, Replicas: others,
 		Self: self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),

@@ -163,6 +163,28 @@ func TestExampleCredentials(t *testing.T) {
 	}
 }
 
+// TestExampleVerification reads who has to sign in the examples.
+func TestExampleVerification(t *testing.T) {
+	t.Parallel()
+	file, err := os.Open("../../../examples/verification/repositories.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	documents, err := document.Parse("repositories.yaml", file)
+	if err != nil || len(documents) != 2 {
+		t.Fatalf("got %d documents (%v), want 2", len(documents), err)
+	}
+	commits := documents[0].Object.GetRepository().GetSpec().GetVerification()
+	releases := documents[1].Object.GetRepository().GetSpec().GetVerification()
+	if commits.GetMode() != gitcachev1.VerificationMode_VERIFICATION_MODE_COMMIT || !strings.HasPrefix(commits.GetSshAllowedSigners(), "anna@example.com ") {
+		t.Errorf("got %v, want commits signed with SSH", commits)
+	}
+	if releases.GetMode() != gitcachev1.VerificationMode_VERIFICATION_MODE_TAG || !strings.HasPrefix(releases.GetPgpKeys(), "-----BEGIN PGP") {
+		t.Errorf("got %v, want tags signed with PGP", releases)
+	}
+}
+
 func TestParseJSONAndList(t *testing.T) {
 	t.Parallel()
 	var buffer bytes.Buffer

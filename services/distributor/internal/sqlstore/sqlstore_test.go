@@ -68,6 +68,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"credentials":  testCredentials,
 		"webhooks":     testWebhookSecrets,
 		"proxy":        testProxy,
+		"verification": testVerification,
 		"enrolment":    testEnrolment,
 		"enrol race":   testEnrolRace,
 		"reports":      testReports,
@@ -372,6 +373,26 @@ func testProxy(t *testing.T, s subject) {
 	apply(t, s, shown)
 	if definitions, _, err = s.Definitions(ctx); err != nil || definitions[0].Spec.ProxyURL != "" {
 		t.Errorf("got %v, %v, want no proxy", definitions[0].Spec.ProxyURL, err)
+	}
+}
+
+func testVerification(t *testing.T, s subject) {
+	want := catalog.Verification{
+		Mode: catalog.VerifyTag, SSHAllowedSigners: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ9OF5kXFNqjZeDCAjI6cYwt1SGC8aZDXHUYxqOXFcCX",
+	}
+	r := repository("demo")
+	r.Spec.Verification = want
+	apply(t, s, r)
+	definitions, _, err := s.Definitions(t.Context())
+	if err != nil || definitions[0].Spec.Verification != want {
+		t.Errorf("got %+v, %v, want what was put", definitions, err)
+	}
+	if got := changes(t, s, 0).Repositories[0].Spec.Verification; got != want {
+		t.Errorf("got %+v from the log of changes, want what was put", got)
+	}
+	apply(t, s, repository("demo"))
+	if definitions, _, err = s.Definitions(t.Context()); err != nil || definitions[0].Spec.Verification != (catalog.Verification{}) {
+		t.Errorf("got %+v, %v, want it taken away", definitions, err)
 	}
 }
 

@@ -42,6 +42,25 @@ func (r *reader) commit(id string) (commit, error) {
 	return c, err
 }
 
+// Object implements [content.Reader].
+func (r *reader) Object(_ context.Context, id string) (content.Object, error) {
+	h, err := r.objects.ask("info", id)
+	kind := content.ObjectKind(h.kind)
+	switch {
+	case err != nil:
+		return content.Object{}, fmt.Errorf("read object %s: %w", id, err)
+	case kind == "":
+		return content.Object{}, fmt.Errorf("%w: %s", content.ErrCommitNotFound, id)
+	case (kind != content.KindCommit && kind != content.KindTag) || h.size > content.MaxObject:
+		return content.Object{}, nil
+	}
+	data, err := r.objects.whole(id, h.kind)
+	if err != nil {
+		return content.Object{}, fmt.Errorf("read object %s: %w", id, err)
+	}
+	return content.Object{Kind: kind, Data: data}, nil
+}
+
 // damaged marks the absence of what another object names.
 func damaged(err error) error {
 	if errors.Is(err, errMissing) || errors.Is(err, errKind) {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/provenance"
 )
 
 // copyOnDisk is the hash as it was last read; values are kept sealed.
@@ -54,6 +55,10 @@ type record struct {
 	ProxyURL      string `json:"proxy_url,omitempty"`
 	Parent        string `json:"parent,omitempty"`
 	ParentUID     string `json:"parent_uid,omitempty"`
+
+	VerificationMode  provenance.Mode `json:"verification_mode,omitempty"`
+	PGPKeys           string          `json:"pgp_keys,omitempty"`
+	SSHAllowedSigners string          `json:"ssh_allowed_signers,omitempty"`
 }
 
 // encode makes the hash's value: "version uid base64(sealed record)". Version and UID are outside for the scripts; they
@@ -67,6 +72,8 @@ func (r *Registry) encode(def mirror.Definition) (string, error) {
 		KnownHosts: c.KnownHosts, PlainHTTP: c.AllowPlainHTTP, AppID: c.AppID, Installation: c.InstallationID,
 		APIURL: c.APIURL, ClientCert: c.ClientCertPEM, ClientKey: c.ClientKeyPEM.Reveal(), ProxyURL: def.ProxyURL.Reveal(),
 		WebhookSecret: def.WebhookSecret.Reveal(), Parent: def.Parent, ParentUID: def.ParentUID,
+		VerificationMode: def.Verification.Mode,
+		PGPKeys:          def.Verification.PGPKeys, SSHAllowedSigners: def.Verification.SSHAllowedSigners,
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode definition: %w", err)
@@ -96,6 +103,7 @@ func (r *Registry) decode(name, value string) (mirror.Definition, error) {
 		Name: name, UID: d.UID, Version: d.Version, URL: d.URL, PollInterval: d.PollInterval, CAPEM: d.CAPEM,
 		Suspended: d.Suspended, ProxyURL: mirror.Secret(d.ProxyURL), WebhookSecret: mirror.Secret(d.WebhookSecret),
 		Parent: d.Parent, ParentUID: d.ParentUID,
+		Verification: mirror.Verification{Mode: d.VerificationMode, PGPKeys: d.PGPKeys, SSHAllowedSigners: d.SSHAllowedSigners},
 		Credential: mirror.Credential{
 			Method: d.Method, Username: d.Username, Password: mirror.Secret(d.Password), Token: mirror.Secret(d.Token),
 			PrivateKey: mirror.Secret(d.PrivateKey), Passphrase: mirror.Secret(d.Passphrase), KnownHosts: d.KnownHosts,

@@ -94,6 +94,8 @@ func TestOnGit(t *testing.T) {
 		"proxies":                  TestProxies,
 		"proxy of the environment": TestProxyOfTheEnvironment,
 		"proxy URL":                TestProxyURLIsChecked,
+		"admission":                TestAdmission,
+		"object":                   TestObject,
 	} {
 		t.Run(name, test)
 	}
