@@ -36,6 +36,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/credfile"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
+	"github.com/leatdev/leat/services/gitcache/internal/memory"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/redisdeliveries"
 	"github.com/leatdev/leat/services/gitcache/internal/redisevents"
@@ -287,7 +288,8 @@ func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
 func (d *disk) openGit(cfg Config, tel *telemetry.Telemetry) error {
 	git := gogit.Config{
 		Dir: filepath.Join(cfg.DataDir, "mirrors"), Readers: cfg.Readers, Logger: tel.Logger(),
-		Hosts: hostgate.New(hostgate.Config{Sessions: cfg.HostSessions, Requests: cfg.HostRequests, Burst: cfg.HostBurst}),
+		Memory: memory.NewBudget(int64(cfg.Memory)),
+		Hosts:  hostgate.New(hostgate.Config{Sessions: cfg.HostSessions, Requests: cfg.HostRequests, Burst: cfg.HostBurst}),
 	}
 	if cfg.CredentialsFile != "" {
 		d.credentials = credfile.New(cfg.CredentialsFile, tel.Logger())

@@ -8,13 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
 // Fetch implements [mirror.Upstream].
@@ -83,18 +84,23 @@ func (f *fetching) run(ctx context.Context) (mirror.Content, error) {
 func (f *fetching) receive(ctx context.Context, storage *filesystem.Storage) error {
 	wants := f.wants(storage)
 	if len(wants) > 0 {
-		pack, err := f.session.fetch(ctx, f.offer.request(wants, f.haves(storage)))
+		sent, err := f.session.fetch(ctx, f.offer.request(wants, f.haves(storage)))
 		if err != nil {
 			return err
 		}
-		err = packfile.WritePackfileToObjectStorage(storage, contextReader{ctx, pack})
-		if err = errors.Join(err, pack.Close()); err != nil {
-			return fmt.Errorf("store pack: %w", err)
+		if err := f.keep(ctx, sent); err != nil {
+			return err
 		}
 	}
 	reopened := openStorage(f.dir) // sees the new pack whatever the first one remembers
 	defer func() { _ = reopened.Close() }()
 	return f.offer.settle(reopened, f.params.Have.Refs)
+}
+
+// keep stores a pack.
+func (f *fetching) keep(ctx context.Context, sent io.ReadCloser) error {
+	_, err := pack.Receive(ctx, filepath.Join(f.dir, "objects", "pack"), sent, f.git.memory)
+	return errors.Join(err, sent.Close())
 }
 
 // wants are the advertised objects that the mirror does not have.
@@ -160,17 +166,4 @@ func ancestors(storage *filesystem.Storage, from plumbing.Hash, add func(plumbin
 		}
 		return nil
 	})
-}
-
-// contextReader ends reading when the context does.
-type contextReader struct {
-	ctx context.Context //nolint:containedctx // lives as long as one call
-	io.Reader
-}
-
-func (r contextReader) Read(p []byte) (int, error) {
-	if r.ctx.Err() != nil {
-		return 0, context.Cause(r.ctx)
-	}
-	return r.Reader.Read(p)
 }

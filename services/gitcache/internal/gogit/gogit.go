@@ -26,6 +26,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/githubapp"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
+	"github.com/leatdev/leat/services/gitcache/internal/memory"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/store"
 )
@@ -48,6 +49,8 @@ type Config struct {
 	Credentials Credentials
 	// Proxy is asked for the proxy of HTTP upstreams whose definition has none. Nil: http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
+	// Memory admits packs that are indexed. Nil: a budget of its default size.
+	Memory *memory.Budget
 	// Agent is what upstreams are told about this client, such as "git/2.0 (leat)". Empty: that.
 	Agent  string
 	Logger *slog.Logger
@@ -68,6 +71,7 @@ type Git struct {
 	credentials Credentials
 	environment func(*http.Request) (*url.URL, error)
 	apps        *githubapp.Tokens
+	memory      *memory.Budget
 }
 
 var (
@@ -89,13 +93,16 @@ func New(cfg Config) (*Git, error) {
 	if cfg.Proxy == nil {
 		cfg.Proxy = http.ProxyFromEnvironment
 	}
+	if cfg.Memory == nil {
+		cfg.Memory = memory.NewBudget(0)
+	}
 	mirrors, err := store.New(store.Params{Dir: cfg.Dir, Readers: cfg.Readers, Objects: objects{}, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
 	return &Git{
 		Store: mirrors, dir: cfg.Dir, agent: cfg.Agent, hosts: cfg.Hosts, credentials: cfg.Credentials,
-		environment: cfg.Proxy, apps: githubapp.NewTokens(),
+		environment: cfg.Proxy, apps: githubapp.NewTokens(), memory: cfg.Memory,
 	}, nil
 }
 

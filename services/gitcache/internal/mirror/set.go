@@ -29,7 +29,7 @@ type Settings struct {
 	CloneTimeout time.Duration // 30 min
 	Debounce     time.Duration // from a refresh request to its fetch; 1 s
 	Fetches      int           // at once on this replica; 16
-	Clones       int           // at once on this replica; 2
+	Clones       int           // at once on this replica; 8
 	Rebalance    time.Duration // mean time between looks at who should own what; 30 s
 	Followers    int           // replicas besides the owner that keep a copy; zero: none
 }
@@ -52,7 +52,7 @@ func (s Settings) WithDefaults() Settings {
 		s.Fetches = 16
 	}
 	if s.Clones <= 0 {
-		s.Clones = 2
+		s.Clones = 8
 	}
 	return s
 }
