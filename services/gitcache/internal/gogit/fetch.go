@@ -16,6 +16,7 @@ import (
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
+	"github.com/leatdev/leat/services/gitcache/internal/store"
 )
 
 // Fetch implements [mirror.Upstream].
@@ -59,6 +60,7 @@ type fetching struct {
 	params  mirror.FetchParams
 	session session
 	offer   *offer
+	draft   *store.Draft
 	dir     string // the bare repository that is written to
 }
 
@@ -71,7 +73,7 @@ func (f *fetching) run(ctx context.Context) (mirror.Content, error) {
 	if draft.Empty() {
 		f.params.Have = mirror.Content{}
 	}
-	f.dir = draft.Dir()
+	f.draft, f.dir = draft, draft.Dir()
 	storage := openStorage(f.dir)
 	defer func() { _ = storage.Close() }()
 	if err := f.receive(ctx, storage); err != nil {
@@ -99,7 +101,7 @@ func (f *fetching) receive(ctx context.Context, storage *filesystem.Storage) err
 
 // keep stores a pack.
 func (f *fetching) keep(ctx context.Context, sent io.ReadCloser) error {
-	_, err := pack.Receive(ctx, filepath.Join(f.dir, "objects", "pack"), sent, f.git.memory)
+	_, err := pack.Receive(ctx, filepath.Join(f.dir, "objects", "pack"), f.draft.Limit(sent), f.git.memory)
 	return errors.Join(err, sent.Close())
 }
 

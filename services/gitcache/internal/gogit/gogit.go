@@ -51,9 +51,13 @@ type Config struct {
 	Proxy func(*http.Request) (*url.URL, error)
 	// Memory admits packs that are indexed. Nil: a budget of its default size.
 	Memory *memory.Budget
+	// MirrorDisk bounds the bytes of all mirrors. Zero: only the disk does.
+	MirrorDisk int64
 	// Agent is what upstreams are told about this client, such as "git/2.0 (leat)". Empty: that.
 	Agent  string
 	Logger *slog.Logger
+	// Fault is [store.Limits.Fault].
+	Fault func(step string) error
 }
 
 // Credentials are given by URL. For may be called concurrently.
@@ -79,6 +83,7 @@ var (
 	_ mirror.Gate     = (*Git)(nil)
 	_ mirror.Mirrors  = (*Git)(nil)
 	_ mirror.Copies   = (*Git)(nil)
+	_ mirror.Disk     = (*Git)(nil)
 	_ content.Opener  = (*Git)(nil)
 )
 
@@ -96,7 +101,10 @@ func New(cfg Config) (*Git, error) {
 	if cfg.Memory == nil {
 		cfg.Memory = memory.NewBudget(0)
 	}
-	mirrors, err := store.New(store.Params{Dir: cfg.Dir, Readers: cfg.Readers, Objects: objects{}, Logger: cfg.Logger})
+	mirrors, err := store.New(store.Params{
+		Dir: cfg.Dir, Readers: cfg.Readers, Objects: objects{}, Logger: cfg.Logger,
+		Limits: store.Limits{Memory: cfg.Memory, DiskBytes: cfg.MirrorDisk, Fault: cfg.Fault},
+	})
 	if err != nil {
 		return nil, err
 	}

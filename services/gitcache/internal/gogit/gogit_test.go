@@ -34,6 +34,7 @@ type fixture struct {
 	credentials gogit.Credentials
 	proxy       func(*http.Request) (*url.URL, error)
 	logger      *slog.Logger
+	fault       func(step string) error
 }
 
 func newFixture(t *testing.T, url string) *fixture {
@@ -50,7 +51,7 @@ func (f *fixture) reopen(t *testing.T) {
 	if f.logger == nil {
 		f.logger = slog.New(slog.DiscardHandler)
 	}
-	f.Git, err = gogit.New(gogit.Config{Dir: f.dir, Credentials: f.credentials, Proxy: f.proxy, Logger: f.logger})
+	f.Git, err = gogit.New(gogit.Config{Dir: f.dir, Credentials: f.credentials, Proxy: f.proxy, Logger: f.logger, Fault: f.fault})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"slices"
 	"sort"
+	"strings"
 )
 
 // Entry is an object's place in a pack.
@@ -146,4 +148,30 @@ func appendTables(b *bufio.Writer, entries []Entry) {
 	for _, offset := range large {
 		_, _ = b.Write(binary.BigEndian.AppendUint64(b.AvailableBuffer(), uint64(offset)))
 	}
+}
+
+// Objects is how many objects a pack has whose index is of that size, or a few more.
+func Objects(indexSize int64) int64 {
+	const each = int64(len(ID{})) + 8
+	return max(0, (indexSize-indexHeader-fanoutSize-2*sumSize)/each)
+}
+
+// Sizes goes through a pack's objects with the bytes that each takes in it.
+func Sizes(path string) (iter.Seq2[ID, int64], error) {
+	index, err := ReadIndex(strings.TrimSuffix(path, ".pack") + ".idx")
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("measure pack: %w", err)
+	}
+	s := &source{entries: index.inPackOrder(), end: info.Size() - sumSize}
+	return func(yield func(ID, int64) bool) {
+		for i, e := range s.entries {
+			if !yield(e.ID, s.endOf(i)-e.Offset) {
+				return
+			}
+		}
+	}, nil
 }
