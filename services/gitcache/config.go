@@ -52,6 +52,7 @@ type Config struct {
 	Fetches      int           // at once; 16
 	Clones       int           // at once; 8
 	Memory       config.Bytes  // of all clones and large fetches together; zero: memory.Default
+	MirrorDisk   config.Bytes  // of all mirrors; zero: only the disk bounds them
 	Readers      int           // of mirrors, at once; 8
 	Builds       int           // of bundles, at once; 2
 	Rebalance    time.Duration // between looks at who should own what; 30 s
@@ -94,6 +95,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.Int(&c.Fetches, "gitcache-fetches", 16, "fetches at once")
 	s.Int(&c.Clones, "gitcache-clones", 8, "first fetches at once; how many of them are indexed at once is a matter of memory")
 	s.Size(&c.Memory, "gitcache-memory", 0, "memory for indexing what was fetched, all repositories together; 0: half of GOMEMLIMIT or of the container's limit, 1 GiB without either")
+	s.Size(&c.MirrorDisk, "gitcache-mirror-disk", 0, "disk for mirrors; 0: no bound but the disk's own")
 	s.Int(&c.Readers, "gitcache-readers", defaultReaders, "mirrors open for reading at once; each takes about 16 MiB")
 	s.Int(&c.Builds, "gitcache-builds", defaultBuilds, "bundles built at once")
 	s.Int(&c.HostSessions, "gitcache-host-sessions", 8, "conversations with one upstream host at once")

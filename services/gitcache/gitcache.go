@@ -107,18 +107,19 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	members := redispeers.New(redispeers.Params{
 		Client: client, Prefix: prefix, Self: self, TTL: settings.LeaseTTL, Logger: logger,
 	})
-	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Gate: disk.git, Events: events,
+	var set *mirror.Set
+	registry := redisregistry.New(redisregistry.Params{
+		Client: client, Prefix: prefix, Sealer: sealer, Path: filepath.Join(cfg.DataDir, "repositories.json"),
+		Apply: func(defs []mirror.Definition) { set.Apply(defs) }, Logger: logger,
+	})
+	set, err = mirror.NewSet(mirror.Deps{
+		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Disk: disk.git, Named: registry, Gate: disk.git, Events: events,
 		Leases: leaseredis.New(client, prefix), Peers: members, Replicas: replicas.New(replicaDialer(tokens, tel)),
 		Self: self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
 	})
 	if err != nil {
 		return err
 	}
-	registry := redisregistry.New(redisregistry.Params{
-		Client: client, Prefix: prefix, Sealer: sealer, Path: filepath.Join(cfg.DataDir, "repositories.json"),
-		Apply: set.Apply, Logger: logger,
-	})
 	if err := registry.Start(ctx); err != nil {
 		return err
 	}
@@ -288,8 +289,8 @@ func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
 func (d *disk) openGit(cfg Config, tel *telemetry.Telemetry) error {
 	git := gogit.Config{
 		Dir: filepath.Join(cfg.DataDir, "mirrors"), Readers: cfg.Readers, Logger: tel.Logger(),
-		Memory: memory.NewBudget(int64(cfg.Memory)),
-		Hosts:  hostgate.New(hostgate.Config{Sessions: cfg.HostSessions, Requests: cfg.HostRequests, Burst: cfg.HostBurst}),
+		Memory: memory.NewBudget(int64(cfg.Memory)), MirrorDisk: int64(cfg.MirrorDisk),
+		Hosts: hostgate.New(hostgate.Config{Sessions: cfg.HostSessions, Requests: cfg.HostRequests, Burst: cfg.HostBurst}),
 	}
 	if cfg.CredentialsFile != "" {
 		d.credentials = credfile.New(cfg.CredentialsFile, tel.Logger())

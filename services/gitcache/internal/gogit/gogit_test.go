@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
+	"github.com/leatdev/leat/services/gitcache/internal/memory"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -35,6 +36,8 @@ type fixture struct {
 	proxy       func(*http.Request) (*url.URL, error)
 	logger      *slog.Logger
 	fault       func(step string) error
+	diskBytes   int64
+	memory      *memory.Budget
 }
 
 func newFixture(t *testing.T, url string) *fixture {
@@ -51,7 +54,10 @@ func (f *fixture) reopen(t *testing.T) {
 	if f.logger == nil {
 		f.logger = slog.New(slog.DiscardHandler)
 	}
-	f.Git, err = gogit.New(gogit.Config{Dir: f.dir, Credentials: f.credentials, Proxy: f.proxy, Logger: f.logger, Fault: f.fault})
+	f.Git, err = gogit.New(gogit.Config{
+		Dir: f.dir, Credentials: f.credentials, Proxy: f.proxy, Logger: f.logger,
+		Memory: f.memory, MirrorDisk: f.diskBytes, Fault: f.fault,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

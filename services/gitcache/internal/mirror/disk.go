@@ -43,3 +43,10 @@ type Compaction struct {
 	Full bool
 	Took time.Duration
 }
+
+// Named tells which repositories are defined anywhere in the hub.
+type Named interface {
+	// Named returns their UIDs, those included whose definitions cannot be read here. False: nobody can tell for certain
+	// now, as while what replicas share does not answer, or has lost its memory.
+	Named() (uids map[string]bool, sure bool)
+}

@@ -62,6 +62,8 @@ type Deps struct {
 	Upstream Upstream
 	Mirrors  Mirrors
 	Copies   Copies
+	Disk     Disk
+	Named    Named
 	Events   EventLog
 	Leases   lease.Store
 	Peers    Peers
@@ -80,11 +82,13 @@ type Deps struct {
 type shared struct {
 	Deps
 	metrics *metrics
+	upkeep  diskMetrics
 	owned   atomic.Int64
 	fetches *semaphore.Weighted
 	clones  *semaphore.Weighted
 	notices *semaphore.Weighted // calls that tell heirs
 	copies  *semaphore.Weighted
+	full    chan struct{} // holds one token when a fetch found the disk full
 	outage  outage
 }
 
@@ -119,10 +123,14 @@ func NewSet(deps Deps) (*Set, error) {
 		clones:  semaphore.NewWeighted(int64(deps.Settings.Clones)),
 		notices: semaphore.NewWeighted(maxNotices),
 		copies:  semaphore.NewWeighted(maxCopies),
+		full:    make(chan struct{}, 1),
 	}
 	var err error
 	s.shared.metrics, err = newMetrics(deps.Meter, &s.shared.owned)
 	if err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
+	if s.shared.upkeep, err = newDiskMetrics(deps.Meter, deps.Disk); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
 	return s, nil
@@ -197,6 +205,8 @@ func (s *Set) Run(ctx context.Context) error {
 	defer watching.Wait()
 	watching.Go(func() { s.rebalance(ctx) })
 	watching.Go(func() { s.listen(ctx) })
+	watching.Go(func() { s.tend(ctx) })
+	watching.Go(func() { s.compact(ctx) })
 	for {
 		s.reconcile(ctx, running)
 		select {

@@ -166,6 +166,8 @@ func preamble(objects int) []byte {
 func readPreamble(r *bufio.Reader) (int, error) {
 	if _, err := r.Peek(1); errors.Is(err, io.EOF) {
 		return 0, ErrEmpty
+	} else if err != nil { // which the next call would not return again
+		return 0, fmt.Errorf("read pack: %w", err)
 	}
 	var b [headerSize]byte
 	if _, err := io.ReadFull(r, b[:]); err != nil {

@@ -68,14 +68,6 @@ type compaction struct {
 	taken int64
 }
 
-// fault lets a test end the process, or fail, between two steps.
-func (c *compaction) fault(step string) error {
-	if c.store.limits.Fault == nil {
-		return nil
-	}
-	return c.store.limits.Fault(step)
-}
-
 func (c *compaction) run(ctx context.Context, enter func(context.Context) (leave func(), err error)) (mirror.Compaction, error) {
 	var err error
 	if c.packs, err = listPacks(c.from); err != nil || c.packs == nil {
@@ -119,10 +111,10 @@ func (c *compaction) build(ctx context.Context) error {
 	}
 	c.draft, c.held = draft, draft.dir
 	c.store.hold(c.held)
-	if err := errors.Join(linkAll(c.plan.link, draft.dir), c.fault("linked")); err != nil {
+	if err := errors.Join(linkAll(c.plan.link, draft.dir), c.store.limits.fault("linked")); err != nil {
 		return err
 	}
-	return errors.Join(c.merge(ctx), c.fault("merged"))
+	return errors.Join(c.merge(ctx), c.store.limits.fault("merged"))
 }
 
 func (c *compaction) merge(ctx context.Context) error {
@@ -165,12 +157,12 @@ func (c *compaction) commit(ctx context.Context) (state, error) {
 		return state{}, err
 	}
 	content, err := c.draft.commit(st.content(), func(next state) error {
-		return errors.Join(c.store.verify(ctx, c.draft.dir, next), c.fault("verified"))
+		return errors.Join(c.store.verify(ctx, c.draft.dir, next), c.store.limits.fault("verified"))
 	})
 	if err != nil {
 		return state{}, err
 	}
-	if err := c.fault("switched"); err != nil {
+	if err := c.store.limits.fault("switched"); err != nil {
 		return state{}, err
 	}
 	c.store.retire(ctx, c.home, c.draft.dir)
@@ -210,7 +202,10 @@ func linkAll(packs []packFile, dir string) error {
 		for _, ending := range []string{".idx", ".rev", ".pack"} {
 			from := strings.TrimSuffix(p.path, ".pack") + ending
 			err := os.Link(from, filepath.Join(packFolder(dir), filepath.Base(from)))
-			if err != nil && !(ending == ".rev" && errors.Is(err, os.ErrNotExist)) && !errors.Is(err, os.ErrExist) {
+			if ending == ".rev" && errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrExist) {
+				continue
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -25,8 +25,16 @@ type Limits struct {
 	Memory pack.Memory
 	// DiskBytes bounds the folder of mirrors. Zero: only the disk does.
 	DiskBytes int64
-	// Fault is called between the steps of a compaction, so that tests can break it there. Nil: nothing is called.
+	// Fault is called between the steps of a compaction and, as "arriving", whenever a piece of a pack comes, so that tests
+	// can break off there. Nil: nothing is called.
 	Fault func(step string) error
+}
+
+func (l Limits) fault(step string) error {
+	if l.Fault == nil {
+		return nil
+	}
+	return l.Fault(step)
 }
 
 // reserve is the share of the disk that is left to mirrors which exist: news of theirs go before new ones.
@@ -145,26 +153,33 @@ func (d *Draft) Limit(r io.Reader) io.Reader { return &limited{draft: d, below: 
 type limited struct {
 	draft *Draft
 	below io.Reader
+	full  error
 }
 
 // Read implements io.Reader.
 func (l *limited) Read(p []byte) (int, error) {
+	if l.full != nil {
+		return 0, l.full
+	}
 	n, err := l.below.Read(p)
-	if full := l.draft.draw(int64(n)); full != nil {
-		return 0, full
+	if l.full = l.draft.draw(int64(n)); l.full != nil {
+		return 0, l.full
 	}
 	return n, err
 }
 
 // draw asks for room that is given back when the draft is closed: from then on what it became counts.
 func (d *Draft) draw(bytes int64) error {
+	if err := d.store.limits.fault("arriving"); err != nil {
+		return err
+	}
 	err := d.store.take(bytes, d.previous == "")
 	if full, ok := errors.AsType[*mirror.UpstreamError](err); ok {
 		full.Message = fmt.Sprintf("More than %s are needed. %s", mebibytes(d.taken+bytes), full.Message)
 		return full
 	}
 	d.taken += bytes
-	return err
+	return nil
 }
 
 // Stored implements [mirror.Disk].
