@@ -76,7 +76,7 @@ func history(t testing.TB, commits int) string {
 			body := strings.Repeat(fmt.Sprintf("line of file\nand %d\n", random.IntN(3)), random.IntN(200)) + fmt.Sprint(c)
 			fmt.Fprintf(&script, "M 100644 inline d%d/f%d\ndata %d\n%s\n", random.IntN(9), random.IntN(40), len(body), body)
 		}
-		if c%40 == 39 {
+		if c%20 == 19 {
 			large[random.IntN(len(large))]++
 			fmt.Fprintf(&script, "M 100644 inline large\ndata %d\n%s\n", len(large), large)
 		}
@@ -113,7 +113,7 @@ func wantGitsIndex(t *testing.T, dir, name string) {
 
 func TestIndexIsGits(t *testing.T) {
 	t.Parallel()
-	dir := history(t, 120)
+	dir := history(t, 60)
 	for name, options := range map[string][]string{
 		"offset deltas":     {"--delta-base-offset", "--window=20", "--depth=50"},
 		"reference deltas":  {"--window=20", "--depth=50"},

@@ -132,14 +132,20 @@ func (s *Store) take(bytes int64, clone bool) error {
 			Reason: mirror.ReasonStorageFull,
 			Message: fmt.Sprintf("Mirrors take %s of the %s that they may on this replica; raise gitcache-mirror-disk, "+
 				"or delete repositories that are not needed. What is mirrored is served as before.",
-				mebibytes(used), mebibytes(s.limits.DiskBytes)),
+				humane(used), humane(s.limits.DiskBytes)),
 		}
 	}
 	s.room.arriving += bytes
 	return nil
 }
 
-func mebibytes(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
+// humane is for sentences.
+func humane(bytes int64) string {
+	if bytes >= 1<<30 {
+		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
+}
 
 func (s *Store) giveBack(bytes int64) {
 	s.mu.Lock()
@@ -175,7 +181,7 @@ func (d *Draft) draw(bytes int64) error {
 	}
 	err := d.store.take(bytes, d.previous == "")
 	if full, ok := errors.AsType[*mirror.UpstreamError](err); ok {
-		full.Message = fmt.Sprintf("More than %s are needed. %s", mebibytes(d.taken+bytes), full.Message)
+		full.Message = fmt.Sprintf("More than %s are needed. %s", humane(d.taken+bytes), full.Message)
 		return full
 	}
 	d.taken += bytes
