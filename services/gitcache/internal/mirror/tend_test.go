@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,14 +161,17 @@ func TestOwnersCompact(t *testing.T) {
 		w.followers = 1
 		other := w
 		other.disk = &disk{}
-		var here, there []string
-		var fails error
-		w.disk.compact = func(uid string) (mirror.Compaction, error) {
-			here = append(here, uid)
-			return mirror.Compaction{PacksBefore: 2, PacksAfter: 1, BytesAfter: 17}, fails
+		var here, there atomic.Int64
+		var fails atomic.Bool
+		w.disk.compact = func(string) (mirror.Compaction, error) {
+			here.Add(1)
+			if fails.Load() {
+				return mirror.Compaction{}, errors.New("a pack is damaged")
+			}
+			return mirror.Compaction{PacksBefore: 2, PacksAfter: 1, BytesAfter: 17}, nil
 		}
-		other.disk.compact = func(uid string) (mirror.Compaction, error) {
-			there = append(there, uid)
+		other.disk.compact = func(string) (mirror.Compaction, error) {
+			there.Add(1)
 			return mirror.Compaction{}, nil
 		}
 		def := definition("demo")
@@ -179,21 +183,21 @@ func TestOwnersCompact(t *testing.T) {
 		_, stopOther := other.replica(t, strings.TrimPrefix(order[1], "http://"), nil, def)
 		defer stopOther()
 		time.Sleep(2 * time.Minute)
-		if len(here) == 0 || len(there) != 0 {
-			t.Errorf("got compactions %v at the owner and %v elsewhere, want some and none", here, there)
+		if here.Load() == 0 || there.Load() != 0 {
+			t.Errorf("got %d compactions at the owner and %d elsewhere, want some and none", here.Load(), there.Load())
 		}
 		if got := get(t, set, "demo").State().DiskBytes; got != 17 {
 			t.Errorf("got %d bytes, want what the compaction left", got)
 		}
-		fails = errors.New("a pack is damaged")
+		fails.Store(true)
 		time.Sleep(2 * time.Minute)
-		before := len(here)
+		before := here.Load()
 		time.Sleep(50 * time.Minute)
-		if len(here) != before {
-			t.Errorf("got %d compactions within the hour after one that failed, want none", len(here)-before)
+		if more := here.Load() - before; more != 0 {
+			t.Errorf("got %d compactions within the hour after one that failed, want none", more)
 		}
 		time.Sleep(15 * time.Minute)
-		if len(here) == before {
+		if here.Load() == before {
 			t.Error("got no compaction an hour after one that failed, want another try")
 		}
 	})
