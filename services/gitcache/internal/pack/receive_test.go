@@ -5,8 +5,10 @@ package pack_test
 
 import (
 	"bytes"
+	"compress/zlib"
 	"context"
 	"crypto/sha1"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -155,24 +158,97 @@ func TestReceiveAsksForWhatItNeeds(t *testing.T) {
 	}
 }
 
-func TestLargeObjectsAskForMore(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	git(t, dir, "", "init", "--quiet", "--bare", "--initial-branch=main")
-	var script strings.Builder
-	for i := range 4 {
-		body := strings.Repeat("a line that is the same\n", 1<<20) + fmt.Sprint(i)
-		fmt.Fprintf(&script, "commit refs/heads/main\ncommitter A <a@example.com> %d +0000\ndata 1\nx\nM 100644 inline f\ndata %d\n%s\n", i+1, len(body), body)
+// handmade is a pack that git would not make.
+type handmade struct {
+	bytes.Buffer
+	starts []int
+}
+
+func (h *handmade) add(t *testing.T, head, data []byte) {
+	t.Helper()
+	h.starts = append(h.starts, 12+h.Len())
+	h.Write(head)
+	z := zlib.NewWriter(h)
+	if _, err := z.Write(data); err != nil {
+		t.Fatal(err)
 	}
-	git(t, dir, script.String()+"done\n", "fast-import", "--quiet", "--done")
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// size is how packs begin an object.
+func size(kind byte, n int) []byte {
+	head := []byte{kind<<4 | byte(n&15)}
+	for n >>= 4; n > 0; n >>= 7 {
+		head[len(head)-1] |= 0x80
+		head = append(head, byte(n&0x7f))
+	}
+	return head
+}
+
+// longer adds a delta that makes its base longer by some text.
+func (h *handmade) longer(t *testing.T, base, baseSize int, text string) {
+	t.Helper()
+	delta := binary.AppendUvarint(nil, uint64(baseSize))
+	delta = binary.AppendUvarint(delta, uint64(baseSize+len(text)))
+	for at := 0; at < baseSize; at += 0xffffff { // copies of three bytes of size at most
+		n := min(baseSize-at, 0xffffff)
+		delta = append(delta, 0xff, byte(at), byte(at>>8), byte(at>>16), byte(at>>24), byte(n), byte(n>>8), byte(n>>16))
+	}
+	delta = append(append(delta, byte(len(text))), text...)
+	back := 12 + h.Len() - h.starts[base]
+	distance := []byte{byte(back & 0x7f)}
+	for back >>= 7; back > 0; back >>= 7 {
+		back--
+		distance = append([]byte{0x80 | byte(back&0x7f)}, distance...)
+	}
+	h.add(t, append(size(6, len(delta)), distance...), delta)
+}
+
+func (h *handmade) pack() []byte {
+	data := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), uint32(len(h.starts)))
+	data = append(data, h.Bytes()...)
+	sum := sha1.Sum(data)
+	return append(data, sum[:]...)
+}
+
+// TestLargeObjectsAreMadeAgain has more made of large objects, and of what was made of them, than is kept in memory.
+func TestLargeObjectsAreMadeAgain(t *testing.T) {
+	t.Parallel()
+	const large = 12 << 20
+	var h handmade
+	h.add(t, size(3, large), bytes.Repeat([]byte("x"), large))
+	sizes := []int{large}
+	for i, base := range []int{0, 1, 2, 3, 1, 0, 2, 4, 7} { // several branches at several depths
+		text := strconv.Itoa(i)
+		h.longer(t, base, sizes[base], text)
+		sizes = append(sizes, sizes[base]+len(text))
+	}
 	memory, into := &scarce{}, t.TempDir()
-	got, err := pack.Receive(t.Context(), into, bytes.NewReader(packed(t, dir, "--delta-base-offset", "--depth=50")), memory)
+	got, err := pack.Receive(t.Context(), into, bytes.NewReader(h.pack()), memory)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantGitsIndex(t, into, got.Name)
-	if len(memory.asked) != 2 || memory.asked[1] < memory.asked[0]+3*24<<20 || memory.held != 0 {
-		t.Errorf("got %v asked for and %d still held, want three times 24 MiB more the second time and nothing", memory.asked, memory.held)
+	if len(memory.asked) != 2 || memory.asked[1] < memory.asked[0]+3*large || memory.held != 0 {
+		t.Errorf("got %v asked for and %d still held, want three times 12 MiB more the second time and nothing", memory.asked, memory.held)
+	}
+}
+
+// TestWhatADeltaClaimsIsNotBelieved has a delta say that it makes a terabyte.
+func TestWhatADeltaClaimsIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	var h handmade
+	h.add(t, size(3, 1), []byte("x"))
+	delta := binary.AppendUvarint(binary.AppendUvarint(nil, 1), 1<<40)
+	h.add(t, append(size(6, len(delta)+2), byte(12+h.Len()-h.starts[0])), append(delta, 1, 'y'))
+	memory := &scarce{}
+	if _, err := pack.Receive(t.Context(), t.TempDir(), bytes.NewReader(h.pack()), memory); !errors.Is(err, pack.ErrMalformed) {
+		t.Errorf("got %v, want %v", err, pack.ErrMalformed)
+	}
+	if len(memory.asked) != 2 || memory.asked[1] < 1<<40 {
+		t.Errorf("got %v asked for, want the claim to be asked for, which a budget refuses", memory.asked)
 	}
 }
 
