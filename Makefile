@@ -11,7 +11,10 @@ ARGS ?=
 COUNT ?= 1
 PKG ?= work
 
-.PHONY: help up down test test-all fault bench lint fmt generate tidy build breaking docs tools kube system ci
+# How long `make fuzz` runs each target.
+FUZZTIME ?= 30s
+
+.PHONY: help up down test test-all slow fault fuzz bench lint fmt generate tidy build breaking docs tools kube system ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -26,11 +29,19 @@ down: ## Forget what `make up` keeps between starts
 test: system kube ## Run every module's tests, with the race detector and in random order
 	@echo "==> go test (every module, -race -shuffle=on; the first run compiles for some minutes)"
 	@$(GO) test -race -shuffle=on -count=$(COUNT) -timeout 20m $(PKG)
+	@echo "==> left out: Gitea as an upstream, the long fault runs (make test-all), fuzzing (make fuzz)"
 
-test-all: test fault ## Tests, and the long fault runs
+test-all: test slow fault ## Tests, those that take too long for every day, and the long fault runs
+
+slow: system ## Fetch from a whole Git host, which is compiled once
+	@tools/gitea/build.sh >/dev/null
+	@LEAT_SLOW=1 $(GO) test -count=1 -timeout 20m -v -run 'TestServers/Gitea' ./services/gitcache/...
 
 fault: system kube ## Kill, freeze and cut parts of a running hub at random, the long form
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -v ./test/fault/...
+
+fuzz: ## Run every fuzz target, for FUZZTIME each
+	@tools/fuzz.sh $(FUZZTIME)
 
 bench: system ## Run the benchmarks (never part of ci)
 	@$(GO) test -run '^$$' -bench . -benchmem $(ARGS) work
@@ -75,7 +86,7 @@ kube: ## Build the Kubernetes control plane for tests and demos, once
 	@echo "==> Kubernetes control plane (built once, some minutes; then cached)"
 	@$(GO) run ./internal/localkube/cmd/leat-kube build
 
-system: ## Install what tests need from the system's packages, if missing (git, ssh, Redis, PostgreSQL, zstd)
+system: ## Install what tests need from the system's packages, if missing (git, ssh, sshd, Redis, PostgreSQL, zstd)
 	@tools/system.sh
 
 tools: $(BIN)/buf $(BIN)/golangci-lint ## Build the pinned tools into .bin

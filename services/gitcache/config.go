@@ -59,6 +59,9 @@ type Config struct {
 	// Followers is how many replicas keep a copy of each mirror besides its owner, 0 to 2. The flag's default is 1.
 	Followers int
 
+	// Backend keeps the mirrors: BackendGoGit or BackendGit. Empty: BackendGoGit.
+	Backend string
+
 	HostSessions int // conversations with one upstream host at once; 8
 	HostRequests int // to one upstream host per second; 20
 	HostBurst    int // requests to one upstream host after a rest; 40
@@ -98,6 +101,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.Size(&c.MirrorDisk, "gitcache-mirror-disk", 0, "disk for mirrors; 0: no bound but the disk's own")
 	s.Int(&c.Readers, "gitcache-readers", defaultReaders, "mirrors open for reading at once; each takes about 16 MiB")
 	s.Int(&c.Builds, "gitcache-builds", defaultBuilds, "bundles built at once")
+	s.String(&c.Backend, "gitcache-backend", BackendGoGit, "what stores and reads mirrors: gogit, which is built in, or git, the executable in PATH")
 	s.Int(&c.HostSessions, "gitcache-host-sessions", 8, "conversations with one upstream host at once")
 	s.Int(&c.HostRequests, "gitcache-host-requests", 20, "requests to one upstream host per second")
 	s.Int(&c.HostBurst, "gitcache-host-burst", 40, "requests to one upstream host that may come at once after a rest")
@@ -129,6 +133,9 @@ func (c *Config) check() error {
 	}
 	if c.Followers < 0 || c.Followers > maxFollowers {
 		errs = append(errs, fmt.Errorf("gitcache-followers is %d: want 0 to %d", c.Followers, maxFollowers))
+	}
+	if c.Backend != "" && c.Backend != BackendGoGit && c.Backend != BackendGit {
+		errs = append(errs, fmt.Errorf("gitcache-backend is %q: want %s or %s", c.Backend, BackendGoGit, BackendGit))
 	}
 	return errors.Join(errs...)
 }

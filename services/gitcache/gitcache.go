@@ -34,9 +34,6 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/gitcache/internal/api"
 	"github.com/leatdev/leat/services/gitcache/internal/credfile"
-	"github.com/leatdev/leat/services/gitcache/internal/gogit"
-	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
-	"github.com/leatdev/leat/services/gitcache/internal/memory"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/redisdeliveries"
 	"github.com/leatdev/leat/services/gitcache/internal/redisevents"
@@ -44,6 +41,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/redisregistry"
 	"github.com/leatdev/leat/services/gitcache/internal/replicas"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 	"github.com/leatdev/leat/services/gitcache/internal/webhook"
 )
 
@@ -243,7 +241,7 @@ func replicaDialer(tokens *identity.ServiceTokens, tel *telemetry.Telemetry) fun
 
 // disk is what lives below the data folder.
 type disk struct {
-	git *gogit.Git
+	git backend
 	// credentials are those by URL prefix; nil where no file is set.
 	credentials *credfile.File
 	bundles     *casdisk.Store
@@ -287,17 +285,14 @@ func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
 
 // openGit opens mirrors and upstreams, with the credentials that are shared by prefix.
 func (d *disk) openGit(cfg Config, tel *telemetry.Telemetry) error {
-	git := gogit.Config{
-		Dir: filepath.Join(cfg.DataDir, "mirrors"), Readers: cfg.Readers, Logger: tel.Logger(),
-		Memory: memory.NewBudget(int64(cfg.Memory)), MirrorDisk: int64(cfg.MirrorDisk),
-		Hosts: hostgate.New(hostgate.Config{Sessions: cfg.HostSessions, Requests: cfg.HostRequests, Burst: cfg.HostBurst}),
-	}
+	var credentials uploadpack.Credentials
 	if cfg.CredentialsFile != "" {
 		d.credentials = credfile.New(cfg.CredentialsFile, tel.Logger())
-		git.Credentials = d.credentials
+		credentials = d.credentials
 	}
 	var err error
-	if d.git, err = gogit.New(git); err != nil || d.credentials == nil {
+	d.git, err = newBackend(cfg, filepath.Join(cfg.DataDir, "mirrors"), credentials, tel.Logger())
+	if err != nil || d.credentials == nil {
 		return err
 	}
 	return d.credentials.Load(d.git.Check)

@@ -61,6 +61,11 @@ func unpack(t *testing.T, want string, stored []byte) map[string]string {
 
 func TestSnapshotTravels(t *testing.T) {
 	t.Parallel()
+	forEachBackend(t, snapshotTravels)
+}
+
+func snapshotTravels(t *testing.T, backend func(*gitcache.Config)) {
+	t.Helper()
 	server, redis := gittest.New(t), redistest.Start(t)
 	repo := server.Repo(t, "demo")
 	first := repo.CommitFiles(t, "main", map[string]gittest.File{
@@ -68,7 +73,7 @@ func TestSnapshotTravels(t *testing.T) {
 		"app/link": gittest.Symlink("a.yaml"), "base/b.yaml": gittest.Text("b: 1\n"),
 	})
 	repo.AnnotatedTag(t, "v1.0.0", first)
-	r := start(t, redis.URL(), t.TempDir())
+	r := start(t, redis.URL(), t.TempDir(), backend)
 	r.put(t, definition("demo", repo.URL()))
 	r.state(t, "demo", ready)
 
@@ -110,11 +115,16 @@ func TestSnapshotTravels(t *testing.T) {
 
 func TestRestartKeepsEverything(t *testing.T) {
 	t.Parallel()
+	forEachBackend(t, restartKeepsEverything)
+}
+
+func restartKeepsEverything(t *testing.T, backend func(*gitcache.Config)) {
+	t.Helper()
 	server, redis := gittest.New(t), redistest.Start(t)
 	repo := server.Repo(t, "demo")
 	repo.Commit(t, "main", map[string]string{"app/a.yaml": "a: 1\n", "b.yaml": "b: 1\n"})
 	dir := t.TempDir()
-	r := start(t, redis.URL(), dir)
+	r := start(t, redis.URL(), dir, backend)
 	r.put(t, definition("demo", repo.URL()))
 	r.state(t, "demo", ready)
 	before := r.resolve(t, source("demo", "main", "app"))
@@ -123,7 +133,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	server.Stop()
 	redis.Stop(t)
 	repo.ResetStats()
-	r = start(t, redis.URL(), dir)
+	r = start(t, redis.URL(), dir, backend)
 	after := r.resolve(t, source("demo", "main", "app"))
 	if after.GetDigest() != before.GetDigest() || after.GetCommit() != before.GetCommit() {
 		t.Errorf("got %v after a restart without redis and upstream, want %v", after, before)
@@ -147,6 +157,11 @@ func TestRestartKeepsEverything(t *testing.T) {
 
 func TestReasons(t *testing.T) {
 	t.Parallel()
+	forEachBackend(t, reasons)
+}
+
+func reasons(t *testing.T, backend func(*gitcache.Config)) {
+	t.Helper()
 	server, redis := gittest.New(t), redistest.Start(t)
 	repo := server.Repo(t, "demo")
 	repo.CommitFiles(t, "main", map[string]gittest.File{
@@ -154,7 +169,7 @@ func TestReasons(t *testing.T) {
 		"lfs/big.bin": gittest.Text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"),
 		"large/file":  gittest.Text(string(bytes.Repeat([]byte("x"), 100<<10))),
 	})
-	r := start(t, redis.URL(), t.TempDir())
+	r := start(t, redis.URL(), t.TempDir(), backend)
 	r.put(t, definition("demo", repo.URL()))
 	r.state(t, "demo", ready)
 

@@ -45,6 +45,7 @@ type Server struct {
 	password  string
 	latency   time.Duration
 	intercept func(http.ResponseWriter, *http.Request) bool
+	cut       int // bytes; 0: nothing is cut
 	traffic   map[string]*traffic
 }
 
@@ -188,6 +189,13 @@ func (s *Server) Intercept(handle func(http.ResponseWriter, *http.Request) bool)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.intercept = handle
+}
+
+// CutFetches breaks the connection after that many bytes of each answer to a request for objects over HTTP; 0 ends it.
+func (s *Server) CutFetches(after int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cut = after
 }
 
 // delay waits for the latency, or until ctx is done.

@@ -49,7 +49,8 @@ func (s *Server) serveHTTP(listener net.Listener) (stop func()) {
 func (s *Server) handleHTTP(w http.ResponseWriter, r *http.Request) {
 	body := bufio.NewReader(r.Body)
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), ".git/")
-	defer s.begin(name, classify(r, body))()
+	what := classify(r, body)
+	defer s.begin(name, what)()
 	s.delay(r.Context())
 	if !s.authorized(r) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="gittest"`)
@@ -57,12 +58,32 @@ func (s *Server) handleHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
-	intercept := s.intercept
+	intercept, cut := s.intercept, s.cut
 	s.mu.Unlock()
 	if intercept != nil && intercept(w, r) {
 		return
 	}
+	if cut > 0 && what == kindFetch {
+		w = &cutWriter{ResponseWriter: w, left: cut}
+	}
 	s.serveBackend(w, r, body)
+}
+
+// cutWriter breaks the connection after so many bytes.
+type cutWriter struct {
+	http.ResponseWriter
+	left int
+}
+
+// Write implements http.ResponseWriter.
+func (w *cutWriter) Write(p []byte) (int, error) {
+	if len(p) <= w.left {
+		w.left -= len(p)
+		return w.ResponseWriter.Write(p)
+	}
+	_, _ = w.ResponseWriter.Write(p[:w.left])
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
+	panic(http.ErrAbortHandler) // how net/http is told to break a connection
 }
 
 // serveBackend runs git http-backend for one request.

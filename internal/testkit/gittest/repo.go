@@ -131,8 +131,14 @@ func (r *Repo) write(t testing.TB, branch, parent string, changes map[string]Fil
 		}
 		fmt.Fprintf(&script, "M %s inline %s\ndata %d\n%s\n", change.mode, quote(name), len(change.content), change.content)
 	}
-	r.git(t, strings.NewReader(script.String()), "fast-import", "--quiet", "--force")
+	r.Import(t, strings.NewReader(script.String()))
 	return r.Resolve(t, "refs/heads/"+branch)
+}
+
+// Import runs git fast-import on a script, which is the fast way to many objects or refs.
+func (r *Repo) Import(t testing.TB, script io.Reader) {
+	t.Helper()
+	r.git(t, script, "fast-import", "--quiet", "--force")
 }
 
 // quote writes a path as fast-import reads it, whatever bytes it has.
@@ -173,6 +179,22 @@ func (r *Repo) Resolve(t testing.TB, revision string) string {
 func (r *Repo) Git(t testing.TB, args ...string) string {
 	t.Helper()
 	return r.git(t, nil, args...)
+}
+
+// GitRaw is Git with everything as it is printed.
+func (r *Repo) GitRaw(t testing.TB, args ...string) string {
+	t.Helper()
+	return r.GitInput(t, "", args...)
+}
+
+// GitInput is GitRaw with something to read.
+func (r *Repo) GitInput(t testing.TB, stdin string, args ...string) string {
+	t.Helper()
+	out, err := r.server.run(context.WithoutCancel(t.Context()), r.Dir(), strings.NewReader(stdin), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 func (r *Repo) git(t testing.TB, stdin io.Reader, args ...string) string {

@@ -29,7 +29,7 @@ var (
 	dnsLabel   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	dnsDomain  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 	labelName  = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
-	commitName = regexp.MustCompile(`^([0-9a-f]{7,40}|[0-9a-f]{64})$`)
+	commitName = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 )
 
 // ValidateName checks that name is a DNS label (RFC 1123); the *FieldError names field.

@@ -35,8 +35,8 @@ const (
 var (
 	nameForm   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 	uidForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-	commitForm = regexp.MustCompile(`^[0-9a-f]{40}$`)
-	shortForm  = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
+	commitForm = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+	shortForm  = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 )
 
 func checkName(field, name string) error {
@@ -139,7 +139,7 @@ func parseSelector(field string, ref *typev1.GitRef) (mirror.Selector, error) {
 		s, field = mirror.Selector{Kind: mirror.SelectTag, Value: r.Tag}, field+".tag"
 	case *typev1.GitRef_Commit:
 		if !shortForm.MatchString(r.Commit) {
-			return s, rpcerr.Field(field+".commit", "It must be a commit id: 7 to 40 lower-case hexadecimal digits.")
+			return s, rpcerr.Field(field+".commit", "It must be a commit id: 7 to 40 lower-case hexadecimal digits, or up to 64 in a SHA-256 repository.")
 		}
 		return mirror.Selector{Kind: mirror.SelectCommit, Value: r.Commit}, nil
 	case *typev1.GitRef_Semver:
@@ -196,7 +196,7 @@ func parseBundle(req *gitcachev1.DownloadBundleRequest, uid string) (digest.Dige
 		return d, snapshot.Folder{}, rpcerr.Field("digest", "It must be sha256: and 64 lower-case hexadecimal digits.")
 	}
 	if req.GetCommit() != "" && !commitForm.MatchString(req.GetCommit()) {
-		return d, snapshot.Folder{}, rpcerr.Field("commit", "It must be a full commit id: 40 lower-case hexadecimal digits.")
+		return d, snapshot.Folder{}, rpcerr.Field("commit", "It must be a full commit id: 40 lower-case hexadecimal digits, or 64 in a SHA-256 repository.")
 	}
 	path, err := content.CleanFolder(req.GetPath())
 	if err != nil {

@@ -71,19 +71,19 @@ func (r *reader) touches(c *object.Commit, path string) (bool, error) {
 	if path == "" {
 		return true, nil
 	}
-	mine, err := r.idAt(c.TreeHash, path)
+	mine, err := r.placeAt(c.TreeHash, path)
 	if err != nil {
 		return false, err
 	}
 	if len(c.ParentHashes) == 0 {
-		return !mine.IsZero(), nil
+		return mine != place{}, nil
 	}
 	for _, id := range c.ParentHashes {
 		parent, err := object.GetCommit(r.storage, id)
 		if err != nil {
 			return false, fmt.Errorf("read commit %s: %w", id, damaged(err))
 		}
-		theirs, err := r.idAt(parent.TreeHash, path)
+		theirs, err := r.placeAt(parent.TreeHash, path)
 		if err != nil {
 			return false, err
 		}
@@ -94,13 +94,18 @@ func (r *reader) touches(c *object.Commit, path string) (bool, error) {
 	return true, nil
 }
 
-// idAt returns the id of the object at path, zero where there is none.
-func (r *reader) idAt(root plumbing.Hash, path string) (plumbing.Hash, error) {
+// place is what stands at a path; the zero place is nothing.
+type place struct {
+	id   plumbing.Hash
+	mode filemode.FileMode // a file that only becomes executable has changed
+}
+
+func (r *reader) placeAt(root plumbing.Hash, path string) (place, error) {
 	entry, err := r.descend(root, path)
 	if errors.Is(err, content.ErrPathNotFound) {
-		return plumbing.ZeroHash, nil
+		return place{}, nil
 	}
-	return entry.Hash, err
+	return place{entry.Hash, entry.Mode}, err
 }
 
 // Compare implements [content.Reader].

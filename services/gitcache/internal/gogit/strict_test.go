@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -211,41 +210,6 @@ func TestSHA256(t *testing.T) {
 		if !strings.Contains(err.Message, "SHA-256") || !strings.Contains(err.Message, "cannot mirror") {
 			t.Errorf("got %q, want it to speak of SHA-256", err.Message)
 		}
-	}
-}
-
-// TestManyRefs mirrors 50 000 refs. The figures go to the log; what matters is that it works.
-func TestManyRefs(t *testing.T) { //nolint:paralleltest // the figures would be those of its neighbours
-	repo := gittest.New(t).Repo(t, "demo")
-	first := repo.Commit(t, "main", map[string]string{"a": "1"})
-	const count = 50_000
-	var lines strings.Builder
-	for i := range count {
-		fmt.Fprintf(&lines, "create refs/tags/v%d %s\n", i, first)
-	}
-	cmd := exec.CommandContext(t.Context(), "git", "--git-dir="+repo.Dir(), "update-ref", "--stdin")
-	cmd.Stdin = strings.NewReader(lines.String())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("update-ref: %v\n%s", err, out)
-	}
-	repo.Git(t, "pack-refs", "--all")
-	f := newFixture(t, repo.URL())
-	measure := func(what string) {
-		var before, after runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		start := time.Now()
-		f.fetch(t)
-		took := time.Since(start)
-		runtime.ReadMemStats(&after)
-		t.Logf("%s: %s, %d MiB allocated", what, took.Round(time.Millisecond), (after.TotalAlloc-before.TotalAlloc)>>20)
-	}
-	measure("clone")
-	measure("poll without news")
-	repo.Commit(t, "main", map[string]string{"a": "2"})
-	measure("fetch of one moved ref")
-	if len(f.have.Refs) != count+1 {
-		t.Errorf("got %d refs, want %d", len(f.have.Refs), count+1)
 	}
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package gogit
+package uploadpack
 
 import (
 	"bufio"
@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 
@@ -64,26 +63,29 @@ type sshSession struct {
 	client  *ssh.Client
 	session *ssh.Session
 	stdin   io.WriteCloser
-	stdout  io.Reader
+	stdout  *bufio.Reader
 	stderr  *boundedBuffer
 	agent   string
+	offer   *Offer
+	newest  bool        // ask for version 2
+	two     *version2   // nil where the first version is spoken
 	stop    func() bool // ends watching the context
 }
 
-func (g *Git) dialSSH(ctx context.Context, guard func() error, t target) (*sshSession, error) {
+func (c *Client) dialSSH(ctx context.Context, guard func() error, t target) (*sshSession, error) {
 	address := net.JoinHostPort(t.endpoint.Host, strconv.Itoa(sshPortOf(t)))
-	config, err := sshConfig(t, address, g.dir)
+	config, err := sshConfig(t, address, c.dir)
 	if err != nil {
 		return nil, err
 	}
-	way, _, err := g.newRoute(t.def, guard)
+	way, _, err := c.newRoute(t.def, guard)
 	if err != nil {
 		return nil, err
 	}
 	if t.def.ProxyURL == "" { // the environment's proxies are for the web
 		way.proxy = http.ProxyURL(nil)
 	}
-	if err := g.hosts.Request(ctx, t.host()); err != nil {
+	if err := c.hosts.Request(ctx, t.host()); err != nil {
 		return nil, err
 	}
 	conn, err := way.tunnel(ctx, "ssh", address)
@@ -91,12 +93,12 @@ func (g *Git) dialSSH(ctx context.Context, guard func() error, t target) (*sshSe
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // the ssh package knows no contexts
-	s, err := handshake(conn, address, config, t)
+	s, err := handshake(conn, address, config, t, c.version2)
 	if err != nil {
 		stop()
 		return nil, errors.Join(err, conn.Close())
 	}
-	s.agent, s.stop = g.agent, stop
+	s.agent, s.stop = c.agent, stop
 	return s, nil
 }
 
@@ -107,7 +109,7 @@ func sshPortOf(t target) int {
 	return sshPort
 }
 
-func handshake(conn net.Conn, address string, config *ssh.ClientConfig, t target) (*sshSession, error) {
+func handshake(conn net.Conn, address string, config *ssh.ClientConfig, t target, newest bool) (*sshSession, error) {
 	c, channels, requests, err := ssh.NewClientConn(conn, address, config)
 	if err != nil {
 		switch text := err.Error(); { // the ssh package has no types for these
@@ -118,7 +120,7 @@ func handshake(conn net.Conn, address string, config *ssh.ClientConfig, t target
 		}
 		return nil, fmt.Errorf("ssh handshake: %w", err)
 	}
-	s := &sshSession{client: ssh.NewClient(c, channels, requests), stderr: &boundedBuffer{}}
+	s := &sshSession{client: ssh.NewClient(c, channels, requests), stderr: &boundedBuffer{}, newest: newest}
 	if err := s.start("git-upload-pack " + shellQuote(t.endpoint.Path)); err != nil {
 		return nil, errors.Join(err, s.client.Close())
 	}
@@ -134,8 +136,13 @@ func (s *sshSession) start(command string) error {
 	if s.stdin, err = s.session.StdinPipe(); err != nil {
 		return fmt.Errorf("open ssh session: %w", err)
 	}
-	if s.stdout, err = s.session.StdoutPipe(); err != nil {
+	stdout, err := s.session.StdoutPipe()
+	if err != nil {
 		return fmt.Errorf("open ssh session: %w", err)
+	}
+	s.stdout = peekable(stdout)
+	if s.newest {
+		_ = s.session.Setenv("GIT_PROTOCOL", version2Wanted) // servers that take no variables speak the first version
 	}
 	if err := s.session.Start(command); err != nil {
 		return fmt.Errorf("start git-upload-pack: %w", err)
@@ -205,19 +212,46 @@ func shellQuote(text string) string {
 	return "'" + strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(text) + "'"
 }
 
-func (s *sshSession) advertise(context.Context) (*offer, error) {
-	o, err := readOffer(io.LimitReader(s.stdout, defaultMaxAdvert), s.agent)
+// Advertise implements [Session].
+func (s *sshSession) Advertise(ctx context.Context) (*Offer, error) {
+	o, err := s.list(ctx)
 	if err != nil {
 		return nil, s.blame(err)
 	}
+	s.offer = o
 	return o, nil
 }
 
-func (s *sshSession) fetch(_ context.Context, req *packp.UploadPackRequest) (io.ReadCloser, error) {
+func (s *sshSession) list(ctx context.Context) (*Offer, error) {
+	if !s.newest || !isVersion2(s.stdout) {
+		return readOffer(io.LimitReader(s.stdout, maxAdvertised), s.agent)
+	}
+	two, err := readVersion2(s.stdout, s.agent)
+	if err != nil {
+		return nil, err
+	}
+	s.two = two
+	s.two.send = func(_ context.Context, command string) (io.ReadCloser, error) {
+		_, err := io.WriteString(s.stdin, command)
+		return io.NopCloser(s.stdout), err
+	}
+	return s.two.listRefs(ctx)
+}
+
+// Fetch implements [Session].
+func (s *sshSession) Fetch(ctx context.Context, r Request) (io.ReadCloser, error) {
+	if s.two != nil {
+		pack, err := s.two.fetch(ctx, r)
+		if err != nil {
+			return nil, s.blame(err)
+		}
+		return pack, nil
+	}
+	req := s.offer.encode(r)
 	if err := encodeRequest(s.stdin, req, req.Haves, true); err != nil {
 		return nil, s.blame(err)
 	}
-	return decodePack(bufio.NewReader(s.stdout), io.NopCloser(nil), req)
+	return decodePack(s.stdout, io.NopCloser(nil), req)
 }
 
 // Close ends the conversation and the connection.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package gogit
+package uploadpack
 
 import (
 	"crypto/tls"
@@ -78,7 +78,8 @@ func classify(err error) (mirror.Reason, string) {
 	case errors.Is(err, errProxy):
 		return mirror.ReasonUnreachable, proxyMessage
 	case errors.Is(err, errUnsupported):
-		return mirror.ReasonProtocol, "The repository uses SHA-256 object names, which this version cannot mirror."
+		return mirror.ReasonProtocol, "The repository uses SHA-256 object names. Leat cannot mirror those but with the back end git, and from a server that speaks " +
+			"version 2 of the protocol."
 	case errors.Is(err, syscall.ENOSPC):
 		return mirror.ReasonStorageFull, "The mirror's disk is full; an operator must give it room."
 	}
@@ -157,7 +158,7 @@ func classifySaid(said string) (mirror.Reason, string) {
 				"The upstream holds no such repository, or hides it from this credential; check the URL and the credential's rights."
 		}
 	}
-	for _, words := range []string{"permission denied", "access denied", "authentication", "unauthorized"} {
+	for _, words := range []string{"permission denied", "access denied", "authentication", "unauthorized", "not authorized"} {
 		if strings.Contains(lower, words) {
 			return mirror.ReasonAuthRejected, "The upstream refused the credential; replace it in the repository's spec."
 		}
@@ -177,7 +178,7 @@ func classifyNetwork(err error) (mirror.Reason, string) {
 	}
 	_, unexpected := errors.AsType[*packp.ErrUnexpectedData](err)
 	switch {
-	case unexpected, errors.Is(err, errBroken), errors.Is(err, packp.ErrEmptyInput),
+	case unexpected, errors.Is(err, ErrBroken), errors.Is(err, packp.ErrEmptyInput),
 		errors.Is(err, pktline.ErrInvalidPktLen), errors.Is(err, pack.ErrEmpty):
 		return mirror.ReasonProtocol, "The upstream does not answer with the Git protocol; check the URL."
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):

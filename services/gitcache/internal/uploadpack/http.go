@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package gogit
+package uploadpack
 
 import (
 	"bufio"
@@ -35,10 +35,13 @@ type httpSession struct {
 	close  func()
 	base   string // where the repository is, after redirects
 	agent  string
+	offer  *Offer
+	newest bool      // ask for version 2
+	two    *version2 // nil where the first version is spoken
 }
 
-func (g *Git) newHTTPSession(guard func() error, t target) (*httpSession, error) {
-	way, roots, err := g.newRoute(t.def, guard)
+func (c *Client) newHTTPSession(guard func() error, t target) (*httpSession, error) {
+	way, roots, err := c.newRoute(t.def, guard)
 	if err != nil {
 		return nil, err
 	}
@@ -50,34 +53,35 @@ func (g *Git) newHTTPSession(guard func() error, t target) (*httpSession, error)
 	if err != nil {
 		return nil, err
 	}
-	app, err := g.newAppTokens(t.def)
+	app, err := c.newAppTokens(t.def)
 	if err != nil {
 		return nil, err
 	}
 	client := &http.Client{
 		Transport: authorizer{
-			next: gated{next: carriers, hosts: g.hosts}, origin: origin, credential: t.def.Credential, guard: guard, app: app,
+			next: gated{next: carriers, hosts: c.hosts}, origin: origin, credential: t.def.Credential, guard: guard, app: app,
 		},
 		CheckRedirect: checkRedirect,
 	}
 	base := strings.TrimSuffix(origin.Redacted(), "/")
-	return &httpSession{client: client, close: carriers.CloseIdleConnections, base: base, agent: g.agent}, nil
+	return &httpSession{client: client, close: carriers.CloseIdleConnections, base: base, agent: c.agent, newest: c.version2}, nil
 }
 
 // checkRedirect lets only the first request of a session be sent elsewhere, and never from encrypted to plain.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	switch {
 	case len(via) > maxRedirects:
-		return fmt.Errorf("%w: more than %d redirects", errBroken, maxRedirects)
+		return fmt.Errorf("%w: more than %d redirects", ErrBroken, maxRedirects)
 	case req.Method != http.MethodGet || !strings.HasSuffix(req.URL.Path, refsPath):
-		return fmt.Errorf("%w: redirect to %s is not followed", errBroken, req.URL.Host)
+		return fmt.Errorf("%w: redirect to %s is not followed", ErrBroken, req.URL.Host)
 	case via[0].URL.Scheme == "https" && req.URL.Scheme != "https":
-		return fmt.Errorf("%w: redirect from https to %s is not followed", errBroken, req.URL.Scheme)
+		return fmt.Errorf("%w: redirect from https to %s is not followed", ErrBroken, req.URL.Scheme)
 	}
 	return nil
 }
 
-func (s *httpSession) advertise(ctx context.Context) (*offer, error) {
+// Advertise implements [Session].
+func (s *httpSession) Advertise(ctx context.Context) (*Offer, error) {
 	resp, err := s.do(ctx, http.MethodGet, s.base+refsPath+"?service=git-upload-pack", nil, advertType)
 	if err != nil {
 		return nil, err
@@ -86,12 +90,29 @@ func (s *httpSession) advertise(ctx context.Context) (*offer, error) {
 	final := *resp.Request.URL
 	final.RawQuery = ""
 	s.base = strings.TrimSuffix(final.String(), refsPath)
-	return readOffer(io.LimitReader(resp.Body, defaultMaxAdvert), s.agent)
+	r := peekable(io.LimitReader(resp.Body, maxAdvertised))
+	if !s.newest || !isVersion2(r) {
+		s.offer, err = readOffer(r, s.agent)
+		return s.offer, err
+	}
+	if s.two, err = readVersion2(r, s.agent); err != nil {
+		return nil, err
+	}
+	discardRest(r)
+	s.two.apart = true
+	s.two.send = func(ctx context.Context, command string) (io.ReadCloser, error) {
+		return s.send(ctx, strings.NewReader(command))
+	}
+	return s.two.listRefs(ctx)
 }
 
-// fetch lets the upstream say first what both sides have, where it can: it may be of the kind that demands to. Most answer
-// with the pack in the same breath, others are asked once more for it.
-func (s *httpSession) fetch(ctx context.Context, req *packp.UploadPackRequest) (io.ReadCloser, error) {
+// Fetch implements [Session]. It lets the upstream say first what both sides have, where it can: it may be of the kind that
+// demands to. Most answer with the pack in the same breath, others are asked once more for it.
+func (s *httpSession) Fetch(ctx context.Context, r Request) (io.ReadCloser, error) {
+	if s.two != nil {
+		return s.two.fetch(ctx, r)
+	}
+	req := s.offer.encode(r)
 	if len(req.Haves) == 0 || !multiAck(req) {
 		return s.finish(ctx, req, req.Haves)
 	}
@@ -107,7 +128,7 @@ func (s *httpSession) fetch(ctx context.Context, req *packp.UploadPackRequest) (
 	if said.pack {
 		return openPack(reader, body, req), nil
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(reader, maxRest)) // or the connection could not be used again
+	discardRest(reader)
 	if err := body.Close(); err != nil {
 		return nil, fmt.Errorf("read acknowledgements: %w", err)
 	}
@@ -116,6 +137,9 @@ func (s *httpSession) fetch(ctx context.Context, req *packp.UploadPackRequest) (
 
 // maxRest is how much of an answer is read only to keep its connection.
 const maxRest = 4 << 10
+
+// discardRest reads what is left of an answer: else its connection could not be used again.
+func discardRest(r io.Reader) { _, _ = io.Copy(io.Discard, io.LimitReader(r, maxRest)) }
 
 func (s *httpSession) finish(ctx context.Context, req *packp.UploadPackRequest, haves []plumbing.Hash) (io.ReadCloser, error) {
 	body, err := s.post(ctx, req, haves, true)
@@ -130,7 +154,11 @@ func (s *httpSession) post(ctx context.Context, req *packp.UploadPackRequest, ha
 	if err := encodeRequest(&body, req, haves, done); err != nil {
 		return nil, err
 	}
-	resp, err := s.do(ctx, http.MethodPost, s.base+"/git-upload-pack", &body, resultType)
+	return s.send(ctx, &body)
+}
+
+func (s *httpSession) send(ctx context.Context, body io.Reader) (io.ReadCloser, error) {
+	resp, err := s.do(ctx, http.MethodPost, s.base+"/git-upload-pack", body, resultType)
 	if err != nil {
 		return nil, err
 	}
@@ -144,6 +172,9 @@ func (s *httpSession) do(ctx context.Context, method, address string, body io.Re
 	}
 	req.Header.Set("User-Agent", s.agent)
 	req.Header.Set("Accept", accept)
+	if s.newest {
+		req.Header.Set("Git-Protocol", version2Wanted)
+	}
 	if body != nil {
 		req.Header.Set("Content-Type", requestType)
 	}

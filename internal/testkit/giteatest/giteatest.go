@@ -1,0 +1,240 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package giteatest runs a Gitea for the slow tests: a whole Git host with users, private repositories, HTTP and SSH, on
+// loopback ports and with an empty database. It is compiled once; see tools/gitea.
+package giteatest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/testkit/loopback"
+)
+
+// Server is a running Gitea with two users, of whom only the first is told to repositories. It ends with the test.
+type Server struct {
+	// URL is its root, without a slash at its end.
+	URL string
+	// SSHAddr is the host:port of its SSH side, where the user is [SSHUser].
+	SSHAddr string
+	// Owner owns what [Server.Repository] makes, and Stranger may see none of it.
+	Owner, Stranger Account
+
+	program, work string
+}
+
+// Account is a user with an access token, which is good as a password too.
+type Account struct{ Name, Token string }
+
+// SSHUser is whom everybody logs in as.
+const SSHUser = "git"
+
+const config = `APP_NAME = giteatest
+RUN_USER = %[1]s
+RUN_MODE = prod
+WORK_PATH = %[2]s
+I_AM_BEING_UNSAFE_RUNNING_AS_ROOT = true
+
+[server]
+PROTOCOL = http
+HTTP_ADDR = 127.0.0.1
+HTTP_PORT = %[3]s
+ROOT_URL = http://127.0.0.1:%[3]s/
+STATIC_ROOT_PATH = %[5]s
+OFFLINE_MODE = true
+START_SSH_SERVER = true
+BUILTIN_SSH_SERVER_USER = git
+SSH_LISTEN_HOST = 127.0.0.1
+SSH_LISTEN_PORT = %[4]s
+SSH_DOMAIN = 127.0.0.1
+SSH_PORT = %[4]s
+
+[database]
+DB_TYPE = sqlite3
+PATH = %[2]s/gitea.db
+
+[security]
+INSTALL_LOCK = true
+SECRET_KEY = for-a-test-only
+INTERNAL_TOKEN = eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJuYmYiOjE3NjcyMjU2MDB9.UFrm9eCQOGTvqpvuPKKcc5sZ2ifR2MT8RdPfZqXFuF8
+
+[log]
+LEVEL = Warn
+MODE = console
+
+[actions]
+ENABLED = false
+
+[cron]
+ENABLED = false
+
+[indexer]
+ISSUE_INDEXER_TYPE = db
+
+[service]
+DISABLE_REGISTRATION = true
+`
+
+// Start runs a Gitea, compiling it first where that was never done, and returns once it serves.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	home := build(t)
+	who, err := user.Current()
+	if err != nil {
+		t.Fatalf("find user: %v", err)
+	}
+	web, shell := loopback.Addr(t), loopback.Addr(t)
+	s := &Server{URL: "http://" + web, SSHAddr: shell, program: filepath.Join(home, "gitea"), work: t.TempDir()}
+	port := func(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
+	ini := fmt.Sprintf(config, who.Username, s.work, port(web), port(shell), home)
+	if err := os.WriteFile(filepath.Join(s.work, "app.ini"), []byte(ini), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.gitea(t, "migrate")
+	s.Owner, s.Stranger = s.user(t, "owner"), s.user(t, "stranger")
+	s.serve(t)
+	return s
+}
+
+// build returns the folder of the compiled Gitea.
+func build(t testing.TB) string {
+	t.Helper()
+	at, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; ; at = filepath.Dir(at) {
+		script := filepath.Join(at, "tools", "gitea", "build.sh")
+		if _, err := os.Stat(script); err == nil {
+			command := exec.CommandContext(t.Context(), script)
+			command.Stderr = os.Stderr // it tells that this takes a while
+			out, err := command.Output()
+			if err != nil {
+				t.Fatalf("build Gitea: %v", err)
+			}
+			return strings.TrimSpace(string(out))
+		}
+		if at == filepath.Dir(at) {
+			t.Fatal("no tools/gitea in this folder or above it")
+		}
+	}
+}
+
+func (s *Server) command(ctx context.Context, args ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, s.program, append(args, "--config", filepath.Join(s.work, "app.ini"))...)
+	command.Dir = s.work
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.work, "GITEA_WORK_DIR=" + s.work, "GIT_CONFIG_NOSYSTEM=1"}
+	return command
+}
+
+// gitea runs one of its commands, and returns what it prints.
+func (s *Server) gitea(t testing.TB, args ...string) string {
+	t.Helper()
+	out, err := s.command(t.Context(), args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("gitea %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func (s *Server) user(t testing.TB, name string) Account {
+	t.Helper()
+	const password = "not used: tokens are"
+	s.gitea(t, "admin", "user", "create", "--username", name, "--email", name+"@leat.invalid", "--password", password,
+		"--must-change-password=false")
+	out := s.gitea(t, "admin", "user", "generate-access-token", "--username", name, "--token-name", "test", "--scopes", "all", "--raw")
+	lines := strings.Fields(out)
+	return Account{Name: name, Token: lines[len(lines)-1]}
+}
+
+// serve keeps Gitea running until the test ends, and waits until it is healthy.
+func (s *Server) serve(t testing.TB) {
+	t.Helper()
+	var said bytes.Buffer
+	command := s.command(context.WithoutCancel(t.Context()), "web")
+	command.Stdout, command.Stderr = &said, &said
+	if err := command.Start(); err != nil {
+		t.Fatalf("start Gitea: %v", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = command.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		<-ended
+		if t.Failed() {
+			t.Logf("Gitea said:\n%s", said.String())
+		}
+	})
+	const patience = 2 * time.Minute
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if status, _ := s.try(t.Context(), s.Owner, http.MethodGet, "/api/healthz", nil); status == http.StatusOK {
+			return
+		}
+		select {
+		case <-ended:
+			t.Fatalf("Gitea ended at once: %s", said.String())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	t.Fatalf("Gitea is not healthy after %s", patience)
+}
+
+// Repository makes an empty private repository with the default branch main, and returns its path: "owner/name".
+func (s *Server) Repository(t testing.TB, name string) string {
+	t.Helper()
+	s.post(t, s.Owner, "/api/v1/user/repos", map[string]any{"name": name, "private": true, "default_branch": "main"})
+	return s.Owner.Name + "/" + name
+}
+
+// AddKey lets a public key, in the form of a line of authorized_keys, log in as that user.
+func (s *Server) AddKey(t testing.TB, of Account, line string) {
+	t.Helper()
+	s.post(t, of, "/api/v1/user/keys", map[string]any{"title": "test", "key": strings.TrimSpace(line)})
+}
+
+func (s *Server) post(t testing.TB, as Account, path string, body any) {
+	t.Helper()
+	status, answer := s.try(t.Context(), as, http.MethodPost, path, body)
+	if status != http.StatusCreated {
+		t.Fatalf("POST %s: got status %d: %s", path, status, answer)
+	}
+}
+
+// try calls the API; status 0 means that there was no answer.
+func (s *Server) try(ctx context.Context, as Account, method, path string, body any) (status int, answer string) {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, bytes.NewReader(data))
+	if err != nil {
+		return 0, err.Error()
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "token "+as.Token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, string(text)
+}

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gitcache
+
+import (
+	"log/slog"
+
+	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
+	"github.com/leatdev/leat/services/gitcache/internal/gogit"
+	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
+	"github.com/leatdev/leat/services/gitcache/internal/memory"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
+)
+
+// The back ends. They keep mirrors in the same form, so that a data folder can go from one to the other.
+const (
+	// BackendGoGit needs nothing but this program.
+	BackendGoGit = "gogit"
+	// BackendGit runs the git executable.
+	BackendGit = "git"
+)
+
+// backend fetches from upstreams, and keeps and reads mirrors.
+type backend interface {
+	mirror.Upstream
+	mirror.Gate
+	mirror.Mirrors
+	mirror.Copies
+	mirror.Disk
+	content.Opener
+}
+
+// newBackend opens the mirrors below dir. Credentials may be nil.
+func newBackend(cfg Config, dir string, credentials uploadpack.Credentials, logger *slog.Logger) (backend, error) {
+	hosts := hostgate.New(hostgate.Config{Sessions: cfg.HostSessions, Requests: cfg.HostRequests, Burst: cfg.HostBurst})
+	budget, room := memory.NewBudget(int64(cfg.Memory)), int64(cfg.MirrorDisk)
+	if cfg.Backend == BackendGit {
+		return gitbin.New(gitbin.Config{
+			Dir: dir, Readers: cfg.Readers, Hosts: hosts, Credentials: credentials, Memory: budget, MirrorDisk: room, Logger: logger,
+		})
+	}
+	return gogit.New(gogit.Config{
+		Dir: dir, Readers: cfg.Readers, Hosts: hosts, Credentials: credentials, Memory: budget, MirrorDisk: room, Logger: logger,
+	})
+}

@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package backendtest
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
+)
+
+// member is an entry of a tar.
+type member struct {
+	Executable bool
+	Target     string
+	Hash       string // of a file's content
+}
+
+// compareArchives compares the canonical tar of a commit's tree with what git archive makes of it. What a bundle cannot
+// hold has to be refused, by name; the rest is compared without it. Submodules are in neither.
+func compareArchives(t *testing.T, r content.Reader, repo *gittest.Repo, c gitCommit) {
+	t.Helper()
+	want := readTar(t, strings.NewReader(repo.GitRaw(t, "-c", "tar.umask=0022", "archive", "--format=tar", c.tree)))
+	for path, m := range want {
+		if refused(path, m.Target) {
+			if strings.HasPrefix(path, "tidy/") {
+				t.Errorf("the history has %q → %q among what every bundle holds", path, m.Target)
+			}
+			delete(want, path)
+		}
+	}
+	got := readTar(t, bytes.NewReader(canonicalTar(t, r, c.tree)))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("archive of commit %s (-git +got):\n%s", c.id, diff)
+	}
+}
+
+// readTar reads files and symbolic links.
+func readTar(t *testing.T, stream io.Reader) map[string]member {
+	t.Helper()
+	members := map[string]member{}
+	for in := tar.NewReader(stream); ; {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return members
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch header.Typeflag {
+		case tar.TypeSymlink:
+			members[header.Name] = member{Target: header.Linkname}
+		case tar.TypeReg:
+			body, err := io.ReadAll(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			members[header.Name] = member{Executable: header.Mode&0o100 != 0, Hash: blobHash(body)}
+		case tar.TypeDir, tar.TypeXGlobalHeader:
+		default:
+			t.Fatalf("got an entry of type %q in an archive", header.Typeflag)
+		}
+	}
+}
+
+// refused tells, in the plainest words there are, what no bundle holds.
+func refused(path, target string) bool {
+	for _, text := range []string{path, target} {
+		if !utf8.ValidString(text) || strings.Contains(text, `\`) || len(text) > bundle.MaxNameBytes {
+			return true
+		}
+	}
+	// From where the link is, ".." may come first only, and may not lead above the root.
+	at := strings.Split(path, "/")
+	at = at[:len(at)-1]
+	down := false
+	for _, element := range strings.Split(target, "/") {
+		switch element {
+		case "", ".":
+		case "..":
+			if down || len(at) == 0 {
+				return true
+			}
+			at = at[:len(at)-1]
+		default:
+			down = true
+		}
+	}
+	return strings.HasPrefix(target, "/")
+}
+
+// canonicalTar writes the tree's bundle without what has to be refused, and makes sure that it is.
+func canonicalTar(t *testing.T, r content.Reader, tree string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := bundle.NewWriter(&out, bundle.Limits{})
+	err := r.Walk(t.Context(), tree, func(e content.Entry) error {
+		if e.Kind == content.KindSubmodule {
+			return nil
+		}
+		body, err := readEntry(e)
+		if err != nil {
+			return err
+		}
+		target := ""
+		if e.Kind == content.KindSymlink {
+			target = string(body)
+		}
+		if refused(e.Path, target) {
+			wantRefusal(t, e, body)
+			return nil
+		}
+		return write(w, e, body)
+	})
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func write(w *bundle.Writer, e content.Entry, body []byte) error {
+	if e.Kind == content.KindSymlink {
+		return w.WriteSymlink(e.Path, string(body))
+	}
+	return w.WriteFile(e.Path, e.Kind == content.KindExecutable, e.Size, bytes.NewReader(body))
+}
+
+func wantRefusal(t *testing.T, e content.Entry, body []byte) {
+	t.Helper()
+	err := write(bundle.NewWriter(io.Discard, bundle.Limits{}), e, body)
+	entry, ok := errors.AsType[*bundle.EntryError](err)
+	if !ok || entry.Name != e.Path || entry.Reason == "" {
+		t.Errorf("got %v for %q with %.40q, want it refused by name", err, e.Path, body)
+	}
+}

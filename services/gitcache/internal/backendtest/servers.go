@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package backendtest
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/leatdev/leat/internal/testkit/giteatest"
+	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/sshdtest"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+// RunServers fetches from servers that others wrote, in every way that they can be reached: git's http-backend, OpenSSH, and
+// Gitea where LEAT_SLOW is set.
+func RunServers(t *testing.T, open New) {
+	t.Helper()
+	t.Run("http-backend", func(t *testing.T) { httpBackend(t, open) })
+	t.Run("OpenSSH", func(t *testing.T) { openSSH(t, open) })
+	t.Run("Gitea", func(t *testing.T) { gitea(t, open) })
+}
+
+func definition(url string, c mirror.Credential) mirror.Definition {
+	return mirror.Definition{Name: "demo", UID: "uid-1", URL: url, Credential: c}
+}
+
+func byKey(key []byte, passphrase, knownHosts string) mirror.Credential {
+	return mirror.Credential{
+		Method: mirror.MethodSSH, PrivateKey: mirror.Secret(key), Passphrase: mirror.Secret(passphrase), KnownHosts: knownHosts,
+	}
+}
+
+func byPassword(user, password string) mirror.Credential {
+	return mirror.Credential{
+		Method: mirror.MethodBasic, Username: user, Password: mirror.Secret(password), AllowPlainHTTP: true,
+	}
+}
+
+// pushTo returns what pushes to a URL or a folder.
+func pushTo(remote string) func(*testing.T, *gittest.Repo) {
+	return func(t *testing.T, local *gittest.Repo) {
+		t.Helper()
+		local.Git(t, "push", "--quiet", "--force", "--prune", remote, "refs/heads/*:refs/heads/*", "refs/tags/*:refs/tags/*")
+	}
+}
+
+// newKey returns a key pair of no server's: a line of authorized_keys, and the private key under a passphrase.
+func newKey(t *testing.T, passphrase string) (line string, private []byte) {
+	t.Helper()
+	public, secret, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKeyWithPassphrase(secret, "test", []byte(passphrase))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(ssh.MarshalAuthorizedKey(key)), pem.EncodeToMemory(block)
+}
+
+// otherHostKey is known_hosts with the server's name and another's key.
+func otherHostKey(t *testing.T, knownHosts string) string {
+	t.Helper()
+	line, _ := newKey(t, "x")
+	host, _, _ := strings.Cut(knownHosts, " ")
+	return host + " " + line
+}
+
+// httpBackend is git's own programs, behind HTTP with a password and an SSH server in this process.
+func httpBackend(t *testing.T, open New) {
+	t.Parallel()
+	server := gittest.New(t, gittest.WithBasicAuth("leat", "right"))
+	var made atomic.Int64
+	runServer(t, open, func(t *testing.T) origin {
+		t.Helper()
+		repo := server.Repo(t, fmt.Sprint("demo-", made.Add(1)))
+		_, stranger := newKey(t, "x")
+		ssh := ways(server, repo)["ssh"]
+		return origin{
+			push: pushTo(repo.Dir()),
+			ways: map[string]mirror.Definition{"http": definition(repo.URL(), byPassword("leat", "right")), "ssh": ssh},
+			refused: map[string]refusal{
+				"no credential":   {Definition: definition(repo.URL(), mirror.Credential{}), Reason: mirror.ReasonAuthRejected},
+				"wrong password":  {Definition: definition(repo.URL(), byPassword("leat", "wrong")), Reason: mirror.ReasonAuthRejected},
+				"foreign key":     {Definition: definition(ssh.URL, byKey(stranger, "x", ssh.Credential.KnownHosts)), Reason: mirror.ReasonAuthRejected},
+				"other host key":  {Definition: definition(ssh.URL, byKey(server.SSHPrivateKey(), "", otherHostKey(t, ssh.Credential.KnownHosts))), Reason: mirror.ReasonHostKey},
+				"no such by http": {Definition: definition(server.URL()+"/nowhere.git", byPassword("leat", "right")), Reason: mirror.ReasonNotFound},
+			},
+		}
+	})
+}
+
+// openSSH is OpenSSH's sshd, with a key under a passphrase.
+func openSSH(t *testing.T, open New) {
+	t.Parallel()
+	server, files := sshdtest.Start(t), gittest.New(t)
+	var made atomic.Int64
+	runServer(t, open, func(t *testing.T) origin {
+		t.Helper()
+		repo := files.Repo(t, fmt.Sprint("it's demo ", made.Add(1)))
+		at := "ssh://" + server.User + "@" + server.Addr + (&url.URL{Path: repo.Dir()}).EscapedPath()
+		_, stranger := newKey(t, sshdtest.Passphrase)
+		return origin{
+			push: pushTo(repo.Dir()),
+			ways: map[string]mirror.Definition{
+				"ssh": definition(at, byKey(server.PrivateKey, sshdtest.Passphrase, server.KnownHosts)),
+			},
+			refused: map[string]refusal{
+				"foreign key":    {Definition: definition(at, byKey(stranger, sshdtest.Passphrase, server.KnownHosts)), Reason: mirror.ReasonAuthRejected},
+				"other host key": {Definition: definition(at, byKey(server.PrivateKey, sshdtest.Passphrase, otherHostKey(t, server.KnownHosts))), Reason: mirror.ReasonHostKey},
+				"unknown host":   {Definition: definition(at, byKey(server.PrivateKey, sshdtest.Passphrase, "elsewhere.example "+strings.SplitN(server.KnownHosts, " ", 2)[1])), Reason: mirror.ReasonHostKey},
+				"no such folder": {Definition: definition(at+"x", byKey(server.PrivateKey, sshdtest.Passphrase, server.KnownHosts)), Reason: mirror.ReasonNotFound},
+			},
+		}
+	})
+}
+
+// gitea is a whole Git host. It takes minutes to compile the first time, so that it runs with `make test-all`.
+func gitea(t *testing.T, open New) {
+	t.Parallel()
+	if os.Getenv("LEAT_SLOW") == "" {
+		t.Skip("LEAT_SLOW is not set: Gitea is left to `make test-all`")
+	}
+	server := giteatest.Start(t)
+	const passphrase = "of the test's key"
+	line, key := newKey(t, passphrase)
+	server.AddKey(t, server.Owner, line)
+	strangersLine, strangersKey := newKey(t, passphrase)
+	server.AddKey(t, server.Stranger, strangersLine)
+	_, nobodysKey := newKey(t, passphrase)
+	known := hostKeyOf(t, server.SSHAddr)
+	var made atomic.Int64
+	runServer(t, open, func(t *testing.T) origin {
+		t.Helper()
+		path := "/" + server.Repository(t, fmt.Sprint("demo-", made.Add(1))) + ".git"
+		web, shell := server.URL+path, "ssh://"+giteatest.SSHUser+"@"+server.SSHAddr+path
+		own := byPassword(server.Owner.Name, server.Owner.Token)
+		return origin{
+			push: pushTo(strings.Replace(web, "://", "://"+server.Owner.Name+":"+server.Owner.Token+"@", 1)),
+			ways: map[string]mirror.Definition{
+				"http": definition(web, own), "ssh": definition(shell, byKey(key, passphrase, known)),
+			},
+			refused: map[string]refusal{
+				"no credential":    {Definition: definition(web, mirror.Credential{}), Reason: mirror.ReasonAuthRejected},
+				"wrong token":      {Definition: definition(web, byPassword(server.Owner.Name, "0123456789abcdef0123456789abcdef01234567")), Reason: mirror.ReasonAuthRejected},
+				"a stranger":       {Definition: definition(web, byPassword(server.Stranger.Name, server.Stranger.Token)), Reason: mirror.ReasonNotFound},
+				"no such by http":  {Definition: definition(server.URL+"/owner/nowhere.git", own), Reason: mirror.ReasonNotFound},
+				"nobody's key":     {Definition: definition(shell, byKey(nobodysKey, passphrase, known)), Reason: mirror.ReasonAuthRejected},
+				"a stranger's key": {Definition: definition(shell, byKey(strangersKey, passphrase, known)), Reason: mirror.ReasonAuthRejected},
+				"other host key":   {Definition: definition(shell, byKey(key, passphrase, otherHostKey(t, known))), Reason: mirror.ReasonHostKey},
+			},
+		}
+	})
+}
+
+// hostKeyOf is the line of known_hosts that a person would note down after having looked.
+func hostKeyOf(t *testing.T, address string) string {
+	t.Helper()
+	line := ""
+	client, err := ssh.Dial("tcp", address, &ssh.ClientConfig{
+		User: "nobody", Timeout: 10 * time.Second,
+		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
+			line = knownhosts.Line([]string{knownhosts.Normalize(address)}, key) + "\n"
+			return nil
+		},
+	})
+	if err == nil {
+		_ = client.Close()
+	}
+	if line == "" {
+		t.Fatalf("got %v instead of a host key", err)
+	}
+	return line
+}

@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gitbin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/pack"
+	"github.com/leatdev/leat/services/gitcache/internal/store"
+	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
+)
+
+// Fetch implements [mirror.Upstream].
+func (g *Git) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) {
+	return uploadpack.Fetch(ctx, p, g.fetch)
+}
+
+func (g *Git) fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) {
+	s, err := g.Dial(ctx, p)
+	if err != nil {
+		return mirror.Content{}, err
+	}
+	defer func() { _ = s.Close() }()
+	offer, err := s.Advertise(ctx)
+	if err != nil {
+		return mirror.Content{}, err
+	}
+	if p.Have.Exists() && offer.Equals(p.Have) {
+		return g.Unchanged(p)
+	}
+	f := &fetching{git: g, params: p, session: s, offer: offer}
+	return f.run(ctx)
+}
+
+// fetching is one fetch that found refs moved.
+type fetching struct {
+	git     *Git
+	params  mirror.FetchParams
+	session uploadpack.Session
+	offer   *uploadpack.Offer
+	draft   *store.Draft
+	dir     string // the bare repository that is written to
+}
+
+func (f *fetching) run(ctx context.Context) (mirror.Content, error) {
+	draft, err := f.git.Draft(f.params.Definition.UID, f.offer.Content(), !f.params.Have.Exists())
+	if err != nil {
+		return mirror.Content{}, err
+	}
+	defer draft.Close()
+	if draft.Empty() {
+		f.params.Have = mirror.Content{}
+	}
+	f.draft, f.dir = draft, draft.Dir()
+	if err := f.receive(ctx); err != nil {
+		return mirror.Content{}, err
+	}
+	return draft.Accept(ctx, f.params, f.offer.Content())
+}
+
+// receive asks for what is missing, stores it, and settles which refs lead to commits.
+func (f *fetching) receive(ctx context.Context) error {
+	all := newCatalogue(ctx, f.git.program, f.dir)
+	defer all.Close()
+	wants, err := f.wants(all)
+	if err != nil {
+		return err
+	}
+	if len(wants) > 0 {
+		if err := f.fetchPack(ctx, wants); err != nil {
+			return err
+		}
+	}
+	return f.settle(all)
+}
+
+// wants are the advertised objects that the mirror does not have.
+func (f *fetching) wants(all *catalogue) ([]string, error) {
+	seen := map[string]bool{}
+	for _, ref := range f.params.Have.Refs {
+		seen[ref.Object] = true
+	}
+	var wants []string
+	for _, id := range f.offer.Objects() {
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		kind, err := all.kind(id)
+		if err != nil {
+			return nil, err
+		}
+		if kind == "" {
+			wants = append(wants, id)
+		}
+	}
+	return wants, nil
+}
+
+func (f *fetching) fetchPack(ctx context.Context, wants []string) error {
+	haves, err := f.haves(ctx)
+	if err != nil {
+		return err
+	}
+	sent, err := f.session.Fetch(ctx, uploadpack.Request{Wants: wants, Haves: haves, Thin: len(haves) > 0})
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(f.keep(ctx, sent), sent.Close()); err != nil {
+		return fmt.Errorf("store pack: %w", err)
+	}
+	return nil
+}
+
+// keep stores what was sent as soon as memory and disk have room for it.
+func (f *fetching) keep(ctx context.Context, sent io.Reader) error {
+	admitted, err := pack.Admit(ctx, filepath.Join(f.dir, "objects", "pack"), f.draft.Limit(sent), f.git.memory)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.store(ctx, admitted), admitted.Close())
+}
+
+const (
+	maxHaves     = 2048 // in all
+	maxAncestors = 1024 // of refs that moved: where a rewritten branch may meet the old one
+)
+
+// haves are commits of the mirror that the upstream is likely to have too: first where moved refs were, with some
+// history, then other tips.
+func (f *fetching) haves(ctx context.Context) ([]string, error) {
+	seen := map[string]bool{}
+	var haves []string
+	add := func(id string) bool {
+		if id != "" && !seen[id] && len(haves) < maxHaves {
+			seen[id] = true
+			haves = append(haves, id)
+		}
+		return len(haves) < maxHaves
+	}
+	if err := f.ancestors(ctx, add); err != nil {
+		return nil, fmt.Errorf("find what both sides have: %w", err)
+	}
+	for _, ref := range f.params.Have.Refs {
+		if !add(ref.Commit) {
+			break
+		}
+	}
+	return haves, nil
+}
+
+func (f *fetching) ancestors(ctx context.Context, add func(id string) bool) error {
+	var moved []string
+	for _, name := range f.params.Have.Refs.Changed(f.offer.Refs) {
+		if ref, ok := f.params.Have.Refs.Get(name); ok && ref.Commit != "" && len(moved) < maxAncestors {
+			moved = append(moved, ref.Commit)
+		}
+	}
+	if len(moved) == 0 {
+		return nil
+	}
+	args := append([]string{"rev-list", fmt.Sprintf("--max-count=%d", maxAncestors), "--end-of-options"}, moved...)
+	return f.git.program.lines(ctx, f.dir, '\n', func(id string) (bool, error) { return add(id), nil }, append(args, "--")...)
+}
+
+// tolerated are defects of objects that harm nobody, and that real repositories have in their old history.
+var tolerated = []string{
+	"badDate", "badDateOverflow", "badEmail", "badName", "badTimezone", "missingEmail", "missingNameBeforeEmail",
+	"missingSpaceBeforeDate", "missingSpaceBeforeEmail", "missingTaggerEntry", "multipleAuthors", "nulInCommit", "zeroPaddedDate",
+	"zeroPaddedFilemode", "badTagName",
+}
+
+// store has git check and index a pack. What the pack leans on outside of it is added to it.
+func (f *fetching) store(ctx context.Context, sent io.Reader) error {
+	run := f.git.program.command(ctx, f.dir, "index-pack", "--stdin", "--fix-thin",
+		"--strict="+strings.Join(tolerated, "=ignore,")+"=ignore")
+	stdin, err := run.cmd.StdinPipe()
+	if err != nil {
+		return fmt.Errorf("start git: %w", err)
+	}
+	if err := run.cmd.Start(); err != nil {
+		return fmt.Errorf("start git: %w", err)
+	}
+	source := &witness{Reader: sent}
+	_, broken := io.Copy(stdin, source)
+	broken = errors.Join(broken, stdin.Close())
+	ended := run.wait()
+	switch {
+	case source.err != nil: // git was handed half a pack
+		return source.err
+	case ended == nil && broken != nil:
+		return fmt.Errorf("hand over pack: %w", broken)
+	}
+	if _, ok := errors.AsType[*exitError](ended); ok {
+		return fmt.Errorf("%w: %w", uploadpack.ErrBroken, ended)
+	}
+	return ended
+}
+
+// witness remembers why reading ended.
+type witness struct {
+	io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (w *witness) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		w.err = err
+	}
+	return n, err
+}
+
+// settle makes sure that every offered object has arrived, and marks tags that lead to something else than a commit: a
+// tree or a blob is valid, but there is nothing to deliver from. Refs that did not move were settled before.
+func (f *fetching) settle(all *catalogue) error {
+	kept := make([]mirror.Ref, 0, len(f.offer.Refs))
+	for _, ref := range f.offer.Refs {
+		if old, ok := f.params.Have.Refs.Get(ref.Name); ok && old.Object == ref.Object {
+			kept = append(kept, old)
+			continue
+		}
+		object, err := all.kind(ref.Object)
+		if err != nil {
+			return err
+		}
+		if object == "" {
+			return fmt.Errorf("%w: the pack lacks %s for %s", uploadpack.ErrBroken, ref.Object, ref.Name)
+		}
+		commit, err := all.kind(ref.Commit)
+		if err != nil {
+			return err
+		}
+		if commit != "commit" {
+			ref.Commit = ""
+		}
+		kept = append(kept, ref)
+	}
+	f.offer.Refs = kept
+	return nil
+}

@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gitbin
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// patience is how long a process may take to end once it was asked to.
+	patience = 5 * time.Second
+	// maxSaid bounds what is kept of a process's error stream.
+	maxSaid = 4 << 10
+)
+
+// program is the git executable.
+type program struct {
+	path string
+	home string // what it takes for the user's folder
+}
+
+// command prepares a process on a bare repository; without one where dir is empty. The process is in a group of its own,
+// which ends with the context.
+func (p program) command(ctx context.Context, dir string, args ...string) *process {
+	global := []string{
+		"--no-pager", "--no-replace-objects", "--literal-pathspecs",
+		"-c", "core.hooksPath=" + os.DevNull, "-c", "core.fsmonitor=false", "-c", "protocol.allow=never", "-c", "gc.auto=0",
+		"-c", "maintenance.auto=false",
+	}
+	if dir != "" {
+		global = append(global, "--git-dir="+dir)
+	}
+	cmd := exec.CommandContext(ctx, p.path, append(global, args...)...)
+	// Nothing is inherited: neither settings nor secrets of this process are git's.
+	cmd.Env = []string{
+		"HOME=" + p.home, "XDG_CONFIG_HOME=" + p.home, "PATH=" + os.DevNull, "LC_ALL=C",
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_ATTR_NOSYSTEM=1",
+		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=" + os.DevNull, "GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_OPTIONAL_LOCKS=0",
+	}
+	cmd.WaitDelay = patience
+	run := &process{ctx: ctx, cmd: cmd}
+	cmd.Stderr = &run.said
+	group(cmd)
+	return run
+}
+
+// process is one run of git.
+type process struct {
+	ctx  context.Context //nolint:containedctx // that of the command
+	cmd  *exec.Cmd
+	said said
+}
+
+// wait waits for the end, and sees to it that nothing of the group is left.
+func (p *process) wait() error {
+	err := p.cmd.Wait()
+	killGroup(p.cmd)
+	return p.explain(err)
+}
+
+// explain turns the end of a process into an error.
+func (p *process) explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case p.ctx.Err() != nil:
+		return context.Cause(p.ctx)
+	}
+	said := p.said.text()
+	if strings.Contains(said, "No space left on device") {
+		return fmt.Errorf("git: %w", syscall.ENOSPC)
+	}
+	return &exitError{said: said, cause: err}
+}
+
+// exitError is a process that failed.
+type exitError struct {
+	said  string
+	cause error
+}
+
+// Error implements error.
+func (e *exitError) Error() string { return fmt.Sprintf("git: %v: %q", e.cause, e.said) }
+
+// Unwrap returns the cause.
+func (e *exitError) Unwrap() error { return e.cause }
+
+// damaged tells whether git ended because of what the repository holds, or lacks. It goes by words: git has one status for
+// everything.
+func (e *exitError) damaged() bool {
+	for _, words := range []string{
+		"corrupt", "missing", "bad object", "bad tree", "unable to read", "could not read", "inflate", "not a valid object", "does not match",
+		"too-short tree", "not a tree", "unable to parse", "garbage",
+	} {
+		if strings.Contains(e.said, words) {
+			return true
+		}
+	}
+	return false
+}
+
+// output runs git and returns what it prints, which is little.
+func (p program) output(ctx context.Context, dir string, args ...string) (string, error) {
+	var out bytes.Buffer
+	run := p.command(ctx, dir, args...)
+	run.cmd.Stdout = &out
+	if err := run.cmd.Start(); err != nil {
+		return "", fmt.Errorf("start git: %w", err)
+	}
+	if err := run.wait(); err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+// lines runs git and hands over what it prints, cut at every separator, until use wants no more.
+func (p program) lines(ctx context.Context, dir string, separator byte, use func(string) (more bool, err error), args ...string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	run := p.command(ctx, dir, args...)
+	stdout, err := run.cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("start git: %w", err)
+	}
+	if err := run.cmd.Start(); err != nil {
+		return fmt.Errorf("start git: %w", err)
+	}
+	enough, err := eachLine(stdout, separator, use)
+	if err != nil || enough {
+		cancel()
+		_ = run.wait()
+		return err
+	}
+	return run.wait()
+}
+
+// said keeps the first bytes of an error stream.
+type said struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write takes everything and keeps what fits.
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.buf.Write(p[:min(len(p), maxSaid-s.buf.Len())])
+	return len(p), nil
+}
+
+func (s *said) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.TrimSpace(s.buf.String())
+}
+
+// errTooLong is a line that nothing git prints here can have.
+var errTooLong = errors.New("line of git is too long")
+
+// maxLine is more than any path.
+const maxLine = 1 << 20
+
+func eachLine(r io.Reader, separator byte, use func(string) (more bool, err error)) (enough bool, err error) {
+	lines := bufio.NewReader(r)
+	for {
+		line, err := readUntil(lines, separator)
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("read what git prints: %w", err)
+		}
+		more, err := use(line)
+		if err != nil || !more {
+			return true, err
+		}
+	}
+}
+
+// readUntil returns what comes before the separator. It is EOF where that does not come.
+func readUntil(r *bufio.Reader, separator byte) (string, error) {
+	var line []byte
+	for {
+		piece, err := r.ReadSlice(separator)
+		line = append(line, piece...)
+		switch {
+		case err == nil:
+			return string(line[:len(line)-1]), nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return "", err
+		case len(line) > maxLine:
+			return "", errTooLong
+		}
+	}
+}

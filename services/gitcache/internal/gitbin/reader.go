@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gitbin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/leatdev/leat/services/gitcache/internal/content"
+)
+
+// maxDepth bounds how deep trees may be nested; content that needs more is hostile.
+const maxDepth = 256
+
+// reader reads one generation. Its processes end with the context that it was opened with.
+type reader struct {
+	program program
+	dir     string
+	objects *catalogue
+}
+
+// Close implements [content.Reader].
+func (r *reader) Close() error {
+	r.objects.Close()
+	return nil
+}
+
+// Commit implements [content.Reader].
+func (r *reader) Commit(_ context.Context, id string) (content.Commit, error) {
+	c, err := r.commit(id)
+	return c.Commit, err
+}
+
+// commit reads a commit that somebody asks for, so that its absence is not damage.
+func (r *reader) commit(id string) (commit, error) {
+	c, err := r.objects.commit(id)
+	if errors.Is(err, errMissing) || errors.Is(err, errKind) {
+		return commit{}, fmt.Errorf("%w: %s", content.ErrCommitNotFound, id)
+	}
+	return c, err
+}
+
+// damaged marks the absence of what another object names.
+func damaged(err error) error {
+	if errors.Is(err, errMissing) || errors.Is(err, errKind) {
+		return errors.Join(content.ErrDamaged, err)
+	}
+	return err
+}
+
+// shortest are the fewest digits that git looks up by its index.
+const shortest = 4
+
+var prefixForm = regexp.MustCompile(`^[0-9a-f]{0,64}$`)
+
+// Expand implements [content.Reader]. Only commits count: a tree or a blob of the same beginning makes no id ambiguous.
+func (r *reader) Expand(ctx context.Context, prefix string) (string, error) {
+	if !prefixForm.MatchString(prefix) {
+		return "", fmt.Errorf("%w: %q is no commit id", content.ErrCommitNotFound, prefix)
+	}
+	ids, err := r.candidates(ctx, prefix)
+	if err != nil {
+		return "", fmt.Errorf("search commits %s: %w", prefix, err)
+	}
+	var commits []string
+	for _, id := range ids {
+		kind, err := r.objects.kind(id)
+		if err != nil {
+			return "", fmt.Errorf("search commits %s: %w", prefix, err)
+		}
+		if kind == "commit" {
+			commits = append(commits, id)
+		}
+	}
+	slices.Sort(commits)
+	commits = slices.Compact(commits)
+	switch len(commits) {
+	case 0:
+		return "", fmt.Errorf("%w: %s", content.ErrCommitNotFound, prefix)
+	case 1:
+		return commits[0], nil
+	}
+	return "", &content.AmbiguousError{Prefix: prefix, Candidates: commits[:min(len(commits), content.MaxCandidates)]}
+}
+
+// candidates are all objects whose ids begin so.
+func (r *reader) candidates(ctx context.Context, prefix string) ([]string, error) {
+	command := []string{"rev-parse", "--disambiguate=" + prefix}
+	if len(prefix) < shortest {
+		command = []string{"cat-file", "--batch-all-objects", "--batch-check=%(objectname)"}
+	}
+	var ids []string
+	err := r.program.lines(ctx, r.dir, '\n', func(id string) (bool, error) {
+		if strings.HasPrefix(id, prefix) {
+			ids = append(ids, id)
+		}
+		return true, nil
+	}, command...)
+	return ids, err
+}
+
+// Tree implements [content.Reader].
+func (r *reader) Tree(_ context.Context, commit, path string) (string, error) {
+	e, err := r.entryAt(commit, path)
+	if err != nil {
+		return "", err
+	}
+	if !e.folder() {
+		return "", &content.PathError{Path: path, Want: "folder"}
+	}
+	return e.id, nil
+}
+
+// entryAt returns what the commit holds at path. A missing path is a *content.PathError for a folder.
+func (r *reader) entryAt(commit, path string) (entry, error) {
+	c, err := r.commit(commit)
+	if err != nil {
+		return entry{}, err
+	}
+	return r.descend(c.tree, path)
+}
+
+func (r *reader) descend(root, path string) (entry, error) {
+	at := entry{mode: modeFolder, id: root}
+	if path == "" {
+		return at, nil
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		if !at.folder() {
+			return entry{}, &content.PathError{Path: path, Want: "folder"}
+		}
+		entries, err := r.objects.tree(at.id)
+		if err != nil {
+			return entry{}, err
+		}
+		i := slices.IndexFunc(entries, func(e entry) bool { return e.name == name })
+		if i < 0 {
+			return entry{}, &content.PathError{Path: path, Want: "folder"}
+		}
+		at = entries[i]
+	}
+	return at, nil
+}
+
+// Walk implements [content.Reader]. Git keeps the entries of a tree in the order that their full paths have, as if the
+// name of a folder ended with a slash; walking depth first therefore visits rising paths.
+func (r *reader) Walk(ctx context.Context, tree string, visit func(content.Entry) error) error {
+	return r.walk(ctx, tree, "", maxDepth, visit)
+}
+
+func (r *reader) walk(ctx context.Context, tree, prefix string, depth int, visit func(content.Entry) error) error {
+	if depth == 0 {
+		return fmt.Errorf("walk tree: more than %d levels at %q", maxDepth, prefix)
+	}
+	entries, err := r.objects.tree(tree)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		path := prefix + e.name
+		if e.folder() {
+			err = r.walk(ctx, e.id, path+"/", depth-1, visit)
+		} else {
+			err = r.visitLeaf(e, path, visit)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) visitLeaf(e entry, path string, visit func(content.Entry) error) error {
+	leaf := content.Entry{Path: path, Kind: e.kind()}
+	if leaf.Kind == content.KindSubmodule {
+		return visit(leaf)
+	}
+	f, err := r.blob(e.id)
+	if err != nil {
+		return fmt.Errorf("read %q: %w", path, err)
+	}
+	leaf.Size, leaf.Open = f.Size, func() (io.ReadCloser, error) { return f, nil }
+	return visit(leaf)
+}
+
+// blob opens content that a tree names.
+func (r *reader) blob(id string) (content.File, error) {
+	b, err := r.objects.contents(id, "blob")
+	if err != nil {
+		return content.File{}, damaged(err)
+	}
+	return content.File{Size: b.size, ReadCloser: b}, nil
+}
+
+// File implements [content.Reader].
+func (r *reader) File(_ context.Context, commit, path string) (content.File, error) {
+	e, err := r.entryAt(commit, path)
+	if errors.Is(err, content.ErrPathNotFound) || (err == nil && (e.folder() || e.kind() == content.KindSubmodule)) {
+		return content.File{}, &content.PathError{Path: path, Want: "file"}
+	}
+	if err != nil {
+		return content.File{}, err
+	}
+	f, err := r.blob(e.id)
+	if err != nil {
+		return content.File{}, fmt.Errorf("read %q: %w", path, err)
+	}
+	return f, nil
+}

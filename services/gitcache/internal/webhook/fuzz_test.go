@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+// These tests are inside the package: behind the proof of a secret no fuzzer would get far.
+
+// events are values of the headers that tell what a delivery is about, for each provider.
+func events() map[string][]http.Header {
+	one := func(name string, values ...string) []http.Header {
+		var headers []http.Header
+		for _, value := range values {
+			headers = append(headers, http.Header{name: {value}})
+		}
+		return headers
+	}
+	return map[string][]http.Header{
+		"github":           one("X-Github-Event", "push", "ping", "delete", "issues"),
+		"gitea":            append(one("X-Gitea-Event", "push", "create"), one("X-Forgejo-Event", "push")...),
+		"gitlab":           one("X-Gitlab-Event", "Push Hook", "Tag Push Hook", "System Hook", "Issue Hook"),
+		"bitbucket":        one("X-Event-Key", "repo:push", "repo:fork"),
+		"bitbucket-server": one("X-Event-Key", "repo:refs_changed", "mirror:repo_synchronized", "diagnostics:ping"),
+		"azure-devops":     {{}},
+		"generic":          {{}},
+	}
+}
+
+// FuzzPayload feeds every payload to every provider, as JSON and as a form.
+func FuzzPayload(f *testing.F) {
+	fixtures, err := filepath.Glob(filepath.Join("testdata", "*.json"))
+	if err != nil || len(fixtures) == 0 {
+		f.Fatalf("got fixtures %v (%v), want some", fixtures, err)
+	}
+	for _, path := range fixtures {
+		body, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(body)
+		f.Add([]byte("payload=" + url.QueryEscape(string(body))))
+	}
+	for _, seed := range []string{
+		"", "null", "[]", "{}", `{"url":"https://git.example.com/a.git"}`, `{"event":"ping"}`, `{"repository":null}`,
+		`{"repository":{"clone_url":"git@host:a/b.git","ssh_url":":","html_url":"//"}}`, "payload=%zz",
+		`{"repository":{"slug":"../x","project":{"key":"A"},"links":{"clone":[{"href":"x"}]}}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for name, headers := range events() {
+			p, ok := providerNamed(name)
+			if !ok {
+				t.Fatalf("no provider %q", name)
+			}
+			for _, header := range headers {
+				for _, media := range []string{"application/json", "application/x-www-form-urlencoded"} {
+					h := header.Clone()
+					h.Set("Content-Type", media)
+					n, err := p.read(h, body)
+					if err == nil {
+						checkNotice(t, name, n)
+					}
+				}
+			}
+		}
+	})
+}
+
+// checkNotice wants a notice about refs to name a repository, and other notices none.
+func checkNotice(t *testing.T, provider string, n notice) {
+	t.Helper()
+	if n.kind != kindRefs {
+		if len(n.urls) > 0 || n.path != "" {
+			t.Errorf("%s: got %+v, want no repository", provider, n)
+		}
+		return
+	}
+	if n.target() == "" || strings.ToLower(n.target()) != n.target() {
+		t.Errorf("%s: got target %q", provider, n.target())
+	}
+	for _, u := range n.urls {
+		if !n.concerns(u) {
+			t.Errorf("%s: a delivery that names %q does not concern it", provider, u)
+		}
+	}
+	if n.concerns("https://another.example/not/named/anywhere.git") && !strings.Contains(n.target(), "anywhere") {
+		t.Errorf("%s: %+v concerns what it does not name", provider, n)
+	}
+}
+
+// FuzzAddress wants all spellings of a URL to have one address, and an address to be its own.
+func FuzzAddress(f *testing.F) {
+	for _, seed := range []string{
+		"https://git.example.com/team/shop.git", "git@git.example.com:team/shop.git", "ssh://git@git.example.com:22/team/shop",
+		"https://Git.Example.com:443/Team/Shop/", "git@ssh.dev.azure.com:v3/org/project/repo", "https://org.visualstudio.com/p/_git/p",
+		"https://dev.azure.com/org/_git/repo", "https://[::1]:8443/a", "host:a", "a/b:c", "https://host/a/../b", "https://host/%2e%2e/b", "::", "https://host/.git",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		at := address(raw)
+		if at == "" {
+			return
+		}
+		host, folder, ok := strings.Cut(at, "/")
+		if !ok || host == "" || folder == "" || strings.HasSuffix(at, "/") {
+			t.Errorf("%q: got address %q, want a host and a path", raw, at)
+		}
+		for element := range strings.SplitSeq(folder, "/") {
+			if element == "" || element == "." || element == ".." {
+				t.Errorf("%q: got address %q, want its one spelling", raw, at)
+			}
+		}
+		if got := address(" " + raw + "\n"); got != at {
+			t.Errorf("%q: got %q with white space around it, want %q", raw, got, at)
+		}
+		def := mirror.Definition{URL: raw}
+		if n, err := refs(raw); err != nil || !n.concerns(def.URL) {
+			t.Errorf("%q: a notice of it does not concern it (%v)", raw, err)
+		}
+	})
+}
