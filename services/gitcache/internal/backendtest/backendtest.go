@@ -57,6 +57,7 @@ func Run(t *testing.T, open New) {
 		{"bad copies change nothing", badCopies},
 		{"many packs become few", manyPacksBecomeFew},
 		{"fetched while compacting", fetchedWhileCompacting},
+		{"what no ref reaches goes", unreachableGoes},
 		{"copies of what was compacted", copiesOfCompacted},
 		{"freshness outlives a restart", confirmed},
 		{"short ids", shortIDs},

@@ -5,15 +5,20 @@ package backendtest
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -145,5 +150,67 @@ func copiesOfCompacted(t *testing.T, open New) {
 	}
 	if done := follower.compact(t); done.PacksBefore != 0 {
 		t.Errorf("got %+v of what was compacted already, want nothing done", done)
+	}
+}
+
+// aWeekPasses makes the last look for what no ref reaches one of a week ago.
+func (s *subject) aWeekPasses(t *testing.T) {
+	t.Helper()
+	path := filepath.Join(s.dir, s.def.UID, "examined.json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var examined map[string]any
+	if err := json.Unmarshal(data, &examined); err != nil {
+		t.Fatal(err)
+	}
+	examined["at"] = time.Now().Add(-8 * 24 * time.Hour)
+	if data, err = json.Marshal(examined); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unreachableGoes force-pushes most of a repository away.
+func unreachableGoes(t *testing.T, open New) {
+	repo := gittest.New(t).Repo(t, "demo")
+	s := newSubject(t, open, repo.URL())
+	lost := s.fetchTimes(t, repo, 10)
+	s.compact(t) // the first look only remembers
+	forced := repo.ForcePush(t, "main", map[string]gittest.File{"other": gittest.Text("1")})
+	repo.AnnotatedTag(t, "v1", forced)
+	s.fetch(t)
+
+	s.aWeekPasses(t)
+	if done := s.compact(t); done.PacksBefore != 0 {
+		t.Errorf("got %+v at the first look, want what was there to stay", done)
+	}
+	r, err := s.Open(t.Context(), s.def.UID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Commit(t.Context(), lost); err != nil {
+		t.Errorf("got %v for a commit that was a ref's a week ago", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	kept := repo.Commit(t, "main", map[string]string{"other": "2"})
+	s.fetch(t)
+	if done := s.compact(t); done.PacksBefore != 0 {
+		t.Errorf("got %+v before a week has passed, want nothing done", done)
+	}
+	s.aWeekPasses(t)
+	done := s.compact(t)
+	if !done.Full || done.PacksAfter != 1 || done.BytesAfter > done.BytesBefore/2 {
+		t.Errorf("got %+v, want most of it gone", done)
+	}
+	s.wantFiles(t, kept, map[string]string{"other": "2"})
+	s.fsck(t)
+	if _, err := s.reader(t).Commit(t.Context(), lost); !errors.Is(err, content.ErrCommitNotFound) {
+		t.Errorf("got %v for a commit that no ref has reached for weeks, want ErrCommitNotFound", err)
 	}
 }

@@ -5,18 +5,15 @@ package gogit_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -136,65 +133,4 @@ func compactAndDie(t *testing.T, dir, step string) {
 	}
 	_, err = g.Compact(t.Context(), "uid-1", alone)
 	t.Fatalf("got %v, want to be killed", err)
-}
-
-// aWeekPasses makes the last look for what no ref reaches one of a week ago.
-func (m *mirrored) aWeekPasses(t *testing.T) {
-	t.Helper()
-	path := filepath.Join(m.cfg.Dir, m.def.UID, "examined.json")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var examined map[string]any
-	if err := json.Unmarshal(data, &examined); err != nil {
-		t.Fatal(err)
-	}
-	examined["at"] = time.Now().Add(-8 * 24 * time.Hour)
-	if data, err = json.Marshal(examined); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestUnreachableGoesAfterTwoLooks force-pushes most of a repository away.
-func TestUnreachableGoesAfterTwoLooks(t *testing.T) {
-	t.Parallel()
-	repo := gittest.New(t).Repo(t, "demo")
-	m := newMirrored(t, repo.URL(), gogit.Config{})
-	lost := m.fetchTimes(t, repo, 10)
-	m.compact(t) // the first look only remembers
-	forced := repo.ForcePush(t, "main", map[string]gittest.File{"other": gittest.Text("1")})
-	repo.AnnotatedTag(t, "v1", forced)
-	m.fetch(t)
-
-	m.aWeekPasses(t)
-	if done := m.compact(t); done.PacksBefore != 0 {
-		t.Errorf("got %+v at the first look, want what was there to stay", done)
-	}
-	m.files(t, lost)
-	kept := repo.Commit(t, "main", map[string]string{"other": "2"})
-	m.fetch(t)
-	if done := m.compact(t); done.PacksBefore != 0 {
-		t.Errorf("got %+v before a week has passed, want nothing done", done)
-	}
-	m.aWeekPasses(t)
-	done := m.compact(t)
-	if !done.Full || done.PacksAfter != 1 || done.BytesAfter > done.BytesBefore/2 {
-		t.Errorf("got %+v, want most of it gone", done)
-	}
-	if got := m.files(t, kept)["other"]; got != "2" {
-		t.Errorf("got %q, want 2", got)
-	}
-	m.fsck(t)
-	r, err := m.Open(t.Context(), m.def.UID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = r.Close() }()
-	if _, err := r.Commit(t.Context(), lost); err == nil {
-		t.Error("got a commit that no ref has reached for weeks")
-	}
 }

@@ -154,11 +154,11 @@ func (c *compaction) sort(ctx context.Context) error {
 	if err := walker.Reachable(ctx, c.from, slices.Concat(tips(c.state.Refs), last.Tips), keep.add); err != nil {
 		return fmt.Errorf("find what refs reach: %w", err)
 	}
-	kept, err := keep.bytes(c.packs)
+	lost, err := keep.lost(c.packs)
 	if err != nil {
 		return err
 	}
-	if all := total(c.packs); float64(all-kept) < worthwhile*float64(all) {
+	if float64(lost) < worthwhile*float64(total(c.packs)) {
 		return c.examined(c.state.Refs)
 	}
 	c.plan = plan{merge: c.packs, keep: keep}
@@ -192,18 +192,15 @@ func (k keep) has(id pack.ID) bool {
 	return ok
 }
 
-// bytes is how much of the packs is kept, every object counted once.
-func (k keep) bytes(packs []packFile) (int64, error) {
-	seen := make(map[pack.ID]struct{}, len(k))
-	var sum int64
+// lost is how many bytes of the packs are not kept.
+func (k keep) lost(packs []packFile) (sum int64, err error) {
 	for _, p := range packs {
 		sizes, err := pack.Sizes(p.path)
 		if err != nil {
 			return 0, err
 		}
 		for id, size := range sizes {
-			if _, twice := seen[id]; k.has(id) && !twice {
-				seen[id] = struct{}{}
+			if !k.has(id) {
 				sum += size
 			}
 		}
