@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # One file for every Go deployable: docker build --build-arg SERVICE=gitcache -t leat/gitcache .
+# With --target git the image has the git executable, for LEAT_GITCACHE_BACKEND=git.
 FROM golang:1.26-bookworm AS build
 ARG SERVICE
 ARG VERSION=dev
@@ -20,6 +21,16 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
       -ldflags "-s -w -X github.com/leatdev/leat/internal/app.version=${VERSION}" \
       -o /out/leat-service ./cmd/${SERVICE} \
     && mkdir -p /out/data
+
+FROM debian:bookworm-slim AS git
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends ca-certificates git \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build /out/leat-service /usr/local/bin/leat-service
+COPY --from=build --chown=65532:65532 /out/data /var/lib/leat
+USER 65532:65532
+VOLUME /var/lib/leat
+ENTRYPOINT ["/usr/local/bin/leat-service"]
 
 FROM gcr.io/distroless/static-debian12:nonroot
 COPY --from=build /out/leat-service /usr/local/bin/leat-service

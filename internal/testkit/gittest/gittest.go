@@ -136,11 +136,21 @@ func (s *Server) Stop() {
 // listen listens at the address, which is chosen the first time.
 func listen(t testing.TB, addr *string) (net.Listener, error) {
 	t.Helper()
-	if *addr == "" {
-		*addr = loopback.Addr(t)
-	}
 	var config net.ListenConfig
-	return config.Listen(context.Background(), "tcp", *addr)
+	if *addr != "" {
+		return config.Listen(context.Background(), "tcp", *addr)
+	}
+	const tries = 10 // somebody else may be faster at what was free a moment ago
+	var err error
+	for range tries {
+		var listener net.Listener
+		chosen := loopback.Addr(t)
+		if listener, err = config.Listen(context.Background(), "tcp", chosen); err == nil {
+			*addr = chosen
+			return listener, nil
+		}
+	}
+	return nil, err
 }
 
 // URL returns the root of all repositories, without a slash at its end: http://127.0.0.1:PORT or https://….

@@ -68,7 +68,7 @@ func Start(t testing.TB) *Server {
 		t.Fatalf("find user: %v", err)
 	}
 	if who.Uid == "0" { // sshd keeps its unprivileged part there, and packages leave making it to their start scripts
-		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { //nolint:gosec // its owner is root, and sshd wants it so
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
 			t.Fatalf("make sshd's folder: %v", err)
 		}
 	}
@@ -116,7 +116,7 @@ func newKey(t testing.TB, passphrase string) (ssh.PublicKey, []byte) {
 func (s *Server) run(t testing.TB, sshd, config string) {
 	t.Helper()
 	var said strings.Builder
-	command := exec.Command(sshd, "-D", "-e", "-f", config) //nolint:gosec,noctx // it ends in the cleanup, after the test's context
+	command := exec.Command(sshd, "-D", "-e", "-f", config) //nolint:noctx // it ends in the cleanup, after the test's context
 	command.Stdout, command.Stderr = &said, &said
 	if err := command.Start(); err != nil {
 		t.Fatalf("start sshd: %v", err)

@@ -33,7 +33,7 @@ type Backend interface {
 // A repository is expected at <dir>/<uid>/gen-…, bare, so that git itself can judge it.
 type New func(t *testing.T, dir string) Backend
 
-// Run runs the whole suite but for [RunServers], as parallel subtests.
+// Run runs the whole suite but for [RunServers] and [RunSlowServers], as parallel subtests.
 func Run(t *testing.T, open New) {
 	t.Helper()
 	for _, test := range []struct {

@@ -87,7 +87,7 @@ func refusedCredential(t *testing.T, open New) {
 	s.def.Credential = mirror.Credential{
 		Method: mirror.MethodBasic, Username: "leat", Password: "sesame", AllowPlainHTTP: true,
 	}
-	if err := wantReason(t, s.try(t.Context()), mirror.ReasonAuthRejected); strings.Contains(err.Error(), "sesame") {
+	if err := explained(t, s.try(t.Context()), mirror.ReasonAuthRejected); strings.Contains(err.Error(), "sesame") {
 		t.Errorf("got error %q, want no credential in it", err)
 	}
 	s.def.Credential.Password = "right"
@@ -142,7 +142,7 @@ func rateLimit(t *testing.T, open New) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		return true
 	})
-	if err := wantReason(t, s.try(t.Context()), mirror.ReasonRateLimited); err.RetryAfter != 17*time.Second {
+	if err := explained(t, s.try(t.Context()), mirror.ReasonRateLimited); err.RetryAfter != 17*time.Second {
 		t.Errorf("got retry after %s, want 17s", err.RetryAfter)
 	}
 	server.Intercept(nil)
@@ -170,7 +170,8 @@ func redirect(t *testing.T, open New) {
 		}
 		asked.Add(1)
 		to := server.URL() + strings.Replace(r.URL.Path, "/old", "/demo", 1) + "?" + r.URL.RawQuery
-		http.Redirect(w, r, to, http.StatusMovedPermanently)
+		w.Header().Set("Location", to)
+		w.WriteHeader(http.StatusMovedPermanently)
 	}))
 	t.Cleanup(front.Close)
 	s := newSubject(t, open, front.URL+"/old.git")

@@ -150,7 +150,7 @@ func cutPack(t *testing.T, open New) {
 	clone := newSubject(t, open, repo.URL())
 	server.CutFetches(300 << 10)
 	first := repo.Commit(t, "main", map[string]string{"a": body})
-	wantReason(t, clone.try(t.Context()), mirror.ReasonProtocol)
+	wantReason(t, clone.try(t.Context()), mirror.ReasonProtocol, mirror.ReasonUnreachable)
 	if _, err := clone.Open(t.Context(), clone.def.UID); !errors.Is(err, mirror.ErrNoMirror) {
 		t.Errorf("got %v after a clone that broke off, want ErrNoMirror", err)
 	}
@@ -158,7 +158,7 @@ func cutPack(t *testing.T, open New) {
 	clone.fetch(t)
 	server.CutFetches(300 << 10)
 	second := repo.Commit(t, "main", map[string]string{"b": body[1:]})
-	wantReason(t, clone.try(t.Context()), mirror.ReasonProtocol)
+	wantReason(t, clone.try(t.Context()), mirror.ReasonProtocol, mirror.ReasonUnreachable)
 	clone.wantUntouched(t, first)
 	server.CutFetches(0)
 	clone.fetch(t)

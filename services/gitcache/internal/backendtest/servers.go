@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,12 +24,16 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// RunServers fetches from servers that others wrote, in every way that they can be reached: git's http-backend, OpenSSH, and
-// Gitea where LEAT_SLOW is set.
+// RunServers fetches from servers that others wrote, in every way that they can be reached: git's http-backend and OpenSSH.
 func RunServers(t *testing.T, open New) {
 	t.Helper()
 	t.Run("http-backend", func(t *testing.T) { httpBackend(t, open) })
 	t.Run("OpenSSH", func(t *testing.T) { openSSH(t, open) })
+}
+
+// RunSlowServers is RunServers for Gitea, which takes minutes to compile the first time: it is for `make test-all`.
+func RunSlowServers(t *testing.T, open New) {
+	t.Helper()
 	t.Run("Gitea", func(t *testing.T) { gitea(t, open) })
 }
 
@@ -133,12 +136,9 @@ func openSSH(t *testing.T, open New) {
 	})
 }
 
-// gitea is a whole Git host. It takes minutes to compile the first time, so that it runs with `make test-all`.
+// gitea is a whole Git host.
 func gitea(t *testing.T, open New) {
 	t.Parallel()
-	if os.Getenv("LEAT_SLOW") == "" {
-		t.Skip("LEAT_SLOW is not set: Gitea is left to `make test-all`")
-	}
 	server := giteatest.Start(t)
 	const passphrase = "of the test's key"
 	line, key := newKey(t, passphrase)

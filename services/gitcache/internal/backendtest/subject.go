@@ -9,6 +9,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -201,11 +202,17 @@ func (s *subject) fsck(t *testing.T) {
 	}
 }
 
-// wantReason fails the test unless err is a failure of the upstream for that reason, with a message for people.
-func wantReason(t *testing.T, err error, want mirror.Reason) *mirror.UpstreamError {
+// wantReason fails the test unless err is a failure of the upstream for one of those reasons.
+func wantReason(t *testing.T, err error, want ...mirror.Reason) {
+	t.Helper()
+	_ = explained(t, err, want...)
+}
+
+// explained is wantReason that returns the failure, which has a message for people.
+func explained(t *testing.T, err error, want ...mirror.Reason) *mirror.UpstreamError {
 	t.Helper()
 	upstream, ok := errors.AsType[*mirror.UpstreamError](err)
-	if !ok || upstream.Reason != want || upstream.Message == "" {
+	if !ok || !slices.Contains(want, upstream.Reason) || upstream.Message == "" {
 		t.Fatalf("got error %v, want reason %s", err, want)
 	}
 	return upstream

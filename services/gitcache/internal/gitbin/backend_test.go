@@ -5,6 +5,7 @@ package gitbin_test
 
 import (
 	"log/slog"
+	"os"
 	"testing"
 
 	"github.com/leatdev/leat/services/gitcache/internal/backendtest"
@@ -23,4 +24,17 @@ func open(t *testing.T, dir string) backendtest.Backend {
 func TestBackend(t *testing.T) {
 	t.Parallel()
 	backendtest.Run(t, open)
+}
+
+func TestServers(t *testing.T) {
+	t.Parallel()
+	backendtest.RunServers(t, open)
+}
+
+func TestSlowServers(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("LEAT_SLOW") == "" {
+		t.Skip("LEAT_SLOW is not set: Gitea is left to `make test-all`")
+	}
+	backendtest.RunSlowServers(t, open)
 }

@@ -5,6 +5,7 @@ package gogit_test
 
 import (
 	"log/slog"
+	"os"
 	"testing"
 
 	"github.com/leatdev/leat/services/gitcache/internal/backendtest"
@@ -28,4 +29,12 @@ func TestBackend(t *testing.T) {
 func TestServers(t *testing.T) {
 	t.Parallel()
 	backendtest.RunServers(t, openBackend)
+}
+
+func TestSlowServers(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("LEAT_SLOW") == "" {
+		t.Skip("LEAT_SLOW is not set: Gitea is left to `make test-all`")
+	}
+	backendtest.RunSlowServers(t, openBackend)
 }

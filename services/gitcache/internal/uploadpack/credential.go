@@ -150,7 +150,7 @@ func parseTarget(def mirror.Definition) (target, error) {
 	switch endpoint.Protocol {
 	case "http", "https":
 		u, err := url.Parse(def.URL)
-		if err != nil || u.Host == "" {
+		if err != nil || u.Hostname() == "" {
 			return refuse("It is not a URL.")
 		}
 		if u.User != nil {

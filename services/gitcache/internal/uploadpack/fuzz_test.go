@@ -135,6 +135,9 @@ func FuzzVersion2(f *testing.F) {
 		v.send = func(context.Context, string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(rest)), nil }
 		if o, err := v.listRefs(t.Context()); err == nil {
 			checkRefs(t, o)
+			if o.DefaultBranch != "" && (o.Head == "" || !mirrored(o.DefaultBranch)) {
+				t.Errorf("default branch is %q, with HEAD %q", o.DefaultBranch, o.Head)
+			}
 		}
 		pack, err := v.fetch(t.Context(), Request{Wants: []string{idA}})
 		if err != nil {

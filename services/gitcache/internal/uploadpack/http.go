@@ -172,7 +172,7 @@ func (s *httpSession) do(ctx context.Context, method, address string, body io.Re
 	}
 	req.Header.Set("User-Agent", s.agent)
 	req.Header.Set("Accept", accept)
-	if s.newest {
+	if s.two != nil || (s.newest && s.offer == nil) { // who answered in the first version is held to it
 		req.Header.Set("Git-Protocol", version2Wanted)
 	}
 	if body != nil {

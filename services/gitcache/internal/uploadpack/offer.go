@@ -65,10 +65,11 @@ func mirrored(name string) bool {
 	return plumbing.ReferenceName(name).Validate() == nil && !strings.ContainsAny(name, "\n\x00")
 }
 
-// findDefaultBranch reads the symref capability. Servers without it leave it to a guess.
+// findDefaultBranch reads the symref capability. Servers without it, or where it names what is not mirrored, leave it to a
+// guess.
 func (o *Offer) findDefaultBranch() string {
 	for _, pair := range o.capabilities.Get(capability.SymRef) {
-		if target, ok := strings.CutPrefix(pair, "HEAD:"); ok {
+		if target, ok := strings.CutPrefix(pair, "HEAD:"); ok && mirrored(target) {
 			return target
 		}
 	}

@@ -140,7 +140,9 @@ func (v *version2) listRefs(ctx context.Context) (_ *Offer, err error) {
 		case err != nil:
 			return nil, err
 		case ref.Name == "HEAD":
-			o.Head, o.DefaultBranch = ref.Object, target
+			if o.Head = ref.Object; mirrored(target) {
+				o.DefaultBranch = target
+			}
 		case mirrored(ref.Name):
 			refs = append(refs, ref)
 		}

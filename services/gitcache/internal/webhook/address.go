@@ -16,7 +16,7 @@ import (
 func address(raw string) string {
 	host, folder := split(strings.TrimSpace(raw))
 	folder = strings.Trim(path.Clean("/"+folder), "/")
-	folder = strings.TrimSuffix(strings.ToLower(folder), ".git")
+	folder = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(folder), ".git"), "/") // "/.git" is a worktree's own
 	if host == "" || folder == "" {
 		return ""
 	}

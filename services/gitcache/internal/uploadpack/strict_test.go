@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package gogit_test
+package uploadpack_test
 
 import (
 	"bytes"
@@ -26,6 +26,7 @@ func strictFront(t *testing.T, repo *gittest.Repo, judge func(body string) (faul
 	t.Helper()
 	path := pathOf(t, repo.URL())
 	server := front(t, strings.TrimSuffix(repo.URL(), path), func(w http.ResponseWriter, r *http.Request) bool {
+		r.Header.Del("Git-Protocol") // such servers know the first version only
 		if r.Method != http.MethodPost {
 			return false
 		}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package gogit_test
+package uploadpack_test
 
 import (
 	"context"
@@ -17,19 +17,28 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/services/gitcache/internal/backendtest"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 )
 
-// fixture is a mirror of one repository.
+// backend is a back end that spares hosts.
+type backend interface {
+	backendtest.Backend
+	mirror.Gate
+}
+
+// fixture is a mirror of one repository, on the back end gogit, or on git below TestOnGit.
 type fixture struct {
-	*gogit.Git
+	backend
 	dir  string
 	def  mirror.Definition
 	have mirror.Content
 
-	credentials gogit.Credentials
+	credentials uploadpack.Credentials
 	proxy       func(*http.Request) (*url.URL, error)
 	logger      *slog.Logger
 }
@@ -48,10 +57,51 @@ func (f *fixture) reopen(t *testing.T) {
 	if f.logger == nil {
 		f.logger = slog.New(slog.DiscardHandler)
 	}
-	f.Git, err = gogit.New(gogit.Config{Dir: f.dir, Credentials: f.credentials, Proxy: f.proxy, Logger: f.logger})
+	if onGit(t) {
+		f.backend, err = gitbin.New(gitbin.Config{Dir: f.dir, Credentials: f.credentials, Proxy: f.proxy, Logger: f.logger})
+	} else {
+		f.backend, err = gogit.New(gogit.Config{Dir: f.dir, Credentials: f.credentials, Proxy: f.proxy, Logger: f.logger})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestOnGit runs the tests of conversations once more on the back end git, which asks for version 2 of the protocol. What it
+// leaves out is about gogit alone.
+func TestOnGit(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(*testing.T){
+		"client certificate":       TestClientCertificate,
+		"GitHub App":               TestGitHubApp,
+		"SSH key with passphrase":  TestSSHKeyWithPassphrase,
+		"host keys":                TestHostKeys,
+		"no credential impostors":  TestSharedCredentialIsNotForImpostors,
+		"credential of a prefix":   TestCredentialOfAPrefix,
+		"secrets":                  TestSecretsStayWhereTheyBelong,
+		"SSH secrets":              TestSSHSecretsAreNotSaid,
+		"strict multi_ack":         TestStrictMultiAck,
+		"strict rounds":            TestStrictRounds,
+		"old servers":              TestOldServers,
+		"answers that are not Git": TestAnswersThatAreNotGit,
+		"refusal":                  TestRefusalQuietsTheHost,
+		"bearer":                   TestBearer,
+		"TLS":                      TestTLS,
+		"SSH":                      TestSSH,
+		"not spoken":               TestNotSpoken,
+		"quiet after a refusal":    TestQuietAfterRefusal,
+		"context":                  TestContextEndsFetch,
+		"proxies":                  TestProxies,
+		"proxy of the environment": TestProxyOfTheEnvironment,
+		"proxy URL":                TestProxyURLIsChecked,
+	} {
+		t.Run(name, test)
+	}
+}
+
+func onGit(t *testing.T) bool {
+	t.Helper()
+	return strings.HasPrefix(t.Name(), "TestOnGit/")
 }
 
 func allowed() error { return nil }
