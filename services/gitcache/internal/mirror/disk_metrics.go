@@ -32,12 +32,22 @@ func newDiskMetrics(meter metric.Meter, disk Disk) (diskMetrics, error) {
 }
 
 func observeDisk(meter metric.Meter, disk Disk) error {
-	_, err := meter.Int64ObservableGauge("leat.mirror.disk.limit",
-		metric.WithUnit("By"), metric.WithDescription("Bytes that mirrors may take on disk; 0: only the disk bounds them."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(disk.Usage().Limit)
-			return nil
-		}))
+	used, err := meter.Int64ObservableGauge("leat.mirror.disk.usage",
+		metric.WithUnit("By"), metric.WithDescription("Bytes of mirrors on disk."))
+	limit, err2 := meter.Int64ObservableGauge("leat.mirror.disk.limit",
+		metric.WithUnit("By"), metric.WithDescription("Bound of leat.mirror.disk.usage; 0: only the disk's."))
+	packs, err3 := meter.Int64ObservableGauge("leat.mirror.packs",
+		metric.WithUnit("{pack}"), metric.WithDescription("Packs of all mirrors on disk."))
+	if err := errors.Join(err, err2, err3); err != nil {
+		return err
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		usage := disk.Usage()
+		o.ObserveInt64(used, usage.Bytes)
+		o.ObserveInt64(limit, usage.Limit)
+		o.ObserveInt64(packs, int64(usage.Packs))
+		return nil
+	}, used, limit, packs)
 	return err
 }
 
