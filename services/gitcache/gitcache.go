@@ -111,7 +111,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Apply: func(defs []mirror.Definition) { set.Apply(defs) }, Logger: logger,
 	})
 	set, err = mirror.NewSet(mirror.Deps{
-		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Disk: disk.git, Named: registry, Gate: disk.git, Events: events,
+		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Disk: disk.git, Named: registry, Contents: disk.git, Gate: disk.git, Events: events,
 		Leases: leaseredis.New(client, prefix), Peers: members, Replicas: replicas.New(replicaDialer(tokens, tel)),
 		Self: self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
 	})

@@ -39,6 +39,7 @@ func repositoryOf(m *fleetv1.Repository) (*catalog.Repository, error) {
 			CAPEM:        spec.GetCaPem(),
 			ProxyURL:     catalog.ProxyURL(spec.GetProxyUrl()),
 			Suspended:    spec.GetSuspended(),
+			Verification: verificationOf(spec.GetVerification()),
 			// Unset and empty differ.
 			WebhookSecret: (*catalog.WebhookSecret)(spec.WebhookSecret), //nolint:protogetter // the getter hides the difference
 		},

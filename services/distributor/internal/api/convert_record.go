@@ -88,6 +88,7 @@ func repositoryMessage(r fleet.Record) *fleetv1.Repository {
 			CaPem:        repository.Spec.CAPEM,
 			ProxyUrl:     repository.Spec.ProxyURL.Masked().Reveal(),
 			Suspended:    repository.Spec.Suspended,
+			Verification: verificationMessage(repository.Spec.Verification),
 		},
 		Status: mirrorMessage(r.Mirror),
 	}
@@ -110,6 +111,7 @@ func mirrorMessage(m *catalog.Mirror) *gitcachev1.RepositoryState {
 		Owner:         m.Owner,
 		Failures:      m.Failures,
 		Fetches:       m.Fetches,
+		HeldRefs:      m.HeldRefs,
 	}
 }
 

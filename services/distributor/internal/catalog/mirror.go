@@ -3,7 +3,10 @@
 
 package catalog
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // MirrorPhase is the state of a repository's mirror, as leat.gitcache.v1.RepositoryPhase without its prefix.
 type MirrorPhase string
@@ -22,4 +25,15 @@ type Mirror struct {
 	Owner         string
 	Failures      int32
 	Fetches       int64
+	// HeldRefs are the full names of refs that are held back for want of a signature.
+	HeldRefs []string
+}
+
+// Holds tells whether what the reference leads to is held back.
+func (m Mirror) Holds(r Ref) bool {
+	name := r.FullName()
+	if r.Kind == RefHead || name == "HEAD" {
+		name = m.DefaultBranch
+	}
+	return name != "" && slices.Contains(m.HeldRefs, name)
 }

@@ -20,6 +20,8 @@ const (
 	ReasonShuttingDown          Reason = "SHUTTING_DOWN"
 	ReasonDeadlineExceeded      Reason = "DEADLINE_EXCEEDED"
 	ReasonRateLimited           Reason = "RATE_LIMITED"
+
+	ReasonSignatureRejected Reason = "UPSTREAM_SIGNATURE_REJECTED"
 )
 
 // Passing tells whether the reason is about the way to an answer rather than an answer.
@@ -28,6 +30,7 @@ func (r Reason) Passing() bool {
 	case ReasonRepositoryNotReady, ReasonDependencyUnavailable, ReasonOwnerUnavailable, ReasonOwnershipLost,
 		ReasonShuttingDown, ReasonDeadlineExceeded, ReasonRateLimited:
 		return true
+	case ReasonSignatureRejected:
 	}
 	return false
 }

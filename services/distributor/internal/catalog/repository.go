@@ -48,6 +48,8 @@ type RepositorySpec struct {
 	// WebhookSecret is nil where none is given: none for a new repository, the stored one in an update. An empty one takes
 	// the stored one away. Like Credential it is read back only by those who push definitions.
 	WebhookSecret *WebhookSecret
+	// Verification is who has to have signed what is delivered. The zero one lets everything through.
+	Verification Verification
 }
 
 // WebhookSecret is what a repository's webhooks are signed with, or carry. It prints as "redacted".

@@ -52,6 +52,9 @@ func (r *Repository) Validate() error {
 	if err := r.Spec.ProxyURL.validate("spec.proxy_url"); err != nil {
 		return err
 	}
+	if err := r.Spec.Verification.validate("spec.verification"); err != nil {
+		return err
+	}
 	return r.Spec.Credential.validate("spec.credential", scheme)
 }
 

@@ -55,6 +55,14 @@ func webhookSecret(text string) *catalog.Repository {
 	return repository(func(r *catalog.RepositorySpec) { r.WebhookSecret = &secret })
 }
 
+const signer = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ9OF5kXFNqjZeDCAjI6cYwt1SGC8aZDXHUYxqOXFcCX"
+
+func verification(mode catalog.VerificationMode, pgp, ssh string) *catalog.Repository {
+	return repository(func(r *catalog.RepositorySpec) {
+		r.Verification = catalog.Verification{Mode: mode, PGPKeys: pgp, SSHAllowedSigners: ssh}
+	})
+}
+
 func proxy(text string) *catalog.Repository {
 	return repository(func(r *catalog.RepositorySpec) { r.ProxyURL = catalog.ProxyURL(text) })
 }
@@ -198,6 +206,14 @@ func TestValidate(t *testing.T) {
 		{proxy("http://"), "spec.proxy_url"},
 		{proxy("http://h/path"), "spec.proxy_url"},
 		{proxy("http://u:p%zz@h"), "spec.proxy_url"},
+		{verification(catalog.VerifyCommit, "", signer), ""},
+		{verification(catalog.VerifyTagAndCommit, "", "* namespaces=\"git\" "+signer), ""},
+		{verification("0", "", signer), "spec.verification.mode"},
+		{verification(catalog.VerifyTag, "", ""), "spec.verification.pgp_keys"},
+		{verification(catalog.VerifyTag, "no key", signer), "spec.verification.pgp_keys"},
+		{verification(catalog.VerifyTag, "", "no key"), "spec.verification.ssh_allowed_signers"},
+		{verification(catalog.VerifyTag, "", "* valid-before=\"20200101\" "+signer), "spec.verification.ssh_allowed_signers"},
+		{verification(catalog.VerifyTag, strings.Repeat("\n", 300<<10), signer), "spec.verification"},
 	} {
 		err := test.object.Validate()
 		got := ""

@@ -233,6 +233,43 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+func TestHeldBackRefIsTheSourcesProblem(t *testing.T) {
+	t.Parallel()
+	held := &catalog.Problem{Reason: catalog.ReasonSignatureRejected, Message: "nobody signed it"}
+	for name, test := range map[string]struct {
+		mirror catalog.Mirror
+		want   *catalog.Problem
+	}{
+		"its ref":       {catalog.Mirror{Problem: held, HeldRefs: []string{"refs/heads/main"}}, held},
+		"another ref":   {catalog.Mirror{Problem: held, HeldRefs: []string{"refs/heads/other"}}, nil},
+		"another worry": {catalog.Mirror{Problem: &catalog.Problem{Reason: "UPSTREAM_UNREACHABLE"}, HeldRefs: []string{"refs/heads/main"}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, _, _ := newView(t)
+			v.Resolved(t.Context(), app, good("one"), "")
+			test.mirror.DefaultBranch = "refs/heads/main" // app is at HEAD
+			v.SetMirror("demo", &test.mirror)
+			record, _ := v.Get(catalog.Key{Kind: catalog.KindService, Name: "app"})
+			if got := record.Service.Sources[0]; got.Problem != test.want || got.Snapshot == nil {
+				t.Errorf("got %+v, want the problem %v beside the snapshot", got, test.want)
+			}
+			if got := record.Service; got.Phase != catalog.PhasePending || got.Problem != nil {
+				t.Errorf("got %s, %v, want what the service would have without: the last good content goes its way", got.Phase, got.Problem)
+			}
+		})
+	}
+	head := catalog.Mirror{DefaultBranch: "refs/heads/main", HeldRefs: []string{"refs/heads/main"}}
+	for ref, want := range map[catalog.Ref]bool{
+		{}: true, {Kind: catalog.RefName, Value: "HEAD"}: true, {Kind: catalog.RefBranch, Value: "main"}: true,
+		{Kind: catalog.RefTag, Value: "main"}: false, {Kind: catalog.RefCommit, Value: "refs/heads/main"}: false, {Kind: catalog.RefSemver, Value: "*"}: false,
+	} {
+		if got := head.Holds(ref); got != want {
+			t.Errorf("%+v: got held %t, want %t", ref, got, want)
+		}
+	}
+}
+
 func TestReportsOfOthersAreLeftOut(t *testing.T) {
 	t.Parallel()
 	v, l, _ := newView(t)

@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"context"
+	"slices"
 
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -89,6 +90,7 @@ func sameProblem(a, b *catalog.Problem) bool {
 func (v *View) SetMirror(repository string, mirror *catalog.Mirror) {
 	v.mu.Lock()
 	_, known := v.repositories[repository]
+	held := v.mirrors[repository].HeldRefs
 	if mirror == nil {
 		delete(v.mirrors, repository)
 	} else if last, ok := v.mirrors[repository]; !ok || last.Epoch <= mirror.Epoch {
@@ -97,17 +99,17 @@ func (v *View) SetMirror(repository string, mirror *catalog.Mirror) {
 	var keys []catalog.Key
 	if known {
 		keys = append(keys, catalog.Key{Kind: catalog.KindRepository, Name: repository})
-		keys = append(keys, v.unresolvedReaders(repository)...)
+		keys = append(keys, v.readers(repository, !slices.Equal(held, v.mirrors[repository].HeldRefs))...)
 	}
 	v.mu.Unlock()
 	v.p.Objects.Publish(keys...)
 }
 
-// unresolvedReaders returns the services that wait for the repository's first fetch: its problem is theirs.
-func (v *View) unresolvedReaders(repository string) []catalog.Key {
+// readers returns the services that wait for the repository's first fetch, since its problem is theirs, or all that read it.
+func (v *View) readers(repository string, all bool) []catalog.Key {
 	var keys []catalog.Key
 	for _, source := range v.index.SourcesOf(repository) {
-		if v.resolutions[source].Snapshot != nil {
+		if v.resolutions[source].Snapshot != nil && !all {
 			continue
 		}
 		for _, name := range v.index.Readers(source) {

@@ -50,7 +50,7 @@ type evidence struct {
 func (e evidence) status() ServiceStatus {
 	s := ServiceStatus{
 		Phase:              catalog.PhasePending,
-		Sources:            e.sources,
+		Sources:            e.shown(),
 		Report:             e.report.Report,
 		Synced:             e.synced(),
 		ObservedGeneration: e.report.ObservedGeneration,
@@ -70,6 +70,18 @@ func (e evidence) status() ServiceStatus {
 		s.Phase = catalog.PhaseSyncing
 	}
 	return s
+}
+
+// shown are the sources with what is held back of them. That is no failure: what is delivered instead goes its way.
+func (e evidence) shown() []catalog.Resolution {
+	shown := slices.Clone(e.sources)
+	for i, mirror := range e.mirrors {
+		p := mirror.Problem
+		if shown[i].Problem == nil && p != nil && p.Reason == catalog.ReasonSignatureRejected && mirror.Holds(e.service.Spec.Sources[i].Ref) {
+			shown[i].Problem = p
+		}
+	}
+	return shown
 }
 
 // sourceProblem returns the first source's problem, and whether it is one that does not pass by itself.

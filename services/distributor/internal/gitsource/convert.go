@@ -18,7 +18,10 @@ import (
 func trimPrefix(prefix, name string) string { return strings.TrimPrefix(name, prefix) }
 
 func sourceMessage(s catalog.Source) *typev1.Source {
-	return &typev1.Source{Repository: s.Repository, Ref: refMessage(s.Ref), Path: s.Path, Root: s.Root}
+	return &typev1.Source{
+		Repository: s.Repository, Ref: refMessage(s.Ref), Path: s.Path, Root: s.Root,
+		Folders: s.Folders.Items(), Files: s.Files.Items(), Include: s.Include.Items(), Exclude: s.Exclude.Items(),
+	}
 }
 
 func refMessage(r catalog.Ref) *typev1.GitRef {
@@ -51,11 +54,22 @@ func definitionMessage(r *catalog.Repository) *gitcachev1.RepositoryDefinition {
 		Suspended:  r.Spec.Suspended,
 
 		WebhookSecret: r.Spec.WebhookSecret.Reveal(),
+		Verification:  verificationMessage(r.Spec.Verification),
 	}
 	if r.Spec.PollInterval > 0 {
 		m.PollInterval = durationpb.New(r.Spec.PollInterval)
 	}
 	return m
+}
+
+func verificationMessage(v catalog.Verification) *gitcachev1.Verification {
+	if v.Mode == catalog.VerifyNothing {
+		return nil
+	}
+	return &gitcachev1.Verification{
+		Mode:    gitcachev1.VerificationMode(gitcachev1.VerificationMode_value["VERIFICATION_MODE_"+strings.ToUpper(string(v.Mode))]),
+		PgpKeys: v.PGPKeys, SshAllowedSigners: v.SSHAllowedSigners,
+	}
 }
 
 func credentialMessage(c *catalog.Credential) *gitcachev1.Credential {
@@ -98,6 +112,7 @@ func mirrorOf(m *gitcachev1.RepositoryState) *catalog.Mirror {
 		Owner:         m.GetOwner(),
 		Failures:      m.GetFailures(),
 		Fetches:       m.GetFetches(),
+		HeldRefs:      m.GetHeldRefs(),
 	}
 }
 

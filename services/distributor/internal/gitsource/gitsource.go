@@ -60,13 +60,14 @@ func (s *Source) Resolve(ctx context.Context, source catalog.Source) (catalog.Sn
 	return snapshotOf(res.GetSnapshot())
 }
 
-// Refresh has the repository fetched now, and waits for it. An upstream that fails is a *resolve.Failure.
+// Refresh has the repository fetched now, and waits for it. An upstream that fails is a *resolve.Failure; one that has what
+// nobody signed does not fail.
 func (s *Source) Refresh(ctx context.Context, repository string) error {
 	res, err := s.p.Client.RefreshRepository(ctx, &gitcachev1.RefreshRepositoryRequest{Name: repository, Wait: true})
 	if err != nil {
 		return failure(ctx, err)
 	}
-	if p := problemOf(res.GetState().GetProblem()); p != nil {
+	if p := problemOf(res.GetState().GetProblem()); p != nil && p.Reason != catalog.ReasonSignatureRejected {
 		return &resolve.Failure{Reason: p.Reason, Message: p.Message}
 	}
 	return nil

@@ -141,6 +141,10 @@ func (t *tx) putRepository(ctx context.Context, meta metaColumns, r *catalog.Rep
 	if err != nil {
 		return err
 	}
+	verification, err := verificationColumn(r.Spec.Verification)
+	if err != nil {
+		return err
+	}
 	return t.upsert(ctx, &repositoryRow{
 		metaColumns:  meta,
 		Type:         string(r.Spec.Type),
@@ -153,7 +157,15 @@ func (t *tx) putRepository(ctx context.Context, meta metaColumns, r *catalog.Rep
 		Suspended:    r.Spec.Suspended,
 
 		WebhookSecret: webhook,
-	}, "type", "url", "poll_interval", "credential", "ca_pem", "proxy_url", "proxy_sealed", "suspended", "webhook_secret")
+		Verification:  verification,
+	}, "type", "url", "poll_interval", "credential", "ca_pem", "proxy_url", "proxy_sealed", "suspended", "webhook_secret", "verification")
+}
+
+func verificationColumn(v catalog.Verification) (string, error) {
+	if v.Mode == catalog.VerifyNothing {
+		return "", nil
+	}
+	return encode(v)
 }
 
 func (t *tx) putService(ctx context.Context, meta metaColumns, service *catalog.Service) error {

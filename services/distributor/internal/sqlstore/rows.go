@@ -53,6 +53,8 @@ type repositoryRow struct {
 	Suspended    bool   `bun:"suspended"`
 	// WebhookSecret is sealed.
 	WebhookSecret []byte `bun:"webhook_secret"`
+	// Verification is JSON, or empty.
+	Verification string `bun:"verification"`
 }
 
 type serviceRow struct {
@@ -179,6 +181,12 @@ func (r *repositoryRow) repository() (*catalog.Repository, error) {
 	if err != nil {
 		return nil, err
 	}
+	var verification catalog.Verification
+	if r.Verification != "" {
+		if err := decode("verification", r.Verification, &verification); err != nil {
+			return nil, err
+		}
+	}
 	return &catalog.Repository{Metadata: meta, Spec: catalog.RepositorySpec{
 		Type:         catalog.RepositoryType(r.Type),
 		URL:          r.URL,
@@ -186,6 +194,7 @@ func (r *repositoryRow) repository() (*catalog.Repository, error) {
 		CAPEM:        r.CAPEM,
 		ProxyURL:     catalog.ProxyURL(r.ProxyURL),
 		Suspended:    r.Suspended,
+		Verification: verification,
 	}}, nil
 }
 

@@ -44,7 +44,7 @@ func (s *Service) resolve(ctx context.Context, r *mirror.Repository, src source)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Snapshots.Resolve(ctx, snapshot.Folder{UID: def.UID, Commit: commit, Path: src.path, Root: src.root})
+	found, err := s.Snapshots.Resolve(ctx, snapshot.Folder{UID: def.UID, Commit: commit, Selection: src.selection})
 	if errors.Is(err, content.ErrCommitNotFound) && src.selector.Kind != mirror.SelectCommit {
 		// A ref's commit was fetched with the ref; its absence says nothing about the upstream.
 		err = fmt.Errorf("%w: %s leads to %s, which is missing", content.ErrDamaged, src.selector, commit)
@@ -75,11 +75,8 @@ func (s *Service) resolveCommit(ctx context.Context, r *mirror.Repository, selec
 	if err != nil {
 		return c, "", toError(err, r.Definition().Name)
 	}
-	if selector.Kind == mirror.SelectCommit && !commitForm.MatchString(commit) {
-		err = s.read(ctx, r, func(reader content.Reader) error {
-			commit, err = reader.Expand(ctx, selector.Value)
-			return err
-		})
+	if selector.Kind == mirror.SelectCommit {
+		commit, err = s.nameCommit(ctx, r, commit)
 	}
 	return c, commit, err
 }
@@ -113,7 +110,7 @@ func listRefs(refs mirror.Refs, prefix, after string, size int) *gitcachev1.List
 	}
 	for _, ref := range page {
 		if ref.Commit != "" { // a tag of a file is no named commit
-			resp.Refs = append(resp.Refs, &gitcachev1.Ref{Name: text(ref.Name), Commit: ref.Commit})
+			resp.Refs = append(resp.Refs, fromRef(ref))
 		}
 	}
 	return resp
@@ -150,7 +147,7 @@ func (s *Service) ListCommits(ctx context.Context, req *gitcachev1.ListCommitsRe
 					return nil, err
 				}
 			}
-			return s.listCommits(ctx, r, content.LogParams{From: from, Path: src.path, Skip: at.Skip, Limit: pageSize(req.GetPage())})
+			return s.listCommits(ctx, r, content.LogParams{From: from, Path: src.selection.Path(), Skip: at.Skip, Limit: pageSize(req.GetPage())})
 		})
 }
 
@@ -200,7 +197,7 @@ func (s *Service) ReadFile(ctx context.Context, req *gitcachev1.ReadFileRequest)
 	switch {
 	case err != nil:
 		return nil, err
-	case src.path == "":
+	case src.selection.Path() == "":
 		return nil, rpcerr.Field("source.path", "It must name a file.")
 	case req.GetOffset() < 0:
 		return nil, rpcerr.Field("offset", "It must not be negative.")
@@ -219,7 +216,7 @@ func (s *Service) ReadFile(ctx context.Context, req *gitcachev1.ReadFileRequest)
 			}
 			resp := &gitcachev1.ReadFileResponse{Commit: commit}
 			return resp, s.read(ctx, r, func(reader content.Reader) error {
-				resp.Content, resp.Size, err = readRange(ctx, reader, commit, src.path, req.GetOffset(), req.GetLimit())
+				resp.Content, resp.Size, err = readRange(ctx, reader, commit, src.selection.Path(), req.GetOffset(), req.GetLimit())
 				return err
 			})
 		})

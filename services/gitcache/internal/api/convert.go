@@ -4,6 +4,7 @@
 package api
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ func fromDefinition(d mirror.Definition) *gitcachev1.RepositoryDefinition {
 	p := &gitcachev1.RepositoryDefinition{
 		Name: d.Name, Uid: d.UID, Version: d.Version, Type: gitcachev1.RepositoryType_REPOSITORY_TYPE_GIT, Url: d.URL,
 		CaPem: d.CAPEM, ProxyUrl: d.Public().ProxyURL.Reveal(), Suspended: d.Suspended,
+		Verification: fromVerification(d.Verification),
 	}
 	if d.PollInterval > 0 {
 		p.PollInterval = durationpb.New(d.PollInterval)
@@ -31,12 +33,16 @@ func fromDefinition(d mirror.Definition) *gitcachev1.RepositoryDefinition {
 }
 
 func fromState(s mirror.State) *gitcachev1.RepositoryState {
-	return &gitcachev1.RepositoryState{
+	p := &gitcachev1.RepositoryState{
 		Phase: fromPhase(s.Phase), Problem: fromProblem(s.Problem), FreshAt: fromTime(s.FreshAt),
 		ChangedAt: fromTime(s.ChangedAt), NextPollAt: fromTime(s.NextPollAt), DefaultBranch: s.DefaultBranch,
 		RefCount: int32(s.RefCount), DiskBytes: s.DiskBytes, Epoch: s.Epoch, Owner: s.Owner,
 		Failures: int32(s.Failures), Fetches: s.Fetches,
 	}
+	for _, name := range s.HeldRefs {
+		p.HeldRefs = append(p.HeldRefs, text(name))
+	}
+	return p
 }
 
 func fromPhase(p mirror.Phase) gitcachev1.RepositoryPhase {
@@ -98,6 +104,14 @@ func fromCommit(c content.Commit) *gitcachev1.Commit {
 
 // text makes what stands in a commit fit for the wire, which takes UTF-8 only.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func fromRef(r mirror.Ref) *gitcachev1.Ref {
+	p := &gitcachev1.Ref{Name: text(r.Name), Commit: r.Delivered()}
+	if r.Held != "" {
+		p.HeldBack = text(fmt.Sprintf("commit %s, which %s", r.Commit, r.Held))
+	}
+	return p
+}
 
 func fromChange(c content.Change) *gitcachev1.PathChange {
 	kind := gitcachev1.ChangeKind_CHANGE_KIND_UNSPECIFIED

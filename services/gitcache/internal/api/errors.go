@@ -43,7 +43,7 @@ func toError(err error, repository string) error {
 	}
 	if limit, ok := errors.AsType[*bundle.LimitError](err); ok {
 		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_BUNDLE_TOO_LARGE,
-			fmt.Sprintf("The folder exceeds the limit of %d %s; split it, or raise the limit.", limit.Max, limit.Limit),
+			fmt.Sprintf("The folder exceeds the limit of %d %s; split it, leave some out with exclude or .leatignore, or raise the limit.", limit.Max, limit.Limit),
 			in, rpcerr.With("limit", string(limit.Limit)), rpcerr.With("max", strconv.FormatInt(limit.Max, 10)),
 			rpcerr.With("path", limit.Name))
 	}
@@ -51,10 +51,18 @@ func toError(err error, repository string) error {
 		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_CONTENT_UNSUPPORTED,
 			fmt.Sprintf("%q %s.", bad.Path, bad.Reason), in, rpcerr.With("path", bad.Path))
 	}
+	if empty, ok := errors.AsType[*snapshot.EmptyError](err); ok {
+		return rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_PATH_NOT_FOUND,
+			fmt.Sprintf("Include, exclude and .leatignore leave nothing of the folder %q; change the source or the ignore file.", empty.Folder),
+			in, rpcerr.With("path", empty.Folder))
+	}
 	if path, ok := errors.AsType[*content.PathError](err); ok {
 		return rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_PATH_NOT_FOUND,
 			fmt.Sprintf("The commit has no %s %q; the path is relative to the repository's root.", path.Want, path.Path),
 			in, rpcerr.With("path", path.Path))
+	}
+	if rejected, ok := errors.AsType[*mirror.RejectedError](err); ok {
+		return rejectedError(rejected, in)
 	}
 	if ref, ok := errors.AsType[*mirror.RefError](err); ok {
 		return rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_REF_NOT_FOUND, refMessage(ref),
@@ -129,13 +137,17 @@ func sentinelError(err error, repository string, in rpcerr.Option) error {
 
 // notReadyError tells a caller what keeps a repository from being ready, where that is known.
 func notReadyError(e *mirror.NotReadyError, in rpcerr.Option) error {
+	if e.Unjudged {
+		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY,
+			"The repository's new verification is being applied to what is mirrored.", rpcerr.RetryAfter(retryReady), in)
+	}
 	if e.Problem == nil {
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY,
 			"The repository's first fetch has not finished yet.", rpcerr.RetryAfter(retryReady), in)
 	}
 	code := connect.CodeUnavailable
 	switch e.Problem.Reason {
-	case mirror.ReasonAuthRejected, mirror.ReasonHostKey, mirror.ReasonProtocol:
+	case mirror.ReasonAuthRejected, mirror.ReasonHostKey, mirror.ReasonProtocol, mirror.ReasonSignatureRejected:
 		code = connect.CodeFailedPrecondition
 	case mirror.ReasonNotFound:
 		code = connect.CodeNotFound

@@ -161,18 +161,17 @@ func gitListing(t *testing.T, repo *gittest.Repo, tree string) map[string]item {
 func listing(t *testing.T, r content.Reader, tree string) map[string]item {
 	t.Helper()
 	items, last := map[string]item{}, ""
-	err := r.Walk(t.Context(), tree, func(e content.Entry) error {
-		if e.Path <= last {
-			t.Errorf("got %q after %q, want rising paths", e.Path, last)
+	err := walk(t.Context(), r, tree, "", func(e entry) error {
+		if e.path <= last {
+			t.Errorf("got %q after %q, want rising paths", e.path, last)
 		}
-		last = e.Path
-		if e.Kind == content.KindSubmodule {
-			items[e.Path] = item{Kind: e.Kind}
+		last = e.path
+		if e.kind == content.KindSubmodule {
+			items[e.path] = item{Kind: e.kind}
 			return nil
 		}
-		body, err := readEntry(e)
-		items[e.Path] = item{e.Kind, e.Size, blobHash(body)}
-		return err
+		items[e.path] = item{e.kind, int64(len(e.body)), blobHash(e.body)}
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -104,23 +104,19 @@ func canonicalTar(t *testing.T, r content.Reader, tree string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := bundle.NewWriter(&out, bundle.Limits{})
-	err := r.Walk(t.Context(), tree, func(e content.Entry) error {
-		if e.Kind == content.KindSubmodule {
+	err := walk(t.Context(), r, tree, "", func(e entry) error {
+		if e.kind == content.KindSubmodule {
 			return nil
-		}
-		body, err := readEntry(e)
-		if err != nil {
-			return err
 		}
 		target := ""
-		if e.Kind == content.KindSymlink {
-			target = string(body)
+		if e.kind == content.KindSymlink {
+			target = string(e.body)
 		}
-		if refused(e.Path, target) {
-			wantRefusal(t, e, body)
+		if refused(e.path, target) {
+			wantRefusal(t, e)
 			return nil
 		}
-		return write(w, e, body)
+		return write(w, e)
 	})
 	if err = errors.Join(err, w.Close()); err != nil {
 		t.Fatal(err)
@@ -128,18 +124,18 @@ func canonicalTar(t *testing.T, r content.Reader, tree string) []byte {
 	return out.Bytes()
 }
 
-func write(w *bundle.Writer, e content.Entry, body []byte) error {
-	if e.Kind == content.KindSymlink {
-		return w.WriteSymlink(e.Path, string(body))
+func write(w *bundle.Writer, e entry) error {
+	if e.kind == content.KindSymlink {
+		return w.WriteSymlink(e.path, string(e.body))
 	}
-	return w.WriteFile(e.Path, e.Kind == content.KindExecutable, e.Size, bytes.NewReader(body))
+	return w.WriteFile(e.path, e.kind == content.KindExecutable, int64(len(e.body)), bytes.NewReader(e.body))
 }
 
-func wantRefusal(t *testing.T, e content.Entry, body []byte) {
+func wantRefusal(t *testing.T, e entry) {
 	t.Helper()
-	err := write(bundle.NewWriter(io.Discard, bundle.Limits{}), e, body)
+	err := write(bundle.NewWriter(io.Discard, bundle.Limits{}), e)
 	entry, ok := errors.AsType[*bundle.EntryError](err)
-	if !ok || entry.Name != e.Path || entry.Reason == "" {
-		t.Errorf("got %v for %q with %.40q, want it refused by name", err, e.Path, body)
+	if !ok || entry.Name != e.path || entry.Reason == "" {
+		t.Errorf("got %v for %q with %.40q, want it refused by name", err, e.path, e.body)
 	}
 }

@@ -99,15 +99,6 @@ func filesAndFolders(t *testing.T, open New) {
 		}
 	}
 	wrongQuestions(t, r, commit, repo.Git(t, "rev-parse", "main^{tree}"))
-	stop := errors.New("enough")
-	tree, err := r.Tree(t.Context(), commit, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	visits := 0
-	if err := r.Walk(t.Context(), tree, func(content.Entry) error { visits++; return stop }); !errors.Is(err, stop) || visits != 1 {
-		t.Errorf("got %v after %d visits, want the visitor to end the walk", err, visits)
-	}
 }
 
 // wrongQuestions asks for what the commit does not have.

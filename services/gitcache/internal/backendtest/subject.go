@@ -6,6 +6,7 @@ package backendtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"path/filepath"
@@ -116,17 +117,13 @@ func leaves(t *testing.T, r content.Reader, commit, path string) map[string]leaf
 		t.Fatal(err)
 	}
 	all, last := map[string]leaf{}, ""
-	err = r.Walk(t.Context(), tree, func(e content.Entry) error {
-		if e.Path <= last {
-			t.Errorf("got %q after %q, want rising paths", e.Path, last)
+	err = walk(t.Context(), r, tree, "", func(e entry) error {
+		if e.path <= last {
+			t.Errorf("got %q after %q, want rising paths", e.path, last)
 		}
-		last = e.Path
-		body, err := readEntry(e)
-		if int64(len(body)) != e.Size {
-			t.Errorf("got %d bytes of %q, want %d", len(body), e.Path, e.Size)
-		}
-		all[e.Path] = leaf{e.Kind, string(body)}
-		return err
+		last = e.path
+		all[e.path] = leaf{e.kind, string(e.body)}
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -134,17 +131,46 @@ func leaves(t *testing.T, r content.Reader, commit, path string) map[string]leaf
 	return all
 }
 
-// readEntry returns an entry's content; a submodule has none.
-func readEntry(e content.Entry) ([]byte, error) {
-	if e.Kind == content.KindSubmodule {
-		return nil, nil
-	}
-	body, err := e.Open()
+// entry is what a tree holds at a path, with its content; a submodule has none.
+type entry struct {
+	path string
+	kind content.Kind
+	body []byte
+}
+
+// walk visits all that is no folder, depth first, which Git's order of names makes rising paths.
+func walk(ctx context.Context, r content.Reader, tree, prefix string, visit func(entry) error) error {
+	entries, err := r.List(ctx, tree)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	data, err := io.ReadAll(body)
-	return data, errors.Join(err, body.Close())
+	for _, e := range entries {
+		path := prefix + e.Name
+		if e.Kind == content.KindFolder {
+			err = walk(ctx, r, e.ID, path+"/", visit)
+		} else {
+			err = visitLeaf(ctx, r, e, path, visit)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+func visitLeaf(ctx context.Context, r content.Reader, e content.Entry, path string, visit func(entry) error) error {
+	if e.Kind == content.KindSubmodule {
+		return visit(entry{path: path, kind: e.Kind})
+	}
+	f, err := r.Blob(ctx, e.ID)
+	if err != nil {
+		return err
+	}
+	body, err := io.ReadAll(f)
+	if err = errors.Join(err, f.Close()); err == nil && int64(len(body)) != f.Size {
+		err = fmt.Errorf("got %d bytes, want %d", len(body), f.Size)
+	}
+	return errors.Join(err, visit(entry{path: path, kind: e.Kind, body: body}))
 }
 
 // wantFiles compares all regular files of a commit.

@@ -90,6 +90,24 @@ type Commit struct {
 	Message     string
 }
 
+// ObjectKind is what an [Object] is.
+type ObjectKind string
+
+// The kinds of objects, as Git calls them.
+const (
+	KindCommit ObjectKind = "commit"
+	KindTag    ObjectKind = "tag"
+)
+
+// MaxObject bounds the bytes of an [Object]. Nobody writes messages of that length.
+const MaxObject = 4 << 20
+
+// Object is a commit or an annotated tag, byte for byte, without the header that Git puts before it to make its id.
+type Object struct {
+	Kind ObjectKind
+	Data []byte
+}
+
 // Kind is what an [Entry] is.
 type Kind int
 
@@ -99,18 +117,17 @@ const (
 	KindExecutable
 	KindSymlink
 	KindSubmodule // a commit of another repository; it has no content here
+	KindFolder
 )
 
-// Entry is one leaf of a tree.
+// Entry is one entry of a tree.
 type Entry struct {
-	Path string // relative to the tree that is walked
+	Name string
 	Kind Kind
-	Size int64
-	// Open opens the content; nil for a submodule. The reader is valid until the next entry is visited.
-	Open func() (io.ReadCloser, error)
+	ID   string // of a blob or a tree; of a submodule, the commit in its own repository
 }
 
-// File is one open file of a commit.
+// File is one open file or symbolic link.
 type File struct {
 	Size int64
 	io.ReadCloser
@@ -168,10 +185,17 @@ type Reader interface {
 	// Expand returns the full id of the one commit whose id begins with prefix, lower-case hexadecimal digits. Several:
 	// *AmbiguousError.
 	Expand(ctx context.Context, prefix string) (string, error)
+	// Object returns a commit or an annotated tag as it is stored; of an object that is neither, or larger than [MaxObject],
+	// the zero Object. ErrCommitNotFound: there is no object of that id.
+	Object(ctx context.Context, id string) (Object, error)
 	// Tree returns the id of the tree that the commit holds at path, a folder.
 	Tree(ctx context.Context, commit, path string) (string, error)
-	// Walk visits all leaves of a tree in rising bytewise order of their paths.
-	Walk(ctx context.Context, tree string, visit func(Entry) error) error
+	// List returns the entries of a tree in Git's order: by name, as if the name of a folder ended with a slash. Walking
+	// depth first therefore meets rising paths. It reads no blob.
+	List(ctx context.Context, tree string) ([]Entry, error)
+	// Blob opens the content of the file or symbolic link that a tree lists with that id. It is valid until the reader is
+	// asked for anything else, and so is what File opens.
+	Blob(ctx context.Context, id string) (File, error)
 	// File opens the file that the commit holds at path.
 	File(ctx context.Context, commit, path string) (File, error)
 	// Log returns a piece of history.

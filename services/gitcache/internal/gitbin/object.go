@@ -105,6 +105,8 @@ func (e entry) folder() bool { return e.mode&modeKind == modeFolder }
 
 func (e entry) kind() content.Kind {
 	switch {
+	case e.folder():
+		return content.KindFolder
 	case e.mode&modeKind == modeSymlink:
 		return content.KindSymlink
 	case e.mode&modeKind == modeSubmodule:

@@ -7,16 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
-
-// maxDepth bounds how deep trees may be nested; content that needs more is hostile.
-const maxDepth = 256
 
 // reader reads one generation. Its processes end with the context that it was opened with.
 type reader struct {
@@ -44,6 +40,25 @@ func (r *reader) commit(id string) (commit, error) {
 		return commit{}, fmt.Errorf("%w: %s", content.ErrCommitNotFound, id)
 	}
 	return c, err
+}
+
+// Object implements [content.Reader].
+func (r *reader) Object(_ context.Context, id string) (content.Object, error) {
+	h, err := r.objects.ask("info", id)
+	kind := content.ObjectKind(h.kind)
+	switch {
+	case err != nil:
+		return content.Object{}, fmt.Errorf("read object %s: %w", id, err)
+	case kind == "":
+		return content.Object{}, fmt.Errorf("%w: %s", content.ErrCommitNotFound, id)
+	case (kind != content.KindCommit && kind != content.KindTag) || h.size > content.MaxObject:
+		return content.Object{}, nil
+	}
+	data, err := r.objects.whole(id, h.kind)
+	if err != nil {
+		return content.Object{}, fmt.Errorf("read object %s: %w", id, err)
+	}
+	return content.Object{Kind: kind, Data: data}, nil
 }
 
 // damaged marks the absence of what another object names.
@@ -148,61 +163,30 @@ func (r *reader) descend(root, path string) (entry, error) {
 	return at, nil
 }
 
-// Walk implements [content.Reader]. Git keeps the entries of a tree in the order that their full paths have, as if the
-// name of a folder ended with a slash; walking depth first therefore visits rising paths.
-func (r *reader) Walk(ctx context.Context, tree string, visit func(content.Entry) error) error {
-	return r.walk(ctx, tree, "", maxDepth, visit)
-}
-
-func (r *reader) walk(ctx context.Context, tree, prefix string, depth int, visit func(content.Entry) error) error {
-	if depth == 0 {
-		return fmt.Errorf("walk tree: more than %d levels at %q", maxDepth, prefix)
-	}
+// List implements [content.Reader].
+func (r *reader) List(_ context.Context, tree string) ([]content.Entry, error) {
 	entries, err := r.objects.tree(tree)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, e := range entries {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		path := prefix + e.name
-		if e.folder() {
-			err = r.walk(ctx, e.id, path+"/", depth-1, visit)
-		} else {
-			err = r.visitLeaf(e, path, visit)
-		}
-		if err != nil {
-			return err
-		}
+	list := make([]content.Entry, len(entries))
+	for i, e := range entries {
+		list[i] = content.Entry{Name: e.name, Kind: e.kind(), ID: e.id}
 	}
-	return nil
+	return list, nil
 }
 
-func (r *reader) visitLeaf(e entry, path string, visit func(content.Entry) error) error {
-	leaf := content.Entry{Path: path, Kind: e.kind()}
-	if leaf.Kind == content.KindSubmodule {
-		return visit(leaf)
-	}
-	f, err := r.blob(e.id)
-	if err != nil {
-		return fmt.Errorf("read %q: %w", path, err)
-	}
-	leaf.Size, leaf.Open = f.Size, func() (io.ReadCloser, error) { return f, nil }
-	return visit(leaf)
-}
-
-// blob opens content that a tree names.
-func (r *reader) blob(id string) (content.File, error) {
+// Blob implements [content.Reader]. The content is valid until the reader is asked for anything else.
+func (r *reader) Blob(_ context.Context, id string) (content.File, error) {
 	b, err := r.objects.contents(id, "blob")
 	if err != nil {
-		return content.File{}, damaged(err)
+		return content.File{}, fmt.Errorf("read blob: %w", damaged(err))
 	}
 	return content.File{Size: b.size, ReadCloser: b}, nil
 }
 
 // File implements [content.Reader].
-func (r *reader) File(_ context.Context, commit, path string) (content.File, error) {
+func (r *reader) File(ctx context.Context, commit, path string) (content.File, error) {
 	e, err := r.entryAt(commit, path)
 	if errors.Is(err, content.ErrPathNotFound) || (err == nil && (e.folder() || e.kind() == content.KindSubmodule)) {
 		return content.File{}, &content.PathError{Path: path, Want: "file"}
@@ -210,7 +194,7 @@ func (r *reader) File(_ context.Context, commit, path string) (content.File, err
 	if err != nil {
 		return content.File{}, err
 	}
-	f, err := r.blob(e.id)
+	f, err := r.Blob(ctx, e.id)
 	if err != nil {
 		return content.File{}, fmt.Errorf("read %q: %w", path, err)
 	}

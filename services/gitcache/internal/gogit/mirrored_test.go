@@ -86,19 +86,31 @@ func (m *mirrored) files(t *testing.T, commit string) map[string]string {
 		t.Fatal(err)
 	}
 	files := map[string]string{}
-	err = r.Walk(t.Context(), tree, func(e content.Entry) error {
-		body, err := e.Open()
-		if err != nil {
-			return err
-		}
-		data, err := io.ReadAll(body)
-		files[e.Path] = string(data)
-		return errors.Join(err, body.Close())
-	})
+	m.walk(t, r, tree, "", files)
+	return files
+}
+
+func (m *mirrored) walk(t *testing.T, r content.Reader, tree, prefix string, files map[string]string) {
+	t.Helper()
+	entries, err := r.List(t.Context(), tree)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return files
+	for _, e := range entries {
+		if e.Kind == content.KindFolder {
+			m.walk(t, r, e.ID, prefix+e.Name+"/", files)
+			continue
+		}
+		body, err := r.Blob(t.Context(), e.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(body)
+		if err = errors.Join(err, body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		files[prefix+e.Name] = string(data)
+	}
 }
 
 func (m *mirrored) glob(t *testing.T, pattern string) []string {

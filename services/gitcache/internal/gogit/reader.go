@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -130,56 +131,49 @@ func damaged(err error) error {
 	return err
 }
 
-// Walk implements [content.Reader]. Git keeps the entries of a tree in the order that their full paths have, as if the
-// name of a folder ended with a slash; walking depth first therefore visits rising paths.
-func (r *reader) Walk(ctx context.Context, tree string, visit func(content.Entry) error) error {
-	return r.walk(ctx, plumbing.NewHash(tree), "", maxDepth, visit)
-}
-
-func (r *reader) walk(ctx context.Context, hash plumbing.Hash, prefix string, depth int, visit func(content.Entry) error) error {
-	if depth == 0 {
-		return fmt.Errorf("walk tree: more than %d levels at %q", maxDepth, prefix)
-	}
-	t, err := r.tree(hash)
+// List implements [content.Reader].
+func (r *reader) List(_ context.Context, tree string) ([]content.Entry, error) {
+	t, err := r.tree(plumbing.NewHash(tree))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, e := range t.Entries {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		path := prefix + e.Name
-		if e.Mode == filemode.Dir {
-			err = r.walk(ctx, e.Hash, path+"/", depth-1, visit)
-		} else {
-			err = r.visitLeaf(e, path, visit)
-		}
-		if err != nil {
-			return err
-		}
+	entries := make([]content.Entry, len(t.Entries))
+	for i, e := range t.Entries {
+		entries[i] = content.Entry{Name: e.Name, Kind: kindOf(e.Mode), ID: e.Hash.String()}
 	}
-	return nil
+	return entries, nil
 }
 
-func (r *reader) visitLeaf(e object.TreeEntry, path string, visit func(content.Entry) error) error {
-	leaf := content.Entry{Path: path}
-	switch e.Mode {
+func kindOf(mode filemode.FileMode) content.Kind {
+	switch mode {
+	case filemode.Dir:
+		return content.KindFolder
 	case filemode.Submodule:
-		leaf.Kind = content.KindSubmodule
-		return visit(leaf)
+		return content.KindSubmodule
 	case filemode.Executable:
-		leaf.Kind = content.KindExecutable
+		return content.KindExecutable
 	case filemode.Symlink:
-		leaf.Kind = content.KindSymlink
-	case filemode.Regular, filemode.Deprecated, filemode.Empty, filemode.Dir: // folders do not come here
-		leaf.Kind = content.KindFile
+		return content.KindSymlink
+	case filemode.Regular, filemode.Deprecated, filemode.Empty:
 	}
-	blob, err := r.blob(e.Hash)
+	return content.KindFile
+}
+
+// Blob implements [content.Reader].
+func (r *reader) Blob(_ context.Context, id string) (content.File, error) {
+	b, err := r.blob(plumbing.NewHash(id))
 	if err != nil {
-		return fmt.Errorf("read %q: %w", path, err)
+		return content.File{}, fmt.Errorf("read blob %s: %w", id, err)
 	}
-	leaf.Size, leaf.Open = blob.Size, blob.Reader
-	return visit(leaf)
+	return open(b)
+}
+
+func open(b *object.Blob) (content.File, error) {
+	body, err := b.Reader()
+	if err != nil {
+		return content.File{}, fmt.Errorf("read blob %s: %w", b.Hash, err)
+	}
+	return content.File{Size: b.Size, ReadCloser: body}, nil
 }
 
 func (r *reader) blob(hash plumbing.Hash) (*object.Blob, error) {
@@ -203,9 +197,32 @@ func (r *reader) File(_ context.Context, commit, path string) (content.File, err
 	if err != nil {
 		return content.File{}, fmt.Errorf("read %q: %w", path, err)
 	}
-	body, err := b.Reader()
-	if err != nil {
-		return content.File{}, fmt.Errorf("read %q: %w", path, err)
+	return open(b)
+}
+
+// Object implements [content.Reader].
+func (r *reader) Object(_ context.Context, id string) (content.Object, error) {
+	if !plumbing.IsHash(id) {
+		return content.Object{}, fmt.Errorf("%w: %q is no id", content.ErrCommitNotFound, id)
 	}
-	return content.File{Size: b.Size, ReadCloser: body}, nil
+	encoded, err := r.storage.EncodedObject(plumbing.AnyObject, plumbing.NewHash(id))
+	if errors.Is(err, plumbing.ErrObjectNotFound) {
+		return content.Object{}, fmt.Errorf("%w: %s", content.ErrCommitNotFound, id)
+	}
+	if err != nil {
+		return content.Object{}, fmt.Errorf("read object %s: %w", id, err)
+	}
+	kind := content.ObjectKind(encoded.Type().String())
+	if (kind != content.KindCommit && kind != content.KindTag) || encoded.Size() > content.MaxObject {
+		return content.Object{}, nil
+	}
+	body, err := encoded.Reader()
+	if err != nil {
+		return content.Object{}, fmt.Errorf("read object %s: %w", id, err)
+	}
+	data, err := io.ReadAll(body)
+	if err = errors.Join(err, body.Close()); err != nil {
+		return content.Object{}, fmt.Errorf("read object %s: %w", id, err)
+	}
+	return content.Object{Kind: kind, Data: data}, nil
 }

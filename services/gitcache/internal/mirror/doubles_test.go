@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -35,7 +37,48 @@ type upstream struct {
 	most     int
 	epochs   []uint64
 	times    []time.Time
+	objects  *objects // what commits are made of, for those who judge them
 }
+
+// objects are commits by id, in the place of a mirror's files.
+type objects struct {
+	content.Reader
+	mu      sync.Mutex
+	commits map[string]string
+	err     error
+}
+
+func (o *objects) Object(_ context.Context, id string) (content.Object, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	raw, ok := o.commits[id]
+	switch {
+	case o.err != nil:
+		return content.Object{}, o.err
+	case !ok:
+		return content.Object{}, content.ErrCommitNotFound
+	}
+	kind := content.KindCommit
+	if strings.HasPrefix(raw, "object ") {
+		kind = content.KindTag
+	}
+	return content.Object{Kind: kind, Data: []byte(raw)}, nil
+}
+
+const emptyTree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+func (o *objects) Tree(context.Context, string, string) (string, error) { return emptyTree, nil }
+
+func (o *objects) fail(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.err = err
+}
+
+func (o *objects) Close() error { return nil }
+
+// Open implements content.Opener.
+func (o *objects) Open(context.Context, string) (content.Reader, error) { return o, nil }
 
 func (u *upstream) Check(mirror.Definition) error { return nil }
 
@@ -59,7 +102,8 @@ func (u *upstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Cont
 	for name, commit := range u.refs {
 		refs = append(refs, mirror.Ref{Name: name, Object: commit, Commit: commit})
 	}
-	return mirror.Content{Refs: mirror.NewRefs(refs), FreshAt: time.Now(), Epoch: p.Epoch}, nil
+	fetched := mirror.Content{Refs: mirror.NewRefs(refs), FreshAt: time.Now(), Epoch: p.Epoch}
+	return p.Admit(ctx, u.objects, fetched)
 }
 
 func (u *upstream) begin(epoch uint64, clone bool) {
@@ -111,6 +155,8 @@ func (m mirrors) Remove(_ context.Context, uid string) error {
 	m.disk.remove(uid)
 	return nil
 }
+
+func (m mirrors) Settle(context.Context, string, mirror.Content) error { return nil }
 
 func (m mirrors) Export(context.Context, string) (string, []mirror.File, error) {
 	return "gen-1", nil, nil
@@ -338,7 +384,7 @@ func (w world) member(t *testing.T, name string, loaded map[string]mirror.Conten
 	}
 	set, err := mirror.NewSet(mirror.Deps{
 		Gate: hosts, Upstream: w.upstream, Mirrors: mirrors{loaded, w.full, w.disk}, Copies: mirrors{loaded, w.full, w.disk},
-		Disk: w.disk, Named: w.disk, Events: w.events, Leases: w.leases, Peers: w.fleet,
+		Contents: w.upstream.objects, Disk: w.disk, Named: w.disk, Events: w.events, Leases: w.leases, Peers: w.fleet,
 		Replicas: w.fleet, Self: "http://" + name, Settings: mirror.Settings{Followers: w.followers}, Logger: logger,
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 	})

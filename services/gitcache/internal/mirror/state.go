@@ -34,6 +34,8 @@ type State struct {
 	Owner         string    `json:"owner,omitempty"`
 	Failures      int       `json:"failures"`
 	Fetches       int64     `json:"fetches"`
+	// HeldRefs are the full names of refs that are held back, at most maxChangedRefs.
+	HeldRefs []string `json:"held_refs,omitempty"`
 }
 
 // maxChangedRefs bounds the names in one event; more are "all".

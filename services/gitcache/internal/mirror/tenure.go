@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -27,6 +28,7 @@ type tenure struct {
 	sequence  uint64
 	health    Problem // as last put into an event; zero: none
 	phase     Phase
+	heldRefs  []string
 	pending   *Event    // an event that has not reached the log yet
 	attempts  int       // failed tries to publish it
 	publishAt time.Time // when to try next; zero: nothing is pending
@@ -52,6 +54,7 @@ func (t *tenure) run(ctx context.Context) error {
 			}
 			continue
 		}
+		t.noteVerdict()
 		t.noteHealth(Event{Time: time.Now()})
 	}
 }
@@ -59,7 +62,7 @@ func (t *tenure) run(ctx context.Context) error {
 // note queues an event. Events that could not be published are merged: their order matters, their number does not.
 func (t *tenure) note(e Event) {
 	e.Repository, e.UID, e.Epoch, e.State = t.repo.name, t.repo.uid, t.held.Epoch(), t.repo.State()
-	t.health, t.phase = Problem{}, e.State.Phase
+	t.health, t.phase, t.heldRefs = Problem{}, e.State.Phase, e.State.HeldRefs
 	if e.State.Problem != nil {
 		t.health = *e.State.Problem
 	}
@@ -72,14 +75,14 @@ func (t *tenure) note(e Event) {
 	}
 }
 
-// noteHealth queues an event only if phase or problem differ from what the last event said.
+// noteHealth queues an event only if phase, problem or held refs differ from what the last event said.
 func (t *tenure) noteHealth(e Event) {
 	state := t.repo.State()
 	var health Problem
 	if state.Problem != nil {
 		health = *state.Problem
 	}
-	if state.Phase != t.phase || health != t.health {
+	if state.Phase != t.phase || health != t.health || !slices.Equal(state.HeldRefs, t.heldRefs) {
 		t.note(e)
 	}
 }

@@ -6,6 +6,7 @@ package snapshot
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,50 +21,64 @@ const (
 	lfsMaxSize = 1024
 )
 
-// packer writes the leaves of a tree into a bundle.
+// packer writes leaves into a bundle.
 type packer struct {
-	out   *bundle.Writer
-	files int
+	reader content.Reader
+	out    *bundle.Writer
 }
 
-func (p *packer) add(e content.Entry) error {
-	p.files++
-	switch e.Kind {
-	case content.KindSubmodule:
-		return &UnsupportedError{Path: e.Path, Reason: "is a submodule; this version does not fetch submodules"}
-	case content.KindSymlink:
-		return p.addSymlink(e)
-	default:
-		return p.addFile(e)
-	}
-}
-
-func (p *packer) addSymlink(e content.Entry) error {
-	if e.Size > bundle.MaxNameBytes {
-		return &UnsupportedError{Path: e.Path, Reason: "is a symbolic link with an endless target"}
-	}
-	r, err := e.Open()
-	if err != nil {
-		return fmt.Errorf("open %q: %w", e.Path, err)
-	}
-	target, err := io.ReadAll(io.LimitReader(r, bundle.MaxNameBytes+1))
-	if err = errors.Join(err, r.Close()); err != nil {
-		return fmt.Errorf("read %q: %w", e.Path, err)
-	}
-	return p.out.WriteSymlink(e.Path, string(target))
-}
-
-func (p *packer) addFile(e content.Entry) error {
-	r, err := e.Open()
-	if err != nil {
-		return fmt.Errorf("open %q: %w", e.Path, err)
-	}
-	defer func() { _ = r.Close() }()
-	body := bufio.NewReaderSize(r, max(len(lfsHeader), 4<<10))
-	if e.Size < lfsMaxSize {
-		if start, _ := body.Peek(len(lfsHeader)); bytes.Equal(start, []byte(lfsHeader)) {
-			return &UnsupportedError{Path: e.Path, Reason: "is a Git LFS pointer; this version does not fetch LFS content"}
+func (p *packer) addAll(ctx context.Context, leaves []leaf) error {
+	for _, l := range leaves {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := p.add(ctx, l); err != nil {
+			return refine(l, err)
 		}
 	}
-	return p.out.WriteFile(e.Path, e.Kind == content.KindExecutable, e.Size, body)
+	return nil
+}
+
+// refine turns what a bundle refuses into what the repository's owner has to change.
+func refine(l leaf, err error) error {
+	if entry, ok := errors.AsType[*bundle.EntryError](err); ok {
+		return &UnsupportedError{Path: l.path, Reason: entry.Reason}
+	}
+	return err
+}
+
+func (p *packer) add(ctx context.Context, l leaf) error {
+	if l.kind == content.KindSubmodule {
+		return &UnsupportedError{Path: l.path, Reason: "is a submodule; this version does not fetch submodules"}
+	}
+	file, err := p.reader.Blob(ctx, l.id)
+	if err != nil {
+		return fmt.Errorf("open %q: %w", l.path, err)
+	}
+	defer func() { _ = file.Close() }()
+	if l.kind == content.KindSymlink {
+		return p.addSymlink(l, file)
+	}
+	return p.addFile(l, file)
+}
+
+func (p *packer) addSymlink(l leaf, file content.File) error {
+	if file.Size > bundle.MaxNameBytes {
+		return &UnsupportedError{Path: l.path, Reason: "is a symbolic link with an endless target"}
+	}
+	target, err := io.ReadAll(io.LimitReader(file, bundle.MaxNameBytes+1))
+	if err != nil {
+		return fmt.Errorf("read %q: %w", l.path, err)
+	}
+	return p.out.WriteSymlink(l.name, string(target))
+}
+
+func (p *packer) addFile(l leaf, file content.File) error {
+	body := bufio.NewReaderSize(file, max(len(lfsHeader), 4<<10))
+	if file.Size < lfsMaxSize {
+		if start, _ := body.Peek(len(lfsHeader)); bytes.Equal(start, []byte(lfsHeader)) {
+			return &UnsupportedError{Path: l.path, Reason: "is a Git LFS pointer; this version does not fetch LFS content"}
+		}
+	}
+	return p.out.WriteFile(l.name, l.kind == content.KindExecutable, file.Size, body)
 }

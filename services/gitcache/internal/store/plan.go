@@ -169,10 +169,11 @@ func (c *compaction) examined(refs mirror.Refs) error {
 	return writeJSON(filepath.Join(c.home, examinedFile), examination{At: time.Now(), Tips: tips(refs)})
 }
 
+// tips are the objects that refs name, and those that are delivered instead of what is held back.
 func tips(refs mirror.Refs) []string {
-	ids := make([]string, len(refs))
-	for i, ref := range refs {
-		ids[i] = ref.Object
+	var ids []string
+	for _, ref := range allRefs(refs) {
+		ids = append(ids, ref.Object)
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
