@@ -36,7 +36,7 @@ func drawService(t *rapid.T, name string) *catalog.Service {
 	for range rapid.IntRange(1, 3).Draw(t, "sources") {
 		s.Spec.Sources = append(s.Spec.Sources, catalog.Source{
 			Repository: draw("repository"), Path: draw("path"), Root: rapid.SampledFrom([]string{"", "."}).Draw(t, "root"),
-			Exclude: catalog.NewList(rapid.SliceOfN(small, 0, 1).Draw(t, "exclude")),
+			Exclude: rapid.SampledFrom([]catalog.List{"", catalog.NewList([]string{"a"}), catalog.NewList([]string{"b"})}).Draw(t, "exclude"),
 		})
 	}
 	return s
