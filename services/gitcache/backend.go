@@ -11,6 +11,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
 	"github.com/leatdev/leat/services/gitcache/internal/lfshttp"
+	"github.com/leatdev/leat/services/gitcache/internal/memory"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 )
@@ -29,6 +30,7 @@ type backend interface {
 	mirror.Gate
 	mirror.Mirrors
 	mirror.Copies
+	mirror.Disk
 	content.Opener
 	lfshttp.Upstreams
 }
@@ -36,8 +38,13 @@ type backend interface {
 // newBackend opens the mirrors below dir. Credentials may be nil.
 func newBackend(cfg Config, dir string, credentials uploadpack.Credentials, logger *slog.Logger) (backend, error) {
 	hosts := hostgate.New(hostgate.Config{Sessions: cfg.HostSessions, Requests: cfg.HostRequests, Burst: cfg.HostBurst})
+	budget, room := memory.NewBudget(int64(cfg.Memory)), int64(cfg.MirrorDisk)
 	if cfg.Backend == BackendGit {
-		return gitbin.New(gitbin.Config{Dir: dir, Readers: cfg.Readers, Hosts: hosts, Credentials: credentials, Logger: logger})
+		return gitbin.New(gitbin.Config{
+			Dir: dir, Readers: cfg.Readers, Hosts: hosts, Credentials: credentials, Memory: budget, MirrorDisk: room, Logger: logger,
+		})
 	}
-	return gogit.New(gogit.Config{Dir: dir, Readers: cfg.Readers, Hosts: hosts, Credentials: credentials, Logger: logger})
+	return gogit.New(gogit.Config{
+		Dir: dir, Readers: cfg.Readers, Hosts: hosts, Credentials: credentials, Memory: budget, MirrorDisk: room, Logger: logger,
+	})
 }

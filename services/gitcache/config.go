@@ -50,7 +50,9 @@ type Config struct {
 	CloneTimeout time.Duration // 30 min
 	Debounce     time.Duration // from a refresh call to its fetch; 1 s
 	Fetches      int           // at once; 16
-	Clones       int           // at once; 2
+	Clones       int           // at once; 8
+	Memory       config.Bytes  // of all clones and large fetches together; zero: memory.Default
+	MirrorDisk   config.Bytes  // of all mirrors; zero: only the disk bounds them
 	Readers      int           // of mirrors, at once; 8
 	Builds       int           // of bundles, at once; 2
 	Rebalance    time.Duration // between looks at who should own what; 30 s
@@ -94,7 +96,9 @@ func (c *Config) Bind(s *config.Set) {
 	s.Duration(&c.CloneTimeout, "gitcache-clone-timeout", 30*time.Minute, "longest first fetch")
 	s.Duration(&c.Debounce, "gitcache-debounce", time.Second, "time in which requests to refresh a repository share one fetch")
 	s.Int(&c.Fetches, "gitcache-fetches", 16, "fetches at once")
-	s.Int(&c.Clones, "gitcache-clones", 2, "first fetches at once")
+	s.Int(&c.Clones, "gitcache-clones", 8, "first fetches at once; how many of them are indexed at once is a matter of memory")
+	s.Size(&c.Memory, "gitcache-memory", 0, "memory for indexing what was fetched, all repositories together; 0: half of GOMEMLIMIT or of the container's limit, 1 GiB without either")
+	s.Size(&c.MirrorDisk, "gitcache-mirror-disk", 0, "disk for mirrors; 0: no bound but the disk's own")
 	s.Int(&c.Readers, "gitcache-readers", defaultReaders, "mirrors open for reading at once; each takes about 16 MiB")
 	s.Int(&c.Builds, "gitcache-builds", defaultBuilds, "bundles built at once")
 	s.String(&c.Backend, "gitcache-backend", BackendGoGit, "what stores and reads mirrors: gogit, which is built in, or git, the executable in PATH")

@@ -109,8 +109,14 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Client: client, Prefix: prefix, Self: self, TTL: settings.LeaseTTL, Logger: logger,
 	})
 	others := replicas.New(replicaDialer(tokens, tel))
-	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Contents: disk.git, Gate: disk.git, Events: events,
+	var set *mirror.Set
+	registry := redisregistry.New(redisregistry.Params{
+		Client: client, Prefix: prefix, Sealer: sealer, Path: filepath.Join(cfg.DataDir, "repositories.json"),
+		Apply: func(defs []mirror.Definition) { set.Apply(defs) }, Logger: logger,
+	})
+	set, err = mirror.NewSet(mirror.Deps{
+		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Disk: disk.git, Named: registry, Contents: disk.git,
+		Gate: disk.git, Events: events,
 		Objects: &lfs.Copier{Store: disk.objects, Holders: others.Objects()},
 		Leases:  leaseredis.New(client, prefix), Peers: members, Replicas: others,
 		Self: self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
@@ -118,10 +124,6 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	registry := redisregistry.New(redisregistry.Params{
-		Client: client, Prefix: prefix, Sealer: sealer, Path: filepath.Join(cfg.DataDir, "repositories.json"),
-		Apply: set.Apply, Logger: logger,
-	})
 	if err := registry.Start(ctx); err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ var cores = []string{
 	"services/gitcache/internal/mirror", "services/gitcache/internal/snapshot", "services/gitcache/internal/content",
 	"services/gitcache/internal/lfs", "services/gitcache/internal/gitconfig", "services/gitcache/internal/submodule",
 	"services/gitcache/internal/rendezvous", "services/gitcache/internal/selection", "services/gitcache/internal/provenance",
+	"services/gitcache/internal/pack", "services/gitcache/internal/memory",
 	"services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
 	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
 	"services/tunnel/internal/session", "services/tunnel/internal/policy", "services/tunnel/internal/audit",

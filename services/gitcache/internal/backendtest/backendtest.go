@@ -25,6 +25,7 @@ type Backend interface {
 	mirror.Upstream
 	mirror.Mirrors
 	mirror.Copies
+	mirror.Disk
 	content.Opener
 }
 
@@ -54,6 +55,10 @@ func Run(t *testing.T, open New) {
 		{"copy to another replica", copies},
 		{"copy drops what the owner has not", copyDropsOthers},
 		{"bad copies change nothing", badCopies},
+		{"many packs become few", manyPacksBecomeFew},
+		{"fetched while compacting", fetchedWhileCompacting},
+		{"what no ref reaches goes", unreachableGoes},
+		{"copies of what was compacted", copiesOfCompacted},
 		{"freshness outlives a restart", confirmed},
 		{"short ids", shortIDs},
 		{"files and folders", filesAndFolders},

@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/pack"
+	"github.com/leatdev/leat/services/gitcache/internal/store"
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 )
 
@@ -42,6 +45,7 @@ type fetching struct {
 	params  mirror.FetchParams
 	session uploadpack.Session
 	offer   *uploadpack.Offer
+	draft   *store.Draft
 	dir     string // the bare repository that is written to
 }
 
@@ -54,7 +58,7 @@ func (f *fetching) run(ctx context.Context) (mirror.Content, error) {
 	if draft.Empty() {
 		f.params.Have = mirror.Content{}
 	}
-	f.dir = draft.Dir()
+	f.draft, f.dir = draft, draft.Dir()
 	if err := f.receive(ctx); err != nil {
 		return mirror.Content{}, err
 	}
@@ -105,15 +109,23 @@ func (f *fetching) fetchPack(ctx context.Context, wants []string) error {
 	if err != nil {
 		return err
 	}
-	pack, err := f.session.Fetch(ctx, uploadpack.Request{Wants: wants, Haves: haves, Thin: len(haves) > 0})
+	sent, err := f.session.Fetch(ctx, uploadpack.Request{Wants: wants, Haves: haves, Thin: len(haves) > 0})
 	if err != nil {
 		return err
 	}
-	err = f.store(ctx, pack)
-	if err = errors.Join(err, pack.Close()); err != nil {
+	if err = errors.Join(f.keep(ctx, sent), sent.Close()); err != nil {
 		return fmt.Errorf("store pack: %w", err)
 	}
 	return nil
+}
+
+// keep stores what was sent as soon as memory and disk have room for it.
+func (f *fetching) keep(ctx context.Context, sent io.Reader) error {
+	admitted, err := pack.Admit(ctx, filepath.Join(f.dir, "objects", "pack"), f.draft.Limit(sent), f.git.memory)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.store(ctx, admitted), admitted.Close())
 }
 
 const (
@@ -166,7 +178,7 @@ var tolerated = []string{
 }
 
 // store has git check and index a pack. What the pack leans on outside of it is added to it.
-func (f *fetching) store(ctx context.Context, pack io.Reader) error {
+func (f *fetching) store(ctx context.Context, sent io.Reader) error {
 	run := f.git.program.command(ctx, f.dir, "index-pack", "--stdin", "--fix-thin",
 		"--strict="+strings.Join(tolerated, "=ignore,")+"=ignore")
 	stdin, err := run.cmd.StdinPipe()
@@ -176,7 +188,7 @@ func (f *fetching) store(ctx context.Context, pack io.Reader) error {
 	if err := run.cmd.Start(); err != nil {
 		return fmt.Errorf("start git: %w", err)
 	}
-	source := &witness{Reader: pack}
+	source := &witness{Reader: sent}
 	_, broken := io.Copy(stdin, source)
 	broken = errors.Join(broken, stdin.Close())
 	ended := run.wait()

@@ -24,6 +24,7 @@ import (
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
+	"github.com/leatdev/leat/services/gitcache/internal/memory"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/store"
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
@@ -51,6 +52,10 @@ type Config struct {
 	Credentials uploadpack.Credentials
 	// Proxy is asked for the proxy of HTTP upstreams whose definition has none. Nil: http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
+	// Memory admits packs that git indexes. Nil: a budget of its default size.
+	Memory *memory.Budget
+	// MirrorDisk bounds the bytes of all mirrors. Zero: only the disk does.
+	MirrorDisk int64
 	// Agent is what upstreams are told about this client. Empty: as [uploadpack.Config] has it.
 	Agent  string
 	Logger *slog.Logger
@@ -61,6 +66,7 @@ type Git struct {
 	*store.Store
 	*uploadpack.Client
 	program program
+	memory  *memory.Budget
 }
 
 var (
@@ -68,6 +74,7 @@ var (
 	_ mirror.Gate     = (*Git)(nil)
 	_ mirror.Mirrors  = (*Git)(nil)
 	_ mirror.Copies   = (*Git)(nil)
+	_ mirror.Disk     = (*Git)(nil)
 	_ content.Opener  = (*Git)(nil)
 )
 
@@ -87,14 +94,20 @@ func New(cfg Config) (*Git, error) {
 	if err := p.checkVersion(); err != nil {
 		return nil, err
 	}
-	mirrors, err := store.New(store.Params{Dir: cfg.Dir, Readers: cfg.Readers, Objects: objects{p}, Logger: cfg.Logger})
+	if cfg.Memory == nil {
+		cfg.Memory = memory.NewBudget(0)
+	}
+	mirrors, err := store.New(store.Params{
+		Dir: cfg.Dir, Readers: cfg.Readers, Objects: objects{p}, Logger: cfg.Logger,
+		Limits: store.Limits{Memory: cfg.Memory, DiskBytes: cfg.MirrorDisk, Fault: nil},
+	})
 	if err != nil {
 		return nil, err
 	}
 	client := uploadpack.New(uploadpack.Config{
 		Dir: cfg.Dir, Hosts: cfg.Hosts, Credentials: cfg.Credentials, Proxy: cfg.Proxy, Agent: cfg.Agent, Version2: true,
 	})
-	return &Git{Store: mirrors, Client: client, program: p}, nil
+	return &Git{Store: mirrors, Client: client, program: p, memory: cfg.Memory}, nil
 }
 
 var versionForm = regexp.MustCompile(`^git version (\d+)\.(\d+)`)

@@ -8,13 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/pack"
+	"github.com/leatdev/leat/services/gitcache/internal/store"
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 )
 
@@ -46,6 +48,7 @@ type fetching struct {
 	params  mirror.FetchParams
 	session uploadpack.Session
 	offer   *uploadpack.Offer
+	draft   *store.Draft
 	dir     string // the bare repository that is written to
 }
 
@@ -58,7 +61,7 @@ func (f *fetching) run(ctx context.Context) (mirror.Content, error) {
 	if draft.Empty() {
 		f.params.Have = mirror.Content{}
 	}
-	f.dir = draft.Dir()
+	f.draft, f.dir = draft, draft.Dir()
 	storage := openStorage(f.dir)
 	defer func() { _ = storage.Close() }()
 	if err := f.receive(ctx, storage); err != nil {
@@ -71,18 +74,23 @@ func (f *fetching) run(ctx context.Context) (mirror.Content, error) {
 func (f *fetching) receive(ctx context.Context, storage *filesystem.Storage) error {
 	wants := f.wants(storage)
 	if len(wants) > 0 {
-		pack, err := f.session.Fetch(ctx, uploadpack.Request{Wants: wants, Haves: f.haves(storage)})
+		sent, err := f.session.Fetch(ctx, uploadpack.Request{Wants: wants, Haves: f.haves(storage)})
 		if err != nil {
 			return err
 		}
-		err = packfile.WritePackfileToObjectStorage(storage, contextReader{ctx, pack})
-		if err = errors.Join(err, pack.Close()); err != nil {
-			return fmt.Errorf("store pack: %w", err)
+		if err := f.keep(ctx, sent); err != nil {
+			return err
 		}
 	}
 	reopened := openStorage(f.dir) // sees the new pack whatever the first one remembers
 	defer func() { _ = reopened.Close() }()
 	return f.settle(reopened)
+}
+
+// keep stores a pack.
+func (f *fetching) keep(ctx context.Context, sent io.ReadCloser) error {
+	_, err := pack.Receive(ctx, filepath.Join(f.dir, "objects", "pack"), f.draft.Limit(sent), f.git.memory)
+	return errors.Join(err, sent.Close())
 }
 
 // wants are the advertised objects that the mirror does not have.
@@ -171,17 +179,4 @@ func (f *fetching) settle(storage *filesystem.Storage) error {
 	}
 	f.offer.Refs = kept
 	return nil
-}
-
-// contextReader ends reading when the context does.
-type contextReader struct {
-	ctx context.Context //nolint:containedctx // lives as long as one call
-	io.Reader
-}
-
-func (r contextReader) Read(p []byte) (int, error) {
-	if r.ctx.Err() != nil {
-		return 0, context.Cause(r.ctx)
-	}
-	return r.Reader.Read(p)
 }

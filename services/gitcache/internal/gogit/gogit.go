@@ -22,6 +22,7 @@ import (
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
+	"github.com/leatdev/leat/services/gitcache/internal/memory"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/store"
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
@@ -44,9 +45,15 @@ type Config struct {
 	Credentials Credentials
 	// Proxy is asked for the proxy of HTTP upstreams whose definition has none. Nil: http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
+	// Memory admits packs that are indexed. Nil: a budget of its default size.
+	Memory *memory.Budget
+	// MirrorDisk bounds the bytes of all mirrors. Zero: only the disk does.
+	MirrorDisk int64
 	// Agent is what upstreams are told about this client, such as "git/2.0 (leat)". Empty: that.
 	Agent  string
 	Logger *slog.Logger
+	// Fault is [store.Limits.Fault].
+	Fault func(step string) error
 }
 
 // Credentials are given by URL.
@@ -56,6 +63,7 @@ type Credentials = uploadpack.Credentials
 type Git struct {
 	*store.Store
 	*uploadpack.Client
+	memory *memory.Budget
 }
 
 var (
@@ -63,19 +71,26 @@ var (
 	_ mirror.Gate     = (*Git)(nil)
 	_ mirror.Mirrors  = (*Git)(nil)
 	_ mirror.Copies   = (*Git)(nil)
+	_ mirror.Disk     = (*Git)(nil)
 	_ content.Opener  = (*Git)(nil)
 )
 
 // New makes the folder for mirrors and returns a Git on it.
 func New(cfg Config) (*Git, error) {
-	mirrors, err := store.New(store.Params{Dir: cfg.Dir, Readers: cfg.Readers, Objects: objects{}, Logger: cfg.Logger})
+	if cfg.Memory == nil {
+		cfg.Memory = memory.NewBudget(0)
+	}
+	mirrors, err := store.New(store.Params{
+		Dir: cfg.Dir, Readers: cfg.Readers, Objects: objects{}, Logger: cfg.Logger,
+		Limits: store.Limits{Memory: cfg.Memory, DiskBytes: cfg.MirrorDisk, Fault: cfg.Fault},
+	})
 	if err != nil {
 		return nil, err
 	}
 	client := uploadpack.New(uploadpack.Config{
 		Dir: cfg.Dir, Hosts: cfg.Hosts, Credentials: cfg.Credentials, Proxy: cfg.Proxy, Agent: cfg.Agent,
 	})
-	return &Git{Store: mirrors, Client: client}, nil
+	return &Git{Store: mirrors, Client: client, memory: cfg.Memory}, nil
 }
 
 // digits are those of the ids that go-git knows.

@@ -141,6 +141,7 @@ func (u *upstream) count() int {
 type mirrors struct {
 	loaded map[string]mirror.Content
 	full   bool // nothing can be copied to it
+	disk   *disk
 }
 
 func (m mirrors) Load(_ context.Context, uid string) (mirror.Content, error) {
@@ -150,9 +151,12 @@ func (m mirrors) Load(_ context.Context, uid string) (mirror.Content, error) {
 	return mirror.Content{}, mirror.ErrNoMirror
 }
 
-func (m mirrors) Settle(context.Context, string, mirror.Content) error { return nil }
+func (m mirrors) Remove(_ context.Context, uid string) error {
+	m.disk.remove(uid)
+	return nil
+}
 
-func (m mirrors) Remove(context.Context, string) error { return nil }
+func (m mirrors) Settle(context.Context, string, mirror.Content) error { return nil }
 
 func (m mirrors) Export(context.Context, string) (string, []mirror.File, error) {
 	return "gen-1", nil, nil
@@ -172,6 +176,64 @@ func (m mirrors) Adopt(
 }
 
 func (m mirrors) Confirm(context.Context, string, mirror.Content) error { return nil }
+
+// disk is a folder of mirrors that is as full as a test says.
+type disk struct {
+	mu      sync.Mutex
+	stored  []mirror.Stored
+	limit   int64
+	named   map[string]bool
+	sure    bool
+	removed []string
+	compact func(uid string) (mirror.Compaction, error)
+	look    func() // told when somebody looks what is there
+}
+
+func (d *disk) Stored() []mirror.Stored {
+	if d.look != nil {
+		d.look()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.stored)
+}
+
+func (d *disk) Usage() mirror.Usage {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	u := mirror.Usage{Limit: d.limit}
+	for _, s := range d.stored {
+		u.Bytes += s.Bytes
+	}
+	return u
+}
+
+func (d *disk) Compact(
+	ctx context.Context, uid string, enter func(context.Context) (leave func(), err error),
+) (mirror.Compaction, error) {
+	if d.compact == nil {
+		return mirror.Compaction{}, nil
+	}
+	leave, err := enter(ctx)
+	if err != nil {
+		return mirror.Compaction{}, err
+	}
+	defer leave()
+	return d.compact(uid)
+}
+
+func (d *disk) Named() (map[string]bool, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.named), d.sure
+}
+
+func (d *disk) remove(uid string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.removed = append(d.removed, uid)
+	d.stored = slices.DeleteFunc(d.stored, func(s mirror.Stored) bool { return s.UID == uid })
+}
 
 // eventLog keeps events, and fails on demand.
 type eventLog struct {
@@ -294,6 +356,7 @@ type world struct {
 	full      bool      // the disk of replicas that start
 	log       io.Writer // nil: nowhere
 	gate      *gate
+	disk      *disk
 }
 
 func definition(name string) mirror.Definition {
@@ -320,7 +383,8 @@ func (w world) member(t *testing.T, name string, loaded map[string]mirror.Conten
 		hosts = w.gate
 	}
 	set, err := mirror.NewSet(mirror.Deps{
-		Gate: hosts, Objects: nil, Upstream: w.upstream, Mirrors: mirrors{loaded, w.full}, Copies: mirrors{loaded, w.full}, Contents: w.upstream.objects, Events: w.events, Leases: w.leases, Peers: w.fleet,
+		Gate: hosts, Objects: nil, Upstream: w.upstream, Mirrors: mirrors{loaded, w.full, w.disk}, Copies: mirrors{loaded, w.full, w.disk},
+		Contents: w.upstream.objects, Disk: w.disk, Named: w.disk, Events: w.events, Leases: w.leases, Peers: w.fleet,
 		Replicas: w.fleet, Self: "http://" + name, Settings: mirror.Settings{Followers: w.followers}, Logger: logger,
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 	})

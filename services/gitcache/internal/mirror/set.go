@@ -30,7 +30,7 @@ type Settings struct {
 	CloneTimeout time.Duration // 30 min
 	Debounce     time.Duration // from a refresh request to its fetch; 1 s
 	Fetches      int           // at once on this replica; 16
-	Clones       int           // at once on this replica; 2
+	Clones       int           // at once on this replica; 8
 	Rebalance    time.Duration // mean time between looks at who should own what; 30 s
 	Followers    int           // replicas besides the owner that keep a copy; zero: none
 }
@@ -53,7 +53,7 @@ func (s Settings) WithDefaults() Settings {
 		s.Fetches = 16
 	}
 	if s.Clones <= 0 {
-		s.Clones = 2
+		s.Clones = 8
 	}
 	return s
 }
@@ -64,6 +64,8 @@ type Deps struct {
 	Mirrors  Mirrors
 	Copies   Copies
 	Contents content.Opener
+	Disk     Disk
+	Named    Named
 	Events   EventLog
 	Leases   lease.Store
 	Peers    Peers
@@ -84,11 +86,13 @@ type Deps struct {
 type shared struct {
 	Deps
 	metrics *metrics
+	upkeep  diskMetrics
 	owned   atomic.Int64
 	fetches *semaphore.Weighted
 	clones  *semaphore.Weighted
 	notices *semaphore.Weighted // calls that tell heirs
 	copies  *semaphore.Weighted
+	full    chan struct{} // holds one token when a fetch found the disk full
 	outage  outage
 }
 
@@ -124,10 +128,14 @@ func NewSet(deps Deps) (*Set, error) {
 		clones:  semaphore.NewWeighted(int64(deps.Settings.Clones)),
 		notices: semaphore.NewWeighted(maxNotices),
 		copies:  semaphore.NewWeighted(maxCopies),
+		full:    make(chan struct{}, 1),
 	}
 	var err error
 	s.shared.metrics, err = newMetrics(deps.Meter, &s.shared.owned)
 	if err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
+	if s.shared.upkeep, err = newDiskMetrics(deps.Meter, deps.Disk); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
 	return s, nil
@@ -203,6 +211,8 @@ func (s *Set) Run(ctx context.Context) error {
 	defer watching.Wait()
 	watching.Go(func() { s.rebalance(ctx) })
 	watching.Go(func() { s.listen(ctx) })
+	watching.Go(func() { s.tend(ctx) })
+	watching.Go(func() { s.compact(ctx) })
 	for {
 		s.reconcile(ctx, running)
 		select {

@@ -22,6 +22,9 @@ const (
 	followRetry = 10 * time.Second
 )
 
+// errCompacted tells that what was being copied has made way for something newer: it is there to be copied.
+var errCompacted = errors.New("copy mirror: the other replica's files are others now")
+
 // listen tells followers when an owner published something, until ctx is done. What it misses is noticed at the next poll.
 func (s *Set) listen(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -238,6 +241,9 @@ func (r *Repository) copyFrom(ctx context.Context, replica string) error {
 	content, err := r.shared.Copies.Adopt(limited, r.uid, theirs, func(ctx context.Context, f File) (io.ReadCloser, error) {
 		return r.shared.Replicas.Read(ctx, replica, def, theirs.Generation, f.Name)
 	})
+	if errors.Is(err, ErrNoMirror) {
+		return errCompacted
+	}
 	if err != nil {
 		return fmt.Errorf("copy mirror: %w", err)
 	}

@@ -163,6 +163,9 @@ func (t *tenure) fetch(ctx context.Context) error {
 		return nil
 	}
 	outcome := r.finishFetch(p, content, err)
+	if outcome.reason == ReasonStorageFull {
+		r.shared.noteFull()
+	}
 	r.shared.metrics.fetched(ctx, outcome, took, !p.Have.Exists())
 	t.report(ctx, span, outcome, err, took)
 	return nil

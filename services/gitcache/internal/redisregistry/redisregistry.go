@@ -84,9 +84,13 @@ type Registry struct {
 	known  copyOnDisk
 	loaded bool
 	missed time.Time // when the hash was last read for an unknown name
+	synced time.Time // when the hash was last read at all
 }
 
-var _ mirror.Registry = (*Registry)(nil)
+var (
+	_ mirror.Registry = (*Registry)(nil)
+	_ mirror.Named    = (*Registry)(nil)
+)
 
 // New returns a registry that knows nothing before [Registry.Start].
 func New(p Params) *Registry {
@@ -213,7 +217,24 @@ func (r *Registry) Reload(ctx context.Context) error {
 			return err
 		}
 	}
+	r.synced = time.Now()
 	return r.adopt(ctx, fetched)
+}
+
+// Named implements [mirror.Named]. It is sure only while Redis answers, and while it holds any definition at all: an empty
+// hash is more likely lost than meant.
+func (r *Registry) Named() (uids map[string]bool, sure bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	uids = make(map[string]bool, len(r.known.Values))
+	for _, value := range r.known.Values {
+		_, uid, err := header(value)
+		if err != nil {
+			return nil, false // whatever it names is not to be taken for a stranger
+		}
+		uids[uid] = true
+	}
+	return uids, len(uids) > 0 && time.Since(r.synced) <= 2*r.params.Reload
 }
 
 func (r *Registry) read(ctx context.Context) (copyOnDisk, error) {

@@ -111,7 +111,7 @@ func (d *Draft) take(ctx context.Context, f mirror.File, open opener) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(receive(contextReader{ctx, body}, f, to), body.Close())
+	return errors.Join(receive(d.Limit(contextReader{ctx, body}), f, to), body.Close())
 }
 
 // receive writes a file under its name once it is whole, what it says it is, and durable.

@@ -24,7 +24,8 @@ type Draft struct {
 	home     string
 	previous string // the generation that is current; empty: none is
 	dir      string
-	fresh    bool // dir is a new one, under a temporary name
+	fresh    bool  // dir is a new one, under a temporary name
+	taken    int64 // bytes of the disk that were asked for
 }
 
 // Draft begins to write what shall become next: to the current generation, or to a new one where there is none, where it
@@ -63,6 +64,8 @@ func (d *Draft) Empty() bool { return d.fresh }
 
 // Close removes what was written and did not come to count.
 func (d *Draft) Close() {
+	d.store.giveBack(d.taken)
+	d.taken = 0
 	if d.fresh {
 		_ = os.RemoveAll(d.dir) // what stays is swept at the next start
 		return
@@ -116,6 +119,7 @@ func (d *Draft) commit(c mirror.Content, verify func(state) error) (mirror.Conte
 		return mirror.Content{}, err
 	}
 	d.store.setGeneration(d.uid, d.dir)
+	d.store.settle(d.uid, st)
 	return st.content(), nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -55,6 +56,7 @@ func (s *Store) enter(uid string) (string, bool) {
 	dir, ok := s.current[uid]
 	if ok {
 		s.reading[dir]++
+		s.room.read[uid] = time.Now()
 	}
 	return dir, ok
 }

@@ -57,6 +57,16 @@ func (s state) bytes() int64 {
 	return sum
 }
 
+// packs is how many there are: each has an index, and may have more beside it.
+func (s state) packs() (n int) {
+	for name := range s.Packs {
+		if strings.HasSuffix(name, ".pack") {
+			n++
+		}
+	}
+	return n
+}
+
 func readState(home string) (state, error) {
 	var s state
 	if err := readJSON(filepath.Join(home, stateFile), &s); err != nil {
@@ -143,7 +153,7 @@ func sweep(home, keep string) error {
 	}
 	for _, e := range entries {
 		switch e.Name() {
-		case keep, stateFile, freshFile:
+		case keep, stateFile, freshFile, examinedFile:
 			continue
 		}
 		err = errors.Join(err, os.RemoveAll(filepath.Join(home, e.Name())))

@@ -53,6 +53,7 @@ type Params struct {
 	// Readers bounds how many readers are open at once. Zero: 8.
 	Readers int
 	Objects Objects
+	Limits  Limits
 	Logger  *slog.Logger
 }
 
@@ -62,12 +63,14 @@ type Store struct {
 	objects Objects
 	logger  *slog.Logger
 	readers *semaphore.Weighted
+	limits  Limits
 
 	mu        sync.Mutex
 	current   map[string]string      // uid → folder of the current generation
 	described map[string]mirror.File // path → what Export says of a file
 	reading   map[string]int         // folder of a generation → its open readers
 	retired   map[string]bool        // folders to remove once nobody reads them
+	room      room
 }
 
 var (
@@ -84,10 +87,12 @@ func New(p Params) (*Store, error) {
 	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make mirror folder: %w", err)
 	}
-	return &Store{
-		dir: p.Dir, objects: p.Objects, logger: p.Logger, readers: semaphore.NewWeighted(int64(p.Readers)),
+	s := &Store{
+		dir: p.Dir, objects: p.Objects, logger: p.Logger, readers: semaphore.NewWeighted(int64(p.Readers)), limits: p.Limits,
 		current: map[string]string{}, described: map[string]mirror.File{}, reading: map[string]int{}, retired: map[string]bool{},
-	}, nil
+		room: newRoom(),
+	}
+	return s, s.measure()
 }
 
 // uidForm keeps a UID from leaving the folder it names.
@@ -125,6 +130,7 @@ func (s *Store) Load(ctx context.Context, uid string) (mirror.Content, error) {
 	}
 	st, err := readState(home)
 	if errors.Is(err, os.ErrNotExist) {
+		s.vacate(uid)
 		return mirror.Content{}, errors.Join(mirror.ErrNoMirror, sweep(home, ""))
 	}
 	if err == nil {
@@ -139,12 +145,14 @@ func (s *Store) Load(ctx context.Context, uid string) (mirror.Content, error) {
 	}
 	if err != nil {
 		s.logger.WarnContext(ctx, "damaged mirror dropped", slog.String("leat.repository.uid", uid), slog.Any("error", err))
+		s.vacate(uid)
 		return mirror.Content{}, errors.Join(mirror.ErrNoMirror, os.RemoveAll(home))
 	}
 	if err := sweep(home, st.Generation); err != nil {
 		return mirror.Content{}, fmt.Errorf("sweep mirror: %w", err)
 	}
 	s.setGeneration(uid, filepath.Join(home, st.Generation))
+	s.settle(uid, st)
 	return st.content(), nil
 }
 
@@ -159,5 +167,6 @@ func (s *Store) Remove(_ context.Context, uid string) error {
 	if err := os.RemoveAll(home); err != nil {
 		return fmt.Errorf("remove mirror: %w", err)
 	}
+	s.vacate(uid)
 	return nil
 }

@@ -15,12 +15,13 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 
 	"github.com/leatdev/leat/services/gitcache/internal/githubapp"
+	"github.com/leatdev/leat/services/gitcache/internal/memory"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
 // explain is the one place where failures of the network, of protocols and of libraries become reasons.
@@ -81,6 +82,10 @@ func classify(err error) (mirror.Reason, string) {
 			"version 2 of the protocol."
 	case errors.Is(err, syscall.ENOSPC):
 		return mirror.ReasonStorageFull, "The mirror's disk is full; an operator must give it room."
+	}
+	if large, ok := errors.AsType[*memory.TooLargeError](err); ok {
+		return mirror.ReasonInternal, fmt.Sprintf("Indexing what the upstream sent takes about %d MiB of memory, and only %d MiB may be "+
+			"used; an operator must raise gitcache-memory.", large.Need>>20, large.Limit>>20)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "proxyconnect" { // net/http's own way through a proxy
 		return mirror.ReasonUnreachable, proxyMessage
@@ -174,8 +179,7 @@ func classifyNetwork(err error) (mirror.Reason, string) {
 	_, unexpected := errors.AsType[*packp.ErrUnexpectedData](err)
 	switch {
 	case unexpected, errors.Is(err, ErrBroken), errors.Is(err, packp.ErrEmptyInput),
-		errors.Is(err, pktline.ErrInvalidPktLen), errors.Is(err, packfile.ErrEmptyPackfile),
-		errors.Is(err, packfile.ErrBadSignature):
+		errors.Is(err, pktline.ErrInvalidPktLen), errors.Is(err, pack.ErrEmpty):
 		return mirror.ReasonProtocol, "The upstream does not answer with the Git protocol; check the URL."
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return mirror.ReasonProtocol, "The upstream broke off in the middle of its answer; Leat retries by itself."

@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gitcache_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/services/gitcache/internal/gogit"
+	"github.com/leatdev/leat/services/gitcache/internal/memory"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+const (
+	clones = 8
+	// besides is what a process needs that clones nothing: the runtime, the program, and eight connections.
+	besides = 48 << 20
+
+	clonesURL    = "LEAT_TEST_CLONES_URL"
+	clonesMemory = "LEAT_TEST_CLONES_MEMORY"
+)
+
+// TestEightClonesStayBelowTheCeiling asks for eight clones at once where memory is for one or two.
+func TestEightClonesStayBelowTheCeiling(t *testing.T) {
+	if url := os.Getenv(clonesURL); url != "" {
+		cloneAll(t, url)
+		return
+	}
+	t.Parallel()
+	const bound = 96 << 20
+	url, _ := serveLarge(t, 1_000, 3_000)
+	peak := peakOfClones(t, url, bound)
+	t.Logf("peak: %d MiB", peak>>20)
+	if peak > bound+besides {
+		t.Errorf("got a peak of %d MiB, want at most %d MiB", peak>>20, (bound+besides)>>20)
+	}
+}
+
+// BenchmarkEightClones does the same with a repository of a quarter of a million objects.
+func BenchmarkEightClones(b *testing.B) {
+	const bound = 256 << 20
+	url, objects := serveLarge(b, 12_000, 20_000)
+	for b.Loop() {
+		peak := peakOfClones(b, url, bound)
+		b.ReportMetric(float64(peak)/(1<<20), "MiB-peak")
+		b.ReportMetric(float64(objects), "objects")
+		if peak > bound+besides {
+			b.Errorf("got a peak of %d MiB, want at most %d MiB", peak>>20, (bound+besides)>>20)
+		}
+	}
+}
+
+// peakOfClones has another process clone, and returns the most memory that it had.
+func peakOfClones(tb testing.TB, url string, bound int64) int64 {
+	tb.Helper()
+	cmd := exec.CommandContext(tb.Context(), os.Args[0], "-test.run=^TestEightClonesStayBelowTheCeiling$", "-test.v")
+	cmd.Env = append(os.Environ(), clonesURL+"="+url, clonesMemory+"="+strconv.FormatInt(bound, 10))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		tb.Fatalf("clone: %v\n%s", err, out)
+	}
+	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		tb.Fatal("got no resource usage of the other process")
+	}
+	return usage.Maxrss << 10 // Linux counts in KiB
+}
+
+func cloneAll(t *testing.T, url string) {
+	t.Helper()
+	bound, err := strconv.ParseInt(os.Getenv(clonesMemory), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	git, err := gogit.New(gogit.Config{
+		Dir: t.TempDir(), Memory: memory.NewBudget(bound), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group errgroup.Group
+	for i := range clones {
+		group.Go(func() error {
+			uid := "uid-" + strconv.Itoa(i)
+			_, err := git.Fetch(t.Context(), mirror.FetchParams{
+				Definition: mirror.Definition{Name: uid, UID: uid, URL: url}, Epoch: 1, Guard: func() error { return nil },
+			})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serveLarge serves a repository with that many files and commits, and tells how many objects it has.
+func serveLarge(tb testing.TB, files, commits int) (url string, objects int) {
+	tb.Helper()
+	repo := gittest.New(tb).Repo(tb, "large")
+	cmd := exec.CommandContext(tb.Context(), "git", "--git-dir="+repo.Dir(), "fast-import", "--quiet", "--done")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	history := bufio.NewWriter(stdin)
+	writeHistory(history, files, commits)
+	if err := history.Flush(); err != nil {
+		tb.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		tb.Fatal(err)
+	}
+	repo.Git(tb, "repack", "-adfq")
+	_, line, _ := strings.Cut(repo.Git(tb, "count-objects", "-v"), "in-pack: ")
+	if _, err := fmt.Sscan(line, &objects); err != nil {
+		tb.Fatal(err)
+	}
+	return repo.URL(), objects
+}
+
+// writeHistory writes manifests, of which each commit changes three.
+func writeHistory(w io.Writer, files, commits int) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for c := range commits {
+		fmt.Fprintf(w, "commit refs/heads/main\ncommitter A <a@example.com> %d +0000\ndata 4\nnext\n", 1_700_000_000+60*c)
+		changed := []int{random.IntN(files), random.IntN(files), random.IntN(files)}
+		if c == 0 {
+			changed = random.Perm(files)
+		}
+		for _, f := range changed {
+			body := manifest(f, c)
+			fmt.Fprintf(w, "M 100644 inline apps/team-%d/app-%d/manifest-%d.yaml\ndata %d\n%s\n", f%23, f%211, f, len(body), body)
+		}
+	}
+	_, _ = io.WriteString(w, "done\n") // an error comes again from Flush
+}
+
+func manifest(file, version int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: config-%d\ndata:\n", file)
+	random := rand.New(rand.NewPCG(7, uint64(file)))
+	for key := range 20 {
+		fmt.Fprintf(&b, "  key-%d: %x\n", key, random.Uint64())
+	}
+	fmt.Fprintf(&b, "  version: %d\n", version)
+	return b.String()
+}

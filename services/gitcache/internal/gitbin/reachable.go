@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gitbin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/leatdev/leat/services/gitcache/internal/store"
+)
+
+var _ store.Walker = objects{}
+
+// Reachable implements [store.Walker].
+func (o objects) Reachable(ctx context.Context, dir string, tips []string, visit func(id string)) error {
+	run := o.program.command(ctx, dir, "rev-list", "--objects", "--no-object-names", "--ignore-missing", "--stdin")
+	run.cmd.Stdin = strings.NewReader(strings.Join(tips, "\n") + "\n")
+	stdout, err := run.cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("start git: %w", err)
+	}
+	if err := run.cmd.Start(); err != nil {
+		return fmt.Errorf("start git: %w", err)
+	}
+	_, broken := eachLine(stdout, '\n', func(id string) (bool, error) {
+		visit(id)
+		return true, nil
+	})
+	if err := run.wait(); err != nil {
+		return err
+	}
+	return broken
+}

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package memory admits what needs much memory, such as the first fetch of a large repository, under a bound: everything
+// says beforehand what it costs, and waits until that much is free.
+package memory
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	// fallback is the bound where nothing tells how much memory the process may use.
+	fallback = 1 << 30
+	// least is enough for a repository with some hundred thousand objects.
+	least = 128 << 20
+)
+
+// Budget bounds the sum of what is admitted. Its methods may be called concurrently.
+type Budget struct {
+	limit int64
+	used  *semaphore.Weighted
+}
+
+// NewBudget returns a budget of that many bytes. Zero: [Default].
+func NewBudget(limit int64) *Budget {
+	if limit <= 0 {
+		limit = Default(cgroupRoot)
+	}
+	return &Budget{limit: limit, used: semaphore.NewWeighted(limit)}
+}
+
+// TooLargeError tells that something needs more than may ever be used.
+type TooLargeError struct{ Need, Limit int64 }
+
+// Error implements error.
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("%d bytes of memory are needed, %d may be used", e.Need, e.Limit)
+}
+
+// Limit is the bound in bytes.
+func (b *Budget) Limit() int64 { return b.limit }
+
+// Acquire waits until that many bytes are free. Whoever waits first is served first, however much it needs: what is small
+// cannot keep what is large waiting for ever. The error is the context's cause, or a *TooLargeError.
+func (b *Budget) Acquire(ctx context.Context, bytes int64) (release func(), err error) {
+	if bytes > b.limit {
+		return nil, &TooLargeError{Need: bytes, Limit: b.limit}
+	}
+	if err := b.used.Acquire(ctx, bytes); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	return func() { b.used.Release(bytes) }, nil
+}
+
+// TryAcquire is Acquire without waiting; false: not that many are free, or others wait.
+func (b *Budget) TryAcquire(bytes int64) (release func(), ok bool) {
+	if bytes > b.limit || !b.used.TryAcquire(bytes) {
+		return nil, false
+	}
+	return func() { b.used.Release(bytes) }, true
+}
+
+const cgroupRoot = "/sys/fs/cgroup"
+
+// Default is half of what the process may use, by GOMEMLIMIT or by the control group mounted at root, whichever is less;
+// 1 GiB where neither tells, and never less than 128 MiB.
+func Default(root string) int64 {
+	limit := debug.SetMemoryLimit(-1) // a negative one only asks
+	for _, file := range []string{"memory.max", "memory/memory.limit_in_bytes"} {
+		data, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			continue
+		}
+		if bytes, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64); err == nil && bytes > 0 {
+			limit = min(limit, bytes)
+		}
+	}
+	if limit >= math.MaxInt64/2 { // version 1 of control groups writes a number close to that for "none"
+		return fallback
+	}
+	return max(limit/2, least)
+}

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisregistry_test
+
+import (
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/leatdev/leat/internal/seal"
+	"github.com/leatdev/leat/internal/testkit/redistest"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/redisregistry"
+)
+
+func wantNamed(t *testing.T, r mirror.Named, wantSure bool, want ...string) {
+	t.Helper()
+	got, sure := r.Named()
+	if sure != wantSure || len(got) != len(want) {
+		t.Errorf("got %v, %t, want %v, %t", got, sure, want, wantSure)
+	}
+	for _, uid := range want {
+		if !got[uid] {
+			t.Errorf("got %v, want %s among them", got, uid)
+		}
+	}
+}
+
+func TestNamedIsSureOnlyOfWhatRedisHolds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a := newReplica(t, server, filepath.Join(t.TempDir(), "a.json"))
+	wantNamed(t, a, false) // an empty hash tells nothing
+	if err := a.Put(t.Context(), definition(1)); err != nil {
+		t.Fatal(err)
+	}
+	wantNamed(t, a, true, "uid-1")
+
+	// What another secret sealed cannot be used, but is defined all the same.
+	sealer, err := seal.NewSealer([]byte(strings.Repeat("o", seal.MinSecret)), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := redisregistry.New(redisregistry.Params{
+		Client: server.Client(t), Prefix: "test:{gitcache}:", Sealer: sealer, Path: filepath.Join(t.TempDir(), "o.json"),
+		Logger: slog.New(slog.DiscardHandler), Apply: func([]mirror.Definition) {},
+	})
+	if err := other.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantNamed(t, other, true, "uid-1")
+
+	server.Stop(t)
+	wantNamed(t, newReplica(t, server, a.path), false, "uid-1") // its copy may be old
+}
