@@ -16,6 +16,7 @@ import (
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/packs"
 )
 
 // maxDepth bounds how deep trees may be nested; content that needs more is hostile.
@@ -24,6 +25,7 @@ const maxDepth = 256
 // reader reads one generation through a store of its own.
 type reader struct {
 	storage *filesystem.Storage
+	packs   *packs.Reader // nil until first used
 	release func()
 }
 
@@ -43,7 +45,10 @@ func (g *Git) Open(ctx context.Context, uid string) (content.Reader, error) {
 // Close implements [content.Reader].
 func (r *reader) Close() error {
 	defer r.release()
-	return r.storage.Close()
+	if r.packs == nil {
+		return r.storage.Close()
+	}
+	return errors.Join(r.packs.Close(), r.storage.Close())
 }
 
 // Commit implements [content.Reader].
@@ -59,7 +64,11 @@ func (r *reader) commit(id string) (*object.Commit, error) {
 	if !plumbing.IsHash(id) {
 		return nil, fmt.Errorf("%w: %q is no commit id", content.ErrCommitNotFound, id)
 	}
-	c, err := object.GetCommit(r.storage, plumbing.NewHash(id))
+	hash := plumbing.NewHash(id)
+	if c, ok := r.packedCommit(hash); ok {
+		return c, nil
+	}
+	c, err := object.GetCommit(r.storage, hash)
 	if errors.Is(err, plumbing.ErrObjectNotFound) {
 		return nil, fmt.Errorf("%w: %s", content.ErrCommitNotFound, id)
 	}
@@ -110,11 +119,11 @@ func (r *reader) descend(root plumbing.Hash, path string) (object.TreeEntry, err
 		if at.Mode != filemode.Dir {
 			return object.TreeEntry{}, &content.PathError{Path: path, Want: "folder"}
 		}
-		t, err := r.tree(at.Hash)
+		entries, err := r.entries(at.Hash)
 		if err != nil {
 			return object.TreeEntry{}, err
 		}
-		found, ok := find(t, name)
+		found, ok := find(entries, name)
 		if !ok {
 			return object.TreeEntry{}, &content.PathError{Path: path, Want: "folder"}
 		}
@@ -123,22 +132,13 @@ func (r *reader) descend(root plumbing.Hash, path string) (object.TreeEntry, err
 	return at, nil
 }
 
-func find(t *object.Tree, name string) (object.TreeEntry, bool) {
-	for _, e := range t.Entries {
+func find(entries []object.TreeEntry, name string) (object.TreeEntry, bool) {
+	for _, e := range entries {
 		if e.Name == name {
 			return e, true
 		}
 	}
 	return object.TreeEntry{}, false
-}
-
-// tree reads a tree that another object names, so that its absence is damage.
-func (r *reader) tree(hash plumbing.Hash) (*object.Tree, error) {
-	t, err := object.GetTree(r.storage, hash)
-	if err != nil {
-		return nil, fmt.Errorf("read tree %s: %w", hash, damaged(err))
-	}
-	return t, nil
 }
 
 func damaged(err error) error {
@@ -158,11 +158,11 @@ func (r *reader) walk(ctx context.Context, hash plumbing.Hash, prefix string, de
 	if depth == 0 {
 		return fmt.Errorf("walk tree: more than %d levels at %q", maxDepth, prefix)
 	}
-	t, err := r.tree(hash)
+	entries, err := r.entries(hash)
 	if err != nil {
 		return err
 	}
-	for _, e := range t.Entries {
+	for _, e := range entries {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -196,16 +196,8 @@ func (r *reader) visitLeaf(e object.TreeEntry, path string, visit func(content.E
 	if err != nil {
 		return fmt.Errorf("read %q: %w", path, err)
 	}
-	leaf.Size, leaf.Open = blob.Size, blob.Reader
+	leaf.Size, leaf.Open = blob.size, blob.open
 	return visit(leaf)
-}
-
-func (r *reader) blob(hash plumbing.Hash) (*object.Blob, error) {
-	b, err := object.GetBlob(r.storage, hash)
-	if err != nil {
-		return nil, damaged(err)
-	}
-	return b, nil
 }
 
 // File implements [content.Reader].
@@ -221,9 +213,9 @@ func (r *reader) File(_ context.Context, commit, path string) (content.File, err
 	if err != nil {
 		return content.File{}, fmt.Errorf("read %q: %w", path, err)
 	}
-	body, err := b.Reader()
+	body, err := b.open()
 	if err != nil {
 		return content.File{}, fmt.Errorf("read %q: %w", path, err)
 	}
-	return content.File{Size: b.Size, ReadCloser: body}, nil
+	return content.File{Size: b.size, ReadCloser: body}, nil
 }

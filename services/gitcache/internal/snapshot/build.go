@@ -18,7 +18,6 @@ import (
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
-	"github.com/leatdev/leat/internal/digest"
 )
 
 // flight is one build that several callers wait for.
@@ -122,20 +121,21 @@ func (b *Builder) write(ctx context.Context, key treeKey, w io.Writer) (Snapshot
 		return Snapshot{}, err
 	}
 	defer func() { _ = r.Close() }()
-	compressed, err := bundle.Compress(w)
+	compressed, err := b.compressor.Compress(w)
 	if err != nil {
 		return Snapshot{}, err
 	}
-	hasher := digest.NewHasher()
-	p := &packer{out: bundle.NewWriter(io.MultiWriter(hasher, compressed), b.params.Limits)}
+	out := newPipeline(compressed)
+	p := &packer{out: bundle.NewWriter(out, b.params.Limits)}
 	err = r.Walk(ctx, key.id, p.add)
 	if err == nil {
 		err = p.out.Close()
 	}
-	if err = errors.Join(refine(err), compressed.Close()); err != nil {
+	d, err := out.finish(refine(err))
+	if err != nil {
 		return Snapshot{}, err
 	}
-	return Snapshot{Digest: hasher.Digest(), FileCount: p.files}, nil
+	return Snapshot{Digest: d, FileCount: p.files}, nil
 }
 
 // refine turns what a bundle refuses into what the folder's owner has to change.

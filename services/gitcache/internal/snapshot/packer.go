@@ -24,6 +24,7 @@ const (
 type packer struct {
 	out   *bundle.Writer
 	files int
+	body  *bufio.Reader // of the file that is being added; nil before the first
 }
 
 func (p *packer) add(e content.Entry) error {
@@ -59,11 +60,14 @@ func (p *packer) addFile(e content.Entry) error {
 		return fmt.Errorf("open %q: %w", e.Path, err)
 	}
 	defer func() { _ = r.Close() }()
-	body := bufio.NewReaderSize(r, max(len(lfsHeader), 4<<10))
+	if p.body == nil {
+		p.body = bufio.NewReader(nil)
+	}
+	p.body.Reset(r)
 	if e.Size < lfsMaxSize {
-		if start, _ := body.Peek(len(lfsHeader)); bytes.Equal(start, []byte(lfsHeader)) {
+		if start, _ := p.body.Peek(len(lfsHeader)); bytes.Equal(start, []byte(lfsHeader)) {
 			return &UnsupportedError{Path: e.Path, Reason: "is a Git LFS pointer; this version does not fetch LFS content"}
 		}
 	}
-	return p.out.WriteFile(e.Path, e.Kind == content.KindExecutable, e.Size, body)
+	return p.out.WriteFile(e.Path, e.Kind == content.KindExecutable, e.Size, p.body)
 }

@@ -83,8 +83,10 @@ type Builder struct {
 	params   Params
 	building *semaphore.Weighted
 	duration metric.Float64Histogram
-	trees    *recent[treeKey, string]
-	refused  *recent[treeKey, error]
+
+	compressor bundle.Compressor
+	trees      *recent[treeKey, string]
+	refused    *recent[treeKey, error]
 
 	mu      sync.Mutex
 	flights map[treeKey]*flight
