@@ -84,8 +84,8 @@ type AcquireParams struct {
 	// MinEpoch is the highest epoch the caller remembers for this key, or 0. The new epoch will be higher, even where
 	// the store has lost its memory.
 	MinEpoch uint64
-	// Grace is for a store that has lost its memory, which it sees from a MinEpoch that it never gave: a holder from before
-	// may still believe in its lease. For that long the store then gives the lease to nobody, with a *HeldError without an
+	// Grace is for a store that may have lost some of its memory, which it sees from a MinEpoch that it never gave, or knows
+	// of itself, as after a fail-over: a holder from before may still believe in its lease. For that long the store then gives the lease to nobody, with a *HeldError without an
 	// owner. Zero: it gives it at once.
 	Grace time.Duration
 }

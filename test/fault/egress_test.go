@@ -21,6 +21,8 @@ const upstreamHost = "git.upstream.test"
 // egress sees everything that any replica sends upstream, because each replica has an HTTP proxy of its own and no other
 // way out. It holds the first promise against it: one fetcher.
 type egress struct {
+	hold time.Duration // of every request: what two would do at once then is not missed
+
 	mu     sync.Mutex
 	repos  map[string]*traffic
 	faults []string
@@ -35,8 +37,8 @@ type traffic struct {
 	objects   int // requests for objects; where nothing is pushed, each is a clone
 }
 
-func newEgress() *egress {
-	return &egress{repos: make(map[string]*traffic)}
+func newEgress(hold time.Duration) *egress {
+	return &egress{hold: hold, repos: make(map[string]*traffic)}
 }
 
 // proxy starts the way out of one replica and returns its URL, for HTTP_PROXY.
@@ -58,6 +60,7 @@ func (e *egress) proxy(t *testing.T, replica, upstream string) string {
 		status := &statusRecorder{ResponseWriter: w, code: http.StatusOK}
 		// Runs when the replica is killed in mid-request, too: ReverseProxy panics with ErrAbortHandler then.
 		defer func() { e.end(replica, repo, listing && status.code == http.StatusOK) }()
+		rest(e.hold)
 		forward.ServeHTTP(status, r)
 	}))
 	t.Cleanup(server.Close)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leatdev/leat/internal/testkit/redistest"
 )
 
 // fault is one thing that goes wrong and is over when the function returns.
@@ -60,7 +62,18 @@ func faults() []fault {
 				t.Fatal(err)
 			}
 		}},
-		{"slow redis", func(t *testing.T, f *fleet) {
+		{"redis fail-over", func(t *testing.T, f *fleet) {
+			t.Helper()
+			f.failOver(t)
+		}},
+		{"late redis", func(t *testing.T, f *fleet) {
+			t.Helper()
+			victim := f.any()
+			victim.redis.setDelay(time.Duration(rand.Int64N(int64(f.scale.lease / 2))))
+			f.pause(2)
+			victim.redis.setDelay(0)
+		}},
+		{"frozen redis", func(t *testing.T, f *fleet) {
 			t.Helper()
 			f.redis.Pause(t)
 			f.pause(1)
@@ -69,11 +82,33 @@ func faults() []fault {
 	}
 }
 
+// failOver makes a replica of Redis the primary. For an instant the old one goes on and acknowledges what will be lost: that is
+// how asynchronous replication fails over.
+func (f *fleet) failOver(t *testing.T) {
+	t.Helper()
+	next := redistest.StartReplica(t, f.redis)
+	next.Promote(t)
+	rest(time.Duration(rand.Int64N(int64(time.Second))))
+	f.redis.Kill(t)
+	f.redis = next
+	for _, replica := range f.replicas {
+		replica.redis.lead(next.Addr())
+	}
+}
+
 func (f *fleet) any() *process { return f.replicas[rand.IntN(len(f.replicas))] }
 
 // pause lasts up to so many lives of a lease.
 func (f *fleet) pause(lives int) {
-	timer := time.NewTimer(time.Duration(rand.Int64N(int64(lives)*int64(f.scale.lease)) + int64(f.scale.lease)/10))
+	rest(time.Duration(rand.Int64N(int64(lives)*int64(f.scale.lease)) + int64(f.scale.lease)/10))
+}
+
+// rest lets that much time pass: the length of a fault, or of what stands in for a slow network.
+func rest(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	<-timer.C
 }
@@ -82,13 +117,20 @@ func (f *fleet) pause(lives int) {
 // about half an hour.
 func mixScale() scale {
 	if os.Getenv("LEAT_FAULT_LONG") != "" {
-		return scale{repositories: 50, faults: 300, lease: 3 * time.Second, poll: 5 * time.Second, quiet: 20 * time.Second}
+		return scale{
+			repositories: 50, faults: 300, lease: 3 * time.Second, poll: 5 * time.Second, quiet: 20 * time.Second,
+			hold: 500 * time.Millisecond,
+		}
 	}
-	return scale{repositories: 6, faults: 7, lease: 2 * time.Second, poll: 5 * time.Second, quiet: 20 * time.Second}
+	return scale{
+		repositories: 6, faults: 9, lease: 2 * time.Second, poll: 5 * time.Second, quiet: 20 * time.Second,
+		hold: 200 * time.Millisecond,
+	}
 }
 
-// TestOneFetcherThroughAnything breaks three replicas and their Redis at random. No repository is ever fetched by two at once,
-// and after the faults, in the long form after every tenth too, each is fetched again in time.
+// TestOneFetcherThroughAnything breaks three replicas and their Redis at random. No repository is ever fetched by two at once, no
+// event of an older epoch is accepted after one of a newer, and after the faults, in the long form after every tenth too, each
+// repository is fetched again in time.
 func TestOneFetcherThroughAnything(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, mixScale(), 3)
@@ -105,12 +147,15 @@ func TestOneFetcherThroughAnything(t *testing.T) {
 		if breaches := f.egress.overlaps(); len(breaches) > 0 {
 			t.Fatalf("got %d overlapping fetches, want none:\n%s", len(breaches), strings.Join(breaches, "\n"))
 		}
+		f.events.check(t, f.redis)
 		if (i+1)%10 == 0 {
 			f.waitFetchedSince(t, time.Now())
 		}
 	}
 	took := f.waitFetchedSince(t, time.Now())
-	t.Logf("quiet: every repository fetched again after %s; %d listings upstream", took.Round(time.Millisecond), f.egress.total())
+	f.events.check(t, f.redis)
+	t.Logf("quiet: every repository fetched again after %s; %d listings upstream, %d events seen",
+		took.Round(time.Millisecond), f.egress.total(), f.events.seen)
 	for i := range f.replicas {
 		for name, digest := range f.digests(t, i) {
 			if digest != want[name] {

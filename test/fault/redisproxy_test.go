@@ -4,20 +4,21 @@
 package fault_test
 
 import (
-	"io"
 	"net"
 	"sync"
 	"testing"
+	"time"
 )
 
-// wire is the way of one replica to Redis: a TCP proxy that can be cut.
+// wire is the way of one replica to Redis: a TCP proxy that can be cut, slowed down and led elsewhere.
 type wire struct {
 	listener net.Listener
-	target   string
 
-	mu    sync.Mutex
-	cut   bool
-	conns map[net.Conn]bool
+	mu     sync.Mutex
+	target string
+	delay  time.Duration // of everything that goes through, each way
+	cut    bool
+	conns  map[net.Conn]bool
 }
 
 func newWire(t *testing.T, target string) *wire {
@@ -52,19 +53,20 @@ func (w *wire) serve(serving *sync.WaitGroup) {
 // pass carries one connection until either side ends it, or the wire is cut.
 func (w *wire) pass(near net.Conn) {
 	defer near.Close()
-	far, err := net.Dial("tcp", w.target)
+	target, kept := w.keep(near)
+	if !kept {
+		return
+	}
+	defer w.drop(near)
+	far, err := net.Dial("tcp", target)
 	if err != nil {
 		return
 	}
 	defer far.Close()
-	if !w.keep(near) {
-		return
-	}
-	defer w.drop(near)
 	done := make(chan struct{}, 2)
 	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
 		go func() {
-			_, _ = io.Copy(way[0], way[1])
+			w.carry(way[0], way[1])
 			done <- struct{}{}
 		}()
 	}
@@ -74,13 +76,48 @@ func (w *wire) pass(near net.Conn) {
 	<-done
 }
 
-func (w *wire) keep(conn net.Conn) bool {
+// carry copies one way until it ends, as late as the wire is slow.
+func (w *wire) carry(to, from net.Conn) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		rest(w.slowness())
+		if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
+			return
+		}
+	}
+}
+
+func (w *wire) slowness() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.delay
+}
+
+// setDelay makes everything late by that much.
+func (w *wire) setDelay(delay time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.delay = delay
+}
+
+// keep returns where a new connection leads; false: nowhere, the wire is cut.
+func (w *wire) keep(conn net.Conn) (target string, kept bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.cut {
 		w.conns[conn] = true
 	}
-	return !w.cut
+	return w.target, !w.cut
+}
+
+// lead makes new connections go to another server, and ends those there are.
+func (w *wire) lead(target string) {
+	w.setCut(true)
+	defer w.setCut(false)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.target = target
 }
 
 func (w *wire) drop(conn net.Conn) {

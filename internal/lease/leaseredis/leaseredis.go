@@ -4,15 +4,15 @@
 // Package leaseredis keeps leases in Redis: one server, Sentinel or Cluster.
 //
 // A lease is two keys: one with the holder, which Redis expires, and one with the last epoch, which stays. A third, which
-// Redis expires too, names the heir for whom a lease that was given up is reserved, and a fourth tells whether Redis has
-// lost its memory. All have the
-// lease's key in braces, so that a cluster keeps them in one slot. An adapter that fences its writes with the epoch in a
+// Redis expires too, names the heir for whom a lease that was given up is reserved, and a fourth tells whether Redis may have
+// lost its memory. All have the lease's key in braces, so that a cluster keeps them in one slot. An adapter that fences its writes with the epoch in a
 // script of its own (see [FenceLua]) needs its keys in that slot too: either it names them with the same braces, or the
 // prefix given to [New] has braces of its own ("leat:{gitcache}:"), which then decide for every key below it.
 //
-// Redis replicates asynchronously: a fail-over may forget a lease or an epoch that was just given. Holders that remember
-// their epoch pass it as AcquireParams.MinEpoch, and FenceLua raises the counter to what writers bring, so epochs do not
-// fall behind what anyone has seen used.
+// Redis replicates asynchronously: a fail-over may forget a lease or an epoch that was just given. The process of Redis that
+// gave an epoch is therefore kept with it, and one that takes over gives no free lease before AcquireParams.Grace is over;
+// a lease that it still knows goes on. Holders that remember their epoch pass it as AcquireParams.MinEpoch, and FenceLua
+// raises the counter to what writers bring, so epochs do not fall behind what anyone has seen used.
 package leaseredis
 
 import (
@@ -65,8 +65,8 @@ func HeirKey(prefix, key string) string {
 	return prefix + "heir:{" + key + "}"
 }
 
-// givenKey is the Redis key with the last epoch that was given by Redis itself. Unlike EpochKey nobody else raises it, so
-// that it tells whether Redis has lost its memory.
+// givenKey is the Redis key with the last epoch that was given by Redis itself, and the process of Redis that gave it: "epoch
+// server". Unlike EpochKey nobody else raises it, so that it tells whether Redis may have lost its memory.
 func givenKey(prefix, key string) string {
 	return prefix + "given:{" + key + "}"
 }

@@ -88,6 +88,69 @@ func TestFlushAll(t *testing.T) {
 	}
 }
 
+// TestFailOverLosesALease promotes a replica that has not heard of the last lease. Its holder may go on until the lease would
+// have ended, so nobody gets another one before, and then under an epoch that the lost one cannot have had. A lease that the
+// replica has heard of is renewed as if nothing had happened.
+func TestFailOverLosesALease(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	replica := redistest.StartReplica(t, primary)
+	before, after := leaseredis.New(primary.Client(t), prefix), leaseredis.New(replica.Client(t), prefix)
+	known, err := before.Acquire(t.Context(), params("a", 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := params("b", 0)
+	other.Key = "other"
+	released, err := before.Acquire(t.Context(), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := before.Release(t.Context(), released); err != nil {
+		t.Fatal(err)
+	}
+	if err := primary.Client(t).Do(t.Context(), "WAIT", 1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	replica.Promote(t)
+	lost, err := before.Acquire(t.Context(), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if _, err := after.Renew(t.Context(), known, time.Minute); err != nil {
+		t.Errorf("renew a lease that was replicated: got %v, want nil", err)
+	}
+	other.Owner, other.MinEpoch, other.Grace = "c", released.Epoch, 300*time.Millisecond
+	_, err = after.Acquire(t.Context(), other)
+	held, ok := errors.AsType[*lease.HeldError](err)
+	if !ok || held.Owner != "" || held.Remaining > other.Grace {
+		t.Fatalf("acquire right after a fail-over: got %v, want it reserved for nobody for at most %s", err, other.Grace)
+	}
+	next := acquireAfter(t, after, other, held.Remaining)
+	if next.Epoch <= lost.Epoch {
+		t.Errorf("acquire after that: got epoch %d, want one above %d, which was lost", next.Epoch, lost.Epoch)
+	}
+}
+
+// acquireAfter acquires a lease that is said to be free in a while.
+func acquireAfter(t *testing.T, store lease.Store, p lease.AcquireParams, wait time.Duration) lease.Lease {
+	t.Helper()
+	for {
+		timer := time.NewTimer(wait)
+		<-timer.C
+		l, err := store.Acquire(t.Context(), p)
+		held, ok := errors.AsType[*lease.HeldError](err)
+		if err == nil {
+			return l
+		}
+		if !ok {
+			t.Fatalf("acquire: %v", err)
+		}
+		wait = max(held.Remaining, time.Millisecond)
+	}
+}
+
 // TestRepeatedRequestIsRecognised cuts the connection after Redis has run the script and before its answer arrives: the
 // client sends the script again, and the second run must not mistake the first one's lease for another's.
 func TestRepeatedRequestIsRecognised(t *testing.T) {

@@ -6,30 +6,50 @@ package leaseredis
 // The value of a lease's key is "epoch nonce owner". Lua's numbers are doubles, exact up to 2^53 - an epoch a millisecond
 // for 285 000 years - and are printed with %.0f because tostring would turn a large one into 1e+15.
 
-// acquireLua takes KEYS lease, epoch, heir, given and ARGV nonce, owner, ttl in ms, floor of the epoch, grace in ms. It returns the value of
-// the lease as it is now, whoever holds it, and the milliseconds it has left. For a lease that is reserved for another
-// these are "epoch - heir", because no nonce is "-", and what the reservation has left. Where the floor was never given,
-// Redis has lost its memory, and the lease is reserved for nobody: for the heir "", who cannot ask.
-const acquireLua = `
+// ServerLua defines a Lua function that tells lives of Redis apart:
+//
+//	leat_server()
+//
+// It returns the id of the process that runs the script, which a restart and a fail-over change; "-" where Redis does not
+// tell. What was written under another id may not be all that was acknowledged. Prepend it to a script as FenceLua.
+const ServerLua = `
+local function leat_server()
+  local info = redis.pcall('INFO', 'server')
+  return type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '-'
+end
+`
+
+// acquireLua takes KEYS lease, epoch, heir, given and ARGV nonce, owner, ttl in ms, floor of the epoch, grace in ms. It
+// returns the value of the lease as it is now, whoever holds it, and the milliseconds it has left. For a lease that is
+// reserved for another these are "epoch - heir", because no nonce is "-", and what the reservation has left. Where the floor
+// was never given, or another process of Redis gave the last epoch, Redis may have lost some of its memory, and the lease is
+// reserved for nobody: for the heir "", who cannot ask. Epochs that another process gave and this one never heard of must not
+// be given twice, so the next one lies a thousand higher: more than are given in the time that replication lags behind.
+const acquireLua = ServerLua + `
 local value = redis.call('GET', KEYS[1])
 if not value then
   local heir = redis.call('GET', KEYS[3])
   if heir and heir ~= ARGV[2] then
     return {(redis.call('GET', KEYS[2]) or '0') .. ' - ' .. heir, tostring(redis.call('PTTL', KEYS[3]))}
   end
-  local given = tonumber(redis.call('GET', KEYS[4]) or '0')
-  if tonumber(ARGV[5]) > 0 and tonumber(ARGV[4]) > given then
-    redis.call('SET', KEYS[4], ARGV[4])
-    if tonumber(ARGV[4]) > tonumber(redis.call('GET', KEYS[2]) or '0') then redis.call('SET', KEYS[2], ARGV[4]) end
+  local server = leat_server()
+  local given = redis.call('GET', KEYS[4])
+  local last, giver = string.match(given or '0 ' .. server, '^(%d+) (.+)$')
+  if tonumber(ARGV[5]) > 0 and (giver ~= server or tonumber(ARGV[4]) > tonumber(last)) then
+    local floor = math.max(tonumber(redis.call('GET', KEYS[2]) or '0'), tonumber(ARGV[4]))
+    if giver ~= server then floor = floor + 1000 end
+    local digits = string.format('%.0f', floor)
+    redis.call('SET', KEYS[2], digits)
+    redis.call('SET', KEYS[4], digits .. ' ' .. server)
     redis.call('SET', KEYS[3], '', 'PX', ARGV[5])
-    return {ARGV[4] .. ' - ', ARGV[5]}
+    return {digits .. ' - ', ARGV[5]}
   end
   redis.call('DEL', KEYS[3])
   local epoch = math.max(tonumber(redis.call('GET', KEYS[2]) or '0'), tonumber(ARGV[4])) + 1
   local digits = string.format('%.0f', epoch)
   value = digits .. ' ' .. ARGV[1] .. ' ' .. ARGV[2]
   redis.call('SET', KEYS[2], digits)
-  redis.call('SET', KEYS[4], digits)
+  redis.call('SET', KEYS[4], digits .. ' ' .. server)
   redis.call('SET', KEYS[1], value, 'PX', ARGV[3])
 end
 return {value, tostring(redis.call('PTTL', KEYS[1]))}

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -57,6 +58,32 @@ func start(t testing.TB, password string, args ...string) *Server {
 	t.Cleanup(func() { s.end(syscall.SIGKILL) })
 	s.Restart(t)
 	return s
+}
+
+// StartReplica starts a server that replicates another, and waits until it has all of its data. Unlike other servers it has a
+// snapshot on disk, of this moment: a restart brings that back, as one from a backup would.
+func StartReplica(t testing.TB, of *Server) *Server {
+	t.Helper()
+	host, port, err := net.SplitHostPort(of.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, of.password, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	await(t, "the replica is in step", func(ctx context.Context) bool {
+		info, err := s.Client(t).Info(ctx, "replication").Result()
+		return err == nil && strings.Contains(info, "master_link_status:up")
+	})
+	return s
+}
+
+// Promote makes a replica a primary with the data it has by now, as a fail-over does. What the old primary acknowledges from
+// then on is lost.
+func (s *Server) Promote(t testing.TB) {
+	t.Helper()
+	if err := s.Client(t).Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
+		t.Fatalf("promote redis-server: %v", err)
+	}
+	s.args = nil // they made it a replica, and would again at a restart
 }
 
 // URL returns the address in the form that redis.ParseURL and LEAT_REDIS_URL take.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -88,6 +87,11 @@ func (o *offer) findDefaultBranch() string {
 	return ""
 }
 
+// content is the mirror's, once it holds what is offered.
+func (o *offer) content() mirror.Content {
+	return mirror.Content{Refs: o.refs, Head: o.head, DefaultBranch: o.defaultBranch}
+}
+
 // equals tells whether a mirror holds exactly what is offered. What a ref's object leads to is settled already.
 func (o *offer) equals(have mirror.Content) bool {
 	return o.head == have.Head && o.defaultBranch == have.DefaultBranch &&
@@ -146,27 +150,4 @@ func (o *offer) settle(storage storer.EncodedObjectStorer, before mirror.Refs) e
 	}
 	o.refs = kept
 	return nil
-}
-
-// writeRefs writes packed-refs and HEAD, so that the git command and a person find the mirror as it is.
-func writeRefs(dir string, o *offer) error {
-	var packed bytes.Buffer
-	packed.WriteString("# pack-refs with: peeled fully-peeled sorted \n")
-	for _, ref := range o.refs {
-		fmt.Fprintf(&packed, "%s %s\n", ref.Object, ref.Name)
-		if ref.Commit != "" && ref.Commit != ref.Object {
-			fmt.Fprintf(&packed, "^%s\n", ref.Commit)
-		}
-	}
-	if err := writeAtomic(filepath.Join(dir, "packed-refs"), packed.Bytes()); err != nil {
-		return err
-	}
-	head := "ref: refs/heads/main\n"
-	switch {
-	case o.defaultBranch != "":
-		head = "ref: " + o.defaultBranch + "\n"
-	case o.head != "":
-		head = o.head + "\n"
-	}
-	return writeAtomic(filepath.Join(dir, "HEAD"), []byte(head))
 }

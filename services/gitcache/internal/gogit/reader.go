@@ -15,7 +15,6 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
-	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/packs"
 )
 
@@ -26,25 +25,10 @@ const maxDepth = 256
 type reader struct {
 	storage *filesystem.Storage
 	packs   *packs.Reader // nil until first used
-	release func()
-}
-
-// Open implements [content.Opener]. ErrNoMirror from package mirror: there is nothing to read.
-func (g *Git) Open(ctx context.Context, uid string) (content.Reader, error) {
-	if err := g.readers.Acquire(ctx, 1); err != nil {
-		return nil, context.Cause(ctx)
-	}
-	dir, ok := g.generation(uid)
-	if !ok {
-		g.readers.Release(1)
-		return nil, mirror.ErrNoMirror
-	}
-	return &reader{storage: openStorage(dir), release: func() { g.readers.Release(1) }}, nil
 }
 
 // Close implements [content.Reader].
 func (r *reader) Close() error {
-	defer r.release()
 	if r.packs == nil {
 		return r.storage.Close()
 	}

@@ -183,7 +183,7 @@ func parseKey(c mirror.Credential) (ssh.Signer, error) {
 
 // parseKnownHosts goes through a file, because the library reads nothing else.
 func parseKnownHosts(lines, dir string) (*knownhosts.HostKeyDB, error) {
-	f, err := os.CreateTemp(dir, temporaryPattern+"known-hosts-")
+	f, err := os.CreateTemp(dir, "tmp-known-hosts-")
 	if err != nil {
 		return nil, fmt.Errorf("read known_hosts: %w", err)
 	}

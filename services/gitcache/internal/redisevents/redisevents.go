@@ -4,7 +4,8 @@
 // Package redisevents carries repository events between replicas in a Redis stream.
 //
 // Entries are numbered without gaps, so that a reader knows when it missed some. A token is "generation.number"; the
-// generation is random and made anew when Redis has lost its memory, so that numbers of two lives are never mixed up.
+// generation is random and made anew when Redis may have lost some of its memory, in a fail-over too, so that numbers of two
+// lives are never mixed up.
 package redisevents
 
 import (
@@ -38,9 +39,16 @@ const (
 
 // appendLua takes KEYS epoch, stream, meta, states and ARGV epoch, event, repository, whether deleted ("1"), length of the
 // stream, name of a new generation. It returns 0 when the epoch is stale. Epoch 0 is not fenced: it deletes.
-const appendLua = leaseredis.FenceLua + `
+const appendLua = leaseredis.FenceLua + leaseredis.ServerLua + `
 if ARGV[1] ~= '0' and not leat_fence(KEYS[1], ARGV[1]) then return 0 end
-if redis.call('HSETNX', KEYS[3], 'generation', ARGV[6]) == 1 then redis.call('DEL', KEYS[2]) end
+local server = leat_server()
+local writer = redis.call('HGET', KEYS[3], 'server')
+local fresh = redis.call('HSETNX', KEYS[3], 'generation', ARGV[6]) == 1
+if writer and writer ~= server then redis.call('HSET', KEYS[3], 'generation', ARGV[6]) end
+if fresh or writer ~= server then
+  redis.call('DEL', KEYS[2])
+  redis.call('HSET', KEYS[3], 'server', server)
+end
 local number = redis.call('HINCRBY', KEYS[3], 'counter', 1)
 redis.call('XADD', KEYS[2], 'MAXLEN', ARGV[5], string.format('%.0f-0', number), 'event', ARGV[2])
 if ARGV[4] == '1' then

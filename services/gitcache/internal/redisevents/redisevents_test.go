@@ -164,6 +164,28 @@ func wantExpired(t *testing.T, log *redisevents.Log, token string) {
 	}
 }
 
+// TestFailOverLosesAnEvent promotes a replica that has not heard of the last event. Another one then takes its number: a reader
+// of the lost one must begin again, or it would never see that.
+func TestFailOverLosesAnEvent(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	replica := redistest.StartReplica(t, primary)
+	before := redisevents.New(redisevents.Config{Client: primary.Client(t), Prefix: prefix})
+	after := redisevents.New(redisevents.Config{Client: replica.Client(t), Prefix: prefix})
+	add(t, before, event(1, 1))
+	if err := primary.Client(t).Do(t.Context(), "WAIT", 1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	replica.Promote(t)
+	add(t, before, event(1, 2))
+	token := start(t, before)
+	add(t, after, event(2, 1))
+	wantExpired(t, after, token)
+	if states, _, err := after.States(t.Context()); err != nil || len(states) != 1 || states[0].Epoch != 2 {
+		t.Errorf("got states %v (%v), want that of epoch 2", states, err)
+	}
+}
+
 func TestRedisDown(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package gogit
+package store
 
 import (
 	"context"
@@ -14,17 +14,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
-
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 const (
 	stateFile = "state.json"
 	freshFile = "fresh.json"
-	// maxVerified bounds how many tips are read whole when a mirror is loaded; the others are looked up in the index.
-	maxVerified = 256
 )
 
 // state is what state.json says: the mirror as of its last fetch that moved refs.
@@ -86,52 +81,6 @@ func readJSON(path string, into any) error {
 	return nil
 }
 
-// verify makes sure that every pack is whole and every ref leads to an object.
-func (s state) verify(ctx context.Context, home string) error {
-	dir := filepath.Join(home, s.Generation)
-	for name, size := range s.Packs {
-		info, err := os.Stat(filepath.Join(dir, "objects", "pack", name))
-		if err != nil {
-			return fmt.Errorf("verify mirror: %w", err)
-		}
-		if info.Size() != size {
-			return fmt.Errorf("verify mirror: %s has %d bytes, want %d", name, info.Size(), size)
-		}
-	}
-	storage := openStorage(dir)
-	defer func() { _ = storage.Close() }()
-	for i, ref := range s.Refs {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		err := storage.HasEncodedObject(plumbing.NewHash(ref.Object))
-		if err == nil && i < maxVerified && ref.Commit != "" {
-			_, err = object.GetCommit(storage, plumbing.NewHash(ref.Commit))
-		}
-		if err != nil {
-			return fmt.Errorf("verify %s: %w", ref.Name, err)
-		}
-	}
-	return nil
-}
-
-// writeAtomic makes path hold data: after a crash at any instant it holds either what it held before or all of data.
-func writeAtomic(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), temporaryPattern)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // gone already where the rename succeeded
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
 func writeJSON(path string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -143,13 +92,41 @@ func writeJSON(path string, v any) error {
 	return nil
 }
 
-// syncDir makes the names in a folder durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
+// verify makes sure that every pack is whole and every ref leads to an object.
+func (s *Store) verify(ctx context.Context, dir string, st state) error {
+	for name, size := range st.Packs {
+		info, err := os.Stat(filepath.Join(packFolder(dir), name))
+		if err != nil {
+			return fmt.Errorf("verify mirror: %w", err)
+		}
+		if info.Size() != size {
+			return fmt.Errorf("verify mirror: %s has %d bytes, want %d", name, info.Size(), size)
+		}
+	}
+	return s.objects.Verify(ctx, dir, st.Refs)
+}
+
+// Unchanged keeps only that the mirror was found equal to the upstream. It asks the guard first.
+func (s *Store) Unchanged(p mirror.FetchParams) (mirror.Content, error) {
+	if err := p.Guard(); err != nil {
+		return mirror.Content{}, err
+	}
+	c := p.Have
+	c.FreshAt, c.Epoch = time.Now(), p.Epoch
+	return c, s.writeFreshness(p.Definition.UID, c)
+}
+
+// Confirm implements [mirror.Copies].
+func (s *Store) Confirm(_ context.Context, uid string, c mirror.Content) error {
+	return s.writeFreshness(uid, c)
+}
+
+func (s *Store) writeFreshness(uid string, c mirror.Content) error {
+	home, err := s.home(uid)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return writeJSON(filepath.Join(home, freshFile), freshness{FreshAt: c.FreshAt, Epoch: c.Epoch})
 }
 
 // sweep removes what a crash left behind: everything but the state files and the generation to keep, and in that one
@@ -176,7 +153,7 @@ func sweep(home, keep string) error {
 }
 
 func sweepPacks(dir string) error {
-	leftovers, err := filepath.Glob(filepath.Join(dir, "objects", "pack", temporaryPackStart+"*"))
+	leftovers, err := filepath.Glob(filepath.Join(packFolder(dir), temporaryPack+"*"))
 	for _, path := range leftovers {
 		err = errors.Join(err, os.Remove(path))
 	}
