@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pack
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"crypto/sha1" //nolint:gosec // the format's own checksum, against accidents
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sort"
+)
+
+// Entry is an object's place in a pack.
+type Entry struct {
+	ID     ID
+	CRC    uint32 // of its bytes in the pack
+	Offset int64
+}
+
+// Index is the index of a pack. It is immutable.
+type Index struct {
+	data  []byte // the whole file
+	count int
+}
+
+const (
+	indexHeader = 8
+	fanoutSize  = 256 * 4
+	largeOffset = 1 << 31
+)
+
+var indexMagic = []byte{0xff, 't', 'O', 'c', 0, 0, 0, 2}
+
+// ReadIndex reads an index whole, about 28 bytes for each object, and checks its checksum.
+func ReadIndex(path string) (*Index, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read index: %w", err)
+	}
+	x := &Index{data: data}
+	const least = indexHeader + fanoutSize + 2*sumSize
+	if len(data) < least || !bytes.HasPrefix(data, indexMagic) {
+		return nil, fmt.Errorf("%w: %s is no index", ErrMalformed, path)
+	}
+	x.count = int(binary.BigEndian.Uint32(data[indexHeader+255*4:]))
+	if len(data) < least+x.count*(len(ID{})+8) {
+		return nil, fmt.Errorf("%w: %s is cut off", ErrMalformed, path)
+	}
+	sum := sha1.Sum(data[:len(data)-sumSize]) //nolint:gosec // as above
+	if !bytes.Equal(sum[:], data[len(data)-sumSize:]) {
+		return nil, fmt.Errorf("%w: %s does not match its checksum", ErrMalformed, path)
+	}
+	return x, nil
+}
+
+// Len is the number of objects.
+func (x *Index) Len() int { return x.count }
+
+// At returns an object by its place among the ids, which rise.
+func (x *Index) At(i int) Entry {
+	crcs := indexHeader + fanoutSize + x.count*len(ID{})
+	e := Entry{ID: x.id(i), CRC: binary.BigEndian.Uint32(x.data[crcs+4*i:])}
+	offsets := crcs + 4*x.count
+	offset := binary.BigEndian.Uint32(x.data[offsets+4*i:])
+	if offset < largeOffset {
+		e.Offset = int64(offset)
+		return e
+	}
+	large := offsets + 4*x.count + 8*int(offset-largeOffset)
+	if large+8 <= len(x.data) {
+		e.Offset = int64(binary.BigEndian.Uint64(x.data[large:]))
+	}
+	return e
+}
+
+func (x *Index) id(i int) ID {
+	at := indexHeader + fanoutSize + i*len(ID{})
+	return ID(x.data[at : at+len(ID{})])
+}
+
+// Find returns the place of an id; false: the pack does not hold it.
+func (x *Index) Find(id ID) (int, bool) {
+	return sort.Find(x.count, func(i int) int { at := x.id(i); return bytes.Compare(id[:], at[:]) })
+}
+
+// sum is the checksum of the pack that the index is of.
+func (x *Index) sum() []byte { return x.data[len(x.data)-2*sumSize : len(x.data)-sumSize] }
+
+// inPackOrder returns all objects as the pack has them one after the other.
+func (x *Index) inPackOrder() []Entry {
+	entries := make([]Entry, x.count)
+	for i := range entries {
+		entries[i] = x.At(i)
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Offset, b.Offset) })
+	return entries
+}
+
+// writeIndex writes the index of a pack with that checksum, durably. It sorts the entries.
+func writeIndex(path string, entries []Entry, sum []byte) error {
+	slices.SortFunc(entries, func(a, b Entry) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	return writeFile(path, func(w io.Writer) error {
+		hash := sha1.New() //nolint:gosec // as above
+		b := bufio.NewWriter(io.MultiWriter(w, hash))
+		_, _ = b.Write(indexMagic) // errors stick until Flush
+		appendTables(b, entries)
+		_, _ = b.Write(sum)
+		if err := b.Flush(); err != nil {
+			return err
+		}
+		_, err := w.Write(hash.Sum(nil))
+		return err
+	})
+}
+
+func appendTables(b *bufio.Writer, entries []Entry) {
+	word := func(v uint32) { _, _ = b.Write(binary.BigEndian.AppendUint32(b.AvailableBuffer(), v)) }
+	upTo := 0
+	for first := range 256 {
+		for upTo < len(entries) && int(entries[upTo].ID[0]) <= first {
+			upTo++
+		}
+		word(uint32(upTo))
+	}
+	for _, e := range entries {
+		_, _ = b.Write(e.ID[:])
+	}
+	for _, e := range entries {
+		word(e.CRC)
+	}
+	var large []int64
+	for _, e := range entries {
+		if e.Offset < largeOffset {
+			word(uint32(e.Offset))
+			continue
+		}
+		word(uint32(largeOffset + len(large)))
+		large = append(large, e.Offset)
+	}
+	for _, offset := range large {
+		_, _ = b.Write(binary.BigEndian.AppendUint64(b.AvailableBuffer(), uint64(offset)))
+	}
+}

@@ -1,0 +1,278 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pack
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha1" //nolint:gosec // the format's own checksum, against accidents
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+)
+
+// MergeCost is how much memory [Merge] takes for each object of the packs it reads, the collector's share included.
+const MergeCost = 240
+
+// MergeParams say what to merge into what.
+type MergeParams struct {
+	// Packs are the files of packs, each beside its index. Each is complete in itself.
+	Packs []string
+	// Dir takes the new pack and its index.
+	Dir string
+	// Keep tells which objects to keep; what a kept one is a delta of is kept as well. Nil: all.
+	Keep func(ID) bool
+}
+
+// Merge makes one pack of several: every object once, as the first pack that has it has it. Bytes are checked against the
+// indexes as they are copied, the new pack is read back, and files are durable as those of [Receive] are. The old packs
+// stay. An error matches ErrMalformed where a pack is damaged. ErrEmpty: there is nothing to keep.
+func Merge(ctx context.Context, p MergeParams) (Received, error) {
+	m := &merging{ctx: ctx, params: p, placed: map[ID]int64{}}
+	got, err := m.run()
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if err != nil {
+		return Received{}, fmt.Errorf("merge packs: %w", err)
+	}
+	return got, nil
+}
+
+// merging is one new pack being made.
+type merging struct {
+	ctx    context.Context //nolint:containedctx // lives as long as one call
+	params MergeParams
+
+	sources []*source
+	placed  map[ID]int64 // where the new pack has an object; 0: not yet
+	out     *bufio.Writer
+	crc     hash.Hash32 // of the object that is being written
+	offset  int64
+	entries []Entry
+}
+
+// source is one of the packs to merge.
+type source struct {
+	path    string
+	entries []Entry // in the order of the pack
+	end     int64   // where the last one ends
+	kept    []bool  // nil: all
+}
+
+func (m *merging) run() (Received, error) {
+	for _, path := range m.params.Packs {
+		s, err := m.open(path)
+		if err != nil {
+			return Received{}, err
+		}
+		m.sources = append(m.sources, s)
+	}
+	if len(m.placed) == 0 {
+		return Received{}, ErrEmpty
+	}
+	f, err := os.CreateTemp(m.params.Dir, TemporaryPrefix)
+	if err != nil {
+		return Received{}, err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // gone already where the rename succeeded
+	sum, err := m.write(f)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return Received{}, err
+	}
+	got := Received{Name: "pack-" + hex.EncodeToString(sum), Objects: len(m.entries), Bytes: m.offset + sumSize}
+	if err := verifySum(m.ctx, f.Name(), sum); err != nil {
+		return Received{}, err
+	}
+	path := filepath.Join(m.params.Dir, got.Name)
+	if err := writeIndex(path+".idx", m.entries, sum); err != nil {
+		return Received{}, err
+	}
+	return got, os.Rename(f.Name(), path+".pack")
+}
+
+// open reads a pack's index and notes which objects the new pack gets.
+func (m *merging) open(path string) (*source, error) {
+	index, err := ReadIndex(strings.TrimSuffix(path, ".pack") + ".idx")
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{path: path, entries: index.inPackOrder(), end: info.Size() - sumSize}
+	if m.params.Keep != nil {
+		if err := s.choose(m.ctx, index, m.params.Keep); err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
+		}
+	}
+	for i, e := range s.entries {
+		if s.keeps(i) {
+			m.placed[e.ID] = 0
+		}
+	}
+	return s, nil
+}
+
+func (s *source) keeps(i int) bool { return s.kept == nil || s.kept[i] }
+
+func (s *source) endOf(i int) int64 {
+	if i+1 < len(s.entries) {
+		return s.entries[i+1].Offset
+	}
+	return s.end
+}
+
+// at finds the object that begins at an offset.
+func (s *source) at(offset int64) (int, bool) {
+	i := sort.Search(len(s.entries), func(i int) bool { return s.entries[i].Offset >= offset })
+	return i, i < len(s.entries) && s.entries[i].Offset == offset
+}
+
+// choose marks what is kept, with the bases of that, and theirs.
+func (s *source) choose(ctx context.Context, index *Index, keep func(ID) bool) error {
+	f, err := os.Open(s.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s.kept = make([]bool, len(s.entries))
+	head := bufio.NewReaderSize(nil, 64)
+	for i, e := range s.entries {
+		if i%chunk == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !keep(e.ID) {
+			continue
+		}
+		for next := i; next >= 0 && !s.kept[next]; {
+			s.kept[next] = true
+			head.Reset(io.NewSectionReader(f, s.entries[next].Offset, s.endOf(next)-s.entries[next].Offset))
+			if next, err = s.base(head, index, s.entries[next].Offset); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// base returns which object the one that r is at is a delta of; -1: it is none.
+func (s *source) base(r *bufio.Reader, index *Index, offset int64) (int, error) {
+	h, err := readHead(r)
+	if err != nil {
+		return 0, err
+	}
+	switch h.kind {
+	case kindOfsDelta:
+		offset -= h.back
+	case kindRefDelta:
+		i, ok := index.Find(h.base)
+		if !ok {
+			return 0, fmt.Errorf("%w: object at %d has no base", ErrMalformed, offset)
+		}
+		offset = index.At(i).Offset
+	case kindCommit, kindTree, kindBlob, kindTag:
+		return -1, nil
+	}
+	i, ok := s.at(offset)
+	if !ok {
+		return 0, fmt.Errorf("%w: base is not where it should be", ErrMalformed)
+	}
+	return i, nil
+}
+
+// write writes all objects and returns the new pack's checksum.
+func (m *merging) write(f io.Writer) ([]byte, error) {
+	sum := sha1.New() //nolint:gosec // the format's own
+	m.out, m.crc = bufio.NewWriterSize(io.MultiWriter(f, sum), streamBuffer), crc32.NewIEEE()
+	m.entries = make([]Entry, 0, len(m.placed))
+	_, _ = m.out.Write(preamble(len(m.placed))) // errors stick until Flush
+	m.offset = headerSize
+	for _, s := range m.sources {
+		if err := m.copy(s); err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Base(s.path), err)
+		}
+	}
+	if err := m.out.Flush(); err != nil {
+		return nil, err
+	}
+	if len(m.entries) != len(m.placed) {
+		return nil, fmt.Errorf("%w: %d objects of %d found", ErrMalformed, len(m.entries), len(m.placed))
+	}
+	_, err := f.Write(sum.Sum(nil))
+	return sum.Sum(nil), err
+}
+
+// copy adds a pack's objects to the new one, those that it does not have yet.
+func (m *merging) copy(s *source) error {
+	f, err := os.Open(s.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in := bufio.NewReaderSize(contextReader{m.ctx, f}, streamBuffer)
+	at := int64(0)
+	for i, e := range s.entries {
+		if !s.keeps(i) || m.placed[e.ID] != 0 {
+			continue
+		}
+		if _, err := io.CopyN(io.Discard, in, e.Offset-at); err != nil {
+			return err
+		}
+		at = s.endOf(i)
+		if err := m.copyObject(s, in, e, at-e.Offset); err != nil {
+			return fmt.Errorf("object %s: %w", e.ID, err)
+		}
+	}
+	return nil
+}
+
+// maxHead is the longest head that [head.append] writes and readHead reads.
+const maxHead = 10 + 20
+
+// copyObject adds the object that in is at. Its bytes stay as they are, but for the distance to its base.
+func (m *merging) copyObject(s *source, in *bufio.Reader, e Entry, size int64) error {
+	first, err := in.Peek(int(min(size, maxHead)))
+	if err != nil {
+		return err
+	}
+	body := bytes.NewReader(first)
+	h, err := readHead(body)
+	if err != nil {
+		return err
+	}
+	headSize := len(first) - body.Len()
+	crc := crc32.ChecksumIEEE(first[:headSize])
+	if h.kind == kindOfsDelta {
+		base, ok := s.at(e.Offset - h.back)
+		if !ok || m.placed[s.entries[base].ID] == 0 {
+			return fmt.Errorf("%w: base is not where it should be", ErrMalformed)
+		}
+		h.back = m.offset - m.placed[s.entries[base].ID]
+	}
+	written := h.append(nil)
+	_, _ = in.Discard(headSize) // it was peeked at
+	m.crc.Reset()
+	to := io.MultiWriter(m.out, m.crc)
+	_, _ = to.Write(written) // errors stick until Flush
+	if crc, err = sumOf(in, size-int64(headSize), crc, to); err != nil {
+		return err
+	}
+	if crc != e.CRC {
+		return fmt.Errorf("%w: does not match its checksum", ErrMalformed)
+	}
+	m.placed[e.ID] = m.offset
+	m.entries = append(m.entries, Entry{ID: e.ID, CRC: m.crc.Sum32(), Offset: m.offset})
+	m.offset += int64(len(written)) + size - int64(headSize)
+	return nil
+}

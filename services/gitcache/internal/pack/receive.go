@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pack
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha1" //nolint:gosec // the format's own checksum, against accidents
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+const (
+	// ObjectCost is how much memory [Receive] takes for each object of a pack, the collector's share included.
+	ObjectCost = 160
+	// WorkingSet is how much it takes besides, unless a single object needs more.
+	WorkingSet = 64 << 20
+	// retained bounds the objects that are kept while what is made of them is resolved; the collector's share is as much.
+	retained = WorkingSet / 2
+
+	streamBuffer = 64 << 10
+)
+
+// Memory admits what needs much memory. Its methods may be called concurrently.
+type Memory interface {
+	// Acquire waits, fairly, until that many bytes may be used. An error is the context's, or says that so many never may.
+	Acquire(ctx context.Context, bytes int64) (release func(), err error)
+	// TryAcquire is Acquire without waiting; false: not now.
+	TryAcquire(bytes int64) (release func(), ok bool)
+}
+
+// Received is a pack that is whole and durable under its name.
+type Received struct {
+	Name    string // without an ending
+	Objects int
+	Bytes   int64
+}
+
+// Receive writes the pack that r holds into dir, with its index: checked, complete and durable but for the names
+// themselves, which last once the folder has been synced. The context ends reading and waiting. While memory is short, the
+// pack is written to disk as it comes and indexed later, so that no upstream is kept waiting. Errors match ErrEmpty where
+// there is nothing to read and ErrMalformed where the bytes are wrong; they may be those of r, memory and the disk.
+func Receive(ctx context.Context, dir string, r io.Reader, memory Memory) (Received, error) {
+	f, err := os.CreateTemp(dir, TemporaryPrefix)
+	if err != nil {
+		return Received{}, fmt.Errorf("receive pack: %w", err)
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // gone already where the rename succeeded
+	defer func() { _ = f.Close() }()           // closed already where it succeeded
+	in := &receiving{ctx: ctx, dir: dir, file: f, memory: memory, release: func() {}}
+	defer func() { in.release() }()
+	got, err := in.run(r)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if err != nil {
+		return Received{}, fmt.Errorf("receive pack: %w", err)
+	}
+	return got, nil
+}
+
+// receiving is one pack on its way to the disk.
+type receiving struct {
+	ctx     context.Context //nolint:containedctx // lives as long as one call
+	dir     string
+	file    *os.File
+	memory  Memory
+	release func()
+
+	objects int
+	records records
+	end     int64 // where the last object ends
+	sum     []byte
+}
+
+func (in *receiving) run(r io.Reader) (Received, error) {
+	if err := in.scan(r); err != nil {
+		return Received{}, err
+	}
+	if err := in.checksum(); err != nil {
+		return Received{}, err
+	}
+	if err := in.grow(in.records.deepest()); err != nil {
+		return Received{}, err
+	}
+	resolver := &resolver{ctx: in.ctx, file: in.file, records: &in.records, end: in.end}
+	if err := resolver.run(); err != nil {
+		return Received{}, err
+	}
+	return in.commit()
+}
+
+// cost is the memory for all objects.
+func (in *receiving) cost() int64 { return int64(in.objects)*ObjectCost + WorkingSet }
+
+// scan writes the pack to disk and finds its objects, both at once where memory is free.
+func (in *receiving) scan(r io.Reader) error {
+	arriving := newStream(io.TeeReader(contextReader{in.ctx, r}, in.file), 0)
+	var err error
+	if in.objects, err = readPreamble(arriving.Reader); err != nil {
+		return err
+	}
+	if release, ok := in.memory.TryAcquire(in.cost()); ok {
+		in.release = release
+		return in.find(arriving)
+	}
+	if _, err := io.Copy(io.Discard, arriving); err != nil {
+		return err
+	}
+	if in.release, err = acquire(in.ctx, in.memory, in.cost()); err != nil {
+		return err
+	}
+	if _, err := in.file.Seek(headerSize, io.SeekStart); err != nil {
+		return err
+	}
+	return in.find(newStream(contextReader{in.ctx, in.file}, headerSize))
+}
+
+func acquire(ctx context.Context, memory Memory, bytes int64) (func(), error) {
+	release, err := memory.Acquire(ctx, bytes)
+	if err != nil {
+		return func() {}, err
+	}
+	return release, nil
+}
+
+// find goes through a pack's objects. The stream is behind the preamble, and has to end behind the checksum.
+func (in *receiving) find(pack stream) error {
+	s := newScanner(pack, &in.records)
+	for range in.objects {
+		at := pack.offset()
+		if err := s.next(); err != nil {
+			return fmt.Errorf("object at %d: %w", at, err)
+		}
+	}
+	in.end, in.sum = pack.offset(), make([]byte, sumSize)
+	if _, err := io.ReadFull(pack, in.sum); err != nil {
+		return err
+	}
+	if _, err := pack.Peek(1); err == nil {
+		return fmt.Errorf("%w: goes on behind its end", ErrMalformed)
+	} else if !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// checksum reads what the disk holds now, and computes the checksum of each object's bytes and of all.
+func (in *receiving) checksum() error {
+	if _, err := in.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	r := bufio.NewReaderSize(contextReader{in.ctx, in.file}, streamBuffer)
+	hash := sha1.New() //nolint:gosec // the format's own
+	if _, err := sumOf(r, headerSize, 0, hash); err != nil {
+		return err
+	}
+	for i := range in.records.n {
+		rec := in.records.at(i)
+		crc, err := sumOf(r, in.records.endOf(i, in.end)-rec.offset, 0, hash)
+		if err != nil {
+			return err
+		}
+		rec.crc = crc
+	}
+	if !bytes.Equal(hash.Sum(nil), in.sum) {
+		return fmt.Errorf("%w: does not match its checksum", ErrMalformed)
+	}
+	return nil
+}
+
+// grow exchanges what was admitted for more, where a single object needs more than the working set. What is held is given
+// back first: two that waited for one another's would wait for ever.
+func (in *receiving) grow(single int64) error {
+	if single <= retained {
+		return nil
+	}
+	in.release()
+	var err error
+	in.release, err = acquire(in.ctx, in.memory, in.cost()+single)
+	return err
+}
+
+func (in *receiving) commit() (Received, error) {
+	got := Received{Name: "pack-" + hex.EncodeToString(in.sum), Objects: in.objects, Bytes: in.end + sumSize}
+	if err := errors.Join(in.file.Sync(), in.file.Close()); err != nil {
+		return Received{}, err
+	}
+	path := filepath.Join(in.dir, got.Name)
+	if err := writeIndex(path+".idx", in.records.entries(), in.sum); err != nil {
+		return Received{}, err
+	}
+	// Last: whoever lists packs finds the index of each.
+	return got, os.Rename(in.file.Name(), path+".pack")
+}
