@@ -15,34 +15,34 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
-	"github.com/leatdev/leat/services/gitcache/internal/packs"
+	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
 // packed reads an object out of the packs, several times as fast as go-git does. What it returns is valid until the
 // next call. False: it is larger than what is held in memory, or in no pack, and left to go-git.
-func (r *reader) packed(hash plumbing.Hash, want packs.Kind) (data []byte, ok bool, err error) {
+func (r *reader) packed(hash plumbing.Hash, want string) (data []byte, ok bool, err error) {
 	if r.packs == nil {
-		if r.packs, err = packs.Open(r.storage.Filesystem().Root()); err != nil {
+		if r.packs, err = pack.Open(r.storage.Filesystem().Root()); err != nil {
 			return nil, false, err
 		}
 	}
-	o, err := r.packs.Read(packs.ID(hash), largeObject)
+	o, err := r.packs.Read(pack.ID(hash), largeObject)
 	switch {
-	case errors.Is(err, packs.ErrNotFound), errors.Is(err, packs.ErrTooLarge):
+	case errors.Is(err, pack.ErrNotFound), errors.Is(err, pack.ErrTooLarge):
 		return nil, false, nil
-	case errors.Is(err, packs.ErrMalformed):
+	case errors.Is(err, pack.ErrMalformed):
 		return nil, false, errors.Join(content.ErrDamaged, err)
 	case err != nil:
 		return nil, false, err
-	case o.Kind != want:
-		return nil, false, fmt.Errorf("%w: %s is a %s, want a %s", content.ErrDamaged, hash, o.Kind, want)
+	case o.Kind() != want:
+		return nil, false, fmt.Errorf("%w: %s is a %s, want a %s", content.ErrDamaged, hash, o.Kind(), want)
 	}
 	return o.Data, true, nil
 }
 
 // packedCommit saves go-git the trouble to read the indexes of all packs for one commit. Whatever is wrong go-git finds too.
 func (r *reader) packedCommit(hash plumbing.Hash) (*object.Commit, bool) {
-	data, ok, err := r.packed(hash, packs.Commit)
+	data, ok, err := r.packed(hash, "commit")
 	if !ok || err != nil {
 		return nil, false
 	}
@@ -55,7 +55,7 @@ func (r *reader) packedCommit(hash plumbing.Hash) (*object.Commit, bool) {
 
 // entries returns what is in a tree that another object names, so that its absence is damage.
 func (r *reader) entries(hash plumbing.Hash) ([]object.TreeEntry, error) {
-	data, ok, err := r.packed(hash, packs.Tree)
+	data, ok, err := r.packed(hash, "tree")
 	if ok {
 		return parseTree(data)
 	}
@@ -93,7 +93,7 @@ type blob struct {
 }
 
 func (r *reader) blob(hash plumbing.Hash) (blob, error) {
-	data, ok, err := r.packed(hash, packs.Blob)
+	data, ok, err := r.packed(hash, "blob")
 	if ok {
 		return blob{int64(len(data)), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}, nil
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
-	"github.com/leatdev/leat/services/gitcache/internal/packs"
+	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
 // maxDepth bounds how deep trees may be nested; content that needs more is hostile.
@@ -24,7 +24,7 @@ const maxDepth = 256
 // reader reads one generation through a store of its own.
 type reader struct {
 	storage *filesystem.Storage
-	packs   *packs.Reader // nil until first used
+	packs   *pack.Reader // nil until first used
 }
 
 // Close implements [content.Reader].

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package packs
+package pack
 
 // cache keeps what was read last in two slabs of memory. When the young one is full the old one is forgotten and takes its
 // place; what is asked for in the old one moves to the young one. So nothing is allocated for an object, and what get and
@@ -36,15 +36,15 @@ func (c *cache) get(at place) (Object, bool) {
 		return Object{}, false
 	}
 	if !c.young.fits(len(o.Data)) { // it would be overwritten before it is copied
-		return Object{Kind: o.Kind, Data: append([]byte(nil), o.Data...)}, true
+		return Object{kind: o.kind, Data: append([]byte(nil), o.Data...)}, true
 	}
-	copy(c.young.take(at, o.Kind, len(o.Data)), o.Data)
+	copy(c.young.take(at, o.kind, len(o.Data)), o.Data)
 	return c.young.objects[at], true
 }
 
 // room returns memory for an object that the caller fills at once, or drops. A large one is not kept: it would leave no
 // place for others.
-func (c *cache) room(at place, kind Kind, size int64) []byte {
+func (c *cache) room(at place, kind kind, size int64) []byte {
 	if size > int64(c.limit)/4 {
 		return make([]byte, size)
 	}
@@ -69,10 +69,10 @@ func (c *cache) drop(at place) { delete(c.young.objects, at) }
 
 func (s *slab) fits(size int) bool { return s.used+size <= len(s.memory) }
 
-func (s *slab) take(at place, kind Kind, size int) []byte {
+func (s *slab) take(at place, kind kind, size int) []byte {
 	data := s.memory[s.used : s.used+size : s.used+size]
 	s.used += size
-	s.objects[at] = Object{Kind: kind, Data: data}
+	s.objects[at] = Object{kind: kind, Data: data}
 	return data
 }
 
