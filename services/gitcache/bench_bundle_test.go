@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/selection"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
 
@@ -52,7 +53,11 @@ func benchBuild(b *testing.B, git *gogit.Git, commit string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	folder := snapshot.Folder{UID: "uid", Commit: commit, Path: "apps", Root: "apps"}
+	selected, err := selection.New(selection.Spec{Path: "apps"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	folder := snapshot.Folder{UID: "uid", Commit: commit, Selection: selected}
 	s, err := builder.Resolve(b.Context(), folder)
 	if err != nil {
 		b.Fatal(err)

@@ -43,7 +43,7 @@ type backend struct {
 	append   func(mirror.Event) error
 	expand   func(prefix string) (string, error)
 	tree     func(path string) (string, error)
-	walk     func(func(content.Entry) error) error
+	list     func(tree string) ([]content.Entry, error)
 	store    cas.Store
 	identity identity.Identity
 }
@@ -94,8 +94,12 @@ func (r reader) Tree(_ context.Context, _, path string) (string, error) {
 	return r.backend.tree(path)
 }
 
-func (r reader) Walk(_ context.Context, _ string, visit func(content.Entry) error) error {
-	return r.backend.walk(visit)
+func (r reader) List(_ context.Context, tree string) ([]content.Entry, error) {
+	return r.backend.list(tree)
+}
+
+func (r reader) Blob(context.Context, string) (content.File, error) {
+	return content.File{ReadCloser: io.NopCloser(strings.NewReader(""))}, nil
 }
 
 // fullStore takes nothing.
@@ -114,10 +118,15 @@ func newBackend() *backend {
 			refs := mirror.NewRefs([]mirror.Ref{{Name: "refs/heads/main", Object: "c", Commit: "c"}})
 			return mirror.Content{Refs: refs, FreshAt: time.Now()}, nil
 		},
-		put:      func(mirror.Definition) error { return nil },
-		append:   func(mirror.Event) error { return nil },
-		tree:     func(path string) (string, error) { return "tree of " + path, nil },
-		walk:     func(func(content.Entry) error) error { return nil },
+		put:    func(mirror.Definition) error { return nil },
+		append: func(mirror.Event) error { return nil },
+		tree:   func(path string) (string, error) { return "tree of " + path, nil },
+		list: func(tree string) ([]content.Entry, error) {
+			if tree == "tree of " {
+				return []content.Entry{{Name: "app", Kind: content.KindFolder, ID: "tree of app"}}, nil
+			}
+			return []content.Entry{{Name: "empty", ID: "blob"}}, nil
+		},
 		store:    casmem.New(casmem.Config{}),
 		identity: identity.Identity{Kind: identity.KindService, Name: "distributor"},
 	}
@@ -195,7 +204,7 @@ func TestReasonsOfResolve(t *testing.T) {
 		}
 	}
 	walking := func(err error) func(*backend) {
-		return func(b *backend) { b.walk = func(func(content.Entry) error) error { return err } }
+		return func(b *backend) { b.list = func(string) ([]content.Entry, error) { return nil, err } }
 	}
 	storing := func(err error) func(*backend) {
 		return func(b *backend) { b.store = fullStore{b.store, err} }
@@ -234,6 +243,7 @@ func TestReasonsOfResolve(t *testing.T) {
 		"store full":   {withHead(storing(cas.ErrFull)), errorsv1.Reason_REASON_STORAGE_FULL},
 		"too large":    {withHead(storing(cas.ErrTooLarge)), errorsv1.Reason_REASON_BUNDLE_TOO_LARGE},
 		"mismatch":     {withHead(storing(&digest.MismatchError{})), errorsv1.Reason_REASON_DIGEST_MISMATCH},
+		"nothing left": {withHead(walking(&snapshot.EmptyError{Folder: "app"})), errorsv1.Reason_REASON_PATH_NOT_FOUND},
 		"fine":         {withHead(func(*backend) {}), errorsv1.Reason_REASON_UNSPECIFIED},
 	} {
 		t.Run(name, func(t *testing.T) {

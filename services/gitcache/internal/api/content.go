@@ -44,7 +44,7 @@ func (s *Service) resolve(ctx context.Context, r *mirror.Repository, src source)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Snapshots.Resolve(ctx, snapshot.Folder{UID: def.UID, Commit: commit, Path: src.path, Root: src.root})
+	found, err := s.Snapshots.Resolve(ctx, snapshot.Folder{UID: def.UID, Commit: commit, Selection: src.selection})
 	if errors.Is(err, content.ErrCommitNotFound) && src.selector.Kind != mirror.SelectCommit {
 		// A ref's commit was fetched with the ref; its absence says nothing about the upstream.
 		err = fmt.Errorf("%w: %s leads to %s, which is missing", content.ErrDamaged, src.selector, commit)
@@ -150,7 +150,7 @@ func (s *Service) ListCommits(ctx context.Context, req *gitcachev1.ListCommitsRe
 					return nil, err
 				}
 			}
-			return s.listCommits(ctx, r, content.LogParams{From: from, Path: src.path, Skip: at.Skip, Limit: pageSize(req.GetPage())})
+			return s.listCommits(ctx, r, content.LogParams{From: from, Path: src.selection.Path(), Skip: at.Skip, Limit: pageSize(req.GetPage())})
 		})
 }
 
@@ -200,7 +200,7 @@ func (s *Service) ReadFile(ctx context.Context, req *gitcachev1.ReadFileRequest)
 	switch {
 	case err != nil:
 		return nil, err
-	case src.path == "":
+	case src.selection.Path() == "":
 		return nil, rpcerr.Field("source.path", "It must name a file.")
 	case req.GetOffset() < 0:
 		return nil, rpcerr.Field("offset", "It must not be negative.")
@@ -219,7 +219,7 @@ func (s *Service) ReadFile(ctx context.Context, req *gitcachev1.ReadFileRequest)
 			}
 			resp := &gitcachev1.ReadFileResponse{Commit: commit}
 			return resp, s.read(ctx, r, func(reader content.Reader) error {
-				resp.Content, resp.Size, err = readRange(ctx, reader, commit, src.path, req.GetOffset(), req.GetLimit())
+				resp.Content, resp.Size, err = readRange(ctx, reader, commit, src.selection.Path(), req.GetOffset(), req.GetLimit())
 				return err
 			})
 		})

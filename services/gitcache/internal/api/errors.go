@@ -51,6 +51,11 @@ func toError(err error, repository string) error {
 		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_CONTENT_UNSUPPORTED,
 			fmt.Sprintf("%q %s.", bad.Path, bad.Reason), in, rpcerr.With("path", bad.Path))
 	}
+	if empty, ok := errors.AsType[*snapshot.EmptyError](err); ok {
+		return rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_PATH_NOT_FOUND,
+			fmt.Sprintf("Include, exclude and .leatignore leave nothing of the folder %q; change the source or the ignore file.", empty.Folder),
+			in, rpcerr.With("path", empty.Folder))
+	}
 	if path, ok := errors.AsType[*content.PathError](err); ok {
 		return rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_PATH_NOT_FOUND,
 			fmt.Sprintf("The commit has no %s %q; the path is relative to the repository's root.", path.Want, path.Path),

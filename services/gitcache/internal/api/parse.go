@@ -6,7 +6,7 @@ package api
 import (
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"regexp"
 	"strings"
 	"time"
@@ -15,8 +15,8 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/rpcerr"
-	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/selection"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
 
@@ -161,10 +161,10 @@ func parseSelector(field string, ref *typev1.GitRef) (mirror.Selector, error) {
 	return s, nil
 }
 
-// source is a request's source after checking; paths are clean.
+// source is a request's source after checking.
 type source struct {
-	selector   mirror.Selector
-	path, root string
+	selector  mirror.Selector
+	selection *selection.Selection
 }
 
 func parseSource(s *typev1.Source) (source, error) {
@@ -172,21 +172,19 @@ func parseSource(s *typev1.Source) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	path, err := content.CleanFolder(s.GetPath())
-	if err != nil {
-		return source{}, rpcerr.Field("source.path", "It must be relative to the repository's root, without '..'.")
+	selected, err := parseSelection(s)
+	return source{selector, selected}, err
+}
+
+func parseSelection(s *typev1.Source) (*selection.Selection, error) {
+	selected, err := selection.New(selection.Spec{
+		Path: s.GetPath(), Root: s.GetRoot(), Folders: s.GetFolders(), Files: s.GetFiles(),
+		Include: s.GetInclude(), Exclude: s.GetExclude(),
+	})
+	if bad, ok := errors.AsType[*selection.FieldError](err); ok {
+		return nil, rpcerr.Field("source."+bad.Field, bad.Reason)
 	}
-	if s.GetRoot() == "" {
-		return source{selector: selector, path: path, root: path}, nil
-	}
-	root, err := content.CleanFolder(s.GetRoot())
-	if err != nil {
-		return source{}, rpcerr.Field("source.root", "It must be relative to the repository's root, without '..'.")
-	}
-	if !content.Inside(path, root) {
-		return source{}, rpcerr.Field("source.root", fmt.Sprintf("It must contain the path %q.", path))
-	}
-	return source{selector: selector, path: path, root: root}, nil
+	return selected, err
 }
 
 // parseBundle reads which bundle is asked for, and what it can be built from.
@@ -198,11 +196,23 @@ func parseBundle(req *gitcachev1.DownloadBundleRequest, uid string) (digest.Dige
 	if req.GetCommit() != "" && !commitForm.MatchString(req.GetCommit()) {
 		return d, snapshot.Folder{}, rpcerr.Field("commit", "It must be a full commit id: 40 lower-case hexadecimal digits.")
 	}
-	path, err := content.CleanFolder(req.GetPath())
-	if err != nil {
-		return d, snapshot.Folder{}, rpcerr.Field("path", "It must be relative to the repository's root, without '..'.")
+	selected, err := parseBundled(req)
+	return d, snapshot.Folder{UID: uid, Commit: req.GetCommit(), Selection: selected}, err
+}
+
+// parseBundled reads what of its commit a bundle holds.
+func parseBundled(req *gitcachev1.DownloadBundleRequest) (*selection.Selection, error) {
+	if req.GetSource() != nil {
+		if req.GetPath() != "" {
+			return nil, rpcerr.Field("path", "It must be empty where a source is given.")
+		}
+		return parseSelection(req.GetSource())
 	}
-	return d, snapshot.Folder{UID: uid, Commit: req.GetCommit(), Path: path, Root: path}, nil
+	selected, err := selection.New(selection.Spec{Path: req.GetPath()})
+	if bad, ok := errors.AsType[*selection.FieldError](err); ok {
+		return nil, rpcerr.Field(bad.Field, bad.Reason)
+	}
+	return selected, err
 }
 
 func pageSize(p *typev1.Page) int {

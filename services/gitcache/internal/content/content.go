@@ -99,18 +99,17 @@ const (
 	KindExecutable
 	KindSymlink
 	KindSubmodule // a commit of another repository; it has no content here
+	KindFolder
 )
 
-// Entry is one leaf of a tree.
+// Entry is one entry of a tree.
 type Entry struct {
-	Path string // relative to the tree that is walked
+	Name string
 	Kind Kind
-	Size int64
-	// Open opens the content; nil for a submodule. The reader is valid until the next entry is visited.
-	Open func() (io.ReadCloser, error)
+	ID   string // of a blob or a tree; of a submodule, the commit in its own repository
 }
 
-// File is one open file of a commit.
+// File is one open file or symbolic link.
 type File struct {
 	Size int64
 	io.ReadCloser
@@ -170,8 +169,11 @@ type Reader interface {
 	Expand(ctx context.Context, prefix string) (string, error)
 	// Tree returns the id of the tree that the commit holds at path, a folder.
 	Tree(ctx context.Context, commit, path string) (string, error)
-	// Walk visits all leaves of a tree in rising bytewise order of their paths.
-	Walk(ctx context.Context, tree string, visit func(Entry) error) error
+	// List returns the entries of a tree in Git's order: by name, as if the name of a folder ended with a slash. Walking
+	// depth first therefore meets rising paths. It reads no blob.
+	List(ctx context.Context, tree string) ([]Entry, error)
+	// Blob opens the content of the file or symbolic link that a tree lists with that id.
+	Blob(ctx context.Context, id string) (File, error)
 	// File opens the file that the commit holds at path.
 	File(ctx context.Context, commit, path string) (File, error)
 	// Log returns a piece of history.

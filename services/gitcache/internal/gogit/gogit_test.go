@@ -101,24 +101,33 @@ func (f *fixture) files(t *testing.T, commit string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, last := map[string]string{}, ""
-	err = r.Walk(t.Context(), tree, func(e content.Entry) error {
-		if e.Path <= last {
-			t.Errorf("got %q after %q, want rising paths", e.Path, last)
-		}
-		last = e.Path
-		body, err := e.Open()
-		if err != nil {
-			return err
-		}
-		data, err := io.ReadAll(body)
-		files[e.Path] = string(data)
-		return errors.Join(err, body.Close())
-	})
-	if err != nil {
+	files := map[string]string{}
+	if err := walk(t.Context(), r, tree, "", files); err != nil {
 		t.Fatal(err)
 	}
 	return files
+}
+
+// walk reads all files of a tree.
+func walk(ctx context.Context, r content.Reader, tree, prefix string, files map[string]string) error {
+	entries, err := r.List(ctx, tree)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Kind == content.KindFolder {
+			err = errors.Join(err, walk(ctx, r, e.ID, prefix+e.Name+"/", files))
+			continue
+		}
+		f, openErr := r.Blob(ctx, e.ID)
+		if openErr != nil {
+			return openErr
+		}
+		data, readErr := io.ReadAll(f)
+		files[prefix+e.Name] = string(data)
+		err = errors.Join(err, readErr, f.Close())
+	}
+	return err
 }
 
 func wantReason(t *testing.T, err error, want mirror.Reason) *mirror.UpstreamError {

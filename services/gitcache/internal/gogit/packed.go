@@ -18,8 +18,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
-// packed reads an object out of the packs, several times as fast as go-git does. What it returns is valid until the
-// next call. False: it is larger than what is held in memory, or in no pack, and left to go-git.
+// packed reads an object out of the packs, several times as fast as go-git does. False: it is larger than what is held in memory, or in no pack, and left to go-git.
 func (r *reader) packed(hash plumbing.Hash, want string) (data []byte, ok bool, err error) {
 	if r.packs == nil {
 		if r.packs, err = pack.Open(r.storage.Filesystem().Root()); err != nil {
@@ -86,23 +85,19 @@ func parseTree(data []byte) ([]object.TreeEntry, error) {
 	return entries, nil
 }
 
-// blob is a file's content.
-type blob struct {
-	size int64
-	open func() (io.ReadCloser, error)
-}
-
-func (r *reader) blob(hash plumbing.Hash) (blob, error) {
+// blob opens what a tree names, so that its absence is damage.
+func (r *reader) blob(hash plumbing.Hash) (content.File, error) {
 	data, ok, err := r.packed(hash, "blob")
 	if ok {
-		return blob{int64(len(data)), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}, nil
+		return content.File{Size: int64(len(data)), ReadCloser: io.NopCloser(bytes.NewReader(data))}, nil
 	}
 	if err != nil {
-		return blob{}, err
+		return content.File{}, err
 	}
 	b, err := object.GetBlob(r.storage, hash)
 	if err != nil {
-		return blob{}, damaged(err)
+		return content.File{}, damaged(err)
 	}
-	return blob{b.Size, b.Reader}, nil
+	body, err := b.Reader()
+	return content.File{Size: b.Size, ReadCloser: body}, err
 }

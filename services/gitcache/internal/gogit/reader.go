@@ -132,56 +132,41 @@ func damaged(err error) error {
 	return err
 }
 
-// Walk implements [content.Reader]. Git keeps the entries of a tree in the order that their full paths have, as if the
-// name of a folder ended with a slash; walking depth first therefore visits rising paths.
-func (r *reader) Walk(ctx context.Context, tree string, visit func(content.Entry) error) error {
-	return r.walk(ctx, plumbing.NewHash(tree), "", maxDepth, visit)
-}
-
-func (r *reader) walk(ctx context.Context, hash plumbing.Hash, prefix string, depth int, visit func(content.Entry) error) error {
-	if depth == 0 {
-		return fmt.Errorf("walk tree: more than %d levels at %q", maxDepth, prefix)
-	}
-	entries, err := r.entries(hash)
+// List implements [content.Reader].
+func (r *reader) List(_ context.Context, tree string) ([]content.Entry, error) {
+	found, err := r.entries(plumbing.NewHash(tree))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, e := range entries {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		path := prefix + e.Name
-		if e.Mode == filemode.Dir {
-			err = r.walk(ctx, e.Hash, path+"/", depth-1, visit)
-		} else {
-			err = r.visitLeaf(e, path, visit)
-		}
-		if err != nil {
-			return err
-		}
+	entries := make([]content.Entry, len(found))
+	for i, e := range found {
+		entries[i] = content.Entry{Name: e.Name, Kind: kindOf(e.Mode), ID: e.Hash.String()}
 	}
-	return nil
+	return entries, nil
 }
 
-func (r *reader) visitLeaf(e object.TreeEntry, path string, visit func(content.Entry) error) error {
-	leaf := content.Entry{Path: path}
-	switch e.Mode {
+func kindOf(mode filemode.FileMode) content.Kind {
+	switch mode {
+	case filemode.Dir:
+		return content.KindFolder
 	case filemode.Submodule:
-		leaf.Kind = content.KindSubmodule
-		return visit(leaf)
+		return content.KindSubmodule
 	case filemode.Executable:
-		leaf.Kind = content.KindExecutable
+		return content.KindExecutable
 	case filemode.Symlink:
-		leaf.Kind = content.KindSymlink
-	case filemode.Regular, filemode.Deprecated, filemode.Empty, filemode.Dir: // folders do not come here
-		leaf.Kind = content.KindFile
+		return content.KindSymlink
+	case filemode.Regular, filemode.Deprecated, filemode.Empty:
 	}
-	blob, err := r.blob(e.Hash)
+	return content.KindFile
+}
+
+// Blob implements [content.Reader].
+func (r *reader) Blob(_ context.Context, id string) (content.File, error) {
+	file, err := r.blob(plumbing.NewHash(id))
 	if err != nil {
-		return fmt.Errorf("read %q: %w", path, err)
+		return content.File{}, fmt.Errorf("read blob %s: %w", id, err)
 	}
-	leaf.Size, leaf.Open = blob.size, blob.open
-	return visit(leaf)
+	return file, nil
 }
 
 // File implements [content.Reader].
@@ -193,13 +178,9 @@ func (r *reader) File(_ context.Context, commit, path string) (content.File, err
 	if err != nil {
 		return content.File{}, err
 	}
-	b, err := r.blob(entry.Hash)
+	file, err := r.blob(entry.Hash)
 	if err != nil {
 		return content.File{}, fmt.Errorf("read %q: %w", path, err)
 	}
-	body, err := b.open()
-	if err != nil {
-		return content.File{}, fmt.Errorf("read %q: %w", path, err)
-	}
-	return content.File{Size: b.size, ReadCloser: body}, nil
+	return file, nil
 }

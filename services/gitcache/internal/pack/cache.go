@@ -3,9 +3,9 @@
 
 package pack
 
-// cache keeps what was read last in two slabs of memory. When the young one is full the old one is forgotten and takes its
-// place; what is asked for in the old one moves to the young one. So nothing is allocated for an object, and what get and
-// room returned last stays as it is while the next object is made of it. Slabs begin small: most readers read little.
+// cache keeps what was read last in two slabs of memory. When the young one is full it becomes the old one, which is let go
+// of; what is asked for in the old one moves to the young one. Memory is never used again, so that what was handed out
+// stays as it is. Slabs begin small: most readers read little.
 type cache struct {
 	limit      int // bytes of each slab
 	young, old slab
@@ -35,11 +35,10 @@ func (c *cache) get(at place) (Object, bool) {
 	if !ok {
 		return Object{}, false
 	}
-	if !c.young.fits(len(o.Data)) { // it would be overwritten before it is copied
-		return Object{kind: o.kind, Data: append([]byte(nil), o.Data...)}, true
+	if c.young.fits(len(o.Data)) {
+		copy(c.young.take(at, o.kind, len(o.Data)), o.Data)
 	}
-	copy(c.young.take(at, o.kind, len(o.Data)), o.Data)
-	return c.young.objects[at], true
+	return o, true
 }
 
 // room returns memory for an object that the caller fills at once, or drops. A large one is not kept: it would leave no
@@ -54,15 +53,9 @@ func (c *cache) room(at place, kind kind, size int64) []byte {
 	return c.young.take(at, kind, int(size))
 }
 
-// turn makes room. While slabs are small nothing is forgotten but what the oldest, smallest one holds.
+// turn makes room.
 func (c *cache) turn() {
-	size := min(2*len(c.young.memory), c.limit)
-	c.young, c.old = c.old, c.young
-	if len(c.young.memory) < size {
-		c.young = newSlab(size)
-		return
-	}
-	c.young.clear()
+	c.old, c.young = c.young, newSlab(min(2*len(c.young.memory), c.limit))
 }
 
 func (c *cache) drop(at place) { delete(c.young.objects, at) }
@@ -74,9 +67,4 @@ func (s *slab) take(at place, kind kind, size int) []byte {
 	s.used += size
 	s.objects[at] = Object{kind: kind, Data: data}
 	return data
-}
-
-func (s *slab) clear() {
-	s.used = 0
-	clear(s.objects)
 }

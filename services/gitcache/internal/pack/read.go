@@ -30,7 +30,7 @@ const (
 // Object is what a [Reader] reads.
 type Object struct {
 	kind kind
-	// Data is valid until the next call of the Reader.
+	// Data is not to be changed.
 	Data []byte
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
 // flight is one build that several callers wait for.
@@ -27,14 +28,20 @@ type flight struct {
 	err      error
 }
 
-// build joins the build of that tree, or begins one. The build goes on when its first caller gives up.
-func (b *Builder) build(ctx context.Context, key treeKey) (Snapshot, error) {
+// flightKey names a build. With store it writes the bundle even if its digest is known: the store has lost it.
+type flightKey struct {
+	outline treeKey
+	store   bool
+}
+
+// build joins the build of that key, or begins one. The build goes on when its first caller gives up.
+func (b *Builder) build(ctx context.Context, from Folder, key flightKey) (Snapshot, error) {
 	b.mu.Lock()
 	f, ok := b.flights[key]
 	if !ok {
 		f = &flight{done: make(chan struct{})}
 		b.flights[key] = f
-		go b.fly(context.WithoutCancel(ctx), key, f) // ends with the build's own time limit
+		go b.fly(context.WithoutCancel(ctx), from, key, f) // ends with the build's own time limit
 	}
 	b.mu.Unlock()
 	select {
@@ -45,48 +52,76 @@ func (b *Builder) build(ctx context.Context, key treeKey) (Snapshot, error) {
 	}
 }
 
-func (b *Builder) fly(ctx context.Context, key treeKey, f *flight) {
+func (b *Builder) fly(ctx context.Context, from Folder, key flightKey, f *flight) {
 	ctx, cancel := context.WithTimeout(ctx, b.params.Timeout)
 	defer cancel()
-	f.snapshot, f.err = b.buildOnce(ctx, key)
+	f.snapshot, f.err = b.buildOnce(ctx, from, key)
 	b.mu.Lock()
 	delete(b.flights, key)
 	b.mu.Unlock()
 	close(f.done)
 }
 
-func (b *Builder) buildOnce(ctx context.Context, key treeKey) (Snapshot, error) {
+func (b *Builder) buildOnce(ctx context.Context, from Folder, key flightKey) (Snapshot, error) {
 	if err := b.building.Acquire(ctx, 1); err != nil {
 		return Snapshot{}, context.Cause(ctx)
 	}
 	defer b.building.Release(1)
 	ctx, span := b.params.Tracer.Start(ctx, "bundle.build", trace.WithAttributes(
-		attribute.String("leat.repository.uid", key.uid), attribute.String("leat.tree", key.id)))
+		attribute.String("leat.repository.uid", from.UID), attribute.String("leat.commit", from.Commit)))
 	defer span.End()
 	started := time.Now()
-	s, err := b.spool(ctx, key)
+	s, err := b.read(ctx, from, key.store)
 	b.duration.Record(ctx, time.Since(started).Seconds())
 	if err != nil {
 		span.SetStatus(codes.Error, "build did not succeed")
 		if permanent(err) {
-			b.refused.put(key, err)
+			b.refused.put(key.outline, err)
 		}
 		return Snapshot{}, err
 	}
 	span.SetAttributes(attribute.String("leat.digest", s.Digest.String()), attribute.Int("leat.files", s.FileCount))
-	if err := b.params.Index.Put(key.uid, key.id, s); err != nil { // costs a build after the next restart, no more
-		b.params.Logger.WarnContext(ctx, "digest not remembered", slog.Any("error", err))
-	}
+	b.remember(ctx, key.outline, s)
 	return s, nil
 }
 
-// permanent tells whether the same tree fails in the same way for ever.
+// remember puts a digest into the index, without which the next restart costs a build, no more.
+func (b *Builder) remember(ctx context.Context, key treeKey, s Snapshot) {
+	if err := b.params.Index.Put(key.uid, key.id, s); err != nil {
+		b.params.Logger.WarnContext(ctx, "digest not remembered", slog.Any("error", err))
+	}
+}
+
+// read finds what is selected, and makes its bundle unless the digest of just these leaves is known.
+func (b *Builder) read(ctx context.Context, from Folder, store bool) (Snapshot, error) {
+	r, err := b.params.Mirrors.Open(ctx, from.UID)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	defer func() { _ = r.Close() }()
+	leaves, err := b.plan(ctx, r, from)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	key := treeKey{from.UID, keyOf(leaves)}
+	if s, ok := b.params.Index.Get(key.uid, key.id); ok && !store {
+		return s, nil
+	}
+	s, err := b.spool(ctx, r, leaves)
+	if err == nil {
+		b.remember(ctx, key, s)
+	}
+	return s, err
+}
+
+// permanent tells whether the same content fails in the same way for ever.
 func permanent(err error) bool {
-	return errors.Is(err, ErrUnsupported) || errors.Is(err, bundle.ErrTooLarge)
+	_, empty := errors.AsType[*EmptyError](err)
+	return empty || errors.Is(err, ErrUnsupported) || errors.Is(err, bundle.ErrTooLarge)
 }
 
 // spool writes the bundle to a temporary file, because its digest, under which it is stored, is known only at the end.
-func (b *Builder) spool(ctx context.Context, key treeKey) (Snapshot, error) {
+func (b *Builder) spool(ctx context.Context, r content.Reader, leaves []leaf) (Snapshot, error) {
 	file, err := os.CreateTemp(b.params.TempDir, "bundle-")
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("spool bundle: %w", err)
@@ -95,7 +130,7 @@ func (b *Builder) spool(ctx context.Context, key treeKey) (Snapshot, error) {
 		_ = file.Close()
 		_ = os.Remove(file.Name())
 	}()
-	s, err := b.write(ctx, key, file)
+	s, err := b.write(ctx, r, leaves, file)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -114,34 +149,21 @@ func describe(s Snapshot, info cas.Info) Snapshot {
 	return s
 }
 
-// write writes the compressed canonical bundle of a tree to w.
-func (b *Builder) write(ctx context.Context, key treeKey, w io.Writer) (Snapshot, error) {
-	r, err := b.params.Mirrors.Open(ctx, key.uid)
-	if err != nil {
-		return Snapshot{}, err
-	}
-	defer func() { _ = r.Close() }()
+// write writes the compressed canonical bundle of the leaves to w.
+func (b *Builder) write(ctx context.Context, r content.Reader, leaves []leaf, w io.Writer) (Snapshot, error) {
 	compressed, err := b.compressor.Compress(w)
 	if err != nil {
 		return Snapshot{}, err
 	}
 	out := newPipeline(compressed)
-	p := &packer{out: bundle.NewWriter(out, b.params.Limits)}
-	err = r.Walk(ctx, key.id, p.add)
+	p := &packer{reader: r, out: bundle.NewWriter(out, b.params.Limits)}
+	err = p.addAll(ctx, leaves)
 	if err == nil {
 		err = p.out.Close()
 	}
-	d, err := out.finish(refine(err))
+	d, err := out.finish(err)
 	if err != nil {
 		return Snapshot{}, err
 	}
-	return Snapshot{Digest: d, FileCount: p.files}, nil
-}
-
-// refine turns what a bundle refuses into what the folder's owner has to change.
-func refine(err error) error {
-	if entry, ok := errors.AsType[*bundle.EntryError](err); ok {
-		return &UnsupportedError{Path: entry.Name, Reason: entry.Reason}
-	}
-	return err
+	return Snapshot{Digest: d, FileCount: len(leaves)}, nil
 }

@@ -25,7 +25,7 @@ const (
 	maxIndexFile    = 64 << 20
 )
 
-// Index remembers the digests of trees, in memory and in a file that is appended to. Every line carries a checksum, so
+// Index remembers the digests of content, in memory and in a file that is appended to. Every line carries a checksum, so
 // that a crash in the middle of one loses that line and no other. All methods may be called concurrently.
 type Index struct {
 	mu    sync.Mutex // orders lines
@@ -36,7 +36,7 @@ type Index struct {
 // record is one line of the file.
 type record struct {
 	UID     string        `json:"uid"`
-	Tree    string        `json:"tree"`
+	Key     string        `json:"key"`
 	Digest  digest.Digest `json:"digest"`
 	Content int64         `json:"content"`
 	Stored  int64         `json:"stored"`
@@ -88,7 +88,7 @@ func (x *Index) load(data string) {
 		if sum != checksum(text) || json.Unmarshal([]byte(text), &r) != nil {
 			continue
 		}
-		x.known.put(treeKey{uid: r.UID, id: r.Tree}, Snapshot{
+		x.known.put(treeKey{uid: r.UID, id: r.Key}, Snapshot{
 			Digest: r.Digest, ContentSize: r.Content, StoredSize: r.Stored, FileCount: r.Files,
 		})
 	}
@@ -98,24 +98,23 @@ func checksum(text string) string {
 	return strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(text))), 16)
 }
 
-// Get returns what is known of a tree.
-func (x *Index) Get(uid, tree string) (Snapshot, bool) {
-	return x.known.get(treeKey{uid: uid, id: tree})
+// Get returns what is known of the content that a key of ours names.
+func (x *Index) Get(uid, key string) (Snapshot, bool) {
+	return x.known.get(treeKey{uid: uid, id: key})
 }
 
-// Put remembers a tree's snapshot. It is not synced: what a crash takes is computed again.
-func (x *Index) Put(uid, tree string, s Snapshot) error {
+// Put remembers a snapshot. It is not synced: what a crash takes is computed again.
+func (x *Index) Put(uid, key string, s Snapshot) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	key := treeKey{uid: uid, id: tree}
-	if before, ok := x.known.get(key); ok && before.Digest == s.Digest {
+	if before, ok := x.known.get(treeKey{uid: uid, id: key}); ok && before.Digest == s.Digest {
 		return nil
 	}
-	x.known.put(key, s)
+	x.known.put(treeKey{uid: uid, id: key}, s)
 	if x.file == nil {
 		return nil
 	}
-	text, err := json.Marshal(record{uid, tree, s.Digest, s.ContentSize, s.StoredSize, s.FileCount})
+	text, err := json.Marshal(record{uid, key, s.Digest, s.ContentSize, s.StoredSize, s.FileCount})
 	if err != nil {
 		return fmt.Errorf("write digest index: %w", err)
 	}

@@ -6,6 +6,7 @@ package snapshot
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,54 +21,68 @@ const (
 	lfsMaxSize = 1024
 )
 
-// packer writes the leaves of a tree into a bundle.
+// packer writes leaves into a bundle.
 type packer struct {
-	out   *bundle.Writer
-	files int
-	body  *bufio.Reader // of the file that is being added; nil before the first
+	reader content.Reader
+	out    *bundle.Writer
+	body   *bufio.Reader // of the file that is being added; nil before the first
 }
 
-func (p *packer) add(e content.Entry) error {
-	p.files++
-	switch e.Kind {
-	case content.KindSubmodule:
-		return &UnsupportedError{Path: e.Path, Reason: "is a submodule; this version does not fetch submodules"}
-	case content.KindSymlink:
-		return p.addSymlink(e)
-	default:
-		return p.addFile(e)
+func (p *packer) addAll(ctx context.Context, leaves []leaf) error {
+	for _, l := range leaves {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := p.add(ctx, l); err != nil {
+			return refine(l, err)
+		}
 	}
+	return nil
 }
 
-func (p *packer) addSymlink(e content.Entry) error {
-	if e.Size > bundle.MaxNameBytes {
-		return &UnsupportedError{Path: e.Path, Reason: "is a symbolic link with an endless target"}
+// refine turns what a bundle refuses into what the repository's owner has to change.
+func refine(l leaf, err error) error {
+	if entry, ok := errors.AsType[*bundle.EntryError](err); ok {
+		return &UnsupportedError{Path: l.path, Reason: entry.Reason}
 	}
-	r, err := e.Open()
+	return err
+}
+
+func (p *packer) add(ctx context.Context, l leaf) error {
+	if l.kind == content.KindSubmodule {
+		return &UnsupportedError{Path: l.path, Reason: "is a submodule; this version does not fetch submodules"}
+	}
+	file, err := p.reader.Blob(ctx, l.id)
 	if err != nil {
-		return fmt.Errorf("open %q: %w", e.Path, err)
+		return fmt.Errorf("open %q: %w", l.path, err)
 	}
-	target, err := io.ReadAll(io.LimitReader(r, bundle.MaxNameBytes+1))
-	if err = errors.Join(err, r.Close()); err != nil {
-		return fmt.Errorf("read %q: %w", e.Path, err)
+	defer func() { _ = file.Close() }()
+	if l.kind == content.KindSymlink {
+		return p.addSymlink(l, file)
 	}
-	return p.out.WriteSymlink(e.Path, string(target))
+	return p.addFile(l, file)
 }
 
-func (p *packer) addFile(e content.Entry) error {
-	r, err := e.Open()
-	if err != nil {
-		return fmt.Errorf("open %q: %w", e.Path, err)
+func (p *packer) addSymlink(l leaf, file content.File) error {
+	if file.Size > bundle.MaxNameBytes {
+		return &UnsupportedError{Path: l.path, Reason: "is a symbolic link with an endless target"}
 	}
-	defer func() { _ = r.Close() }()
+	target, err := io.ReadAll(io.LimitReader(file, bundle.MaxNameBytes+1))
+	if err != nil {
+		return fmt.Errorf("read %q: %w", l.path, err)
+	}
+	return p.out.WriteSymlink(l.name, string(target))
+}
+
+func (p *packer) addFile(l leaf, file content.File) error {
 	if p.body == nil {
 		p.body = bufio.NewReader(nil)
 	}
-	p.body.Reset(r)
-	if e.Size < lfsMaxSize {
+	p.body.Reset(file)
+	if file.Size < lfsMaxSize {
 		if start, _ := p.body.Peek(len(lfsHeader)); bytes.Equal(start, []byte(lfsHeader)) {
-			return &UnsupportedError{Path: e.Path, Reason: "is a Git LFS pointer; this version does not fetch LFS content"}
+			return &UnsupportedError{Path: l.path, Reason: "is a Git LFS pointer; this version does not fetch LFS content"}
 		}
 	}
-	return p.out.WriteFile(e.Path, e.Kind == content.KindExecutable, e.Size, p.body)
+	return p.out.WriteFile(l.name, l.kind == content.KindExecutable, file.Size, p.body)
 }

@@ -3,9 +3,10 @@
 
 // Package snapshot turns a folder of a commit into a digest and a bundle.
 //
-// The id of a Git tree changes exactly when the folder's content does, so it is the key under which a digest is remembered
-// ([Index]): a commit that leaves a folder alone costs no look at its files. The bundle itself lives in a
-// content-addressed store, which may forget it; it is then built again from the mirror.
+// The id of a Git tree changes exactly when the folder's content does, so digests are remembered ([Index]) by the ids of
+// what a selection names: a commit that leaves its folders alone costs no look at their files. One that changes them, but
+// nothing that is selected, costs a look at their trees, because digests are remembered by the ids of the selected files
+// too. The bundle itself lives in a content-addressed store, which may forget it; it is then built again from the mirror.
 package snapshot
 
 import (
@@ -24,6 +25,8 @@ import (
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/ignore"
+	"github.com/leatdev/leat/services/gitcache/internal/selection"
 )
 
 var (
@@ -35,7 +38,7 @@ var (
 
 // UnsupportedError tells what in a folder a bundle cannot carry. It matches [ErrUnsupported].
 type UnsupportedError struct {
-	Path   string // below the bundled folder
+	Path   string // in the repository
 	Reason string // a phrase that follows the path
 }
 
@@ -47,7 +50,17 @@ func (e *UnsupportedError) Error() string {
 // Is makes errors.Is(err, ErrUnsupported) true.
 func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
 
-// Snapshot describes a folder's canonical bundle.
+// EmptyError tells that ignore files and patterns leave nothing of a folder that is named. It matches
+// [content.ErrPathNotFound].
+type EmptyError struct{ Folder string }
+
+// Error implements error.
+func (e *EmptyError) Error() string { return fmt.Sprintf("nothing is selected of folder %q", e.Folder) }
+
+// Is makes errors.Is(err, content.ErrPathNotFound) true.
+func (e *EmptyError) Is(target error) bool { return target == content.ErrPathNotFound }
+
+// Snapshot describes a selection's canonical bundle.
 type Snapshot struct {
 	Digest      digest.Digest
 	ContentSize int64
@@ -55,13 +68,11 @@ type Snapshot struct {
 	FileCount   int
 }
 
-// Folder names a folder of a commit.
+// Folder names what is selected of a commit.
 type Folder struct {
-	UID    string // the repository's
-	Commit string
-	// Path is the folder of interest; it must exist. Root is the folder that is bundled, Path itself or one above. Both
-	// as content.CleanFolder returns them.
-	Path, Root string
+	UID       string // the repository's
+	Commit    string
+	Selection *selection.Selection
 }
 
 // Params are what a [Builder] works with. All are required but those with a default.
@@ -83,24 +94,28 @@ type Builder struct {
 	params   Params
 	building *semaphore.Weighted
 	duration metric.Float64Histogram
+	outlines *recent[outlineKey, string]
+	rules    *recent[treeKey, *ignore.Rules]
+	refused  *recent[treeKey, error]
 
 	compressor bundle.Compressor
-	trees      *recent[treeKey, string]
-	refused    *recent[treeKey, error]
 
 	mu      sync.Mutex
-	flights map[treeKey]*flight
+	flights map[flightKey]*flight
 }
 
-// treeKey names a tree of one repository, or a folder of a commit. Repositories do not share answers: SHA-1 is no longer
-// strong enough to let one owner's objects speak for another's.
-type treeKey struct{ uid, id, path string }
+// treeKey names content of one repository by a hash. Repositories do not share answers: SHA-1 is no longer strong enough
+// to let one owner's objects speak for another's.
+type treeKey struct{ uid, id string }
+
+// outlineKey names a selection of a commit.
+type outlineKey struct{ uid, commit, selection string }
 
 const (
-	defaultBuilds  = 2
-	defaultTimeout = 5 * time.Minute
-	rememberTrees  = 100_000
-	rememberFaults = 10_000
+	defaultBuilds    = 2
+	defaultTimeout   = 5 * time.Minute
+	rememberOutlines = 100_000
+	rememberFaults   = 10_000
 )
 
 // NewBuilder returns a Builder.
@@ -118,27 +133,27 @@ func NewBuilder(p Params) (*Builder, error) {
 	}
 	return &Builder{
 		params: p, building: semaphore.NewWeighted(int64(p.Builds)), duration: duration,
-		trees: newRecent[treeKey, string](rememberTrees), refused: newRecent[treeKey, error](rememberFaults),
-		flights: map[treeKey]*flight{},
+		outlines: newRecent[outlineKey, string](rememberOutlines), refused: newRecent[treeKey, error](rememberFaults),
+		rules:   newRecent[treeKey, *ignore.Rules](rememberRules),
+		flights: map[flightKey]*flight{},
 	}, nil
 }
 
-// Resolve returns the snapshot of a folder: from memory where the folder's tree is known, else by building the bundle.
-// Errors: content.ErrCommitNotFound, *content.PathError, *UnsupportedError, *bundle.LimitError, cas.ErrFull and what
-// reading the mirror fails with.
+// Resolve returns the snapshot of a selection: from memory where the content of what it names is known, else by building
+// the bundle. Errors: content.ErrCommitNotFound, *content.PathError, *EmptyError, *UnsupportedError, *bundle.LimitError,
+// cas.ErrFull and what reading the mirror fails with.
 func (b *Builder) Resolve(ctx context.Context, f Folder) (Snapshot, error) {
-	tree, err := b.rootTree(ctx, f)
+	id, err := b.outlineOf(ctx, f)
 	if err != nil {
 		return Snapshot{}, err
 	}
-	key := treeKey{uid: f.UID, id: tree}
-	if s, ok := b.params.Index.Get(f.UID, tree); ok {
+	if s, ok := b.params.Index.Get(f.UID, id); ok {
 		return s, nil
 	}
-	if err, ok := b.refused.get(key); ok {
+	if err, ok := b.refused.get(treeKey{f.UID, id}); ok {
 		return Snapshot{}, err
 	}
-	return b.build(ctx, key)
+	return b.build(ctx, f, flightKey{outline: treeKey{f.UID, id}})
 }
 
 // Open opens the bundle of a digest: the stored one, or one built again from the folder f, where f.Commit is not empty.
@@ -151,14 +166,14 @@ func (b *Builder) Open(ctx context.Context, d digest.Digest, f Folder) (*cas.Blo
 	if f.Commit == "" {
 		return nil, fmt.Errorf("%w: %s", ErrBundleNotFound, d)
 	}
-	tree, err := b.rootTree(ctx, f)
+	id, err := b.outlineOf(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	if known, ok := b.params.Index.Get(f.UID, tree); ok && known.Digest != d {
+	if known, ok := b.params.Index.Get(f.UID, id); ok && known.Digest != d {
 		return nil, fmt.Errorf("%w: the folder's digest is %s, want %s", ErrBundleNotFound, known.Digest, d)
 	}
-	built, err := b.build(ctx, treeKey{uid: f.UID, id: tree})
+	built, err := b.build(ctx, f, flightKey{outline: treeKey{f.UID, id}, store: true})
 	if err != nil {
 		return nil, err
 	}
@@ -173,24 +188,10 @@ func (b *Builder) Stored(ctx context.Context, d digest.Digest) (*cas.Blob, error
 	return b.Open(ctx, d, Folder{})
 }
 
-// rootTree returns the id of the bundled folder's tree, after making sure that the folder of interest exists too.
-func (b *Builder) rootTree(ctx context.Context, f Folder) (string, error) {
-	root := treeKey{f.UID, f.Commit, f.Root}
-	path := treeKey{f.UID, f.Commit, f.Path}
-	tree, known := b.trees.get(root)
-	if _, checked := b.trees.get(path); known && checked {
-		return tree, nil
+// maxFiles is how many leaves a bundle may have.
+func (b *Builder) maxFiles() int {
+	if b.params.Limits.Files > 0 {
+		return b.params.Limits.Files
 	}
-	r, err := b.params.Mirrors.Open(ctx, f.UID)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = r.Close() }()
-	for _, key := range []treeKey{path, root} {
-		if tree, err = r.Tree(ctx, key.id, key.path); err != nil {
-			return "", err
-		}
-		b.trees.put(key, tree)
-	}
-	return tree, nil
+	return bundle.DefaultLimits().Files
 }

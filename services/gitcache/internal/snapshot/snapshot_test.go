@@ -6,14 +6,12 @@ package snapshot_test
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,68 +24,9 @@ import (
 	"github.com/leatdev/leat/internal/cas/casmem"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/selection"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
-
-// file is a leaf of a tree in memory.
-type file struct {
-	kind content.Kind
-	text string
-}
-
-// repo holds trees by "commit:path"; the tree's id is its key's value.
-type repo struct {
-	trees map[string]string
-	files map[string]map[string]file
-	takes time.Duration
-	walks atomic.Int64
-	opens atomic.Int64
-}
-
-func (r *repo) Open(context.Context, string) (content.Reader, error) {
-	r.opens.Add(1)
-	return &reader{repo: r}, nil
-}
-
-// reader answers what snapshots ask; the rest of the interface is not used here.
-type reader struct {
-	content.Reader
-	repo *repo
-}
-
-func (r *reader) Close() error { return nil }
-
-func (r *reader) Tree(_ context.Context, commit, path string) (string, error) {
-	id, ok := r.repo.trees[commit+":"+path]
-	if !ok {
-		return "", &content.PathError{Path: path, Want: "folder"}
-	}
-	return id, nil
-}
-
-func (r *reader) Walk(ctx context.Context, tree string, visit func(content.Entry) error) error {
-	r.repo.walks.Add(1)
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(r.repo.takes):
-	}
-	var names []string
-	for name := range r.repo.files[tree] {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		f := r.repo.files[tree][name]
-		err := visit(content.Entry{Path: name, Kind: f.kind, Size: int64(len(f.text)), Open: func() (io.ReadCloser, error) {
-			return io.NopCloser(strings.NewReader(f.text)), nil
-		}})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 func newBuilder(t *testing.T, r *repo, store cas.Store, index *snapshot.Index) *snapshot.Builder {
 	t.Helper()
@@ -103,18 +42,28 @@ func newBuilder(t *testing.T, r *repo, store cas.Store, index *snapshot.Index) *
 }
 
 func newRepo() *repo {
-	return &repo{
-		trees: map[string]string{"c1:": "root1", "c1:app": "tree1", "c2:": "root2", "c2:app": "tree1", "c3:app": "tree3"},
-		files: map[string]map[string]file{
-			"tree1": {"a.yaml": {text: "a: 1\n"}, "run": {kind: content.KindExecutable, text: "#!"}, "link": {kind: content.KindSymlink, text: "a.yaml"}},
-			"tree3": {"a.yaml": {text: "a: 3\n"}},
-			"root1": {"app/a.yaml": {text: "a: 1\n"}},
-		},
+	first := commit{
+		"app/a.yaml": {text: "a: 1\n"}, "app/run": {kind: content.KindExecutable, text: "#!"},
+		"app/link": {kind: content.KindSymlink, text: "a.yaml"}, "other": {text: "1"},
 	}
+	second := maps.Clone(first)
+	second["other"] = file{text: "2"}
+	return &repo{commits: map[string]commit{"c1": first, "c2": second, "c3": plain(map[string]string{"app/a.yaml": "a: 3\n"})}}
 }
 
-func app(commit string) snapshot.Folder {
-	return snapshot.Folder{UID: "uid", Commit: commit, Path: "app", Root: "app"}
+// folder selects what a spec says.
+func folder(t *testing.T, commit string, spec selection.Spec) snapshot.Folder {
+	t.Helper()
+	s, err := selection.New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snapshot.Folder{UID: "uid", Commit: commit, Selection: s}
+}
+
+func app(t *testing.T, commit string) snapshot.Folder {
+	t.Helper()
+	return folder(t, commit, selection.Spec{Path: "app"})
 }
 
 // canonical is the digest as documented: of the canonical tar, here written by hand.
@@ -134,19 +83,19 @@ func TestDigestIsOfTheCanonicalTar(t *testing.T) {
 	t.Parallel()
 	r := newRepo()
 	b := newBuilder(t, r, casmem.New(casmem.Config{}), snapshot.NewIndex())
-	got, err := b.Resolve(t.Context(), app("c1"))
+	got, err := b.Resolve(t.Context(), app(t, "c1"))
 	if err != nil || got.Digest != canonical(t) || got.FileCount != 3 || got.StoredSize == 0 {
 		t.Fatalf("got %+v (%v), want digest %s of 3 files", got, err, canonical(t))
 	}
-	again, err := b.Resolve(t.Context(), app("c2")) // another commit, the same folder
-	if err != nil || again != got || r.walks.Load() != 1 {
-		t.Errorf("got %+v (%v) after %d walks, want the same from memory", again, err, r.walks.Load())
+	again, err := b.Resolve(t.Context(), app(t, "c2")) // another commit, the same folder
+	if _, blobs := r.reads(); err != nil || again != got || blobs != 3 {
+		t.Errorf("got %+v (%v) after %d blobs, want the same from memory", again, err, blobs)
 	}
 	opens := r.opens.Load()
-	if _, err := b.Resolve(t.Context(), app("c2")); err != nil || r.opens.Load() != opens {
+	if _, err := b.Resolve(t.Context(), app(t, "c2")); err != nil || r.opens.Load() != opens {
 		t.Errorf("got %d opens (%v), want none for a folder asked for before", r.opens.Load()-opens, err)
 	}
-	if _, err := b.Resolve(t.Context(), snapshot.Folder{UID: "uid", Commit: "c1", Path: "gone", Root: ""}); !errors.Is(err, content.ErrPathNotFound) {
+	if _, err := b.Resolve(t.Context(), folder(t, "c1", selection.Spec{Path: "gone", Root: "."})); !errors.Is(err, content.ErrPathNotFound) {
 		t.Errorf("got %v for a path that is not in its root, want ErrPathNotFound", err)
 	}
 }
@@ -155,7 +104,7 @@ func TestEvictedBundleIsBuiltAgain(t *testing.T) {
 	t.Parallel()
 	store := casmem.New(casmem.Config{})
 	b := newBuilder(t, newRepo(), store, snapshot.NewIndex())
-	s, err := b.Resolve(t.Context(), app("c1"))
+	s, err := b.Resolve(t.Context(), app(t, "c1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,11 +115,11 @@ func TestEvictedBundleIsBuiltAgain(t *testing.T) {
 		t.Errorf("got %v for an evicted bundle, want ErrBundleNotFound", err)
 	}
 	for _, other := range []string{"c3", "c3"} { // built the first time, remembered the second
-		if _, err := b.Open(t.Context(), s.Digest, app(other)); !errors.Is(err, snapshot.ErrBundleNotFound) {
+		if _, err := b.Open(t.Context(), s.Digest, app(t, other)); !errors.Is(err, snapshot.ErrBundleNotFound) {
 			t.Errorf("got %v from a folder with another digest, want ErrBundleNotFound", err)
 		}
 	}
-	blob, err := b.Open(t.Context(), s.Digest, app("c1"))
+	blob, err := b.Open(t.Context(), s.Digest, app(t, "c1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,19 +144,19 @@ func TestWhatABundleCannotCarry(t *testing.T) {
 		"upward":     {file{kind: content.KindSymlink, text: "../b"}, "a/x", nil},
 		"large fits": {file{text: strings.Repeat("x", 2000)}, "x", nil},
 	} {
-		r := &repo{trees: map[string]string{"c1:app": "t"}, files: map[string]map[string]file{"t": {test.path: test.file}}}
+		r := &repo{commits: map[string]commit{"c1": {"app/" + test.path: test.file}}}
 		b := newBuilder(t, r, casmem.New(casmem.Config{}), snapshot.NewIndex())
 		for range 2 {
-			_, err := b.Resolve(t.Context(), app("c1"))
+			_, err := b.Resolve(t.Context(), app(t, "c1"))
 			if !errors.Is(err, test.want) {
 				t.Errorf("%s: got %v, want %v", name, err, test.want)
 			}
-			if bad, ok := errors.AsType[*snapshot.UnsupportedError](err); ok && bad.Path != test.path {
-				t.Errorf("%s: got path %q, want %q", name, bad.Path, test.path)
+			if bad, ok := errors.AsType[*snapshot.UnsupportedError](err); ok && bad.Path != "app/"+test.path {
+				t.Errorf("%s: got path %q, want it in the repository", name, bad.Path)
 			}
 		}
-		if got := r.walks.Load(); got != 1 {
-			t.Errorf("%s: got %d walks, want the verdict remembered", name, got)
+		if _, blobs := r.reads(); blobs > 1 {
+			t.Errorf("%s: got %d blobs read, want the verdict remembered", name, blobs)
 		}
 	}
 }
@@ -221,21 +170,21 @@ func TestBuildOutlivesItsFirstCaller(t *testing.T) {
 		callers.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if _, err := b.Resolve(ctx, app("c1")); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := b.Resolve(ctx, app(t, "c1")); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v for the impatient caller, want its deadline", err)
 			}
 		})
 		time.Sleep(100 * time.Millisecond)
 		for range 10 {
 			callers.Go(func() {
-				if _, err := b.Resolve(t.Context(), app("c2")); err != nil {
+				if _, err := b.Resolve(t.Context(), app(t, "c2")); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		callers.Wait()
-		if got := r.walks.Load(); got != 1 {
-			t.Errorf("got %d builds for eleven callers, want 1", got)
+		if _, blobs := r.reads(); blobs != 3 {
+			t.Errorf("got %d blobs read for eleven callers, want the 3 of one build", blobs)
 		}
 	})
 }

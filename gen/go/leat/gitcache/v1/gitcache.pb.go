@@ -567,7 +567,7 @@ func (x *RefreshRepositoryResponse) GetState() *RepositoryState {
 // ResolveSnapshotRequest names the content.
 type ResolveSnapshotRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Repository, ref and folder. Required.
+	// What is asked for. Required.
 	Source        *v1.Source `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -684,7 +684,10 @@ type DownloadBundleRequest struct {
 	// Commit and folder to rebuild the bundle from, as ResolveSnapshot answered. Empty: only what is cached is served.
 	Commit string `protobuf:"bytes,3,opt,name=commit,proto3" json:"commit,omitempty"`
 	// See commit. Empty means the root.
-	Path          string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	// What to rebuild the bundle from where that is more, or less, than a folder: the source that was resolved. Its repository
+	// and ref are not looked at; commit says which one. Set, path must be empty. Unset means the folder path.
+	Source        *v1.Source `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -745,6 +748,13 @@ func (x *DownloadBundleRequest) GetPath() string {
 		return x.Path
 	}
 	return ""
+}
+
+func (x *DownloadBundleRequest) GetSource() *v1.Source {
+	if x != nil {
+		return x.Source
+	}
+	return nil
 }
 
 // DownloadBundleResponse is a header once, then chunks.
@@ -1830,14 +1840,15 @@ const file_leat_gitcache_v1_gitcache_proto_rawDesc = "" +
 	"\x17ResolveSnapshotResponse\x122\n" +
 	"\bsnapshot\x18\x01 \x01(\v2\x16.leat.type.v1.SnapshotR\bsnapshot\x125\n" +
 	"\bfresh_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\afreshAt\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"{\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\xa9\x01\n" +
 	"\x15DownloadBundleRequest\x12\x1e\n" +
 	"\n" +
 	"repository\x18\x01 \x01(\tR\n" +
 	"repository\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x16\n" +
 	"\x06commit\x18\x03 \x01(\tR\x06commit\x12\x12\n" +
-	"\x04path\x18\x04 \x01(\tR\x04path\"s\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\x12,\n" +
+	"\x06source\x18\x05 \x01(\v2\x14.leat.type.v1.SourceR\x06source\"s\n" +
 	"\x16DownloadBundleResponse\x128\n" +
 	"\x06header\x18\x01 \x01(\v2\x1e.leat.gitcache.v1.BundleHeaderH\x00R\x06header\x12\x16\n" +
 	"\x05chunk\x18\x02 \x01(\fH\x00R\x05chunkB\a\n" +
@@ -2003,53 +2014,54 @@ var file_leat_gitcache_v1_gitcache_proto_depIdxs = []int32{
 	32, // 6: leat.gitcache.v1.ResolveSnapshotRequest.source:type_name -> leat.type.v1.Source
 	33, // 7: leat.gitcache.v1.ResolveSnapshotResponse.snapshot:type_name -> leat.type.v1.Snapshot
 	34, // 8: leat.gitcache.v1.ResolveSnapshotResponse.fresh_at:type_name -> google.protobuf.Timestamp
-	15, // 9: leat.gitcache.v1.DownloadBundleResponse.header:type_name -> leat.gitcache.v1.BundleHeader
-	31, // 10: leat.gitcache.v1.ListRefsRequest.page:type_name -> leat.type.v1.Page
-	35, // 11: leat.gitcache.v1.ListRefsResponse.refs:type_name -> leat.gitcache.v1.Ref
-	32, // 12: leat.gitcache.v1.ListCommitsRequest.source:type_name -> leat.type.v1.Source
-	31, // 13: leat.gitcache.v1.ListCommitsRequest.page:type_name -> leat.type.v1.Page
-	20, // 14: leat.gitcache.v1.ListCommitsResponse.commits:type_name -> leat.gitcache.v1.Commit
-	34, // 15: leat.gitcache.v1.Commit.author_time:type_name -> google.protobuf.Timestamp
-	34, // 16: leat.gitcache.v1.Commit.commit_time:type_name -> google.protobuf.Timestamp
-	32, // 17: leat.gitcache.v1.ReadFileRequest.source:type_name -> leat.type.v1.Source
-	36, // 18: leat.gitcache.v1.CompareCommitsRequest.base:type_name -> leat.type.v1.GitRef
-	36, // 19: leat.gitcache.v1.CompareCommitsRequest.head:type_name -> leat.type.v1.GitRef
-	31, // 20: leat.gitcache.v1.CompareCommitsRequest.page:type_name -> leat.type.v1.Page
-	25, // 21: leat.gitcache.v1.CompareCommitsResponse.changes:type_name -> leat.gitcache.v1.PathChange
-	0,  // 22: leat.gitcache.v1.PathChange.kind:type_name -> leat.gitcache.v1.ChangeKind
-	28, // 23: leat.gitcache.v1.WatchRepositoriesResponse.event:type_name -> leat.gitcache.v1.RepositoryEvent
-	30, // 24: leat.gitcache.v1.RepositoryEvent.state:type_name -> leat.gitcache.v1.RepositoryState
-	34, // 25: leat.gitcache.v1.RepositoryEvent.time:type_name -> google.protobuf.Timestamp
-	37, // 26: leat.gitcache.v1.RepositoryEvent.fetch_duration:type_name -> google.protobuf.Duration
-	1,  // 27: leat.gitcache.v1.GitCacheService.PutRepository:input_type -> leat.gitcache.v1.PutRepositoryRequest
-	3,  // 28: leat.gitcache.v1.GitCacheService.DeleteRepository:input_type -> leat.gitcache.v1.DeleteRepositoryRequest
-	5,  // 29: leat.gitcache.v1.GitCacheService.GetRepository:input_type -> leat.gitcache.v1.GetRepositoryRequest
-	7,  // 30: leat.gitcache.v1.GitCacheService.ListRepositories:input_type -> leat.gitcache.v1.ListRepositoriesRequest
-	9,  // 31: leat.gitcache.v1.GitCacheService.RefreshRepository:input_type -> leat.gitcache.v1.RefreshRepositoryRequest
-	11, // 32: leat.gitcache.v1.GitCacheService.ResolveSnapshot:input_type -> leat.gitcache.v1.ResolveSnapshotRequest
-	13, // 33: leat.gitcache.v1.GitCacheService.DownloadBundle:input_type -> leat.gitcache.v1.DownloadBundleRequest
-	16, // 34: leat.gitcache.v1.GitCacheService.ListRefs:input_type -> leat.gitcache.v1.ListRefsRequest
-	18, // 35: leat.gitcache.v1.GitCacheService.ListCommits:input_type -> leat.gitcache.v1.ListCommitsRequest
-	21, // 36: leat.gitcache.v1.GitCacheService.ReadFile:input_type -> leat.gitcache.v1.ReadFileRequest
-	23, // 37: leat.gitcache.v1.GitCacheService.CompareCommits:input_type -> leat.gitcache.v1.CompareCommitsRequest
-	26, // 38: leat.gitcache.v1.GitCacheService.WatchRepositories:input_type -> leat.gitcache.v1.WatchRepositoriesRequest
-	2,  // 39: leat.gitcache.v1.GitCacheService.PutRepository:output_type -> leat.gitcache.v1.PutRepositoryResponse
-	4,  // 40: leat.gitcache.v1.GitCacheService.DeleteRepository:output_type -> leat.gitcache.v1.DeleteRepositoryResponse
-	6,  // 41: leat.gitcache.v1.GitCacheService.GetRepository:output_type -> leat.gitcache.v1.GetRepositoryResponse
-	8,  // 42: leat.gitcache.v1.GitCacheService.ListRepositories:output_type -> leat.gitcache.v1.ListRepositoriesResponse
-	10, // 43: leat.gitcache.v1.GitCacheService.RefreshRepository:output_type -> leat.gitcache.v1.RefreshRepositoryResponse
-	12, // 44: leat.gitcache.v1.GitCacheService.ResolveSnapshot:output_type -> leat.gitcache.v1.ResolveSnapshotResponse
-	14, // 45: leat.gitcache.v1.GitCacheService.DownloadBundle:output_type -> leat.gitcache.v1.DownloadBundleResponse
-	17, // 46: leat.gitcache.v1.GitCacheService.ListRefs:output_type -> leat.gitcache.v1.ListRefsResponse
-	19, // 47: leat.gitcache.v1.GitCacheService.ListCommits:output_type -> leat.gitcache.v1.ListCommitsResponse
-	22, // 48: leat.gitcache.v1.GitCacheService.ReadFile:output_type -> leat.gitcache.v1.ReadFileResponse
-	24, // 49: leat.gitcache.v1.GitCacheService.CompareCommits:output_type -> leat.gitcache.v1.CompareCommitsResponse
-	27, // 50: leat.gitcache.v1.GitCacheService.WatchRepositories:output_type -> leat.gitcache.v1.WatchRepositoriesResponse
-	39, // [39:51] is the sub-list for method output_type
-	27, // [27:39] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	32, // 9: leat.gitcache.v1.DownloadBundleRequest.source:type_name -> leat.type.v1.Source
+	15, // 10: leat.gitcache.v1.DownloadBundleResponse.header:type_name -> leat.gitcache.v1.BundleHeader
+	31, // 11: leat.gitcache.v1.ListRefsRequest.page:type_name -> leat.type.v1.Page
+	35, // 12: leat.gitcache.v1.ListRefsResponse.refs:type_name -> leat.gitcache.v1.Ref
+	32, // 13: leat.gitcache.v1.ListCommitsRequest.source:type_name -> leat.type.v1.Source
+	31, // 14: leat.gitcache.v1.ListCommitsRequest.page:type_name -> leat.type.v1.Page
+	20, // 15: leat.gitcache.v1.ListCommitsResponse.commits:type_name -> leat.gitcache.v1.Commit
+	34, // 16: leat.gitcache.v1.Commit.author_time:type_name -> google.protobuf.Timestamp
+	34, // 17: leat.gitcache.v1.Commit.commit_time:type_name -> google.protobuf.Timestamp
+	32, // 18: leat.gitcache.v1.ReadFileRequest.source:type_name -> leat.type.v1.Source
+	36, // 19: leat.gitcache.v1.CompareCommitsRequest.base:type_name -> leat.type.v1.GitRef
+	36, // 20: leat.gitcache.v1.CompareCommitsRequest.head:type_name -> leat.type.v1.GitRef
+	31, // 21: leat.gitcache.v1.CompareCommitsRequest.page:type_name -> leat.type.v1.Page
+	25, // 22: leat.gitcache.v1.CompareCommitsResponse.changes:type_name -> leat.gitcache.v1.PathChange
+	0,  // 23: leat.gitcache.v1.PathChange.kind:type_name -> leat.gitcache.v1.ChangeKind
+	28, // 24: leat.gitcache.v1.WatchRepositoriesResponse.event:type_name -> leat.gitcache.v1.RepositoryEvent
+	30, // 25: leat.gitcache.v1.RepositoryEvent.state:type_name -> leat.gitcache.v1.RepositoryState
+	34, // 26: leat.gitcache.v1.RepositoryEvent.time:type_name -> google.protobuf.Timestamp
+	37, // 27: leat.gitcache.v1.RepositoryEvent.fetch_duration:type_name -> google.protobuf.Duration
+	1,  // 28: leat.gitcache.v1.GitCacheService.PutRepository:input_type -> leat.gitcache.v1.PutRepositoryRequest
+	3,  // 29: leat.gitcache.v1.GitCacheService.DeleteRepository:input_type -> leat.gitcache.v1.DeleteRepositoryRequest
+	5,  // 30: leat.gitcache.v1.GitCacheService.GetRepository:input_type -> leat.gitcache.v1.GetRepositoryRequest
+	7,  // 31: leat.gitcache.v1.GitCacheService.ListRepositories:input_type -> leat.gitcache.v1.ListRepositoriesRequest
+	9,  // 32: leat.gitcache.v1.GitCacheService.RefreshRepository:input_type -> leat.gitcache.v1.RefreshRepositoryRequest
+	11, // 33: leat.gitcache.v1.GitCacheService.ResolveSnapshot:input_type -> leat.gitcache.v1.ResolveSnapshotRequest
+	13, // 34: leat.gitcache.v1.GitCacheService.DownloadBundle:input_type -> leat.gitcache.v1.DownloadBundleRequest
+	16, // 35: leat.gitcache.v1.GitCacheService.ListRefs:input_type -> leat.gitcache.v1.ListRefsRequest
+	18, // 36: leat.gitcache.v1.GitCacheService.ListCommits:input_type -> leat.gitcache.v1.ListCommitsRequest
+	21, // 37: leat.gitcache.v1.GitCacheService.ReadFile:input_type -> leat.gitcache.v1.ReadFileRequest
+	23, // 38: leat.gitcache.v1.GitCacheService.CompareCommits:input_type -> leat.gitcache.v1.CompareCommitsRequest
+	26, // 39: leat.gitcache.v1.GitCacheService.WatchRepositories:input_type -> leat.gitcache.v1.WatchRepositoriesRequest
+	2,  // 40: leat.gitcache.v1.GitCacheService.PutRepository:output_type -> leat.gitcache.v1.PutRepositoryResponse
+	4,  // 41: leat.gitcache.v1.GitCacheService.DeleteRepository:output_type -> leat.gitcache.v1.DeleteRepositoryResponse
+	6,  // 42: leat.gitcache.v1.GitCacheService.GetRepository:output_type -> leat.gitcache.v1.GetRepositoryResponse
+	8,  // 43: leat.gitcache.v1.GitCacheService.ListRepositories:output_type -> leat.gitcache.v1.ListRepositoriesResponse
+	10, // 44: leat.gitcache.v1.GitCacheService.RefreshRepository:output_type -> leat.gitcache.v1.RefreshRepositoryResponse
+	12, // 45: leat.gitcache.v1.GitCacheService.ResolveSnapshot:output_type -> leat.gitcache.v1.ResolveSnapshotResponse
+	14, // 46: leat.gitcache.v1.GitCacheService.DownloadBundle:output_type -> leat.gitcache.v1.DownloadBundleResponse
+	17, // 47: leat.gitcache.v1.GitCacheService.ListRefs:output_type -> leat.gitcache.v1.ListRefsResponse
+	19, // 48: leat.gitcache.v1.GitCacheService.ListCommits:output_type -> leat.gitcache.v1.ListCommitsResponse
+	22, // 49: leat.gitcache.v1.GitCacheService.ReadFile:output_type -> leat.gitcache.v1.ReadFileResponse
+	24, // 50: leat.gitcache.v1.GitCacheService.CompareCommits:output_type -> leat.gitcache.v1.CompareCommitsResponse
+	27, // 51: leat.gitcache.v1.GitCacheService.WatchRepositories:output_type -> leat.gitcache.v1.WatchRepositoriesResponse
+	40, // [40:52] is the sub-list for method output_type
+	28, // [28:40] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_leat_gitcache_v1_gitcache_proto_init() }

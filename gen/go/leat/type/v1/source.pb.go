@@ -163,7 +163,17 @@ func (*GitRef_Name) isGitRef_Selector() {}
 
 func (*GitRef_Semver) isGitRef_Selector() {}
 
-// Source names the content of a folder at a ref.
+// Source names content of a repository at a ref: folders and files, without what patterns and ignore files leave out. All
+// paths and patterns are relative to the repository's root.
+//
+// What lies in the folders (path or root, and folders) is bundled unless one of these leaves it out: a file named .leatignore,
+// in the folder itself, in one above it up to the repository's root, or in one below it, with the syntax and the meaning of
+// .gitignore; exclude; include. Files that are named themselves are bundled in any case, .leatignore files in none. A symbolic
+// link is kept even if what it points to is left out. Where nothing is left of a folder that is named, the answer is
+// PATH_NOT_FOUND, not an empty bundle.
+//
+// In the bundle, names are relative to the deepest folder of the repository that holds everything named. Where a single folder
+// is named, that is the folder itself.
 type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The repository's name. Required.
@@ -174,7 +184,18 @@ type Source struct {
 	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
 	// The folder that is bundled, when manifests in path refer to files outside it, such as ../base. It must contain path.
 	// Empty means path itself; "." means the whole repository.
-	Root          string `protobuf:"bytes,4,opt,name=root,proto3" json:"root,omitempty"`
+	Root string `protobuf:"bytes,4,opt,name=root,proto3" json:"root,omitempty"`
+	// Further folders to bundle, such as apps/base beside the path apps/web. At most 100. Empty means none.
+	Folders []string `protobuf:"bytes,5,rep,name=folders,proto3" json:"folders,omitempty"`
+	// Further files to bundle, whatever include, exclude and .leatignore say of them. At most 100. Empty means none.
+	Files []string `protobuf:"bytes,6,rep,name=files,proto3" json:"files,omitempty"`
+	// Patterns in the syntax of .gitignore. Of the folders only what one of them matches is bundled, itself or as a folder above
+	// it: what a .gitignore with these lines in the repository's root would ignore. At most 100, of 1024 bytes each. Empty means
+	// everything.
+	Include []string `protobuf:"bytes,7,rep,name=include,proto3" json:"include,omitempty"`
+	// Patterns like those of include. What they match is not bundled, even if include matches it too. At most 100, of 1024 bytes
+	// each. Empty means nothing.
+	Exclude       []string `protobuf:"bytes,8,rep,name=exclude,proto3" json:"exclude,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -237,12 +258,40 @@ func (x *Source) GetRoot() string {
 	return ""
 }
 
+func (x *Source) GetFolders() []string {
+	if x != nil {
+		return x.Folders
+	}
+	return nil
+}
+
+func (x *Source) GetFiles() []string {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *Source) GetInclude() []string {
+	if x != nil {
+		return x.Include
+	}
+	return nil
+}
+
+func (x *Source) GetExclude() []string {
+	if x != nil {
+		return x.Exclude
+	}
+	return nil
+}
+
 // Snapshot is the answer to "what does this source hold now".
 type Snapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The commit the ref points to, in lower-case hexadecimal.
 	Commit string `protobuf:"bytes,1,opt,name=commit,proto3" json:"commit,omitempty"`
-	// The digest of the bundled folder's canonical tar, "sha256:…": equal content has an equal digest on every replica, for ever.
+	// The digest of the bundle's canonical tar, "sha256:…": equal content has an equal digest on every replica, for ever.
 	Digest string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
 	// Size of the canonical tar in bytes, uncompressed.
 	ContentSize int64 `protobuf:"varint,3,opt,name=content_size,json=contentSize,proto3" json:"content_size,omitempty"`
@@ -331,14 +380,18 @@ const file_leat_type_v1_source_proto_rawDesc = "" +
 	"\x04name\x18\x04 \x01(\tH\x00R\x04name\x12\x18\n" +
 	"\x06semver\x18\x05 \x01(\tH\x00R\x06semverB\n" +
 	"\n" +
-	"\bselector\"x\n" +
+	"\bselector\"\xdc\x01\n" +
 	"\x06Source\x12\x1e\n" +
 	"\n" +
 	"repository\x18\x01 \x01(\tR\n" +
 	"repository\x12&\n" +
 	"\x03ref\x18\x02 \x01(\v2\x14.leat.type.v1.GitRefR\x03ref\x12\x12\n" +
 	"\x04path\x18\x03 \x01(\tR\x04path\x12\x12\n" +
-	"\x04root\x18\x04 \x01(\tR\x04root\"\x9d\x01\n" +
+	"\x04root\x18\x04 \x01(\tR\x04root\x12\x18\n" +
+	"\afolders\x18\x05 \x03(\tR\afolders\x12\x14\n" +
+	"\x05files\x18\x06 \x03(\tR\x05files\x12\x18\n" +
+	"\ainclude\x18\a \x03(\tR\ainclude\x12\x18\n" +
+	"\aexclude\x18\b \x03(\tR\aexclude\"\x9d\x01\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06commit\x18\x01 \x01(\tR\x06commit\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12!\n" +

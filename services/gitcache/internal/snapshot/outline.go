@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/selection"
+)
+
+// outline hashes what a selection of a commit depends on, reading no more than the trees above what is named: the ids of
+// the named folders and files, and of the ignore files above them. Ignore files further down are part of their folder's id.
+type outline struct {
+	reader    content.Reader
+	selection *selection.Selection
+	hash      *selection.Hash
+	found     map[string]struct{} // of what is named
+}
+
+// outlineOf returns the hash, from memory where the same was asked of the commit before.
+func (b *Builder) outlineOf(ctx context.Context, f Folder) (string, error) {
+	key := outlineKey{uid: f.UID, commit: f.Commit, selection: f.Selection.Key()}
+	if sum, ok := b.outlines.get(key); ok {
+		return sum, nil
+	}
+	r, err := b.params.Mirrors.Open(ctx, f.UID)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = r.Close() }()
+	o := &outline{reader: r, selection: f.Selection, hash: selection.NewHash("outline"), found: map[string]struct{}{}}
+	o.hash.Add(f.Selection.Key())
+	if err := o.read(ctx, f.Commit); err != nil {
+		return "", err
+	}
+	sum := o.hash.Sum()
+	b.outlines.put(key, sum)
+	return sum, nil
+}
+
+func (o *outline) read(ctx context.Context, commit string) error {
+	if _, err := o.reader.Tree(ctx, commit, o.selection.Path()); err != nil {
+		return err
+	}
+	root, err := o.reader.Tree(ctx, commit, "")
+	if err != nil {
+		return err
+	}
+	if err := o.folder(ctx, "", root, maxDepth); err != nil {
+		return err
+	}
+	return o.complete()
+}
+
+func (o *outline) folder(ctx context.Context, path, tree string, depth int) error {
+	if depth == 0 {
+		return fmt.Errorf("walk tree: more than %d levels at %q", maxDepth, path)
+	}
+	if o.selection.Named(path) {
+		o.add("folder", path, tree)
+		return nil
+	}
+	entries, err := o.reader.List(ctx, tree)
+	if err != nil {
+		return err
+	}
+	prefix := ""
+	if path != "" {
+		prefix = path + "/"
+	}
+	for _, e := range entries {
+		if err := o.entry(ctx, prefix+e.Name, e, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *outline) entry(ctx context.Context, path string, e content.Entry, depth int) error {
+	switch {
+	case e.Kind == content.KindFolder:
+		if o.selection.Named(path) || o.selection.LeadsOn(path) {
+			return o.folder(ctx, path, e.ID, depth-1)
+		}
+	case o.selection.NamesFile(path) && e.Kind != content.KindSubmodule, isIgnoreFile(e):
+		o.add(strconv.Itoa(int(e.Kind)), path, e.ID)
+	}
+	return nil
+}
+
+func (o *outline) add(what, path, id string) {
+	o.found[path] = struct{}{}
+	o.hash.Add(what, path, id)
+}
+
+// complete tells what is named and missing.
+func (o *outline) complete() error {
+	for _, folder := range o.selection.Folders() {
+		if _, ok := o.found[folder]; !ok {
+			return &content.PathError{Path: folder, Want: "folder"}
+		}
+	}
+	for _, file := range o.selection.Files() {
+		if _, ok := o.found[file]; !ok {
+			return &content.PathError{Path: file, Want: "file"}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/ignore"
+	"github.com/leatdev/leat/services/gitcache/internal/selection"
+)
+
+// maxDepth bounds how deep trees may be nested; content that needs more is hostile.
+const maxDepth = 256
+
+// leaf is one entry of a bundle that is going to be.
+type leaf struct {
+	path string // in the repository
+	name string // in the bundle
+	kind content.Kind
+	id   string
+}
+
+// planner finds out which leaves of a commit are selected, without a look at what is in them.
+type planner struct {
+	reader    content.Reader
+	rules     func(ctx context.Context, path string, e content.Entry) (*ignore.Rules, error)
+	selection *selection.Selection
+	maxLeaves int
+	leaves    []leaf
+}
+
+// plan lists the leaves in the order of their names.
+func (b *Builder) plan(ctx context.Context, r content.Reader, f Folder) ([]leaf, error) {
+	tree, err := r.Tree(ctx, f.Commit, "")
+	if err != nil {
+		return nil, err
+	}
+	p := &planner{
+		reader: r, selection: f.Selection, maxLeaves: b.maxFiles(),
+		rules: func(ctx context.Context, path string, e content.Entry) (*ignore.Rules, error) {
+			return b.rulesOf(ctx, f.UID, r, path, e)
+		},
+	}
+	if err := p.walk(ctx, f.Selection.Start(), tree, maxDepth); err != nil {
+		return nil, err
+	}
+	return p.leaves, p.checkEmpty(ctx, f.Commit)
+}
+
+func (p *planner) walk(ctx context.Context, at selection.At, tree string, depth int) error {
+	if depth == 0 {
+		return fmt.Errorf("walk tree: more than %d levels at %q", maxDepth, at.Below(""))
+	}
+	entries, err := p.reader.List(ctx, tree)
+	if err != nil {
+		return err
+	}
+	if at, err = p.withRules(ctx, at, entries); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := p.visit(ctx, at, e, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *planner) visit(ctx context.Context, at selection.At, e content.Entry, depth int) error {
+	if e.Kind == content.KindFolder {
+		if below, ok := at.Enter(e.Name); ok {
+			return p.walk(ctx, below, e.ID, depth-1)
+		}
+		return nil
+	}
+	if !at.Takes(e.Name, e.Kind == content.KindSubmodule) {
+		return nil
+	}
+	return p.add(at.Below(e.Name), e)
+}
+
+func (p *planner) add(path string, e content.Entry) error {
+	name := path
+	if base := p.selection.Base(); base != "" {
+		name = strings.TrimPrefix(path, base+"/")
+	}
+	if len(p.leaves) == p.maxLeaves {
+		return &bundle.LimitError{Limit: bundle.LimitFiles, Max: int64(p.maxLeaves), Name: name}
+	}
+	p.leaves = append(p.leaves, leaf{path: path, name: name, kind: e.Kind, id: e.ID})
+	return nil
+}
+
+// withRules reads the folder's ignore file, if it has one and it matters.
+func (p *planner) withRules(ctx context.Context, at selection.At, entries []content.Entry) (selection.At, error) {
+	i := slices.IndexFunc(entries, isIgnoreFile)
+	if i < 0 || !at.AsksForRules() {
+		return at, nil
+	}
+	rules, err := p.rules(ctx, at.Below(selection.IgnoreFile), entries[i])
+	if err != nil {
+		return at, err
+	}
+	return at.WithRules(rules), nil
+}
+
+func isIgnoreFile(e content.Entry) bool {
+	return e.Name == selection.IgnoreFile && e.Kind != content.KindFolder && e.Kind != content.KindSubmodule
+}
+
+// checkEmpty refuses a selection that leaves nothing of a folder that is named and not empty: more likely than that nobody
+// wants its content is that a pattern matches too much.
+func (p *planner) checkEmpty(ctx context.Context, commit string) error {
+	empty := append(p.selection.Folders(), p.selection.Path())
+	for _, l := range p.leaves {
+		empty = slices.DeleteFunc(empty, func(folder string) bool { return content.Inside(l.path, folder) })
+	}
+	for _, folder := range empty {
+		tree, err := p.reader.Tree(ctx, commit, folder)
+		if err != nil {
+			return err
+		}
+		entries, err := p.reader.List(ctx, tree)
+		if err != nil {
+			return err
+		}
+		if len(entries) > 0 {
+			return &EmptyError{Folder: folder}
+		}
+	}
+	return nil
+}
+
+// keyOf names what the leaves make: equal leaves have an equal bundle, whatever selection of whatever commit they are.
+func keyOf(leaves []leaf) string {
+	h := selection.NewHash("leaves")
+	for _, l := range leaves {
+		h.Add(l.name, strconv.Itoa(int(l.kind)), l.id)
+	}
+	return h.Sum()
+}

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/ignore"
+)
+
+const (
+	maxRules = 256 << 10 // bytes of an ignore file
+	// rememberRules bounds the ignore files that are kept in memory; rememberSize, of each, what compiling one takes:
+	// at the worst sixteen times its length.
+	rememberRules = 1000
+	rememberSize  = 8 << 10
+)
+
+// rulesOf returns what an ignore file says. Small ones are remembered, so that a commit that does not change them costs no
+// look at them.
+func (b *Builder) rulesOf(ctx context.Context, uid string, r content.Reader, path string, e content.Entry) (*ignore.Rules, error) {
+	if e.Kind == content.KindSymlink {
+		return nil, &UnsupportedError{Path: path, Reason: "is a symbolic link; ignore rules have to be in a file"}
+	}
+	key := treeKey{uid: uid, id: e.ID}
+	if rules, ok := b.rules.get(key); ok {
+		return rules, nil
+	}
+	text, err := readRules(ctx, r, path, e.ID)
+	if err != nil {
+		return nil, err
+	}
+	rules := ignore.Parse(text)
+	if len(text) <= rememberSize {
+		b.rules.put(key, rules)
+	}
+	return rules, nil
+}
+
+func readRules(ctx context.Context, r content.Reader, path, id string) ([]byte, error) {
+	file, err := r.Blob(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", path, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxRules+1))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("read %q: %w", path, err)
+	}
+	if len(text) > maxRules {
+		return nil, &UnsupportedError{Path: path, Reason: "is longer than 256 KiB, which is the limit for ignore rules"}
+	}
+	return text, nil
+}
