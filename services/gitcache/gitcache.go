@@ -107,7 +107,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Client: client, Prefix: prefix, Self: self, TTL: settings.LeaseTTL, Logger: logger,
 	})
 	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Gate: disk.git, Events: events,
+		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Contents: disk.git, Gate: disk.git, Events: events,
 		Leases: leaseredis.New(client, prefix), Peers: members, Replicas: replicas.New(replicaDialer(tokens, tel)),
 		Self: self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
 	})

@@ -57,6 +57,7 @@ func (b *backend) Load(context.Context, string) (mirror.Content, error) {
 	return mirror.Content{}, mirror.ErrNoMirror
 }
 func (b *backend) Remove(context.Context, string) error                   { return nil }
+func (b *backend) Settle(context.Context, string, mirror.Content) error   { return nil }
 func (b *backend) Members() []string                                      { return []string{"http://self"} }
 func (b *backend) Put(_ context.Context, d mirror.Definition) error       { return b.put(d) }
 func (b *backend) Missed(context.Context) error                           { return nil }
@@ -138,7 +139,7 @@ func serve(t *testing.T, b *backend) gitcachev1connect.GitCacheServiceClient {
 	logger, tracer := slog.New(slog.DiscardHandler), tracenoop.NewTracerProvider().Tracer("")
 	meter := metricnoop.NewMeterProvider().Meter("")
 	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: b, Mirrors: b, Events: b, Leases: leasemem.New(), Copies: nil, Peers: b, Replicas: peers{}, Self: "http://self",
+		Upstream: b, Mirrors: b, Events: b, Leases: leasemem.New(), Copies: nil, Contents: b, Peers: b, Replicas: peers{}, Self: "http://self",
 		Settings: mirror.Settings{Debounce: time.Millisecond}, Logger: logger, Tracer: tracer, Meter: meter,
 	})
 	if err != nil {

@@ -75,11 +75,8 @@ func (s *Service) resolveCommit(ctx context.Context, r *mirror.Repository, selec
 	if err != nil {
 		return c, "", toError(err, r.Definition().Name)
 	}
-	if selector.Kind == mirror.SelectCommit && !commitForm.MatchString(commit) {
-		err = s.read(ctx, r, func(reader content.Reader) error {
-			commit, err = reader.Expand(ctx, selector.Value)
-			return err
-		})
+	if selector.Kind == mirror.SelectCommit {
+		commit, err = s.nameCommit(ctx, r, commit)
 	}
 	return c, commit, err
 }
@@ -113,7 +110,7 @@ func listRefs(refs mirror.Refs, prefix, after string, size int) *gitcachev1.List
 	}
 	for _, ref := range page {
 		if ref.Commit != "" { // a tag of a file is no named commit
-			resp.Refs = append(resp.Refs, &gitcachev1.Ref{Name: text(ref.Name), Commit: ref.Commit})
+			resp.Refs = append(resp.Refs, fromRef(ref))
 		}
 	}
 	return resp

@@ -4,6 +4,7 @@
 package api
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ func fromDefinition(d mirror.Definition) *gitcachev1.RepositoryDefinition {
 	p := &gitcachev1.RepositoryDefinition{
 		Name: d.Name, Uid: d.UID, Version: d.Version, Type: gitcachev1.RepositoryType_REPOSITORY_TYPE_GIT, Url: d.URL,
 		CaPem: d.CAPEM, ProxyUrl: d.Public().ProxyURL.Reveal(), Suspended: d.Suspended,
+		Verification: fromVerification(d.Verification),
 	}
 	if d.PollInterval > 0 {
 		p.PollInterval = durationpb.New(d.PollInterval)
@@ -98,6 +100,14 @@ func fromCommit(c content.Commit) *gitcachev1.Commit {
 
 // text makes what stands in a commit fit for the wire, which takes UTF-8 only.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func fromRef(r mirror.Ref) *gitcachev1.Ref {
+	p := &gitcachev1.Ref{Name: text(r.Name), Commit: r.Delivered()}
+	if r.Held != "" {
+		p.HeldBack = text(fmt.Sprintf("commit %s, which %s", r.Commit, r.Held))
+	}
+	return p
+}
 
 func fromChange(c content.Change) *gitcachev1.PathChange {
 	kind := gitcachev1.ChangeKind_CHANGE_KIND_UNSPECIFIED

@@ -61,6 +61,9 @@ func toError(err error, repository string) error {
 			fmt.Sprintf("The commit has no %s %q; the path is relative to the repository's root.", path.Want, path.Path),
 			in, rpcerr.With("path", path.Path))
 	}
+	if rejected, ok := errors.AsType[*mirror.RejectedError](err); ok {
+		return rejectedError(rejected, in)
+	}
 	if ref, ok := errors.AsType[*mirror.RefError](err); ok {
 		return rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_REF_NOT_FOUND, refMessage(ref),
 			in, rpcerr.With("ref", ref.Selector.String()))
@@ -134,13 +137,17 @@ func sentinelError(err error, repository string, in rpcerr.Option) error {
 
 // notReadyError tells a caller what keeps a repository from being ready, where that is known.
 func notReadyError(e *mirror.NotReadyError, in rpcerr.Option) error {
+	if e.Unjudged {
+		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY,
+			"The repository's new verification is being applied to what is mirrored.", rpcerr.RetryAfter(retryReady), in)
+	}
 	if e.Problem == nil {
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY,
 			"The repository's first fetch has not finished yet.", rpcerr.RetryAfter(retryReady), in)
 	}
 	code := connect.CodeUnavailable
 	switch e.Problem.Reason {
-	case mirror.ReasonAuthRejected, mirror.ReasonHostKey, mirror.ReasonProtocol:
+	case mirror.ReasonAuthRejected, mirror.ReasonHostKey, mirror.ReasonProtocol, mirror.ReasonSignatureRejected:
 		code = connect.CodeFailedPrecondition
 	case mirror.ReasonNotFound:
 		code = connect.CodeNotFound

@@ -80,10 +80,14 @@ func parseDefinition(d *gitcachev1.RepositoryDefinition) (mirror.Definition, err
 	if err != nil {
 		return mirror.Definition{}, err
 	}
+	verification, err := parseVerification(d.GetVerification())
+	if err != nil {
+		return mirror.Definition{}, err
+	}
 	return mirror.Definition{
 		Name: d.GetName(), UID: d.GetUid(), Version: d.GetVersion(), URL: d.GetUrl(), PollInterval: interval,
 		Credential: credential, CAPEM: d.GetCaPem(), ProxyURL: mirror.Secret(d.GetProxyUrl()), Suspended: d.GetSuspended(),
-		WebhookSecret: mirror.Secret(d.GetWebhookSecret()),
+		WebhookSecret: mirror.Secret(d.GetWebhookSecret()), Verification: verification,
 	}, nil
 }
 

@@ -38,12 +38,13 @@ func (s *Replica) GetMirror(ctx context.Context, req *gitcachev1.GetMirrorReques
 	if err != nil {
 		return nil, err
 	}
-	c, err := r.Content()
+	c, err := r.Mirrored()
 	if err != nil {
 		return nil, toError(mirror.ErrNoMirror, req.GetRepository())
 	}
 	resp := &gitcachev1.GetMirrorResponse{
 		Fingerprint: c.Fingerprint(), FreshAt: fromTime(c.FreshAt), ChangedAt: fromTime(c.ChangedAt), Epoch: c.Epoch,
+		Policy: c.Policy,
 	}
 	if resp.GetFingerprint() == req.GetKnownFingerprint() {
 		return resp, nil
@@ -58,7 +59,9 @@ func (s *Replica) GetMirror(ctx context.Context, req *gitcachev1.GetMirrorReques
 		resp.Files = append(resp.Files, &gitcachev1.MirrorFile{Name: f.Name, Size: f.Size, Digest: f.Digest})
 	}
 	for _, ref := range c.Refs {
-		resp.Refs = append(resp.Refs, &gitcachev1.MirrorRef{Name: []byte(ref.Name), Object: ref.Object, Commit: ref.Commit})
+		resp.Refs = append(resp.Refs, &gitcachev1.MirrorRef{
+			Name: []byte(ref.Name), Object: ref.Object, Commit: ref.Commit, Held: ref.Held, GoodObject: ref.GoodObject, GoodCommit: ref.GoodCommit,
+		})
 	}
 	return resp, nil
 }

@@ -90,6 +90,24 @@ type Commit struct {
 	Message     string
 }
 
+// ObjectKind is what an [Object] is.
+type ObjectKind string
+
+// The kinds of objects, as Git calls them.
+const (
+	KindCommit ObjectKind = "commit"
+	KindTag    ObjectKind = "tag"
+)
+
+// MaxObject bounds the bytes of an [Object]. Nobody writes messages of that length.
+const MaxObject = 4 << 20
+
+// Object is a commit or an annotated tag, byte for byte, without the header that Git puts before it to make its id.
+type Object struct {
+	Kind ObjectKind
+	Data []byte
+}
+
 // Kind is what an [Entry] is.
 type Kind int
 
@@ -167,6 +185,9 @@ type Reader interface {
 	// Expand returns the full id of the one commit whose id begins with prefix, lower-case hexadecimal digits. Several:
 	// *AmbiguousError.
 	Expand(ctx context.Context, prefix string) (string, error)
+	// Object returns a commit or an annotated tag as it is stored. ErrCommitNotFound: there is no object of that id, or it is
+	// neither, or larger than [MaxObject].
+	Object(ctx context.Context, id string) (Object, error)
 	// Tree returns the id of the tree that the commit holds at path, a folder.
 	Tree(ctx context.Context, commit, path string) (string, error)
 	// List returns the entries of a tree in Git's order: by name, as if the name of a folder ended with a slash. Walking

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -183,4 +184,32 @@ func (r *reader) File(_ context.Context, commit, path string) (content.File, err
 		return content.File{}, fmt.Errorf("read %q: %w", path, err)
 	}
 	return file, nil
+}
+
+// Object implements [content.Reader].
+func (r *reader) Object(_ context.Context, id string) (content.Object, error) {
+	missing := fmt.Errorf("%w: %q is neither a commit nor a tag", content.ErrCommitNotFound, id)
+	if !plumbing.IsHash(id) {
+		return content.Object{}, missing
+	}
+	encoded, err := r.storage.EncodedObject(plumbing.AnyObject, plumbing.NewHash(id))
+	if errors.Is(err, plumbing.ErrObjectNotFound) {
+		return content.Object{}, missing
+	}
+	if err != nil {
+		return content.Object{}, fmt.Errorf("read object %s: %w", id, err)
+	}
+	kind := content.ObjectKind(encoded.Type().String())
+	if (kind != content.KindCommit && kind != content.KindTag) || encoded.Size() > content.MaxObject {
+		return content.Object{}, missing
+	}
+	body, err := encoded.Reader()
+	if err != nil {
+		return content.Object{}, fmt.Errorf("read object %s: %w", id, err)
+	}
+	data, err := io.ReadAll(body)
+	if err = errors.Join(err, body.Close()); err != nil {
+		return content.Object{}, fmt.Errorf("read object %s: %w", id, err)
+	}
+	return content.Object{Kind: kind, Data: data}, nil
 }

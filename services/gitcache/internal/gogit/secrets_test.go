@@ -225,7 +225,7 @@ func runOnce(t *testing.T, def mirror.Definition) string {
 	spans := tracetest.NewSpanRecorder()
 	events := &journal{fetched: make(chan mirror.State, 1)}
 	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: f.Git, Mirrors: f.Git, Copies: f.Git, Gate: f.Git, Events: events, Leases: leasemem.New(), Peers: events, Self: "http://self",
+		Upstream: f.Git, Mirrors: f.Git, Copies: f.Git, Contents: f.Git, Gate: f.Git, Events: events, Leases: leasemem.New(), Peers: events, Self: "http://self",
 		Logger: f.logger, Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test"),
 		Meter: metricnoop.NewMeterProvider().Meter("test"),
 	})

@@ -53,7 +53,7 @@ func (c Copy) check() error {
 	return nil
 }
 
-// Fingerprint names what a mirror shows: refs, HEAD and default branch. It is equal for equal ones, on every replica, and
+// Fingerprint names what a mirror shows: refs, what of them is delivered, HEAD and default branch. It is equal for equal ones, on every replica, and
 // empty where there is no mirror.
 func (c Content) Fingerprint() string {
 	if !c.Exists() {
@@ -63,6 +63,12 @@ func (c Content) Fingerprint() string {
 	fmt.Fprintf(hash, "%s %q\n", c.Head, c.DefaultBranch)
 	for _, ref := range c.Refs {
 		fmt.Fprintf(hash, "%s %s %q\n", ref.Object, ref.Commit, ref.Name)
+		if ref.Held != "" {
+			fmt.Fprintf(hash, "held %s %s %q\n", ref.GoodObject, ref.GoodCommit, ref.Held)
+		}
+	}
+	if c.Policy != "" {
+		fmt.Fprintf(hash, "policy %s\n", c.Policy)
 	}
 	return hex.EncodeToString(hash.Sum(nil))
 }

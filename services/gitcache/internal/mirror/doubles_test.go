@@ -20,6 +20,7 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -106,7 +107,13 @@ func (m mirrors) Load(_ context.Context, uid string) (mirror.Content, error) {
 	return mirror.Content{}, mirror.ErrNoMirror
 }
 
+func (m mirrors) Settle(context.Context, string, mirror.Content) error { return nil }
+
 func (m mirrors) Remove(context.Context, string) error { return nil }
+
+func (m mirrors) Open(context.Context, string) (content.Reader, error) {
+	return nil, mirror.ErrNoMirror
+}
 
 func (m mirrors) Export(context.Context, string) (string, []mirror.File, error) {
 	return "gen-1", nil, nil
@@ -274,7 +281,7 @@ func (w world) member(t *testing.T, name string, loaded map[string]mirror.Conten
 		hosts = w.gate
 	}
 	set, err := mirror.NewSet(mirror.Deps{
-		Gate: hosts, Upstream: w.upstream, Mirrors: mirrors{loaded, w.full}, Copies: mirrors{loaded, w.full}, Events: w.events, Leases: w.leases, Peers: w.fleet,
+		Gate: hosts, Upstream: w.upstream, Mirrors: mirrors{loaded, w.full}, Copies: mirrors{loaded, w.full}, Contents: mirrors{}, Events: w.events, Leases: w.leases, Peers: w.fleet,
 		Replicas: w.fleet, Self: "http://" + name, Settings: mirror.Settings{Followers: w.followers}, Logger: logger,
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 	})

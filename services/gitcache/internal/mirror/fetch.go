@@ -13,6 +13,7 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
 // outcome is what a fetch changed.
@@ -39,7 +40,13 @@ func (r *Repository) beginFetch(ctx context.Context, held *lease.Held) (context.
 	if !r.content.Exists() {
 		timeout = r.shared.Settings.CloneTimeout
 	}
-	return ctx, FetchParams{Definition: r.def, Have: r.content, Epoch: held.Epoch(), Guard: held.Check}, timeout
+	before, judge := r.content, r.judge
+	return ctx, FetchParams{
+		Definition: r.def, Have: before, Epoch: held.Epoch(), Guard: held.Check,
+		Admit: func(ctx context.Context, fetched content.Reader, c Content) (Content, error) {
+			return judge.admit(ctx, fetched, before, c)
+		},
+	}, timeout
 }
 
 // abandonFetch ends a fetch whose result does not count.
@@ -51,7 +58,7 @@ func (r *Repository) abandonFetch() {
 }
 
 // finishFetch takes over the result of a fetch and says when the next one is due.
-func (r *Repository) finishFetch(p FetchParams, content Content, err error) outcome {
+func (r *Repository) finishFetch(p FetchParams, fetched Content, err error) outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.signalLocked()
@@ -66,9 +73,10 @@ func (r *Repository) finishFetch(p FetchParams, content Content, err error) outc
 		r.next, r.notBefore = now.Add(r.failureDelay()), now.Add(retryAfter(err))
 		o.reason = r.problem.Reason
 	} else {
-		o.changed = r.content.Changed(content)
+		o.changed = r.content.Changed(fetched)
 		o.all = len(o.changed) > maxChangedRefs || !r.content.Exists()
-		r.content, r.failures, r.problem = content, 0, nil
+		r.setContentLocked(fetched)
+		r.failures, r.problem = 0, nil
 		r.next, r.notBefore = now.Add(backoff.Jitter(r.interval(), pollSpread)), time.Time{}
 	}
 	o.turned = (before == nil) != (r.problem == nil) || before != nil && before.Reason != o.reason

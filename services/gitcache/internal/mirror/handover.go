@@ -60,7 +60,7 @@ func (s *Set) rebalance(ctx context.Context) {
 
 // heir returns who should own the repository instead of this replica, which does; "" if nobody should.
 func (r *Repository) heir() string {
-	if _, err := r.Content(); err != nil || r.Epoch() == 0 {
+	if _, err := r.Mirrored(); err != nil || r.Epoch() == 0 {
 		return ""
 	}
 	members := r.shared.Peers.Members()
@@ -98,7 +98,7 @@ func (r *Repository) move(ctx context.Context, heir string) {
 
 // warm makes sure that another replica's mirror holds what this one's does.
 func (r *Repository) warm(ctx context.Context, replica string) error {
-	content, err := r.Content()
+	content, err := r.Mirrored()
 	if err != nil {
 		return err
 	}

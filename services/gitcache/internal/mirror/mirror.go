@@ -108,6 +108,8 @@ type Definition struct {
 	Suspended bool
 	// WebhookSecret is what the repository's webhooks are signed with, or carry. Empty: the service's default counts.
 	WebhookSecret Secret
+	// Verification is who has to have signed what is delivered.
+	Verification Verification
 }
 
 // Public returns the definition without its secrets, and with the proxy's password masked.

@@ -107,7 +107,7 @@ func (r *Repository) courtesy() time.Duration {
 		return 0
 	}
 	wait := min(time.Duration(rendezvous.Rank(r.uid, members, r.shared.Self))*turnDelay, maxTurnDelay)
-	if _, err := r.Content(); err != nil {
+	if _, err := r.Mirrored(); err != nil {
 		wait += noMirrorDelay
 	}
 	return min(wait, r.shared.Settings.LeaseTTL/3) // a request for a lease has no longer than one lives

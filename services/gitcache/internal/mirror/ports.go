@@ -6,6 +6,8 @@ package mirror
 import (
 	"context"
 	"io"
+
+	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
 // FetchParams says what to fetch, into what, and under which right.
@@ -18,6 +20,9 @@ type FetchParams struct {
 	// Guard is asked right before any byte goes to the upstream, and before the fetched refs become the mirror's. An
 	// error means that the right to fetch is gone: the fetch ends with it.
 	Guard func() error
+	// Admit is asked right before the fetched refs become the mirror's, with a reader of what was fetched, and returns them
+	// with what of each is delivered. An error ends the fetch. Nil: everything is.
+	Admit func(ctx context.Context, fetched content.Reader, c Content) (Content, error)
 }
 
 // Upstream fetches. Its methods may be called concurrently, Fetch for different repositories only.
@@ -35,6 +40,8 @@ type Mirrors interface {
 	// Load returns what the mirror of that UID holds, after making sure that it can be read. ErrNoMirror: there is none,
 	// or it was damaged and has been dropped.
 	Load(ctx context.Context, uid string) (Content, error)
+	// Settle keeps durably what of the refs is delivered, as c says; all else of the mirror stays as it is.
+	Settle(ctx context.Context, uid string, c Content) error
 	// Remove deletes a mirror. Removing one that does not exist is no error.
 	Remove(ctx context.Context, uid string) error
 }

@@ -47,6 +47,8 @@ func (e *RefError) Is(target error) bool { return target == ErrRefNotFound }
 type NotReadyError struct {
 	Repository string
 	Problem    *Problem // nil while the first fetch is under way
+	// Unjudged: there is content, and the repository's policy is being asked about it.
+	Unjudged bool
 }
 
 // Error implements error.
@@ -82,6 +84,8 @@ const (
 	ReasonStorageFull  Reason = "STORAGE_FULL"
 	ReasonInternal     Reason = "INTERNAL"
 	ReasonHostKey      Reason = "UPSTREAM_HOST_KEY_REJECTED"
+
+	ReasonSignatureRejected Reason = "UPSTREAM_SIGNATURE_REJECTED"
 )
 
 // UpstreamError is a failed fetch, as an [Upstream] reports it.

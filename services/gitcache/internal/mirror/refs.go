@@ -23,6 +23,12 @@ type Ref struct {
 	Object string `json:"object"`
 	// Commit is what Object leads to once tags are peeled; empty for a tag of something that is no commit.
 	Commit string `json:"commit"`
+
+	// Held is why the repository's policy does not let Object through, a phrase that follows the commit. Empty: it does.
+	Held string `json:"held,omitempty"`
+	// GoodObject and GoodCommit are what is delivered instead: the last that was let through. Empty: nothing was.
+	GoodObject string `json:"good_object,omitempty"`
+	GoodCommit string `json:"good_commit,omitempty"`
 }
 
 // Refs is a list of refs that rises strictly by name. It is never changed once made.
@@ -67,7 +73,8 @@ func (r Refs) Below(prefix, after string, limit int) Refs {
 	return r[start:end:end]
 }
 
-// Changed returns the names of the refs that differ between two lists: moved, appeared or vanished; sorted.
+// Changed returns the names of the refs that differ between two lists, in what they deliver: moved, appeared or vanished;
+// sorted.
 func (r Refs) Changed(newer Refs) []string {
 	var names []string
 	i, j := 0, 0
@@ -80,7 +87,7 @@ func (r Refs) Changed(newer Refs) []string {
 			names = append(names, newer[j].Name)
 			j++
 		default:
-			if r[i] != newer[j] {
+			if r[i].shown() != newer[j].shown() {
 				names = append(names, r[i].Name)
 			}
 			i++
@@ -105,6 +112,8 @@ type Content struct {
 	Epoch uint64
 	// DiskBytes is the size of the mirror on disk.
 	DiskBytes int64
+	// Policy is the fingerprint of the verification by which the refs were judged. Empty: they were not, since there was none.
+	Policy string
 }
 
 // Exists tells whether there is a mirror at all.
@@ -147,8 +156,9 @@ func (s Selector) String() string {
 	}
 }
 
-// Resolve returns the commit that s selects, from memory. The error is a *RefError where there is none. A commit id is
-// returned as it is: only the mirror's objects can tell whether it exists. A range selects the highest version among the
+// Resolve returns the commit that s selects, from memory. The error is a *RefError where there is none, and a *RejectedError
+// where there is one that nobody may have. A commit id is returned as it is: only the mirror's objects can tell whether it
+// exists, and [Repository.CheckCommit] whether it is delivered. A range selects the highest version among the
 // tags within it; of tags that say the same version the last by name.
 func (c Content) Resolve(s Selector) (string, error) {
 	name := s.Value
@@ -169,13 +179,10 @@ func (c Content) Resolve(s Selector) (string, error) {
 		return c.resolveHead(s)
 	}
 	ref, ok := c.Refs.Get(name)
-	switch {
-	case !ok:
+	if !ok {
 		return "", &RefError{Selector: s, Close: c.Refs.closeTo(name)}
-	case ref.Commit == "":
-		return "", &RefError{Selector: s, NoCommit: true}
 	}
-	return ref.Commit, nil
+	return ref.deliver(s)
 }
 
 // Changed returns the names of the refs that differ between two contents, sorted; "HEAD" is one of them when it leads to
@@ -192,10 +199,13 @@ func (c Content) Changed(newer Content) []string {
 
 func (c Content) resolveHead(s Selector) (string, error) {
 	if ref, ok := c.Refs.Get(c.DefaultBranch); ok {
-		return ref.Commit, nil
+		return ref.deliver(s)
 	}
 	if c.Head == "" {
 		return "", &RefError{Selector: s, Close: c.Refs.first(BranchPrefix)}
+	}
+	if c.Policy != "" && !c.Refs.delivers(c.Head) {
+		return "", &RejectedError{Selector: s, Ref: "HEAD", Commit: c.Head, Why: "no ref leads to that is let through"}
 	}
 	return c.Head, nil
 }

@@ -40,6 +40,11 @@ type Repository struct {
 	content Content
 	loaded  bool // content is what the disk holds
 
+	judge    *judge   // of the definition's verification
+	contents uint64   // grows with every change of content
+	rejected *Problem // what judge holds back of content; nil: nothing
+	verdict  []string // refs that a new judge changed, and no event has told of
+
 	epoch    uint64 // that of the lease; 0 while this replica does not own the repository
 	problem  *Problem
 	failures int
@@ -70,7 +75,7 @@ type Repository struct {
 
 func newRepository(def Definition, s *shared) *Repository {
 	return &Repository{
-		name: def.Name, uid: def.UID, def: def, shared: s, changed: make(chan struct{}), disk: semaphore.NewWeighted(1),
+		name: def.Name, uid: def.UID, def: def, judge: newJudge(def.Verification), shared: s, changed: make(chan struct{}), disk: semaphore.NewWeighted(1),
 		news: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 	}
 }
@@ -82,12 +87,13 @@ func (r *Repository) Definition() Definition {
 	return r.def
 }
 
-// Content returns what this replica's mirror holds. The error matches ErrNotReady where it holds nothing.
+// Content returns what this replica's mirror holds, with what of it is delivered. The error matches ErrNotReady where it
+// holds nothing, and while the repository's policy is being asked about it.
 func (r *Repository) Content() (Content, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.content.Exists() {
-		return Content{}, &NotReadyError{Repository: r.name, Problem: r.problem}
+	if !r.content.Exists() || !r.judgedLocked() {
+		return Content{}, &NotReadyError{Repository: r.name, Problem: r.problem, Unjudged: r.content.Exists()}
 	}
 	return r.content, nil
 }
@@ -111,6 +117,9 @@ func (r *Repository) stateLocked() State {
 		Phase: r.phaseLocked(), Problem: r.problem, FreshAt: r.content.FreshAt, ChangedAt: r.content.ChangedAt,
 		DefaultBranch: r.content.DefaultBranch, RefCount: len(r.content.Refs), DiskBytes: r.content.DiskBytes,
 		Epoch: r.content.Epoch, Failures: r.failures, Fetches: r.fetches,
+	}
+	if s.Problem == nil {
+		s.Problem = r.rejected
 	}
 	if r.epoch != 0 {
 		s.Epoch, s.Owner = r.epoch, r.shared.Self
@@ -145,6 +154,9 @@ func (r *Repository) update(def Definition) {
 		r.next, r.notBefore = time.Now(), time.Time{}
 	}
 	sooner := def.PollInterval != r.def.PollInterval
+	if def.Verification != r.def.Verification {
+		r.judge = newJudge(def.Verification)
+	}
 	r.def = def
 	// Not while the upstream fails: how long to leave it alone is no matter of the interval.
 	if due := time.Now().Add(backoff.Jitter(r.interval(), pollSpread)); sooner && r.failures == 0 && r.next.After(due) {
@@ -165,6 +177,7 @@ func (r *Repository) run(ctx context.Context) {
 	var following sync.WaitGroup
 	defer following.Wait()
 	following.Go(func() { r.follow(ctx) })
+	following.Go(func() { r.keepJudged(ctx) })
 	for ctx.Err() == nil {
 		err := lease.Hold(ctx, lease.KeeperParams{
 			Store: turn{Store: r.shared.Leases, repo: r}, Key: r.uid, Owner: r.shared.Self,
@@ -197,7 +210,7 @@ func (r *Repository) knownEpoch() uint64 {
 func (r *Repository) GiveUpContent() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.content = Content{Epoch: r.content.Epoch}
+	r.setContentLocked(Content{Epoch: r.content.Epoch})
 	r.next = time.Now()
 	r.signalLocked()
 }
@@ -215,7 +228,8 @@ func (r *Repository) load(ctx context.Context) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.content, r.loaded = content, true
+	r.setContentLocked(content)
+	r.loaded = true
 	r.signalLocked()
 }
 

@@ -56,16 +56,23 @@ func (c Content) resolveRange(s Selector) (string, error) {
 		return "", fmt.Errorf("parse range %q: %w", s.Value, err)
 	}
 	all := c.Refs.releases()
-	var best release
+	var best, held release // held: the best of those that deliver nothing
 	for _, v := range all {
-		if within.Check(v.version) && (best.version == nil || compareReleases(v, best) >= 0) {
-			best = v
+		most := &best
+		if v.ref.Delivered() == "" {
+			most = &held
+		}
+		if within.Check(v.version) && (most.version == nil || compareReleases(v, *most) >= 0) {
+			*most = v
 		}
 	}
-	if best.version == nil {
-		return "", &RefError{Selector: s, Close: highest(all)}
+	switch {
+	case best.version != nil:
+		return best.ref.deliver(s)
+	case held.version != nil:
+		return held.ref.deliver(s)
 	}
-	return best.ref.Commit, nil
+	return "", &RefError{Selector: s, Close: highest(all)}
 }
 
 // highest returns the names of the highest versions, the highest first.

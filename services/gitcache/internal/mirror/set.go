@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
 // Settings are the times and bounds of all repositories. A field that is zero takes its default.
@@ -62,6 +63,7 @@ type Deps struct {
 	Upstream Upstream
 	Mirrors  Mirrors
 	Copies   Copies
+	Contents content.Opener
 	Events   EventLog
 	Leases   lease.Store
 	Peers    Peers

@@ -65,7 +65,7 @@ func (r *Repository) hear() {
 
 // reconsider makes this replica look at the owner's mirror at once where it has become a follower without one.
 func (r *Repository) reconsider() {
-	if _, err := r.Content(); err != nil && r.Epoch() == 0 {
+	if _, err := r.Mirrored(); err != nil && r.Epoch() == 0 {
 		r.hear()
 	}
 }
@@ -200,7 +200,7 @@ func (r *Repository) inherit(ctx context.Context) {
 
 // copyFrom makes this replica's mirror hold what another's does, unless it is newer. The caller has the disk.
 func (r *Repository) copyFrom(ctx context.Context, replica string) error {
-	mine, _ := r.Content() // none is a value too
+	mine, _ := r.Mirrored() // none is a value too
 	def := r.Definition()
 	asking, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
@@ -245,6 +245,6 @@ func (c Content) newer(other Content) bool {
 func (r *Repository) adopt(c Content) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.content = c
+	r.setContentLocked(c)
 	r.signalLocked()
 }

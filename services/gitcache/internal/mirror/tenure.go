@@ -52,6 +52,7 @@ func (t *tenure) run(ctx context.Context) error {
 			}
 			continue
 		}
+		t.noteVerdict()
 		t.noteHealth(Event{Time: time.Now()})
 	}
 }

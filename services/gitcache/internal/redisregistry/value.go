@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/provenance"
 )
 
 // copyOnDisk is the hash as it was last read; values are kept sealed.
@@ -52,6 +53,10 @@ type record struct {
 	ClientCert    string `json:"client_certificate,omitempty"`
 	ClientKey     string `json:"client_key,omitempty"`
 	ProxyURL      string `json:"proxy_url,omitempty"`
+
+	VerificationMode  provenance.Mode `json:"verification_mode,omitempty"`
+	PGPKeys           string          `json:"pgp_keys,omitempty"`
+	SSHAllowedSigners string          `json:"ssh_allowed_signers,omitempty"`
 }
 
 // encode makes the hash's value: "version uid base64(sealed record)". Version and UID are outside for the scripts; they
@@ -64,7 +69,8 @@ func (r *Registry) encode(def mirror.Definition) (string, error) {
 		Token: c.Token.Reveal(), PrivateKey: c.PrivateKey.Reveal(), Passphrase: c.Passphrase.Reveal(),
 		KnownHosts: c.KnownHosts, PlainHTTP: c.AllowPlainHTTP, AppID: c.AppID, Installation: c.InstallationID,
 		APIURL: c.APIURL, ClientCert: c.ClientCertPEM, ClientKey: c.ClientKeyPEM.Reveal(), ProxyURL: def.ProxyURL.Reveal(),
-		WebhookSecret: def.WebhookSecret.Reveal(),
+		WebhookSecret: def.WebhookSecret.Reveal(), VerificationMode: def.Verification.Mode,
+		PGPKeys: def.Verification.PGPKeys, SSHAllowedSigners: def.Verification.SSHAllowedSigners,
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode definition: %w", err)
@@ -93,6 +99,7 @@ func (r *Registry) decode(name, value string) (mirror.Definition, error) {
 	return mirror.Definition{
 		Name: name, UID: d.UID, Version: d.Version, URL: d.URL, PollInterval: d.PollInterval, CAPEM: d.CAPEM,
 		Suspended: d.Suspended, ProxyURL: mirror.Secret(d.ProxyURL), WebhookSecret: mirror.Secret(d.WebhookSecret),
+		Verification: mirror.Verification{Mode: d.VerificationMode, PGPKeys: d.PGPKeys, SSHAllowedSigners: d.SSHAllowedSigners},
 		Credential: mirror.Credential{
 			Method: d.Method, Username: d.Username, Password: mirror.Secret(d.Password), Token: mirror.Secret(d.Token),
 			PrivateKey: mirror.Secret(d.PrivateKey), Passphrase: mirror.Secret(d.Passphrase), KnownHosts: d.KnownHosts,

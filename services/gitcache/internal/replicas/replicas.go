@@ -68,7 +68,10 @@ func (r *Replicas) Inspect(ctx context.Context, replica string, def mirror.Defin
 func toCopy(resp *gitcachev1.GetMirrorResponse) mirror.Copy {
 	refs := make([]mirror.Ref, 0, len(resp.GetRefs()))
 	for _, ref := range resp.GetRefs() {
-		refs = append(refs, mirror.Ref{Name: string(ref.GetName()), Object: ref.GetObject(), Commit: ref.GetCommit()})
+		refs = append(refs, mirror.Ref{
+			Name: string(ref.GetName()), Object: ref.GetObject(), Commit: ref.GetCommit(),
+			Held: ref.GetHeld(), GoodObject: ref.GetGoodObject(), GoodCommit: ref.GetGoodCommit(),
+		})
 	}
 	files := make([]mirror.File, 0, len(resp.GetFiles()))
 	for _, f := range resp.GetFiles() {
@@ -76,6 +79,7 @@ func toCopy(resp *gitcachev1.GetMirrorResponse) mirror.Copy {
 	}
 	c := mirror.Copy{Fingerprint: resp.GetFingerprint(), Generation: resp.GetGeneration(), Files: files, Content: mirror.Content{
 		Refs: mirror.NewRefs(refs), Head: resp.GetHead(), DefaultBranch: resp.GetDefaultBranch(), Epoch: resp.GetEpoch(),
+		Policy: resp.GetPolicy(),
 	}}
 	if at := resp.GetFreshAt(); at != nil {
 		c.Content.FreshAt = at.AsTime()

@@ -70,15 +70,19 @@ func (d *Draft) Close() {
 	_ = sweepPacks(d.dir)
 }
 
-// Accept makes what was fetched the mirror's content: c, as of now. It asks the guard first. This is the one place where
-// fetched refs become the mirror's; what another replica's mirror holds has come through it there.
+// Accept makes what was fetched the mirror's content: c, as of now. It asks what of it is admitted, and then the guard. This
+// is the one place where fetched refs become the mirror's; what another replica's mirror holds has come through it there.
 func (d *Draft) Accept(ctx context.Context, p mirror.FetchParams, c mirror.Content) (mirror.Content, error) {
+	c, err := d.admit(ctx, p, c)
+	if err != nil {
+		return mirror.Content{}, err
+	}
 	if err := p.Guard(); err != nil {
 		return mirror.Content{}, err
 	}
 	now := time.Now()
 	c.FreshAt, c.ChangedAt, c.Epoch = now, now, p.Epoch
-	c, err := d.commit(c, nil)
+	c, err = d.commit(c, nil)
 	if err != nil {
 		return mirror.Content{}, err
 	}
@@ -94,7 +98,7 @@ func (d *Draft) commit(c mirror.Content, verify func(state) error) (mirror.Conte
 	}
 	st := state{
 		Refs: c.Refs, Head: c.Head, DefaultBranch: c.DefaultBranch,
-		FreshAt: c.FreshAt, ChangedAt: c.ChangedAt, Epoch: c.Epoch, Packs: packs,
+		FreshAt: c.FreshAt, ChangedAt: c.ChangedAt, Epoch: c.Epoch, Packs: packs, Policy: c.Policy,
 	}
 	if verify != nil {
 		if err := verify(st); err != nil {
@@ -132,7 +136,7 @@ func (d *Draft) promote() error {
 func writeRefs(dir string, c mirror.Content) error {
 	var packed bytes.Buffer
 	packed.WriteString("# pack-refs with: peeled fully-peeled sorted \n")
-	for _, ref := range c.Refs {
+	for _, ref := range allRefs(c.Refs) {
 		fmt.Fprintf(&packed, "%s %s\n", ref.Object, ref.Name)
 		if ref.Commit != "" && ref.Commit != ref.Object {
 			fmt.Fprintf(&packed, "^%s\n", ref.Commit)

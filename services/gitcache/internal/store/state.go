@@ -32,6 +32,8 @@ type state struct {
 	ChangedAt     time.Time        `json:"changed_at"`
 	Epoch         uint64           `json:"epoch"`
 	Packs         map[string]int64 `json:"packs"` // name → bytes of every pack and index
+	// Policy is by what Refs were judged: a replica with another one does so again before it delivers any.
+	Policy string `json:"policy,omitempty"`
 }
 
 // freshness is what fresh.json says: a later poll that found nothing new. It is small because it is written at every one.
@@ -43,7 +45,7 @@ type freshness struct {
 func (s state) content() mirror.Content {
 	return mirror.Content{
 		Refs: s.Refs, Head: s.Head, DefaultBranch: s.DefaultBranch,
-		FreshAt: s.FreshAt, ChangedAt: s.ChangedAt, Epoch: s.Epoch, DiskBytes: s.bytes(),
+		FreshAt: s.FreshAt, ChangedAt: s.ChangedAt, Epoch: s.Epoch, DiskBytes: s.bytes(), Policy: s.Policy,
 	}
 }
 
@@ -103,7 +105,7 @@ func (s *Store) verify(ctx context.Context, dir string, st state) error {
 			return fmt.Errorf("verify mirror: %s has %d bytes, want %d", name, info.Size(), size)
 		}
 	}
-	return s.objects.Verify(ctx, dir, st.Refs)
+	return s.objects.Verify(ctx, dir, allRefs(st.Refs))
 }
 
 // Unchanged keeps only that the mirror was found equal to the upstream. It asks the guard first.

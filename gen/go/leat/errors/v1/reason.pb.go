@@ -64,6 +64,8 @@ const (
 	Reason_REASON_UPSTREAM_RATE_LIMITED Reason = 27
 	// The upstream's SSH host key is not the one in known_hosts. Ask the host's operator for the key; put its line into the credential only if it is theirs.
 	Reason_REASON_UPSTREAM_HOST_KEY_REJECTED Reason = 28
+	// Nobody whom the repository's verification names signed what the ref leads to (metadata["ref"], ["commit"]), and nothing before it either. Sign and push, or add the signer's key to the repository's spec.
+	Reason_REASON_UPSTREAM_SIGNATURE_REJECTED Reason = 30
 	// The folder exceeds a limit (metadata["limit"]): bytes, files, or the size of one file. Split the folder, or raise the limit.
 	Reason_REASON_BUNDLE_TOO_LARGE Reason = 40
 	// The folder holds something that a bundle cannot carry (metadata["path"]), such as a symlink that leaves it. Change the content.
@@ -145,6 +147,7 @@ var (
 		26:  "REASON_REPOSITORY_NOT_READY",
 		27:  "REASON_UPSTREAM_RATE_LIMITED",
 		28:  "REASON_UPSTREAM_HOST_KEY_REJECTED",
+		30:  "REASON_UPSTREAM_SIGNATURE_REJECTED",
 		40:  "REASON_BUNDLE_TOO_LARGE",
 		41:  "REASON_CONTENT_UNSUPPORTED",
 		42:  "REASON_DIGEST_MISMATCH",
@@ -177,52 +180,53 @@ var (
 		186: "REASON_OBJECT_CLAIMED",
 	}
 	Reason_value = map[string]int32{
-		"REASON_UNSPECIFIED":                0,
-		"REASON_FIELD_INVALID":              1,
-		"REASON_NOT_FOUND":                  2,
-		"REASON_ALREADY_EXISTS":             3,
-		"REASON_VERSION_CONFLICT":           4,
-		"REASON_IN_USE":                     5,
-		"REASON_REFERENCE_NOT_FOUND":        6,
-		"REASON_REPOSITORY_NOT_FOUND":       20,
-		"REASON_REF_NOT_FOUND":              21,
-		"REASON_PATH_NOT_FOUND":             22,
-		"REASON_UPSTREAM_AUTH_REJECTED":     23,
-		"REASON_UPSTREAM_UNREACHABLE":       24,
-		"REASON_UPSTREAM_PROTOCOL":          25,
-		"REASON_REPOSITORY_NOT_READY":       26,
-		"REASON_UPSTREAM_RATE_LIMITED":      27,
-		"REASON_UPSTREAM_HOST_KEY_REJECTED": 28,
-		"REASON_BUNDLE_TOO_LARGE":           40,
-		"REASON_CONTENT_UNSUPPORTED":        41,
-		"REASON_DIGEST_MISMATCH":            42,
-		"REASON_BUNDLE_NOT_FOUND":           43,
-		"REASON_STORAGE_FULL":               44,
-		"REASON_TOKEN_INVALID":              60,
-		"REASON_ACCESS_DENIED":              61,
-		"REASON_JOIN_TOKEN_INVALID":         62,
-		"REASON_CLUSTER_KEY_REJECTED":       63,
-		"REASON_RATE_LIMITED":               80,
-		"REASON_MESSAGE_TOO_LARGE":          81,
-		"REASON_DEADLINE_EXCEEDED":          82,
-		"REASON_CANCELED":                   83,
-		"REASON_OWNERSHIP_LOST":             100,
-		"REASON_OWNER_UNAVAILABLE":          101,
-		"REASON_EPOCH_STALE":                102,
-		"REASON_RESUME_EXPIRED":             103,
-		"REASON_AGENT_OFFLINE":              120,
-		"REASON_CLUSTER_UNREACHABLE":        121,
-		"REASON_SHUTTING_DOWN":              140,
-		"REASON_DEPENDENCY_UNAVAILABLE":     141,
-		"REASON_UNIMPLEMENTED":              142,
-		"REASON_INTERNAL":                   160,
-		"REASON_MANIFEST_INVALID":           180,
-		"REASON_APPLY_REJECTED":             181,
-		"REASON_APPLY_CONFLICT":             182,
-		"REASON_HEALTH_TIMEOUT":             183,
-		"REASON_PRUNE_GUARDED":              184,
-		"REASON_BUNDLE_UNAVAILABLE":         185,
-		"REASON_OBJECT_CLAIMED":             186,
+		"REASON_UNSPECIFIED":                 0,
+		"REASON_FIELD_INVALID":               1,
+		"REASON_NOT_FOUND":                   2,
+		"REASON_ALREADY_EXISTS":              3,
+		"REASON_VERSION_CONFLICT":            4,
+		"REASON_IN_USE":                      5,
+		"REASON_REFERENCE_NOT_FOUND":         6,
+		"REASON_REPOSITORY_NOT_FOUND":        20,
+		"REASON_REF_NOT_FOUND":               21,
+		"REASON_PATH_NOT_FOUND":              22,
+		"REASON_UPSTREAM_AUTH_REJECTED":      23,
+		"REASON_UPSTREAM_UNREACHABLE":        24,
+		"REASON_UPSTREAM_PROTOCOL":           25,
+		"REASON_REPOSITORY_NOT_READY":        26,
+		"REASON_UPSTREAM_RATE_LIMITED":       27,
+		"REASON_UPSTREAM_HOST_KEY_REJECTED":  28,
+		"REASON_UPSTREAM_SIGNATURE_REJECTED": 30,
+		"REASON_BUNDLE_TOO_LARGE":            40,
+		"REASON_CONTENT_UNSUPPORTED":         41,
+		"REASON_DIGEST_MISMATCH":             42,
+		"REASON_BUNDLE_NOT_FOUND":            43,
+		"REASON_STORAGE_FULL":                44,
+		"REASON_TOKEN_INVALID":               60,
+		"REASON_ACCESS_DENIED":               61,
+		"REASON_JOIN_TOKEN_INVALID":          62,
+		"REASON_CLUSTER_KEY_REJECTED":        63,
+		"REASON_RATE_LIMITED":                80,
+		"REASON_MESSAGE_TOO_LARGE":           81,
+		"REASON_DEADLINE_EXCEEDED":           82,
+		"REASON_CANCELED":                    83,
+		"REASON_OWNERSHIP_LOST":              100,
+		"REASON_OWNER_UNAVAILABLE":           101,
+		"REASON_EPOCH_STALE":                 102,
+		"REASON_RESUME_EXPIRED":              103,
+		"REASON_AGENT_OFFLINE":               120,
+		"REASON_CLUSTER_UNREACHABLE":         121,
+		"REASON_SHUTTING_DOWN":               140,
+		"REASON_DEPENDENCY_UNAVAILABLE":      141,
+		"REASON_UNIMPLEMENTED":               142,
+		"REASON_INTERNAL":                    160,
+		"REASON_MANIFEST_INVALID":            180,
+		"REASON_APPLY_REJECTED":              181,
+		"REASON_APPLY_CONFLICT":              182,
+		"REASON_HEALTH_TIMEOUT":              183,
+		"REASON_PRUNE_GUARDED":               184,
+		"REASON_BUNDLE_UNAVAILABLE":          185,
+		"REASON_OBJECT_CLAIMED":              186,
 	}
 )
 
@@ -257,7 +261,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xa9\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xd1\n" +
 	"\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
@@ -275,7 +279,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x18REASON_UPSTREAM_PROTOCOL\x10\x19\x12\x1f\n" +
 	"\x1bREASON_REPOSITORY_NOT_READY\x10\x1a\x12 \n" +
 	"\x1cREASON_UPSTREAM_RATE_LIMITED\x10\x1b\x12%\n" +
-	"!REASON_UPSTREAM_HOST_KEY_REJECTED\x10\x1c\x12\x1b\n" +
+	"!REASON_UPSTREAM_HOST_KEY_REJECTED\x10\x1c\x12&\n" +
+	"\"REASON_UPSTREAM_SIGNATURE_REJECTED\x10\x1e\x12\x1b\n" +
 	"\x17REASON_BUNDLE_TOO_LARGE\x10(\x12\x1e\n" +
 	"\x1aREASON_CONTENT_UNSUPPORTED\x10)\x12\x1a\n" +
 	"\x16REASON_DIGEST_MISMATCH\x10*\x12\x1b\n" +

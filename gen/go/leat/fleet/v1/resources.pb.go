@@ -324,7 +324,10 @@ type RepositorySpec struct {
 	// Proxy to reach the upstream through: http://, https://, socks5:// or socks5h://[user:password@]host[:port]. Empty means what
 	// gitcache's environment says for HTTP upstreams, and none for SSH. In answers its password reads "xxxxx"; sent back so, the
 	// stored password stays.
-	ProxyUrl      string `protobuf:"bytes,8,opt,name=proxy_url,json=proxyUrl,proto3" json:"proxy_url,omitempty"`
+	ProxyUrl string `protobuf:"bytes,8,opt,name=proxy_url,json=proxyUrl,proto3" json:"proxy_url,omitempty"`
+	// Who has to have signed what is delivered. Unset means that nobody has to. A list of keys none of which may sign any more is
+	// refused.
+	Verification  *v12.Verification `protobuf:"bytes,9,opt,name=verification,proto3" json:"verification,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -413,6 +416,13 @@ func (x *RepositorySpec) GetProxyUrl() string {
 		return x.ProxyUrl
 	}
 	return ""
+}
+
+func (x *RepositorySpec) GetVerification() *v12.Verification {
+	if x != nil {
+		return x.Verification
+	}
+	return nil
 }
 
 // Service is what one cluster runs from one or more sources.
@@ -841,7 +851,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"Repository\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x121\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1d.leat.fleet.v1.RepositorySpecR\x04spec\x129\n" +
-	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x06status\"\xe7\x02\n" +
+	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x06status\"\xab\x03\n" +
 	"\x0eRepositorySpec\x124\n" +
 	"\x04type\x18\x01 \x01(\x0e2 .leat.gitcache.v1.RepositoryTypeR\x04type\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12>\n" +
@@ -852,7 +862,8 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x06ca_pem\x18\x05 \x01(\tR\x05caPem\x12\x1c\n" +
 	"\tsuspended\x18\x06 \x01(\bR\tsuspended\x12*\n" +
 	"\x0ewebhook_secret\x18\a \x01(\tH\x00R\rwebhookSecret\x88\x01\x01\x12\x1b\n" +
-	"\tproxy_url\x18\b \x01(\tR\bproxyUrlB\x11\n" +
+	"\tproxy_url\x18\b \x01(\tR\bproxyUrl\x12B\n" +
+	"\fverification\x18\t \x01(\v2\x1e.leat.gitcache.v1.VerificationR\fverificationB\x11\n" +
 	"\x0f_webhook_secret\"\xa3\x01\n" +
 	"\aService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
@@ -919,12 +930,13 @@ var file_leat_fleet_v1_resources_proto_goTypes = []any{
 	(v12.RepositoryType)(0),       // 14: leat.gitcache.v1.RepositoryType
 	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
 	(*v12.Credential)(nil),        // 16: leat.gitcache.v1.Credential
-	(*v1.Source)(nil),             // 17: leat.type.v1.Source
-	(v11.Renderer)(0),             // 18: leat.distributor.v1.Renderer
-	(v1.ServicePhase)(0),          // 19: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),            // 20: leat.type.v1.Problem
-	(*v11.ServiceReport)(nil),     // 21: leat.distributor.v1.ServiceReport
-	(*v1.Snapshot)(nil),           // 22: leat.type.v1.Snapshot
+	(*v12.Verification)(nil),      // 17: leat.gitcache.v1.Verification
+	(*v1.Source)(nil),             // 18: leat.type.v1.Source
+	(v11.Renderer)(0),             // 19: leat.distributor.v1.Renderer
+	(v1.ServicePhase)(0),          // 20: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),            // 21: leat.type.v1.Problem
+	(*v11.ServiceReport)(nil),     // 22: leat.distributor.v1.ServiceReport
+	(*v1.Snapshot)(nil),           // 23: leat.type.v1.Snapshot
 }
 var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
 	10, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
@@ -938,25 +950,26 @@ var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
 	14, // 8: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
 	15, // 9: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
 	16, // 10: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
-	10, // 11: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
-	6,  // 12: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
-	8,  // 13: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
-	17, // 14: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
-	18, // 15: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
-	7,  // 16: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
-	15, // 17: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
-	19, // 18: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
-	20, // 19: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
-	9,  // 20: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
-	21, // 21: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
-	22, // 22: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
-	20, // 23: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
-	11, // 24: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	17, // 11: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
+	10, // 12: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
+	6,  // 13: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
+	8,  // 14: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
+	18, // 15: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
+	19, // 16: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
+	7,  // 17: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
+	15, // 18: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
+	20, // 19: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
+	21, // 20: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
+	9,  // 21: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
+	22, // 22: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
+	23, // 23: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
+	21, // 24: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
+	11, // 25: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_resources_proto_init() }

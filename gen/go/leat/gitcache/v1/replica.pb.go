@@ -111,7 +111,9 @@ type GetMirrorResponse struct {
 	// The full name of the branch that HEAD points to. Empty: the upstream does not tell.
 	DefaultBranch string `protobuf:"bytes,8,opt,name=default_branch,json=defaultBranch,proto3" json:"default_branch,omitempty"`
 	// The files that hold the objects.
-	Files         []*MirrorFile `protobuf:"bytes,9,rep,name=files,proto3" json:"files,omitempty"`
+	Files []*MirrorFile `protobuf:"bytes,9,rep,name=files,proto3" json:"files,omitempty"`
+	// Fingerprint of the policy by which the refs were judged. Empty: they were not, since there was none.
+	Policy        string `protobuf:"bytes,10,opt,name=policy,proto3" json:"policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -209,6 +211,13 @@ func (x *GetMirrorResponse) GetFiles() []*MirrorFile {
 	return nil
 }
 
+func (x *GetMirrorResponse) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
 // MirrorRef is a ref of a mirror.
 type MirrorRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -217,7 +226,13 @@ type MirrorRef struct {
 	// What the upstream advertises for it: the commit, or an annotated tag's own object.
 	Object string `protobuf:"bytes,2,opt,name=object,proto3" json:"object,omitempty"`
 	// The commit that object leads to. Empty for a tag of something that is no commit.
-	Commit        string `protobuf:"bytes,3,opt,name=commit,proto3" json:"commit,omitempty"`
+	Commit string `protobuf:"bytes,3,opt,name=commit,proto3" json:"commit,omitempty"`
+	// Why the policy does not let object through. Empty: it does.
+	Held string `protobuf:"bytes,4,opt,name=held,proto3" json:"held,omitempty"`
+	// What is delivered instead: the last object that was let through, and the commit that it leads to. Both empty: nothing was.
+	GoodObject string `protobuf:"bytes,5,opt,name=good_object,json=goodObject,proto3" json:"good_object,omitempty"`
+	// See good_object.
+	GoodCommit    string `protobuf:"bytes,6,opt,name=good_commit,json=goodCommit,proto3" json:"good_commit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -269,6 +284,27 @@ func (x *MirrorRef) GetObject() string {
 func (x *MirrorRef) GetCommit() string {
 	if x != nil {
 		return x.Commit
+	}
+	return ""
+}
+
+func (x *MirrorRef) GetHeld() string {
+	if x != nil {
+		return x.Held
+	}
+	return ""
+}
+
+func (x *MirrorRef) GetGoodObject() string {
+	if x != nil {
+		return x.GoodObject
+	}
+	return ""
+}
+
+func (x *MirrorRef) GetGoodCommit() string {
+	if x != nil {
+		return x.GoodCommit
 	}
 	return ""
 }
@@ -567,7 +603,7 @@ const file_leat_gitcache_v1_replica_proto_rawDesc = "" +
 	"repository\x18\x01 \x01(\tR\n" +
 	"repository\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12+\n" +
-	"\x11known_fingerprint\x18\x03 \x01(\tR\x10knownFingerprint\"\xfd\x02\n" +
+	"\x11known_fingerprint\x18\x03 \x01(\tR\x10knownFingerprint\"\x95\x03\n" +
 	"\x11GetMirrorResponse\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\tR\vfingerprint\x125\n" +
 	"\bfresh_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\afreshAt\x129\n" +
@@ -580,11 +616,18 @@ const file_leat_gitcache_v1_replica_proto_rawDesc = "" +
 	"\x04refs\x18\x06 \x03(\v2\x1b.leat.gitcache.v1.MirrorRefR\x04refs\x12\x12\n" +
 	"\x04head\x18\a \x01(\tR\x04head\x12%\n" +
 	"\x0edefault_branch\x18\b \x01(\tR\rdefaultBranch\x122\n" +
-	"\x05files\x18\t \x03(\v2\x1c.leat.gitcache.v1.MirrorFileR\x05files\"O\n" +
+	"\x05files\x18\t \x03(\v2\x1c.leat.gitcache.v1.MirrorFileR\x05files\x12\x16\n" +
+	"\x06policy\x18\n" +
+	" \x01(\tR\x06policy\"\xa5\x01\n" +
 	"\tMirrorRef\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\fR\x04name\x12\x16\n" +
 	"\x06object\x18\x02 \x01(\tR\x06object\x12\x16\n" +
-	"\x06commit\x18\x03 \x01(\tR\x06commit\"L\n" +
+	"\x06commit\x18\x03 \x01(\tR\x06commit\x12\x12\n" +
+	"\x04held\x18\x04 \x01(\tR\x04held\x12\x1f\n" +
+	"\vgood_object\x18\x05 \x01(\tR\n" +
+	"goodObject\x12\x1f\n" +
+	"\vgood_commit\x18\x06 \x01(\tR\n" +
+	"goodCommit\"L\n" +
 	"\n" +
 	"MirrorFile\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +

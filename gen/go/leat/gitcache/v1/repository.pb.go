@@ -84,6 +84,64 @@ func (RepositoryType) EnumDescriptor() ([]byte, []int) {
 	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{0}
 }
 
+// VerificationMode says what has to be signed before a ref delivers it. HEAD is the default branch. A commit that is named by
+// its id has to be signed itself under COMMIT and TAG_AND_COMMIT; under TAG it has to be what a signed tag points to.
+type VerificationMode int32
+
+const (
+	// Not a mode: it is refused.
+	VerificationMode_VERIFICATION_MODE_UNSPECIFIED VerificationMode = 0
+	// The commit that a branch or tag leads to. Tags need no signature of their own.
+	VerificationMode_VERIFICATION_MODE_COMMIT VerificationMode = 1
+	// Tags: each has to be annotated, signed, and pushed under the name it was signed with. Branches deliver nothing.
+	VerificationMode_VERIFICATION_MODE_TAG VerificationMode = 2
+	// Both: the commits of branches, and tags as under TAG whose commits are signed too.
+	VerificationMode_VERIFICATION_MODE_TAG_AND_COMMIT VerificationMode = 3
+)
+
+// Enum value maps for VerificationMode.
+var (
+	VerificationMode_name = map[int32]string{
+		0: "VERIFICATION_MODE_UNSPECIFIED",
+		1: "VERIFICATION_MODE_COMMIT",
+		2: "VERIFICATION_MODE_TAG",
+		3: "VERIFICATION_MODE_TAG_AND_COMMIT",
+	}
+	VerificationMode_value = map[string]int32{
+		"VERIFICATION_MODE_UNSPECIFIED":    0,
+		"VERIFICATION_MODE_COMMIT":         1,
+		"VERIFICATION_MODE_TAG":            2,
+		"VERIFICATION_MODE_TAG_AND_COMMIT": 3,
+	}
+)
+
+func (x VerificationMode) Enum() *VerificationMode {
+	p := new(VerificationMode)
+	*p = x
+	return p
+}
+
+func (x VerificationMode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (VerificationMode) Descriptor() protoreflect.EnumDescriptor {
+	return file_leat_gitcache_v1_repository_proto_enumTypes[1].Descriptor()
+}
+
+func (VerificationMode) Type() protoreflect.EnumType {
+	return &file_leat_gitcache_v1_repository_proto_enumTypes[1]
+}
+
+func (x VerificationMode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use VerificationMode.Descriptor instead.
+func (VerificationMode) EnumDescriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{1}
+}
+
 // RepositoryPhase is the state of a mirror.
 type RepositoryPhase int32
 
@@ -133,11 +191,11 @@ func (x RepositoryPhase) String() string {
 }
 
 func (RepositoryPhase) Descriptor() protoreflect.EnumDescriptor {
-	return file_leat_gitcache_v1_repository_proto_enumTypes[1].Descriptor()
+	return file_leat_gitcache_v1_repository_proto_enumTypes[2].Descriptor()
 }
 
 func (RepositoryPhase) Type() protoreflect.EnumType {
-	return &file_leat_gitcache_v1_repository_proto_enumTypes[1]
+	return &file_leat_gitcache_v1_repository_proto_enumTypes[2]
 }
 
 func (x RepositoryPhase) Number() protoreflect.EnumNumber {
@@ -146,7 +204,7 @@ func (x RepositoryPhase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RepositoryPhase.Descriptor instead.
 func (RepositoryPhase) EnumDescriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{1}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{2}
 }
 
 // RepositoryDefinition is all that is needed to mirror a repository.
@@ -176,7 +234,9 @@ type RepositoryDefinition struct {
 	// Proxy to reach the upstream through: http://, https://, socks5:// or socks5h://[user:password@]host[:port]. Empty means what
 	// gitcache's environment says (HTTPS_PROXY, HTTP_PROXY, NO_PROXY) for HTTP upstreams, and none for SSH. In answers its password
 	// reads "xxxxx".
-	ProxyUrl      string `protobuf:"bytes,11,opt,name=proxy_url,json=proxyUrl,proto3" json:"proxy_url,omitempty"`
+	ProxyUrl string `protobuf:"bytes,11,opt,name=proxy_url,json=proxyUrl,proto3" json:"proxy_url,omitempty"`
+	// Who has to have signed what is delivered. Unset means that nobody has to.
+	Verification  *Verification `protobuf:"bytes,12,opt,name=verification,proto3" json:"verification,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -288,6 +348,79 @@ func (x *RepositoryDefinition) GetProxyUrl() string {
 	return ""
 }
 
+func (x *RepositoryDefinition) GetVerification() *Verification {
+	if x != nil {
+		return x.Verification
+	}
+	return nil
+}
+
+// Verification lets only commits and tags through that are signed by given keys. Where the commit of a ref is not, what the
+// ref delivered before stays, and the state says so.
+type Verification struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What has to be signed. Required.
+	Mode VerificationMode `protobuf:"varint,1,opt,name=mode,proto3,enum=leat.gitcache.v1.VerificationMode" json:"mode,omitempty"`
+	// Armored OpenPGP public keys, any number of blocks one after the other. Empty: no PGP key counts.
+	PgpKeys string `protobuf:"bytes,2,opt,name=pgp_keys,json=pgpKeys,proto3" json:"pgp_keys,omitempty"`
+	// Lines of an OpenSSH allowed_signers file, or bare public keys, one to a line. namespaces, valid-after and valid-before are
+	// heeded, cert-authority is refused. Empty: no SSH key counts. One of the two lists is required.
+	SshAllowedSigners string `protobuf:"bytes,3,opt,name=ssh_allowed_signers,json=sshAllowedSigners,proto3" json:"ssh_allowed_signers,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *Verification) Reset() {
+	*x = Verification{}
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Verification) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Verification) ProtoMessage() {}
+
+func (x *Verification) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Verification.ProtoReflect.Descriptor instead.
+func (*Verification) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Verification) GetMode() VerificationMode {
+	if x != nil {
+		return x.Mode
+	}
+	return VerificationMode_VERIFICATION_MODE_UNSPECIFIED
+}
+
+func (x *Verification) GetPgpKeys() string {
+	if x != nil {
+		return x.PgpKeys
+	}
+	return ""
+}
+
+func (x *Verification) GetSshAllowedSigners() string {
+	if x != nil {
+		return x.SshAllowedSigners
+	}
+	return ""
+}
+
 // Credential authenticates Leat to an upstream.
 type Credential struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -310,7 +443,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[1]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -322,7 +455,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[1]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -335,7 +468,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{1}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Credential) GetMethod() isCredential_Method {
@@ -440,7 +573,7 @@ type BasicCredential struct {
 
 func (x *BasicCredential) Reset() {
 	*x = BasicCredential{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[2]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +585,7 @@ func (x *BasicCredential) String() string {
 func (*BasicCredential) ProtoMessage() {}
 
 func (x *BasicCredential) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[2]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +598,7 @@ func (x *BasicCredential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BasicCredential.ProtoReflect.Descriptor instead.
 func (*BasicCredential) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{2}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *BasicCredential) GetUsername() string {
@@ -493,7 +626,7 @@ type BearerCredential struct {
 
 func (x *BearerCredential) Reset() {
 	*x = BearerCredential{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[3]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -505,7 +638,7 @@ func (x *BearerCredential) String() string {
 func (*BearerCredential) ProtoMessage() {}
 
 func (x *BearerCredential) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[3]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -518,7 +651,7 @@ func (x *BearerCredential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BearerCredential.ProtoReflect.Descriptor instead.
 func (*BearerCredential) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{3}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *BearerCredential) GetToken() string {
@@ -543,7 +676,7 @@ type SSHCredential struct {
 
 func (x *SSHCredential) Reset() {
 	*x = SSHCredential{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[4]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -555,7 +688,7 @@ func (x *SSHCredential) String() string {
 func (*SSHCredential) ProtoMessage() {}
 
 func (x *SSHCredential) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[4]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -568,7 +701,7 @@ func (x *SSHCredential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SSHCredential.ProtoReflect.Descriptor instead.
 func (*SSHCredential) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{4}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SSHCredential) GetPrivateKey() string {
@@ -609,7 +742,7 @@ type GitHubAppCredential struct {
 
 func (x *GitHubAppCredential) Reset() {
 	*x = GitHubAppCredential{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[5]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +754,7 @@ func (x *GitHubAppCredential) String() string {
 func (*GitHubAppCredential) ProtoMessage() {}
 
 func (x *GitHubAppCredential) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[5]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +767,7 @@ func (x *GitHubAppCredential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GitHubAppCredential.ProtoReflect.Descriptor instead.
 func (*GitHubAppCredential) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{5}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GitHubAppCredential) GetAppId() int64 {
@@ -678,7 +811,7 @@ type ClientCertificate struct {
 
 func (x *ClientCertificate) Reset() {
 	*x = ClientCertificate{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[6]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -690,7 +823,7 @@ func (x *ClientCertificate) String() string {
 func (*ClientCertificate) ProtoMessage() {}
 
 func (x *ClientCertificate) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[6]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -703,7 +836,7 @@ func (x *ClientCertificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientCertificate.ProtoReflect.Descriptor instead.
 func (*ClientCertificate) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{6}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ClientCertificate) GetCertificatePem() string {
@@ -725,7 +858,8 @@ type RepositoryState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Phase of the mirror.
 	Phase RepositoryPhase `protobuf:"varint,1,opt,name=phase,proto3,enum=leat.gitcache.v1.RepositoryPhase" json:"phase,omitempty"`
-	// What is wrong with the upstream. Unset when all is well. What is mirrored is served all the same.
+	// What is wrong with the upstream, or, as UPSTREAM_SIGNATURE_REJECTED, which refs are held back because nobody signed what
+	// they lead to. Unset when all is well. What is mirrored is served all the same.
 	Problem *v1.Problem `protobuf:"bytes,2,opt,name=problem,proto3" json:"problem,omitempty"`
 	// When the mirror was last known to equal the upstream. Unset before the first fetch.
 	FreshAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=fresh_at,json=freshAt,proto3" json:"fresh_at,omitempty"`
@@ -753,7 +887,7 @@ type RepositoryState struct {
 
 func (x *RepositoryState) Reset() {
 	*x = RepositoryState{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[7]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -765,7 +899,7 @@ func (x *RepositoryState) String() string {
 func (*RepositoryState) ProtoMessage() {}
 
 func (x *RepositoryState) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[7]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -778,7 +912,7 @@ func (x *RepositoryState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepositoryState.ProtoReflect.Descriptor instead.
 func (*RepositoryState) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{7}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RepositoryState) GetPhase() RepositoryPhase {
@@ -870,15 +1004,18 @@ type Ref struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Full name, such as refs/heads/main.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The commit; for an annotated tag the commit it points to.
-	Commit        string `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
+	// The commit; for an annotated tag the commit it points to. Where held_back is set, the one that is delivered instead of what
+	// the upstream has; empty when none is.
+	Commit string `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
+	// Why what the upstream has is not delivered, for a person. Empty: it is.
+	HeldBack      string `protobuf:"bytes,3,opt,name=held_back,json=heldBack,proto3" json:"held_back,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Ref) Reset() {
 	*x = Ref{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[8]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +1027,7 @@ func (x *Ref) String() string {
 func (*Ref) ProtoMessage() {}
 
 func (x *Ref) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[8]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +1040,7 @@ func (x *Ref) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ref.ProtoReflect.Descriptor instead.
 func (*Ref) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{8}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Ref) GetName() string {
@@ -920,11 +1057,18 @@ func (x *Ref) GetCommit() string {
 	return ""
 }
 
+func (x *Ref) GetHeldBack() string {
+	if x != nil {
+		return x.HeldBack
+	}
+	return ""
+}
+
 var File_leat_gitcache_v1_repository_proto protoreflect.FileDescriptor
 
 const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\n" +
-	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18leat/type/v1/state.proto\"\x95\x03\n" +
+	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18leat/type/v1/state.proto\"\xd9\x03\n" +
 	"\x14RepositoryDefinition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x18\n" +
@@ -939,7 +1083,12 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\tsuspended\x18\t \x01(\bR\tsuspended\x12%\n" +
 	"\x0ewebhook_secret\x18\n" +
 	" \x01(\tR\rwebhookSecret\x12\x1b\n" +
-	"\tproxy_url\x18\v \x01(\tR\bproxyUrl\"\x8a\x03\n" +
+	"\tproxy_url\x18\v \x01(\tR\bproxyUrl\x12B\n" +
+	"\fverification\x18\f \x01(\v2\x1e.leat.gitcache.v1.VerificationR\fverification\"\x91\x01\n" +
+	"\fVerification\x126\n" +
+	"\x04mode\x18\x01 \x01(\x0e2\".leat.gitcache.v1.VerificationModeR\x04mode\x12\x19\n" +
+	"\bpgp_keys\x18\x02 \x01(\tR\apgpKeys\x12.\n" +
+	"\x13ssh_allowed_signers\x18\x03 \x01(\tR\x11sshAllowedSigners\"\x8a\x03\n" +
 	"\n" +
 	"Credential\x129\n" +
 	"\x05basic\x18\x01 \x01(\v2!.leat.gitcache.v1.BasicCredentialH\x00R\x05basic\x12<\n" +
@@ -989,15 +1138,21 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\x05owner\x18\n" +
 	" \x01(\tR\x05owner\x12\x1a\n" +
 	"\bfailures\x18\v \x01(\x05R\bfailures\x12\x18\n" +
-	"\afetches\x18\f \x01(\x03R\afetches\"1\n" +
+	"\afetches\x18\f \x01(\x03R\afetches\"N\n" +
 	"\x03Ref\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06commit\x18\x02 \x01(\tR\x06commit*}\n" +
+	"\x06commit\x18\x02 \x01(\tR\x06commit\x12\x1b\n" +
+	"\theld_back\x18\x03 \x01(\tR\bheldBack*}\n" +
 	"\x0eRepositoryType\x12\x1f\n" +
 	"\x1bREPOSITORY_TYPE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13REPOSITORY_TYPE_GIT\x10\x01\x12\x18\n" +
 	"\x14REPOSITORY_TYPE_HELM\x10\x02\x12\x17\n" +
-	"\x13REPOSITORY_TYPE_OCI\x10\x03*\xc6\x01\n" +
+	"\x13REPOSITORY_TYPE_OCI\x10\x03*\x94\x01\n" +
+	"\x10VerificationMode\x12!\n" +
+	"\x1dVERIFICATION_MODE_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18VERIFICATION_MODE_COMMIT\x10\x01\x12\x19\n" +
+	"\x15VERIFICATION_MODE_TAG\x10\x02\x12$\n" +
+	" VERIFICATION_MODE_TAG_AND_COMMIT\x10\x03*\xc6\x01\n" +
 	"\x0fRepositoryPhase\x12 \n" +
 	"\x1cREPOSITORY_PHASE_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18REPOSITORY_PHASE_CLONING\x10\x01\x12\x1a\n" +
@@ -1019,43 +1174,47 @@ func file_leat_gitcache_v1_repository_proto_rawDescGZIP() []byte {
 	return file_leat_gitcache_v1_repository_proto_rawDescData
 }
 
-var file_leat_gitcache_v1_repository_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_leat_gitcache_v1_repository_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_leat_gitcache_v1_repository_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_leat_gitcache_v1_repository_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_leat_gitcache_v1_repository_proto_goTypes = []any{
 	(RepositoryType)(0),           // 0: leat.gitcache.v1.RepositoryType
-	(RepositoryPhase)(0),          // 1: leat.gitcache.v1.RepositoryPhase
-	(*RepositoryDefinition)(nil),  // 2: leat.gitcache.v1.RepositoryDefinition
-	(*Credential)(nil),            // 3: leat.gitcache.v1.Credential
-	(*BasicCredential)(nil),       // 4: leat.gitcache.v1.BasicCredential
-	(*BearerCredential)(nil),      // 5: leat.gitcache.v1.BearerCredential
-	(*SSHCredential)(nil),         // 6: leat.gitcache.v1.SSHCredential
-	(*GitHubAppCredential)(nil),   // 7: leat.gitcache.v1.GitHubAppCredential
-	(*ClientCertificate)(nil),     // 8: leat.gitcache.v1.ClientCertificate
-	(*RepositoryState)(nil),       // 9: leat.gitcache.v1.RepositoryState
-	(*Ref)(nil),                   // 10: leat.gitcache.v1.Ref
-	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
-	(*v1.Problem)(nil),            // 12: leat.type.v1.Problem
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(VerificationMode)(0),         // 1: leat.gitcache.v1.VerificationMode
+	(RepositoryPhase)(0),          // 2: leat.gitcache.v1.RepositoryPhase
+	(*RepositoryDefinition)(nil),  // 3: leat.gitcache.v1.RepositoryDefinition
+	(*Verification)(nil),          // 4: leat.gitcache.v1.Verification
+	(*Credential)(nil),            // 5: leat.gitcache.v1.Credential
+	(*BasicCredential)(nil),       // 6: leat.gitcache.v1.BasicCredential
+	(*BearerCredential)(nil),      // 7: leat.gitcache.v1.BearerCredential
+	(*SSHCredential)(nil),         // 8: leat.gitcache.v1.SSHCredential
+	(*GitHubAppCredential)(nil),   // 9: leat.gitcache.v1.GitHubAppCredential
+	(*ClientCertificate)(nil),     // 10: leat.gitcache.v1.ClientCertificate
+	(*RepositoryState)(nil),       // 11: leat.gitcache.v1.RepositoryState
+	(*Ref)(nil),                   // 12: leat.gitcache.v1.Ref
+	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
+	(*v1.Problem)(nil),            // 14: leat.type.v1.Problem
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
 }
 var file_leat_gitcache_v1_repository_proto_depIdxs = []int32{
 	0,  // 0: leat.gitcache.v1.RepositoryDefinition.type:type_name -> leat.gitcache.v1.RepositoryType
-	11, // 1: leat.gitcache.v1.RepositoryDefinition.poll_interval:type_name -> google.protobuf.Duration
-	3,  // 2: leat.gitcache.v1.RepositoryDefinition.credential:type_name -> leat.gitcache.v1.Credential
-	4,  // 3: leat.gitcache.v1.Credential.basic:type_name -> leat.gitcache.v1.BasicCredential
-	5,  // 4: leat.gitcache.v1.Credential.bearer:type_name -> leat.gitcache.v1.BearerCredential
-	6,  // 5: leat.gitcache.v1.Credential.ssh:type_name -> leat.gitcache.v1.SSHCredential
-	7,  // 6: leat.gitcache.v1.Credential.github_app:type_name -> leat.gitcache.v1.GitHubAppCredential
-	8,  // 7: leat.gitcache.v1.Credential.client_certificate:type_name -> leat.gitcache.v1.ClientCertificate
-	1,  // 8: leat.gitcache.v1.RepositoryState.phase:type_name -> leat.gitcache.v1.RepositoryPhase
-	12, // 9: leat.gitcache.v1.RepositoryState.problem:type_name -> leat.type.v1.Problem
-	13, // 10: leat.gitcache.v1.RepositoryState.fresh_at:type_name -> google.protobuf.Timestamp
-	13, // 11: leat.gitcache.v1.RepositoryState.changed_at:type_name -> google.protobuf.Timestamp
-	13, // 12: leat.gitcache.v1.RepositoryState.next_poll_at:type_name -> google.protobuf.Timestamp
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	13, // 1: leat.gitcache.v1.RepositoryDefinition.poll_interval:type_name -> google.protobuf.Duration
+	5,  // 2: leat.gitcache.v1.RepositoryDefinition.credential:type_name -> leat.gitcache.v1.Credential
+	4,  // 3: leat.gitcache.v1.RepositoryDefinition.verification:type_name -> leat.gitcache.v1.Verification
+	1,  // 4: leat.gitcache.v1.Verification.mode:type_name -> leat.gitcache.v1.VerificationMode
+	6,  // 5: leat.gitcache.v1.Credential.basic:type_name -> leat.gitcache.v1.BasicCredential
+	7,  // 6: leat.gitcache.v1.Credential.bearer:type_name -> leat.gitcache.v1.BearerCredential
+	8,  // 7: leat.gitcache.v1.Credential.ssh:type_name -> leat.gitcache.v1.SSHCredential
+	9,  // 8: leat.gitcache.v1.Credential.github_app:type_name -> leat.gitcache.v1.GitHubAppCredential
+	10, // 9: leat.gitcache.v1.Credential.client_certificate:type_name -> leat.gitcache.v1.ClientCertificate
+	2,  // 10: leat.gitcache.v1.RepositoryState.phase:type_name -> leat.gitcache.v1.RepositoryPhase
+	14, // 11: leat.gitcache.v1.RepositoryState.problem:type_name -> leat.type.v1.Problem
+	15, // 12: leat.gitcache.v1.RepositoryState.fresh_at:type_name -> google.protobuf.Timestamp
+	15, // 13: leat.gitcache.v1.RepositoryState.changed_at:type_name -> google.protobuf.Timestamp
+	15, // 14: leat.gitcache.v1.RepositoryState.next_poll_at:type_name -> google.protobuf.Timestamp
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_leat_gitcache_v1_repository_proto_init() }
@@ -1063,7 +1222,7 @@ func file_leat_gitcache_v1_repository_proto_init() {
 	if File_leat_gitcache_v1_repository_proto != nil {
 		return
 	}
-	file_leat_gitcache_v1_repository_proto_msgTypes[1].OneofWrappers = []any{
+	file_leat_gitcache_v1_repository_proto_msgTypes[2].OneofWrappers = []any{
 		(*Credential_Basic)(nil),
 		(*Credential_Bearer)(nil),
 		(*Credential_Ssh)(nil),
@@ -1074,8 +1233,8 @@ func file_leat_gitcache_v1_repository_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_gitcache_v1_repository_proto_rawDesc), len(file_leat_gitcache_v1_repository_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   9,
+			NumEnums:      3,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

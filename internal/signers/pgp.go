@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package signers
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+)
+
+// minRSABits is what a key needs whose signatures nobody else can make.
+const minRSABits = 2048
+
+func pgpError(format string, args ...any) error {
+	return &KeyError{ListPGP, fmt.Sprintf(format, args...)}
+}
+
+// parsePGP reads blocks one after the other; text between them, as key servers put there, does not matter.
+func parsePGP(text string) (openpgp.EntityList, error) {
+	if strings.Contains(text, "-----BEGIN PGP PRIVATE KEY BLOCK-----") {
+		return nil, pgpError("It holds a private key; give public keys only.")
+	}
+	var keys openpgp.EntityList
+	const begin = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
+	for i, block := range strings.Split(text, begin)[1:] {
+		found, err := openpgp.ReadArmoredKeyRing(strings.NewReader(begin + block))
+		if err != nil {
+			return nil, pgpError("Block %d is no armored OpenPGP public key: %v.", i+1, err)
+		}
+		keys = append(keys, found...)
+	}
+	if len(keys) == 0 && strings.TrimSpace(text) != "" {
+		return nil, pgpError("It holds no armored OpenPGP public key.")
+	}
+	for _, entity := range keys {
+		if entity.PrivateKey != nil {
+			return nil, pgpError("It holds a private key; give public keys only.")
+		}
+	}
+	return keys, nil
+}
+
+// canSign tells whether the entity, or one of its subkeys, may sign at the given time.
+func canSign(entity *openpgp.Entity, at time.Time) bool {
+	ids := []uint64{entity.PrimaryKey.KeyId}
+	for _, sub := range entity.Subkeys {
+		ids = append(ids, sub.PublicKey.KeyId)
+	}
+	for _, id := range ids {
+		for _, key := range (openpgp.EntityList{entity}).KeysByIdUsage(id, packet.KeyFlagSign) {
+			if usable(key, at) == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *Set) verifyPGP(payload, armored []byte, now time.Time) error {
+	sig, err := readSignature(armored)
+	if err != nil {
+		return err
+	}
+	keys := s.pgp.KeysByIdUsage(*sig.IssuerKeyId, packet.KeyFlagSign)
+	if len(keys) == 0 {
+		return &RejectedError{fmt.Sprintf("is signed by the PGP key %016X, which may not sign here", *sig.IssuerKeyId)}
+	}
+	if sig.SigLifetimeSecs != nil && *sig.SigLifetimeSecs != 0 && sig.SigExpired(now) {
+		return &RejectedError{"has a signature that has expired"}
+	}
+	for _, key := range keys { // more than one only where somebody made up a key with the id of another
+		if err = verifyBy(key, payload, sig); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// readSignature returns the one signature of a block. Git's signatures are over bytes, never over text, whose line endings
+// and blanks would not matter.
+func readSignature(armored []byte) (*packet.Signature, error) {
+	malformed := &RejectedError{"has a PGP signature that cannot be read"}
+	block, err := armor.Decode(bytes.NewReader(armored))
+	if err != nil || block.Type != "PGP SIGNATURE" {
+		return nil, malformed
+	}
+	packets := packet.NewReader(block.Body)
+	first, err := packets.Next()
+	if err != nil {
+		return nil, malformed
+	}
+	sig, ok := first.(*packet.Signature)
+	if !ok || sig.IssuerKeyId == nil || sig.SigType != packet.SigTypeBinary {
+		return nil, malformed
+	}
+	if _, err := packets.Next(); !errors.Is(err, io.EOF) {
+		return nil, &RejectedError{"has more than one PGP signature"}
+	}
+	return sig, nil
+}
+
+func verifyBy(key openpgp.Key, payload []byte, sig *packet.Signature) error {
+	if (*packet.Config)(nil).RejectMessageHashAlgorithm(sig.Hash) {
+		return &RejectedError{fmt.Sprintf("has a PGP signature over %s, which is broken", sig.Hash)}
+	}
+	for _, notation := range sig.Notations {
+		if notation.IsCritical {
+			return &RejectedError{fmt.Sprintf("has a PGP signature with the unknown critical notation %q", notation.Name)}
+		}
+	}
+	hash, err := sig.PrepareVerify()
+	if err != nil {
+		return &RejectedError{"has a PGP signature of an unknown kind"}
+	}
+	_, _ = hash.Write(payload) // hashes take everything
+	if err := key.PublicKey.VerifySignature(hash, sig); err != nil {
+		return &RejectedError{fmt.Sprintf("has a PGP signature by %016X that does not fit its content", key.PublicKey.KeyId)}
+	}
+	if err := usable(key, sig.CreationTime); err != nil {
+		return &RejectedError{fmt.Sprintf("is signed by the PGP key %016X, which %v", key.PublicKey.KeyId, err)}
+	}
+	return nil
+}
+
+// usable tells whether a key could sign at the given time. The library compares the time of a key's own signatures too,
+// which would refuse what was signed before somebody prolonged the key.
+func usable(key openpgp.Key, at time.Time) error {
+	primary := key.Entity.PrimaryKey
+	self, identity := key.Entity.PrimarySelfSignature()
+	revocations := append(key.Entity.Revocations[:len(key.Entity.Revocations):len(key.Entity.Revocations)], key.Revocations...)
+	if identity != nil {
+		revocations = append(revocations, identity.Revocations...)
+	}
+	switch {
+	case self == nil || key.SelfSignature == nil:
+		return errors.New("nobody vouches for")
+	case revoked(revocations, at):
+		return errors.New("is revoked")
+	case primary.CreationTime.After(at) || key.PublicKey.CreationTime.After(at):
+		return errors.New("was made later")
+	case primary.KeyExpired(self, at) || key.PublicKey.KeyExpired(key.SelfSignature, at):
+		return errors.New("had expired by then")
+	case (*packet.Config)(nil).RejectPublicKeyAlgorithm(key.PublicKey.PubKeyAlgo):
+		return errors.New("is of a kind that is no longer safe")
+	case isShort(key.PublicKey):
+		return fmt.Errorf("has fewer than %d bits", minRSABits)
+	}
+	return nil
+}
+
+func isShort(key *packet.PublicKey) bool {
+	if key.PubKeyAlgo != packet.PubKeyAlgoRSA && key.PubKeyAlgo != packet.PubKeyAlgoRSASignOnly {
+		return false
+	}
+	bits, err := key.BitLength()
+	return err != nil || bits < minRSABits
+}
+
+// revoked tells whether a key was no longer good at the given time. One that was replaced or retired was good before that;
+// of any other nobody knows who has used it.
+func revoked(revocations []*packet.Signature, at time.Time) bool {
+	for _, r := range revocations {
+		soft := r.RevocationReason != nil && (*r.RevocationReason == packet.KeySuperseded || *r.RevocationReason == packet.KeyRetired)
+		if !soft || !r.CreationTime.After(at) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package signtest signs commits and tags of test repositories with SSH keys, as git does.
+package signtest
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/hiddeco/sshsig"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/leatdev/leat/internal/testkit/gittest"
+)
+
+// Signer has a key of its own.
+type Signer struct{ key ssh.Signer }
+
+// New makes a key.
+func New(t testing.TB) *Signer {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatalf("make key: %v", err)
+	}
+	key, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatalf("make key: %v", err)
+	}
+	return &Signer{key: key}
+}
+
+// PublicKey returns the key as a line of an allowed_signers file.
+func (s *Signer) PublicKey() string {
+	return "test@leat.invalid " + string(ssh.MarshalAuthorizedKey(s.key.PublicKey()))
+}
+
+// Commit adds a commit as [gittest.Repo.Commit] does, signed, and returns its id.
+func (s *Signer) Commit(t testing.TB, repo *gittest.Repo, branch string, files map[string]string) string {
+	t.Helper()
+	unsigned := repo.Commit(t, branch, files)
+	raw := git(t, repo, "", "cat-file", "commit", unsigned)
+	head, body, _ := strings.Cut(raw, "\n\n")
+	signature := strings.ReplaceAll(strings.TrimSpace(s.sign(t, raw)), "\n", "\n ")
+	signed := put(t, repo, "commit", head+"\ngpgsig "+signature+"\n\n"+body)
+	repo.Git(t, "update-ref", "refs/heads/"+branch, signed, unsigned)
+	return signed
+}
+
+// Tag makes an annotated tag that is signed.
+func (s *Signer) Tag(t testing.TB, repo *gittest.Repo, name, revision string) {
+	t.Helper()
+	raw := "object " + repo.Resolve(t, revision) + "\ntype commit\ntag " + name +
+		"\ntagger Leat Test <test@leat.invalid> 1767225600 +0000\n\n" + name + "\n"
+	repo.Git(t, "update-ref", "refs/tags/"+name, put(t, repo, "tag", raw+s.sign(t, raw)))
+}
+
+func (s *Signer) sign(t testing.TB, text string) string {
+	t.Helper()
+	signature, err := sshsig.Sign(strings.NewReader(text), s.key, sshsig.HashSHA512, "git")
+	if err != nil {
+		t.Fatalf("sign: %v", err)
+	}
+	return string(sshsig.Armor(signature))
+}
+
+func put(t testing.TB, repo *gittest.Repo, kind, raw string) string {
+	t.Helper()
+	return strings.TrimSpace(git(t, repo, raw, "hash-object", "-w", "-t", kind, "--stdin"))
+}
+
+// git runs the command on a repository, and leaves its output as it is.
+func git(t testing.TB, repo *gittest.Repo, stdin string, args ...string) string {
+	t.Helper()
+	var out, complaint bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "git", append([]string{"--git-dir", repo.Dir()}, args...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &complaint
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "HOME=" + repo.Dir()}
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("git %q: %v\n%s", args, err, complaint.String())
+	}
+	return out.String()
+}

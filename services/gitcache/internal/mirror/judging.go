@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
+)
+
+// maxHeldNames bounds the refs that the state of a repository tells of.
+const maxHeldNames = 3
+
+// Mirrored returns what this replica's mirror holds, whether or not the repository's policy has been asked about it. It is
+// for copying, never for delivery. The error matches ErrNotReady where the mirror holds nothing.
+func (r *Repository) Mirrored() (Content, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.content.Exists() {
+		return Content{}, &NotReadyError{Repository: r.name, Problem: r.problem}
+	}
+	return r.content, nil
+}
+
+// Verifies tells whether what is delivered has to be signed.
+func (r *Repository) Verifies() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.judge.fingerprint != ""
+}
+
+// CheckCommit tells whether a commit that was named by its id, and not by a ref, is delivered. The error is a *RejectedError
+// where it is not, or the reader's.
+func (r *Repository) CheckCommit(ctx context.Context, reader content.Reader, id string) error {
+	c, err := r.Content()
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	j := r.judge
+	r.mu.Unlock()
+	return j.checkCommit(ctx, reader, c, id)
+}
+
+// setContentLocked replaces what the mirror holds.
+func (r *Repository) setContentLocked(c Content) {
+	r.content = c
+	r.contents++
+	r.rejected = rejection(c, r.rejected, time.Now())
+}
+
+// rejection makes a state of refs that are held back, nil where there are none; the beginning of what stands already is
+// kept.
+func rejection(c Content, before *Problem, now time.Time) *Problem {
+	var held []Ref
+	for _, ref := range c.Refs {
+		if ref.Held != "" && ref.Held != branchExcluded {
+			held = append(held, ref)
+		}
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(held, func(a, b Ref) int { return cmp.Compare(c.urgency(a), c.urgency(b)) })
+	p := &Problem{Reason: ReasonSignatureRejected, Message: rejectionMessage(held), Since: now}
+	if before != nil {
+		p.Since = before.Since
+	}
+	return p
+}
+
+// urgency orders refs that are held back: the default branch, those that delivered something before, the rest.
+func (c Content) urgency(ref Ref) int {
+	switch {
+	case ref.Name == c.DefaultBranch:
+		return 0
+	case ref.GoodCommit != "":
+		return 1
+	default:
+		return 2
+	}
+}
+
+func rejectionMessage(held []Ref) string {
+	var told []string
+	for _, ref := range held[:min(len(held), maxHeldNames)] {
+		instead := "nothing is delivered"
+		if ref.GoodCommit != "" {
+			instead = ref.GoodCommit + " is delivered instead"
+		}
+		told = append(told, fmt.Sprintf("%s leads to %s, which %s; %s", ref.Name, ref.Commit, ref.Held, instead))
+	}
+	count := "1 ref is held back"
+	if len(held) > 1 {
+		count = fmt.Sprintf("%d refs are held back", len(held))
+	}
+	return fmt.Sprintf("%s: %s. Sign and push, or add the signer's key to the repository's verification.",
+		count, strings.Join(told, "; "))
+}
+
+// keepJudged has the policy asked about what the mirror holds whenever it has not been, until ctx is done: it was changed, or
+// the content comes from a replica, or a time, with another one.
+func (r *Repository) keepJudged(ctx context.Context) {
+	failures := 0
+	for r.awaitUnjudged(ctx) == nil {
+		err := r.rejudge(ctx)
+		if err == nil || ctx.Err() != nil {
+			failures = 0
+			continue
+		}
+		if errors.Is(err, content.ErrDamaged) {
+			r.GiveUpContent()
+		}
+		if failures == 0 {
+			r.shared.Logger.WarnContext(ctx, "mirror not judged, trying again", slog.String("leat.repository", r.name), slog.Any("error", err))
+		}
+		_ = backoff.Wait(ctx, backoff.Policy{Initial: time.Second, Max: followRetry}.Delay(failures)) // the loop's condition looks at ctx
+		failures++
+	}
+}
+
+func (r *Repository) judgedLocked() bool {
+	return !r.content.Exists() || r.content.Policy == r.judge.fingerprint
+}
+
+func (r *Repository) awaitUnjudged(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.judgedLocked() {
+		if err := r.awaitChangeLocked(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rejudge judges what the mirror holds. It counts at once, however long a fetch keeps the disk busy, and is then kept: what
+// was let through last has to be known after a restart too.
+func (r *Repository) rejudge(ctx context.Context) error {
+	r.mu.Lock()
+	before, j, version := r.content, r.judge, r.contents
+	r.mu.Unlock()
+	reader, err := r.shared.Contents.Open(ctx, r.uid)
+	if err != nil {
+		return fmt.Errorf("open mirror: %w", err)
+	}
+	judged, err := j.admit(ctx, reader, before, before)
+	if err = errors.Join(err, reader.Close()); err != nil {
+		return err
+	}
+	if !r.takeJudged(before, judged, version) {
+		return nil
+	}
+	return r.keepVerdict(ctx)
+}
+
+// takeJudged takes a verdict over, unless what it is about has been replaced meanwhile.
+func (r *Repository) takeJudged(before, judged Content, version uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.contents != version {
+		return false
+	}
+	r.setContentLocked(judged)
+	r.verdict = slices.Concat(r.verdict, before.Changed(judged))
+	r.signalLocked()
+	return true
+}
+
+func (r *Repository) keepVerdict(ctx context.Context) error {
+	if err := r.disk.Acquire(ctx, 1); err != nil {
+		return context.Cause(ctx)
+	}
+	defer r.disk.Release(1)
+	c, err := r.Content()
+	if err != nil { // replaced meanwhile, by something that is not judged either
+		return nil //nolint:nilerr // see above
+	}
+	if err := r.shared.Mirrors.Settle(ctx, r.uid, c); err != nil {
+		return fmt.Errorf("keep verdict: %w", err)
+	}
+	return nil
+}
+
+// noteVerdict publishes what a new policy changed.
+func (t *tenure) noteVerdict() {
+	r := t.repo
+	r.mu.Lock()
+	changed := r.verdict
+	r.verdict = nil
+	r.mu.Unlock()
+	if len(changed) == 0 {
+		return
+	}
+	event := Event{Time: time.Now()}
+	event.merge(Event{Changed: changed, Time: event.Time})
+	t.note(event)
+}
