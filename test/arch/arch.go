@@ -103,7 +103,7 @@ var rules = []rule{
 	{
 		from: []string{"services/gitcache/internal/api", "services/gitcache/internal/webhook"},
 		forbidden: join(redis, git, []string{
-			"./services/gitcache/internal/gogit", "./services/gitcache/internal/store",
+			"./services/gitcache/internal/gogit", "./services/gitcache/internal/store", "./services/gitcache/internal/uploadpack",
 			"./services/gitcache/internal/redisregistry", "./services/gitcache/internal/redisevents",
 			"./services/gitcache/internal/redispeers", "./services/gitcache/internal/redisdeliveries",
 			"./services/gitcache/internal/replicas",

@@ -15,37 +15,25 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 )
 
 // Fetch implements [mirror.Upstream].
 func (g *Git) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) {
-	c, err := g.fetch(ctx, p)
-	if err == nil {
-		return c, nil
-	}
-	if gone := p.Guard(); gone != nil {
-		return mirror.Content{}, gone
-	}
-	if ctx.Err() != nil {
-		return mirror.Content{}, fmt.Errorf("fetch: %w", context.Cause(ctx))
-	}
-	if quiet, ok := errors.AsType[*mirror.QuietError](err); ok {
-		return mirror.Content{}, quiet
-	}
-	return mirror.Content{}, explain(err, p.Definition)
+	return uploadpack.Fetch(ctx, p, g.fetch)
 }
 
 func (g *Git) fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) {
-	s, err := g.dial(ctx, p)
+	s, err := g.Dial(ctx, p)
 	if err != nil {
 		return mirror.Content{}, err
 	}
 	defer func() { _ = s.Close() }()
-	offer, err := s.advertise(ctx)
+	offer, err := s.Advertise(ctx)
 	if err != nil {
 		return mirror.Content{}, err
 	}
-	if p.Have.Exists() && offer.equals(p.Have) {
+	if p.Have.Exists() && offer.Equals(p.Have) {
 		return g.Unchanged(p)
 	}
 	f := &fetching{git: g, params: p, session: s, offer: offer}
@@ -56,13 +44,13 @@ func (g *Git) fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, 
 type fetching struct {
 	git     *Git
 	params  mirror.FetchParams
-	session session
-	offer   *offer
+	session uploadpack.Session
+	offer   *uploadpack.Offer
 	dir     string // the bare repository that is written to
 }
 
 func (f *fetching) run(ctx context.Context) (mirror.Content, error) {
-	draft, err := f.git.Draft(f.params.Definition.UID, f.offer.content(), !f.params.Have.Exists())
+	draft, err := f.git.Draft(f.params.Definition.UID, f.offer.Content(), !f.params.Have.Exists())
 	if err != nil {
 		return mirror.Content{}, err
 	}
@@ -76,14 +64,14 @@ func (f *fetching) run(ctx context.Context) (mirror.Content, error) {
 	if err := f.receive(ctx, storage); err != nil {
 		return mirror.Content{}, err
 	}
-	return draft.Accept(ctx, f.params, f.offer.content())
+	return draft.Accept(ctx, f.params, f.offer.Content())
 }
 
 // receive asks for what is missing, stores it, and settles which refs lead to commits.
 func (f *fetching) receive(ctx context.Context, storage *filesystem.Storage) error {
 	wants := f.wants(storage)
 	if len(wants) > 0 {
-		pack, err := f.session.fetch(ctx, f.offer.request(wants, f.haves(storage)))
+		pack, err := f.session.Fetch(ctx, uploadpack.Request{Wants: wants, Haves: f.haves(storage)})
 		if err != nil {
 			return err
 		}
@@ -94,24 +82,23 @@ func (f *fetching) receive(ctx context.Context, storage *filesystem.Storage) err
 	}
 	reopened := openStorage(f.dir) // sees the new pack whatever the first one remembers
 	defer func() { _ = reopened.Close() }()
-	return f.offer.settle(reopened, f.params.Have.Refs)
+	return f.settle(reopened)
 }
 
 // wants are the advertised objects that the mirror does not have.
-func (f *fetching) wants(storage *filesystem.Storage) []plumbing.Hash {
+func (f *fetching) wants(storage *filesystem.Storage) []string {
 	seen := map[string]bool{}
 	for _, ref := range f.params.Have.Refs {
 		seen[ref.Object] = true
 	}
-	var wants []plumbing.Hash
-	for _, id := range f.offer.objects() {
+	var wants []string
+	for _, id := range f.offer.Objects() {
 		if seen[id] {
 			continue
 		}
 		seen[id] = true
-		hash := plumbing.NewHash(id)
-		if storage.HasEncodedObject(hash) != nil {
-			wants = append(wants, hash)
+		if storage.HasEncodedObject(plumbing.NewHash(id)) != nil {
+			wants = append(wants, id)
 		}
 	}
 	return wants
@@ -124,30 +111,30 @@ const (
 
 // haves are commits of the mirror that the upstream is likely to have too: first where moved refs were, with some
 // history, then other tips.
-func (f *fetching) haves(storage *filesystem.Storage) []plumbing.Hash {
-	seen := map[plumbing.Hash]bool{}
-	var haves []plumbing.Hash
-	add := func(h plumbing.Hash) bool {
-		if !seen[h] && len(haves) < maxHaves {
-			seen[h] = true
-			haves = append(haves, h)
+func (f *fetching) haves(storage *filesystem.Storage) []string {
+	seen := map[string]bool{}
+	var haves []string
+	add := func(id string) bool {
+		if !seen[id] && len(haves) < maxHaves {
+			seen[id] = true
+			haves = append(haves, id)
 		}
 		return len(haves) < maxHaves
 	}
-	for _, name := range f.params.Have.Refs.Changed(f.offer.refs) {
+	for _, name := range f.params.Have.Refs.Changed(f.offer.Refs) {
 		if ref, ok := f.params.Have.Refs.Get(name); ok {
 			ancestors(storage, plumbing.NewHash(ref.Commit), add)
 		}
 	}
 	for _, ref := range f.params.Have.Refs {
-		if ref.Commit != "" && !add(plumbing.NewHash(ref.Commit)) {
+		if ref.Commit != "" && !add(ref.Commit) {
 			break
 		}
 	}
 	return haves
 }
 
-func ancestors(storage *filesystem.Storage, from plumbing.Hash, add func(plumbing.Hash) bool) {
+func ancestors(storage *filesystem.Storage, from plumbing.Hash, add func(id string) bool) {
 	commit, err := object.GetCommit(storage, from)
 	if err != nil {
 		return // one have less costs bytes, not correctness
@@ -155,11 +142,35 @@ func ancestors(storage *filesystem.Storage, from plumbing.Hash, add func(plumbin
 	left := maxAncestors
 	_ = object.NewCommitPreorderIter(commit, nil, nil).ForEach(func(c *object.Commit) error {
 		left--
-		if !add(c.Hash) || left == 0 {
+		if !add(c.Hash.String()) || left == 0 {
 			return io.EOF // any error ends the walk
 		}
 		return nil
 	})
+}
+
+// settle makes sure that every offered object has arrived, and marks tags that lead to something else than a commit: a
+// tree or a blob is valid, but there is nothing to deliver from. Refs that did not move were settled before.
+func (f *fetching) settle(storage *filesystem.Storage) error {
+	kept := make([]mirror.Ref, 0, len(f.offer.Refs))
+	for _, ref := range f.offer.Refs {
+		if old, ok := f.params.Have.Refs.Get(ref.Name); ok && old.Object == ref.Object {
+			kept = append(kept, old)
+			continue
+		}
+		_, err := object.GetCommit(storage, plumbing.NewHash(ref.Commit))
+		switch {
+		case err == nil:
+			kept = append(kept, ref)
+		case storage.HasEncodedObject(plumbing.NewHash(ref.Object)) == nil:
+			ref.Commit = ""
+			kept = append(kept, ref)
+		default:
+			return fmt.Errorf("%w: the pack lacks %s for %s", uploadpack.ErrBroken, ref.Object, ref.Name)
+		}
+	}
+	f.offer.Refs = kept
+	return nil
 }
 
 // contextReader ends reading when the context does.

@@ -3,11 +3,8 @@
 
 // Package gogit mirrors Git repositories with go-git: full history, bare, one folder per repository.
 //
-// It speaks the upload-pack protocol itself, over smart HTTP and SSH, with go-git's encodings: one session lists the refs
-// and, if any moved, fetches what is missing. That leaves redirects, credentials, ambient configuration, capabilities and
-// the guard before every byte in one place, and go-git's process-wide settings alone.
-//
-// Mirrors are on disk as package store keeps them.
+// Package uploadpack talks to upstreams, and package store keeps what comes from there on disk; this one stores packs and
+// reads objects.
 package gogit
 
 import (
@@ -24,16 +21,15 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
-	"github.com/leatdev/leat/services/gitcache/internal/githubapp"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/store"
+	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 )
 
 const (
-	readerCache      = 8 << 20 // bytes of objects; trees are read once, a larger one buys little
-	largeObject      = 4 << 20 // blobs above are streamed instead of read into memory
-	defaultMaxAdvert = 256 << 20
+	readerCache = 8 << 20 // bytes of objects; trees are read once, a larger one buys little
+	largeObject = 4 << 20 // blobs above are streamed instead of read into memory
 )
 
 // Config says where mirrors are and how many may be read at once.
@@ -53,21 +49,13 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Credentials are given by URL. For may be called concurrently.
-type Credentials interface {
-	// For returns the credential for a repository's URL; false: there is none.
-	For(url string) (mirror.SharedCredential, bool)
-}
+// Credentials are given by URL.
+type Credentials = uploadpack.Credentials
 
 // Git keeps mirrors under one folder. It may be used concurrently.
 type Git struct {
 	*store.Store
-	dir         string
-	agent       string
-	hosts       hosts
-	credentials Credentials
-	environment func(*http.Request) (*url.URL, error)
-	apps        *githubapp.Tokens
+	*uploadpack.Client
 }
 
 var (
@@ -80,23 +68,14 @@ var (
 
 // New makes the folder for mirrors and returns a Git on it.
 func New(cfg Config) (*Git, error) {
-	if cfg.Agent == "" {
-		cfg.Agent = "git/2.0 (leat)"
-	}
-	if cfg.Hosts == nil {
-		cfg.Hosts = hostgate.New(hostgate.Config{})
-	}
-	if cfg.Proxy == nil {
-		cfg.Proxy = http.ProxyFromEnvironment
-	}
 	mirrors, err := store.New(store.Params{Dir: cfg.Dir, Readers: cfg.Readers, Objects: objects{}, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
-	return &Git{
-		Store: mirrors, dir: cfg.Dir, agent: cfg.Agent, hosts: cfg.Hosts, credentials: cfg.Credentials,
-		environment: cfg.Proxy, apps: githubapp.NewTokens(),
-	}, nil
+	client := uploadpack.New(uploadpack.Config{
+		Dir: cfg.Dir, Hosts: cfg.Hosts, Credentials: cfg.Credentials, Proxy: cfg.Proxy, Agent: cfg.Agent,
+	})
+	return &Git{Store: mirrors, Client: client}, nil
 }
 
 // digits are those of the ids that go-git knows.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package gogit
+package uploadpack
 
 import (
 	"bufio"
@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 
@@ -67,23 +66,24 @@ type sshSession struct {
 	stdout  io.Reader
 	stderr  *boundedBuffer
 	agent   string
+	offer   *Offer
 	stop    func() bool // ends watching the context
 }
 
-func (g *Git) dialSSH(ctx context.Context, guard func() error, t target) (*sshSession, error) {
+func (c *Client) dialSSH(ctx context.Context, guard func() error, t target) (*sshSession, error) {
 	address := net.JoinHostPort(t.endpoint.Host, strconv.Itoa(sshPortOf(t)))
-	config, err := sshConfig(t, address, g.dir)
+	config, err := sshConfig(t, address, c.dir)
 	if err != nil {
 		return nil, err
 	}
-	way, _, err := g.newRoute(t.def, guard)
+	way, _, err := c.newRoute(t.def, guard)
 	if err != nil {
 		return nil, err
 	}
 	if t.def.ProxyURL == "" { // the environment's proxies are for the web
 		way.proxy = http.ProxyURL(nil)
 	}
-	if err := g.hosts.Request(ctx, t.host()); err != nil {
+	if err := c.hosts.Request(ctx, t.host()); err != nil {
 		return nil, err
 	}
 	conn, err := way.tunnel(ctx, "ssh", address)
@@ -96,7 +96,7 @@ func (g *Git) dialSSH(ctx context.Context, guard func() error, t target) (*sshSe
 		stop()
 		return nil, errors.Join(err, conn.Close())
 	}
-	s.agent, s.stop = g.agent, stop
+	s.agent, s.stop = c.agent, stop
 	return s, nil
 }
 
@@ -205,15 +205,19 @@ func shellQuote(text string) string {
 	return "'" + strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(text) + "'"
 }
 
-func (s *sshSession) advertise(context.Context) (*offer, error) {
-	o, err := readOffer(io.LimitReader(s.stdout, defaultMaxAdvert), s.agent)
+// Advertise implements [Session].
+func (s *sshSession) Advertise(context.Context) (*Offer, error) {
+	o, err := readOffer(io.LimitReader(s.stdout, maxAdvertised), s.agent)
 	if err != nil {
 		return nil, s.blame(err)
 	}
+	s.offer = o
 	return o, nil
 }
 
-func (s *sshSession) fetch(_ context.Context, req *packp.UploadPackRequest) (io.ReadCloser, error) {
+// Fetch implements [Session].
+func (s *sshSession) Fetch(_ context.Context, r Request) (io.ReadCloser, error) {
+	req := s.offer.encode(r)
 	if err := encodeRequest(s.stdin, req, req.Haves, true); err != nil {
 		return nil, s.blame(err)
 	}

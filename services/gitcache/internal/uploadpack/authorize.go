@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package gogit
+package uploadpack
 
 import (
 	"context"
@@ -90,12 +90,12 @@ type appTokens struct {
 
 // newAppTokens returns nil where the credential is of another kind. The requests for tokens are not under the guard: they
 // touch no repository, and what comes back is shared with other repositories.
-func (g *Git) newAppTokens(def mirror.Definition) (*appTokens, error) {
-	c := def.Credential
-	if c.Method != mirror.MethodGitHubApp {
+func (c *Client) newAppTokens(def mirror.Definition) (*appTokens, error) {
+	cred := def.Credential
+	if cred.Method != mirror.MethodGitHubApp {
 		return nil, nil //nolint:nilnil // as it says
 	}
-	base := c.APIURL
+	base := cred.APIURL
 	if base == "" {
 		base = githubapp.DefaultAPI
 	}
@@ -103,7 +103,7 @@ func (g *Git) newAppTokens(def mirror.Definition) (*appTokens, error) {
 	if err != nil {
 		return nil, errors.New("api url is not a url")
 	}
-	way, roots, err := g.newRoute(def, func() error { return nil })
+	way, roots, err := c.newRoute(def, func() error { return nil })
 	if err != nil {
 		return nil, err
 	}
@@ -115,9 +115,9 @@ func (g *Git) newAppTokens(def mirror.Definition) (*appTokens, error) {
 		t.DisableKeepAlives = true // one request an hour
 	}
 	return &appTokens{
-		cache: g.apps, client: &http.Client{Transport: gated{next: next, hosts: g.hosts}},
+		cache: c.apps, client: &http.Client{Transport: gated{next: next, hosts: c.hosts}},
 		app: githubapp.App{
-			ID: c.AppID, Installation: c.InstallationID, PrivateKey: c.PrivateKey.Reveal(), APIURL: base,
+			ID: cred.AppID, Installation: cred.InstallationID, PrivateKey: cred.PrivateKey.Reveal(), APIURL: base,
 			Via: def.ProxyURL.Reveal() + "\x00" + def.CAPEM,
 		},
 	}, nil

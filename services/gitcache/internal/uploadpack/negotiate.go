@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package gogit
+package uploadpack
 
 import (
 	"bufio"
@@ -123,7 +123,7 @@ func parseAck(line []byte) (ack, error) {
 	case len(words) == 3 && words[0] == "ACK" && plumbing.IsHash(words[1]):
 		return ack{hash: plumbing.NewHash(words[1]), ready: words[2] == "ready"}, nil
 	}
-	return ack{}, fmt.Errorf("%w: %q instead of an acknowledgement", errBroken, printable(string(line)))
+	return ack{}, fmt.Errorf("%w: %q instead of an acknowledgement", ErrBroken, printable(string(line)))
 }
 
 // decodePack reads past the acknowledgements and returns the pack that follows. Closing it closes body.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package gogit
+package uploadpack
 
 import (
 	"context"
@@ -10,33 +10,42 @@ import (
 	"net"
 	"time"
 
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 var (
-	// errBroken marks an answer that is not, or not completely, what the Git protocol prescribes.
-	errBroken = errors.New("broken git protocol")
+	// ErrBroken marks an answer that is not, or not completely, what the Git protocol prescribes.
+	ErrBroken = errors.New("broken git protocol")
 	// errUnsupported marks a repository of a kind that this back end cannot mirror.
 	errUnsupported = errors.New("unsupported kind of repository")
 )
 
 const dialTimeout = 15 * time.Second
 
-// session is one conversation with an upstream: advertise once, then fetch at most once.
-type session interface {
-	// advertise lists what the upstream has.
-	advertise(ctx context.Context) (*offer, error)
-	// fetch returns the pack that answers the request. The caller closes it.
-	fetch(ctx context.Context, req *packp.UploadPackRequest) (io.ReadCloser, error)
+// Session is one conversation with an upstream: advertise once, then fetch at most once. It is for one goroutine.
+type Session interface {
+	// Advertise lists what the upstream has.
+	Advertise(ctx context.Context) (*Offer, error)
+	// Fetch returns the pack that answers the request. The caller closes it.
+	Fetch(ctx context.Context, req Request) (io.ReadCloser, error)
 	Close() error
 }
 
-// dial opens a session. Nothing is sent before the guard has agreed.
-func (g *Git) dial(ctx context.Context, p mirror.FetchParams) (session, error) {
-	def, err := g.effective(p.Definition)
+// Request asks for a pack in one round.
+type Request struct {
+	// Wants are the objects to send, with all that they lead to.
+	Wants []string
+	// Haves are commits that need not be sent again.
+	Haves []string
+	// Thin lets the pack lean on objects outside of it, which a pack on disk must not.
+	Thin bool
+}
+
+// Dial opens a session. Nothing is sent before the guard has agreed.
+func (c *Client) Dial(ctx context.Context, p mirror.FetchParams) (Session, error) {
+	def, err := c.effective(p.Definition)
 	if err != nil {
 		return nil, err
 	}
@@ -45,9 +54,9 @@ func (g *Git) dial(ctx context.Context, p mirror.FetchParams) (session, error) {
 		return nil, err
 	}
 	if t.endpoint.Protocol == "ssh" {
-		return g.dialSSH(ctx, p.Guard, t)
+		return c.dialSSH(ctx, p.Guard, t)
 	}
-	return g.newHTTPSession(p.Guard, t)
+	return c.newHTTPSession(p.Guard, t)
 }
 
 // target is a definition that was found usable.

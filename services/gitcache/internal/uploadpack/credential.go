@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package gogit
+package uploadpack
 
 import (
 	"crypto/tls"
@@ -18,20 +18,20 @@ import (
 )
 
 // Check implements [mirror.Upstream].
-func (g *Git) Check(def mirror.Definition) error {
-	def, err := g.effective(def)
+func (c *Client) Check(def mirror.Definition) error {
+	def, err := c.effective(def)
 	if err != nil {
 		return err
 	}
-	return g.check(def)
+	return c.check(def)
 }
 
 // effective gives a definition without a credential the one that its URL has.
-func (g *Git) effective(def mirror.Definition) (mirror.Definition, error) {
-	if g.credentials == nil || !def.Credential.IsZero() {
+func (c *Client) effective(def mirror.Definition) (mirror.Definition, error) {
+	if c.credentials == nil || !def.Credential.IsZero() {
 		return def, nil
 	}
-	shared, ok := g.credentials.For(def.URL)
+	shared, ok := c.credentials.For(def.URL)
 	if !ok || (shared.CAPEM == "" && exposes(def)) {
 		return def, nil
 	}
@@ -39,7 +39,7 @@ func (g *Git) effective(def mirror.Definition) (mirror.Definition, error) {
 	if shared.CAPEM != "" {
 		def.CAPEM = shared.CAPEM
 	}
-	if err := g.check(def); err != nil {
+	if err := c.check(def); err != nil {
 		return def, &mirror.FieldError{
 			Field: "url", Message: fmt.Sprintf("With the credential that gitcache's file has for %s it cannot be used: %v", shared.Prefix, err),
 		}
@@ -54,7 +54,7 @@ func exposes(def mirror.Definition) bool {
 	return def.CAPEM != "" || (plain && def.ProxyURL != "")
 }
 
-func (g *Git) check(def mirror.Definition) error {
+func (c *Client) check(def mirror.Definition) error {
 	t, err := parseTarget(def)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (g *Git) check(def mirror.Definition) error {
 	case mirror.MethodGitHubApp:
 		return checkApp(t)
 	case mirror.MethodSSH:
-		return checkSSH(t, g.dir)
+		return checkSSH(t, c.dir)
 	case mirror.MethodBasic:
 		return checkHTTP(t, "credential.basic.password", def.Credential.Password)
 	case mirror.MethodBearer:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package gogit
+package uploadpack
 
 import (
 	"crypto/tls"
@@ -172,7 +172,7 @@ func classifyNetwork(err error) (mirror.Reason, string) {
 	}
 	_, unexpected := errors.AsType[*packp.ErrUnexpectedData](err)
 	switch {
-	case unexpected, errors.Is(err, errBroken), errors.Is(err, packp.ErrEmptyInput),
+	case unexpected, errors.Is(err, ErrBroken), errors.Is(err, packp.ErrEmptyInput),
 		errors.Is(err, pktline.ErrInvalidPktLen), errors.Is(err, packfile.ErrEmptyPackfile),
 		errors.Is(err, packfile.ErrBadSignature):
 		return mirror.ReasonProtocol, "The upstream does not answer with the Git protocol; check the URL."

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package gogit
+package uploadpack
 
 import (
 	"bufio"
@@ -35,10 +35,11 @@ type httpSession struct {
 	close  func()
 	base   string // where the repository is, after redirects
 	agent  string
+	offer  *Offer
 }
 
-func (g *Git) newHTTPSession(guard func() error, t target) (*httpSession, error) {
-	way, roots, err := g.newRoute(t.def, guard)
+func (c *Client) newHTTPSession(guard func() error, t target) (*httpSession, error) {
+	way, roots, err := c.newRoute(t.def, guard)
 	if err != nil {
 		return nil, err
 	}
@@ -50,34 +51,35 @@ func (g *Git) newHTTPSession(guard func() error, t target) (*httpSession, error)
 	if err != nil {
 		return nil, err
 	}
-	app, err := g.newAppTokens(t.def)
+	app, err := c.newAppTokens(t.def)
 	if err != nil {
 		return nil, err
 	}
 	client := &http.Client{
 		Transport: authorizer{
-			next: gated{next: carriers, hosts: g.hosts}, origin: origin, credential: t.def.Credential, guard: guard, app: app,
+			next: gated{next: carriers, hosts: c.hosts}, origin: origin, credential: t.def.Credential, guard: guard, app: app,
 		},
 		CheckRedirect: checkRedirect,
 	}
 	base := strings.TrimSuffix(origin.Redacted(), "/")
-	return &httpSession{client: client, close: carriers.CloseIdleConnections, base: base, agent: g.agent}, nil
+	return &httpSession{client: client, close: carriers.CloseIdleConnections, base: base, agent: c.agent}, nil
 }
 
 // checkRedirect lets only the first request of a session be sent elsewhere, and never from encrypted to plain.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	switch {
 	case len(via) > maxRedirects:
-		return fmt.Errorf("%w: more than %d redirects", errBroken, maxRedirects)
+		return fmt.Errorf("%w: more than %d redirects", ErrBroken, maxRedirects)
 	case req.Method != http.MethodGet || !strings.HasSuffix(req.URL.Path, refsPath):
-		return fmt.Errorf("%w: redirect to %s is not followed", errBroken, req.URL.Host)
+		return fmt.Errorf("%w: redirect to %s is not followed", ErrBroken, req.URL.Host)
 	case via[0].URL.Scheme == "https" && req.URL.Scheme != "https":
-		return fmt.Errorf("%w: redirect from https to %s is not followed", errBroken, req.URL.Scheme)
+		return fmt.Errorf("%w: redirect from https to %s is not followed", ErrBroken, req.URL.Scheme)
 	}
 	return nil
 }
 
-func (s *httpSession) advertise(ctx context.Context) (*offer, error) {
+// Advertise implements [Session].
+func (s *httpSession) Advertise(ctx context.Context) (*Offer, error) {
 	resp, err := s.do(ctx, http.MethodGet, s.base+refsPath+"?service=git-upload-pack", nil, advertType)
 	if err != nil {
 		return nil, err
@@ -86,12 +88,14 @@ func (s *httpSession) advertise(ctx context.Context) (*offer, error) {
 	final := *resp.Request.URL
 	final.RawQuery = ""
 	s.base = strings.TrimSuffix(final.String(), refsPath)
-	return readOffer(io.LimitReader(resp.Body, defaultMaxAdvert), s.agent)
+	s.offer, err = readOffer(io.LimitReader(resp.Body, maxAdvertised), s.agent)
+	return s.offer, err
 }
 
-// fetch lets the upstream say first what both sides have, where it can: it may be of the kind that demands to. Most answer
-// with the pack in the same breath, others are asked once more for it.
-func (s *httpSession) fetch(ctx context.Context, req *packp.UploadPackRequest) (io.ReadCloser, error) {
+// Fetch implements [Session]. It lets the upstream say first what both sides have, where it can: it may be of the kind that
+// demands to. Most answer with the pack in the same breath, others are asked once more for it.
+func (s *httpSession) Fetch(ctx context.Context, r Request) (io.ReadCloser, error) {
+	req := s.offer.encode(r)
 	if len(req.Haves) == 0 || !multiAck(req) {
 		return s.finish(ctx, req, req.Haves)
 	}

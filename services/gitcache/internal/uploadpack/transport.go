@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package gogit
+package uploadpack
 
 import (
 	"context"
@@ -153,7 +153,7 @@ func (g gated) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // newRoute finds the way for a definition: its own proxy, or what the environment says for HTTP.
-func (g *Git) newRoute(def mirror.Definition, guard func() error) (*route, *x509.CertPool, error) {
+func (c *Client) newRoute(def mirror.Definition, guard func() error) (*route, *x509.CertPool, error) {
 	roots, err := certPool(def.CAPEM)
 	if err != nil {
 		return nil, nil, err
@@ -162,7 +162,7 @@ func (g *Git) newRoute(def mirror.Definition, guard func() error) (*route, *x509
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &route{dialer: &dialer{guard: guard}, proxy: g.environment, roots: roots}
+	r := &route{dialer: &dialer{guard: guard}, proxy: c.environment, roots: roots}
 	if own != nil {
 		r.proxy = http.ProxyURL(own)
 	}
@@ -170,12 +170,12 @@ func (g *Git) newRoute(def mirror.Definition, guard func() error) (*route, *x509
 }
 
 // Enter implements [mirror.Gate].
-func (g *Git) Enter(ctx context.Context, def mirror.Definition) (leave func(), err error) {
+func (c *Client) Enter(ctx context.Context, def mirror.Definition) (leave func(), err error) {
 	t, err := parseTarget(def)
 	if err != nil {
 		return func() {}, nil //nolint:nilerr // nothing will be sent; Fetch tells why
 	}
-	return g.hosts.Enter(ctx, t.host())
+	return c.hosts.Enter(ctx, t.host())
 }
 
 func (t target) host() string {
