@@ -70,6 +70,7 @@ type Repository struct {
 
 	owner    owner
 	wake     chan struct{} // holds one token when the lease is worth asking for at once
+	invited  atomic.Bool   // another replica has left the lease to this one
 	summoned atomic.Bool   // the next request for the lease need not let others go first
 }
 
@@ -236,9 +237,11 @@ func (r *Repository) load(ctx context.Context) {
 // own is what the holder of the lease does, until it loses it.
 func (r *Repository) own(ctx context.Context, held *lease.Held) error {
 	r.becomeOwner(held.Epoch())
+	r.shared.metrics.won(ctx, r.invited.Swap(false))
 	defer r.resign()
 	t := &tenure{repo: r, held: held}
 	err := t.run(ctx)
+	r.shared.metrics.left(ctx, held, err)
 	if ctx.Err() != nil && held.Check() == nil { // shutting down
 		r.bequeath(held)
 	}
@@ -253,7 +256,6 @@ func (r *Repository) becomeOwner(epoch uint64) {
 	if r.stopCopy != nil {
 		r.stopCopy()
 	}
-	r.shared.owned.Add(1)
 	r.signalLocked()
 }
 
@@ -261,7 +263,6 @@ func (r *Repository) resign() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.epoch, r.refreshAt, r.cause = 0, time.Time{}, trace.SpanContext{}
-	r.shared.owned.Add(-1)
 	r.signalLocked()
 }
 

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -82,7 +81,6 @@ type Deps struct {
 type shared struct {
 	Deps
 	metrics *metrics
-	owned   atomic.Int64
 	fetches *semaphore.Weighted
 	clones  *semaphore.Weighted
 	notices *semaphore.Weighted // calls that tell heirs
@@ -91,10 +89,11 @@ type shared struct {
 
 // slot waits for the right to fetch. Clones have their own, so that a few large ones do not hold up every poll.
 func (s *shared) slot(ctx context.Context, clone bool) (release func(), err error) {
-	pool := s.fetches
+	pool, q := s.fetches, queueFetch
 	if clone {
-		pool = s.clones
+		pool, q = s.clones, queueClone
 	}
+	defer s.metrics.wait(q)()
 	if err := pool.Acquire(ctx, 1); err != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -122,7 +121,9 @@ func NewSet(deps Deps) (*Set, error) {
 		copies:  semaphore.NewWeighted(maxCopies),
 	}
 	var err error
-	s.shared.metrics, err = newMetrics(deps.Meter, &s.shared.owned)
+	if s.shared.metrics, err = newMetrics(deps.Meter); err == nil {
+		err = s.observe(deps.Meter)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}

@@ -63,16 +63,18 @@ func (b *Builder) fly(ctx context.Context, from Folder, key flightKey, f *flight
 }
 
 func (b *Builder) buildOnce(ctx context.Context, from Folder, key flightKey) (Snapshot, error) {
-	if err := b.building.Acquire(ctx, 1); err != nil {
-		return Snapshot{}, context.Cause(ctx)
+	release, err := b.slot(ctx)
+	if err != nil {
+		return Snapshot{}, err
 	}
-	defer b.building.Release(1)
+	defer release()
 	ctx, span := b.params.Tracer.Start(ctx, "bundle.build", trace.WithAttributes(
-		attribute.String("leat.repository.uid", from.UID), attribute.String("leat.commit", from.Commit)))
+		attribute.String("leat.repository", from.Repository), attribute.String("leat.repository.uid", from.UID),
+		attribute.Int64("leat.epoch", int64(from.Epoch)), attribute.String("leat.commit", from.Commit)))
 	defer span.End()
 	started := time.Now()
 	s, err := b.read(ctx, from, key.store)
-	b.duration.Record(ctx, time.Since(started).Seconds())
+	b.metrics.built(ctx, started, err)
 	if err != nil {
 		span.SetStatus(codes.Error, "build did not succeed")
 		if permanent(err) {
@@ -83,6 +85,16 @@ func (b *Builder) buildOnce(ctx context.Context, from Folder, key flightKey) (Sn
 	span.SetAttributes(attribute.String("leat.digest", s.Digest.String()), attribute.Int("leat.files", s.FileCount))
 	b.remember(ctx, key.outline, s)
 	return s, nil
+}
+
+// slot waits for the right to build.
+func (b *Builder) slot(ctx context.Context) (release func(), err error) {
+	b.metrics.waiting.Add(1)
+	defer b.metrics.waiting.Add(-1)
+	if err := b.building.Acquire(ctx, 1); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	return func() { b.building.Release(1) }, nil
 }
 
 // remember puts a digest into the index, without which the next restart costs a build, no more.
