@@ -32,8 +32,8 @@ test-all: test fault ## Tests, and the long fault runs
 fault: system kube ## Kill, freeze and cut parts of a running hub at random, the long form
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -v ./test/fault/...
 
-bench: system ## Run the benchmarks (never part of ci)
-	@$(GO) test -run '^$$' -bench . -benchmem $(ARGS) work
+bench: system ## Run the benchmarks beside their peers and print the tables of bench/RESULTS.md (never part of ci)
+	@$(GO) test -run '^$$' -bench . -benchmem -timeout 60m $(ARGS) $(PKG) | tee /dev/stderr | $(GO) run ./bench/cmd/benchtable
 
 lint: $(BIN)/golangci-lint $(BIN)/buf ## Vet, lint and check formatting of Go and proto
 	@$(GO) vet work

@@ -139,6 +139,31 @@ func TestMetricsAreAsDocumented(t *testing.T) {
 	}
 }
 
+// TestReadmeNamesMetricsThatExist looks at the rules and the advice in README.md.
+func TestReadmeNamesMetricsThatExist(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := readTable(t)
+	known := map[string]bool{}
+	for name, row := range table {
+		known[name] = true
+		for _, suffix := range []string{"_bucket", "_count", "_sum"} {
+			known[name+suffix] = row.kind == dto.MetricType_HISTOGRAM
+		}
+		for label := range row.values {
+			known[label] = true
+		}
+	}
+	for _, name := range regexp.MustCompile("leat_[a-z_]+").FindAllString(string(text), -1) {
+		if !known[name] {
+			t.Errorf("README.md names %s, which is neither a metric nor a label", name)
+		}
+	}
+}
+
 func post(t *testing.T, r *replica, path string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+path, strings.NewReader("{}"))

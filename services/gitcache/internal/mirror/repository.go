@@ -206,14 +206,15 @@ func (r *Repository) knownEpoch() uint64 {
 	return r.content.Epoch
 }
 
-// GiveUpContent forgets what this replica's mirror holds, because it turned out to be damaged. The owner clones it again
-// at once.
+// GiveUpContent forgets what this replica's mirror holds, because it turned out to be damaged. The owner copies or clones
+// it again at once, a follower copies it.
 func (r *Repository) GiveUpContent() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.setContentLocked(Content{Epoch: r.content.Epoch})
 	r.next = time.Now()
 	r.signalLocked()
+	r.hear()
 }
 
 // load takes over what the disk holds. A mirror that cannot be read is cloned again; that is no reason not to run.

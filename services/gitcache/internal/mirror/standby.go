@@ -236,6 +236,7 @@ func (r *Repository) copyFrom(ctx context.Context, replica string) error {
 	if err := theirs.check(); err != nil {
 		return err
 	}
+	theirs.Doubted = !mine.Exists()
 	content, err := r.adoptFrom(ctx, replica, theirs)
 	if err != nil {
 		return fmt.Errorf("copy mirror: %w", err)

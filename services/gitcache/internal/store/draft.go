@@ -25,6 +25,7 @@ type Draft struct {
 	previous string // the generation that is current; empty: none is
 	dir      string
 	fresh    bool // dir is a new one, under a temporary name
+	doubted  bool // previous may be damaged
 }
 
 // Draft begins to write what shall become next: to the current generation, or to a new one where there is none, where it
