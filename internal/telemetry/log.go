@@ -28,7 +28,7 @@ func (t *Telemetry) startLogs(ctx context.Context, cfg Config, service string, r
 	if err != nil {
 		return err
 	}
-	local = local.WithAttrs([]slog.Attr{slog.String("service", service)})
+	local = local.WithAttrs([]slog.Attr{slog.String("service.name", service)})
 	if !cfg.exportsLogs() {
 		t.logger = slog.New(local)
 		return nil

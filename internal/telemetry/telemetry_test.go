@@ -115,7 +115,7 @@ func TestLogCarriesServiceAndTrace(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 		t.Fatalf("want one line of JSON, got %q: %v", out.String(), err)
 	}
-	if line["service"] != "gitcache" || line["msg"] != "in a span" || line["a"] != "1" {
+	if line["service.name"] != "gitcache" || line["msg"] != "in a span" || line["a"] != "1" {
 		t.Errorf("got %v, want service, message and attributes", line)
 	}
 	if traceID := span.SpanContext().TraceID().String(); line["trace_id"] != traceID || line["span_id"] == nil {
@@ -136,7 +136,7 @@ func TestLogFormatAndLevel(t *testing.T) {
 	var out bytes.Buffer
 	tel := start(t, telemetry.Config{LogOutput: &out, LogFormat: "text", LogLevel: "debug"}, "test")
 	tel.Logger().DebugContext(t.Context(), "hello")
-	if !strings.Contains(out.String(), "level=DEBUG msg=hello service=test") {
+	if !strings.Contains(out.String(), "level=DEBUG msg=hello service.name=test") {
 		t.Errorf("got %q, want a line of text", out.String())
 	}
 	for _, cfg := range []telemetry.Config{{LogLevel: "loud"}, {LogFormat: "xml"}} {

@@ -50,8 +50,10 @@ const (
 	resolveWorkers = 16
 	resolveTimeout = time.Minute
 	// replayLife is how long a used assertion is remembered: its own minute, and one for clocks that differ.
-	replayLife      = 2 * identity.AssertionTTL
-	replayMax       = 200_000
+	replayLife = 2 * identity.AssertionTTL
+	replayMax  = 200_000
+	// rememberTokens is how many agents and people may call by turns without a signature being checked again.
+	rememberTokens  = 20_000
 	shutdownTimeout = 5 * time.Second
 )
 
@@ -123,7 +125,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := measure(tel, view, plans); err != nil {
 		return err
 	}
-	verifier := identity.Chain(issuer, tokens, api.NewTokens(store))
+	remembered, err := identity.Remember(issuer, rememberTokens)
+	if err != nil {
+		return err
+	}
+	verifier := identity.Chain(remembered, tokens, api.NewTokens(store))
 	handler, err := newHandler(handlerParams{
 		Telemetry: tel, Verifier: verifier, Issuer: issuer,
 		Bundles: bundles.NewHandler(bundles.HandlerParams{Cache: cache, Plans: view, Verifier: verifier, Logger: logger}),

@@ -36,6 +36,8 @@ const scope = "github.com/leatdev/leat/services/tunnel"
 const (
 	handshakeTimeout = 10 * time.Second
 	evictTimeout     = time.Minute
+	// rememberTokens is how many agents and people may call by turns without a signature being checked again.
+	rememberTokens = 20_000
 )
 
 // Run serves until ctx ends and then drains: agents are told to connect elsewhere, running requests may end within the
@@ -55,9 +57,12 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer distributor.HTTP.CloseIdleConnections()
-	keys := identity.NewJWKS(identity.JWKSParams{
+	keys, err := identity.Remember(identity.NewJWKS(identity.JWKSParams{
 		URL: distributor.BaseURL + "/.well-known/jwks.json", HTTPClient: distributor.HTTP, Logger: tel.Logger(),
-	})
+	}), rememberTokens)
+	if err != nil {
+		return err
+	}
 	dialer, err := reverse.NewDialer(cfg.connections())
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func TestEgressSeesBreaches(t *testing.T) {
 		}, 1},
 		{"a whole fetch", []step{{"a", true, list}, {"a", end, list}, {"a", true, objects}, {"a", end, objects}}, 0},
 	} {
-		e := newEgress(0)
+		e := newEgress()
 		for _, s := range tc.steps {
 			if s.begin {
 				e.begin(s.replica, "repo", s.lists)

@@ -4,6 +4,7 @@
 package fault_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -21,11 +22,10 @@ const upstreamHost = "git.upstream.test"
 // egress sees everything that any replica sends upstream, because each replica has an HTTP proxy of its own and no other
 // way out. It holds the first promise against it: one fetcher.
 type egress struct {
-	hold time.Duration // of every request: what two would do at once then is not missed
-
 	mu     sync.Mutex
 	repos  map[string]*traffic
 	faults []string
+	hold   time.Duration // of every request: what two would do at once then is not missed
 }
 
 // traffic is what is known of one repository.
@@ -37,8 +37,8 @@ type traffic struct {
 	objects   int // requests for objects; where nothing is pushed, each is a clone
 }
 
-func newEgress(hold time.Duration) *egress {
-	return &egress{hold: hold, repos: make(map[string]*traffic)}
+func newEgress() *egress {
+	return &egress{repos: make(map[string]*traffic)}
 }
 
 // proxy starts the way out of one replica and returns its URL, for HTTP_PROXY.
@@ -60,11 +60,31 @@ func (e *egress) proxy(t *testing.T, replica, upstream string) string {
 		status := &statusRecorder{ResponseWriter: w, code: http.StatusOK}
 		// Runs when the replica is killed in mid-request, too: ReverseProxy panics with ErrAbortHandler then.
 		defer func() { e.end(replica, repo, listing && status.code == http.StatusOK) }()
-		rest(e.hold)
+		e.linger(r.Context())
 		forward.ServeHTTP(status, r)
 	}))
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+// holdFor makes every request take that much longer from now on.
+func (e *egress) holdFor(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.hold = d
+}
+
+// linger makes a request last, unless whoever sent it gives up.
+func (e *egress) linger(ctx context.Context) {
+	e.mu.Lock()
+	hold := e.hold
+	e.mu.Unlock()
+	timer := time.NewTimer(hold)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 func (e *egress) begin(replica, repo string, listing bool) {

@@ -35,7 +35,7 @@ type scale struct {
 	lease                time.Duration // how long a lease lives without renewal
 	poll                 time.Duration
 	quiet                time.Duration // until when every repository must have been fetched again
-	hold                 time.Duration // how long the upstream takes to answer
+	hold                 time.Duration // how long the upstream takes to answer once all is cloned
 }
 
 // chosenScale is the short form, or with LEAT_FAULT_LONG the long one, with the leases of production.
@@ -61,7 +61,7 @@ type fleet struct {
 func newFleet(t *testing.T, sc scale, replicas int) *fleet {
 	t.Helper()
 	f := &fleet{
-		scale: sc, egress: newEgress(sc.hold), events: newEpochs(), upstream: gittest.New(t), binary: build(t, "gitcache"), redis: redistest.Start(t),
+		scale: sc, egress: newEgress(), events: newEpochs(), upstream: gittest.New(t), binary: build(t, "gitcache"), redis: redistest.Start(t),
 	}
 	for i := range sc.repositories {
 		name := fmt.Sprintf("repo-%02d", i)
@@ -85,6 +85,7 @@ func newFleet(t *testing.T, sc scale, replicas int) *fleet {
 		}
 	}
 	f.waitFetchedSince(t, time.Time{})
+	f.egress.holdFor(sc.hold)
 	return f
 }
 

@@ -135,7 +135,7 @@ func eventually(t *testing.T, limit time.Duration, what string, condition func()
 
 // tail is the end of a file.
 func tail(path string) string {
-	const enough = 6000
+	const enough = 12_000
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()

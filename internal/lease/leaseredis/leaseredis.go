@@ -11,8 +11,9 @@
 //
 // Redis replicates asynchronously: a fail-over may forget a lease or an epoch that was just given. The process of Redis that
 // gave an epoch is therefore kept with it, and one that takes over gives no free lease before AcquireParams.Grace is over;
-// a lease that it still knows goes on. Holders that remember their epoch pass it as AcquireParams.MinEpoch, and FenceLua
-// raises the counter to what writers bring, so epochs do not fall behind what anyone has seen used.
+// a lease that it still knows goes on. Epochs are times, in milliseconds since 1970, that never stand still, so they do not fall
+// behind those that were forgotten; where clocks disagree, holders that remember their epoch pass it as
+// AcquireParams.MinEpoch, and FenceLua raises the last epoch to what writers bring.
 package leaseredis
 
 import (

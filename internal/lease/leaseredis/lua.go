@@ -3,8 +3,8 @@
 
 package leaseredis
 
-// The value of a lease's key is "epoch nonce owner". Lua's numbers are doubles, exact up to 2^53 - an epoch a millisecond
-// for 285 000 years - and are printed with %.0f because tostring would turn a large one into 1e+15.
+// The value of a lease's key is "epoch nonce owner". Lua's numbers are doubles, exact up to 2^53 - milliseconds for 285 000
+// years - and are printed with %.0f because tostring would turn a large one into 1e+15.
 
 // ServerLua defines a Lua function that tells lives of Redis apart:
 //
@@ -23,8 +23,10 @@ end
 // returns the value of the lease as it is now, whoever holds it, and the milliseconds it has left. For a lease that is
 // reserved for another these are "epoch - heir", because no nonce is "-", and what the reservation has left. Where the floor
 // was never given, or another process of Redis gave the last epoch, Redis may have lost some of its memory, and the lease is
-// reserved for nobody: for the heir "", who cannot ask. Epochs that another process gave and this one never heard of must not
-// be given twice, so the next one lies a thousand higher: more than are given in the time that replication lags behind.
+// reserved for nobody: for the heir "", who cannot ask.
+//
+// An epoch is the time in milliseconds, or one more than the last where that is not less. What was given and forgotten was
+// given earlier, and so is lower, even if nobody is left who remembers it.
 const acquireLua = ServerLua + `
 local value = redis.call('GET', KEYS[1])
 if not value then
@@ -37,7 +39,6 @@ if not value then
   local last, giver = string.match(given or '0 ' .. server, '^(%d+) (.+)$')
   if tonumber(ARGV[5]) > 0 and (giver ~= server or tonumber(ARGV[4]) > tonumber(last)) then
     local floor = math.max(tonumber(redis.call('GET', KEYS[2]) or '0'), tonumber(ARGV[4]))
-    if giver ~= server then floor = floor + 1000 end
     local digits = string.format('%.0f', floor)
     redis.call('SET', KEYS[2], digits)
     redis.call('SET', KEYS[4], digits .. ' ' .. server)
@@ -45,7 +46,9 @@ if not value then
     return {digits .. ' - ', ARGV[5]}
   end
   redis.call('DEL', KEYS[3])
-  local epoch = math.max(tonumber(redis.call('GET', KEYS[2]) or '0'), tonumber(ARGV[4])) + 1
+  local now = redis.call('TIME')
+  local epoch = math.max(
+    tonumber(redis.call('GET', KEYS[2]) or '0') + 1, tonumber(ARGV[4]) + 1, now[1] * 1000 + math.floor(now[2] / 1000))
   local digits = string.format('%.0f', epoch)
   value = digits .. ' ' .. ARGV[1] .. ' ' .. ARGV[2]
   redis.call('SET', KEYS[2], digits)

@@ -64,7 +64,7 @@ func (s *Server) Reconcile(ctx context.Context, request *agentv1.ReconcileReques
 		return nil, fail(request.GetService(), err)
 	}
 	caller, _ := identity.FromContext(ctx)
-	s.logger.InfoContext(ctx, "reconcile requested", slog.String("service", request.GetService()),
+	s.logger.InfoContext(ctx, "reconcile requested", slog.String("leat.service", request.GetService()),
 		slog.String("subject", caller.Subject()))
 	return &agentv1.ReconcileResponse{}, nil
 }

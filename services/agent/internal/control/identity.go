@@ -233,7 +233,7 @@ func (i *Identity) enrol(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("enrol: %w", err)
 	}
-	i.params.Logger.InfoContext(ctx, "enrolled", slog.String("cluster", response.GetCluster()))
+	i.params.Logger.InfoContext(ctx, "enrolled", slog.String("leat.cluster", response.GetCluster()))
 	return i.remember(identityState{
 		Cluster: response.GetCluster(), ClusterUID: response.GetClusterUid(), TunnelURL: response.GetTunnelUrl(),
 		JoinToken: hash(i.params.JoinToken),

@@ -37,7 +37,7 @@ func (e *Engine) confirm(ctx context.Context) {
 	}
 	for _, record := range records {
 		if u := held[record.Service]; u != nil && record.Confirmed {
-			e.params.Logger.InfoContext(ctx, "removal confirmed", slog.String("service", u.name))
+			e.params.Logger.InfoContext(ctx, "removal confirmed", slog.String("leat.service", u.name))
 			u.force()
 		}
 	}

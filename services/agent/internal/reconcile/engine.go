@@ -219,7 +219,7 @@ func (e *Engine) dismiss(ctx context.Context, vanished map[string]*unit) {
 		if u.foreign(owner) {
 			delete(vanished, name)
 			total--
-			e.params.Logger.WarnContext(ctx, "inventory belongs to another hub's agent, leaving it alone", slog.String("service", name))
+			e.params.Logger.WarnContext(ctx, "inventory belongs to another hub's agent, leaving it alone", slog.String("leat.service", name))
 		}
 	}
 	var fresh int // those whose removal nobody has confirmed or started yet

@@ -161,7 +161,7 @@ func (r *run) leave(ctx context.Context, o inventory.Object, what string) {
 	r.unit.mu.Unlock()
 
 	r.engine.claims.drop(o.Key, r.unit.name)
-	r.engine.params.Logger.InfoContext(ctx, "object left the inventory", slog.String("service", r.unit.name),
+	r.engine.params.Logger.InfoContext(ctx, "object left the inventory", slog.String("leat.service", r.unit.name),
 		slog.String("object", o.String()), slog.String("outcome", what))
 	r.engine.events.publish(Event{Time: time.Now(), Service: r.unit.name, Phase: phase, Object: &o.Ref, Message: what})
 }

@@ -162,7 +162,7 @@ func (r *run) complete(ctx context.Context) error {
 	if err := r.save(ctx); err != nil {
 		return err
 	}
-	r.engine.params.Logger.InfoContext(ctx, "service applied", slog.String("service", r.service.Name),
+	r.engine.params.Logger.InfoContext(ctx, "service applied", slog.String("leat.service", r.service.Name),
 		slog.Int("objects", r.record.Objects.Len()), slog.Duration("took", applied.Took))
 	return nil
 }

@@ -327,7 +327,7 @@ func (u *unit) fail(ctx context.Context, err error) {
 		u.retryAt = u.refresh
 	}
 	u.attempts++
-	u.engine.params.Logger.WarnContext(ctx, "service could not be reconciled", slog.String("service", u.name),
+	u.engine.params.Logger.WarnContext(ctx, "service could not be reconciled", slog.String("leat.service", u.name),
 		slog.String("reason", string(u.problem.Reason)), slog.String("problem", u.problem.Message),
 		slog.Time("retry_at", u.retryAt))
 }

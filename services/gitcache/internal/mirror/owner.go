@@ -21,6 +21,9 @@ const (
 	ownerMemory = 500 * time.Millisecond
 	// ownerTimeout bounds the question, so that reads go on while the lease store hangs.
 	ownerTimeout = time.Second
+	// outageMemory is how long a lease store that did not answer is left alone by all repositories, so that reads go on at
+	// their usual speed.
+	outageMemory = 2 * time.Second
 	// turnDelay is how much later than its predecessor in rendezvous order a replica asks for a free lease.
 	turnDelay    = 250 * time.Millisecond
 	maxTurnDelay = time.Second
@@ -36,8 +39,35 @@ type owner struct {
 	until time.Time
 }
 
+// outage remembers that the lease store does not answer.
+type outage struct {
+	mu    sync.Mutex
+	err   error
+	until time.Time
+}
+
+// check returns what the store failed with lately; nil: ask it. When it is time to try again one caller does, and the others
+// go on as before until that one knows.
+func (o *outage) check() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil && time.Now().After(o.until) {
+		o.until = time.Now().Add(ownerTimeout)
+		return nil
+	}
+	return o.err
+}
+
+// note takes over how a question ended.
+func (o *outage) note(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.err, o.until = err, time.Now().Add(outageMemory)
+}
+
 // Owner returns the base URL of the replica that owns the repository: this one's own, another's, or "" when nobody owns
-// it. It asks the lease store, at most once per half second. An error means that the store does not answer.
+// it. It asks the lease store, at most once per half second, and in an outage one question for all repositories every two. An
+// error means that the store does not answer.
 func (r *Repository) Owner(ctx context.Context) (string, error) {
 	if r.Epoch() != 0 {
 		return r.shared.Self, nil
@@ -46,6 +76,9 @@ func (r *Repository) Owner(ctx context.Context) (string, error) {
 	defer r.owner.mu.Unlock()
 	if time.Now().Before(r.owner.until) {
 		return r.owner.url, r.owner.err
+	}
+	if err := r.shared.outage.check(); err != nil {
+		return "", err
 	}
 	asking, cancel := context.WithTimeout(ctx, ownerTimeout)
 	defer cancel()
@@ -59,6 +92,7 @@ func (r *Repository) Owner(ctx context.Context) (string, error) {
 	if err != nil {
 		err = fmt.Errorf("%w: %w", ErrDependency, err)
 	}
+	r.shared.outage.note(err)
 	r.owner.url, r.owner.err, r.owner.until = holder.Owner, err, time.Now().Add(ownerMemory)
 	return r.owner.url, r.owner.err
 }

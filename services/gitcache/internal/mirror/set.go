@@ -85,6 +85,7 @@ type shared struct {
 	clones  *semaphore.Weighted
 	notices *semaphore.Weighted // calls that tell heirs
 	copies  *semaphore.Weighted
+	outage  outage
 }
 
 // slot waits for the right to fetch. Clones have their own, so that a few large ones do not hold up every poll.

@@ -129,7 +129,7 @@ func (f *forward) mapReadError(err error) error {
 func (f *forward) fail(w http.ResponseWriter, r *http.Request, err error) {
 	f.failure = refuseRoundTrip(r.Context(), err, r.Method, f.target.cluster)
 	f.deps.Logger.DebugContext(r.Context(), "request not carried out",
-		slog.String("cluster", f.target.cluster), slog.String("reason", f.failure.reason), slog.String("error", err.Error()))
+		slog.String("leat.cluster", f.target.cluster), slog.String("reason", f.failure.reason), slog.String("error", err.Error()))
 	if f.uploadUnread() {
 		w.Header().Set("Connection", "close")
 	}

@@ -68,7 +68,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	conn, err := h.takeOver(w, r)
 	if err != nil {
 		h.deps.Logger.WarnContext(r.Context(), "agent connection not established",
-			slog.String("cluster", info.Cluster), slog.String("remote_address", info.RemoteAddress),
+			slog.String("leat.cluster", info.Cluster), slog.String("client.address", info.RemoteAddress),
 			slog.String("error", err.Error()))
 		return
 	}
@@ -107,8 +107,8 @@ func (h *Handler) evict(ctx context.Context, old *session.Session) {
 
 func sessionAttrs(info session.Info, more ...any) []any {
 	return append([]any{
-		slog.String("cluster", info.Cluster), slog.String("cluster_uid", info.ClusterUID),
-		slog.String("connection", info.ID), slog.String("remote_address", info.RemoteAddress),
+		slog.String("leat.cluster", info.Cluster), slog.String("leat.cluster.uid", info.ClusterUID),
+		slog.String("connection", info.ID), slog.String("client.address", info.RemoteAddress),
 		slog.String("agent_version", info.AgentVersion), slog.String("transport", info.Transport),
 	}, more...)
 }

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fault_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/digest"
+)
+
+// outageTimeout is how long one question may take while everything around is gone.
+const outageTimeout = 15 * time.Second
+
+// answer is what a replica says of one repository, and the content it hands out.
+type answer struct {
+	digest, commit string
+	freshAt        time.Time
+}
+
+// ask resolves a folder at one replica and downloads it from there, and makes sure that the content has the digest.
+func (f *fleet) ask(t *testing.T, replica int, repository string) (answer, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), outageTimeout)
+	defer cancel()
+	client := f.client(t, replica)
+	resolved, err := client.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: &typev1.Source{
+		Repository: repository, Path: "app", Ref: &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: "main"}},
+	}})
+	if err != nil {
+		return answer{}, fmt.Errorf("resolve: %w", err)
+	}
+	a := answer{
+		digest: resolved.GetSnapshot().GetDigest(), commit: resolved.GetSnapshot().GetCommit(), freshAt: resolved.GetFreshAt().AsTime(),
+	}
+	stream, err := client.DownloadBundle(ctx, &gitcachev1.DownloadBundleRequest{
+		Repository: repository, Digest: a.digest, Commit: a.commit, Path: "app",
+	})
+	if err != nil {
+		return answer{}, fmt.Errorf("download: %w", err)
+	}
+	defer func() { _ = stream.Close() }()
+	var packed bytes.Buffer
+	for stream.Receive() {
+		packed.Write(stream.Msg().GetChunk())
+	}
+	if err := stream.Err(); err != nil {
+		return answer{}, fmt.Errorf("download: %w", err)
+	}
+	content, err := bundle.Decompress(&packed, bundle.DefaultLimits().Bytes)
+	if err != nil {
+		return answer{}, fmt.Errorf("decompress: %w", err)
+	}
+	hash := digest.NewHasher()
+	if _, err := io.Copy(hash, content); err != nil {
+		return answer{}, fmt.Errorf("decompress: %w", err)
+	}
+	if got := hash.Digest().String(); got != a.digest {
+		return answer{}, fmt.Errorf("downloaded %s, want %s", got, a.digest)
+	}
+	return a, nil
+}
+
+// TestOutageInAnyOrder takes the upstream, the owner of each repository in turn, and Redis away, in every order. After each of
+// these steps whoever is left answers for everything that was mirrored, says how old it is, and hands the content out. So does
+// a replica that is started again while all the rest is gone.
+func TestOutageInAnyOrder(t *testing.T) {
+	t.Parallel()
+	sc := chosenScale()
+	sc.repositories = 4
+	f := newFleet(t, sc, 2)
+	f.awaitFollowedBy(t, f.replicas)
+	want := f.digests(t, 0)
+	dead, gone := -1, time.Time{}
+	steps := map[string]func(){
+		"upstream": func() { f.upstream.Stop(); gone = time.Now() },
+		"redis":    func() { f.redis.Stop(t) },
+		"owner":    func() { f.replicas[dead].kill(t) },
+	}
+	for i, order := range [][]string{
+		{"upstream", "owner", "redis"}, {"upstream", "redis", "owner"}, {"owner", "upstream", "redis"},
+		{"owner", "redis", "upstream"}, {"redis", "upstream", "owner"}, {"redis", "owner", "upstream"},
+	} {
+		dead = i % len(f.replicas)
+		alive := []int{0, 1}
+		for _, step := range order {
+			steps[step]()
+			if step == "owner" {
+				alive = []int{1 - dead}
+			}
+			for _, replica := range alive {
+				f.wantAnswers(t, replica, want, fmt.Sprintf("%s: after %s", strings.Join(order, ", "), step))
+			}
+		}
+		f.replicas[dead].start(t)
+		f.wantAnswers(t, dead, want, strings.Join(order, ", ")+": after a start with nothing around")
+		f.wantNotFresher(t, dead, gone)
+		f.upstream.Start(t)
+		f.redis.Restart(t)
+		f.waitFetchedSince(t, time.Now())
+		f.awaitFollowedBy(t, f.replicas)
+	}
+}
+
+// wantAnswers asks one replica for every repository.
+func (f *fleet) wantAnswers(t *testing.T, replica int, want map[string]string, when string) {
+	t.Helper()
+	all := time.Now()
+	defer func() { t.Logf("%s: answered within %s", when, time.Since(all).Round(time.Millisecond)) }()
+	for _, name := range f.repos {
+		begun := time.Now()
+		got, err := f.ask(t, replica, name)
+		if err != nil || got.digest != want[name] || got.freshAt.IsZero() {
+			t.Errorf("%s: %s at %s: got %+v (%v) after %s, want %s with its age",
+				when, name, f.replicas[replica].name, got, err, time.Since(begun).Round(time.Millisecond), want[name])
+		}
+	}
+}
+
+// wantNotFresher makes sure that nothing claims to be fresher than it can be.
+func (f *fleet) wantNotFresher(t *testing.T, replica int, moment time.Time) {
+	t.Helper()
+	for _, name := range f.repos {
+		if got, err := f.ask(t, replica, name); err != nil || got.freshAt.After(moment) {
+			t.Errorf("%s at %s: got fresh at %s (%v), though the upstream was gone by %s", name, f.replicas[replica].name, got.freshAt, err, moment)
+		}
+	}
+}
