@@ -95,10 +95,11 @@ type keeper struct {
 	params   KeeperParams
 	work     func(context.Context, *Held) error
 	minEpoch uint64 // the highest epoch seen
+	reclaim  bool   // the store has forgotten a lease that this one held
 }
 
 func (k *keeper) acquireParams() AcquireParams {
-	return AcquireParams{Key: k.params.Key, Owner: k.params.Owner, TTL: k.params.TTL, MinEpoch: k.minEpoch, Grace: k.params.TTL}
+	return AcquireParams{Key: k.params.Key, Owner: k.params.Owner, TTL: k.params.TTL, MinEpoch: k.minEpoch, Grace: k.params.TTL, Reclaim: k.reclaim}
 }
 
 // acquire asks for the lease until it gets it or ctx is done.
@@ -112,6 +113,7 @@ func (k *keeper) acquire(ctx context.Context) (Lease, error) {
 		var wait time.Duration
 		if held, ok := errors.AsType[*HeldError](err); ok {
 			k.minEpoch = max(k.minEpoch, held.Epoch)
+			k.reclaim = k.reclaim && held.Owner == ""
 			failures = 0
 			// A little later than its end, so that it is over, and not all waiters at once.
 			wait = min(held.Remaining+backoff.Jitter(k.params.TTL/50, 1), backoff.Jitter(maxWait, 0.25))
@@ -149,7 +151,7 @@ func (k *keeper) acquireOnce(ctx context.Context) (Lease, error) {
 	if err != nil {
 		return Lease{}, err
 	}
-	k.minEpoch = max(k.minEpoch, l.Epoch)
+	k.minEpoch, k.reclaim = max(k.minEpoch, l.Epoch), false
 	if l.Expired(time.Now()) {
 		k.release(ctx, l)
 		return Lease{}, fmt.Errorf("acquire %q: the answer took longer than the lease lasts: %w", l.Key, ErrLost)
@@ -218,6 +220,7 @@ func (k *keeper) renew(ctx context.Context, held *Held) {
 		case err == nil:
 			wait, failures = k.params.RenewEvery, 0
 		case errors.Is(err, ErrLost):
+			k.reclaim = held.Check() == nil // nobody else can have had it
 			held.lose(err)
 			return
 		default:

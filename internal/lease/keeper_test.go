@@ -197,10 +197,14 @@ func TestHoldCancelsAtOnceWhenTheStoreForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newDouble()
 		var epochs []uint64
+		var lost time.Time
 		p := params(store, "a")
 		p.MinEpoch = 41
 		err := lease.Hold(t.Context(), p, func(ctx context.Context, held *lease.Held) error {
 			epochs = append(epochs, held.Epoch())
+			if waited := time.Since(lost); len(epochs) > 1 && waited > 0 {
+				t.Errorf("got the lease back after %s, want at once: nobody but this holder can have had it", waited)
+			}
 			if len(epochs) == 3 {
 				return nil
 			}
@@ -210,6 +214,7 @@ func TestHoldCancelsAtOnceWhenTheStoreForgets(t *testing.T) {
 			if got := time.Since(start); got > ttl/3 {
 				t.Errorf("cancelled after %s, want at the next renewal", got)
 			}
+			lost = time.Now()
 			return nil // dropped
 		})
 		if err != nil || len(epochs) != 3 || epochs[0] != 42 || epochs[1] != 43 || epochs[2] != 44 {

@@ -88,6 +88,9 @@ type AcquireParams struct {
 	// of itself, as after a fail-over: a holder from before may still believe in its lease. For that long the store then gives the lease to nobody, with a *HeldError without an
 	// owner. Zero: it gives it at once.
 	Grace time.Duration
+	// Reclaim tells that the caller held the lease, and in time, when the store said that it does not exist: the holder from
+	// before, for whose sake Grace is there, is the caller itself. It gets the lease at once unless somebody else holds it.
+	Reclaim bool
 }
 
 // Store keeps leases. All methods may be called concurrently. Any error other than those named means that the outcome is

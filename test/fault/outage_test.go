@@ -106,9 +106,18 @@ func TestOutageInAnyOrder(t *testing.T) {
 		f.wantNotFresher(t, dead, gone)
 		f.upstream.Start(t)
 		f.redis.Restart(t)
-		f.waitFetchedSince(t, time.Now())
+		f.waitHealedSince(t, time.Now())
 		f.awaitFollowedBy(t, f.replicas)
 	}
+}
+
+// waitHealedSince waits until each repository was fetched after the moment. Leases may have ended while Redis was gone, so that
+// it gives none before another lease's time has passed.
+func (f *fleet) waitHealedSince(t *testing.T, moment time.Time) {
+	t.Helper()
+	eventually(t, f.scale.quiet+f.scale.lease, "every repository is fetched again", func() bool {
+		return len(f.egress.staleSince(moment, f.repos)) == 0
+	})
 }
 
 // wantAnswers asks one replica for every repository.

@@ -64,10 +64,10 @@ func (s *Store) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Lease
 	if h, ok := s.current(p.Key, now); ok {
 		return lease.Lease{}, &lease.HeldError{Key: p.Key, Owner: h.owner, Epoch: h.epoch, Remaining: h.until.Sub(now)}
 	}
-	if b, ok := s.heirs[p.Key]; ok && b.heir != p.Owner && now.Before(b.until) {
+	if b, ok := s.heirs[p.Key]; ok && b.heir != p.Owner && now.Before(b.until) && (b.heir != "" || !p.Reclaim) {
 		return lease.Lease{}, &lease.HeldError{Key: p.Key, Owner: b.heir, Epoch: s.epochs[p.Key], Remaining: b.until.Sub(now)}
 	}
-	if p.Grace > 0 && p.MinEpoch > s.epochs[p.Key] {
+	if p.Grace > 0 && !p.Reclaim && p.MinEpoch > s.epochs[p.Key] {
 		s.epochs[p.Key] = p.MinEpoch
 		s.heirs[p.Key] = bequest{heir: "", until: now.Add(p.Grace)}
 		return lease.Lease{}, &lease.HeldError{Key: p.Key, Owner: "", Epoch: p.MinEpoch, Remaining: p.Grace}

@@ -84,7 +84,7 @@ func (s *Store) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Lease
 	keys := []string{LeaseKey(s.prefix, p.Key), EpochKey(s.prefix, p.Key), HeirKey(s.prefix, p.Key), givenKey(s.prefix, p.Key)}
 	reply, err := s.acquire.Run(ctx, s.client, keys,
 		nonce, p.Owner, p.TTL.Milliseconds(), strconv.FormatUint(p.MinEpoch, 10),
-		p.Grace.Milliseconds()).StringSlice()
+		p.Grace.Milliseconds(), p.Reclaim).StringSlice()
 	if err != nil {
 		return lease.Lease{}, fmt.Errorf("acquire %q: %w", p.Key, err)
 	}

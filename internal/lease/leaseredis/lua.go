@@ -19,11 +19,11 @@ local function leat_server()
 end
 `
 
-// acquireLua takes KEYS lease, epoch, heir, given and ARGV nonce, owner, ttl in ms, floor of the epoch, grace in ms. It
-// returns the value of the lease as it is now, whoever holds it, and the milliseconds it has left. For a lease that is
-// reserved for another these are "epoch - heir", because no nonce is "-", and what the reservation has left. Where the floor
-// was never given, or another process of Redis gave the last epoch, Redis may have lost some of its memory, and the lease is
-// reserved for nobody: for the heir "", who cannot ask.
+// acquireLua takes KEYS lease, epoch, heir, given and ARGV nonce, owner, ttl in ms, floor of the epoch, grace in
+// ms, whether it is reclaimed ("1"). It returns the value of the lease as it is now, whoever holds it, and the milliseconds it
+// has left. For a lease that is reserved for another these are "epoch - heir", because no nonce is "-", and what the
+// reservation has left. Where the floor was never given, or another process of Redis gave the last epoch, Redis may have lost
+// some of its memory, and the lease is reserved for nobody: for the heir "", who cannot ask, but whoever reclaims may have it.
 //
 // An epoch is the time in milliseconds, or one more than the last where that is not less. What was given and forgotten was
 // given earlier, and so is lower, even if nobody is left who remembers it.
@@ -31,13 +31,14 @@ const acquireLua = ServerLua + `
 local value = redis.call('GET', KEYS[1])
 if not value then
   local heir = redis.call('GET', KEYS[3])
-  if heir and heir ~= ARGV[2] then
+  local reclaimed = ARGV[6] == '1'
+  if heir and heir ~= ARGV[2] and not (heir == '' and reclaimed) then
     return {(redis.call('GET', KEYS[2]) or '0') .. ' - ' .. heir, tostring(redis.call('PTTL', KEYS[3]))}
   end
   local server = leat_server()
   local given = redis.call('GET', KEYS[4])
   local last, giver = string.match(given or '0 ' .. server, '^(%d+) (.+)$')
-  if tonumber(ARGV[5]) > 0 and (giver ~= server or tonumber(ARGV[4]) > tonumber(last)) then
+  if tonumber(ARGV[5]) > 0 and not reclaimed and (giver ~= server or tonumber(ARGV[4]) > tonumber(last)) then
     local floor = math.max(tonumber(redis.call('GET', KEYS[2]) or '0'), tonumber(ARGV[4]))
     local digits = string.format('%.0f', floor)
     redis.call('SET', KEYS[2], digits)

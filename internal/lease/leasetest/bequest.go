@@ -89,6 +89,31 @@ func graceAfterAmnesia(t *testing.T, s Subject) {
 	}
 }
 
+// reclaimAfterAmnesia lets the holder from before ask: it need not wait for itself, not even where another one has asked
+// before. It does not take what somebody holds, or what is reserved for an heir.
+func reclaimAfterAmnesia(t *testing.T, s Subject) {
+	t.Helper()
+	other := lease.AcquireParams{Key: "k", Owner: "other", TTL: long, MinEpoch: 5, Grace: long}
+	if _, err := s.Store.Acquire(t.Context(), other); !errors.Is(err, lease.ErrHeld) {
+		t.Fatalf("acquire above all epochs given: got %v, want ErrHeld", err)
+	}
+	p := lease.AcquireParams{Key: "k", Owner: "a", TTL: long, MinEpoch: 7, Grace: long, Reclaim: true}
+	l, err := s.Store.Acquire(t.Context(), p)
+	if err != nil || l.Epoch <= 7 {
+		t.Fatalf("reclaim: got %+v, %v, want an epoch above 7", l, err)
+	}
+	p.Owner = "b"
+	if _, err := s.Store.Acquire(t.Context(), p); !errors.Is(err, lease.ErrHeld) {
+		t.Errorf("reclaim what another holds: got %v, want ErrHeld", err)
+	}
+	if err := s.Store.Bequeath(t.Context(), l, "heir", long); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Store.Acquire(t.Context(), p); !errors.Is(err, lease.ErrHeld) {
+		t.Errorf("reclaim what is reserved for an heir: got %v, want ErrHeld", err)
+	}
+}
+
 // awaitAcquired asks for the lease until it is given.
 func awaitAcquired(t *testing.T, s Subject, key, owner string) {
 	t.Helper()

@@ -61,6 +61,7 @@ func Run(t *testing.T, newSubject func(t *testing.T) Subject) {
 		"a bequest ends":          bequestEnds,
 		"bad bequests":            badBequests,
 		"grace after amnesia":     graceAfterAmnesia,
+		"reclaim after amnesia":   reclaimAfterAmnesia,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -119,7 +119,7 @@ type turn struct {
 
 // Acquire implements [lease.Store]. While somebody holds the lease one question tells so.
 func (t turn) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Lease, error) {
-	if wait := t.repo.courtesy(); wait > 0 {
+	if wait := t.repo.courtesy(); wait > 0 && !p.Reclaim {
 		holder, err := t.Holder(ctx, p.Key)
 		if err == nil {
 			return lease.Lease{}, &lease.HeldError{Key: p.Key, Owner: holder.Owner, Epoch: holder.Epoch, Remaining: holder.Remaining}
