@@ -36,14 +36,13 @@ type standing struct {
 	phase   Phase
 	age     time.Duration // since it equalled the upstream; 0 where there is no mirror
 	overdue bool
-	bytes   int64
 	packs   int
 }
 
 func (r *Repository) standing(now time.Time) standing {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := standing{role: r.roleLocked(), phase: r.phaseLocked(), bytes: r.content.DiskBytes, packs: r.content.Packs}
+	s := standing{role: r.roleLocked(), phase: r.phaseLocked(), packs: r.content.Packs}
 	if r.def.Suspended || s.role == roleNone {
 		return s
 	}
@@ -72,11 +71,10 @@ func (r *Repository) roleLocked() role {
 
 // summary is what the gauges show of all mirrors together.
 type summary struct {
-	phases      map[Phase]int64 // of those that are owned
-	worst       map[role]time.Duration
-	overdue     map[role]int64
-	bytes       int64
-	packs, most int
+	phases  map[Phase]int64 // of those that are owned
+	worst   map[role]time.Duration
+	overdue map[role]int64
+	packs   int // of the mirror that has most
 }
 
 func (s *Set) summarize(now time.Time) summary {
@@ -96,24 +94,22 @@ func (s *Set) summarize(now time.Time) summary {
 		if one.overdue {
 			all.overdue[one.role]++
 		}
-		all.bytes += one.bytes
-		all.packs += one.packs
-		all.most = max(all.most, one.packs)
+		all.packs = max(all.packs, one.packs)
 	}
 	return all
 }
 
 // gauges are read when somebody looks at the metrics.
 type gauges struct {
-	owned, overdue, waiting, bytes, packs metric.Int64ObservableUpDownCounter
-	staleness                             metric.Float64ObservableGauge
-	most                                  metric.Int64ObservableGauge
+	owned, overdue, waiting metric.Int64ObservableUpDownCounter
+	staleness               metric.Float64ObservableGauge
+	packs                   metric.Int64ObservableGauge
 }
 
 // observe registers the gauges of the set.
 func (s *Set) observe(meter metric.Meter) error {
 	var g gauges
-	var errs [8]error
+	var errs [6]error
 	g.owned, errs[0] = meter.Int64ObservableUpDownCounter("leat.mirror.owned", metric.WithUnit("{repository}"),
 		metric.WithDescription("Repositories that this replica owns, by phase."))
 	g.staleness, errs[1] = meter.Float64ObservableGauge("leat.mirror.staleness", metric.WithUnit("s"),
@@ -122,16 +118,12 @@ func (s *Set) observe(meter metric.Meter) error {
 		metric.WithDescription("Mirrors that are older than their poll interval explains."))
 	g.waiting, errs[3] = meter.Int64ObservableUpDownCounter("leat.mirror.waiting", metric.WithUnit("{repository}"),
 		metric.WithDescription("Repositories that wait for their turn."))
-	g.bytes, errs[4] = meter.Int64ObservableUpDownCounter("leat.mirror.disk.usage", metric.WithUnit("By"),
-		metric.WithDescription("Bytes of all mirrors on this replica."))
-	g.packs, errs[5] = meter.Int64ObservableUpDownCounter("leat.mirror.packs", metric.WithUnit("{pack}"),
-		metric.WithDescription("Packs of all mirrors on this replica."))
-	g.most, errs[6] = meter.Int64ObservableGauge("leat.mirror.packs.max", metric.WithUnit("{pack}"),
+	g.packs, errs[4] = meter.Int64ObservableGauge("leat.mirror.packs.max", metric.WithUnit("{pack}"),
 		metric.WithDescription("Packs of the mirror that has most of them."))
-	_, errs[7] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	_, errs[5] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		s.report(o, g)
 		return nil
-	}, g.owned, g.staleness, g.overdue, g.waiting, g.bytes, g.packs, g.most)
+	}, g.owned, g.staleness, g.overdue, g.waiting, g.packs)
 	return errors.Join(errs[:]...)
 }
 
@@ -148,7 +140,5 @@ func (s *Set) report(o metric.Observer, g gauges) {
 	for q := range queues {
 		o.ObserveInt64(g.waiting, s.shared.metrics.waiting[q].Load(), metric.WithAttributes(attribute.Stringer("leat.queue", q)))
 	}
-	o.ObserveInt64(g.bytes, all.bytes)
 	o.ObserveInt64(g.packs, int64(all.packs))
-	o.ObserveInt64(g.most, int64(all.most))
 }
