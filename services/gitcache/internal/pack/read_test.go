@@ -24,7 +24,7 @@ import (
 func chains(t *testing.T) *gittest.Repo {
 	t.Helper()
 	repo := gittest.New(t).Repo(t, "demo")
-	for n := range 16 {
+	for n := range 10 {
 		files := map[string]string{
 			"long.txt":  strings.Repeat("a line that stays\n", 2000) + fmt.Sprintf("version %d\n", n),
 			"empty.txt": "",
@@ -34,10 +34,10 @@ func chains(t *testing.T) *gittest.Repo {
 				files[fmt.Sprintf("many/%03d.yaml", i)] = strings.Repeat(fmt.Sprintf("key-%d: %d\n", i%7, i), i)
 			}
 			files["large.bin"] = random(1_500_000)
-			files["larger.bin"] = random(6 << 20)
+			files["larger.bin"] = random(2 << 20)
 		}
 		commit := repo.Commit(t, "main", files)
-		if n == 8 {
+		if n == 5 {
 			repo.AnnotatedTag(t, "v1", commit)
 			repo.Git(t, "repack", "-a", "-d", "-q", "-f", "--depth=200", "--window=30")
 		}
@@ -156,7 +156,7 @@ func TestDamage(t *testing.T) {
 	}
 	objects := strings.Split(repo.Git(t, "cat-file", "--batch-all-objects", "--batch-check"), "\n")
 	broken := 0
-	for at := 12; at < len(whole)-20; at += 3 {
+	for at := 12; at < len(whole)-20; at += 11 {
 		dir := filepath.Join(t.TempDir(), "objects", "pack")
 		damaged := bytes.Clone(whole)
 		damaged[at] ^= 1 << (at % 8)
