@@ -127,6 +127,8 @@ func TestErrorReasons(t *testing.T) {
 		"name":      {apply(clusterDocument("Not_A_Label")), "FIELD_INVALID", "documents[0].metadata.name"},
 		"path":      {bad(func(s *fleetv1.Service) { s.Spec.Sources[0].Path = "../up" }), "FIELD_INVALID", "documents[1].spec.sources[0].path"},
 		"root":      {bad(func(s *fleetv1.Service) { s.Spec.Sources[0].Root = "other" }), "FIELD_INVALID", "documents[1].spec.sources[0].root"},
+		"folder":    {bad(func(s *fleetv1.Service) { s.Spec.Sources[0].Folders = []string{"a", "/b"} }), "FIELD_INVALID", "documents[1].spec.sources[0].folders[1]"},
+		"pattern":   {bad(func(s *fleetv1.Service) { s.Spec.Sources[0].Exclude = []string{"[a"} }), "FIELD_INVALID", "documents[1].spec.sources[0].exclude[0]"},
 		"no source": {bad(func(s *fleetv1.Service) { s.Spec.Sources = nil }), "FIELD_INVALID", "documents[1].spec.sources"},
 		"renderer":  {bad(func(s *fleetv1.Service) { s.Spec.Renderer = 99 }), "FIELD_INVALID", "documents[1].spec.renderer"},
 		"timeout": {bad(func(s *fleetv1.Service) {

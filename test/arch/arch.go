@@ -34,7 +34,7 @@ var (
 // cores are the packages that hold the domain: values in, values out.
 var cores = []string{
 	"services/gitcache/internal/mirror", "services/gitcache/internal/snapshot", "services/gitcache/internal/content",
-	"services/gitcache/internal/rendezvous", "services/gitcache/internal/pack", "services/gitcache/internal/ignore", "services/gitcache/internal/selection",
+	"services/gitcache/internal/rendezvous", "services/gitcache/internal/pack", "services/gitcache/internal/selection",
 	"services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
 	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
 	"services/tunnel/internal/session", "services/tunnel/internal/policy", "services/tunnel/internal/audit",

@@ -62,6 +62,10 @@ spec:
     root: deploy
   - repository: shop
     ref: {semver: "~1.4"}
+    folders: [deploy/base]
+    files: [VERSION]
+    include: ["*.yaml"]
+    exclude: ["!keep.yaml", drafts/]
   sync:
     prune: false
     healthTimeout: 2m
@@ -97,6 +101,7 @@ func wantFleet() []*fleetv1.Document {
 					Ref: &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: "main"}},
 				}, {
 					Repository: "shop", Ref: &typev1.GitRef{Selector: &typev1.GitRef_Semver{Semver: "~1.4"}},
+					Folders: []string{"deploy/base"}, Files: []string{"VERSION"}, Include: []string{"*.yaml"}, Exclude: []string{"!keep.yaml", "drafts/"},
 				}},
 				Sync: &fleetv1.SyncOptions{Prune: &prune, HealthTimeout: durationpb.New(2 * time.Minute)},
 			},
@@ -310,6 +315,7 @@ func TestLocate(t *testing.T) {
 		{"documents[1].repository.spec.poll_interval", "fleet.yaml:17:17", "spec.pollInterval"},
 		{"documents[2].spec.sources[0].path", "fleet.yaml:33:11", "spec.sources[0].path"},
 		{"documents[2].spec.sources[0].ref.branch", "fleet.yaml:32:19", "spec.sources[0].ref.branch"},
+		{"documents[2].spec.sources[1].exclude[1]", "fleet.yaml:40:29", "spec.sources[1].exclude[1]"},
 		{"documents[2].spec.sources[3].path", "fleet.yaml:30:3", "spec.sources[3].path"},
 		{`documents[0].metadata.labels["example.com/team"]`, "fleet.yaml:6:44", "metadata.labels[example.com/team]"},
 		{"documents[0].spec.nothing", "fleet.yaml:7:1", "spec.nothing"},

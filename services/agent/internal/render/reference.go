@@ -80,7 +80,7 @@ func (r *referrer) check(folder string, ref reference) error {
 	}
 	target := path.Join(folder, ref.target)
 	if path.IsAbs(ref.target) || target == ".." || strings.HasPrefix(target, "../") {
-		return errors.New("is outside the bundle; set the source's root to a folder that holds both, such as \".\"")
+		return errors.New("is outside the bundle; name its folder in the source's folders, or set root to one that holds both, such as \".\"")
 	}
 	if _, ok := r.files.content[target]; ok || target == "." || r.files.hasFolder(target) {
 		return nil

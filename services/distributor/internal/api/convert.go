@@ -100,11 +100,18 @@ func snapshotMessage(s *catalog.Snapshot) *typev1.Snapshot {
 }
 
 func sourceMessage(s catalog.Source) *typev1.Source {
-	return &typev1.Source{Repository: s.Repository, Ref: refMessage(s.Ref), Path: s.Path, Root: s.Root}
+	return &typev1.Source{
+		Repository: s.Repository, Ref: refMessage(s.Ref), Path: s.Path, Root: s.Root,
+		Folders: s.Folders.Items(), Files: s.Files.Items(), Include: s.Include.Items(), Exclude: s.Exclude.Items(),
+	}
 }
 
 func sourceOf(s *typev1.Source) catalog.Source {
-	return catalog.Source{Repository: s.GetRepository(), Ref: refOf(s.GetRef()), Path: s.GetPath(), Root: s.GetRoot()}
+	return catalog.Source{
+		Repository: s.GetRepository(), Ref: refOf(s.GetRef()), Path: s.GetPath(), Root: s.GetRoot(),
+		Folders: catalog.NewList(s.GetFolders()), Files: catalog.NewList(s.GetFiles()),
+		Include: catalog.NewList(s.GetInclude()), Exclude: catalog.NewList(s.GetExclude()),
+	}
 }
 
 func refMessage(r catalog.Ref) *typev1.GitRef {

@@ -37,8 +37,8 @@ func entryMessage(e plan.Entry) *distributorv1.PlanService {
 		m.Bundles = append(m.Bundles, &distributorv1.PlanBundle{
 			Digest:     b.Digest.String(),
 			Commit:     b.Commit,
-			Repository: b.Repository,
-			Path:       b.Path,
+			Repository: b.Source.Repository,
+			Path:       b.Source.Path,
 			Subpath:    b.Subpath,
 		})
 	}

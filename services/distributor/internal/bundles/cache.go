@@ -107,7 +107,7 @@ func (c *Cache) fill(ctx context.Context, bundle plan.Bundle) (err error) {
 	}
 	defer c.slots.Release(1)
 	ctx, span := c.tracer.Start(ctx, "bundle.fill", trace.WithAttributes(
-		attribute.String(telemetry.KeyRepository, bundle.Repository),
+		attribute.String(telemetry.KeyRepository, bundle.Source.Repository),
 		attribute.String(telemetry.KeyDigest, bundle.Digest.String()),
 	))
 	defer span.End()
@@ -115,7 +115,7 @@ func (c *Cache) fill(ctx context.Context, bundle plan.Bundle) (err error) {
 		span.SetStatus(codes.Error, err.Error())
 		c.fills.Add(ctx, 1, metric.WithAttributes(attribute.String(telemetry.KeyErrorType, problemOf(err).name())))
 		if errors.Is(err, cas.ErrFull) { // the other failures are somebody else's, and told by gitcache or in a status
-			c.logger.ErrorContext(ctx, "bundle cache has no room", slog.String(telemetry.KeyRepository, bundle.Repository),
+			c.logger.ErrorContext(ctx, "bundle cache has no room", slog.String(telemetry.KeyRepository, bundle.Source.Repository),
 				slog.String(telemetry.KeyDigest, bundle.Digest.String()), slog.Any("error", err))
 		}
 		return err

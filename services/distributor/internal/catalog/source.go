@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"cmp"
 	"path"
 	"strings"
 	"time"
@@ -11,7 +12,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// Source names the content of a folder at a ref. It is comparable.
+// Source names content of a repository at a ref. It is comparable.
 type Source struct {
 	Repository string `json:"repository"`
 	Ref        Ref    `json:"ref,omitzero"`
@@ -19,6 +20,12 @@ type Source struct {
 	Path string `json:"path,omitempty"`
 	// Root is the folder that is bundled; it contains Path. Empty means Path itself.
 	Root string `json:"root,omitempty"`
+	// Folders and Files are bundled too.
+	Folders List `json:"folders,omitempty"`
+	Files   List `json:"files,omitempty"`
+	// Include and Exclude are patterns, in the syntax of gitignore(5), for what is bundled of the folders.
+	Include List `json:"include,omitempty"`
+	Exclude List `json:"exclude,omitempty"`
 }
 
 // RefKind says how a Ref selects its commit.
@@ -73,42 +80,68 @@ func (r Ref) DependsOn(name string) bool {
 }
 
 // Normal returns the one spelling of s: clean paths without a leading or trailing slash, the repository's root as ""
-// in Path and "." in Root, and no Root that equals Path. Sources that mean the same have the same Normal.
+// in Path and "." in Root, no Root that equals Path, and Folders and Files in order. Sources with the same Normal mean the
+// same.
 func (s Source) Normal() Source {
-	s.Path = cleanFolder(s.Path)
-	if s.Root == "" {
-		return s
-	}
-	root := cleanFolder(s.Root)
-	switch root {
-	case s.Path:
-		s.Root = ""
-	case "":
-		s.Root = "."
-	default:
-		s.Root = root
-	}
+	s.Path, s.Root = cleanFolder(s.Path), s.normalRoot()
+	s.Folders, s.Files = s.Folders.paths(), s.Files.paths()
 	return s
 }
 
-// Folder returns the folder that is bundled; "" is the repository's root.
-func (s Source) Folder() string {
-	n := s.Normal()
-	switch n.Root {
-	case "":
-		return n.Path
-	case ".":
+func (s Source) normalRoot() string {
+	if s.Root == "" {
 		return ""
+	}
+	switch root := cleanFolder(s.Root); root {
+	case cleanFolder(s.Path):
+		return ""
+	case "":
+		return "."
 	default:
-		return n.Root
+		return root
 	}
 }
+
+// Plain tells whether s is nothing but one folder.
+func (s Source) Plain() bool {
+	return s.Folders == "" && s.Files == "" && s.Include == "" && s.Exclude == ""
+}
+
+// bundled returns the folder that is bundled for Path; "" is the repository's root.
+func (s Source) bundled() string { return cleanFolder(cmp.Or(s.Root, s.Path)) }
+
+// Folder returns the folder that names in the bundle are relative to: the deepest one that holds everything the source
+// names. "" is the repository's root.
+func (s Source) Folder() string {
+	folder := s.bundled()
+	for _, other := range s.Folders.Items() {
+		folder = common(folder, cleanFolder(other))
+	}
+	for _, file := range s.Files.Items() {
+		folder = common(folder, parent(cleanFolder(file)))
+	}
+	return folder
+}
+
+// common returns the deepest folder that holds both.
+func common(a, b string) string {
+	for !inside(b, a) {
+		a = parent(a)
+	}
+	return a
+}
+
+// inside tells whether a folder is root or lies below it.
+func inside(folder, root string) bool {
+	return root == "" || folder == root || strings.HasPrefix(folder, root+"/")
+}
+
+func parent(of string) string { return of[:max(strings.LastIndexByte(of, '/'), 0)] }
 
 // Subpath returns where the manifests are inside the bundle; "" is the bundle's root.
 func (s Source) Subpath() string {
 	folder := s.Folder()
-	inside := strings.TrimPrefix(s.Normal().Path, folder)
-	return strings.TrimPrefix(inside, "/")
+	return strings.TrimPrefix(strings.TrimPrefix(cleanFolder(s.Path), folder), "/")
 }
 
 func cleanFolder(p string) string {

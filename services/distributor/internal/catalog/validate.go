@@ -168,11 +168,10 @@ func (s Source) validate(field string) error {
 	if err := validateFolder(field+".root", s.Root); err != nil {
 		return err
 	}
-	root, folder := s.Folder(), s.Normal().Path
-	if root != "" && folder != root && !strings.HasPrefix(folder, root+"/") {
+	if !inside(cleanFolder(s.Path), s.bundled()) {
 		return invalid(field+".root", "%q does not contain the path %q", s.Root, s.Path)
 	}
-	return nil
+	return s.validateSelection(field)
 }
 
 func (r Ref) validate(field string) error {

@@ -18,7 +18,10 @@ import (
 func trimPrefix(prefix, name string) string { return strings.TrimPrefix(name, prefix) }
 
 func sourceMessage(s catalog.Source) *typev1.Source {
-	return &typev1.Source{Repository: s.Repository, Ref: refMessage(s.Ref), Path: s.Path, Root: s.Root}
+	return &typev1.Source{
+		Repository: s.Repository, Ref: refMessage(s.Ref), Path: s.Path, Root: s.Root,
+		Folders: s.Folders.Items(), Files: s.Files.Items(), Include: s.Include.Items(), Exclude: s.Exclude.Items(),
+	}
 }
 
 func refMessage(r catalog.Ref) *typev1.GitRef {

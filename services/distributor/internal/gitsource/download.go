@@ -17,18 +17,26 @@ import (
 // context's.
 func (s *Source) Download(ctx context.Context, bundle plan.Bundle) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	stream, err := s.p.Client.DownloadBundle(ctx, &gitcachev1.DownloadBundleRequest{
-		Repository: bundle.Repository,
-		Digest:     bundle.Digest.String(),
-		Commit:     bundle.Commit,
-		Path:       bundle.Folder,
-	})
+	stream, err := s.p.Client.DownloadBundle(ctx, request(bundle))
 	if err != nil {
 		cancel()
 		return nil, failure(ctx, err)
 	}
 	failed := func(err error) error { return failure(ctx, err) }
 	return &download{failed: failed, cancel: cancel, stream: stream}, nil
+}
+
+// request names a bundle and what it can be rebuilt from. Most are a plain folder, which every version of gitcache knows.
+func request(bundle plan.Bundle) *gitcachev1.DownloadBundleRequest {
+	req := &gitcachev1.DownloadBundleRequest{
+		Repository: bundle.Source.Repository, Digest: bundle.Digest.String(), Commit: bundle.Commit,
+	}
+	if bundle.Source.Plain() {
+		req.Path = bundle.Source.Folder()
+	} else {
+		req.Source = sourceMessage(bundle.Source)
+	}
+	return req
 }
 
 // download reads the chunks of a stream.

@@ -6,6 +6,7 @@ package gitsource_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -14,14 +15,19 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/gitsource"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 )
 
@@ -32,6 +38,7 @@ type gitcache struct {
 	mu      sync.Mutex
 	known   []*gitcachev1.RepositoryDefinition
 	calls   []string
+	asked   []proto.Message
 	refusal error
 	// streams are played one after another; the last one stays open.
 	streams [][]*gitcachev1.WatchRepositoriesResponse
@@ -52,7 +59,13 @@ func (g *gitcache) DeleteRepository(_ context.Context, req *gitcachev1.DeleteRep
 	return &gitcachev1.DeleteRepositoryResponse{}, nil
 }
 
-func (g *gitcache) ResolveSnapshot(context.Context, *gitcachev1.ResolveSnapshotRequest) (*gitcachev1.ResolveSnapshotResponse, error) {
+func (g *gitcache) DownloadBundle(_ context.Context, req *gitcachev1.DownloadBundleRequest, _ *connect.ServerStream[gitcachev1.DownloadBundleResponse]) error {
+	g.asked = append(g.asked, req)
+	return nil
+}
+
+func (g *gitcache) ResolveSnapshot(_ context.Context, req *gitcachev1.ResolveSnapshotRequest) (*gitcachev1.ResolveSnapshotResponse, error) {
+	g.asked = append(g.asked, req)
 	return &gitcachev1.ResolveSnapshotResponse{}, g.refusal
 }
 
@@ -124,6 +137,42 @@ func TestReconcile(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"put older", "put anew", "put missing", "delete deleted"}, g.calls); diff != "" {
 		t.Errorf("calls differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestSelectionTravels(t *testing.T) {
+	t.Parallel()
+	g := &gitcache{}
+	source := newSource(t, g, catalogue{})
+	selective := catalog.Source{
+		Repository: "demo", Path: "apps/web", Folders: catalog.NewList([]string{"apps/base"}), Files: catalog.NewList([]string{"VERSION"}),
+		Include: catalog.NewList([]string{"*.yaml"}), Exclude: catalog.NewList([]string{"test/"}),
+	}
+	plain := catalog.Source{Repository: "demo", Path: "apps/web", Root: "apps"}
+	if _, err := source.Resolve(t.Context(), selective); err == nil {
+		t.Error("got no error for an answer without a digest")
+	}
+	d := digest.FromBytes(nil)
+	for _, bundled := range []catalog.Source{selective, plain} {
+		body, err := source.Download(t.Context(), plan.Bundle{Digest: d, Commit: "c", Source: bundled})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(body); err != nil {
+			t.Error(err)
+		}
+		_ = body.Close()
+	}
+	message := &typev1.Source{
+		Repository: "demo", Path: "apps/web", Folders: []string{"apps/base"}, Files: []string{"VERSION"}, Include: []string{"*.yaml"}, Exclude: []string{"test/"},
+	}
+	want := []proto.Message{
+		&gitcachev1.ResolveSnapshotRequest{Source: message},
+		&gitcachev1.DownloadBundleRequest{Repository: "demo", Digest: d.String(), Commit: "c", Source: message},
+		&gitcachev1.DownloadBundleRequest{Repository: "demo", Digest: d.String(), Commit: "c", Path: "apps"},
+	}
+	if diff := cmp.Diff(want, g.asked, protocmp.Transform()); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 

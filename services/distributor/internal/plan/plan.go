@@ -54,12 +54,9 @@ type Entry struct {
 type Bundle struct {
 	Digest digest.Digest
 	// Commit is where the content was seen last.
-	Commit     string
-	Repository string
-	// Folder is what is bundled, relative to the repository's root; "" is the root.
-	Folder string
-	// Path is where the manifests are, relative to the repository's root.
-	Path string
+	Commit string
+	// Source is what it was made of, in its normal spelling.
+	Source catalog.Source
 	// Subpath is where the manifests are inside the bundle; "" is the bundle's root.
 	Subpath string
 }
@@ -156,12 +153,10 @@ func bundlesOf(sources []catalog.Source, snapshots []*catalog.Snapshot) []Bundle
 	bundles := make([]Bundle, len(sources))
 	for i, source := range sources {
 		bundles[i] = Bundle{
-			Digest:     snapshots[i].Digest,
-			Commit:     snapshots[i].Commit,
-			Repository: source.Repository,
-			Folder:     source.Folder(),
-			Path:       source.Normal().Path,
-			Subpath:    source.Subpath(),
+			Digest:  snapshots[i].Digest,
+			Commit:  snapshots[i].Commit,
+			Source:  source.Normal(),
+			Subpath: source.Subpath(),
 		}
 	}
 	return bundles

@@ -34,7 +34,10 @@ func drawService(t *rapid.T, name string) *catalog.Service {
 		},
 	}
 	for range rapid.IntRange(1, 3).Draw(t, "sources") {
-		s.Spec.Sources = append(s.Spec.Sources, catalog.Source{Repository: draw("repository"), Path: draw("path"), Root: rapid.SampledFrom([]string{"", "."}).Draw(t, "root")})
+		s.Spec.Sources = append(s.Spec.Sources, catalog.Source{
+			Repository: draw("repository"), Path: draw("path"), Root: rapid.SampledFrom([]string{"", "."}).Draw(t, "root"),
+			Exclude: rapid.SampledFrom([]catalog.List{"", catalog.NewList([]string{"a"}), catalog.NewList([]string{"b"})}).Draw(t, "exclude"),
+		})
 	}
 	return s
 }
@@ -141,7 +144,7 @@ func TestFindsBundles(t *testing.T) {
 	service := &catalog.Service{Metadata: catalog.Metadata{Name: "a"}, Spec: catalog.ServiceSpec{Sources: []catalog.Source{{Repository: "r", Path: "x/y", Root: "x"}}}}
 	p := plan.Compute("one", []plan.Input{{Service: service, Snapshots: []*catalog.Snapshot{{Digest: d, Commit: "c"}}}}, plan.Cause{})
 	got, ok := p.Bundle(d)
-	want := plan.Bundle{Digest: d, Commit: "c", Repository: "r", Folder: "x", Path: "x/y", Subpath: "y"}
+	want := plan.Bundle{Digest: d, Commit: "c", Source: catalog.Source{Repository: "r", Path: "x/y", Root: "x"}, Subpath: "y"}
 	if !ok || got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -19,6 +19,20 @@ type snapshotColumn struct {
 	ContentSize int64         `json:"contentSize"`
 	StoredSize  int64         `json:"storedSize"`
 	Files       int           `json:"files"`
+	// Source is set where its text is too long for the row's key.
+	Source *catalog.Source `json:"source,omitempty"`
+}
+
+// maxKeyBytes is the longest source that is its own key: PostgreSQL's indexes take 2 704 bytes.
+const maxKeyBytes = 1024
+
+// snapshotKey returns what a source's row is found by: the source as JSON, or the digest of that where it is long.
+func snapshotKey(source catalog.Source) (key string, long bool, err error) {
+	key, err = encode(source)
+	if err != nil || len(key) <= maxKeyBytes {
+		return key, false, err
+	}
+	return digest.FromBytes([]byte(key)).String(), true, nil
 }
 
 // SaveSnapshot implements catalog.Snapshots.
@@ -26,11 +40,18 @@ func (s *Store) SaveSnapshot(ctx context.Context, repositoryUID string, source c
 	if resolution.Snapshot == nil {
 		return nil
 	}
-	key, err := encode(source)
+	key, long, err := snapshotKey(source)
 	if err != nil {
 		return err
 	}
-	snapshot, err := encode(snapshotColumn(*resolution.Snapshot))
+	known := resolution.Snapshot
+	column := snapshotColumn{
+		Commit: known.Commit, Digest: known.Digest, ContentSize: known.ContentSize, StoredSize: known.StoredSize, Files: known.Files,
+	}
+	if long {
+		column.Source = &source
+	}
+	snapshot, err := encode(column)
 	if err != nil {
 		return err
 	}
@@ -59,14 +80,18 @@ func (s *Store) LoadSnapshots(ctx context.Context) (map[catalog.Source]catalog.R
 }
 
 func (r *snapshotRow) resolution() (source catalog.Source, resolution catalog.Resolution, err error) {
-	if err := decode("source", r.Source, &source); err != nil {
-		return source, resolution, err
-	}
 	var column snapshotColumn
 	if err := decode("snapshot", r.Snapshot, &column); err != nil {
 		return source, resolution, err
 	}
-	snapshot := catalog.Snapshot(column)
+	if column.Source != nil {
+		source = *column.Source
+	} else if err := decode("source", r.Source, &source); err != nil {
+		return source, resolution, err
+	}
+	snapshot := catalog.Snapshot{
+		Commit: column.Commit, Digest: column.Digest, ContentSize: column.ContentSize, StoredSize: column.StoredSize, Files: column.Files,
+	}
 	return source, catalog.Resolution{Snapshot: &snapshot, ResolvedAt: timeOf(r.ResolvedAt)}, nil
 }
 
@@ -81,7 +106,7 @@ func (s *Store) PruneSnapshots(ctx context.Context, keep func(catalog.Source) bo
 		if keep(source) {
 			continue
 		}
-		key, err := encode(source)
+		key, _, err := snapshotKey(source)
 		if err != nil {
 			return err
 		}

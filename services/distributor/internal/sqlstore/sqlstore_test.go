@@ -9,6 +9,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -100,7 +101,10 @@ func service(name, cluster string, repositories ...string) *catalog.Service {
 		Cluster: cluster, Namespace: "ns", Renderer: catalog.RenderPlain, Sync: catalog.SyncOptions{Prune: &no, HealthTimeout: time.Minute},
 	}}
 	for _, r := range repositories {
-		s.Spec.Sources = append(s.Spec.Sources, catalog.Source{Repository: r, Ref: catalog.Ref{Kind: catalog.RefTag, Value: "v1"}, Path: "a/b", Root: "a"})
+		s.Spec.Sources = append(s.Spec.Sources, catalog.Source{
+			Repository: r, Ref: catalog.Ref{Kind: catalog.RefTag, Value: "v1"}, Path: "a/b", Root: "a",
+			Folders: catalog.NewList([]string{"c"}), Files: catalog.NewList([]string{"d", "e"}), Include: catalog.NewList([]string{"*"}), Exclude: catalog.NewList([]string{"\"", "!x"}),
+		})
 	}
 	return s
 }
@@ -375,15 +379,21 @@ func testSnapshots(t *testing.T, s subject) {
 	ctx := t.Context()
 	apply(t, s, repository("demo"))
 	uid := changes(t, s, 0).Repositories[0].UID
-	source := catalog.Source{Repository: "demo", Path: "app", Ref: catalog.Ref{Kind: catalog.RefBranch, Value: "main"}}
-	want := catalog.Resolution{ResolvedAt: time.Unix(5, 0).UTC()}
+	short := catalog.Source{Repository: "demo", Path: "app", Ref: catalog.Ref{Kind: catalog.RefBranch, Value: "main"}}
+	long, longer := short, short // than an index of PostgreSQL takes
+	long.Exclude = catalog.NewList([]string{randomText(5000), "a"})
+	longer.Exclude = catalog.NewList(append(long.Exclude.Items(), "b"))
+	want := map[catalog.Source]catalog.Resolution{}
 	for _, content := range []string{"one", "two"} {
-		want.Snapshot = &catalog.Snapshot{Commit: content, Digest: digest.FromBytes([]byte(content)), ContentSize: 1, StoredSize: 2, Files: 3}
-		if err := s.SaveSnapshot(ctx, uid, source, want); err != nil {
-			t.Fatal(err)
+		for i, source := range []catalog.Source{short, long, longer} {
+			snapshot := &catalog.Snapshot{Commit: content, Digest: digest.FromBytes([]byte(content)), ContentSize: 1, StoredSize: 2, Files: i}
+			want[source] = catalog.Resolution{ResolvedAt: time.Unix(5, 0).UTC(), Snapshot: snapshot}
+			if err := s.SaveSnapshot(ctx, uid, source, want[source]); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	if err := s.SaveSnapshot(ctx, "no such uid", catalog.Source{Repository: "x"}, want); err != nil {
+	if err := s.SaveSnapshot(ctx, "no such uid", catalog.Source{Repository: "x"}, want[short]); err != nil {
 		t.Errorf("got %v, want nothing to happen", err)
 	}
 	load := func() map[catalog.Source]catalog.Resolution {
@@ -393,17 +403,26 @@ func testSnapshots(t *testing.T, s subject) {
 		}
 		return got
 	}
-	if diff := cmp.Diff(map[catalog.Source]catalog.Resolution{source: want}, load(), cmp.Comparer(func(a, b digest.Digest) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(want, load(), cmp.Comparer(func(a, b digest.Digest) bool { return a == b })); diff != "" {
 		t.Errorf("snapshots differ (-want +got):\n%s", diff)
 	}
 	for _, keep := range []bool{true, false} {
 		if err := s.PruneSnapshots(ctx, func(catalog.Source) bool { return keep }); err != nil {
 			t.Fatal(err)
 		}
-		if got := len(load()) == 1; got != keep {
+		if got := len(load()) == len(want); got != keep {
 			t.Errorf("keep %v: got kept %v", keep, got)
 		}
 	}
+}
+
+// randomText is one that no database can make shorter.
+func randomText(length int) string {
+	text := make([]byte, length)
+	for i := range text {
+		text[i] = 'a' + byte(rand.IntN(26))
+	}
+	return string(text)
 }
 
 func testPeople(t *testing.T, s subject) {

@@ -43,7 +43,7 @@ func toError(err error, repository string) error {
 	}
 	if limit, ok := errors.AsType[*bundle.LimitError](err); ok {
 		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_BUNDLE_TOO_LARGE,
-			fmt.Sprintf("The folder exceeds the limit of %d %s; split it, or raise the limit.", limit.Max, limit.Limit),
+			fmt.Sprintf("The folder exceeds the limit of %d %s; split it, leave some out with exclude or .leatignore, or raise the limit.", limit.Max, limit.Limit),
 			in, rpcerr.With("limit", string(limit.Limit)), rpcerr.With("max", strconv.FormatInt(limit.Max, 10)),
 			rpcerr.With("path", limit.Name))
 	}

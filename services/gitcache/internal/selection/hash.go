@@ -4,27 +4,31 @@
 package selection
 
 import (
-	"fmt"
+	"encoding/binary"
 
 	"github.com/leatdev/leat/internal/digest"
 )
 
 // Hash hashes lists of texts so that no two sequences of lists hash alike.
-type Hash struct{ hasher *digest.Hasher }
+type Hash struct {
+	hasher *digest.Hasher
+	buffer []byte
+}
 
 // NewHash returns a hash of things of one kind.
 func NewHash(kind string) *Hash {
-	h := &Hash{digest.NewHasher()}
+	h := &Hash{hasher: digest.NewHasher()}
 	h.Add(kind)
 	return h
 }
 
 // Add adds a list.
 func (h *Hash) Add(list ...string) {
-	_, _ = fmt.Fprintf(h.hasher, "%d\n", len(list)) // a hash takes everything
+	h.buffer = binary.AppendUvarint(h.buffer[:0], uint64(len(list)))
 	for _, text := range list {
-		_, _ = fmt.Fprintf(h.hasher, "%d\n%s", len(text), text)
+		h.buffer = append(binary.AppendUvarint(h.buffer, uint64(len(text))), text...)
 	}
+	_, _ = h.hasher.Write(h.buffer) // a hash takes everything
 }
 
 // Sum returns the hash of what was added.

@@ -17,18 +17,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/leatdev/leat/internal/ignore"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
-	"github.com/leatdev/leat/services/gitcache/internal/ignore"
 )
 
 // IgnoreFile is the name of the files that hold ignore rules. They are not bundled themselves.
 const IgnoreFile = ".leatignore"
 
-// Limits of a [Spec]: of each list, and of each pattern in bytes.
-const (
-	MaxItems        = 100
-	MaxPatternBytes = 1024
-)
+// MaxItems is how many elements each list of a [Spec] may have.
+const MaxItems = 100
 
 // Spec is a selection as a source spells it.
 type Spec struct {
@@ -155,26 +152,11 @@ func checkPatterns(field string, lines []string) error {
 		return tooMany(field)
 	}
 	for i, line := range lines {
-		if reason := checkPattern(line); reason != "" {
-			return &FieldError{indexed(field, i), reason}
+		if err := ignore.CheckLine(line); err != nil {
+			return &FieldError{indexed(field, i), fmt.Sprintf("The pattern %v.", err)}
 		}
 	}
 	return nil
-}
-
-// checkPattern returns what is wrong with a pattern, as a sentence. One that can match nothing is always a mistake.
-func checkPattern(line string) string {
-	switch {
-	case len(line) > MaxPatternBytes:
-		return "It may have 1024 bytes."
-	case strings.ContainsAny(line, "\x00\n\r"):
-		return "It must be a single line."
-	case strings.HasPrefix(line, "#"):
-		return "It is a comment; write \\# for a name that begins with #."
-	case ignore.ParseLines([]string{line}).Len() == 0:
-		return "It can match nothing."
-	}
-	return ""
 }
 
 func cleanFolder(field, folder string) (string, error) {

@@ -3,7 +3,7 @@
 
 package selection
 
-import "github.com/leatdev/leat/services/gitcache/internal/ignore"
+import "github.com/leatdev/leat/internal/ignore"
 
 // Named tells whether a folder is named, and so bundled as a whole.
 func (s *Selection) Named(folder string) bool { return has(s.folders, folder) }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/selection"
 )
 
 // file is a leaf of a tree in memory.
@@ -138,4 +140,30 @@ func (r *reader) Blob(_ context.Context, id string) (content.File, error) {
 	defer r.repo.mu.Unlock()
 	text := r.repo.content[id]
 	return content.File{Size: int64(len(text)), ReadCloser: io.NopCloser(strings.NewReader(text))}, nil
+}
+
+// bomb is a commit of 30 levels of trees that hold the next one twice: 2³⁰ files, all ignored.
+type bomb struct{ content.Reader }
+
+func (b bomb) Open(context.Context, string) (content.Reader, error) { return b, nil }
+
+func (bomb) Close() error { return nil }
+
+func (bomb) Tree(context.Context, string, string) (string, error) { return "30", nil }
+
+func (bomb) List(_ context.Context, tree string) ([]content.Entry, error) {
+	level, err := strconv.Atoi(tree)
+	if level == 0 {
+		return []content.Entry{{Name: "a.txt", ID: "a"}}, err
+	}
+	next := strconv.Itoa(level - 1)
+	return []content.Entry{
+		{Name: selection.IgnoreFile, ID: "rules"},
+		{Name: "l", Kind: content.KindFolder, ID: next},
+		{Name: "r", Kind: content.KindFolder, ID: next},
+	}, err
+}
+
+func (bomb) Blob(context.Context, string) (content.File, error) {
+	return content.File{ReadCloser: io.NopCloser(strings.NewReader("*.txt\n"))}, nil
 }

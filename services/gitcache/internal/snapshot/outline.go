@@ -62,7 +62,9 @@ func (o *outline) folder(ctx context.Context, path, tree string, depth int) erro
 	}
 	if o.selection.Named(path) {
 		o.add("folder", path, tree)
-		return nil
+		if !o.selection.LeadsOn(path) {
+			return nil
+		}
 	}
 	entries, err := o.reader.List(ctx, tree)
 	if err != nil {

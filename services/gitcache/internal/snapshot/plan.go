@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/ignore"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
-	"github.com/leatdev/leat/services/gitcache/internal/ignore"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
 )
 
@@ -33,6 +33,7 @@ type planner struct {
 	rules     func(ctx context.Context, path string, e content.Entry) (*ignore.Rules, error)
 	selection *selection.Selection
 	maxLeaves int
+	toVisit   int // how many more entries
 	leaves    []leaf
 }
 
@@ -43,7 +44,7 @@ func (b *Builder) plan(ctx context.Context, r content.Reader, f Folder) ([]leaf,
 		return nil, err
 	}
 	p := &planner{
-		reader: r, selection: f.Selection, maxLeaves: b.maxFiles(),
+		reader: r, selection: f.Selection, maxLeaves: b.maxFiles(), toVisit: b.params.Visits,
 		rules: func(ctx context.Context, path string, e content.Entry) (*ignore.Rules, error) {
 			return b.rulesOf(ctx, f.UID, r, path, e)
 		},
@@ -61,6 +62,9 @@ func (p *planner) walk(ctx context.Context, at selection.At, tree string, depth 
 	entries, err := p.reader.List(ctx, tree)
 	if err != nil {
 		return err
+	}
+	if p.toVisit -= len(entries); p.toVisit < 0 {
+		return &UnsupportedError{Path: at.Below(""), Reason: "comes after too much that has to be looked at; name folders further down, or exclude some"}
 	}
 	if at, err = p.withRules(ctx, at, entries); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/leatdev/leat/internal/ignore"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
-	"github.com/leatdev/leat/services/gitcache/internal/ignore"
 )
 
 const (

@@ -24,8 +24,8 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/ignore"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
-	"github.com/leatdev/leat/services/gitcache/internal/ignore"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
 )
 
@@ -84,6 +84,9 @@ type Params struct {
 	Store   cas.Store
 	Index   *Index
 	Limits  bundle.Limits // zero: bundle.DefaultLimits
+	// Visits is how many entries of trees are looked at for one bundle; zero: 1 000 000. Trees that hold each other many
+	// times over make endless ones of a few bytes; where they are ignored, no other limit stops the walk.
+	Visits  int
 	TempDir string        // where bundles are spooled while their digest is not known
 	Builds  int           // at once; zero: 2
 	Timeout time.Duration // of one build; zero: 5 min
@@ -116,6 +119,7 @@ type outlineKey struct{ uid, commit, selection string }
 
 const (
 	defaultBuilds    = 2
+	defaultVisits    = 1_000_000
 	defaultTimeout   = 5 * time.Minute
 	rememberOutlines = 100_000
 	rememberFaults   = 10_000
@@ -125,6 +129,9 @@ const (
 func NewBuilder(p Params) (*Builder, error) {
 	if p.Builds <= 0 {
 		p.Builds = defaultBuilds
+	}
+	if p.Visits <= 0 {
+		p.Visits = defaultVisits
 	}
 	if p.Timeout <= 0 {
 		p.Timeout = defaultTimeout

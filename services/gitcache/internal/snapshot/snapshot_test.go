@@ -28,13 +28,18 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
 
-func newBuilder(t *testing.T, r *repo, store cas.Store, index *snapshot.Index) *snapshot.Builder {
+func params(t *testing.T, r *repo, store cas.Store, index *snapshot.Index) snapshot.Params {
 	t.Helper()
-	b, err := snapshot.NewBuilder(snapshot.Params{
+	return snapshot.Params{
 		Mirrors: r, Store: store, Index: index, TempDir: t.TempDir(), Limits: bundle.Limits{FileBytes: 2000},
 		Logger: slog.New(slog.DiscardHandler), Tracer: tracenoop.NewTracerProvider().Tracer(""),
 		Meter: metricnoop.NewMeterProvider().Meter(""),
-	})
+	}
+}
+
+func newBuilder(t *testing.T, r *repo, store cas.Store, index *snapshot.Index) *snapshot.Builder {
+	t.Helper()
+	b, err := snapshot.NewBuilder(params(t, r, store, index))
 	if err != nil {
 		t.Fatal(err)
 	}

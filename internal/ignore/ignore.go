@@ -14,6 +14,8 @@ package ignore
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -52,6 +54,24 @@ func ParseLines(lines []string) *Rules {
 	return r
 }
 
+// MaxLineBytes is the longest line that [CheckLine] accepts.
+const MaxLineBytes = 1024
+
+// CheckLine refuses a line for [ParseLines] that can only be a mistake. Its errors are phrases that follow the line.
+func CheckLine(line string) error {
+	switch {
+	case len(line) > MaxLineBytes:
+		return fmt.Errorf("has %d bytes; at most %d are allowed", len(line), MaxLineBytes)
+	case strings.ContainsAny(line, "\x00\n\r"):
+		return errors.New("is more than one line")
+	case strings.HasPrefix(line, "#"):
+		return errors.New(`is a comment; a name that begins with # is written \#`)
+	case len(ParseLines([]string{line}).patterns) == 0:
+		return errors.New("can match nothing")
+	}
+	return nil
+}
+
 // add takes in a line, unless it can match nothing.
 func (r *Rules) add(line string) {
 	line, _, _ = strings.Cut(line, "\x00") // no path holds one; Git takes it for the line's end
@@ -74,9 +94,6 @@ func trimSpaces(line string) string {
 	}
 	return line[:end]
 }
-
-// Len returns the number of patterns that can match something.
-func (r *Rules) Len() int { return len(r.patterns) }
 
 // Match returns the verdict on a path, relative to the folder of the rules: that of the last pattern that matches it.
 func (r *Rules) Match(path string, folder bool) Verdict {
