@@ -43,8 +43,8 @@ fault: system kube ## Kill, freeze and cut parts of a running hub at random, the
 fuzz: ## Run every fuzz target, for FUZZTIME each
 	@tools/fuzz.sh $(FUZZTIME)
 
-bench: system ## Run the benchmarks (never part of ci)
-	@$(GO) test -run '^$$' -bench . -benchmem $(ARGS) work
+bench: system ## Run the benchmarks beside their peers and print the tables of bench/RESULTS.md (never part of ci)
+	@$(GO) test -run '^$$' -bench . -benchmem -timeout 60m $(ARGS) $(PKG) | tee /dev/stderr | $(GO) run ./bench/cmd/benchtable
 
 lint: $(BIN)/golangci-lint $(BIN)/buf ## Vet, lint and check formatting of Go and proto
 	@$(GO) vet work

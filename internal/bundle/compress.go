@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -22,6 +23,10 @@ const (
 // parallel across bundles, not inside one. Close ends the stream and must be called for it to be readable; it does not
 // close w.
 func Compress(w io.Writer) (io.WriteCloser, error) {
+	return newEncoder(w)
+}
+
+func newEncoder(w io.Writer) (*zstd.Encoder, error) {
 	encoder, err := zstd.NewWriter(w,
 		zstd.WithEncoderLevel(zstd.SpeedDefault),
 		zstd.WithEncoderConcurrency(1),
@@ -31,6 +36,52 @@ func Compress(w io.Writer) (io.WriteCloser, error) {
 		return nil, fmt.Errorf("start compressing: %w", err)
 	}
 	return encoder, nil
+}
+
+// Compressor compresses as [Compress] does, and keeps the memory of one stream, some 10 MiB, for the next: most bundles are
+// much smaller than that. The zero value is ready. It may be used concurrently.
+type Compressor struct {
+	free sync.Pool // of *zstd.Encoder
+}
+
+// Compress returns a writer like that of the function [Compress].
+func (c *Compressor) Compress(w io.Writer) (io.WriteCloser, error) {
+	if encoder, ok := c.free.Get().(*zstd.Encoder); ok {
+		encoder.Reset(w)
+		return &borrowed{from: c, encoder: encoder}, nil
+	}
+	encoder, err := newEncoder(w)
+	if err != nil {
+		return nil, err
+	}
+	return &borrowed{from: c, encoder: encoder}, nil
+}
+
+// borrowed gives its encoder back when it is closed.
+type borrowed struct {
+	from    *Compressor
+	encoder *zstd.Encoder // nil once closed
+}
+
+// Write implements io.Writer.
+func (b *borrowed) Write(p []byte) (int, error) {
+	if b.encoder == nil {
+		return 0, io.ErrClosedPipe
+	}
+	return b.encoder.Write(p)
+}
+
+// Close implements io.Closer.
+func (b *borrowed) Close() error {
+	if b.encoder == nil {
+		return nil
+	}
+	encoder := b.encoder
+	b.encoder = nil
+	err := encoder.Close()
+	encoder.Reset(nil) // lets go of the writer
+	b.from.free.Put(encoder)
+	return err
 }
 
 // Decompress returns a reader of the content that r, a zstd stream, holds. It reads r to its end, on the caller's

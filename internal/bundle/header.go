@@ -5,7 +5,6 @@ package bundle
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
 	"strings"
 )
@@ -63,7 +62,15 @@ func (f field) put(block []byte, text string) {
 
 // putOctal writes a number as octal digits that fill the field but for the NUL at its end.
 func (f field) putOctal(block []byte, value int64) {
-	f.put(block, fmt.Sprintf("%0*o\x00", f.length()-1, value))
+	putDigits(f.of(block)[:f.length()-1], value)
+}
+
+// putDigits fills a piece of a block with octal digits; a NUL follows already. The value fits: sizes are bounded.
+func putDigits(digits []byte, value int64) {
+	for i := len(digits) - 1; i >= 0; i-- {
+		digits[i] = '0' + byte(value&7)
+		value >>= 3
+	}
 }
 
 // text reads a field up to its first NUL.
@@ -142,7 +149,9 @@ func putChecksum(block []byte) {
 	for _, b := range block {
 		sum += int64(b)
 	}
-	fieldChecksum.put(block, fmt.Sprintf("%06o\x00 ", sum))
+	field := fieldChecksum.of(block)
+	putDigits(field[:6], sum)
+	field[6] = 0
 }
 
 // splitName divides a name between the prefix and the name field. A short name stays whole; otherwise the prefix takes as

@@ -9,6 +9,12 @@ import (
 	"io"
 )
 
+// copyBytes is how much of a file is held at once.
+const copyBytes = 32 << 10
+
+// onlyWriter hides how else a writer can be written to, which would take buffers of its own for every file.
+type onlyWriter struct{ io.Writer }
+
 var errClosed = errors.New("bundle writer is closed")
 
 // Writer writes one canonical tar. Entries are written in strictly rising bytewise order of their names, which the Writer
@@ -20,8 +26,10 @@ type Writer struct {
 	limits   Limits
 	order    sequence
 	files    int
-	written  int64 // bytes of the tar so far
-	buffer   []byte
+	written  int64  // bytes of the tar so far
+	buffer   []byte // the header that is being written
+	content  []byte // the piece of a file that is being written
+	zeros    [trailerSize]byte
 	failed   error
 	complete bool
 }
@@ -29,7 +37,7 @@ type Writer struct {
 // NewWriter returns a Writer to w. It writes many small pieces, so a file or a connection wants a buffer or [Compress] in
 // between. To get the digest write to an io.MultiWriter with a digest.Hasher.
 func NewWriter(w io.Writer, limits Limits) *Writer {
-	return &Writer{out: w, limits: limits.WithDefaults()}
+	return &Writer{out: onlyWriter{w}, limits: limits.WithDefaults()}
 }
 
 // WriteFile adds a regular file of exactly size bytes, read from r. A longer r is not read past its size; a shorter one
@@ -63,7 +71,7 @@ func (w *Writer) Close() error {
 		return err
 	}
 	w.complete = true
-	return w.put(make([]byte, trailerSize))
+	return w.put(w.zeros[:])
 }
 
 // begin checks an entry against everything that came before, and writes its header.
@@ -101,15 +109,18 @@ func (w *Writer) admit(e Entry, header int64) error {
 }
 
 func (w *Writer) copy(r io.Reader, size int64) error {
-	n, err := io.CopyN(w.out, r, size)
-	w.written += n
-	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("content ends after %d of %d bytes: %w", n, size, io.ErrUnexpectedEOF)
+	if w.content == nil {
+		w.content = make([]byte, copyBytes)
 	}
+	n, err := io.CopyBuffer(w.out, io.LimitReader(r, size), w.content)
+	w.written += n
 	if err != nil {
 		return err
 	}
-	return w.put(make([]byte, padding(size)))
+	if n < size {
+		return fmt.Errorf("content ends after %d of %d bytes: %w", n, size, io.ErrUnexpectedEOF)
+	}
+	return w.put(w.zeros[:padding(size)])
 }
 
 func (w *Writer) put(p []byte) error {

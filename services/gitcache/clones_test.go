@@ -149,14 +149,3 @@ func writeHistory(w io.Writer, files, commits int) {
 	}
 	_, _ = io.WriteString(w, "done\n") // an error comes again from Flush
 }
-
-func manifest(file, version int) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: config-%d\ndata:\n", file)
-	random := rand.New(rand.NewPCG(7, uint64(file)))
-	for key := range 20 {
-		fmt.Fprintf(&b, "  key-%d: %x\n", key, random.Uint64())
-	}
-	fmt.Fprintf(&b, "  version: %d\n", version)
-	return b.String()
-}

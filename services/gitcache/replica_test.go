@@ -41,7 +41,7 @@ type replica struct {
 }
 
 // start runs a replica on dir until the test ends or it is stopped.
-func start(t *testing.T, redisURL, dir string, change ...func(*gitcache.Config)) *replica {
+func start(t testing.TB, redisURL, dir string, change ...func(*gitcache.Config)) *replica {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -76,19 +76,19 @@ func start(t *testing.T, redisURL, dir string, change ...func(*gitcache.Config))
 	return r
 }
 
-func dial(t *testing.T, url, service string) gitcachev1connect.GitCacheServiceClient {
+func dial(t testing.TB, url, service string) gitcachev1connect.GitCacheServiceClient {
 	t.Helper()
 	c := connection(t, url, service)
 	return gitcachev1connect.NewGitCacheServiceClient(c.HTTP, c.BaseURL, c.Options...)
 }
 
-func dialReplica(t *testing.T, url, service string) gitcachev1connect.ReplicaServiceClient {
+func dialReplica(t testing.TB, url, service string) gitcachev1connect.ReplicaServiceClient {
 	t.Helper()
 	c := connection(t, url, service)
 	return gitcachev1connect.NewReplicaServiceClient(c.HTTP, c.BaseURL, c.Options...)
 }
 
-func connection(t *testing.T, url, service string) rpc.Client {
+func connection(t testing.TB, url, service string) rpc.Client {
 	t.Helper()
 	tokens, err := identity.NewServiceTokens([]byte(secret), service)
 	if err != nil {
@@ -103,7 +103,7 @@ func connection(t *testing.T, url, service string) rpc.Client {
 }
 
 // eventually calls try until it returns nil.
-func eventually(t *testing.T, try func(ctx context.Context) error) {
+func eventually(t testing.TB, try func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -119,7 +119,7 @@ func definition(name, url string) *gitcachev1.RepositoryDefinition {
 	}
 }
 
-func (r *replica) put(t *testing.T, def *gitcachev1.RepositoryDefinition) {
+func (r *replica) put(t testing.TB, def *gitcachev1.RepositoryDefinition) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
 		_, err := r.PutRepository(ctx, &gitcachev1.PutRepositoryRequest{Repository: def})
@@ -131,7 +131,7 @@ func (r *replica) put(t *testing.T, def *gitcachev1.RepositoryDefinition) {
 }
 
 // state waits until the repository's state is as wanted.
-func (r *replica) state(t *testing.T, name string, want func(*gitcachev1.RepositoryState) bool) *gitcachev1.RepositoryState {
+func (r *replica) state(t testing.TB, name string, want func(*gitcachev1.RepositoryState) bool) *gitcachev1.RepositoryState {
 	t.Helper()
 	var last *gitcachev1.RepositoryState
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -156,7 +156,7 @@ func ready(s *gitcachev1.RepositoryState) bool {
 	return s.GetPhase() == gitcachev1.RepositoryPhase_REPOSITORY_PHASE_READY && s.GetOwner() != ""
 }
 
-func (r *replica) refresh(t *testing.T, name string) *gitcachev1.RepositoryState {
+func (r *replica) refresh(t testing.TB, name string) *gitcachev1.RepositoryState {
 	t.Helper()
 	resp, err := r.RefreshRepository(t.Context(), &gitcachev1.RefreshRepositoryRequest{Name: name, Wait: true})
 	if err != nil {
@@ -171,7 +171,7 @@ func source(name, branch, path string) *typev1.Source {
 	}
 }
 
-func (r *replica) resolve(t *testing.T, src *typev1.Source) *typev1.Snapshot {
+func (r *replica) resolve(t testing.TB, src *typev1.Source) *typev1.Snapshot {
 	t.Helper()
 	resp, err := r.ResolveSnapshot(t.Context(), &gitcachev1.ResolveSnapshotRequest{Source: src})
 	if err != nil {
@@ -181,7 +181,7 @@ func (r *replica) resolve(t *testing.T, src *typev1.Source) *typev1.Snapshot {
 }
 
 // download returns the zstd bytes of a bundle.
-func (r *replica) download(t *testing.T, req *gitcachev1.DownloadBundleRequest) (*gitcachev1.BundleHeader, []byte, error) {
+func (r *replica) download(t testing.TB, req *gitcachev1.DownloadBundleRequest) (*gitcachev1.BundleHeader, []byte, error) {
 	t.Helper()
 	stream, err := r.DownloadBundle(t.Context(), req)
 	if err != nil {
@@ -199,14 +199,14 @@ func (r *replica) download(t *testing.T, req *gitcachev1.DownloadBundleRequest) 
 	return header, body, stream.Err()
 }
 
-func wantReason(t *testing.T, err error, want errorsv1.Reason) {
+func wantReason(t testing.TB, err error, want errorsv1.Reason) {
 	t.Helper()
 	if got := rpcerr.ReasonOf(err); got != want || err == nil {
 		t.Errorf("got reason %s (%v), want %s", got, err, want)
 	}
 }
 
-func wantField(t *testing.T, err error, want string) {
+func wantField(t testing.TB, err error, want string) {
 	t.Helper()
 	wantReason(t, err, errorsv1.Reason_REASON_FIELD_INVALID)
 	if got := rpcerr.Metadata(err)[rpcerr.MetadataField]; got != want {

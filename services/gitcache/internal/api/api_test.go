@@ -135,8 +135,8 @@ func newBackend() *backend {
 	}
 }
 
-// serve runs the edge over b with one repository called demo, and returns a client.
-func serve(t *testing.T, b *backend) gitcachev1connect.GitCacheServiceClient {
+// newService runs the edge over b with one repository called demo.
+func newService(t testing.TB, b *backend) *api.Service {
 	t.Helper()
 	logger, tracer := slog.New(slog.DiscardHandler), tracenoop.NewTracerProvider().Tracer("")
 	meter := metricnoop.NewMeterProvider().Meter("")
@@ -158,17 +158,23 @@ func serve(t *testing.T, b *backend) gitcachev1connect.GitCacheServiceClient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options, err := rpc.HandlerOptions(rpc.ServerParams{Telemetry: telemetry.Noop(), Logger: logger, Verifier: b})
-	if err != nil {
-		t.Fatal(err)
-	}
-	service := api.New(api.Params{
+	return api.New(api.Params{
 		Set: set, Registry: b, Checker: b, Events: b, Mirrors: b, Snapshots: snapshots, Self: "http://self",
 		Dial: func(string) (gitcachev1connect.GitCacheServiceClient, error) {
 			return nil, errors.New("no other replica")
 		},
 		Logger: logger, Tracer: tracer,
 	})
+}
+
+// serve returns a client of a new service over b.
+func serve(t testing.TB, b *backend) gitcachev1connect.GitCacheServiceClient {
+	t.Helper()
+	service := newService(t, b)
+	options, err := rpc.HandlerOptions(rpc.ServerParams{Telemetry: telemetry.Noop(), Logger: slog.New(slog.DiscardHandler), Verifier: b})
+	if err != nil {
+		t.Fatal(err)
+	}
 	mux := http.NewServeMux()
 	mux.Handle(gitcachev1connect.NewGitCacheServiceHandler(service, append(options, api.Options()...)...))
 	_, httpClient := rpctest.Serve(t, mux)

@@ -52,6 +52,7 @@ func (s *Service) DownloadBundle(ctx context.Context, req *gitcachev1.DownloadBu
 			return cold
 		}
 	}
+	folder.Repository, folder.Epoch = req.GetRepository(), r.Epoch()
 	if folder.Commit != "" {
 		if _, err := contentOf(r); err != nil {
 			return err

@@ -11,6 +11,10 @@ import (
 	"log/slog"
 	"math"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
@@ -38,24 +42,31 @@ func (s *Service) ResolveSnapshot(ctx context.Context, req *gitcachev1.ResolveSn
 
 func (s *Service) resolve(ctx context.Context, r *mirror.Repository, src source) (*gitcachev1.ResolveSnapshotResponse, error) {
 	def := r.Definition()
-	ctx, span := s.Tracer.Start(ctx, "snapshot.resolve")
+	ctx, span := s.Tracer.Start(ctx, "snapshot.resolve", trace.WithAttributes(
+		attribute.String("leat.repository", def.Name), attribute.String("leat.repository.uid", def.UID)))
 	defer span.End()
 	c, commit, err := s.resolveCommit(ctx, r, src.selector)
 	if err != nil {
+		span.SetStatus(codes.Error, "no commit")
 		return nil, err
-	}
-	found, err := s.Snapshots.Resolve(ctx, snapshot.Folder{UID: def.UID, Commit: commit, Selection: src.selection})
-	if errors.Is(err, content.ErrCommitNotFound) && src.selector.Kind != mirror.SelectCommit {
-		// A ref's commit was fetched with the ref; its absence says nothing about the upstream.
-		err = fmt.Errorf("%w: %s leads to %s, which is missing", content.ErrDamaged, src.selector, commit)
-	}
-	if err != nil {
-		return nil, s.failed(ctx, r, err)
 	}
 	epoch := r.Epoch()
 	if epoch == 0 {
 		epoch = c.Epoch
 	}
+	span.SetAttributes(attribute.Int64("leat.epoch", int64(epoch)), attribute.String("leat.commit", commit))
+	found, err := s.Snapshots.Resolve(ctx, snapshot.Folder{
+		UID: def.UID, Commit: commit, Selection: src.selection, Repository: def.Name, Epoch: epoch,
+	})
+	if errors.Is(err, content.ErrCommitNotFound) && src.selector.Kind != mirror.SelectCommit {
+		// A ref's commit was fetched with the ref; its absence says nothing about the upstream.
+		err = fmt.Errorf("%w: %s leads to %s, which is missing", content.ErrDamaged, src.selector, commit)
+	}
+	if err != nil {
+		span.SetStatus(codes.Error, "no digest")
+		return nil, s.failed(ctx, r, err)
+	}
+	span.SetAttributes(attribute.String("leat.digest", found.Digest.String()))
 	return &gitcachev1.ResolveSnapshotResponse{
 		Snapshot: &typev1.Snapshot{
 			Commit: commit, Digest: found.Digest.String(), ContentSize: found.ContentSize, StoredSize: found.StoredSize,

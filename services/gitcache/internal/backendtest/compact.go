@@ -109,7 +109,7 @@ func manyPacksBecomeFew(t *testing.T, open New) {
 	if usage := s.Usage(); usage.Packs != 2 || usage.Bytes != done.BytesAfter {
 		t.Errorf("got %+v, want what is there now: %+v", usage, done)
 	}
-	s.have.DiskBytes = done.BytesAfter
+	s.have.DiskBytes, s.have.Packs = done.BytesAfter, done.PacksAfter
 	s.reload(t)
 	s.fetchTimes(t, repo, 1) // goes on in the new generation
 	s.fsck(t)

@@ -199,11 +199,7 @@ func (c *comparison) entries(hash plumbing.Hash) ([]object.TreeEntry, error) {
 	if hash.IsZero() {
 		return nil, nil
 	}
-	t, err := c.reader.tree(hash)
-	if err != nil {
-		return nil, err
-	}
-	return t.Entries, nil
+	return c.reader.entries(hash)
 }
 
 // pair compares what stands under one name; nil is nothing.

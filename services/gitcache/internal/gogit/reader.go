@@ -16,6 +16,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
 // maxDepth bounds how deep trees may be nested; content that needs more is hostile.
@@ -24,10 +25,16 @@ const maxDepth = 256
 // reader reads one generation through a store of its own.
 type reader struct {
 	storage *filesystem.Storage
+	packs   *pack.Reader // nil until first used
 }
 
 // Close implements [content.Reader].
-func (r *reader) Close() error { return r.storage.Close() }
+func (r *reader) Close() error {
+	if r.packs == nil {
+		return r.storage.Close()
+	}
+	return errors.Join(r.packs.Close(), r.storage.Close())
+}
 
 // Commit implements [content.Reader].
 func (r *reader) Commit(_ context.Context, id string) (content.Commit, error) {
@@ -42,7 +49,11 @@ func (r *reader) commit(id string) (*object.Commit, error) {
 	if !plumbing.IsHash(id) {
 		return nil, fmt.Errorf("%w: %q is no commit id", content.ErrCommitNotFound, id)
 	}
-	c, err := object.GetCommit(r.storage, plumbing.NewHash(id))
+	hash := plumbing.NewHash(id)
+	if c, ok := r.packedCommit(hash); ok {
+		return c, nil
+	}
+	c, err := object.GetCommit(r.storage, hash)
 	if errors.Is(err, plumbing.ErrObjectNotFound) {
 		return nil, fmt.Errorf("%w: %s", content.ErrCommitNotFound, id)
 	}
@@ -93,11 +104,11 @@ func (r *reader) descend(root plumbing.Hash, path string) (object.TreeEntry, err
 		if at.Mode != filemode.Dir {
 			return object.TreeEntry{}, &content.PathError{Path: path, Want: "folder"}
 		}
-		t, err := r.tree(at.Hash)
+		entries, err := r.entries(at.Hash)
 		if err != nil {
 			return object.TreeEntry{}, err
 		}
-		found, ok := find(t, name)
+		found, ok := find(entries, name)
 		if !ok {
 			return object.TreeEntry{}, &content.PathError{Path: path, Want: "folder"}
 		}
@@ -106,22 +117,13 @@ func (r *reader) descend(root plumbing.Hash, path string) (object.TreeEntry, err
 	return at, nil
 }
 
-func find(t *object.Tree, name string) (object.TreeEntry, bool) {
-	for _, e := range t.Entries {
+func find(entries []object.TreeEntry, name string) (object.TreeEntry, bool) {
+	for _, e := range entries {
 		if e.Name == name {
 			return e, true
 		}
 	}
 	return object.TreeEntry{}, false
-}
-
-// tree reads a tree that another object names, so that its absence is damage.
-func (r *reader) tree(hash plumbing.Hash) (*object.Tree, error) {
-	t, err := object.GetTree(r.storage, hash)
-	if err != nil {
-		return nil, fmt.Errorf("read tree %s: %w", hash, damaged(err))
-	}
-	return t, nil
 }
 
 func damaged(err error) error {
@@ -133,12 +135,12 @@ func damaged(err error) error {
 
 // List implements [content.Reader].
 func (r *reader) List(_ context.Context, tree string) ([]content.Entry, error) {
-	t, err := r.tree(plumbing.NewHash(tree))
+	found, err := r.entries(plumbing.NewHash(tree))
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]content.Entry, len(t.Entries))
-	for i, e := range t.Entries {
+	entries := make([]content.Entry, len(found))
+	for i, e := range found {
 		entries[i] = content.Entry{Name: e.Name, Kind: kindOf(e.Mode), ID: e.Hash.String()}
 	}
 	return entries, nil
@@ -161,27 +163,11 @@ func kindOf(mode filemode.FileMode) content.Kind {
 
 // Blob implements [content.Reader].
 func (r *reader) Blob(_ context.Context, id string) (content.File, error) {
-	b, err := r.blob(plumbing.NewHash(id))
+	file, err := r.blob(plumbing.NewHash(id))
 	if err != nil {
 		return content.File{}, fmt.Errorf("read blob %s: %w", id, err)
 	}
-	return open(b)
-}
-
-func open(b *object.Blob) (content.File, error) {
-	body, err := b.Reader()
-	if err != nil {
-		return content.File{}, fmt.Errorf("read blob %s: %w", b.Hash, err)
-	}
-	return content.File{Size: b.Size, ReadCloser: body}, nil
-}
-
-func (r *reader) blob(hash plumbing.Hash) (*object.Blob, error) {
-	b, err := object.GetBlob(r.storage, hash)
-	if err != nil {
-		return nil, damaged(err)
-	}
-	return b, nil
+	return file, nil
 }
 
 // File implements [content.Reader].
@@ -193,11 +179,11 @@ func (r *reader) File(_ context.Context, commit, path string) (content.File, err
 	if err != nil {
 		return content.File{}, err
 	}
-	b, err := r.blob(entry.Hash)
+	file, err := r.blob(entry.Hash)
 	if err != nil {
 		return content.File{}, fmt.Errorf("read %q: %w", path, err)
 	}
-	return open(b)
+	return file, nil
 }
 
 // Object implements [content.Reader].

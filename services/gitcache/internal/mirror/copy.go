@@ -21,6 +21,9 @@ type Copy struct {
 	// Generation is what the files belong to; empty where the asker knows the fingerprint.
 	Generation string
 	Files      []File
+	// Doubted: what this replica's own mirror holds was found damaged, or is not known, and is looked at byte by byte
+	// before any of it is kept.
+	Doubted bool
 }
 
 // File is an immutable file of a mirror.

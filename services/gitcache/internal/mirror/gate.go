@@ -36,6 +36,7 @@ func (s *shared) enter(ctx context.Context, def Definition) (leave func(), err e
 	if s.Gate == nil {
 		return func() {}, nil
 	}
+	defer s.metrics.wait(queueHost)()
 	return s.Gate.Enter(ctx, def)
 }
 

@@ -194,6 +194,7 @@ func (r *Repository) executeWill(ctx context.Context) {
 func (r *Repository) TakeOver(ctx context.Context) (uint64, error) {
 	waiting, cancel := context.WithTimeout(ctx, noticeTimeout)
 	defer cancel()
+	r.invited.Store(true)
 	r.summoned.Store(true)
 	select {
 	case r.wake <- struct{}{}:

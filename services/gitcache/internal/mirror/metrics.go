@@ -5,45 +5,128 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/leatdev/leat/internal/lease"
 )
 
+// metrics are those of all repositories of a set; README.md lists them. None names a repository: each would be a time
+// series of its own, and logs and traces name them.
 type metrics struct {
-	duration metric.Float64Histogram
+	fetches  metric.Float64Histogram
+	received metric.Int64Counter
+	moved    metric.Int64Counter
+	leases   metric.Int64Counter
+	copies   metric.Float64Histogram
+	waiting  [queues]atomic.Int64
 }
 
-func newMetrics(meter metric.Meter, owned *atomic.Int64) (*metrics, error) {
-	duration, err := meter.Float64Histogram("leat.mirror.fetch.duration",
-		metric.WithUnit("s"), metric.WithDescription("Time a fetch from an upstream took, polls that found nothing new included."))
-	if err != nil {
-		return nil, err
+// queue is something that repositories wait for.
+type queue int
+
+const (
+	queueHost queue = iota // the upstream's host, which has others in conversation
+	queueFetch
+	queueClone
+	queueCopy
+	queues
+)
+
+// String returns the value of the attribute leat.queue.
+func (q queue) String() string { return [...]string{"host", "fetch", "clone", "copy"}[q] }
+
+// transferTimes are the buckets, in seconds, of what goes over a network: from a poll that finds nothing to a clone that
+// takes all its time.
+var transferTimes = metric.WithExplicitBucketBoundaries(.025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 1800)
+
+func newMetrics(meter metric.Meter) (*metrics, error) {
+	m := &metrics{}
+	var errs [5]error
+	m.fetches, errs[0] = meter.Float64Histogram("leat.mirror.fetch.duration", metric.WithUnit("s"), transferTimes,
+		metric.WithDescription("Time a fetch from an upstream took, polls that found nothing new included."))
+	m.received, errs[1] = meter.Int64Counter("leat.mirror.fetch.received", metric.WithUnit("By"),
+		metric.WithDescription("Bytes that came from upstreams."))
+	m.moved, errs[2] = meter.Int64Counter("leat.mirror.refs.moved", metric.WithUnit("{ref}"),
+		metric.WithDescription("Refs that fetches found moved, new or gone."))
+	m.leases, errs[3] = meter.Int64Counter("leat.lease.changes", metric.WithUnit("{change}"),
+		metric.WithDescription("Leases of repositories that this replica won, gave away or lost."))
+	m.copies, errs[4] = meter.Float64Histogram("leat.mirror.copy.duration", metric.WithUnit("s"), transferTimes,
+		metric.WithDescription("Time it took to copy what a mirror lacked from another replica."))
+	return m, errors.Join(errs[:]...)
+}
+
+// wait counts a repository among those that wait, until done is called.
+func (m *metrics) wait(q queue) (done func()) {
+	m.waiting[q].Add(1)
+	return func() { m.waiting[q].Add(-1) }
+}
+
+func kindOf(clone bool) attribute.KeyValue {
+	if clone {
+		return attribute.String("leat.fetch.kind", "clone")
 	}
-	_, err = meter.Int64ObservableUpDownCounter("leat.mirror.owned",
-		metric.WithUnit("{repository}"), metric.WithDescription("Repositories that this replica owns."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(owned.Load())
-			return nil
-		}))
-	return &metrics{duration: duration}, err
+	return attribute.String("leat.fetch.kind", "fetch")
+}
+
+// receiver returns what counts the bytes of one fetch.
+func (m *metrics) receiver(ctx context.Context, clone bool) func(bytes int) {
+	kind := metric.WithAttributeSet(attribute.NewSet(kindOf(clone)))
+	return func(bytes int) { m.received.Add(ctx, int64(bytes), kind) }
 }
 
 func (m *metrics) fetched(ctx context.Context, o outcome, took time.Duration, clone bool) {
-	kind, result := "fetch", "unchanged"
-	if clone {
-		kind = "clone"
-	}
-	if o.all || len(o.changed) > 0 {
-		result = "changed"
-	}
-	attributes := []attribute.KeyValue{attribute.String("leat.fetch.kind", kind)}
-	if o.reason != "" {
+	attributes := []attribute.KeyValue{kindOf(clone)}
+	result := "unchanged"
+	switch {
+	case o.reason != "":
 		attributes = append(attributes, attribute.String("error.type", string(o.reason)))
 		result = "failed"
+	case o.all || len(o.changed) > 0:
+		result = "changed"
 	}
 	attributes = append(attributes, attribute.String("leat.fetch.result", result))
-	m.duration.Record(ctx, took.Seconds(), metric.WithAttributes(attributes...))
+	m.fetches.Record(ctx, took.Seconds(), metric.WithAttributes(attributes...))
+	m.moved.Add(ctx, int64(len(o.changed)))
+}
+
+func (m *metrics) copied(ctx context.Context, took time.Duration, err error) {
+	result := "copied"
+	if err != nil {
+		result = "failed"
+	}
+	m.copies.Record(ctx, took.Seconds(), metric.WithAttributes(attribute.String("leat.copy.result", result)))
+}
+
+// won counts a lease that was acquired: left to this replica by another, or found free.
+func (m *metrics) won(ctx context.Context, inherited bool) {
+	cause := "vacant"
+	if inherited {
+		cause = "handover"
+	}
+	m.changed(ctx, "won", cause)
+}
+
+// left counts the end of a tenure, which returned err.
+func (m *metrics) left(ctx context.Context, held *lease.Held, err error) {
+	_, handed := errors.AsType[*handedOver](err)
+	switch {
+	case held.Check() != nil:
+		m.changed(ctx, "lost", "not_renewed")
+	case handed:
+		m.changed(ctx, "given", "handover")
+	case errors.Is(err, ErrEpochStale):
+		m.changed(ctx, "lost", "epoch_stale")
+	default:
+		m.changed(ctx, "given", "stopped")
+	}
+}
+
+func (m *metrics) changed(ctx context.Context, change, cause string) {
+	m.leases.Add(ctx, 1, metric.WithAttributes(
+		attribute.String("leat.lease.change", change), attribute.String("leat.lease.cause", cause)))
 }

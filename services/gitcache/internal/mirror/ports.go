@@ -20,6 +20,8 @@ type FetchParams struct {
 	// Guard is asked right before any byte goes to the upstream, and before the fetched refs become the mirror's. An
 	// error means that the right to fetch is gone: the fetch ends with it.
 	Guard func() error
+	// Received is told how many bytes came from the upstream, as they come, from any goroutine. Nil: nobody counts.
+	Received func(bytes int)
 	// Admit is asked right before the fetched refs become the mirror's, with a reader of what was fetched, and returns them
 	// with what of each is delivered. An error ends the fetch. Nil: everything is.
 	Admit func(ctx context.Context, fetched content.Reader, c Content) (Content, error)

@@ -110,8 +110,9 @@ type Content struct {
 	ChangedAt time.Time
 	// Epoch is that of the lease under which the content was fetched.
 	Epoch uint64
-	// DiskBytes is the size of the mirror on disk.
+	// DiskBytes is the size of the mirror on disk, Packs the number of packs that it consists of.
 	DiskBytes int64
+	Packs     int
 	// Policy is the fingerprint of the verification by which the refs were judged. Empty: they were not, since there was none.
 	Policy string
 }

@@ -75,6 +75,7 @@ type Repository struct {
 
 	owner    owner
 	wake     chan struct{} // holds one token when the lease is worth asking for at once
+	invited  atomic.Bool   // another replica has left the lease to this one
 	summoned atomic.Bool   // the next request for the lease need not let others go first
 }
 
@@ -210,14 +211,15 @@ func (r *Repository) knownEpoch() uint64 {
 	return r.content.Epoch
 }
 
-// GiveUpContent forgets what this replica's mirror holds, because it turned out to be damaged. The owner clones it again
-// at once.
+// GiveUpContent forgets what this replica's mirror holds, because it turned out to be damaged. The owner copies or clones
+// it again at once, a follower copies it.
 func (r *Repository) GiveUpContent() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.setContentLocked(Content{Epoch: r.content.Epoch})
 	r.next = time.Now()
 	r.signalLocked()
+	r.hear()
 }
 
 // load takes over what the disk holds. A mirror that cannot be read is cloned again; that is no reason not to run.
@@ -241,10 +243,12 @@ func (r *Repository) load(ctx context.Context) {
 // own is what the holder of the lease does, until it loses it.
 func (r *Repository) own(ctx context.Context, held *lease.Held) error {
 	r.becomeOwner(held.Epoch())
+	r.shared.metrics.won(ctx, r.invited.Swap(false))
 	defer r.resign()
 	defer r.errands.admit(ctx, held)()
 	t := &tenure{repo: r, held: held}
 	err := t.run(ctx)
+	r.shared.metrics.left(ctx, held, err)
 	if ctx.Err() != nil && held.Check() == nil { // shutting down
 		r.bequeath(held)
 	}
@@ -259,7 +263,6 @@ func (r *Repository) becomeOwner(epoch uint64) {
 	if r.stopCopy != nil {
 		r.stopCopy()
 	}
-	r.shared.owned.Add(1)
 	r.signalLocked()
 }
 
@@ -267,7 +270,6 @@ func (r *Repository) resign() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.epoch, r.refreshAt, r.cause = 0, time.Time{}, trace.SpanContext{}
-	r.shared.owned.Add(-1)
 	r.signalLocked()
 }
 

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -87,7 +86,6 @@ type shared struct {
 	Deps
 	metrics *metrics
 	upkeep  diskMetrics
-	owned   atomic.Int64
 	fetches *semaphore.Weighted
 	clones  *semaphore.Weighted
 	notices *semaphore.Weighted // calls that tell heirs
@@ -98,10 +96,11 @@ type shared struct {
 
 // slot waits for the right to fetch. Clones have their own, so that a few large ones do not hold up every poll.
 func (s *shared) slot(ctx context.Context, clone bool) (release func(), err error) {
-	pool := s.fetches
+	pool, q := s.fetches, queueFetch
 	if clone {
-		pool = s.clones
+		pool, q = s.clones, queueClone
 	}
+	defer s.metrics.wait(q)()
 	if err := pool.Acquire(ctx, 1); err != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -131,7 +130,9 @@ func NewSet(deps Deps) (*Set, error) {
 		full:    make(chan struct{}, 1),
 	}
 	var err error
-	s.shared.metrics, err = newMetrics(deps.Meter, &s.shared.owned)
+	if s.shared.metrics, err = newMetrics(deps.Meter); err == nil {
+		err = s.observe(deps.Meter)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}

@@ -11,6 +11,10 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/services/gitcache/internal/rendezvous"
 )
@@ -130,10 +134,11 @@ func (r *Repository) catchUp(ctx context.Context) error {
 
 // catchUpWith copies what another replica has and this one lacks.
 func (r *Repository) catchUpWith(ctx context.Context, owner string) error {
-	if err := r.shared.copies.Acquire(ctx, 1); err != nil {
-		return context.Cause(ctx)
+	done, err := r.shared.copySlot(ctx)
+	if err != nil {
+		return err
 	}
-	defer r.shared.copies.Release(1)
+	defer done()
 	if err := r.disk.Acquire(ctx, 1); err != nil {
 		return context.Cause(ctx)
 	}
@@ -144,7 +149,7 @@ func (r *Repository) catchUpWith(ctx context.Context, owner string) error {
 		return nil
 	}
 	defer r.endCopy()
-	err := r.copyFrom(copying, owner)
+	err = r.copyFrom(copying, owner)
 	if err == nil {
 		err = r.copyObjects(copying, owner)
 	}
@@ -152,6 +157,15 @@ func (r *Repository) catchUpWith(ctx context.Context, owner string) error {
 		return nil
 	}
 	return err
+}
+
+// copySlot waits for the right to copy.
+func (s *shared) copySlot(ctx context.Context) (release func(), err error) {
+	defer s.metrics.wait(queueCopy)()
+	if err := s.copies.Acquire(ctx, 1); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	return func() { s.copies.Release(1) }, nil
 }
 
 // beginCopy makes a tenure that begins end the copy. False: one has begun already.
@@ -236,11 +250,8 @@ func (r *Repository) copyFrom(ctx context.Context, replica string) error {
 	if err := theirs.check(); err != nil {
 		return err
 	}
-	limited, stop := context.WithTimeout(ctx, r.shared.Settings.CloneTimeout)
-	defer stop()
-	content, err := r.shared.Copies.Adopt(limited, r.uid, theirs, func(ctx context.Context, f File) (io.ReadCloser, error) {
-		return r.shared.Replicas.Read(ctx, replica, def, theirs.Generation, f.Name)
-	})
+	theirs.Doubted = !mine.Exists()
+	content, err := r.adoptFrom(ctx, replica, theirs)
 	if errors.Is(err, ErrNoMirror) {
 		return errCompacted
 	}
@@ -249,6 +260,25 @@ func (r *Repository) copyFrom(ctx context.Context, replica string) error {
 	}
 	r.adopt(content)
 	return nil
+}
+
+// adoptFrom copies the files that this replica's mirror lacks.
+func (r *Repository) adoptFrom(ctx context.Context, replica string, theirs Copy) (Content, error) {
+	limited, stop := context.WithTimeout(ctx, r.shared.Settings.CloneTimeout)
+	defer stop()
+	limited, span := r.shared.Tracer.Start(limited, "mirror.copy", trace.WithAttributes(
+		attribute.String("leat.repository", r.name), attribute.String("leat.repository.uid", r.uid),
+		attribute.Int64("leat.epoch", int64(theirs.Content.Epoch)), attribute.String("leat.copy.from", replica)))
+	defer span.End()
+	started, def := time.Now(), r.Definition()
+	content, err := r.shared.Copies.Adopt(limited, r.uid, theirs, func(ctx context.Context, f File) (io.ReadCloser, error) {
+		return r.shared.Replicas.Read(ctx, replica, def, theirs.Generation, f.Name)
+	})
+	if err != nil {
+		span.SetStatus(codes.Error, "copy did not succeed")
+	}
+	r.shared.metrics.copied(limited, time.Since(started), err)
+	return content, err
 }
 
 // newer tells whether c was seen at the upstream after other.

@@ -194,7 +194,7 @@ func (r *Repository) compact(ctx context.Context) error {
 		return err
 	}
 	r.mu.Lock()
-	r.content.DiskBytes = done.BytesAfter
+	r.content.DiskBytes, r.content.Packs = done.BytesAfter, done.PacksAfter
 	r.mu.Unlock()
 	r.shared.Logger.InfoContext(ctx, "mirror compacted", slog.String("leat.repository", r.name),
 		slog.Int("packs_before", done.PacksBefore), slog.Int("packs", done.PacksAfter),

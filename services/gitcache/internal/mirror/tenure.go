@@ -144,6 +144,7 @@ func (t *tenure) fetch(ctx context.Context) error {
 		r.inherit(ctx)
 	}
 	ctx, p, timeout := r.beginFetch(ctx, t.held)
+	p.Received = r.shared.metrics.receiver(ctx, !p.Have.Exists())
 	ctx, span := r.shared.Tracer.Start(ctx, "mirror.fetch", trace.WithAttributes(
 		attribute.String("leat.repository", r.name), attribute.String("leat.repository.uid", r.uid),
 		attribute.Int64("leat.epoch", int64(p.Epoch)),

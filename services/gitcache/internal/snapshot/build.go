@@ -18,7 +18,6 @@ import (
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
-	"github.com/leatdev/leat/internal/digest"
 )
 
 // flight is one build that several callers wait for.
@@ -80,16 +79,18 @@ func (b *Builder) buildOnce(ctx context.Context, from Folder, key flightKey) (Sn
 }
 
 func (b *Builder) attempt(ctx context.Context, from Folder, key flightKey) (Snapshot, error) {
-	if err := b.building.Acquire(ctx, 1); err != nil {
-		return Snapshot{}, context.Cause(ctx)
+	release, err := b.slot(ctx)
+	if err != nil {
+		return Snapshot{}, err
 	}
-	defer b.building.Release(1)
+	defer release()
 	ctx, span := b.params.Tracer.Start(ctx, "bundle.build", trace.WithAttributes(
-		attribute.String("leat.repository.uid", from.UID), attribute.String("leat.commit", from.Commit)))
+		attribute.String("leat.repository", from.Repository), attribute.String("leat.repository.uid", from.UID),
+		attribute.Int64("leat.epoch", int64(from.Epoch)), attribute.String("leat.commit", from.Commit)))
 	defer span.End()
 	started := time.Now()
 	s, err := b.read(ctx, from, key.store)
-	b.duration.Record(ctx, time.Since(started).Seconds())
+	b.metrics.built(ctx, started, err)
 	if err != nil {
 		span.SetStatus(codes.Error, "build did not succeed")
 		if permanent(err) {
@@ -100,6 +101,16 @@ func (b *Builder) attempt(ctx context.Context, from Folder, key flightKey) (Snap
 	span.SetAttributes(attribute.String("leat.digest", s.Digest.String()), attribute.Int("leat.files", s.FileCount))
 	b.remember(ctx, key.outline, s)
 	return s, nil
+}
+
+// slot waits for the right to build.
+func (b *Builder) slot(ctx context.Context) (release func(), err error) {
+	b.metrics.waiting.Add(1)
+	defer b.metrics.waiting.Add(-1)
+	if err := b.building.Acquire(ctx, 1); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	return func() { b.building.Release(1) }, nil
 }
 
 // remember puts a digest into the index, without which the next restart costs a build, no more.
@@ -165,21 +176,22 @@ func describe(s Snapshot, info cas.Info) Snapshot {
 
 // write writes the compressed canonical bundle of the leaves to w.
 func (b *Builder) write(ctx context.Context, mirrors *shelf, leaves []leaf, w io.Writer) (Snapshot, error) {
-	compressed, err := bundle.Compress(w)
+	compressed, err := b.compressor.Compress(w)
 	if err != nil {
 		return Snapshot{}, err
 	}
-	hasher := digest.NewHasher()
+	out := newPipeline(compressed)
 	p := &packer{
 		mirrors: mirrors, objects: b.params.Objects, limits: b.params.Limits.WithDefaults(), blame: b.blame,
-		out: bundle.NewWriter(io.MultiWriter(hasher, compressed), b.params.Limits),
+		out: bundle.NewWriter(out, b.params.Limits),
 	}
 	err = p.addAll(ctx, leaves)
 	if err == nil {
 		err = p.out.Close()
 	}
-	if err = errors.Join(err, compressed.Close()); err != nil {
+	d, err := out.finish(err)
+	if err != nil {
 		return Snapshot{}, err
 	}
-	return Snapshot{Digest: hasher.Digest(), FileCount: len(leaves)}, nil
+	return Snapshot{Digest: d, FileCount: len(leaves)}, nil
 }

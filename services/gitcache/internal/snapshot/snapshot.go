@@ -70,9 +70,12 @@ type Snapshot struct {
 
 // Folder names what is selected of a commit.
 type Folder struct {
-	UID       string // the repository's
-	Commit    string
-	Selection *selection.Selection
+	UID    string // the repository's
+	Commit string
+	// Repository and Epoch are its name and its owner's epoch, for traces alone.
+	Repository string
+	Epoch      uint64
+	Selection  *selection.Selection
 }
 
 // Params are what a [Builder] works with. All are required but those with a default.
@@ -100,10 +103,12 @@ type Params struct {
 type Builder struct {
 	params   Params
 	building *semaphore.Weighted
-	duration metric.Float64Histogram
+	metrics  *metrics
 	outlines *recent[outlineKey, string]
 	rules    *recent[treeKey, *ignore.Rules]
 	refused  *recent[treeKey, error]
+
+	compressor bundle.Compressor
 
 	mu      sync.Mutex
 	flights map[flightKey]*flight
@@ -135,13 +140,12 @@ func NewBuilder(p Params) (*Builder, error) {
 	if p.Timeout <= 0 {
 		p.Timeout = defaultTimeout
 	}
-	duration, err := p.Meter.Float64Histogram("leat.bundle.build.duration", metric.WithUnit("s"),
-		metric.WithDescription("Time it took to build a bundle from a mirror."))
+	m, err := newMetrics(p.Meter)
 	if err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
 	return &Builder{
-		params: p, building: semaphore.NewWeighted(int64(p.Builds)), duration: duration,
+		params: p, building: semaphore.NewWeighted(int64(p.Builds)), metrics: m,
 		outlines: newRecent[outlineKey, string](rememberOutlines), refused: newRecent[treeKey, error](rememberFaults),
 		rules:   newRecent[treeKey, *ignore.Rules](rememberRules),
 		flights: map[flightKey]*flight{},
@@ -153,17 +157,26 @@ func NewBuilder(p Params) (*Builder, error) {
 // *lfs.MissingError, *lfs.FileError, *submodule.NotReadyError, *submodule.UnavailableError, cas.ErrFull and what reading the
 // mirror fails with.
 func (b *Builder) Resolve(ctx context.Context, f Folder) (Snapshot, error) {
+	started := time.Now()
+	s, result, err := b.resolve(ctx, f)
+	b.metrics.resolved(ctx, started, result)
+	return s, err
+}
+
+// resolve is Resolve, and tells how the answer was found.
+func (b *Builder) resolve(ctx context.Context, f Folder) (s Snapshot, result string, err error) {
 	id, err := b.outlineOf(ctx, f)
 	if err != nil {
-		return Snapshot{}, err
+		return Snapshot{}, resolveFailed, err
 	}
 	if s, ok := b.params.Index.Get(f.UID, id); ok {
-		return s, nil
+		return s, resolveKnown, nil
 	}
 	if err, ok := b.refused.get(treeKey{f.UID, id}); ok {
-		return Snapshot{}, err
+		return Snapshot{}, resolveFailed, err
 	}
-	return b.build(ctx, f, flightKey{outline: treeKey{f.UID, id}})
+	s, err = b.build(ctx, f, flightKey{outline: treeKey{f.UID, id}})
+	return s, resultOf(err), err
 }
 
 // Open opens the bundle of a digest: the stored one, or one built again from the folder f, where f.Commit is not empty.
@@ -195,7 +208,9 @@ func (b *Builder) Open(ctx context.Context, d digest.Digest, f Folder) (*cas.Blo
 
 // Stored opens a bundle only if it is stored here. ErrBundleNotFound: it is not.
 func (b *Builder) Stored(ctx context.Context, d digest.Digest) (*cas.Blob, error) {
-	return b.Open(ctx, d, Folder{})
+	blob, err := b.Open(ctx, d, Folder{})
+	b.metrics.openedStored(ctx, err)
+	return blob, err
 }
 
 // maxFiles is how many leaves a bundle may have.

@@ -42,11 +42,12 @@ func (s *Store) adopt(ctx context.Context, uid string, c mirror.Copy, open opene
 	if err != nil {
 		return mirror.Content{}, err
 	}
-	d, err := s.Draft(uid, c.Content, surplus)
+	d, err := s.Draft(uid, c.Content, surplus || c.Doubted)
 	if err != nil {
 		return mirror.Content{}, err
 	}
 	defer d.Close()
+	d.doubted = c.Doubted
 	if err := d.takeAll(ctx, c.Files, open); err != nil {
 		return mirror.Content{}, err
 	}
@@ -103,7 +104,7 @@ func (d *Draft) take(ctx context.Context, f mirror.File, open opener) error {
 	}
 	if d.fresh && d.previous != "" {
 		from := filepath.Join(packFolder(d.previous), f.Name)
-		if info, err := os.Stat(from); err == nil && info.Size() == f.Size && os.Link(from, to) == nil {
+		if d.usable(from, f) && os.Link(from, to) == nil {
 			return nil
 		}
 	}
@@ -112,6 +113,24 @@ func (d *Draft) take(ctx context.Context, f mirror.File, open opener) error {
 		return err
 	}
 	return errors.Join(receive(d.Limit(contextReader{ctx, body}), f, to), body.Close())
+}
+
+// usable tells whether a file of the previous generation is what another replica has.
+func (d *Draft) usable(path string, f mirror.File) bool {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() != f.Size {
+		return false
+	}
+	if !d.doubted {
+		return true
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	hash := digest.NewHasher()
+	_, err = io.Copy(hash, file)
+	return errors.Join(err, file.Close()) == nil && hash.Digest().String() == f.Digest
 }
 
 // receive writes a file under its name once it is whole, what it says it is, and durable.

@@ -26,6 +26,7 @@ type Draft struct {
 	dir      string
 	fresh    bool  // dir is a new one, under a temporary name
 	taken    int64 // bytes of the disk that were asked for
+	doubted  bool  // previous may be damaged
 }
 
 // Draft begins to write what shall become next: to the current generation, or to a new one where there is none, where it

@@ -45,8 +45,19 @@ type freshness struct {
 func (s state) content() mirror.Content {
 	return mirror.Content{
 		Refs: s.Refs, Head: s.Head, DefaultBranch: s.DefaultBranch,
-		FreshAt: s.FreshAt, ChangedAt: s.ChangedAt, Epoch: s.Epoch, DiskBytes: s.bytes(), Policy: s.Policy,
+		FreshAt: s.FreshAt, ChangedAt: s.ChangedAt, Epoch: s.Epoch, DiskBytes: s.bytes(), Packs: s.packs(), Policy: s.Policy,
 	}
+}
+
+// packs counts them; each has an index beside it.
+func (s state) packs() int {
+	n := 0
+	for name := range s.Packs {
+		if strings.HasSuffix(name, ".pack") {
+			n++
+		}
+	}
+	return n
 }
 
 func (s state) bytes() int64 {
@@ -55,16 +66,6 @@ func (s state) bytes() int64 {
 		sum += size
 	}
 	return sum
-}
-
-// packs is how many there are: each has an index, and may have more beside it.
-func (s state) packs() (n int) {
-	for name := range s.Packs {
-		if strings.HasSuffix(name, ".pack") {
-			n++
-		}
-	}
-	return n
 }
 
 func readState(home string) (state, error) {

@@ -103,7 +103,7 @@ func (c *Client) newAppTokens(def mirror.Definition) (*appTokens, error) {
 	if err != nil {
 		return nil, errors.New("api url is not a url")
 	}
-	way, roots, err := c.newRoute(def, func() error { return nil })
+	way, roots, err := c.newRoute(def, mirror.FetchParams{Guard: func() error { return nil }})
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 const (
@@ -40,8 +42,8 @@ type httpSession struct {
 	two    *version2 // nil where the first version is spoken
 }
 
-func (c *Client) newHTTPSession(guard func() error, t target) (*httpSession, error) {
-	way, roots, err := c.newRoute(t.def, guard)
+func (c *Client) newHTTPSession(p mirror.FetchParams, t target) (*httpSession, error) {
+	way, roots, err := c.newRoute(t.def, p)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +61,7 @@ func (c *Client) newHTTPSession(guard func() error, t target) (*httpSession, err
 	}
 	client := &http.Client{
 		Transport: authorizer{
-			next: gated{next: carriers, hosts: c.hosts}, origin: origin, credential: t.def.Credential, guard: guard, app: app,
+			next: gated{next: carriers, hosts: c.hosts}, origin: origin, credential: t.def.Credential, guard: p.Guard, app: app,
 		},
 		CheckRedirect: checkRedirect,
 	}

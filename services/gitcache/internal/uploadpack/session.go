@@ -54,9 +54,9 @@ func (c *Client) Dial(ctx context.Context, p mirror.FetchParams) (Session, error
 		return nil, err
 	}
 	if t.endpoint.Protocol == "ssh" {
-		return c.dialSSH(ctx, p.Guard, t, "git-upload-pack "+shellQuote(t.endpoint.Path))
+		return c.dialSSH(ctx, p, t, "git-upload-pack "+shellQuote(t.endpoint.Path))
 	}
-	return c.newHTTPSession(p.Guard, t)
+	return c.newHTTPSession(p, t)
 }
 
 // target is a definition that was found usable.
@@ -69,7 +69,8 @@ type target struct {
 // when it wakes up.
 type dialer struct {
 	net.Dialer
-	guard func() error
+	guard    func() error
+	received func(bytes int) // nil: nobody counts
 }
 
 // Dial implements proxy.Dialer, which wants it beside DialContext.
@@ -88,12 +89,22 @@ func (d *dialer) DialContext(ctx context.Context, network, address string) (net.
 	if err != nil {
 		return nil, err
 	}
-	return guardedConn{Conn: conn, guard: d.guard}, nil
+	return guardedConn{Conn: conn, guard: d.guard, received: d.received}, nil
 }
 
 type guardedConn struct {
 	net.Conn
-	guard func() error
+	guard    func() error
+	received func(bytes int)
+}
+
+// Read implements net.Conn.
+func (c guardedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.received != nil && n > 0 {
+		c.received(n)
+	}
+	return n, err
 }
 
 // Write implements net.Conn. Where the guard does not agree the connection ends: who waits for an answer to what was never

@@ -72,13 +72,13 @@ type sshSession struct {
 	stop    func() bool // ends watching the context
 }
 
-func (c *Client) dialSSH(ctx context.Context, guard func() error, t target, command string) (*sshSession, error) {
+func (c *Client) dialSSH(ctx context.Context, p mirror.FetchParams, t target, command string) (*sshSession, error) {
 	address := net.JoinHostPort(t.endpoint.Host, strconv.Itoa(sshPortOf(t)))
 	config, err := sshConfig(t, address, c.dir)
 	if err != nil {
 		return nil, err
 	}
-	way, _, err := c.newRoute(t.def, guard)
+	way, _, err := c.newRoute(t.def, p)
 	if err != nil {
 		return nil, err
 	}

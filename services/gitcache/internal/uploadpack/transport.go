@@ -153,7 +153,7 @@ func (g gated) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // newRoute finds the way for a definition: its own proxy, or what the environment says for HTTP.
-func (c *Client) newRoute(def mirror.Definition, guard func() error) (*route, *x509.CertPool, error) {
+func (c *Client) newRoute(def mirror.Definition, p mirror.FetchParams) (*route, *x509.CertPool, error) {
 	roots, err := certPool(def.CAPEM)
 	if err != nil {
 		return nil, nil, err
@@ -162,7 +162,7 @@ func (c *Client) newRoute(def mirror.Definition, guard func() error) (*route, *x
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &route{dialer: &dialer{guard: guard}, proxy: c.environment, roots: roots}
+	r := &route{dialer: &dialer{guard: p.Guard, received: p.Received}, proxy: c.environment, roots: roots}
 	if own != nil {
 		r.proxy = http.ProxyURL(own)
 	}

@@ -34,7 +34,7 @@ func (c *Client) Carrier(def mirror.Definition, guard func() error, credential b
 	if err != nil {
 		return nil, err
 	}
-	way, roots, err := c.newRoute(def, guard)
+	way, roots, err := c.newRoute(def, mirror.FetchParams{Guard: guard})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ type grant struct {
 }
 
 func (c *Client) authenticateLFS(ctx context.Context, guard func() error, t target) (string, map[string]string, error) {
-	s, err := c.dialSSH(ctx, guard, t, "git-lfs-authenticate "+shellQuote(t.endpoint.Path)+" download")
+	s, err := c.dialSSH(ctx, mirror.FetchParams{Guard: guard}, t, "git-lfs-authenticate "+shellQuote(t.endpoint.Path)+" download")
 	if err != nil {
 		return "", nil, err
 	}

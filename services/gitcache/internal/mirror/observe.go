@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/leatdev/leat/services/gitcache/internal/rendezvous"
+)
+
+// role is what a replica has to do with a repository.
+type role string
+
+const (
+	roleNone     role = ""
+	roleOwner    role = "owner"
+	roleFollower role = "follower" // should have a copy
+)
+
+const (
+	// lateOwner and lateFollower are how many poll intervals old a mirror may be before it counts as overdue. One is usual
+	// for an owner; a follower learns of it an interval later.
+	lateOwner    = 2
+	lateFollower = 4
+)
+
+// standing is how a mirror stands at one moment.
+type standing struct {
+	role    role
+	phase   Phase
+	age     time.Duration // since it equalled the upstream; 0 where there is no mirror
+	overdue bool
+	packs   int
+}
+
+func (r *Repository) standing(now time.Time) standing {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := standing{role: r.roleLocked(), phase: r.phaseLocked(), packs: r.content.Packs}
+	if r.def.Suspended || s.role == roleNone {
+		return s
+	}
+	late := lateOwner
+	if s.role == roleFollower {
+		late = lateFollower
+	}
+	if r.content.Exists() {
+		s.age = max(now.Sub(r.content.FreshAt), 0)
+		s.overdue = s.age > time.Duration(late)*r.interval()
+	}
+	return s
+}
+
+// roleLocked answers from memory: who follows is told by rendezvous, as if everybody owned what they should.
+func (r *Repository) roleLocked() role {
+	if r.epoch != 0 {
+		return roleOwner
+	}
+	members := r.shared.Peers.Members()
+	if len(members) > 1 && rendezvous.Rank(r.uid, members, r.shared.Self) <= r.shared.Settings.Followers {
+		return roleFollower
+	}
+	return roleNone
+}
+
+// summary is what the gauges show of all mirrors together.
+type summary struct {
+	phases  map[Phase]int64 // of those that are owned
+	worst   map[role]time.Duration
+	overdue map[role]int64
+	packs   int // of the mirror that has most
+}
+
+func (s *Set) summarize(now time.Time) summary {
+	all := summary{
+		phases:  map[Phase]int64{PhaseCloning: 0, PhaseReady: 0, PhaseStale: 0, PhaseFailed: 0, PhaseSuspended: 0},
+		worst:   map[role]time.Duration{roleOwner: 0, roleFollower: 0},
+		overdue: map[role]int64{roleOwner: 0, roleFollower: 0},
+	}
+	for _, r := range s.List() {
+		one := r.standing(now)
+		if one.role == roleOwner {
+			all.phases[one.phase]++
+		}
+		if one.role != roleNone {
+			all.worst[one.role] = max(all.worst[one.role], one.age)
+		}
+		if one.overdue {
+			all.overdue[one.role]++
+		}
+		all.packs = max(all.packs, one.packs)
+	}
+	return all
+}
+
+// gauges are read when somebody looks at the metrics.
+type gauges struct {
+	owned, overdue, waiting metric.Int64ObservableUpDownCounter
+	staleness               metric.Float64ObservableGauge
+	packs                   metric.Int64ObservableGauge
+}
+
+// observe registers the gauges of the set.
+func (s *Set) observe(meter metric.Meter) error {
+	var g gauges
+	var errs [6]error
+	g.owned, errs[0] = meter.Int64ObservableUpDownCounter("leat.mirror.owned", metric.WithUnit("{repository}"),
+		metric.WithDescription("Repositories that this replica owns, by phase."))
+	g.staleness, errs[1] = meter.Float64ObservableGauge("leat.mirror.staleness", metric.WithUnit("s"),
+		metric.WithDescription("Time since the stalest mirror equalled its upstream."))
+	g.overdue, errs[2] = meter.Int64ObservableUpDownCounter("leat.mirror.overdue", metric.WithUnit("{repository}"),
+		metric.WithDescription("Mirrors that are older than their poll interval explains."))
+	g.waiting, errs[3] = meter.Int64ObservableUpDownCounter("leat.mirror.waiting", metric.WithUnit("{repository}"),
+		metric.WithDescription("Repositories that wait for their turn."))
+	g.packs, errs[4] = meter.Int64ObservableGauge("leat.mirror.packs.max", metric.WithUnit("{pack}"),
+		metric.WithDescription("Packs of the mirror that has most of them."))
+	_, errs[5] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		s.report(o, g)
+		return nil
+	}, g.owned, g.staleness, g.overdue, g.waiting, g.packs)
+	return errors.Join(errs[:]...)
+}
+
+func (s *Set) report(o metric.Observer, g gauges) {
+	all := s.summarize(time.Now())
+	for phase, n := range all.phases {
+		o.ObserveInt64(g.owned, n, metric.WithAttributes(attribute.String("leat.mirror.phase", string(phase))))
+	}
+	for _, role := range []role{roleOwner, roleFollower} {
+		is := metric.WithAttributes(attribute.String("leat.mirror.role", string(role)))
+		o.ObserveFloat64(g.staleness, all.worst[role].Seconds(), is)
+		o.ObserveInt64(g.overdue, all.overdue[role], is)
+	}
+	for q := range queues {
+		o.ObserveInt64(g.waiting, s.shared.metrics.waiting[q].Load(), metric.WithAttributes(attribute.Stringer("leat.queue", q)))
+	}
+	o.ObserveInt64(g.packs, int64(all.packs))
+}

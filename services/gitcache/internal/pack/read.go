@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pack
+
+import (
+	"bytes"
+	"crypto/sha1" //nolint:gosec // of what was looked at for collisions when it arrived
+	"errors"
+	"fmt"
+	"hash"
+	"path/filepath"
+	"strconv"
+)
+
+var (
+	// ErrNotFound means that no pack holds the object.
+	ErrNotFound = errors.New("object not in any pack")
+	// ErrTooLarge means that the object, or one that it is a delta against, has more bytes than were asked for.
+	ErrTooLarge = errors.New("object too large")
+)
+
+const (
+	// maxChain is how many deltas may lead to an object; Git itself makes none longer.
+	maxChain = 4095
+	// cacheBytes is kept of what was read last: versions of a file, and files alike, are deltas against one another.
+	cacheBytes = 8 << 20
+)
+
+// Object is what a [Reader] reads.
+type Object struct {
+	kind kind
+	// Data is not to be changed.
+	Data []byte
+}
+
+// Kind returns Git's word for what the object is: commit, tree, blob or tag.
+func (o Object) Kind() string { return o.kind.String() }
+
+// Reader reads objects out of the packs that a repository had when it was opened, many small ones in a row: what a bundle
+// is built of. It holds no more than a few MiB of what it has read. It is for one goroutine.
+//
+// Packs are what a server sent and what a disk has kept, so nothing in them is believed: sizes, offsets and chains of deltas
+// are checked, and every object that is returned has the id that it was asked for by.
+type Reader struct {
+	packs  []*readable
+	cache  *cache
+	window window
+	chain  []link // of deltas, from the object towards its base
+	delta  []byte // the one that is being applied
+	hash   hash.Hash
+	sum    []byte
+}
+
+// link is one delta of a chain.
+type link struct {
+	at   place
+	size int64
+	data int64 // where its compressed bytes begin
+}
+
+// Open opens the packs of a bare repository. One without any has no objects: loose ones and alternates are not looked at.
+func Open(dir string) (*Reader, error) {
+	indexes, err := filepath.Glob(filepath.Join(dir, "objects", "pack", "pack-*.idx"))
+	if err != nil {
+		return nil, fmt.Errorf("open packs: %w", err)
+	}
+	r := &Reader{cache: newCache(cacheBytes), hash: sha1.New()} //nolint:gosec // as above
+	for _, path := range indexes {
+		p, err := openReadable(path)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("open packs: %w", err), r.Close())
+		}
+		r.packs = append(r.packs, p)
+	}
+	return r, nil
+}
+
+// Close closes the packs.
+func (r *Reader) Close() error {
+	var errs []error
+	for _, p := range r.packs {
+		errs = append(errs, p.file.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Read returns an object of at most limit bytes. Errors: ErrNotFound, ErrTooLarge, ErrMalformed, and those of the disk.
+func (r *Reader) Read(id ID, limit int64) (Object, error) {
+	at, ok := r.find(id)
+	if !ok {
+		return Object{}, fmt.Errorf("%w: %s", ErrNotFound, id)
+	}
+	object, err := r.read(at, limit)
+	if err == nil {
+		err = r.verify(id, object)
+	}
+	if err != nil {
+		return Object{}, fmt.Errorf("read object %s: %w", id, err)
+	}
+	return object, nil
+}
+
+// verify compares an object with its id, as with a checksum.
+func (r *Reader) verify(id ID, o Object) error {
+	r.hash.Reset()
+	r.sum = append(r.sum[:0], o.Kind()...)
+	r.sum = strconv.AppendInt(append(r.sum, ' '), int64(len(o.Data)), 10)
+	_, _ = r.hash.Write(append(r.sum, 0)) // a hash takes everything
+	_, _ = r.hash.Write(o.Data)
+	if r.sum = r.hash.Sum(r.sum[:0]); !bytes.Equal(r.sum, id[:]) {
+		return fmt.Errorf("%w: its bytes have the id %x", ErrMalformed, r.sum)
+	}
+	return nil
+}
+
+func (r *Reader) find(id ID) (place, bool) {
+	for _, p := range r.packs {
+		if at, ok := p.find(id); ok {
+			return at, true
+		}
+	}
+	return place{}, false
+}
+
+// read follows deltas to something that is none, or that is still known, and applies them on the way back.
+func (r *Reader) read(at place, limit int64) (Object, error) {
+	r.chain = r.chain[:0]
+	base, known := r.cache.get(at)
+	for !known {
+		h, data, err := r.window.head(at)
+		if err != nil {
+			return Object{}, err
+		}
+		if !h.kind.isDelta() {
+			if base, err = r.whole(at, h, data, limit); err != nil {
+				return Object{}, err
+			}
+			break
+		}
+		if len(r.chain) == maxChain {
+			return Object{}, fmt.Errorf("%w: a chain of more than %d deltas", ErrMalformed, maxChain)
+		}
+		r.chain = append(r.chain, link{at, h.size, data})
+		if at, err = r.baseOf(at, h); err != nil {
+			return Object{}, err
+		}
+		base, known = r.cache.get(at)
+	}
+	if int64(len(base.Data)) > limit {
+		return Object{}, ErrTooLarge
+	}
+	return r.applyChain(base, limit)
+}
+
+func (r *Reader) baseOf(at place, h head) (place, error) {
+	if h.kind == kindOfsDelta {
+		return place{at.pack, at.offset - h.back}, nil
+	}
+	if base, ok := at.pack.find(h.base); ok {
+		return base, nil
+	}
+	return place{}, fmt.Errorf("%w: no base %s of a delta", ErrMalformed, h.base)
+}
+
+// whole reads an object that is no delta.
+func (r *Reader) whole(at place, h head, data, limit int64) (Object, error) {
+	if h.size > limit {
+		return Object{}, ErrTooLarge
+	}
+	object := Object{kind: h.kind, Data: r.cache.room(at, h.kind, h.size)}
+	if err := r.window.read(at.pack, data, object.Data); err != nil {
+		r.cache.drop(at)
+		return Object{}, err
+	}
+	return object, nil
+}
+
+func (r *Reader) applyChain(base Object, limit int64) (Object, error) {
+	for i := len(r.chain) - 1; i >= 0; i-- {
+		l := r.chain[i]
+		if l.size > limit { // a delta that is longer than what it makes is nothing that Git writes
+			return Object{}, ErrTooLarge
+		}
+		if int64(cap(r.delta)) < l.size {
+			r.delta = make([]byte, l.size)
+		}
+		r.delta = r.delta[:l.size]
+		err := r.window.read(l.at.pack, l.data, r.delta)
+		if err == nil {
+			base, err = r.apply(l.at, base, limit)
+		}
+		if err != nil {
+			return Object{}, err
+		}
+	}
+	return base, nil
+}
+
+func (r *Reader) apply(at place, base Object, limit int64) (Object, error) {
+	_, size, _, err := deltaSizes(r.delta)
+	if err != nil {
+		return Object{}, err
+	}
+	if size > limit {
+		return Object{}, ErrTooLarge
+	}
+	result := r.cache.room(at, base.kind, size)
+	if _, err := applyDelta(result[:0:size], base.Data, r.delta); err != nil {
+		r.cache.drop(at)
+		return Object{}, err
+	}
+	return Object{kind: base.kind, Data: result}, nil
+}

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// metrics are listed in the service's README.md.
+type metrics struct {
+	resolves metric.Float64Histogram
+	builds   metric.Float64Histogram
+	opened   metric.Int64Counter
+	waiting  atomic.Int64 // builds
+}
+
+func newMetrics(meter metric.Meter) (*metrics, error) {
+	m := &metrics{}
+	var errs [4]error
+	m.resolves, errs[0] = meter.Float64Histogram("leat.snapshot.resolve.duration", metric.WithUnit("s"),
+		metric.WithExplicitBucketBoundaries(.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30),
+		metric.WithDescription("Time it took to find the digest of what is selected of a commit."))
+	m.builds, errs[1] = meter.Float64Histogram("leat.bundle.build.duration", metric.WithUnit("s"),
+		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300),
+		metric.WithDescription("Time it took to build a bundle from a mirror."))
+	m.opened, errs[2] = meter.Int64Counter("leat.bundle.opened", metric.WithUnit("{bundle}"),
+		metric.WithDescription("Bundles that this replica was asked for, by whether it had them."))
+	_, errs[3] = meter.Int64ObservableUpDownCounter("leat.bundle.waiting", metric.WithUnit("{bundle}"),
+		metric.WithDescription("Bundles that wait to be built."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(m.waiting.Load())
+			return nil
+		}))
+	return m, errors.Join(errs[:]...)
+}
+
+// resolved counts an answer of Resolve.
+func (m *metrics) resolved(ctx context.Context, started time.Time, result string) {
+	m.resolves.Record(ctx, time.Since(started).Seconds(), metric.WithAttributes(attribute.String("leat.resolve.result", result)))
+}
+
+// The values of the attribute leat.resolve.result.
+const (
+	resolveKnown  = "known"  // from memory
+	resolveBuilt  = "built"  // after a look at the content
+	resolveFailed = "failed" // what is selected is not there, cannot be a bundle, or could not be read
+)
+
+func resultOf(err error) string {
+	if err != nil {
+		return resolveFailed
+	}
+	return resolveBuilt
+}
+
+func (m *metrics) built(ctx context.Context, started time.Time, err error) {
+	result := "built"
+	switch {
+	case permanent(err):
+		result = "refused"
+	case err != nil:
+		result = "failed"
+	}
+	m.builds.Record(ctx, time.Since(started).Seconds(), metric.WithAttributes(attribute.String("leat.build.result", result)))
+}
+
+// openedStored counts a bundle that was asked for, and whether it was stored here.
+func (m *metrics) openedStored(ctx context.Context, err error) {
+	result := "stored"
+	switch {
+	case errors.Is(err, ErrBundleNotFound):
+		result = "missing"
+	case err != nil:
+		result = "failed"
+	}
+	m.opened.Add(ctx, 1, metric.WithAttributes(attribute.String("leat.bundle.result", result)))
+}
