@@ -21,7 +21,7 @@ import (
 )
 
 // bundle returns what a snapshot's bundle holds; it is built again where it is not stored.
-func (r *replica) bundle(t *testing.T, name string, snap snapshot, path string) map[string]string {
+func (r *replica) bundle(t *testing.T, name string, snap resolved, path string) map[string]string {
 	t.Helper()
 	_, stored, err := r.download(t, &gitcachev1.DownloadBundleRequest{
 		Repository: name, Digest: snap.GetDigest(), Commit: snap.GetCommit(), Path: path,
@@ -32,8 +32,8 @@ func (r *replica) bundle(t *testing.T, name string, snap snapshot, path string) 
 	return unpack(t, snap.GetDigest(), stored)
 }
 
-// snapshot is what resolving gives.
-type snapshot interface {
+// resolved is what resolving gives.
+type resolved interface {
 	GetDigest() string
 	GetCommit() string
 }

@@ -141,7 +141,7 @@ func newService(t testing.TB, b *backend) *api.Service {
 	logger, tracer := slog.New(slog.DiscardHandler), tracenoop.NewTracerProvider().Tracer("")
 	meter := metricnoop.NewMeterProvider().Meter("")
 	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: b, Mirrors: b, Events: b, Leases: leasemem.New(), Copies: nil, Contents: b, Peers: b, Replicas: peers{}, Self: "http://self",
+		Upstream: b, Mirrors: b, Events: b, Leases: leasemem.New(), Copies: nil, Disk: noDisk{}, Named: noDisk{}, Contents: b, Peers: b, Replicas: peers{}, Self: "http://self",
 		Settings: mirror.Settings{Debounce: time.Millisecond}, Logger: logger, Tracer: tracer, Meter: meter,
 	})
 	if err != nil {
@@ -365,3 +365,16 @@ func TestAnAmbiguousCommitNamesCandidates(t *testing.T) {
 		t.Errorf("got %s (%v), want REF_NOT_FOUND that names both commits", got, err)
 	}
 }
+
+// noDisk has no mirrors on it, and knows nothing for certain.
+type noDisk struct{}
+
+func (noDisk) Stored() []mirror.Stored { return nil }
+
+func (noDisk) Usage() mirror.Usage { return mirror.Usage{} }
+
+func (noDisk) Compact(context.Context, string, func(context.Context) (func(), error)) (mirror.Compaction, error) {
+	return mirror.Compaction{}, nil
+}
+
+func (noDisk) Named() (map[string]bool, bool) { return nil, false }
