@@ -6,12 +6,15 @@ package gitcache_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
@@ -46,8 +49,7 @@ func surviveFailOver(t *testing.T, url string, failOver func()) {
 		t.Fatal(err)
 	}
 	defer func() { _ = stream.Close() }()
-	for stream.Receive() && !stream.Msg().GetSynced() {
-	}
+	awaitSynced(stream)
 
 	failOver()
 	commit := repo.Commit(t, "feature", map[string]string{"app/a.yaml": "a: 2\n"})
@@ -66,22 +68,41 @@ func surviveFailOver(t *testing.T, url string, failOver func()) {
 	if got := b.state(t, "demo", ready).GetEpoch(); got < epoch {
 		t.Errorf("got epoch %d after the fail-over, want at least %d", got, epoch)
 	}
-	seen := false
-	for !seen && stream.Receive() {
-		event := stream.Msg().GetEvent()
-		for _, ref := range event.GetChangedRefs() {
-			seen = seen || ref == "refs/heads/feature"
-		}
-		seen = seen || event.GetAllRefs()
+	// The log begins anew where Redis may have forgotten some of it, and whoever watched is told to do the same.
+	if !seesFeature(stream) {
+		wantReason(t, stream.Err(), errorsv1.Reason_REASON_RESUME_EXPIRED)
 	}
-	if !seen {
-		t.Errorf("got no event after the fail-over: %v", stream.Err())
+	again, err := b.WatchRepositories(t.Context(), &gitcachev1.WatchRepositoriesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = again.Close() }()
+	awaitSynced(again)
+	repo.Commit(t, "feature", map[string]string{"app/a.yaml": "a: 3\n"})
+	if !seesFeature(again) {
+		t.Errorf("got no event after the fail-over: %v", again.Err())
 	}
 	b.put(t, definition("late", repo.URL()))
 	a.state(t, "late", ready)
 	if got := repo.Stats(); got.MaxInFlight > 2 { // of two repositories on one upstream
 		t.Errorf("got %d requests at once at the upstream, want at most 2", got.MaxInFlight)
 	}
+}
+
+func awaitSynced(stream *connect.ServerStreamForClient[gitcachev1.WatchRepositoriesResponse]) {
+	for stream.Receive() && !stream.Msg().GetSynced() {
+	}
+}
+
+// seesFeature tells whether an event of that branch comes before the stream ends.
+func seesFeature(stream *connect.ServerStreamForClient[gitcachev1.WatchRepositoriesResponse]) bool {
+	for stream.Receive() {
+		event := stream.Msg().GetEvent()
+		if event.GetAllRefs() || slices.Contains(event.GetChangedRefs(), "refs/heads/feature") {
+			return true
+		}
+	}
+	return false
 }
 
 func TestRedisURLs(t *testing.T) {
