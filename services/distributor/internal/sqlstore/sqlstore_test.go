@@ -60,24 +60,25 @@ func sqliteURL(t *testing.T) string {
 // conformance is what every database has to pass.
 func conformance(t *testing.T, newURL func(t *testing.T) string) {
 	for name, test := range map[string]func(*testing.T, subject){
-		"edits":        testEdits,
-		"references":   testReferences,
-		"rollback":     testRollback,
-		"serialised":   testSerialised,
-		"changes":      testChanges,
-		"credentials":  testCredentials,
-		"webhooks":     testWebhookSecrets,
-		"proxy":        testProxy,
-		"verification": testVerification,
-		"enrolment":    testEnrolment,
-		"enrol race":   testEnrolRace,
-		"reports":      testReports,
-		"presence":     testPresence,
-		"snapshots":    testSnapshots,
-		"people":       testPeople,
-		"issuer":       testIssuer,
-		"open at once": testOpenAtOnce,
-		"closed":       testClosed,
+		"edits":         testEdits,
+		"references":    testReferences,
+		"rollback":      testRollback,
+		"serialised":    testSerialised,
+		"changes":       testChanges,
+		"credentials":   testCredentials,
+		"webhooks":      testWebhookSecrets,
+		"proxy":         testProxy,
+		"verification":  testVerification,
+		"partial clone": testPartialClone,
+		"enrolment":     testEnrolment,
+		"enrol race":    testEnrolRace,
+		"reports":       testReports,
+		"presence":      testPresence,
+		"snapshots":     testSnapshots,
+		"people":        testPeople,
+		"issuer":        testIssuer,
+		"open at once":  testOpenAtOnce,
+		"closed":        testClosed,
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := newURL(t)
@@ -392,6 +393,20 @@ func testVerification(t *testing.T, s subject) {
 	}
 	apply(t, s, repository("demo"))
 	if definitions, _, err = s.Definitions(t.Context()); err != nil || definitions[0].Spec.Verification != (catalog.Verification{}) {
+		t.Errorf("got %+v, %v, want it taken away", definitions, err)
+	}
+}
+
+func testPartialClone(t *testing.T, s subject) {
+	r := repository("demo")
+	r.Spec.PartialClone = true
+	apply(t, s, r)
+	definitions, _, err := s.Definitions(t.Context())
+	if err != nil || !definitions[0].Spec.PartialClone || !changes(t, s, 0).Repositories[0].Spec.PartialClone {
+		t.Errorf("got %+v, %v, want a partial clone", definitions, err)
+	}
+	apply(t, s, repository("demo"))
+	if definitions, _, err = s.Definitions(t.Context()); err != nil || definitions[0].Spec.PartialClone {
 		t.Errorf("got %+v, %v, want it taken away", definitions, err)
 	}
 }

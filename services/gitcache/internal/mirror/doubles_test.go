@@ -324,6 +324,14 @@ func (f *fleet) Read(context.Context, string, mirror.Definition, string, string)
 	return nil, mirror.ErrNoMirror
 }
 
+func (f *fleet) FetchBlobs(ctx context.Context, replica string, def mirror.Definition, ids []string) error {
+	r, err := f.repository(replica, def)
+	if err != nil {
+		return err
+	}
+	return r.Fill(ctx, ids)
+}
+
 func (f *fleet) TakeOver(ctx context.Context, replica string, def mirror.Definition) error {
 	r, err := f.repository(replica, def)
 	if err != nil {
