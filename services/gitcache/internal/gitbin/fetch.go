@@ -38,7 +38,7 @@ func (g *Git) fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, 
 	if p.Have.Exists() && p.Have.Partial == partial && offer.Equals(p.Have) {
 		return g.Unchanged(p)
 	}
-	if p.Definition.PartialClone && !partial && !p.Have.Exists() {
+	if p.Definition.PartialClone && !partial && (p.Have.Partial || !p.Have.Exists()) {
 		g.logger.WarnContext(ctx, "upstream cannot leave content out, everything is mirrored", slog.String("leat.repository", p.Definition.Name))
 	}
 	f := &fetching{git: g, params: p, session: s, offer: offer, partial: partial}

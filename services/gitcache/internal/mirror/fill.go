@@ -100,6 +100,8 @@ func (r *Repository) fill(ctx context.Context, e Errand, ids []string) error {
 	if err != nil || !have.Partial {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, r.shared.Settings.CloneTimeout)
+	defer cancel()
 	filled, err := r.shared.Filler.Fill(ctx, FetchParams{
 		Definition: e.Definition, Have: have, Epoch: r.Epoch(), Guard: e.Guard, Received: r.shared.metrics.receiver(ctx, false),
 	}, ids)
