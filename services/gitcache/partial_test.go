@@ -181,3 +181,44 @@ func TestPartialCloneTakesTheBackEndGit(t *testing.T) {
 		t.Errorf("got %v with the first back end again, want %v without the upstream", after, before)
 	}
 }
+
+// TestPartialCloneWithSubmodules finds submodules by a file whose content has to be fetched first, also of an older commit.
+func TestPartialCloneWithSubmodules(t *testing.T) {
+	t.Parallel()
+	server, redis := gittest.New(t), redistest.Start(t)
+	repo, def := partialRepo(t, server)
+	lib := server.Repo(t, "lib")
+	inner := lib.Commit(t, "main", map[string]string{"b.yaml": "b: 1\n"})
+	repo.Commit(t, "main", map[string]string{"app/a.yaml": "a: 1\n"})
+	commitModules(t, repo, map[string]module{"app/lib": {"../lib.git", inner}})
+	r := start(t, redis.URL(), t.TempDir(), on(gitcache.BackendGit))
+	r.put(t, def)
+	r.state(t, "demo", ready)
+	snap := r.resolve(t, source("demo", "main", "app"))
+	want := map[string]string{"a.yaml": "a: 1\n", "lib/b.yaml": "b: 1\n"}
+	if diff := cmp.Diff(want, r.bundle(t, "demo", snap, "app")); diff != "" {
+		t.Errorf("bundle (-want +got):\n%s", diff)
+	}
+}
+
+// TestPartialCloneIsTakenBack makes the mirror of a repository whole, so that it needs the upstream for nothing.
+func TestPartialCloneIsTakenBack(t *testing.T) {
+	t.Parallel()
+	server, redis := gittest.New(t), redistest.Start(t)
+	repo, def := partialRepo(t, server)
+	repo.Commit(t, "main", map[string]string{"app/a.yaml": "a: 1\n"})
+	r := start(t, redis.URL(), t.TempDir(), on(gitcache.BackendGit))
+	r.put(t, def)
+	r.state(t, "demo", ready)
+	def.PartialClone, def.Version = false, 2
+	r.put(t, def)
+	eventually(t, func(ctx context.Context) error {
+		resp, err := dialReplica(t, r.url, "gitcache").GetMirror(ctx, &gitcachev1.GetMirrorRequest{Repository: "demo", Uid: "uid-demo"})
+		if err == nil && resp.GetPartial() {
+			err = errors.New("still partial")
+		}
+		return err
+	})
+	server.Stop()
+	r.resolve(t, source("demo", "main", "app"))
+}

@@ -87,8 +87,12 @@ func TestOutageInAnyOrder(t *testing.T) {
 		"owner":    func() { f.replicas[dead].kill(t) },
 	}
 	for i, order := range [][]string{
-		{"upstream", "owner", "redis"}, {"upstream", "redis", "owner"}, {"owner", "upstream", "redis"},
-		{"owner", "redis", "upstream"}, {"redis", "upstream", "owner"}, {"redis", "owner", "upstream"},
+		{"upstream", "owner", "redis"},
+		{"upstream", "redis", "owner"},
+		{"owner", "upstream", "redis"},
+		{"owner", "redis", "upstream"},
+		{"redis", "upstream", "owner"},
+		{"redis", "owner", "upstream"},
 	} {
 		dead = i % len(f.replicas)
 		alive := []int{0, 1}

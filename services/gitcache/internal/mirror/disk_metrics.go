@@ -28,7 +28,13 @@ func newDiskMetrics(meter metric.Meter, disk Disk) (diskMetrics, error) {
 		metric.WithUnit("s"), metric.WithDescription("Time it took to make fewer files of a mirror's."))
 	evictions, err2 := meter.Int64Counter("leat.mirror.evictions",
 		metric.WithUnit("{mirror}"), metric.WithDescription("Mirrors that were removed because nobody needs them on this replica."))
-	return diskMetrics{compactions: compactions, evictions: evictions}, errors.Join(err, err2, observeDisk(meter, disk))
+	if err := errors.Join(err, err2, observeDisk(meter, disk)); err != nil {
+		return diskMetrics{}, err
+	}
+	for _, why := range []string{evictedUndefined, evictedUnneeded} { // a rule about an increase needs a zero to begin with
+		evictions.Add(context.Background(), 0, metric.WithAttributes(attribute.String("leat.eviction.reason", why)))
+	}
+	return diskMetrics{compactions: compactions, evictions: evictions}, nil
 }
 
 func observeDisk(meter metric.Meter, disk Disk) error {

@@ -207,8 +207,9 @@ func TestOneFetcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.upstream.takes = 3 * time.Second
-		a, stopA := w.replica(t, "a", nil, definition("demo"))
-		b, stopB := w.replica(t, "b", nil, definition("demo"))
+		a, runA := w.member(t, "a", nil, definition("demo")) // who knows nobody takes what should be another's, and hands it over
+		b, runB := w.member(t, "b", nil, definition("demo"))
+		stopA, stopB := runA(), runB()
 		time.Sleep(time.Hour)
 		first, second := get(t, a, "demo"), get(t, b, "demo")
 		stopFirst, stopSecond := stopA, stopB

@@ -159,8 +159,8 @@ func (t *tenure) fetch(ctx context.Context) error {
 		return gone
 	}
 	if quiet, ok := errors.AsType[*QuietError](err); ok {
+		t.postpone(quiet) // first, so that who waits for this fetch is told why
 		r.abandonFetch()
-		t.postpone(quiet)
 		return nil
 	}
 	outcome := r.finishFetch(p, content, err)

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
+)
+
+func testCredentials(t *testing.T, s subject) {
+	ctx, editor := t.Context(), catalog.NewEditor(s)
+	r := repository("demo")
+	r.Spec.Credential = &catalog.Credential{Method: catalog.MethodBasic, Username: "u", Secret: "hunter2-in-the-clear"}
+	apply(t, s, r)
+	without := repository("demo")
+	if got := apply(t, s, without)[0].Action; got != catalog.ActionUnchanged {
+		t.Errorf("got %v, want unchanged: no credential leaves the stored one", got)
+	}
+	if got := apply(t, s, r)[0].Action; got != catalog.ActionUnchanged {
+		t.Errorf("got %v, want unchanged: the credential is the same", got)
+	}
+	without.Spec.URL = "https://git.example/other"
+	if _, err := editor.Update(ctx, without); err != nil {
+		t.Fatal(err)
+	}
+	definitions, _, err := s.Definitions(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := definitions[0].Spec.Credential; got == nil || *got != *r.Spec.Credential {
+		t.Error("the credential was not kept")
+	}
+	if got := changes(t, s, 0).Repositories[0].Spec.Credential; got != nil {
+		t.Error("the log of changes carries the credential")
+	}
+	if other, err := sqlstore.Open(ctx, s.url, bytes.Repeat([]byte("x"), 32)); err != nil {
+		t.Error(err)
+	} else {
+		if _, _, err := other.Definitions(ctx); err == nil {
+			t.Error("another secret opens the credential")
+		}
+		_ = other.Close()
+	}
+	r.Spec.Credential = &catalog.Credential{}
+	apply(t, s, r)
+	if definitions, _, err = s.Definitions(ctx); err != nil || definitions[0].Spec.Credential != nil {
+		t.Errorf("got %v, %v, want no credential", definitions[0].Spec.Credential, err)
+	}
+}
+
+func testWebhookSecrets(t *testing.T, s subject) {
+	ctx := t.Context()
+	secret, none := catalog.WebhookSecret("a secret in the clear"), catalog.WebhookSecret("")
+	stored := func() string {
+		t.Helper()
+		definitions, _, err := s.Definitions(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return definitions[0].Spec.WebhookSecret.Reveal()
+	}
+	r := repository("demo")
+	for _, step := range []struct {
+		given *catalog.WebhookSecret
+		did   catalog.Action
+		want  string
+	}{
+		{&secret, catalog.ActionCreated, secret.Reveal()},
+		{nil, catalog.ActionUnchanged, secret.Reveal()},
+		{&secret, catalog.ActionUnchanged, secret.Reveal()},
+		{&none, catalog.ActionConfigured, ""},
+		{&none, catalog.ActionUnchanged, ""},
+		{nil, catalog.ActionUnchanged, ""},
+		{&secret, catalog.ActionConfigured, secret.Reveal()},
+	} {
+		r.Spec.WebhookSecret = step.given
+		if got := apply(t, s, r)[0].Action; got != step.did || stored() != step.want {
+			t.Errorf("given %q: got %v with %q stored, want %v with %q", step.given.Reveal(), got, stored(), step.did, step.want)
+		}
+	}
+	if got := changes(t, s, 0).Repositories[0].Spec.WebhookSecret; got != nil {
+		t.Error("the log of changes carries the secret")
+	}
+	other, err := sqlstore.Open(ctx, s.url, bytes.Repeat([]byte("x"), 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	if _, _, err := other.Definitions(ctx); err == nil {
+		t.Error("another secret opens the webhook's")
+	}
+}
+
+func testProxy(t *testing.T, s subject) {
+	ctx, editor := t.Context(), catalog.NewEditor(s)
+	const secret, masked = "http://u:hunter2-in-the-clear@proxy:3128", "http://u:xxxxx@proxy:3128"
+	r := repository("demo")
+	r.Spec.ProxyURL = masked
+	if _, err := editor.Create(ctx, r); err == nil {
+		t.Error("a masked password was taken for one")
+	}
+	r.Spec.ProxyURL = secret
+	apply(t, s, r)
+	if got := changes(t, s, 0).Repositories[0].Spec.ProxyURL.Reveal(); got != masked {
+		t.Errorf("got %q from the log of changes, want the password masked", got)
+	}
+	shown := repository("demo")
+	shown.Spec.ProxyURL = masked
+	if got := apply(t, s, shown)[0].Action; got != catalog.ActionUnchanged {
+		t.Errorf("got %v, want unchanged: it was sent back as it was shown", got)
+	}
+	shown.Spec.URL = "https://git.example/other"
+	if _, err := editor.Update(ctx, shown); err != nil {
+		t.Fatal(err)
+	}
+	definitions, _, err := s.Definitions(ctx)
+	if err != nil || definitions[0].Spec.ProxyURL.Reveal() != secret {
+		t.Errorf("got %v, %v, want the password kept", definitions[0].Spec.ProxyURL, err)
+	}
+	shown.Spec.ProxyURL = "http://u:xxxxx@elsewhere:3128"
+	if _, err := editor.Update(ctx, shown); err == nil {
+		t.Error("a masked password was taken for another proxy")
+	}
+	shown.Spec.ProxyURL = ""
+	apply(t, s, shown)
+	if definitions, _, err = s.Definitions(ctx); err != nil || definitions[0].Spec.ProxyURL != "" {
+		t.Errorf("got %v, %v, want no proxy", definitions[0].Spec.ProxyURL, err)
+	}
+}
+
+func testVerification(t *testing.T, s subject) {
+	want := catalog.Verification{
+		Mode: catalog.VerifyTag, SSHAllowedSigners: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ9OF5kXFNqjZeDCAjI6cYwt1SGC8aZDXHUYxqOXFcCX",
+	}
+	r := repository("demo")
+	r.Spec.Verification = want
+	apply(t, s, r)
+	definitions, _, err := s.Definitions(t.Context())
+	if err != nil || definitions[0].Spec.Verification != want {
+		t.Errorf("got %+v, %v, want what was put", definitions, err)
+	}
+	if got := changes(t, s, 0).Repositories[0].Spec.Verification; got != want {
+		t.Errorf("got %+v from the log of changes, want what was put", got)
+	}
+	apply(t, s, repository("demo"))
+	if definitions, _, err = s.Definitions(t.Context()); err != nil || definitions[0].Spec.Verification != (catalog.Verification{}) {
+		t.Errorf("got %+v, %v, want it taken away", definitions, err)
+	}
+}
+
+func testPartialClone(t *testing.T, s subject) {
+	r := repository("demo")
+	r.Spec.PartialClone = true
+	apply(t, s, r)
+	definitions, _, err := s.Definitions(t.Context())
+	if err != nil || !definitions[0].Spec.PartialClone || !changes(t, s, 0).Repositories[0].Spec.PartialClone {
+		t.Errorf("got %+v, %v, want a partial clone", definitions, err)
+	}
+	apply(t, s, repository("demo"))
+	if definitions, _, err = s.Definitions(t.Context()); err != nil || definitions[0].Spec.PartialClone {
+		t.Errorf("got %+v, %v, want it taken away", definitions, err)
+	}
+}
