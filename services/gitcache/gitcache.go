@@ -114,9 +114,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Client: client, Prefix: prefix, Sealer: sealer, Path: filepath.Join(cfg.DataDir, "repositories.json"),
 		Apply: func(defs []mirror.Definition) { set.Apply(defs) }, Logger: logger,
 	})
+	filler, _ := disk.git.(mirror.Filler) // only one of the back ends has partial mirrors
 	set, err = mirror.NewSet(mirror.Deps{
 		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Disk: disk.git, Named: registry, Contents: disk.git,
-		Gate: disk.git, Events: events,
+		Gate: disk.git, Filler: filler, Events: events,
 		Objects: &lfs.Copier{Store: disk.objects, Holders: others.Objects()},
 		Leases:  leaseredis.New(client, prefix), Peers: members, Replicas: others,
 		Self: self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
@@ -138,7 +139,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Set: set, Registry: registry, Mirrors: disk.git, Events: events, Check: disk.git.Check, Logger: logger,
 		Refresh: func(ctx context.Context, name string) (mirror.State, error) { return service.Refresh(ctx, name) },
 	})
-	snapshots, err := disk.newBuilder(cfg, objects, submodules, tel)
+	snapshots, err := disk.newBuilder(cfg, set, objects, submodules, tel)
 	if err != nil {
 		return err
 	}
@@ -300,10 +301,10 @@ func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
 }
 
 func (d *disk) newBuilder(
-	cfg Config, objects snapshot.Objects, submodules snapshot.Submodules, tel *telemetry.Telemetry,
+	cfg Config, blobs snapshot.Blobs, objects snapshot.Objects, submodules snapshot.Submodules, tel *telemetry.Telemetry,
 ) (*snapshot.Builder, error) {
 	return snapshot.NewBuilder(snapshot.Params{
-		Mirrors: d.git, Objects: objects, Submodules: submodules, Store: d.bundles, Index: d.index, Limits: cfg.limits(), TempDir: d.temporary,
+		Mirrors: d.git, Blobs: blobs, Objects: objects, Submodules: submodules, Store: d.bundles, Index: d.index, Limits: cfg.limits(), TempDir: d.temporary,
 		Builds: cfg.Builds, Logger: tel.Logger(), Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
 	})
 }

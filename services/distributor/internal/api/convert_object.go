@@ -40,6 +40,7 @@ func repositoryOf(m *fleetv1.Repository) (*catalog.Repository, error) {
 			ProxyURL:     catalog.ProxyURL(spec.GetProxyUrl()),
 			Suspended:    spec.GetSuspended(),
 			Verification: verificationOf(spec.GetVerification()),
+			PartialClone: spec.GetPartialClone(),
 			// Unset and empty differ.
 			WebhookSecret: (*catalog.WebhookSecret)(spec.WebhookSecret), //nolint:protogetter // the getter hides the difference
 		},

@@ -89,6 +89,7 @@ func repositoryMessage(r fleet.Record) *fleetv1.Repository {
 			ProxyUrl:     repository.Spec.ProxyURL.Masked().Reveal(),
 			Suspended:    repository.Spec.Suspended,
 			Verification: verificationMessage(repository.Spec.Verification),
+			PartialClone: repository.Spec.PartialClone,
 		},
 		Status: mirrorMessage(r.Mirror),
 	}

@@ -50,6 +50,8 @@ type RepositorySpec struct {
 	WebhookSecret *WebhookSecret
 	// Verification is who has to have signed what is delivered. The zero one lets everything through.
 	Verification Verification
+	// PartialClone: the content of files is mirrored when it is first needed.
+	PartialClone bool
 }
 
 // WebhookSecret is what a repository's webhooks are signed with, or carry. It prints as "redacted".

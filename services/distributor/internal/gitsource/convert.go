@@ -55,6 +55,7 @@ func definitionMessage(r *catalog.Repository) *gitcachev1.RepositoryDefinition {
 
 		WebhookSecret: r.Spec.WebhookSecret.Reveal(),
 		Verification:  verificationMessage(r.Spec.Verification),
+		PartialClone:  r.Spec.PartialClone,
 	}
 	if r.Spec.PollInterval > 0 {
 		m.PollInterval = durationpb.New(r.Spec.PollInterval)

@@ -158,7 +158,9 @@ func (t *tx) putRepository(ctx context.Context, meta metaColumns, r *catalog.Rep
 
 		WebhookSecret: webhook,
 		Verification:  verification,
-	}, "type", "url", "poll_interval", "credential", "ca_pem", "proxy_url", "proxy_sealed", "suspended", "webhook_secret", "verification")
+		PartialClone:  r.Spec.PartialClone,
+	}, "type", "url", "poll_interval", "credential", "ca_pem", "proxy_url", "proxy_sealed", "suspended", "webhook_secret", "verification",
+		"partial_clone")
 }
 
 func verificationColumn(v catalog.Verification) (string, error) {

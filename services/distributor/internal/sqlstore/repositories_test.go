@@ -151,3 +151,17 @@ func testVerification(t *testing.T, s subject) {
 		t.Errorf("got %+v, %v, want it taken away", definitions, err)
 	}
 }
+
+func testPartialClone(t *testing.T, s subject) {
+	r := repository("demo")
+	r.Spec.PartialClone = true
+	apply(t, s, r)
+	definitions, _, err := s.Definitions(t.Context())
+	if err != nil || !definitions[0].Spec.PartialClone || !changes(t, s, 0).Repositories[0].Spec.PartialClone {
+		t.Errorf("got %+v, %v, want a partial clone", definitions, err)
+	}
+	apply(t, s, repository("demo"))
+	if definitions, _, err = s.Definitions(t.Context()); err != nil || definitions[0].Spec.PartialClone {
+		t.Errorf("got %+v, %v, want it taken away", definitions, err)
+	}
+}

@@ -55,6 +55,7 @@ type repositoryRow struct {
 	WebhookSecret []byte `bun:"webhook_secret"`
 	// Verification is JSON, or empty.
 	Verification string `bun:"verification"`
+	PartialClone bool   `bun:"partial_clone"`
 }
 
 type serviceRow struct {
@@ -195,6 +196,7 @@ func (r *repositoryRow) repository() (*catalog.Repository, error) {
 		ProxyURL:     catalog.ProxyURL(r.ProxyURL),
 		Suspended:    r.Suspended,
 		Verification: verification,
+		PartialClone: r.PartialClone,
 	}}, nil
 }
 

@@ -101,6 +101,8 @@ func (r reader) List(_ context.Context, tree string) ([]content.Entry, error) {
 	return r.backend.list(tree)
 }
 
+func (r reader) Absent(context.Context, []string) ([]string, error) { return nil, nil }
+
 func (r reader) Blob(context.Context, string) (content.File, error) {
 	return content.File{ReadCloser: io.NopCloser(strings.NewReader(""))}, nil
 }

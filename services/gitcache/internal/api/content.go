@@ -177,15 +177,17 @@ func (s *Service) listCommits(ctx context.Context, r *mirror.Repository, p conte
 	return resp, err
 }
 
-// read opens the mirror of this replica, and maps errors.
+// read opens the mirror of this replica, and maps errors. use is called again where content had to be fetched first.
 func (s *Service) read(ctx context.Context, r *mirror.Repository, use func(content.Reader) error) error {
-	def := r.Definition()
-	reader, err := s.Mirrors.Open(ctx, def.UID)
+	err := s.filling(ctx, r, func() error {
+		reader, err := s.Mirrors.Open(ctx, r.Definition().UID)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = reader.Close() }()
+		return use(reader)
+	})
 	if err != nil {
-		return toError(err, def.Name)
-	}
-	defer func() { _ = reader.Close() }()
-	if err := use(reader); err != nil {
 		return s.failed(ctx, r, err)
 	}
 	return nil

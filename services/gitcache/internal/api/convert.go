@@ -24,7 +24,7 @@ func fromDefinition(d mirror.Definition) *gitcachev1.RepositoryDefinition {
 	p := &gitcachev1.RepositoryDefinition{
 		Name: d.Name, Uid: d.UID, Version: d.Version, Type: gitcachev1.RepositoryType_REPOSITORY_TYPE_GIT, Url: d.URL,
 		CaPem: d.CAPEM, ProxyUrl: d.Public().ProxyURL.Reveal(), Suspended: d.Suspended, Parent: d.Parent,
-		Verification: fromVerification(d.Verification),
+		Verification: fromVerification(d.Verification), PartialClone: d.PartialClone,
 	}
 	if d.PollInterval > 0 {
 		p.PollInterval = durationpb.New(d.PollInterval)

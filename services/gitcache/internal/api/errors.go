@@ -47,6 +47,9 @@ func toError(err error, repository string) error {
 	if mapped := submoduleError(err, in); mapped != nil {
 		return mapped
 	}
+	if mapped := upstreamError(err, in); mapped != nil {
+		return mapped
+	}
 	if limit, ok := errors.AsType[*bundle.LimitError](err); ok {
 		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_BUNDLE_TOO_LARGE,
 			fmt.Sprintf("The folder exceeds the limit of %d %s; split it, leave some out with exclude or .leatignore, or raise the limit.", limit.Max, limit.Limit),

@@ -98,7 +98,7 @@ func parseDefinition(d *gitcachev1.RepositoryDefinition) (mirror.Definition, err
 	return mirror.Definition{
 		Name: d.GetName(), UID: d.GetUid(), Version: d.GetVersion(), URL: d.GetUrl(), PollInterval: interval,
 		Credential: credential, CAPEM: d.GetCaPem(), ProxyURL: mirror.Secret(d.GetProxyUrl()), Suspended: d.GetSuspended(),
-		WebhookSecret: mirror.Secret(d.GetWebhookSecret()), Verification: verification,
+		WebhookSecret: mirror.Secret(d.GetWebhookSecret()), Verification: verification, PartialClone: d.GetPartialClone(),
 	}, nil
 }
 

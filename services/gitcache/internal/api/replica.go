@@ -46,7 +46,7 @@ func (s *Replica) GetMirror(ctx context.Context, req *gitcachev1.GetMirrorReques
 	}
 	resp := &gitcachev1.GetMirrorResponse{
 		Fingerprint: c.Fingerprint(), FreshAt: fromTime(c.FreshAt), ChangedAt: fromTime(c.ChangedAt), Epoch: c.Epoch,
-		Policy: c.Policy,
+		Policy: c.Policy, Partial: c.Partial, FilledAt: fromTime(c.FilledAt),
 	}
 	if resp.GetFingerprint() == req.GetKnownFingerprint() {
 		return resp, nil

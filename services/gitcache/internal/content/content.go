@@ -25,6 +25,16 @@ var (
 	ErrDamaged = errors.New("mirror is damaged")
 )
 
+// AbsentError tells that a partial mirror does not hold the content of files yet.
+type AbsentError struct {
+	IDs []string // of blobs, at least one
+}
+
+// Error implements error.
+func (e *AbsentError) Error() string {
+	return fmt.Sprintf("content of %d files, such as blob %s, has to be fetched first", len(e.IDs), e.IDs[0])
+}
+
 // PathError tells which path a commit does not have, as what was asked for. It matches [ErrPathNotFound].
 type PathError struct {
 	Path string
@@ -178,7 +188,8 @@ type Opener interface {
 }
 
 // Reader reads one mirror as it was when the reader was opened. It is for one goroutine, which closes it soon: readers
-// are counted. Errors of all methods: ErrCommitNotFound, *PathError, ErrDamaged, the context's.
+// are counted. Errors of all methods: ErrCommitNotFound, *PathError, ErrDamaged, the context's; of Blob
+// and File, of a partial mirror, *AbsentError.
 type Reader interface {
 	// Commit returns the commit of that id.
 	Commit(ctx context.Context, id string) (Commit, error)
@@ -196,6 +207,9 @@ type Reader interface {
 	// Blob opens the content of the file or symbolic link that a tree lists with that id. It is valid until the reader is
 	// asked for anything else, and so is what File opens.
 	Blob(ctx context.Context, id string) (File, error)
+	// Absent returns which of the blobs a partial mirror does not hold yet, each once. Of any other mirror it returns none:
+	// what that lacks is damage.
+	Absent(ctx context.Context, ids []string) ([]string, error)
 	// File opens the file that the commit holds at path.
 	File(ctx context.Context, commit, path string) (File, error)
 	// Log returns a piece of history.

@@ -4,10 +4,12 @@
 package gitbin
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"path/filepath"
 	"strings"
 
@@ -32,10 +34,14 @@ func (g *Git) fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, 
 	if err != nil {
 		return mirror.Content{}, err
 	}
-	if p.Have.Exists() && offer.Equals(p.Have) {
+	partial := p.Definition.PartialClone && offer.Blobless
+	if p.Have.Exists() && p.Have.Partial == partial && offer.Equals(p.Have) {
 		return g.Unchanged(p)
 	}
-	f := &fetching{git: g, params: p, session: s, offer: offer}
+	if p.Definition.PartialClone && !partial && (p.Have.Partial || !p.Have.Exists()) {
+		g.logger.WarnContext(ctx, "upstream cannot leave content out, everything is mirrored", slog.String("leat.repository", p.Definition.Name))
+	}
+	f := &fetching{git: g, params: p, session: s, offer: offer, partial: partial}
 	return f.run(ctx)
 }
 
@@ -45,12 +51,14 @@ type fetching struct {
 	params  mirror.FetchParams
 	session uploadpack.Session
 	offer   *uploadpack.Offer
+	partial bool   // without the content of files
+	stored  string // the id of the pack that was stored
 	draft   *store.Draft
 	dir     string // the bare repository that is written to
 }
 
 func (f *fetching) run(ctx context.Context) (mirror.Content, error) {
-	draft, err := f.git.Draft(f.params.Definition.UID, f.offer.Content(), !f.params.Have.Exists())
+	draft, err := f.git.Draft(f.params.Definition.UID, f.content(), !f.params.Have.Exists())
 	if err != nil {
 		return mirror.Content{}, err
 	}
@@ -62,7 +70,16 @@ func (f *fetching) run(ctx context.Context) (mirror.Content, error) {
 	if err := f.receive(ctx); err != nil {
 		return mirror.Content{}, err
 	}
-	return draft.Accept(ctx, f.params, f.offer.Content())
+	return draft.Accept(ctx, f.params, f.content())
+}
+
+// content is the mirror's, once it holds what is offered.
+func (f *fetching) content() mirror.Content {
+	c := f.offer.Content()
+	if f.partial {
+		c.Partial, c.FilledAt = true, f.params.Have.FilledAt
+	}
+	return c
 }
 
 // receive asks for what is missing, stores it, and settles which refs lead to commits.
@@ -109,12 +126,19 @@ func (f *fetching) fetchPack(ctx context.Context, wants []string) error {
 	if err != nil {
 		return err
 	}
-	sent, err := f.session.Fetch(ctx, uploadpack.Request{Wants: wants, Haves: haves, Thin: len(haves) > 0})
+	request := uploadpack.Request{Wants: wants, Haves: haves, Thin: len(haves) > 0}
+	if f.partial { // nothing may lean on a blob that is not here
+		request.Blobless, request.Thin = true, false
+	}
+	sent, err := f.session.Fetch(ctx, request)
 	if err != nil {
 		return err
 	}
 	if err = errors.Join(f.keep(ctx, sent), sent.Close()); err != nil {
 		return fmt.Errorf("store pack: %w", err)
+	}
+	if f.partial {
+		return f.checkTrees(ctx, wants)
 	}
 	return nil
 }
@@ -179,8 +203,13 @@ var tolerated = []string{
 
 // store has git check and index a pack. What the pack leans on outside of it is added to it.
 func (f *fetching) store(ctx context.Context, sent io.Reader) error {
-	run := f.git.program.command(ctx, f.dir, "index-pack", "--stdin", "--fix-thin",
-		"--strict="+strings.Join(tolerated, "=ignore,")+"=ignore")
+	arguments := []string{"index-pack", "--stdin", "--fix-thin"}
+	if !f.partial { // git has no check but one that wants all blobs
+		arguments = append(arguments, "--strict="+strings.Join(tolerated, "=ignore,")+"=ignore")
+	}
+	run := f.git.program.command(ctx, f.dir, arguments...)
+	var printed bytes.Buffer
+	run.cmd.Stdout = &printed
 	stdin, err := run.cmd.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("start git: %w", err)
@@ -201,6 +230,7 @@ func (f *fetching) store(ctx context.Context, sent io.Reader) error {
 	if _, ok := errors.AsType[*exitError](ended); ok {
 		return fmt.Errorf("%w: %w", uploadpack.ErrBroken, ended)
 	}
+	f.stored = strings.TrimPrefix(strings.TrimSpace(printed.String()), "pack\t")
 	return ended
 }
 

@@ -67,6 +67,7 @@ type Git struct {
 	*uploadpack.Client
 	program program
 	memory  *memory.Budget
+	logger  *slog.Logger
 }
 
 var (
@@ -75,6 +76,7 @@ var (
 	_ mirror.Mirrors  = (*Git)(nil)
 	_ mirror.Copies   = (*Git)(nil)
 	_ mirror.Disk     = (*Git)(nil)
+	_ mirror.Filler   = (*Git)(nil)
 	_ content.Opener  = (*Git)(nil)
 )
 
@@ -98,7 +100,7 @@ func New(cfg Config) (*Git, error) {
 		cfg.Memory = memory.NewBudget(0)
 	}
 	mirrors, err := store.New(store.Params{
-		Dir: cfg.Dir, Readers: cfg.Readers, Objects: objects{p}, Logger: cfg.Logger,
+		Dir: cfg.Dir, Readers: cfg.Readers, Objects: objects{p}, Partial: true, Logger: cfg.Logger,
 		Limits: store.Limits{Memory: cfg.Memory, DiskBytes: cfg.MirrorDisk, Fault: nil},
 	})
 	if err != nil {
@@ -107,7 +109,7 @@ func New(cfg Config) (*Git, error) {
 	client := uploadpack.New(uploadpack.Config{
 		Dir: cfg.Dir, Hosts: cfg.Hosts, Credentials: cfg.Credentials, Proxy: cfg.Proxy, Agent: cfg.Agent, Version2: true,
 	})
-	return &Git{Store: mirrors, Client: client, program: p, memory: cfg.Memory}, nil
+	return &Git{Store: mirrors, Client: client, program: p, memory: cfg.Memory, logger: cfg.Logger}, nil
 }
 
 var versionForm = regexp.MustCompile(`^git version (\d+)\.(\d+)`)
@@ -142,7 +144,11 @@ type objects struct{ program program }
 
 // Open implements [store.Objects].
 func (o objects) Open(ctx context.Context, dir string) (content.Reader, error) {
-	return &reader{program: o.program, dir: dir, objects: newCatalogue(ctx, o.program, dir)}, nil
+	partial, err := store.IsPartial(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &reader{program: o.program, dir: dir, partial: partial, objects: newCatalogue(ctx, o.program, dir)}, nil
 }
 
 // Verify implements [store.Objects].

@@ -18,6 +18,7 @@ import (
 type reader struct {
 	program program
 	dir     string
+	partial bool // it may lack blobs
 	objects *catalogue
 }
 
@@ -179,10 +180,25 @@ func (r *reader) List(_ context.Context, tree string) ([]content.Entry, error) {
 // Blob implements [content.Reader]. The content is valid until the reader is asked for anything else.
 func (r *reader) Blob(_ context.Context, id string) (content.File, error) {
 	b, err := r.objects.contents(id, "blob")
+	if r.partial && errors.Is(err, errMissing) {
+		return content.File{}, &content.AbsentError{IDs: []string{id}}
+	}
 	if err != nil {
 		return content.File{}, fmt.Errorf("read blob: %w", damaged(err))
 	}
 	return content.File{Size: b.size, ReadCloser: b}, nil
+}
+
+// Absent implements [content.Reader].
+func (r *reader) Absent(ctx context.Context, ids []string) ([]string, error) {
+	if !r.partial {
+		return nil, nil
+	}
+	absent, err := r.objects.absent(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("look for blobs: %w", err)
+	}
+	return absent, nil
 }
 
 // File implements [content.Reader].

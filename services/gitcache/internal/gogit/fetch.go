@@ -26,6 +26,9 @@ func (g *Git) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, 
 }
 
 func (g *Git) fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) {
+	if p.Definition.PartialClone { // put while another back end ran
+		return mirror.Content{}, errPartial
+	}
 	s, err := g.Dial(ctx, p)
 	if err != nil {
 		return mirror.Content{}, err

@@ -93,6 +93,19 @@ func New(cfg Config) (*Git, error) {
 	return &Git{Store: mirrors, Client: client, memory: cfg.Memory}, nil
 }
 
+// Check implements [mirror.Upstream].
+func (g *Git) Check(def mirror.Definition) error {
+	if def.PartialClone {
+		return errPartial
+	}
+	return g.Client.Check(def)
+}
+
+// errPartial is a definition that this back end cannot serve.
+var errPartial = &mirror.FieldError{
+	Field: "partial_clone", Message: "It takes gitcache's back end git (LEAT_GITCACHE_BACKEND=git); the one that runs is gogit, which mirrors everything.",
+}
+
 // digits are those of the ids that go-git knows.
 const digits = 40
 

@@ -170,6 +170,9 @@ func (r *reader) Blob(_ context.Context, id string) (content.File, error) {
 	return file, nil
 }
 
+// Absent implements [content.Reader]. Mirrors are never partial here.
+func (r *reader) Absent(context.Context, []string) ([]string, error) { return nil, nil }
+
 // File implements [content.Reader].
 func (r *reader) File(_ context.Context, commit, path string) (content.File, error) {
 	entry, err := r.entryAt(commit, path)

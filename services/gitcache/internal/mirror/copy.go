@@ -56,8 +56,8 @@ func (c Copy) check() error {
 	return nil
 }
 
-// Fingerprint names what a mirror shows: refs, what of them is delivered, HEAD and default branch. It is equal for equal ones, on every replica, and
-// empty where there is no mirror.
+// Fingerprint names what a mirror shows: refs, what of them is delivered, HEAD and default branch, and how much of a partial
+// mirror is there. It is equal for equal ones, on every replica, and empty where there is no mirror.
 func (c Content) Fingerprint() string {
 	if !c.Exists() {
 		return ""
@@ -69,6 +69,9 @@ func (c Content) Fingerprint() string {
 		if ref.Held != "" {
 			fmt.Fprintf(hash, "held %s %s %q\n", ref.GoodObject, ref.GoodCommit, ref.Held)
 		}
+	}
+	if c.Partial {
+		fmt.Fprintf(hash, "partial %d\n", c.filled())
 	}
 	if c.Policy != "" {
 		fmt.Fprintf(hash, "policy %s\n", c.Policy)

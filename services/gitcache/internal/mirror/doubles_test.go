@@ -103,6 +103,7 @@ func (u *upstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Cont
 		refs = append(refs, mirror.Ref{Name: name, Object: commit, Commit: commit})
 	}
 	fetched := mirror.Content{Refs: mirror.NewRefs(refs), FreshAt: time.Now(), Epoch: p.Epoch}
+	fetched.Partial, fetched.FilledAt = p.Definition.PartialClone, p.Have.FilledAt
 	return p.Admit(ctx, u.objects, fetched)
 }
 
@@ -324,6 +325,14 @@ func (f *fleet) Read(context.Context, string, mirror.Definition, string, string)
 	return nil, mirror.ErrNoMirror
 }
 
+func (f *fleet) FetchBlobs(ctx context.Context, replica string, def mirror.Definition, ids []string) error {
+	r, err := f.repository(replica, def)
+	if err != nil {
+		return err
+	}
+	return r.Fill(ctx, ids)
+}
+
 func (f *fleet) TakeOver(ctx context.Context, replica string, def mirror.Definition) error {
 	r, err := f.repository(replica, def)
 	if err != nil {
@@ -357,6 +366,7 @@ type world struct {
 	log       io.Writer // nil: nowhere
 	gate      *gate
 	disk      *disk
+	filler    mirror.Filler
 }
 
 func definition(name string) mirror.Definition {
@@ -383,7 +393,7 @@ func (w world) member(t *testing.T, name string, loaded map[string]mirror.Conten
 		hosts = w.gate
 	}
 	set, err := mirror.NewSet(mirror.Deps{
-		Gate: hosts, Objects: nil, Upstream: w.upstream, Mirrors: mirrors{loaded, w.full, w.disk}, Copies: mirrors{loaded, w.full, w.disk},
+		Gate: hosts, Filler: w.filler, Objects: nil, Upstream: w.upstream, Mirrors: mirrors{loaded, w.full, w.disk}, Copies: mirrors{loaded, w.full, w.disk},
 		Contents: w.upstream.objects, Disk: w.disk, Named: w.disk, Events: w.events, Leases: w.leases, Peers: w.fleet,
 		Replicas: w.fleet, Self: "http://" + name, Settings: mirror.Settings{Followers: w.followers}, Logger: logger,
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),

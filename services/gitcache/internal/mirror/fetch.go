@@ -37,7 +37,7 @@ func (r *Repository) beginFetch(ctx context.Context, held *lease.Held) (context.
 	}
 	r.refreshAt, r.cause = time.Time{}, trace.SpanContext{}
 	timeout := r.shared.Settings.FetchTimeout
-	if !r.content.Exists() {
+	if !r.content.Exists() || r.content.Partial != r.def.PartialClone {
 		timeout = r.shared.Settings.CloneTimeout
 	}
 	before, judge := r.content, r.judge
@@ -75,6 +75,7 @@ func (r *Repository) finishFetch(p FetchParams, fetched Content, err error) outc
 	} else {
 		o.changed = r.content.Changed(fetched)
 		o.all = len(o.changed) > maxChangedRefs || !r.content.Exists()
+		r.announced = r.announced || fetched.Partial != r.content.Partial
 		r.setContentLocked(fetched)
 		r.failures, r.problem = 0, nil
 		r.next, r.notBefore = now.Add(backoff.Jitter(r.interval(), pollSpread)), time.Time{}

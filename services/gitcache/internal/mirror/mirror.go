@@ -112,6 +112,8 @@ type Definition struct {
 	Verification Verification
 	// Parent and ParentUID are of the repository that this one is a submodule of. Empty: it stands for itself.
 	Parent, ParentUID string
+	// PartialClone: the content of files is mirrored when it is first needed.
+	PartialClone bool
 }
 
 // SubmoduleMark stands in the names of submodules' repositories, and in no other name.
@@ -139,7 +141,8 @@ func (d Definition) Public() Definition {
 	return d
 }
 
-// sameUpstream tells whether two definitions reach the same upstream in the same way.
+// sameUpstream tells whether two definitions reach the same upstream in the same way, and mirror as much of it.
 func (d Definition) sameUpstream(other Definition) bool {
-	return d.URL == other.URL && d.Credential == other.Credential && d.CAPEM == other.CAPEM && d.ProxyURL == other.ProxyURL
+	return d.URL == other.URL && d.Credential == other.Credential && d.CAPEM == other.CAPEM && d.ProxyURL == other.ProxyURL &&
+		d.PartialClone == other.PartialClone
 }

@@ -37,6 +37,14 @@ type Upstream interface {
 	Fetch(ctx context.Context, p FetchParams) (Content, error)
 }
 
+// Filler fetches the content of files that a partial mirror lacks. Its method may be called concurrently, for different
+// repositories only.
+type Filler interface {
+	// Fill makes the mirror durably hold the blobs of those ids besides what it holds, which is p.Have. Admit is not asked: no
+	// ref moves. On an error some may have arrived. Errors are those of Fetch.
+	Fill(ctx context.Context, p FetchParams, ids []string) (Content, error)
+}
+
 // Mirrors are the mirrors on this replica's disk.
 type Mirrors interface {
 	// Load returns what the mirror of that UID holds, after making sure that it can be read. ErrNoMirror: there is none,
@@ -84,6 +92,8 @@ type Peers interface {
 
 // Replicas reaches other replicas by their base URLs.
 type Replicas interface {
+	// FetchBlobs makes the owner's partial mirror hold blobs. ErrNotOwner: that replica is not the owner.
+	FetchBlobs(ctx context.Context, replica string, def Definition, ids []string) error
 	// Inspect tells what a replica's mirror of a repository holds. known is the fingerprint of what this replica's own
 	// holds; where the two are the same, the answer has no refs and files. ErrNoMirror: there is none over there.
 	Inspect(ctx context.Context, replica string, def Definition, known string) (Copy, error)

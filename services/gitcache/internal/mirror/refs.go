@@ -113,6 +113,10 @@ type Content struct {
 	// DiskBytes is the size of the mirror on disk, Packs the number of packs that it consists of.
 	DiskBytes int64
 	Packs     int
+	// Partial: the mirror lacks the content of files that nobody needed yet.
+	Partial bool
+	// FilledAt is when content was last added to a partial mirror. Zero: it never was.
+	FilledAt time.Time
 	// Policy is the fingerprint of the verification by which the refs were judged. Empty: they were not, since there was none.
 	Policy string
 }

@@ -66,6 +66,7 @@ type Repository struct {
 
 	errands   errands
 	announced bool // followers are to be told to look
+	unfilled  fillFailure
 
 	offer *offer // somebody to hand the repository over to; nil: nobody
 
@@ -157,7 +158,7 @@ func (r *Repository) update(def Definition) {
 		return
 	}
 	if !def.sameUpstream(r.def) || (r.def.Suspended && !def.Suspended) {
-		r.next, r.notBefore = time.Now(), time.Time{}
+		r.next, r.notBefore, r.unfilled = time.Now(), time.Time{}, fillFailure{}
 	}
 	sooner := def.PollInterval != r.def.PollInterval
 	if def.Verification != r.def.Verification {

@@ -57,7 +57,7 @@ func (s Settings) WithDefaults() Settings {
 	return s
 }
 
-// Deps are what a [Set] works with. All but Gate and Objects are required.
+// Deps are what a [Set] works with. All but Gate, Filler and Objects are required.
 type Deps struct {
 	Upstream Upstream
 	Mirrors  Mirrors
@@ -71,6 +71,8 @@ type Deps struct {
 	Replicas Replicas
 	// Gate spreads what goes to one host. Nil: nothing does.
 	Gate Gate
+	// Filler adds to partial mirrors. Nil: there are none.
+	Filler Filler
 	// Objects are copied and removed with the mirrors. Nil: there are none.
 	Objects Objects
 	// Self is the base URL under which other replicas reach this one; it is the owner's name in leases.

@@ -281,12 +281,23 @@ func (r *Repository) adoptFrom(ctx context.Context, replica string, theirs Copy)
 	return content, err
 }
 
-// newer tells whether c was seen at the upstream after other.
+// newer tells whether c was seen at the upstream after other, or has had content added since.
 func (c Content) newer(other Content) bool {
 	if c.Epoch != other.Epoch {
 		return c.Epoch > other.Epoch
 	}
-	return c.FreshAt.After(other.FreshAt)
+	if !c.FreshAt.Equal(other.FreshAt) {
+		return c.FreshAt.After(other.FreshAt)
+	}
+	return c.filled() > other.filled()
+}
+
+// filled is FilledAt as a number; zero: never.
+func (c Content) filled() int64 {
+	if c.FilledAt.IsZero() {
+		return 0
+	}
+	return c.FilledAt.UnixNano()
 }
 
 func (r *Repository) adopt(c Content) {

@@ -68,7 +68,7 @@ func definition(version int64) mirror.Definition {
 	return mirror.Definition{
 		Name: "demo", UID: "uid-1", Version: version, URL: "https://git.invalid/demo",
 		ProxyURL: "socks5://u:open sesame@proxy.invalid",
-		Parent:   "other", ParentUID: "uid-other",
+		Parent:   "other", ParentUID: "uid-other", PartialClone: true,
 		Credential: mirror.Credential{
 			Method: mirror.MethodBasic, Username: "leat", Password: "open sesame", AppID: 1, InstallationID: 2,
 			APIURL: "https://api.invalid", ClientCertPEM: "certificate", ClientKeyPEM: "open sesame",

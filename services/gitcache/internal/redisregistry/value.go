@@ -55,6 +55,7 @@ type record struct {
 	ProxyURL      string `json:"proxy_url,omitempty"`
 	Parent        string `json:"parent,omitempty"`
 	ParentUID     string `json:"parent_uid,omitempty"`
+	PartialClone  bool   `json:"partial_clone,omitempty"`
 
 	VerificationMode  provenance.Mode `json:"verification_mode,omitempty"`
 	PGPKeys           string          `json:"pgp_keys,omitempty"`
@@ -71,7 +72,7 @@ func (r *Registry) encode(def mirror.Definition) (string, error) {
 		Token: c.Token.Reveal(), PrivateKey: c.PrivateKey.Reveal(), Passphrase: c.Passphrase.Reveal(),
 		KnownHosts: c.KnownHosts, PlainHTTP: c.AllowPlainHTTP, AppID: c.AppID, Installation: c.InstallationID,
 		APIURL: c.APIURL, ClientCert: c.ClientCertPEM, ClientKey: c.ClientKeyPEM.Reveal(), ProxyURL: def.ProxyURL.Reveal(),
-		WebhookSecret: def.WebhookSecret.Reveal(), Parent: def.Parent, ParentUID: def.ParentUID,
+		WebhookSecret: def.WebhookSecret.Reveal(), Parent: def.Parent, ParentUID: def.ParentUID, PartialClone: def.PartialClone,
 		VerificationMode: def.Verification.Mode,
 		PGPKeys:          def.Verification.PGPKeys, SSHAllowedSigners: def.Verification.SSHAllowedSigners,
 	})
@@ -102,7 +103,7 @@ func (r *Registry) decode(name, value string) (mirror.Definition, error) {
 	return mirror.Definition{
 		Name: name, UID: d.UID, Version: d.Version, URL: d.URL, PollInterval: d.PollInterval, CAPEM: d.CAPEM,
 		Suspended: d.Suspended, ProxyURL: mirror.Secret(d.ProxyURL), WebhookSecret: mirror.Secret(d.WebhookSecret),
-		Parent: d.Parent, ParentUID: d.ParentUID,
+		Parent: d.Parent, ParentUID: d.ParentUID, PartialClone: d.PartialClone,
 		Verification: mirror.Verification{Mode: d.VerificationMode, PGPKeys: d.PGPKeys, SSHAllowedSigners: d.SSHAllowedSigners},
 		Credential: mirror.Credential{
 			Method: d.Method, Username: d.Username, Password: mirror.Secret(d.Password), Token: mirror.Secret(d.Token),

@@ -79,8 +79,11 @@ func toCopy(resp *gitcachev1.GetMirrorResponse) mirror.Copy {
 	}
 	c := mirror.Copy{Fingerprint: resp.GetFingerprint(), Generation: resp.GetGeneration(), Files: files, Content: mirror.Content{
 		Refs: mirror.NewRefs(refs), Head: resp.GetHead(), DefaultBranch: resp.GetDefaultBranch(), Epoch: resp.GetEpoch(),
-		Policy: resp.GetPolicy(),
+		Policy: resp.GetPolicy(), Partial: resp.GetPartial(),
 	}}
+	if at := resp.GetFilledAt(); at != nil {
+		c.Content.FilledAt = at.AsTime()
+	}
 	if at := resp.GetFreshAt(); at != nil {
 		c.Content.FreshAt = at.AsTime()
 	}
@@ -88,6 +91,24 @@ func toCopy(resp *gitcachev1.GetMirrorResponse) mirror.Copy {
 		c.Content.ChangedAt = at.AsTime()
 	}
 	return c
+}
+
+// FetchBlobs implements [mirror.Replicas].
+func (r *Replicas) FetchBlobs(ctx context.Context, replica string, def mirror.Definition, ids []string) error {
+	c, err := r.client(replica)
+	if err != nil {
+		return err
+	}
+	_, err = c.FetchBlobs(ctx, &gitcachev1.FetchBlobsRequest{Repository: def.Name, Uid: def.UID, Ids: ids})
+	switch {
+	case err == nil:
+		return nil
+	case rpcerr.HasReason(err) && rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_OWNER_UNAVAILABLE:
+		return fmt.Errorf("fetch blobs: %w", err)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("fetch blobs: %w: %w", mirror.ErrNotOwner, err)
 }
 
 // TakeOver implements [mirror.Replicas].

@@ -126,17 +126,20 @@ func (b *Builder) read(ctx context.Context, from Folder, store bool) (Snapshot, 
 	defer mirrors.Close()
 	leaves, err := b.plan(ctx, mirrors, from)
 	if err != nil {
-		return Snapshot{}, err
+		return Snapshot{}, lacking(mirrors.uid, err)
 	}
 	key := treeKey{from.UID, keyOf(leaves)}
 	if s, ok := b.params.Index.Get(key.uid, key.id); ok && !store {
 		return s, nil
 	}
+	if err := checkBlobs(ctx, mirrors, leaves); err != nil {
+		return Snapshot{}, err
+	}
 	s, err := b.spool(ctx, mirrors, leaves)
 	if err == nil {
 		b.remember(ctx, key, s)
 	}
-	return s, err
+	return s, lacking(mirrors.uid, err)
 }
 
 // permanent tells whether the same content fails in the same way for ever.

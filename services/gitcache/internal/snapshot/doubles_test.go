@@ -153,6 +153,8 @@ func (r *reader) List(ctx context.Context, tree string) ([]content.Entry, error)
 	return r.repo.trees[tree], nil
 }
 
+func (r *reader) Absent(context.Context, []string) ([]string, error) { return nil, nil }
+
 func (r *reader) Blob(_ context.Context, id string) (content.File, error) {
 	if r.repo.damage {
 		return content.File{}, content.ErrDamaged

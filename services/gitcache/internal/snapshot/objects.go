@@ -30,6 +30,7 @@ type Objects interface {
 type absentError struct {
 	places map[*place][]lfs.Want
 	links  []submodule.Link
+	blobs  map[string][]string // UID of a partial mirror → ids
 }
 
 // Error implements error.
@@ -103,11 +104,19 @@ func (p *packer) absent(ctx context.Context, l leaf) (lfs.Pointer, bool, error) 
 
 // fetch gets what a build found absent.
 func (b *Builder) fetch(ctx context.Context, absent *absentError) error {
+	if err := b.fetchBlobs(ctx, absent.blobs); err != nil {
+		return err
+	}
 	if err := b.obtain(ctx, absent.links); err != nil {
 		return err
 	}
 	for place, wants := range absent.places {
 		url, err := b.lfsURL(ctx, place)
+		if lacks, ok := errors.AsType[*content.AbsentError](err); ok {
+			if err = b.fetchBlobs(ctx, map[string][]string{place.uid: lacks.IDs}); err == nil {
+				url, err = b.lfsURL(ctx, place)
+			}
+		}
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -37,7 +38,8 @@ type planner struct {
 	maxLeaves int
 	toVisit   int // how many more entries
 	leaves    []leaf
-	joints    []joint // submodules that are selected
+	joints    []joint  // submodules that are selected
+	absent    []string // ignore files that a partial mirror lacks
 }
 
 // plan lists the leaves in the order of their names.
@@ -58,7 +60,7 @@ func (b *Builder) plan(ctx context.Context, mirrors *shelf, f Folder) ([]leaf, e
 			return b.rulesOf(ctx, p.place.uid, p.reader, path, e)
 		},
 	}
-	if err := p.walk(ctx, f.Selection.Start(), tree, maxDepth); err != nil {
+	if err := p.walkAll(ctx, f.Selection.Start(), tree); err != nil {
 		return nil, err
 	}
 	if err := b.walkSubmodules(ctx, mirrors, p); err != nil {
@@ -68,6 +70,16 @@ func (b *Builder) plan(ctx context.Context, mirrors *shelf, f Folder) ([]leaf, e
 		return nil, err
 	}
 	return p.leaves, p.checkEmpty(ctx, f.Commit)
+}
+
+// walkAll walks one repository. Where ignore files are absent it goes on as if they were empty, so that all are fetched at
+// once, and ends with a *content.AbsentError.
+func (p *planner) walkAll(ctx context.Context, at selection.At, tree string) error {
+	err := p.walk(ctx, at, tree, maxDepth)
+	if len(p.absent) > 0 && ctx.Err() == nil {
+		return &content.AbsentError{IDs: p.absent}
+	}
+	return err
 }
 
 func (p *planner) walk(ctx context.Context, at selection.At, tree string, depth int) error {
@@ -133,6 +145,10 @@ func (p *planner) withRules(ctx context.Context, at selection.At, entries []cont
 		return at, nil
 	}
 	rules, err := p.rules(ctx, at.Below(selection.IgnoreFile), entries[i])
+	if lacks, ok := errors.AsType[*content.AbsentError](err); ok {
+		p.absent = append(p.absent, lacks.IDs...)
+		return at, nil
+	}
 	if err != nil {
 		return at, err
 	}

@@ -83,6 +83,8 @@ type Params struct {
 	Mirrors content.Opener
 	// Objects are those of Git LFS. Nil: pointers are not supported.
 	Objects Objects
+	// Blobs fetches what partial mirrors lack. Nil: no mirror is partial.
+	Blobs Blobs
 	// Submodules are found here. Nil: they are not supported.
 	Submodules Submodules
 	Store      cas.Store

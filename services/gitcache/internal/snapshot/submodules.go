@@ -133,7 +133,7 @@ func (b *Builder) walkSubmodule(ctx context.Context, mirrors *shelf, p *planner,
 		return err
 	}
 	p.reader, p.place = r, here
-	return b.blame(here, p.walk(ctx, j.at, tree, maxDepth))
+	return b.blame(here, p.walkAll(ctx, j.at, tree))
 }
 
 // checkNesting ends what would go round in circles, or down for ever.

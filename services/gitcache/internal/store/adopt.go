@@ -38,6 +38,9 @@ func (s *Store) adopt(ctx context.Context, uid string, c mirror.Copy, open opene
 			return mirror.Content{}, fmt.Errorf("%q names no pack", f.Name)
 		}
 	}
+	if c.Content.Partial && !s.partial {
+		return mirror.Content{}, fmt.Errorf("it is partial: %w", ErrForeign)
+	}
 	surplus, err := s.surplus(uid, c.Files)
 	if err != nil {
 		return mirror.Content{}, err

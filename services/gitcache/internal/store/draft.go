@@ -30,7 +30,7 @@ type Draft struct {
 }
 
 // Draft begins to write what shall become next: to the current generation, or to a new one where there is none, where it
-// names objects in another way, or where renew asks for it. Close it.
+// names objects in another way, where one of the two is partial and the other is not, or where renew asks for it. Close it.
 func (s *Store) Draft(uid string, next mirror.Content, renew bool) (*Draft, error) {
 	home, err := s.home(uid)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Store) Draft(uid string, next mirror.Content, renew bool) (*Draft, erro
 	d := &Draft{store: s, uid: uid, home: home}
 	d.previous, _ = s.generation(uid)
 	format := formatOf(next)
-	if d.previous != "" && !renew && fits(d.previous, format) {
+	if d.previous != "" && !renew && fits(d.previous, format) && alike(d.previous, next.Partial) {
 		d.dir = d.previous
 		return d, nil
 	}
@@ -50,7 +50,7 @@ func (s *Store) Draft(uid string, next mirror.Content, renew bool) (*Draft, erro
 		return nil, fmt.Errorf("make mirror: %w", err)
 	}
 	d.fresh = true
-	if err := writeSkeleton(d.dir, format); err != nil {
+	if err := writeSkeleton(d.dir, format, next.Partial); err != nil {
 		d.Close()
 		return nil, fmt.Errorf("make mirror: %w", err)
 	}
@@ -94,6 +94,25 @@ func (d *Draft) Accept(ctx context.Context, p mirror.FetchParams, c mirror.Conte
 	return c, nil
 }
 
+// Fill makes blobs that were added to a partial mirror count, so that other replicas copy them; all else of it stays. It asks
+// the guard first.
+func (d *Draft) Fill(guard func() error) (mirror.Content, error) {
+	if err := guard(); err != nil {
+		return mirror.Content{}, err
+	}
+	st, err := readState(d.home)
+	if err != nil {
+		return mirror.Content{}, err
+	}
+	c := st.content()
+	if now := time.Now(); now.After(c.FilledAt) {
+		c.FilledAt = now
+	} else { // the clock was set back
+		c.FilledAt = c.FilledAt.Add(time.Nanosecond)
+	}
+	return d.commit(c, nil)
+}
+
 // commit makes c durable: packs first, then the repository's own refs for other tools, then the state.
 func (d *Draft) commit(c mirror.Content, verify func(state) error) (mirror.Content, error) {
 	packs, err := syncPacks(d.dir)
@@ -103,6 +122,7 @@ func (d *Draft) commit(c mirror.Content, verify func(state) error) (mirror.Conte
 	st := state{
 		Refs: c.Refs, Head: c.Head, DefaultBranch: c.DefaultBranch,
 		FreshAt: c.FreshAt, ChangedAt: c.ChangedAt, Epoch: c.Epoch, Packs: packs, Policy: c.Policy,
+		Partial: c.Partial, FilledAt: c.FilledAt,
 	}
 	if verify != nil {
 		if err := verify(st); err != nil {

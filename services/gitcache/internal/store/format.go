@@ -5,6 +5,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,11 +49,33 @@ func fits(dir string, want format) bool {
 	return want == "" || strings.Contains(string(config), string(formatSHA256)) == (want == formatSHA256)
 }
 
+// partialMark stands in the configuration of a generation that may lack blobs. It is a word of ours: to what marks a partial
+// clone for git it would react by asking an upstream for what is missing, which nothing but the owner of the lease may do.
+const partialMark = "[leat]\n\tpartial = true\n"
+
+// IsPartial tells whether the generation in dir may lack blobs.
+func IsPartial(dir string) (bool, error) {
+	config, err := os.ReadFile(filepath.Join(dir, "config"))
+	if err != nil {
+		return false, fmt.Errorf("read mirror configuration: %w", err)
+	}
+	return strings.Contains(string(config), partialMark), nil
+}
+
+// alike tells whether a generation lacks blobs if, and only if, it may.
+func alike(dir string, partial bool) bool {
+	is, err := IsPartial(dir)
+	return err == nil && is == partial
+}
+
 // writeSkeleton makes an empty bare repository of a folder. It holds what the git command wants to see, and no more.
-func writeSkeleton(dir string, f format) error {
+func writeSkeleton(dir string, f format, partial bool) error {
 	config := "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n"
 	if f == formatSHA256 {
 		config = strings.Replace(config, "= 0", "= 1", 1) + "[extensions]\n\tobjectformat = sha256\n"
+	}
+	if partial {
+		config += partialMark
 	}
 	return errors.Join(
 		os.MkdirAll(packFolder(dir), 0o700),

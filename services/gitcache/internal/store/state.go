@@ -34,6 +34,9 @@ type state struct {
 	Packs         map[string]int64 `json:"packs"` // name → bytes of every pack and index
 	// Policy is by what Refs were judged: a replica with another one does so again before it delivers any.
 	Policy string `json:"policy,omitempty"`
+	// Partial: the generation may lack blobs. FilledAt is when some were last added.
+	Partial  bool      `json:"partial,omitempty"`
+	FilledAt time.Time `json:"filled_at,omitzero"`
 }
 
 // freshness is what fresh.json says: a later poll that found nothing new. It is small because it is written at every one.
@@ -46,6 +49,7 @@ func (s state) content() mirror.Content {
 	return mirror.Content{
 		Refs: s.Refs, Head: s.Head, DefaultBranch: s.DefaultBranch,
 		FreshAt: s.FreshAt, ChangedAt: s.ChangedAt, Epoch: s.Epoch, DiskBytes: s.bytes(), Packs: s.packs(), Policy: s.Policy,
+		Partial: s.Partial, FilledAt: s.FilledAt,
 	}
 }
 
@@ -107,6 +111,9 @@ func writeJSON(path string, v any) error {
 
 // verify makes sure that every pack is whole and every ref leads to an object.
 func (s *Store) verify(ctx context.Context, dir string, st state) error {
+	if st.Partial && !s.partial {
+		return fmt.Errorf("verify mirror: it is partial: %w", ErrForeign)
+	}
 	for name, size := range st.Packs {
 		info, err := os.Stat(filepath.Join(packFolder(dir), name))
 		if err != nil {

@@ -53,6 +53,8 @@ type Params struct {
 	// Readers bounds how many readers are open at once. Zero: 8.
 	Readers int
 	Objects Objects
+	// Partial: Objects can read mirrors that lack blobs.
+	Partial bool
 	Limits  Limits
 	Logger  *slog.Logger
 }
@@ -61,6 +63,7 @@ type Params struct {
 type Store struct {
 	dir     string
 	objects Objects
+	partial bool
 	logger  *slog.Logger
 	readers *semaphore.Weighted
 	limits  Limits
@@ -88,7 +91,7 @@ func New(p Params) (*Store, error) {
 		return nil, fmt.Errorf("make mirror folder: %w", err)
 	}
 	s := &Store{
-		dir: p.Dir, objects: p.Objects, logger: p.Logger, readers: semaphore.NewWeighted(int64(p.Readers)), limits: p.Limits,
+		dir: p.Dir, objects: p.Objects, partial: p.Partial, logger: p.Logger, readers: semaphore.NewWeighted(int64(p.Readers)), limits: p.Limits,
 		current: map[string]string{}, described: map[string]mirror.File{}, reading: map[string]int{}, retired: map[string]bool{},
 		room: newRoom(),
 	}

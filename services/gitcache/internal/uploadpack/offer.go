@@ -23,8 +23,10 @@ type Offer struct {
 	Refs          mirror.Refs
 	Head          string // what HEAD leads to; empty when there is none
 	DefaultBranch string
-	capabilities  *capability.List
-	agent         string
+	// Blobless: a request can leave out the content of files. It takes version 2 of the protocol.
+	Blobless     bool
+	capabilities *capability.List
+	agent        string
 }
 
 // readOffer reads an advertisement. An empty repository is an offer without refs.

@@ -41,6 +41,8 @@ type Request struct {
 	Haves []string
 	// Thin lets the pack lean on objects outside of it, which a pack on disk must not.
 	Thin bool
+	// Blobless leaves out the content of files, but for what Wants name themselves. Only an [Offer] that says so can.
+	Blobless bool
 }
 
 // Dial opens a session. Nothing is sent before the guard has agreed.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -98,6 +99,11 @@ func (v *version2) check() error {
 
 func (v *version2) format() string { return v.capabilities["object-format"] }
 
+// filters tells whether the upstream can leave out some kinds of objects.
+func (v *version2) filters() bool {
+	return slices.Contains(strings.Fields(v.capabilities["fetch"]), "filter")
+}
+
 // command puts a command together.
 func (v *version2) command(name string, arguments []string) string {
 	var b strings.Builder
@@ -126,7 +132,7 @@ func (v *version2) listRefs(ctx context.Context) (_ *Offer, err error) {
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
 	r := bufio.NewReader(io.LimitReader(body, maxAdvertised))
-	o, refs := &Offer{agent: v.agent}, []mirror.Ref(nil)
+	o, refs := &Offer{agent: v.agent, Blobless: v.filters()}, []mirror.Ref(nil)
 	for {
 		line, m, err := readLine(r)
 		if err != nil {
@@ -180,6 +186,9 @@ func (v *version2) fetch(ctx context.Context, req Request) (io.ReadCloser, error
 	arguments := []string{"no-progress", "ofs-delta"}
 	if req.Thin {
 		arguments = append(arguments, "thin-pack")
+	}
+	if req.Blobless {
+		arguments = append(arguments, "filter blob:none")
 	}
 	for _, id := range req.Wants {
 		arguments = append(arguments, "want "+id)

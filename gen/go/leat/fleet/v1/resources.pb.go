@@ -327,7 +327,11 @@ type RepositorySpec struct {
 	ProxyUrl string `protobuf:"bytes,8,opt,name=proxy_url,json=proxyUrl,proto3" json:"proxy_url,omitempty"`
 	// Who has to have signed what is delivered. Unset means that nobody has to. A list of keys none of which may sign any more is
 	// refused.
-	Verification  *v12.Verification `protobuf:"bytes,9,opt,name=verification,proto3" json:"verification,omitempty"`
+	Verification *v12.Verification `protobuf:"bytes,9,opt,name=verification,proto3" json:"verification,omitempty"`
+	// Mirror without the content of files: that is fetched when it is first needed, and kept. For repositories of which a small part
+	// is deployed; it takes gitcache's back end git. False, and from an upstream that cannot leave content out, everything is
+	// mirrored.
+	PartialClone  bool `protobuf:"varint,10,opt,name=partial_clone,json=partialClone,proto3" json:"partial_clone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -423,6 +427,13 @@ func (x *RepositorySpec) GetVerification() *v12.Verification {
 		return x.Verification
 	}
 	return nil
+}
+
+func (x *RepositorySpec) GetPartialClone() bool {
+	if x != nil {
+		return x.PartialClone
+	}
+	return false
 }
 
 // Service is what one cluster runs from one or more sources.
@@ -852,7 +863,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"Repository\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x121\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1d.leat.fleet.v1.RepositorySpecR\x04spec\x129\n" +
-	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x06status\"\xab\x03\n" +
+	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x06status\"\xd0\x03\n" +
 	"\x0eRepositorySpec\x124\n" +
 	"\x04type\x18\x01 \x01(\x0e2 .leat.gitcache.v1.RepositoryTypeR\x04type\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12>\n" +
@@ -864,7 +875,9 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\tsuspended\x18\x06 \x01(\bR\tsuspended\x12*\n" +
 	"\x0ewebhook_secret\x18\a \x01(\tH\x00R\rwebhookSecret\x88\x01\x01\x12\x1b\n" +
 	"\tproxy_url\x18\b \x01(\tR\bproxyUrl\x12B\n" +
-	"\fverification\x18\t \x01(\v2\x1e.leat.gitcache.v1.VerificationR\fverificationB\x11\n" +
+	"\fverification\x18\t \x01(\v2\x1e.leat.gitcache.v1.VerificationR\fverification\x12#\n" +
+	"\rpartial_clone\x18\n" +
+	" \x01(\bR\fpartialCloneB\x11\n" +
 	"\x0f_webhook_secret\"\xa3\x01\n" +
 	"\aService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +

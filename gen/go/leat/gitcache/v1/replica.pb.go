@@ -113,7 +113,11 @@ type GetMirrorResponse struct {
 	// The files that hold the objects.
 	Files []*MirrorFile `protobuf:"bytes,9,rep,name=files,proto3" json:"files,omitempty"`
 	// Fingerprint of the policy by which the refs were judged. Empty: they were not, since there was none.
-	Policy        string `protobuf:"bytes,10,opt,name=policy,proto3" json:"policy,omitempty"`
+	Policy string `protobuf:"bytes,10,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The mirror holds the content only of those files that were needed.
+	Partial bool `protobuf:"varint,11,opt,name=partial,proto3" json:"partial,omitempty"`
+	// When the content of files was last added to a partial mirror. Unset: it never was.
+	FilledAt      *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=filled_at,json=filledAt,proto3" json:"filled_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -216,6 +220,20 @@ func (x *GetMirrorResponse) GetPolicy() string {
 		return x.Policy
 	}
 	return ""
+}
+
+func (x *GetMirrorResponse) GetPartial() bool {
+	if x != nil {
+		return x.Partial
+	}
+	return false
+}
+
+func (x *GetMirrorResponse) GetFilledAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FilledAt
+	}
+	return nil
 }
 
 // MirrorRef is a ref of a mirror.
@@ -593,6 +611,107 @@ func (x *TakeOverResponse) GetEpoch() uint64 {
 	return 0
 }
 
+// FetchBlobsRequest names the content of files.
+type FetchBlobsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The repository's name. Required.
+	Repository string `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
+	// The repository's UID. Required.
+	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
+	// Ids of blobs, at most 10 000.
+	Ids           []string `protobuf:"bytes,3,rep,name=ids,proto3" json:"ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchBlobsRequest) Reset() {
+	*x = FetchBlobsRequest{}
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchBlobsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchBlobsRequest) ProtoMessage() {}
+
+func (x *FetchBlobsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchBlobsRequest.ProtoReflect.Descriptor instead.
+func (*FetchBlobsRequest) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *FetchBlobsRequest) GetRepository() string {
+	if x != nil {
+		return x.Repository
+	}
+	return ""
+}
+
+func (x *FetchBlobsRequest) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *FetchBlobsRequest) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+// FetchBlobsResponse tells that the mirror holds them.
+type FetchBlobsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchBlobsResponse) Reset() {
+	*x = FetchBlobsResponse{}
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchBlobsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchBlobsResponse) ProtoMessage() {}
+
+func (x *FetchBlobsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchBlobsResponse.ProtoReflect.Descriptor instead.
+func (*FetchBlobsResponse) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{9}
+}
+
 // LFSObject names a Git LFS object.
 type LFSObject struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -606,7 +725,7 @@ type LFSObject struct {
 
 func (x *LFSObject) Reset() {
 	*x = LFSObject{}
-	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[8]
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -618,7 +737,7 @@ func (x *LFSObject) String() string {
 func (*LFSObject) ProtoMessage() {}
 
 func (x *LFSObject) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[8]
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -631,7 +750,7 @@ func (x *LFSObject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LFSObject.ProtoReflect.Descriptor instead.
 func (*LFSObject) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{8}
+	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LFSObject) GetOid() string {
@@ -663,7 +782,7 @@ type ListLFSObjectsRequest struct {
 
 func (x *ListLFSObjectsRequest) Reset() {
 	*x = ListLFSObjectsRequest{}
-	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[9]
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -675,7 +794,7 @@ func (x *ListLFSObjectsRequest) String() string {
 func (*ListLFSObjectsRequest) ProtoMessage() {}
 
 func (x *ListLFSObjectsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[9]
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -688,7 +807,7 @@ func (x *ListLFSObjectsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLFSObjectsRequest.ProtoReflect.Descriptor instead.
 func (*ListLFSObjectsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{9}
+	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListLFSObjectsRequest) GetRepository() string {
@@ -725,7 +844,7 @@ type ListLFSObjectsResponse struct {
 
 func (x *ListLFSObjectsResponse) Reset() {
 	*x = ListLFSObjectsResponse{}
-	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[10]
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -737,7 +856,7 @@ func (x *ListLFSObjectsResponse) String() string {
 func (*ListLFSObjectsResponse) ProtoMessage() {}
 
 func (x *ListLFSObjectsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[10]
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -750,7 +869,7 @@ func (x *ListLFSObjectsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLFSObjectsResponse.ProtoReflect.Descriptor instead.
 func (*ListLFSObjectsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{10}
+	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListLFSObjectsResponse) GetFingerprint() string {
@@ -786,7 +905,7 @@ type ReadLFSObjectRequest struct {
 
 func (x *ReadLFSObjectRequest) Reset() {
 	*x = ReadLFSObjectRequest{}
-	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[11]
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -798,7 +917,7 @@ func (x *ReadLFSObjectRequest) String() string {
 func (*ReadLFSObjectRequest) ProtoMessage() {}
 
 func (x *ReadLFSObjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[11]
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,7 +930,7 @@ func (x *ReadLFSObjectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLFSObjectRequest.ProtoReflect.Descriptor instead.
 func (*ReadLFSObjectRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{11}
+	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReadLFSObjectRequest) GetRepository() string {
@@ -860,7 +979,7 @@ type ReadLFSObjectResponse struct {
 
 func (x *ReadLFSObjectResponse) Reset() {
 	*x = ReadLFSObjectResponse{}
-	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[12]
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +991,7 @@ func (x *ReadLFSObjectResponse) String() string {
 func (*ReadLFSObjectResponse) ProtoMessage() {}
 
 func (x *ReadLFSObjectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[12]
+	mi := &file_leat_gitcache_v1_replica_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +1004,7 @@ func (x *ReadLFSObjectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLFSObjectResponse.ProtoReflect.Descriptor instead.
 func (*ReadLFSObjectResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{12}
+	return file_leat_gitcache_v1_replica_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReadLFSObjectResponse) GetChunk() []byte {
@@ -905,7 +1024,7 @@ const file_leat_gitcache_v1_replica_proto_rawDesc = "" +
 	"repository\x18\x01 \x01(\tR\n" +
 	"repository\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12+\n" +
-	"\x11known_fingerprint\x18\x03 \x01(\tR\x10knownFingerprint\"\x95\x03\n" +
+	"\x11known_fingerprint\x18\x03 \x01(\tR\x10knownFingerprint\"\xe8\x03\n" +
 	"\x11GetMirrorResponse\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\tR\vfingerprint\x125\n" +
 	"\bfresh_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\afreshAt\x129\n" +
@@ -920,7 +1039,9 @@ const file_leat_gitcache_v1_replica_proto_rawDesc = "" +
 	"\x0edefault_branch\x18\b \x01(\tR\rdefaultBranch\x122\n" +
 	"\x05files\x18\t \x03(\v2\x1c.leat.gitcache.v1.MirrorFileR\x05files\x12\x16\n" +
 	"\x06policy\x18\n" +
-	" \x01(\tR\x06policy\"\xa5\x01\n" +
+	" \x01(\tR\x06policy\x12\x18\n" +
+	"\apartial\x18\v \x01(\bR\apartial\x127\n" +
+	"\tfilled_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\bfilledAt\"\xa5\x01\n" +
 	"\tMirrorRef\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\fR\x04name\x12\x16\n" +
 	"\x06object\x18\x02 \x01(\tR\x06object\x12\x16\n" +
@@ -952,7 +1073,14 @@ const file_leat_gitcache_v1_replica_proto_rawDesc = "" +
 	"repository\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\"(\n" +
 	"\x10TakeOverResponse\x12\x14\n" +
-	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\"1\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\"W\n" +
+	"\x11FetchBlobsRequest\x12\x1e\n" +
+	"\n" +
+	"repository\x18\x01 \x01(\tR\n" +
+	"repository\x12\x10\n" +
+	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x10\n" +
+	"\x03ids\x18\x03 \x03(\tR\x03ids\"\x14\n" +
+	"\x12FetchBlobsResponse\"1\n" +
 	"\tLFSObject\x12\x10\n" +
 	"\x03oid\x18\x01 \x01(\tR\x03oid\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\"v\n" +
@@ -974,13 +1102,15 @@ const file_leat_gitcache_v1_replica_proto_rawDesc = "" +
 	"\x04path\x18\x04 \x01(\tR\x04path\x12\x17\n" +
 	"\alfs_url\x18\x05 \x01(\tR\x06lfsUrl\"-\n" +
 	"\x15ReadLFSObjectResponse\x12\x14\n" +
-	"\x05chunk\x18\x01 \x01(\fR\x05chunk2\x82\x04\n" +
+	"\x05chunk\x18\x01 \x01(\fR\x05chunk2\xe0\x04\n" +
 	"\x0eReplicaService\x12Y\n" +
 	"\tGetMirror\x12\".leat.gitcache.v1.GetMirrorRequest\x1a#.leat.gitcache.v1.GetMirrorResponse\"\x03\x90\x02\x01\x12j\n" +
 	"\x0eReadMirrorFile\x12'.leat.gitcache.v1.ReadMirrorFileRequest\x1a(.leat.gitcache.v1.ReadMirrorFileResponse\"\x03\x90\x02\x010\x01\x12V\n" +
 	"\bTakeOver\x12!.leat.gitcache.v1.TakeOverRequest\x1a\".leat.gitcache.v1.TakeOverResponse\"\x03\x90\x02\x02\x12h\n" +
 	"\x0eListLFSObjects\x12'.leat.gitcache.v1.ListLFSObjectsRequest\x1a(.leat.gitcache.v1.ListLFSObjectsResponse\"\x03\x90\x02\x01\x12g\n" +
-	"\rReadLFSObject\x12&.leat.gitcache.v1.ReadLFSObjectRequest\x1a'.leat.gitcache.v1.ReadLFSObjectResponse\"\x03\x90\x02\x010\x01B\xc2\x01\n" +
+	"\rReadLFSObject\x12&.leat.gitcache.v1.ReadLFSObjectRequest\x1a'.leat.gitcache.v1.ReadLFSObjectResponse\"\x03\x90\x02\x010\x01\x12\\\n" +
+	"\n" +
+	"FetchBlobs\x12#.leat.gitcache.v1.FetchBlobsRequest\x1a$.leat.gitcache.v1.FetchBlobsResponse\"\x03\x90\x02\x02B\xc2\x01\n" +
 	"\x14com.leat.gitcache.v1B\fReplicaProtoP\x01Z:github.com/leatdev/leat/gen/go/leat/gitcache/v1;gitcachev1\xa2\x02\x03LGX\xaa\x02\x10Leat.Gitcache.V1\xca\x02\x10Leat\\Gitcache\\V1\xe2\x02\x1cLeat\\Gitcache\\V1\\GPBMetadata\xea\x02\x12Leat::Gitcache::V1b\x06proto3"
 
 var (
@@ -995,7 +1125,7 @@ func file_leat_gitcache_v1_replica_proto_rawDescGZIP() []byte {
 	return file_leat_gitcache_v1_replica_proto_rawDescData
 }
 
-var file_leat_gitcache_v1_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_leat_gitcache_v1_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_leat_gitcache_v1_replica_proto_goTypes = []any{
 	(*GetMirrorRequest)(nil),       // 0: leat.gitcache.v1.GetMirrorRequest
 	(*GetMirrorResponse)(nil),      // 1: leat.gitcache.v1.GetMirrorResponse
@@ -1005,35 +1135,40 @@ var file_leat_gitcache_v1_replica_proto_goTypes = []any{
 	(*ReadMirrorFileResponse)(nil), // 5: leat.gitcache.v1.ReadMirrorFileResponse
 	(*TakeOverRequest)(nil),        // 6: leat.gitcache.v1.TakeOverRequest
 	(*TakeOverResponse)(nil),       // 7: leat.gitcache.v1.TakeOverResponse
-	(*LFSObject)(nil),              // 8: leat.gitcache.v1.LFSObject
-	(*ListLFSObjectsRequest)(nil),  // 9: leat.gitcache.v1.ListLFSObjectsRequest
-	(*ListLFSObjectsResponse)(nil), // 10: leat.gitcache.v1.ListLFSObjectsResponse
-	(*ReadLFSObjectRequest)(nil),   // 11: leat.gitcache.v1.ReadLFSObjectRequest
-	(*ReadLFSObjectResponse)(nil),  // 12: leat.gitcache.v1.ReadLFSObjectResponse
-	(*timestamppb.Timestamp)(nil),  // 13: google.protobuf.Timestamp
+	(*FetchBlobsRequest)(nil),      // 8: leat.gitcache.v1.FetchBlobsRequest
+	(*FetchBlobsResponse)(nil),     // 9: leat.gitcache.v1.FetchBlobsResponse
+	(*LFSObject)(nil),              // 10: leat.gitcache.v1.LFSObject
+	(*ListLFSObjectsRequest)(nil),  // 11: leat.gitcache.v1.ListLFSObjectsRequest
+	(*ListLFSObjectsResponse)(nil), // 12: leat.gitcache.v1.ListLFSObjectsResponse
+	(*ReadLFSObjectRequest)(nil),   // 13: leat.gitcache.v1.ReadLFSObjectRequest
+	(*ReadLFSObjectResponse)(nil),  // 14: leat.gitcache.v1.ReadLFSObjectResponse
+	(*timestamppb.Timestamp)(nil),  // 15: google.protobuf.Timestamp
 }
 var file_leat_gitcache_v1_replica_proto_depIdxs = []int32{
-	13, // 0: leat.gitcache.v1.GetMirrorResponse.fresh_at:type_name -> google.protobuf.Timestamp
-	13, // 1: leat.gitcache.v1.GetMirrorResponse.changed_at:type_name -> google.protobuf.Timestamp
+	15, // 0: leat.gitcache.v1.GetMirrorResponse.fresh_at:type_name -> google.protobuf.Timestamp
+	15, // 1: leat.gitcache.v1.GetMirrorResponse.changed_at:type_name -> google.protobuf.Timestamp
 	2,  // 2: leat.gitcache.v1.GetMirrorResponse.refs:type_name -> leat.gitcache.v1.MirrorRef
 	3,  // 3: leat.gitcache.v1.GetMirrorResponse.files:type_name -> leat.gitcache.v1.MirrorFile
-	8,  // 4: leat.gitcache.v1.ListLFSObjectsResponse.objects:type_name -> leat.gitcache.v1.LFSObject
-	8,  // 5: leat.gitcache.v1.ReadLFSObjectRequest.object:type_name -> leat.gitcache.v1.LFSObject
-	0,  // 6: leat.gitcache.v1.ReplicaService.GetMirror:input_type -> leat.gitcache.v1.GetMirrorRequest
-	4,  // 7: leat.gitcache.v1.ReplicaService.ReadMirrorFile:input_type -> leat.gitcache.v1.ReadMirrorFileRequest
-	6,  // 8: leat.gitcache.v1.ReplicaService.TakeOver:input_type -> leat.gitcache.v1.TakeOverRequest
-	9,  // 9: leat.gitcache.v1.ReplicaService.ListLFSObjects:input_type -> leat.gitcache.v1.ListLFSObjectsRequest
-	11, // 10: leat.gitcache.v1.ReplicaService.ReadLFSObject:input_type -> leat.gitcache.v1.ReadLFSObjectRequest
-	1,  // 11: leat.gitcache.v1.ReplicaService.GetMirror:output_type -> leat.gitcache.v1.GetMirrorResponse
-	5,  // 12: leat.gitcache.v1.ReplicaService.ReadMirrorFile:output_type -> leat.gitcache.v1.ReadMirrorFileResponse
-	7,  // 13: leat.gitcache.v1.ReplicaService.TakeOver:output_type -> leat.gitcache.v1.TakeOverResponse
-	10, // 14: leat.gitcache.v1.ReplicaService.ListLFSObjects:output_type -> leat.gitcache.v1.ListLFSObjectsResponse
-	12, // 15: leat.gitcache.v1.ReplicaService.ReadLFSObject:output_type -> leat.gitcache.v1.ReadLFSObjectResponse
-	11, // [11:16] is the sub-list for method output_type
-	6,  // [6:11] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	15, // 4: leat.gitcache.v1.GetMirrorResponse.filled_at:type_name -> google.protobuf.Timestamp
+	10, // 5: leat.gitcache.v1.ListLFSObjectsResponse.objects:type_name -> leat.gitcache.v1.LFSObject
+	10, // 6: leat.gitcache.v1.ReadLFSObjectRequest.object:type_name -> leat.gitcache.v1.LFSObject
+	0,  // 7: leat.gitcache.v1.ReplicaService.GetMirror:input_type -> leat.gitcache.v1.GetMirrorRequest
+	4,  // 8: leat.gitcache.v1.ReplicaService.ReadMirrorFile:input_type -> leat.gitcache.v1.ReadMirrorFileRequest
+	6,  // 9: leat.gitcache.v1.ReplicaService.TakeOver:input_type -> leat.gitcache.v1.TakeOverRequest
+	11, // 10: leat.gitcache.v1.ReplicaService.ListLFSObjects:input_type -> leat.gitcache.v1.ListLFSObjectsRequest
+	13, // 11: leat.gitcache.v1.ReplicaService.ReadLFSObject:input_type -> leat.gitcache.v1.ReadLFSObjectRequest
+	8,  // 12: leat.gitcache.v1.ReplicaService.FetchBlobs:input_type -> leat.gitcache.v1.FetchBlobsRequest
+	1,  // 13: leat.gitcache.v1.ReplicaService.GetMirror:output_type -> leat.gitcache.v1.GetMirrorResponse
+	5,  // 14: leat.gitcache.v1.ReplicaService.ReadMirrorFile:output_type -> leat.gitcache.v1.ReadMirrorFileResponse
+	7,  // 15: leat.gitcache.v1.ReplicaService.TakeOver:output_type -> leat.gitcache.v1.TakeOverResponse
+	12, // 16: leat.gitcache.v1.ReplicaService.ListLFSObjects:output_type -> leat.gitcache.v1.ListLFSObjectsResponse
+	14, // 17: leat.gitcache.v1.ReplicaService.ReadLFSObject:output_type -> leat.gitcache.v1.ReadLFSObjectResponse
+	9,  // 18: leat.gitcache.v1.ReplicaService.FetchBlobs:output_type -> leat.gitcache.v1.FetchBlobsResponse
+	13, // [13:19] is the sub-list for method output_type
+	7,  // [7:13] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_leat_gitcache_v1_replica_proto_init() }
@@ -1047,7 +1182,7 @@ func file_leat_gitcache_v1_replica_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_gitcache_v1_replica_proto_rawDesc), len(file_leat_gitcache_v1_replica_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -237,6 +237,9 @@ type RepositoryDefinition struct {
 	ProxyUrl string `protobuf:"bytes,11,opt,name=proxy_url,json=proxyUrl,proto3" json:"proxy_url,omitempty"`
 	// Who has to have signed what is delivered. Unset means that nobody has to.
 	Verification *Verification `protobuf:"bytes,12,opt,name=verification,proto3" json:"verification,omitempty"`
+	// Mirror without the content of files: that is fetched when it is first needed, and kept. It takes the back end git. False, and
+	// from an upstream that cannot leave content out, everything is mirrored.
+	PartialClone bool `protobuf:"varint,13,opt,name=partial_clone,json=partialClone,proto3" json:"partial_clone,omitempty"`
 	// Name of the repository that this one is a submodule of. gitcache defines such repositories itself, and deletes them with
 	// their parent; in a definition that is put it must be empty.
 	Parent        string `protobuf:"bytes,14,opt,name=parent,proto3" json:"parent,omitempty"`
@@ -356,6 +359,13 @@ func (x *RepositoryDefinition) GetVerification() *Verification {
 		return x.Verification
 	}
 	return nil
+}
+
+func (x *RepositoryDefinition) GetPartialClone() bool {
+	if x != nil {
+		return x.PartialClone
+	}
+	return false
 }
 
 func (x *RepositoryDefinition) GetParent() string {
@@ -1087,7 +1097,7 @@ var File_leat_gitcache_v1_repository_proto protoreflect.FileDescriptor
 
 const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\n" +
-	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18leat/type/v1/state.proto\"\xf1\x03\n" +
+	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18leat/type/v1/state.proto\"\x96\x04\n" +
 	"\x14RepositoryDefinition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x18\n" +
@@ -1103,7 +1113,8 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\x0ewebhook_secret\x18\n" +
 	" \x01(\tR\rwebhookSecret\x12\x1b\n" +
 	"\tproxy_url\x18\v \x01(\tR\bproxyUrl\x12B\n" +
-	"\fverification\x18\f \x01(\v2\x1e.leat.gitcache.v1.VerificationR\fverification\x12\x16\n" +
+	"\fverification\x18\f \x01(\v2\x1e.leat.gitcache.v1.VerificationR\fverification\x12#\n" +
+	"\rpartial_clone\x18\r \x01(\bR\fpartialClone\x12\x16\n" +
 	"\x06parent\x18\x0e \x01(\tR\x06parent\"\x91\x01\n" +
 	"\fVerification\x126\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\".leat.gitcache.v1.VerificationModeR\x04mode\x12\x19\n" +

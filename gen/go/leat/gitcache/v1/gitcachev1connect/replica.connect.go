@@ -51,6 +51,9 @@ const (
 	// ReplicaServiceReadLFSObjectProcedure is the fully-qualified name of the ReplicaService's
 	// ReadLFSObject RPC.
 	ReplicaServiceReadLFSObjectProcedure = "/leat.gitcache.v1.ReplicaService/ReadLFSObject"
+	// ReplicaServiceFetchBlobsProcedure is the fully-qualified name of the ReplicaService's FetchBlobs
+	// RPC.
+	ReplicaServiceFetchBlobsProcedure = "/leat.gitcache.v1.ReplicaService/FetchBlobs"
 )
 
 // ReplicaServiceClient is a client for the leat.gitcache.v1.ReplicaService service.
@@ -69,6 +72,9 @@ type ReplicaServiceClient interface {
 	// ReadLFSObject streams a Git LFS object. The owner of the repository downloads it first where it has to; a replica that
 	// neither holds it nor owns the repository answers NOT_FOUND.
 	ReadLFSObject(context.Context, *v1.ReadLFSObjectRequest) (*connect.ServerStreamForClient[v1.ReadLFSObjectResponse], error)
+	// FetchBlobs makes the replica's partial mirror hold the content of files. It answers when the mirror does. A replica that
+	// does not own the repository answers OWNER_UNAVAILABLE.
+	FetchBlobs(context.Context, *v1.FetchBlobsRequest) (*v1.FetchBlobsResponse, error)
 }
 
 // NewReplicaServiceClient constructs a client for the leat.gitcache.v1.ReplicaService service. By
@@ -117,6 +123,13 @@ func NewReplicaServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		fetchBlobs: connect.NewClient[v1.FetchBlobsRequest, v1.FetchBlobsResponse](
+			httpClient,
+			baseURL+ReplicaServiceFetchBlobsProcedure,
+			connect.WithSchema(replicaServiceMethods.ByName("FetchBlobs")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -127,6 +140,7 @@ type replicaServiceClient struct {
 	takeOver       *connect.Client[v1.TakeOverRequest, v1.TakeOverResponse]
 	listLFSObjects *connect.Client[v1.ListLFSObjectsRequest, v1.ListLFSObjectsResponse]
 	readLFSObject  *connect.Client[v1.ReadLFSObjectRequest, v1.ReadLFSObjectResponse]
+	fetchBlobs     *connect.Client[v1.FetchBlobsRequest, v1.FetchBlobsResponse]
 }
 
 // GetMirror calls leat.gitcache.v1.ReplicaService.GetMirror.
@@ -166,6 +180,15 @@ func (c *replicaServiceClient) ReadLFSObject(ctx context.Context, req *v1.ReadLF
 	return c.readLFSObject.CallServerStream(ctx, connect.NewRequest(req))
 }
 
+// FetchBlobs calls leat.gitcache.v1.ReplicaService.FetchBlobs.
+func (c *replicaServiceClient) FetchBlobs(ctx context.Context, req *v1.FetchBlobsRequest) (*v1.FetchBlobsResponse, error) {
+	response, err := c.fetchBlobs.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ReplicaServiceHandler is an implementation of the leat.gitcache.v1.ReplicaService service.
 type ReplicaServiceHandler interface {
 	// GetMirror tells what the replica's mirror of a repository holds, and of which files it consists. Without a mirror the
@@ -182,6 +205,9 @@ type ReplicaServiceHandler interface {
 	// ReadLFSObject streams a Git LFS object. The owner of the repository downloads it first where it has to; a replica that
 	// neither holds it nor owns the repository answers NOT_FOUND.
 	ReadLFSObject(context.Context, *v1.ReadLFSObjectRequest, *connect.ServerStream[v1.ReadLFSObjectResponse]) error
+	// FetchBlobs makes the replica's partial mirror hold the content of files. It answers when the mirror does. A replica that
+	// does not own the repository answers OWNER_UNAVAILABLE.
+	FetchBlobs(context.Context, *v1.FetchBlobsRequest) (*v1.FetchBlobsResponse, error)
 }
 
 // NewReplicaServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -226,6 +252,13 @@ func NewReplicaServiceHandler(svc ReplicaServiceHandler, opts ...connect.Handler
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	replicaServiceFetchBlobsHandler := connect.NewUnaryHandlerSimple(
+		ReplicaServiceFetchBlobsProcedure,
+		svc.FetchBlobs,
+		connect.WithSchema(replicaServiceMethods.ByName("FetchBlobs")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/leat.gitcache.v1.ReplicaService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ReplicaServiceGetMirrorProcedure:
@@ -238,6 +271,8 @@ func NewReplicaServiceHandler(svc ReplicaServiceHandler, opts ...connect.Handler
 			replicaServiceListLFSObjectsHandler.ServeHTTP(w, r)
 		case ReplicaServiceReadLFSObjectProcedure:
 			replicaServiceReadLFSObjectHandler.ServeHTTP(w, r)
+		case ReplicaServiceFetchBlobsProcedure:
+			replicaServiceFetchBlobsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -265,4 +300,8 @@ func (UnimplementedReplicaServiceHandler) ListLFSObjects(context.Context, *v1.Li
 
 func (UnimplementedReplicaServiceHandler) ReadLFSObject(context.Context, *v1.ReadLFSObjectRequest, *connect.ServerStream[v1.ReadLFSObjectResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("leat.gitcache.v1.ReplicaService.ReadLFSObject is not implemented"))
+}
+
+func (UnimplementedReplicaServiceHandler) FetchBlobs(context.Context, *v1.FetchBlobsRequest) (*v1.FetchBlobsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.gitcache.v1.ReplicaService.FetchBlobs is not implemented"))
 }

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"connectrpc.com/connect"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+// blobForm are the ids of blobs, by SHA-1 and by SHA-256.
+var blobForm = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+
+// FetchBlobs implements the call.
+func (s *Replica) FetchBlobs(ctx context.Context, req *gitcachev1.FetchBlobsRequest) (*gitcachev1.FetchBlobsResponse, error) {
+	r, err := s.repository(ctx, req.GetRepository(), req.GetUid())
+	if err != nil {
+		return nil, err
+	}
+	if len(req.GetIds()) > mirror.MaxFill {
+		return nil, rpcerr.Field("ids", fmt.Sprintf("It may have %d elements.", mirror.MaxFill))
+	}
+	for _, id := range req.GetIds() {
+		if !blobForm.MatchString(id) {
+			return nil, rpcerr.Field("ids", "Every element must be an id of 40 or 64 lower-case hexadecimal digits.")
+		}
+	}
+	if err := r.Fill(ctx, req.GetIds()); err != nil {
+		return nil, toError(err, req.GetRepository())
+	}
+	return &gitcachev1.FetchBlobsResponse{}, nil
+}
+
+// maxFills bounds how often one read has blobs fetched: once suffices, unless the mirror is given up in between.
+const maxFills = 3
+
+// filling uses the mirror of this replica, and fetches between one try and the next what a partial one lacks.
+func (s *Service) filling(ctx context.Context, r *mirror.Repository, use func() error) error {
+	for fills := 0; ; fills++ {
+		err := use()
+		absent, ok := errors.AsType[*content.AbsentError](err)
+		if !ok || fills == maxFills {
+			return err
+		}
+		if err := r.FetchBlobs(ctx, absent.IDs); err != nil {
+			return err
+		}
+	}
+}
+
+// upstreamError maps what keeps the content of files from being fetched; nil: err is of another kind.
+func upstreamError(err error, in rpcerr.Option) error {
+	if quiet, ok := errors.AsType[*mirror.QuietError](err); ok {
+		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_UPSTREAM_RATE_LIMITED,
+			fmt.Sprintf("The content of files has to wait: %s asks to slow down.", quiet.Host),
+			rpcerr.RetryAfter(max(time.Until(quiet.Until), retryReady)), in)
+	}
+	if upstream, ok := errors.AsType[*mirror.UpstreamError](err); ok {
+		return rpcerr.New(codeOf(upstream.Reason), fromReason(upstream.Reason),
+			"The content of files cannot be fetched: "+upstream.Message, rpcerr.RetryAfter(max(upstream.RetryAfter, retryUpstream)), in)
+	}
+	if _, ok := errors.AsType[*content.AbsentError](err); ok {
+		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY,
+			"The content of files is still being fetched; call again.", rpcerr.RetryAfter(retryReady), in)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+// filler is an upstream's blobs.
+type filler struct {
+	mu    sync.Mutex
+	asked []int // how many blobs each request was for
+	err   error
+}
+
+func (f *filler) Fill(_ context.Context, p mirror.FetchParams, ids []string) (mirror.Content, error) {
+	if err := p.Guard(); err != nil {
+		return mirror.Content{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, len(ids))
+	c := p.Have
+	c.FilledAt = time.Now()
+	return c, f.err
+}
+
+func (f *filler) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+func (f *filler) requests() []int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.asked)
+}
+
+// TestBlobsAreFetchedByTheOwner asks a replica that is not the owner, which has the owner fetch and copies what it has then.
+func TestBlobsAreFetchedByTheOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, f := newWorld(), &filler{}
+		w.filler = f
+		w.upstream.set(map[string]string{"refs/heads/main": "c1"}, nil)
+		def := definition("demo")
+		def.PartialClone = true
+		setA, stopA := w.replica(t, "a", nil, def)
+		time.Sleep(time.Minute)
+		setB, stopB := w.replica(t, "b", nil, def)
+		defer func() { stopB() }()
+		time.Sleep(10 * time.Minute) // to hand over, if that is due
+		owner, other := get(t, setA, "demo"), get(t, setB, "demo")
+		if owner.Epoch() == 0 {
+			owner, other = other, owner
+			stopA, stopB = stopB, stopA
+		}
+		if err := other.Fill(t.Context(), []string{"b1"}); !errors.Is(err, mirror.ErrNotOwner) || len(f.requests()) > 0 {
+			t.Errorf("got %v and requests %v of a replica that is not the owner, want ErrNotOwner and none", err, f.requests())
+		}
+		if err := other.FetchBlobs(t.Context(), make([]string, mirror.MaxFill+1)); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.requests(); !slices.Equal(got, []int{mirror.MaxFill, 1}) {
+			t.Errorf("got requests for %v blobs, want them in two", got)
+		}
+		mine, err := owner.Mirrored()
+		theirs, err2 := other.Mirrored()
+		if err := errors.Join(err, err2); err != nil || mine.FilledAt.IsZero() || mine.Fingerprint() != theirs.Fingerprint() {
+			t.Errorf("got filled at %v and %v (%v), want a copy of what the owner holds", mine.FilledAt, theirs.FilledAt, err)
+		}
+
+		down := &mirror.UpstreamError{Reason: mirror.ReasonUnreachable, Message: "Down."}
+		f.fail(down)
+		for range 3 { // only the first one asks
+			if err := owner.FetchBlobs(t.Context(), []string{"b1"}); !errors.Is(err, down) {
+				t.Errorf("got %v, want the upstream's failure", err)
+			}
+		}
+		if got := f.requests(); len(got) != 3 {
+			t.Errorf("got %d requests, want one more than the two before", len(got))
+		}
+		f.fail(nil)
+		time.Sleep(time.Minute)
+		if err := owner.FetchBlobs(t.Context(), []string{"b1"}); err != nil {
+			t.Errorf("got %v a minute later, want nil", err)
+		}
+		stopA()
+	})
+}
