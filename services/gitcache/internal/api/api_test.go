@@ -189,7 +189,8 @@ func serve(t testing.TB, b *backend) gitcachev1connect.GitCacheServiceClient {
 	return gitcachev1connect.NewGitCacheServiceClient(c.HTTP, c.BaseURL, c.Options...)
 }
 
-func resolve(t *testing.T, b *backend) error {
+// serveFetched is serve, and returns once the repository was fetched, well or not.
+func serveFetched(t *testing.T, b *backend) gitcachev1connect.GitCacheServiceClient {
 	t.Helper()
 	c := serve(t, b)
 	err := backoff.Retry(t.Context(), backoff.Policy{Initial: 5 * time.Millisecond, Max: 50 * time.Millisecond}, func(ctx context.Context) error {
@@ -199,7 +200,12 @@ func resolve(t *testing.T, b *backend) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.ResolveSnapshot(t.Context(), &gitcachev1.ResolveSnapshotRequest{
+	return c
+}
+
+func resolve(t *testing.T, b *backend) error {
+	t.Helper()
+	_, err := serveFetched(t, b).ResolveSnapshot(t.Context(), &gitcachev1.ResolveSnapshotRequest{
 		Source: &typev1.Source{Repository: "demo", Path: "app"},
 	})
 	return err
@@ -360,7 +366,7 @@ func TestAnAmbiguousCommitNamesCandidates(t *testing.T) {
 	b.expand = func(prefix string) (string, error) {
 		return "", &content.AmbiguousError{Prefix: prefix, Candidates: []string{"abc1234000", "abc1234fff"}}
 	}
-	_, err := serve(t, b).ListCommits(t.Context(), &gitcachev1.ListCommitsRequest{Source: &typev1.Source{
+	_, err := serveFetched(t, b).ListCommits(t.Context(), &gitcachev1.ListCommitsRequest{Source: &typev1.Source{
 		Repository: "demo", Ref: &typev1.GitRef{Selector: &typev1.GitRef_Commit{Commit: "abc1234"}},
 	}})
 	if got := rpcerr.ReasonOf(err); got != errorsv1.Reason_REASON_REF_NOT_FOUND || !strings.Contains(err.Error(), "abc1234000, abc1234fff") {
