@@ -12,6 +12,7 @@ command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 || missing="$missing postgresql"
 command -v zstd >/dev/null 2>&1 || missing="$missing zstd"
 command -v ssh >/dev/null 2>&1 || missing="$missing openssh-client"
+command -v gpg >/dev/null 2>&1 || missing="$missing gnupg"
 command -v sshd >/dev/null 2>&1 || [ -x /usr/sbin/sshd ] || missing="$missing openssh-server"
 command -v ps >/dev/null 2>&1 || missing="$missing procps"
 [ -z "$missing" ] && exit 0
