@@ -95,6 +95,7 @@ func TestPartialCloneOutlivesItsUpstream(t *testing.T) {
 	if owner.state(t, "demo", ready).GetOwner() != owner.url {
 		owner, other = other, owner
 	}
+	other.state(t, "demo", ready) // it has heard of the repository too
 	ids := []string{strings.TrimSpace(repo.Git(t, "rev-parse", "main:other/c.yaml"))}
 	fetchBlobs := func(r *replica) error {
 		_, err := dialReplica(t, r.url, "gitcache").FetchBlobs(t.Context(), &gitcachev1.FetchBlobsRequest{
