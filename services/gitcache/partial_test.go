@@ -120,7 +120,7 @@ func TestPartialCloneOutlivesItsUpstream(t *testing.T) {
 		mine, err := held(owner)
 		theirs, err2 := held(other)
 		if err == nil && err2 == nil && mine != theirs {
-			err = errors.New("not copied yet")
+			err = errors.New("not copied yet\n" + mine + "\n" + theirs)
 		}
 		return errors.Join(err, err2)
 	})

@@ -76,3 +76,25 @@ func TestAnnouncementReachesTheLog(t *testing.T) {
 		}
 	})
 }
+
+// TestAnnouncementDuringAFetch announces while the owner is busy: it is told as soon as the fetch is over, not at the next poll.
+func TestAnnouncementDuringAFetch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		set, stop := w.replica(t, "a", nil, definition("demo"))
+		defer stop()
+		synctest.Wait()
+		w.upstream.takes = 3 * time.Second
+		r := get(t, set, "demo")
+		if _, err := r.Refresh(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second) // the debounce, and a part of the fetch
+		before := len(w.events.all())
+		r.Announce()
+		time.Sleep(3 * time.Second)
+		if after := len(w.events.all()); after != before+1 {
+			t.Errorf("got %d events after an announcement during a fetch, want one", after-before)
+		}
+	})
+}

@@ -251,6 +251,7 @@ func TestStaleEpochStepsDown(t *testing.T) {
 		w.events.fail(mirror.ErrEpochStale)
 		w.upstream.set(map[string]string{"refs/heads/main": "c2"}, nil)
 		_, _ = r.Refresh(t.Context(), true)
+		synctest.Wait() // what was fetched is published after the fetch is over
 		w.events.fail(nil)
 		time.Sleep(time.Minute)
 		if got := r.Epoch(); got != 2 {

@@ -294,7 +294,12 @@ func (r *Repository) awaitDue(ctx context.Context, latest time.Time) error {
 	r.mu.Lock()
 	due, scheduled := r.dueLocked()
 	changed := r.changed
+	// What came up since the tenure last looked has closed a channel that nobody waits for any more.
+	missed := r.announced || len(r.verdict) > 0 || r.offer != nil
 	r.mu.Unlock()
+	if missed {
+		return nil
+	}
 	if !latest.IsZero() && (!scheduled || latest.Before(due)) {
 		due, scheduled = latest, true
 	}
