@@ -303,9 +303,13 @@ func (r *Repository) awaitDue(ctx context.Context, latest time.Time) error {
 	if !latest.IsZero() && (!scheduled || latest.Before(due)) {
 		due, scheduled = latest, true
 	}
+	wait := time.Until(due)
+	if scheduled && wait <= 0 && ctx.Err() == nil {
+		return nil
+	}
 	var expired <-chan time.Time
 	if scheduled {
-		timer := time.NewTimer(time.Until(due))
+		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		expired = timer.C
 	}
