@@ -37,18 +37,25 @@ const (
 	fieldEvent      = "event"
 )
 
+// beginLua is leat_begin(meta, stream, name), which begins a new generation of the log with that name where there is none, and
+// where this Redis process is not the one that wrote last: it may never have heard of the last entries. A script that calls it
+// has to have [leaseredis.ServerLua] in front.
+const beginLua = `
+local function leat_begin(meta, stream, name)
+  local server = leat_server()
+  local fresh = redis.call('HSETNX', meta, 'generation', name) == 1
+  if redis.call('HGET', meta, 'server') == server then return end
+  if not fresh then redis.call('HSET', meta, 'generation', name) end
+  redis.call('DEL', stream)
+  redis.call('HSET', meta, 'server', server)
+end
+`
+
 // appendLua takes KEYS epoch, stream, meta, states and ARGV epoch, event, repository, whether deleted ("1"), length of the
 // stream, name of a new generation. It returns 0 when the epoch is stale. Epoch 0 is not fenced: it deletes.
-const appendLua = leaseredis.FenceLua + leaseredis.ServerLua + `
+const appendLua = leaseredis.FenceLua + leaseredis.ServerLua + beginLua + `
 if ARGV[1] ~= '0' and not leat_fence(KEYS[1], ARGV[1]) then return 0 end
-local server = leat_server()
-local writer = redis.call('HGET', KEYS[3], 'server')
-local fresh = redis.call('HSETNX', KEYS[3], 'generation', ARGV[6]) == 1
-if writer and writer ~= server then redis.call('HSET', KEYS[3], 'generation', ARGV[6]) end
-if fresh or writer ~= server then
-  redis.call('DEL', KEYS[2])
-  redis.call('HSET', KEYS[3], 'server', server)
-end
+leat_begin(KEYS[3], KEYS[2], ARGV[6])
 local number = redis.call('HINCRBY', KEYS[3], 'counter', 1)
 redis.call('XADD', KEYS[2], 'MAXLEN', ARGV[5], string.format('%.0f-0', number), 'event', ARGV[2])
 if ARGV[4] == '1' then
@@ -56,6 +63,13 @@ if ARGV[4] == '1' then
 else
   redis.call('HSET', KEYS[4], ARGV[3], ARGV[2])
 end
+return 1
+`
+
+// openLua takes KEYS stream, meta and ARGV name of a new generation. A token that was given before the first entry of a new life
+// has to be good for that entry.
+const openLua = leaseredis.ServerLua + beginLua + `
+leat_begin(KEYS[2], KEYS[1], ARGV[1])
 return 1
 `
 
@@ -72,6 +86,7 @@ type Config struct {
 type Log struct {
 	cfg    Config
 	append *redis.Script
+	open   *redis.Script
 }
 
 var _ mirror.EventLog = (*Log)(nil)
@@ -81,7 +96,7 @@ func New(cfg Config) *Log {
 	if cfg.MaxLen <= 0 {
 		cfg.MaxLen = defaultMaxLen
 	}
-	return &Log{cfg: cfg, append: redis.NewScript(appendLua)}
+	return &Log{cfg: cfg, append: redis.NewScript(appendLua), open: redis.NewScript(openLua)}
 }
 
 func (l *Log) stream() string { return l.cfg.Prefix + "events" }
@@ -112,10 +127,12 @@ func (l *Log) Append(ctx context.Context, e mirror.Event) error {
 
 // States implements [mirror.EventLog].
 func (l *Log) States(ctx context.Context) ([]mirror.Event, string, error) {
+	if err := l.open.Run(ctx, l.cfg.Client, []string{l.stream(), l.meta()}, rand.Text()).Err(); err != nil {
+		return nil, "", unavailable("read states", err)
+	}
 	var meta *redis.SliceCmd
 	var states *redis.MapStringStringCmd
 	_, err := l.cfg.Client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
-		tx.HSetNX(ctx, l.meta(), fieldGeneration, rand.Text())
 		meta = tx.HMGet(ctx, l.meta(), fieldGeneration, fieldCounter)
 		states = tx.HGetAll(ctx, l.states())
 		return nil

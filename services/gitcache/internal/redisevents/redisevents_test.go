@@ -186,6 +186,24 @@ func TestFailOverLosesAnEvent(t *testing.T) {
 	}
 }
 
+// TestTokenOfANewPrimary starts to read between a fail-over and the new primary's first event, and wants that event.
+func TestTokenOfANewPrimary(t *testing.T) {
+	t.Parallel()
+	primary := redistest.Start(t)
+	replica := redistest.StartReplica(t, primary)
+	add(t, redisevents.New(redisevents.Config{Client: primary.Client(t), Prefix: prefix}), event(1, 1))
+	if err := primary.Client(t).Do(t.Context(), "WAIT", 1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	replica.Promote(t)
+	log := redisevents.New(redisevents.Config{Client: replica.Client(t), Prefix: prefix})
+	token := start(t, log)
+	add(t, log, event(2, 1))
+	if got, err := log.Read(t.Context(), token); err != nil || len(got) != 1 || got[0].Event.Epoch != 2 {
+		t.Errorf("got %v (%v), want the event of epoch 2", got, err)
+	}
+}
+
 func TestRedisDown(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
