@@ -41,6 +41,10 @@ type Info struct {
 	StoredSize int64
 	// ContentSize is the number of bytes after decompression.
 	ContentSize int64
+	// StoredDigest names the zstd bytes themselves, which differ from one compressor to the next: it is what a strong
+	// validator of these very bytes is made of. Put and Open always tell it; with Stat it is zero while a store has not
+	// read a blob that an earlier process left.
+	StoredDigest digest.Digest
 }
 
 // Blob is a stored blob that is open for reading: its zstd bytes, StoredSize of them, immutable. The reader starts at

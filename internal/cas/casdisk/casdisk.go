@@ -137,7 +137,8 @@ func (s *Store) Open(ctx context.Context, d digest.Digest) (*cas.Blob, error) {
 		return nil, fmt.Errorf("open blob %s: %w", d, cas.ErrNotFound)
 	}
 	if !verified {
-		if err := s.verifyOnce(ctx, info); err != nil {
+		var err error
+		if info, err = s.verifyOnce(ctx, info); err != nil {
 			return nil, fmt.Errorf("open blob %s: %w", d, err)
 		}
 	}

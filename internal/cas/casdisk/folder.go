@@ -94,35 +94,35 @@ func (s *Store) scan() error {
 
 // verifyOnce reads a blob that an earlier process wrote. However many callers ask, it is read once; a caller that goes
 // away does not stop it for the others.
-func (s *Store) verifyOnce(ctx context.Context, info cas.Info) error {
+func (s *Store) verifyOnce(ctx context.Context, info cas.Info) (cas.Info, error) {
 	detached := context.WithoutCancel(ctx)
 	done := s.verifying.DoChan(info.Digest.Hex(), func() (any, error) {
-		return nil, s.verify(detached, info)
+		return s.verify(detached, info)
 	})
 	select {
 	case result := <-done:
-		return result.Err
+		return result.Val.(cas.Info), result.Err //nolint:errcheck // verify returns nothing else
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return cas.Info{}, context.Cause(ctx)
 	}
 }
 
-func (s *Store) verify(ctx context.Context, info cas.Info) error {
+func (s *Store) verify(ctx context.Context, info cas.Info) (cas.Info, error) {
 	file, err := s.openFile(ctx, info)
 	if err != nil {
-		return err
+		return cas.Info{}, err
 	}
 	defer file.Close()
 	got, err := cas.Check(ctx, io.Discard, file, info.Digest, s.cfg.MaxContentBytes)
-	if err == nil && got != info {
+	if err == nil && !sameFile(got, info) {
 		err = fmt.Errorf("%w: content has %d bytes, want %d", cas.ErrCorrupt, got.ContentSize, info.ContentSize)
 	}
 	if err != nil {
 		s.dropCorrupt(ctx, info, err)
-		return cas.ErrNotFound
+		return cas.Info{}, cas.ErrNotFound
 	}
-	s.index.markVerified(info)
-	return nil
+	s.index.markVerified(got)
+	return got, nil
 }
 
 // dropCorrupt removes a blob whose bytes are not what they were. A disk that cannot even remove them does not matter

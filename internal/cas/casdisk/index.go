@@ -91,7 +91,7 @@ func (x *index) remove(info cas.Info, unlink func(cas.Info) error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	element, ok := x.entries[info.Digest]
-	if !ok || of(element).info != info {
+	if !ok || !sameFile(of(element).info, info) {
 		return nil
 	}
 	if unlink != nil {
@@ -109,12 +109,20 @@ func (x *index) drop(element *list.Element) {
 	x.used -= of(element).info.StoredSize
 }
 
+// markVerified notes that the blob's bytes are right, and what they hash to.
 func (x *index) markVerified(info cas.Info) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if element, ok := x.entries[info.Digest]; ok && of(element).info == info {
+	if element, ok := x.entries[info.Digest]; ok && sameFile(of(element).info, info) {
 		of(element).verified = true
+		of(element).info = info
 	}
+}
+
+// sameFile tells whether two descriptions are of one file, whether its bytes have been read yet or not.
+func sameFile(a, b cas.Info) bool {
+	a.StoredDigest = b.StoredDigest
+	return a == b
 }
 
 // touch notes a read, and tells whether the file's time is so old that it should be set too.

@@ -104,9 +104,17 @@ func checkBlob(t testing.TB, blob *cas.Blob, content []byte) {
 	if err != nil || !bytes.Equal(got, content) {
 		t.Errorf("content: got %q and %v, want %q", shorten(got), err, shorten(content))
 	}
-	want := cas.Info{Digest: digest.FromBytes(content), StoredSize: int64(len(stored)), ContentSize: int64(len(content))}
+	want := infoOf(content, stored)
 	if blob.Info != want {
 		t.Errorf("info: got %+v, want %+v", blob.Info, want)
+	}
+}
+
+// infoOf describes content that is stored as these bytes.
+func infoOf(content, stored []byte) cas.Info {
+	return cas.Info{
+		Digest: digest.FromBytes(content), StoredSize: int64(len(stored)), ContentSize: int64(len(content)),
+		StoredDigest: digest.FromBytes(stored),
 	}
 }
 
@@ -135,9 +143,7 @@ func shorten(content []byte) string {
 func putThenOpen(t *testing.T, store cas.Store) {
 	for _, content := range []string{"", "hello", strings.Repeat("01234567", MaxContentBytes/8)} {
 		stored := Zstd(t, []byte(content))
-		want := cas.Info{
-			Digest: digest.FromBytes([]byte(content)), StoredSize: int64(len(stored)), ContentSize: int64(len(content)),
-		}
+		want := infoOf([]byte(content), stored)
 		info, err := store.Put(t.Context(), want.Digest, iotest.HalfReader(bytes.NewReader(stored)))
 		if err != nil || info != want {
 			t.Errorf("put: got %+v, %v, want %+v", info, err, want)
