@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
@@ -54,8 +55,7 @@ func (s *Store) sweep() error {
 	return errors.Join(s.disk.makeDirs(s.tempDir()), s.disk.makeDirs(s.blobDir()))
 }
 
-// scan lists the blobs that earlier processes left, the last read one last. A folder or a file that cannot be read is as
-// good as empty: the disk may be damaged there, and everything in it can be fetched again.
+// scan lists the blobs that earlier processes left, the last read one last.
 func (s *Store) scan() error {
 	shards, err := s.disk.list(s.blobDir())
 	if err != nil {
@@ -68,16 +68,11 @@ func (s *Store) scan() error {
 			s.warn("foreign file in blob store", path, nil)
 			continue
 		}
-		files, err := s.disk.list(path)
-		if err != nil {
-			s.warn("folder of blob store is not readable", path, err)
-			continue
+		entries, err := s.scanShard(path)
+		if err := s.scanned(path, err); err != nil {
+			return err
 		}
-		for _, item := range files {
-			if e := s.scanFile(filepath.Join(path, item.Name()), item); e != nil {
-				found = append(found, e)
-			}
-		}
+		found = append(found, entries...)
 	}
 	slices.SortFunc(found, func(a, b *entry) int {
 		return cmp.Or(a.modified.Compare(b.modified), a.info.Digest.Compare(b.info.Digest))
@@ -88,19 +83,47 @@ func (s *Store) scan() error {
 	return nil
 }
 
-func (s *Store) scanFile(path string, item fs.DirEntry) *entry {
+func (s *Store) scanShard(shard string) ([]*entry, error) {
+	items, err := s.disk.list(shard)
+	if err != nil {
+		return nil, err
+	}
+	var found []*entry
+	for _, item := range items {
+		path := filepath.Join(shard, item.Name())
+		e, err := s.scanFile(path, item)
+		if err := s.scanned(path, err); err != nil {
+			return nil, err
+		}
+		if e != nil {
+			found = append(found, e)
+		}
+	}
+	return found, nil
+}
+
+// scanned removes what the disk cannot read any more: it would take room that nobody counts. Other errors pass.
+func (s *Store) scanned(path string, err error) error {
+	if !errors.Is(err, syscall.EIO) {
+		return err
+	}
+	s.warn("damaged part of blob store dropped", path, err)
+	return s.disk.removeAll(path)
+}
+
+// scanFile returns no entry for what is not the store's.
+func (s *Store) scanFile(path string, item fs.DirEntry) (*entry, error) {
 	d, contentSize, ok := parseName(item.Name())
 	if !ok || !item.Type().IsRegular() || path != s.path(cas.Info{Digest: d, ContentSize: contentSize}) {
 		s.warn("foreign file in blob store", path, nil)
-		return nil
+		return nil, nil
 	}
 	stat, err := s.disk.stat(item, path)
 	if err != nil {
-		s.warn("file of blob store is not readable", path, err)
-		return nil
+		return nil, err
 	}
 	info := cas.Info{Digest: d, StoredSize: stat.Size(), ContentSize: contentSize}
-	return &entry{info: info, facts: facts{modified: stat.ModTime()}}
+	return &entry{info: info, facts: facts{modified: stat.ModTime()}}, nil
 }
 
 func (s *Store) warn(message, path string, err error) {
