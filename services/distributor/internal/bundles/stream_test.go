@@ -39,9 +39,10 @@ func (everything) Bundle(_ string, d digest.Digest) (plan.Bundle, bool) {
 }
 
 // serveBundles serves a cache with an empty disk, by HTTP/1.1 or HTTP/2.
-func serveBundles(t *testing.T, u *upstream, http2 bool) *httptest.Server {
+func serveBundles(t *testing.T, u *upstream, cfg casdisk.Config, http2 bool) *httptest.Server {
 	t.Helper()
-	store, err := casdisk.Open(casdisk.Config{Dir: t.TempDir()})
+	cfg.Dir = t.TempDir()
+	store, err := casdisk.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestAnswersGrowWithTheFill(t *testing.T) {
 			gate := newGate(bytes.NewReader(want.stored[500<<10:]))
 			server := serveBundles(t, &upstream{download: func(context.Context, plan.Bundle) (io.Reader, error) {
 				return io.MultiReader(bytes.NewReader(want.stored[:500<<10]), gate), nil
-			}}, http2)
+			}}, casdisk.Config{}, http2)
 			res := get(t, server, want.Digest, nil)
 			head := make([]byte, 300<<10)
 			if _, err := io.ReadFull(res.Body, head); err != nil {
@@ -112,7 +113,7 @@ func TestRangesWaitForTheFill(t *testing.T) {
 	want := newItem(t, 1, 1<<20)
 	server := serveBundles(t, &upstream{download: func(context.Context, plan.Bundle) (io.Reader, error) {
 		return bytes.NewReader(want.stored), nil
-	}}, false)
+	}}, casdisk.Config{}, false)
 	res := get(t, server, want.Digest, http.Header{"Range": {"bytes=5-9"}})
 	if got, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusPartialContent || !bytes.Equal(got, want.stored[5:10]) {
 		t.Errorf("got status %d, %d bytes and %v, want the range", res.StatusCode, len(got), err)
@@ -139,7 +140,7 @@ func TestNoWrongAnswerComesToAnEnd(t *testing.T) {
 					late := source()
 					_, _ = io.CopyN(io.Discard, late, 500<<10)
 					return io.MultiReader(first, &gate{open: open, rest: late}), nil
-				}}, http2)
+				}}, casdisk.Config{}, http2)
 				res := get(t, server, want.Digest, nil) // has begun, since there is something to send
 				close(open)
 				if got, err := io.ReadAll(res.Body); err == nil || res.StatusCode != http.StatusOK {
