@@ -84,7 +84,9 @@ func TestApply(t *testing.T) {
 // TestApplyRefuses has deltas that do not fit, each for one reason.
 func TestApplyRefuses(t *testing.T) {
 	t.Parallel()
-	service := func(name, uid string) *distributorv1.PlanService { return &distributorv1.PlanService{Name: name, Uid: uid} }
+	service := func(name, uid string) *distributorv1.PlanService {
+		return &distributorv1.PlanService{Name: name, Uid: uid}
+	}
 	plan := &distributorv1.Plan{Version: "v1", Services: []*distributorv1.PlanService{service("a", "1"), service("b", "1")}}
 	good := func() *distributorv1.PlanDelta {
 		to := &distributorv1.Plan{Version: "v2", Services: []*distributorv1.PlanService{service("b", "2"), service("c", "1")}}

@@ -22,7 +22,9 @@ type stream struct {
 	ctx   chan error
 }
 
-func newStream() *stream { return &stream{ended: make(chan time.Duration, 1), ctx: make(chan error, 1)} }
+func newStream() *stream {
+	return &stream{ended: make(chan time.Duration, 1), ctx: make(chan error, 1)}
+}
 
 func (s *stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
@@ -31,7 +33,7 @@ func (s *stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if _, err := w.Write(block); err != nil {
 			break
 		}
-		w.(http.Flusher).Flush() //nolint:errcheck,forcetypeassert // what Connect asserts, too
+		w.(http.Flusher).Flush()
 	}
 	s.ended <- time.Since(began)
 	// Over HTTP/1.1 the context ends with the connection, which is when the handler returns.

@@ -133,7 +133,9 @@ func TestTagsTellFormsApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := func(p *distributorv1.GetPlanResponse) string { return `{"knownVersion":"` + p.GetPlan().GetVersion() + `"` }
+	known := func(p *distributorv1.GetPlanResponse) string {
+		return `{"knownVersion":"` + p.GetPlan().GetVersion() + `"`
+	}
 	seen := map[string]poll{}
 	for _, p := range []poll{
 		{procedure: distributorv1connect.DistributorServiceGetPlanProcedure, encoding: "json", message: "{}"},

@@ -102,7 +102,7 @@ func TestFollowerEndsWithTheHubsPlan(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
+	random := rand.New(rand.NewPCG(seed, 0))
 	h := startHub(t)
 	h.git.set("demo", "lib", newFolder(t, "c1", "lib"))
 	h.demo(t, newFolder(t, "c1", "one"))

@@ -50,7 +50,7 @@ type changingHub struct {
 
 func newChangingHub(seed uint64) *changingHub {
 	return &changingHub{
-		random: rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // no secret
+		random: rand.New(rand.NewPCG(seed, 0)),
 		plans:  []*distributorv1.Plan{{Cluster: "mill", Version: "v0"}}, changed: make(chan struct{}),
 	}
 }
@@ -304,7 +304,7 @@ func checkThroughFaults(t *testing.T, h *changingHub, dir string) {
 	t.Helper()
 	_, handler := distributorv1connect.NewDistributorServiceHandler(h)
 	server := rpctest.Start(h.cutting(handler))
-	defer server.Close() //nolint:errcheck // streams that were cut are no failure
+	defer server.Close()
 	for range 10 {
 		h.faulty.Store(true)
 		f := follow(t, server.Client(), dir)
@@ -330,7 +330,7 @@ func TestDeltaFromDisk(t *testing.T) {
 		h := newChangingHub(1)
 		_, handler := distributorv1connect.NewDistributorServiceHandler(h)
 		server := rpctest.Start(handler)
-		defer server.Close() //nolint:errcheck // nothing depends on it
+		defer server.Close()
 		f := follow(t, server.Client(), dir)
 		pass(time.Second)
 		f.stop(t)

@@ -115,7 +115,7 @@ func TestDoubtWhilePolling(t *testing.T) {
 		h := &pollHub{}
 		_, handler := distributorv1connect.NewDistributorServiceHandler(h)
 		server := rpctest.Start(handler)
-		defer server.Close() //nolint:errcheck // nothing depends on it
+		defer server.Close()
 		f := follow(t, server.Client(), dir)
 		pass(6 * time.Minute)
 		f.stop(t)

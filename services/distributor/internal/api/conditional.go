@@ -20,6 +20,14 @@ const (
 	weak         = "W/"
 )
 
+// The forms of an answer, as entity tags name them.
+const (
+	formPlan      = "plan"
+	formDelta     = "delta"
+	formDigest    = "digest"
+	formUnchanged = "unchanged"
+)
+
 // revalidate gives the answer to an HTTP GET its entity tag: of what it says, in which form, and encoded how. It returns
 // the error that makes Connect answer 304 when the caller has named that tag. For calls by POST it does nothing.
 //

@@ -8,6 +8,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
@@ -100,6 +101,34 @@ func (s *Distributor) asserted(ctx context.Context, assertion string) (*catalog.
 		return nil, errReplayed
 	}
 	return cluster, nil
+}
+
+// GetPlan implements DistributorService. It is answered from memory.
+func (s *Distributor) GetPlan(ctx context.Context, req *distributorv1.GetPlanRequest) (*distributorv1.GetPlanResponse, error) {
+	cluster, _, err := s.agent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.d.View.Heard(cluster)
+	res := &distributorv1.GetPlanResponse{PollInterval: durationpb.New(s.d.PollInterval)}
+	current, ok := s.d.View.Plan(cluster.Name)
+	switch {
+	case !ok:
+		return nil, tokenInvalid("the cluster was deleted")
+	case current.Version == req.GetKnownVersion():
+		res.Unchanged = true
+		return res, revalidate(ctx, formUnchanged, current.Version)
+	case req.GetAcceptDelta():
+		base, _ := s.d.View.Recent(cluster.Name, req.GetKnownVersion())
+		if res.Delta = deltaMessage(base, current); res.Delta != nil {
+			return res, revalidate(ctx, formDelta, current.Version)
+		}
+	}
+	if err := revalidate(ctx, formPlan, current.Version); err != nil {
+		return nil, err
+	}
+	res.Plan = planMessage(current)
+	return res, nil
 }
 
 // GetServiceConfig implements DistributorService. Services have no configuration yet, so the answer is the empty one.
