@@ -14,12 +14,12 @@ import (
 
 // GetDigest implements DistributorService. It is answered from memory.
 func (s *Distributor) GetDigest(ctx context.Context, req *distributorv1.GetDigestRequest) (*distributorv1.GetDigestResponse, error) {
-	if req.GetService() == "" {
-		return nil, rpcerr.Field("service", "is required")
-	}
 	cluster, _, err := s.agent(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if req.GetService() == "" {
+		return nil, rpcerr.Field("service", "is required")
 	}
 	s.d.View.Heard(cluster)
 	current, ok := s.d.View.Plan(cluster.Name)

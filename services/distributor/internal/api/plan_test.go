@@ -148,7 +148,7 @@ func (h *hub) client(t *testing.T, options ...connect.ClientOption) distributorv
 	return distributorv1connect.NewDistributorServiceClient(c.HTTP, c.BaseURL, append(c.Options, options...)...)
 }
 
-// TestUnchangedCostsNoOtherSystem polls a thousand times, by each way there is: nothing is asked of the database or of
+// TestUnchangedCostsNoOtherSystem polls a thousand times, by one way after the other: nothing is asked of the database or of
 // gitcache.
 func TestUnchangedCostsNoOtherSystem(t *testing.T) {
 	t.Parallel()
@@ -169,6 +169,9 @@ func TestUnchangedCostsNoOtherSystem(t *testing.T) {
 		res, err := way.GetPlan(t.Context(), &distributorv1.GetPlanRequest{KnownVersion: plan.GetPlan().GetVersion(), AcceptDelta: true})
 		if err != nil || !res.GetUnchanged() || res.GetPlan() != nil || res.GetDelta() != nil {
 			t.Fatalf("got %v, %v, want unchanged", res, err)
+		}
+		if i%10 > 0 {
+			continue
 		}
 		digest, err := way.GetDigest(t.Context(), &distributorv1.GetDigestRequest{Service: "app1", KnownDigest: one.GetDigest()})
 		if err != nil || !digest.GetUnchanged() || digest.GetBundleDigests() != nil {

@@ -153,7 +153,7 @@ func TestEventsChangeTheirPlansOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		defer w.watcher.Close()
-		for step := range rapid.IntRange(1, 25).Draw(t, "steps") {
+		for step := range rapid.IntRange(1, 12).Draw(t, "steps") {
 			if rapid.Bool().Draw(t, "edit") {
 				w.edit(t)
 			} else {
