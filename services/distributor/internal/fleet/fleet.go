@@ -31,7 +31,8 @@ const recentPlans = 3
 type Store interface {
 	catalog.Log
 	catalog.Snapshots
-	catalog.Reports
+	// SavePresence is catalog.Reports'.
+	SavePresence(ctx context.Context, presence []catalog.Presence) error
 }
 
 // Params are a View's collaborators, all required, and its settings.

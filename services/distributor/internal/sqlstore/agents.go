@@ -123,60 +123,6 @@ func (s *Store) Revoke(ctx context.Context, cluster string) error {
 	})
 }
 
-// SaveReport implements catalog.Reports.
-func (s *Store) SaveReport(ctx context.Context, report catalog.AgentReport) (taken bool, err error) {
-	err = s.edit(ctx, func(ctx context.Context, t *tx) error {
-		taken, err = t.saveAgent(ctx, report)
-		if err != nil || !taken {
-			return err
-		}
-		for _, service := range report.Services {
-			if err := t.saveServiceReport(ctx, service); err != nil {
-				return translate("write report", err)
-			}
-		}
-		return nil
-	})
-	return taken && err == nil, err
-}
-
-// saveAgent writes what belongs to the agent itself, unless a newer report of its process is there.
-func (t *tx) saveAgent(ctx context.Context, report catalog.AgentReport) (bool, error) {
-	query := t.sql.NewUpdate().Table("clusters").
-		Set("plan_version = ?", report.PlanVersion).Set("instance = ?", report.Instance).
-		Set("sequence = ?", int64(report.Sequence)).Set("revision = ?", t.revision).
-		Where("uid = ?", report.ClusterUID).
-		Where("(instance <> ? OR sequence < ?)", report.Instance, int64(report.Sequence))
-	if report.Cluster != nil {
-		text, err := encode(report.Cluster)
-		if err != nil {
-			return false, err
-		}
-		query = query.Set("report = ?", text)
-	}
-	result, err := query.Exec(ctx)
-	if err != nil {
-		return false, translate("write agent", err)
-	}
-	n, err := result.RowsAffected()
-	t.dirty = n > 0
-	return n > 0, translate("count rows", err)
-}
-
-// saveServiceReport writes one report, unless its service is gone.
-func (t *tx) saveServiceReport(ctx context.Context, report catalog.StoredReport) error {
-	text, err := encode(report.Report)
-	if err != nil {
-		return err
-	}
-	_, err = t.sql.NewRaw(`INSERT INTO service_reports (service_uid, report, entry, observed_generation, revision)
-		SELECT uid, ?, ?, ?, ? FROM services WHERE uid = ?
-		ON CONFLICT (service_uid) DO UPDATE SET report = EXCLUDED.report, entry = EXCLUDED.entry,
-			observed_generation = EXCLUDED.observed_generation, revision = EXCLUDED.revision`,
-		text, report.Entry, report.ObservedGeneration, t.revision, report.ServiceUID).Exec(ctx)
-	return err
-}
-
 // SavePresence implements catalog.Reports.
 func (s *Store) SavePresence(ctx context.Context, presence []catalog.Presence) error {
 	return s.edit(ctx, func(ctx context.Context, t *tx) error {
