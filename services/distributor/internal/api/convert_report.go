@@ -80,6 +80,8 @@ func agentReportOf(cluster *catalog.Cluster, m *distributorv1.ReportStatusReques
 		Replaces:    m.Replaces,
 		ReceivedAt:  time.Now().UTC(),
 		Bytes:       proto.Size(m),
+
+		Acknowledged: m.GetAcknowledged(),
 	}
 	if c := m.GetCluster(); c != nil {
 		report.Cluster = &catalog.ClusterReport{

@@ -170,6 +170,8 @@ type AgentReport struct {
 	Sequence uint64
 	// Replaces is the instance after which a full report of a new one comes; nil when the agent cannot tell.
 	Replaces *string
+	// Acknowledged is the latest sequence whose receipt the instance has seen; zero when none, or when it cannot tell.
+	Acknowledged uint64
 	// Full means that Services are all that the agent knows.
 	Full        bool
 	PlanVersion string
@@ -211,6 +213,8 @@ func (a Agent) Judge(r AgentReport) Verdict {
 	switch {
 	case r.Instance == a.Instance && r.Sequence <= a.Sequence:
 		return Outdated
+	case r.Instance == a.Instance && !r.Full && r.Acknowledged > a.Sequence:
+		return WantFull // the store lost what it had said to be durable
 	case r.Instance == a.Instance:
 		return Take
 	case !r.Full, r.Replaces != nil && *r.Replaces != a.Instance:

@@ -757,7 +757,10 @@ type ReportStatusRequest struct {
 	// In a full report of a new instance: the current_instance that the hub told it. The report is taken only while that is the
 	// current one, so that what an ended process sent, and something on the way held up, cannot replace what its successor said.
 	// Unset is taken in any case: agents that cannot tell.
-	Replaces      *string `protobuf:"bytes,7,opt,name=replaces,proto3,oneof" json:"replaces,omitempty"`
+	Replaces *string `protobuf:"bytes,7,opt,name=replaces,proto3,oneof" json:"replaces,omitempty"`
+	// The latest sequence of this instance that the hub has acknowledged. A hub that holds less has lost it, as after a restore
+	// from a backup, and asks for a full report. Zero: none was, or the agent cannot tell.
+	Acknowledged  uint64 `protobuf:"varint,8,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -839,6 +842,13 @@ func (x *ReportStatusRequest) GetReplaces() string {
 		return *x.Replaces
 	}
 	return ""
+}
+
+func (x *ReportStatusRequest) GetAcknowledged() uint64 {
+	if x != nil {
+		return x.Acknowledged
+	}
+	return 0
 }
 
 // ReportStatusResponse acknowledges.
@@ -1461,7 +1471,7 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xb0\x02\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xd4\x02\n" +
 	"\x13ReportStatusRequest\x12!\n" +
 	"\fplan_version\x18\x01 \x01(\tR\vplanVersion\x12>\n" +
 	"\bservices\x18\x02 \x03(\v2\".leat.distributor.v1.ServiceReportR\bservices\x12\x12\n" +
@@ -1469,7 +1479,8 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\acluster\x18\x04 \x01(\v2\".leat.distributor.v1.ClusterReportR\acluster\x12\x1a\n" +
 	"\binstance\x18\x05 \x01(\tR\binstance\x12\x1a\n" +
 	"\bsequence\x18\x06 \x01(\x04R\bsequence\x12\x1f\n" +
-	"\breplaces\x18\a \x01(\tH\x00R\breplaces\x88\x01\x01B\v\n" +
+	"\breplaces\x18\a \x01(\tH\x00R\breplaces\x88\x01\x01\x12\"\n" +
+	"\facknowledged\x18\b \x01(\x04R\facknowledgedB\v\n" +
 	"\t_replaces\"x\n" +
 	"\x14ReportStatusResponse\x12\x1b\n" +
 	"\twant_full\x18\x01 \x01(\bR\bwantFull\x12.\n" +
