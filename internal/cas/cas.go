@@ -81,6 +81,10 @@ type Store interface {
 	// context's error; any error of r.
 	Put(ctx context.Context, want digest.Digest, r io.Reader) (Info, error)
 
+	// Begin announces a blob, which others can then read while it grows. It never fails and costs nothing by itself: what
+	// is wrong shows in the draft's Fill.
+	Begin(want digest.Digest) *Draft
+
 	// Open opens a blob for reading and counts as a read of it for eviction. A blob whose bytes do not match their
 	// digest is dropped and reported as ErrNotFound: damage is never passed on, and looks like absence to the caller.
 	Open(ctx context.Context, d digest.Digest) (*Blob, error)

@@ -155,7 +155,7 @@ func cuttingProxy(t *testing.T, to string) string {
 			return nil
 		},
 		Transport:     &http.Transport{DisableCompression: true}, // what curl asks for is what is asked for
-		FlushInterval: -1, // what it has read must not stay in its buffer
+		FlushInterval: -1,                                        // what it has read must not stay in its buffer
 		ErrorLog:      log.New(io.Discard, "", 0),
 	})
 	t.Cleanup(proxy.Close)

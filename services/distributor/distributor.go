@@ -123,6 +123,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	defer cache.Close()
 	encoded, err := encodings.Open(encodings.Config{Dir: filepath.Join(cfg.DataDir, "encodings"), MaxBytes: int64(cfg.EncodingCache)})
 	if err != nil {
 		return err

@@ -26,15 +26,22 @@ func (s *Store) Put(ctx context.Context, want digest.Digest, r io.Reader) (cas.I
 	if info, verified, ok := s.index.get(want); ok && verified {
 		return info, nil
 	}
-	info, err := s.put(ctx, want, r)
-	if err != nil {
-		return cas.Info{}, fmt.Errorf("put blob %s: %w", want, err)
-	}
-	return info, nil
+	return s.Begin(want).Fill(ctx, r)
 }
 
-func (s *Store) put(ctx context.Context, want digest.Digest, r io.Reader) (info cas.Info, err error) {
-	draft, err := s.newDraft()
+// Begin implements [cas.Store].
+func (s *Store) Begin(want digest.Digest) *cas.Draft {
+	return cas.NewDraft(func(ctx context.Context, r io.Reader, growth cas.Growth) (cas.Info, error) {
+		info, err := s.put(ctx, want, r, growth)
+		if err != nil {
+			return cas.Info{}, fmt.Errorf("put blob %s: %w", want, err)
+		}
+		return info, nil
+	})
+}
+
+func (s *Store) put(ctx context.Context, want digest.Digest, r io.Reader, growth cas.Growth) (info cas.Info, err error) {
+	draft, err := s.newDraft(growth)
 	if err != nil {
 		return cas.Info{}, err
 	}
@@ -106,11 +113,12 @@ func (s *Store) syncDir(path string) error {
 // draft is a blob being written: a temporary file, and the room reserved for it.
 type draft struct {
 	store    *Store
-	file     *os.File
+	file     *os.File // its readers' as well, who outlive it: cas.Draft closes it
+	growth   cas.Growth
 	reserved int64
 }
 
-func (s *Store) newDraft() (*draft, error) {
+func (s *Store) newDraft(growth cas.Growth) (*draft, error) {
 	if err := s.fault(OpCreate, s.tempDir()); err != nil {
 		return nil, full(err)
 	}
@@ -118,7 +126,8 @@ func (s *Store) newDraft() (*draft, error) {
 	if err != nil {
 		return nil, full(err)
 	}
-	return &draft{store: s, file: file}, nil
+	growth.Begin(file)
+	return &draft{store: s, file: file, growth: growth}, nil
 }
 
 // Write reserves room for p and writes it. When the disk is full it evicts and goes on, until nothing is left to evict.
@@ -144,18 +153,17 @@ func (d *draft) writeOnce(p []byte) (int, error) {
 	if err := d.store.fault(OpWrite, d.file.Name()); err != nil {
 		return 0, err
 	}
-	return d.file.Write(p)
+	n, err := d.file.Write(p)
+	d.growth.Add(n)
+	return n, err
 }
 
-// sync makes the bytes durable and closes the file.
+// sync makes the bytes durable.
 func (d *draft) sync() error {
 	if err := d.store.fault(OpSync, d.file.Name()); err != nil {
 		return full(err)
 	}
-	if err := d.file.Sync(); err != nil {
-		return full(err)
-	}
-	return full(d.file.Close())
+	return full(d.file.Sync())
 }
 
 // published hands the reservation over to the index: the blob is listed now, with as many bytes.
@@ -170,7 +178,6 @@ func (d *draft) abandon() error {
 		return nil
 	}
 	d.store.index.release(d.reserved)
-	_ = d.file.Close() // closed already where sync has come that far
 	return os.Remove(d.file.Name())
 }
 

@@ -28,18 +28,23 @@ const MaxContentBytes = 4 << 20
 func Run(t *testing.T, newStore func(t testing.TB) cas.Store) {
 	t.Helper()
 	for name, prove := range map[string]func(*testing.T, cas.Store){
-		"put then open":           putThenOpen,
-		"seek":                    seek,
-		"put again":               putAgain,
-		"absent":                  absent,
-		"refused content":         refusedContent,
-		"failing source":          failingSource,
-		"cancelled":               cancelled,
-		"delete":                  deletion,
-		"open survives delete":    openSurvivesDelete,
-		"usage":                   usage,
-		"everybody at once":       everybodyAtOnce,
-		"same digest, other zstd": otherCompression,
+		"put then open":                 putThenOpen,
+		"seek":                          seek,
+		"put again":                     putAgain,
+		"absent":                        absent,
+		"refused content":               refusedContent,
+		"failing source":                failingSource,
+		"cancelled":                     cancelled,
+		"delete":                        deletion,
+		"open survives delete":          openSurvivesDelete,
+		"usage":                         usage,
+		"everybody at once":             everybodyAtOnce,
+		"same digest, other zstd":       otherCompression,
+		"follow":                        follow,
+		"follow a failure":              followFailure,
+		"follow a cancelled one":        followCancelled,
+		"small drafts are not followed": smallDraft,
+		"fill takes the place":          fillReplaces,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

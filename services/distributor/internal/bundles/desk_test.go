@@ -81,7 +81,13 @@ func text(seed string) string {
 
 func newDesk(tb testing.TB, level zstd.EncoderLevel) *desk {
 	tb.Helper()
-	d := &desk{app: newFolder(tb, level, text("a")), other: newFolder(tb, level, text("b"))}
+	return newDeskOf(tb, level, text("a"))
+}
+
+// newDeskOf has a desk whose service app is made of that content.
+func newDeskOf(tb testing.TB, level zstd.EncoderLevel, content string) *desk {
+	tb.Helper()
+	d := &desk{app: newFolder(tb, level, content), other: newFolder(tb, level, text("b"))}
 	d.sql = &sql{content: map[string]*folder{"app": d.app, "other": d.other}}
 	d.view = fleet.New(fleet.Params{
 		Store: d.sql, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""),
@@ -95,12 +101,15 @@ func newDesk(tb testing.TB, level zstd.EncoderLevel) *desk {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = store.Close() })
 	d.disk = &disk{Store: store}
 	cache, err := bundles.NewCache(d.disk, d.upstream, telemetry.Noop())
 	if err != nil {
 		tb.Fatal(err)
 	}
+	tb.Cleanup(func() {
+		cache.Close()
+		_ = store.Close()
+	})
 	encoded, err := encodings.Open(encodings.Config{Dir: tb.TempDir()})
 	if err != nil {
 		tb.Fatal(err)
@@ -160,11 +169,16 @@ func (s *sql) PruneSnapshots(context.Context, func(catalog.Source) bool) error {
 // upstream is a gitcache that counts how often it is asked.
 type upstream struct {
 	content map[digest.Digest][]byte
-	calls   atomic.Int32
+	// reader gives what comes instead of content; nil: content.
+	reader func() io.ReadCloser
+	calls  atomic.Int32
 }
 
 func (u *upstream) Download(_ context.Context, wanted plan.Bundle) (io.ReadCloser, error) {
 	u.calls.Add(1)
+	if u.reader != nil {
+		return u.reader(), nil
+	}
 	return io.NopCloser(bytes.NewReader(u.content[wanted.Digest])), nil
 }
 

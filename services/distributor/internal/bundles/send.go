@@ -26,56 +26,100 @@ func (h *handler) send(w http.ResponseWriter, r *http.Request, wanted plan.Bundl
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	content, err := h.open(r.Context(), wanted, f)
+	content, err := h.open(r, wanted, f)
 	if err != nil {
 		return problemOf(err).rpc(err)
 	}
 	defer func() { _ = content.Close() }()
+	header.Set("Content-Type", f.mediaType())
+	if coding := f.coding(); coding != "" {
+		header.Set("Content-Encoding", coding)
+	}
+	if content.whole == nil {
+		stream(w, content)
+		return nil
+	}
 	tag := tagOf(f, content.sum)
 	if refuses(r.Header, tag) {
+		header.Del("Content-Encoding")
 		refuse(w, http.StatusPreconditionFailed, "the bundle's bytes are others than If-Match wants")
 		return nil
 	}
 	header.Set("ETag", tag)
-	header.Set("Content-Type", f.mediaType())
-	if coding := f.coding(); coding != "" {
-		header.Set("Content-Encoding", coding)
-		// With an encoding ServeContent leaves the length out, in case somebody in between does the encoding; nobody does.
+	if f.coding() != "" {
+		// ServeContent leaves the length of an encoding out, in case somebody in between does the encoding; nobody does.
 		header.Set("Content-Length", strconv.FormatInt(content.size, 10))
 	}
-	http.ServeContent(w, readable(r), "", time.Time{}, content.ReadSeekCloser)
+	http.ServeContent(w, readable(r), "", time.Time{}, content.whole)
 	return nil
 }
 
-// content is a form of a bundle, open for reading. The reader is a file where the bundle is on disk: the kernel copies it.
-type content struct {
-	io.ReadSeekCloser
+// stream answers with bytes that are still coming. When they turn out wrong the answer is broken off, so that nobody
+// takes it for complete. It has no tag: which bytes these are is known at their end.
+func stream(w http.ResponseWriter, growing io.Reader) {
+	w.Header().Set("Accept-Ranges", "none")
+	if _, err := io.Copy(w, growing); err != nil {
+		panic(http.ErrAbortHandler) //nolint:forbidigo // how net/http is told to break a connection or a stream
+	}
+}
 
-	size int64
+// content is a form of a bundle, open for reading.
+type content struct {
+	io.ReadCloser
+
+	// whole is the same reader, where all is there: a file, which the kernel copies. Nil while the bundle is being filled.
+	whole io.ReadSeeker
+	size  int64
 	// sum is the digest of the bytes.
 	sum digest.Digest
 }
 
-// open opens a form; the caller closes it.
-func (h *handler) open(ctx context.Context, wanted plan.Bundle, f form) (content, error) {
-	stored := func(ctx context.Context) (*cas.Blob, error) { return h.p.Cache.Open(ctx, wanted) }
+// open opens a form; the caller closes it. It waits for the whole of a bundle that is being filled unless the answer is nothing
+// but its stored bytes from the first to the last.
+func (h *handler) open(r *http.Request, wanted plan.Bundle, f form) (content, error) {
 	encoding := encodings.Plain
 	switch f {
 	case formFile, formZstd:
-		blob, err := stored(ctx)
+		if asksForAll(r) {
+			stored, err := h.p.Cache.Stream(r.Context(), wanted)
+			if err != nil || stored.Blob == nil {
+				return content{ReadCloser: stored.Growing}, err
+			}
+			return contentOf(stored.Blob), nil
+		}
+		blob, err := h.p.Cache.Open(r.Context(), wanted)
 		if err != nil {
 			return content{}, err
 		}
-		return content{ReadSeekCloser: blob.ReadSeekCloser, size: blob.StoredSize, sum: blob.StoredDigest}, nil
+		return contentOf(blob), nil
 	case formGzip:
 		encoding = encodings.Gzip
 	case formPlain:
 	}
-	file, err := h.p.Encodings.Open(ctx, wanted.Digest, encoding, stored)
+	file, err := h.p.Encodings.Open(r.Context(), wanted.Digest, encoding, func(ctx context.Context) (*cas.Blob, error) {
+		return h.p.Cache.Open(ctx, wanted)
+	})
 	if err != nil {
 		return content{}, err
 	}
-	return content{ReadSeekCloser: file.File, size: file.Size, sum: file.Sum}, nil
+	return content{ReadCloser: file, whole: file.File, size: file.Size, sum: file.Sum}, nil
+}
+
+func contentOf(blob *cas.Blob) content {
+	return content{ReadCloser: blob, whole: blob.ReadSeekCloser, size: blob.StoredSize, sum: blob.StoredDigest}
+}
+
+// asksForAll tells whether the answer needs to know neither the length nor the tag.
+func asksForAll(r *http.Request) bool {
+	if r.Method != http.MethodGet {
+		return false
+	}
+	for _, name := range []string{"Range", "If-Match", "If-None-Match"} {
+		if len(r.Header[name]) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // tagOf makes the strong tag of a form with these bytes. The tar's is the same everywhere. The others' depend on compressors,
