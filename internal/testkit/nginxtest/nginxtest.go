@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,6 +49,8 @@ type Server struct {
 	Addr string
 	// Dir is its folder, for what the configuration needs.
 	Dir string
+
+	process *os.Process
 }
 
 // Config makes what goes into the block "http": a server that listens on addr.
@@ -91,6 +94,7 @@ func (s *Server) run(tb testing.TB, nginx, config string) {
 	if err := command.Start(); err != nil {
 		tb.Fatalf("start nginx: %v", err)
 	}
+	s.process = command.Process
 	ended := make(chan struct{})
 	go func() {
 		_ = command.Wait()
@@ -116,4 +120,22 @@ func (s *Server) run(tb testing.TB, nginx, config string) {
 		}
 	}
 	tb.Fatalf("nginx does not listen on %s", s.Addr)
+}
+
+// PIDs returns the processes, workers included, where the system tells them.
+func (s *Server) PIDs(tb testing.TB) []int {
+	tb.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", s.process.Pid))
+	if err != nil {
+		tb.Fatalf("find nginx's workers: %v", err)
+	}
+	pids := []int{s.process.Pid}
+	for _, field := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			tb.Fatalf("find nginx's workers: %v", err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
 }
