@@ -15,6 +15,10 @@ const maxRanges = 16
 // ranges to a HEAD, refuses units it does not know, and takes any number of ranges; RFC 9110 wants the first three otherwise
 // and leaves the last one open. Where ranges do not count, the answer is the whole.
 func readable(r *http.Request) *http.Request {
+	wanted := wantedRanges(r)
+	if wanted == r.Header.Get("Range") && len(r.Header["If-Match"]) <= 1 && len(r.Header["If-None-Match"]) <= 1 {
+		return r
+	}
 	header := r.Header.Clone()
 	for _, name := range []string{"If-Match", "If-None-Match"} {
 		if lines := header[name]; len(lines) > 1 {
@@ -22,7 +26,7 @@ func readable(r *http.Request) *http.Request {
 		}
 	}
 	header.Del("Range")
-	if wanted := wantedRanges(r); wanted != "" {
+	if wanted != "" {
 		header.Set("Range", wanted)
 	}
 	r = r.WithContext(r.Context()) // a copy

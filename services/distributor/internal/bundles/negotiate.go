@@ -81,7 +81,7 @@ func choose(header http.Header) (form, bool) {
 	for _, f := range codings {
 		weight := none
 		if coding := f.coding(); coding != "" {
-			weight = encodings.weight(0, coding, "x-"+coding, "*")
+			weight = encodings.weight(0, coding, "x-"+coding, "*") // x-gzip is an old name of gzip
 		}
 		if weight > most {
 			best, most = f, weight
@@ -93,20 +93,25 @@ func choose(header http.Header) (form, bool) {
 // least is the weight of what a header allows without naming it. Named weights have three digits at most.
 const least = 0.0001
 
-// elements are the parts of an Accept header or of one of its kind, by their names in lower case.
-type elements map[string]float64
+// elements are the parts of an Accept header or of one of its kind.
+type elements []element
+
+type element struct {
+	name   string // in lower case
+	weight float64
+}
 
 // elementsOf reads the lines of a header. Elements with a weight that is none are passed over, parameters other than the
 // weight are not looked at.
 func elementsOf(lines []string) elements {
-	found := elements{}
+	var found elements
 	for _, line := range lines {
 		for part := range strings.SplitSeq(line, ",") {
 			name, parameters, _ := strings.Cut(part, ";")
 			name = strings.ToLower(strings.TrimSpace(name))
 			weight, ok := weightOf(parameters)
 			if name != "" && ok {
-				found[name] = max(found[name], weight)
+				found = append(found, element{name, weight})
 			}
 		}
 	}
@@ -126,11 +131,17 @@ func weightOf(parameters string) (float64, bool) {
 	return 1, true
 }
 
-// weight returns that of the first name which is there: the most exact one comes first.
+// weight returns that of the first name which is there: the most exact one comes first. Who says a name twice means the more of it.
 func (e elements) weight(otherwise float64, names ...string) float64 {
 	for _, name := range names {
-		if weight, ok := e[name]; ok {
-			return weight
+		most, found := 0.0, false
+		for _, element := range e {
+			if element.name == name {
+				most, found = max(most, element.weight), true
+			}
+		}
+		if found {
+			return most
 		}
 	}
 	return otherwise
