@@ -94,7 +94,8 @@ func TestCurlAndZstd(t *testing.T) {
 	wantFile(t, "zstd -d", filepath.Join(dir, "bundle.tar"), tar)
 
 	for _, args := range [][]string{
-		{"--compressed"}, {"--compressed", "--http2-prior-knowledge"}, // all that this curl knows
+		{"--compressed"},
+		{"--compressed", "--http2-prior-knowledge"}, // all that this curl knows
 		{"--compressed", "--header", "Accept-Encoding: gzip"},
 		{"--header", "Accept-Encoding: identity"},
 		{"--header", "Accept: application/x-tar"},
