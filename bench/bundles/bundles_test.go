@@ -50,9 +50,23 @@ const (
 	clients    = 64
 )
 
+// serveFiles is the variable that makes this program a bare file server: of the folder that it names, on the address that the
+// first argument is.
+const serveFiles = "LEAT_BENCH_SERVE_FILES"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(serveFiles); dir != "" {
+		server := &http.Server{Addr: os.Args[1], Handler: http.FileServer(http.Dir(dir)), ReadHeaderTimeout: time.Minute}
+		_ = server.ListenAndServe() // until it is ended with a signal
+		return
+	}
+	os.Exit(m.Run())
+}
+
 // BenchmarkBundleThroughput downloads a bundle over HTTP/1.1 with 64 clients that keep their connections: from a distributor, which
 // has it in its cache and checks a token each time, and from nginx, which has the same bytes in a file and lets everybody in.
-// Both are processes of their own. What a server's processors spent is there for machines that do other things besides.
+// The limit of what can be had from Go's own server is its bare file server. All are processes of their own. The processors' time
+// that a server spent is there for machines that do other things besides.
 func BenchmarkBundleThroughput(b *testing.B) {
 	sizes := []int{64 << 10, 1 << 20, 16 << 20}
 	git := &gitcache{}
@@ -68,6 +82,13 @@ func BenchmarkBundleThroughput(b *testing.B) {
 		return "\tserver { listen " + addr + "; root " + dir + "; }"
 	})
 	nginx := server{addr: peer.Addr, token: hub.token, pids: peer.PIDs(b)}
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	bare := server{addr: loopback.Addr(b), token: hub.token}
+	bare.pids = []int{startProcess(b, self, []string{serveFiles + "=" + dir}, bare.addr)}
+	await(b, bare.addr)
 	for i, size := range sizes {
 		content := git.contents[i]
 		if err := os.WriteFile(filepath.Join(dir, content.digest.Hex()), content.packed, 0o644); err != nil {
@@ -78,6 +99,7 @@ func BenchmarkBundleThroughput(b *testing.B) {
 			measure(b, hub, "/v1/bundles/"+content.digest.String(), len(content.packed))
 		})
 		b.Run(name+"/peer=nginx", func(b *testing.B) { measure(b, nginx, "/"+content.digest.Hex(), len(content.packed)) })
+		b.Run(name+"/limit=net-http", func(b *testing.B) { measure(b, bare, "/"+content.digest.Hex(), len(content.packed)) })
 	}
 }
 
@@ -266,9 +288,9 @@ func build(b *testing.B) string {
 }
 
 // startProcess runs a program until the benchmark ends.
-func startProcess(b *testing.B, path string, environment []string) int {
+func startProcess(b *testing.B, path string, environment []string, args ...string) int {
 	b.Helper()
-	command := exec.Command(path)
+	command := exec.Command(path, args...)
 	command.Env = environment
 	command.Stdout, command.Stderr = os.Stderr, os.Stderr
 	if err := command.Start(); err != nil {
