@@ -32,6 +32,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/api"
 	"github.com/leatdev/leat/services/distributor/internal/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/gitsource"
@@ -124,6 +125,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer cache.Close()
+	encoded, err := encodings.Open(encodings.Config{Dir: filepath.Join(cfg.DataDir, "encodings"), MaxBytes: int64(cfg.EncodingCache)})
+	if err != nil {
+		return err
+	}
 	if err := measure(tel, view, plans); err != nil {
 		return err
 	}
@@ -138,7 +143,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	verifier := identity.Chain(remembered, tokens, api.NewTokens(store))
 	handler, err := newHandler(handlerParams{
 		Telemetry: tel, Verifier: verifier, Issuer: issuer,
-		Bundles: bundles.NewHandler(bundles.HandlerParams{Cache: cache, Plans: view, Verifier: verifier, Logger: logger}),
+		Bundles: bundles.NewHandler(bundles.HandlerParams{Cache: cache, Encodings: encoded, Plans: view, Verifier: verifier, Logger: logger}),
 		API: api.Deps{
 			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Intake: reports, History: store, Resolver: loop, Mirrors: source, Issuer: issuer,
 			Replay: admission.NewReplay(replayLife, replayMax), Plans: plans, Objects: objects, Logger: logger,
