@@ -23,8 +23,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// upstream hands out what the test says, and counts.
-type upstream struct {
+// origin hands out what the test says, and counts.
+type origin struct {
 	download func(ctx context.Context, bundle plan.Bundle) (io.Reader, error)
 
 	mu                   sync.Mutex
@@ -32,7 +32,7 @@ type upstream struct {
 }
 
 // Download implements bundles.Upstream.
-func (u *upstream) Download(ctx context.Context, bundle plan.Bundle) (io.ReadCloser, error) {
+func (u *origin) Download(ctx context.Context, bundle plan.Bundle) (io.ReadCloser, error) {
 	u.mu.Lock()
 	u.total++
 	u.running++
@@ -46,13 +46,13 @@ func (u *upstream) Download(ctx context.Context, bundle plan.Bundle) (io.ReadClo
 	return closer{r, u.closed}, nil
 }
 
-func (u *upstream) closed() {
+func (u *origin) closed() {
 	u.mu.Lock()
 	u.running--
 	u.mu.Unlock()
 }
 
-func (u *upstream) counts() (total, running, most int) {
+func (u *origin) counts() (total, running, most int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.total, u.running, u.most
@@ -100,7 +100,7 @@ func (g *gate) Read(p []byte) (int, error) {
 	return g.rest.Read(p)
 }
 
-func newCache(t *testing.T, store cas.Store, u *upstream) *bundles.Cache {
+func newCache(t *testing.T, store cas.Store, u *origin) *bundles.Cache {
 	t.Helper()
 	cache, err := bundles.NewCache(store, u, telemetry.Noop())
 	if err != nil {
@@ -125,7 +125,7 @@ func TestManyCallersOneDownload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		want := newItem(t, 1, 1<<20)
 		gate := newGate(bytes.NewReader(want.stored[300<<10:]))
-		u := &upstream{download: func(context.Context, plan.Bundle) (io.Reader, error) {
+		u := &origin{download: func(context.Context, plan.Bundle) (io.Reader, error) {
 			return io.MultiReader(bytes.NewReader(want.stored[:300<<10]), gate), nil
 		}}
 		cache := newCache(t, casmem.New(casmem.Config{}), u)
@@ -180,7 +180,7 @@ func TestStreamsWhileItFills(t *testing.T) {
 	t.Parallel()
 	want := newItem(t, 1, 1<<20)
 	gate := newGate(bytes.NewReader(want.stored[500<<10:]))
-	u := &upstream{download: func(context.Context, plan.Bundle) (io.Reader, error) {
+	u := &origin{download: func(context.Context, plan.Bundle) (io.Reader, error) {
 		return io.MultiReader(bytes.NewReader(want.stored[:500<<10]), gate), nil
 	}}
 	store, err := casdisk.Open(casdisk.Config{Dir: t.TempDir()})
@@ -226,7 +226,7 @@ func TestFailedFills(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			mended := false
-			u := &upstream{download: func(context.Context, plan.Bundle) (io.Reader, error) {
+			u := &origin{download: func(context.Context, plan.Bundle) (io.Reader, error) {
 				if mended {
 					return bytes.NewReader(test.wanted.stored), nil
 				}
@@ -273,7 +273,7 @@ func TestFillsAreBounded(t *testing.T) {
 			items[one.Digest] = one
 		}
 		open := make(chan struct{})
-		u := &upstream{download: func(_ context.Context, bundle plan.Bundle) (io.Reader, error) {
+		u := &origin{download: func(_ context.Context, bundle plan.Bundle) (io.Reader, error) {
 			return &gate{open: open, rest: bytes.NewReader(items[bundle.Digest].stored)}, nil
 		}}
 		cache := newCache(t, casmem.New(casmem.Config{}), u)
@@ -306,7 +306,7 @@ func TestCloseEndsFills(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		want := newItem(t, 1, 1<<20)
-		u := &upstream{download: func(ctx context.Context, _ plan.Bundle) (io.Reader, error) {
+		u := &origin{download: func(ctx context.Context, _ plan.Bundle) (io.Reader, error) {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		}}
@@ -336,7 +336,7 @@ func TestRefetch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		want := newItem(t, 1, 1000)
-		u := &upstream{download: func(context.Context, plan.Bundle) (io.Reader, error) { return bytes.NewReader(want.stored), nil }}
+		u := &origin{download: func(context.Context, plan.Bundle) (io.Reader, error) { return bytes.NewReader(want.stored), nil }}
 		store := casmem.New(casmem.Config{})
 		cache := newCache(t, store, u)
 		blob, err := cache.Open(t.Context(), want.Bundle)

@@ -55,7 +55,7 @@ func (b *badDisk) hooks() casdisk.Hooks {
 func TestBadDisk(t *testing.T) {
 	t.Parallel()
 	items := []item{newItem(t, 1, 300<<10), newItem(t, 2, 1000)}
-	u := &upstream{download: func(_ context.Context, bundle plan.Bundle) (io.Reader, error) {
+	u := &origin{download: func(_ context.Context, bundle plan.Bundle) (io.Reader, error) {
 		for _, one := range items {
 			if one.Digest == bundle.Digest {
 				return bytes.NewReader(one.stored), nil
@@ -115,7 +115,7 @@ func TestDamageWhileServing(t *testing.T) {
 				}
 				return nil
 			}}
-			u := &upstream{download: func(context.Context, plan.Bundle) (io.Reader, error) { return bytes.NewReader(want.stored), nil }}
+			u := &origin{download: func(context.Context, plan.Bundle) (io.Reader, error) { return bytes.NewReader(want.stored), nil }}
 			server := serveBundles(t, u, casdisk.Config{Hooks: hooks}, http2)
 			if got, err := io.ReadAll(get(t, server, want.Digest, nil).Body); err != nil || !bytes.Equal(got, want.stored) {
 				t.Fatalf("first: got %d bytes and %v, want all", len(got), err)

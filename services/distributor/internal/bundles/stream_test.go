@@ -14,12 +14,14 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas/casdisk"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
@@ -39,7 +41,7 @@ func (everything) Bundle(_ string, d digest.Digest) (plan.Bundle, bool) {
 }
 
 // serveBundles serves a cache with an empty disk, by HTTP/1.1 or HTTP/2.
-func serveBundles(t *testing.T, u *upstream, cfg casdisk.Config, http2 bool) *httptest.Server {
+func serveBundles(t *testing.T, u *origin, cfg casdisk.Config, http2 bool) *httptest.Server {
 	t.Helper()
 	cfg.Dir = t.TempDir()
 	store, err := casdisk.Open(cfg)
@@ -47,9 +49,13 @@ func serveBundles(t *testing.T, u *upstream, cfg casdisk.Config, http2 bool) *ht
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
+	encoded, err := encodings.Open(encodings.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	mux := http.NewServeMux()
 	mux.Handle(bundles.Pattern, bundles.NewHandler(bundles.HandlerParams{
-		Cache: newCache(t, store, u), Plans: everything{}, Verifier: everything{}, Logger: telemetry.Noop().Logger(),
+		Cache: newCache(t, store, u), Encodings: encoded, Plans: everything{}, Verifier: everything{}, Logger: telemetry.Noop().Logger(),
 	}))
 	server := httptest.NewUnstartedServer(mux)
 	server.EnableHTTP2 = http2
@@ -64,7 +70,7 @@ func get(t *testing.T, server *httptest.Server, d digest.Digest, header http.Hea
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header = http.Header{"Authorization": {"Bearer any"}}
+	req.Header = http.Header{"Authorization": {"Bearer any"}, "Accept": {bundle.MediaType}}
 	for key, values := range header {
 		req.Header[key] = values
 	}
@@ -83,7 +89,7 @@ func TestAnswersGrowWithTheFill(t *testing.T) {
 			t.Parallel()
 			want := newItem(t, 1, 1<<20)
 			gate := newGate(bytes.NewReader(want.stored[500<<10:]))
-			server := serveBundles(t, &upstream{download: func(context.Context, plan.Bundle) (io.Reader, error) {
+			server := serveBundles(t, &origin{download: func(context.Context, plan.Bundle) (io.Reader, error) {
 				return io.MultiReader(bytes.NewReader(want.stored[:500<<10]), gate), nil
 			}}, casdisk.Config{}, http2)
 			res := get(t, server, want.Digest, nil)
@@ -111,7 +117,7 @@ func TestAnswersGrowWithTheFill(t *testing.T) {
 func TestRangesWaitForTheFill(t *testing.T) {
 	t.Parallel()
 	want := newItem(t, 1, 1<<20)
-	server := serveBundles(t, &upstream{download: func(context.Context, plan.Bundle) (io.Reader, error) {
+	server := serveBundles(t, &origin{download: func(context.Context, plan.Bundle) (io.Reader, error) {
 		return bytes.NewReader(want.stored), nil
 	}}, casdisk.Config{}, false)
 	res := get(t, server, want.Digest, http.Header{"Range": {"bytes=5-9"}})
@@ -135,7 +141,7 @@ func TestNoWrongAnswerComesToAnEnd(t *testing.T) {
 			t.Run(fmt.Sprintf("%s http2 %t", name, http2), func(t *testing.T) {
 				t.Parallel()
 				open := make(chan struct{})
-				server := serveBundles(t, &upstream{download: func(context.Context, plan.Bundle) (io.Reader, error) {
+				server := serveBundles(t, &origin{download: func(context.Context, plan.Bundle) (io.Reader, error) {
 					first := io.LimitReader(source(), 500<<10)
 					late := source()
 					_, _ = io.CopyN(io.Discard, late, 500<<10)
