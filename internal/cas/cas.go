@@ -51,8 +51,8 @@ type Info struct {
 // the first byte; it is for one goroutine at a time, and its owner closes it. It stays readable after the blob has been
 // evicted or deleted.
 //
-// To serve one over HTTP hand the embedded ReadSeekCloser to http.ServeContent, not the Blob: in casdisk it is an
-// *os.File, which lets the kernel copy.
+// To serve one over HTTP hand the embedded ReadSeekCloser to http.ServeContent, not the Blob: that of casdisk is a
+// syscall.Conn, too, by which the kernel does the copying.
 type Blob struct {
 	Info
 	io.ReadSeekCloser
