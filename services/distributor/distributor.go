@@ -122,6 +122,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	defer cache.Close()
 	if err := measure(tel, view, plans); err != nil {
 		return err
 	}
