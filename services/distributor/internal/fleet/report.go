@@ -11,6 +11,8 @@ import (
 // Attribute adds to a report of the cluster's agent what the hub knows at this moment: which plan entries it is about. What
 // this replica knows may be old; so that decides nothing but what agents that cannot tell themselves are taken to mean.
 func (v *View) Attribute(cluster *catalog.Cluster, report *catalog.AgentReport) {
+	// This replica may not have been asked for the plan yet.
+	v.Plan(cluster.Name)
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	p := v.plans[cluster.Name]
