@@ -6,6 +6,7 @@ package app_test
 import (
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"testing"
 
 	"github.com/leatdev/leat/internal/app"
@@ -23,10 +24,10 @@ func garbage() uint32 {
 }
 
 // gcPercent returns what GOGC is.
-func gcPercent() int {
-	percent := debug.SetGCPercent(100)
-	debug.SetGCPercent(percent)
-	return percent
+func gcPercent() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }
 
 func TestKeepHeadroom(t *testing.T) { //nolint:paralleltest // A process has one heap.
