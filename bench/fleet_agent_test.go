@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -45,14 +46,19 @@ func (h *hub) connect(b *testing.B) {
 	b.Helper()
 	h.agents = make([]*agent, *fleetClusters)
 	ctx, cancel := context.WithCancel(context.Background())
-	b.Cleanup(cancel)
+	var watching sync.WaitGroup
+	h.disconnect = func() {
+		cancel()
+		watching.Wait()
+	}
+	b.Cleanup(h.disconnect)
 	var group errgroup.Group
 	group.SetLimit(joining)
 	for i := range h.agents {
 		a := newAgent(clusterName(i), h.distributor.url)
 		h.agents[i] = a
 		group.Go(func() error {
-			if err := a.start(ctx); err != nil {
+			if err := a.start(ctx, &watching); err != nil {
 				return fmt.Errorf("%s: %w", a.cluster, err)
 			}
 			return nil
@@ -69,12 +75,12 @@ func newAgent(cluster, url string) *agent {
 	return a
 }
 
-func (a *agent) start(ctx context.Context) error {
+func (a *agent) start(ctx context.Context, watching *sync.WaitGroup) error {
 	if err := a.obtainToken(ctx); err != nil {
 		return err
 	}
 	first := make(chan error, 1)
-	go a.watch(ctx, first)
+	watching.Go(func() { a.watch(ctx, first) })
 	if err := <-first; err != nil {
 		return err
 	}
@@ -108,6 +114,7 @@ func (a *agent) watch(ctx context.Context, first chan<- error) {
 		first <- err
 		return
 	}
+	defer a.http.CloseIdleConnections()
 	defer stream.Close()
 	for stream.Receive() {
 		a.messages.Add(1)

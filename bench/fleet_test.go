@@ -45,11 +45,13 @@ type hub struct {
 	distributor, gitcache *process
 	repository            *gittest.Repo
 	agents                []*agent
+	// disconnect ends the streams of all agents, and returns when their connections are closed.
+	disconnect func()
 }
 
 // BenchmarkFleet connects a fleet, each agent over a connection of its own, looks at what the hub costs while nothing
 // happens, and then commits to a folder that every cluster uses: how long until the last agent knows, and how many
-// bundles gitcache is asked for when all agents download theirs.
+// bundles gitcache is asked for when all agents download theirs. Last, the agents go over to a tunnel.
 func BenchmarkFleet(b *testing.B) {
 	begun := time.Now()
 	h := startHub(b)
@@ -59,6 +61,7 @@ func BenchmarkFleet(b *testing.B) {
 	<-time.After(settle)
 	b.Run("idle", h.measureIdle)
 	b.Run("commit", h.measureCommit)
+	b.Run("tunnel", h.measureTunnel)
 }
 
 func startHub(b *testing.B) *hub {
