@@ -110,6 +110,9 @@ func (s *Distributor) GetPlan(ctx context.Context, req *distributorv1.GetPlanReq
 		return nil, err
 	}
 	s.d.View.Heard(cluster)
+	if err := s.d.View.CatchUp(ctx, cluster.Name, req.GetKnownVersion()); err != nil {
+		return nil, behind(err)
+	}
 	res := &distributorv1.GetPlanResponse{PollInterval: durationpb.New(s.d.PollInterval)}
 	current, ok := s.d.View.Plan(cluster.Name)
 	switch {

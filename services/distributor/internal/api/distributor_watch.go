@@ -25,6 +25,9 @@ func (s *Distributor) WatchPlan(ctx context.Context, req *distributorv1.WatchPla
 	if err != nil {
 		return err
 	}
+	if err := s.d.View.CatchUp(ctx, cluster.Name, req.GetKnownVersion()); err != nil {
+		return behind(err)
+	}
 	// The watcher comes first, so that no change falls between the plan that is there and those that follow.
 	w := s.d.Plans.Watch(cluster.Name)
 	defer w.Close()

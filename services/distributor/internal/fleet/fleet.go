@@ -11,6 +11,7 @@ package fleet
 
 import (
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"sync"
 	"time"
@@ -70,8 +71,10 @@ type View struct {
 	pins     map[digest.Digest]int
 	presence map[string]*presence
 	sorted   map[catalog.Kind][]string
-	// nextLook is when Look may ask the store again.
-	nextLook time.Time
+	// looks are refreshes on behalf of callers; see Look.
+	looks flight
+	// seed hashes versions of plans.
+	seed maphash.Seed
 	// newSources receives a value when a source may be wanted that was not before.
 	newSources chan struct{}
 }
@@ -80,11 +83,15 @@ type View struct {
 type plans struct {
 	current *plan.Plan
 	recent  []*plan.Plan
+	// past are versions that current had before, more of them than recent.
+	past past
+	// nextMiss is when a missing digest may have the store asked again.
+	nextMiss time.Time
 }
 
 // New returns an empty View; Load fills it.
 func New(p Params) *View {
-	return &View{
+	v := &View{
 		p:            p,
 		clusters:     map[string]*catalog.Cluster{},
 		repositories: map[string]*catalog.Repository{},
@@ -97,7 +104,10 @@ func New(p Params) *View {
 		presence:     map[string]*presence{},
 		sorted:       map[catalog.Kind][]string{},
 		newSources:   make(chan struct{}, 1),
+		seed:         maphash.MakeSeed(),
 	}
+	v.looks = flight{run: v.Refresh, pause: lookPause}
+	return v
 }
 
 // Load fills the view with all there is in the store. It is called once, before anything is served.
@@ -116,7 +126,7 @@ func (v *View) Load(ctx context.Context) error {
 func (v *View) Refresh(ctx context.Context) error {
 	v.refreshing.Lock()
 	defer v.refreshing.Unlock()
-	since := v.currentRevision()
+	since := v.Revision()
 	changes, err := v.p.Store.Changes(ctx, since)
 	if err != nil {
 		return err
@@ -162,7 +172,8 @@ func (v *View) everything() []catalog.Tombstone {
 	return all
 }
 
-func (v *View) currentRevision() int64 {
+// Revision is that of the catalog which the view shows.
+func (v *View) Revision() int64 {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.revision

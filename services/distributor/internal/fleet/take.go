@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"context"
+	"hash/maphash"
 	"reflect"
 
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -218,6 +219,7 @@ func (v *View) replace(p *plans, next *plan.Plan) bool {
 	if last.Version == next.Version {
 		return false
 	}
+	p.past.add(maphash.String(v.seed, last.Version))
 	p.recent = append([]*plan.Plan{last}, p.recent[:min(len(p.recent), recentPlans-1)]...)
 	return true
 }
