@@ -4,6 +4,7 @@
 package distributor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -40,6 +41,9 @@ type Config struct {
 	TunnelURL string
 	// BundleCache bounds the bundle cache on disk. Zero: 10 GiB.
 	BundleCache config.Bytes
+	// AgentRate is how many agents may open a stream of their plan in a second, how many may obtain a token, and how many
+	// may enrol; others are told when to come again. Zero: 1000.
+	AgentRate int
 	// PlanPollInterval is how often agents that hold no stream ask for their plan. Zero: 2 min.
 	PlanPollInterval time.Duration
 	// CatalogPollInterval is how often changes made by other replicas are looked for. Zero: 1 s.
@@ -63,6 +67,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.String(&c.DataDir, "distributor-data-dir", "", "folder of the bundle cache, of this replica alone (required)")
 	s.Secret(&c.AdminToken, "distributor-admin-token", "", "API token of the user admin; begins with leat_")
 	s.Size(&c.BundleCache, "distributor-bundle-cache", 10*config.GiB, "bound of the bundle cache on disk")
+	s.Int(&c.AgentRate, "distributor-agent-rate", 1000, "how many agents may open the stream of their plan at a replica in a second, and obtain a token, and enrol; five times as many at once after a quiet time")
 	s.Duration(&c.PlanPollInterval, "distributor-plan-poll-interval", 2*time.Minute, "how often agents without a stream ask for their plan, give or take a quarter")
 	s.Duration(&c.CatalogPollInterval, "distributor-catalog-poll-interval", time.Second, "how often changes made by other replicas are looked for, give or take a quarter")
 	s.Duration(&c.ResyncInterval, "distributor-resync-interval", 10*time.Minute, "how often every source is resolved again in case an event was missed, give or take a quarter")
@@ -91,6 +96,10 @@ func (c Config) complete() (Config, error) {
 	if c.DatabaseURL == "" {
 		c.DatabaseURL = "sqlite:" + filepath.ToSlash(filepath.Join(c.DataDir, "leat.db"))
 	}
+	if c.AgentRate < 0 {
+		errs = append(errs, errors.New("agent rate must not be negative"))
+	}
+	c.AgentRate = cmp.Or(c.AgentRate, 1000)
 	c.PlanPollInterval = orDefault(c.PlanPollInterval, 2*time.Minute)
 	c.CatalogPollInterval = orDefault(c.CatalogPollInterval, time.Second)
 	c.ResyncInterval = orDefault(c.ResyncInterval, 10*time.Minute)

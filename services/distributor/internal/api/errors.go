@@ -59,6 +59,12 @@ func mappedSentinel(err error) error {
 	return err
 }
 
+// crowded says that too many come at once, and when this one's turn is.
+func crowded(wait time.Duration) error {
+	return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
+		"too many agents connect at once; wait as told", rpcerr.RetryAfter(wait))
+}
+
 // behind says that this replica may know less than the one that the caller asked before.
 func behind(err error) error {
 	if !errors.Is(err, catalog.ErrUnavailable) {
