@@ -16,7 +16,7 @@ const (
 	// they are believed: it is the clock by which answers are ordered that went back.
 	doubtFor = 5 * time.Minute
 	// saveTimeout bounds how long an answer waits to be stored before it is put up.
-	saveTimeout = time.Second
+	saveTimeout = 3 * time.Second
 )
 
 // errDoubted stands for an answer that is older than what is known.

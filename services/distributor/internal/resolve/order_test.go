@@ -5,6 +5,7 @@ package resolve_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -132,6 +133,42 @@ func TestAMissedEventIsHealed(t *testing.T) {
 		pass(75 * time.Minute) // the resync interval, and a quarter
 		if got := w.Resolution(source).Snapshot.Commit; got != "two" {
 			t.Errorf("got %s within a resync interval, want two", got)
+		}
+	})
+}
+
+// TestResyncsAreSpread has many sources resolved again because nobody knows whether an event was missed.
+func TestResyncsAreSpread(t *testing.T) {
+	t.Parallel()
+	const sources = 1000
+	w := newWorld()
+	for i := range sources {
+		w.wanted[branch("demo", fmt.Sprint(i))] = true
+	}
+	run(t, w, func(t *testing.T, _ *resolve.Loop) {
+		pass(10 * time.Second)
+		total := func() (n int) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for _, asked := range w.asked {
+				n += asked
+			}
+			return n
+		}
+		if got := total(); got != sources {
+			t.Errorf("got %d questions at the start, want all %d at once", got, sources)
+		}
+		before, most := total(), 0
+		for range 75 {
+			pass(time.Minute)
+			now := total()
+			before, most = now, max(most, now-before)
+		}
+		if most == 0 || most > sources/5 {
+			t.Errorf("got %d questions in one minute, want %d spread over a quarter of the interval", most, sources)
+		}
+		if before < 2*sources {
+			t.Errorf("got %d questions within the interval and a quarter, want each source asked for again", before-sources)
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -204,13 +205,14 @@ func (l *Loop) hasFailed(source catalog.Source) bool {
 	return l.failures[source] > 0
 }
 
-// monitorAge asks for every source from time to time, the first time at once: what was stored may be old.
+// monitorAge asks for every source from time to time: at once when it begins, because what was stored may be old, and
+// later spread over a quarter of the interval, because every replica does so.
 func (l *Loop) monitorAge(ctx context.Context) error {
-	for {
+	for spread := time.Duration(1); ; spread = max(l.p.ResyncEvery/4, 1) {
 		for _, source := range l.p.Board.Sources() {
-			l.queue.add(source, time.Now(), "")
+			l.queue.add(source, time.Now().Add(rand.N(spread)), "")
 		}
-		if err := backoff.Wait(ctx, backoff.Jitter(l.p.ResyncEvery, 0.25)); err != nil {
+		if err := backoff.Wait(ctx, backoff.Jitter(l.p.ResyncEvery*7/8, 1.0/7)); err != nil {
 			return err
 		}
 		if err := l.p.Store.PruneSnapshots(ctx, l.p.Board.Revision(), l.p.Board.Wanted); err != nil && ctx.Err() == nil {
