@@ -35,11 +35,14 @@ type hub struct {
 	*fleet
 	distributors []*process
 	resync       time.Duration
+	clusters     int
 
 	mu sync.Mutex
 	// commits tell the number of each commit in its repository.
 	commits map[string]int
 	heads   map[string]string
+	// services are those that each cluster runs.
+	services int
 }
 
 // newHub starts two replicas of gitcache and so many of the distributor, and writes a catalog: every cluster runs every
@@ -166,22 +169,35 @@ func (h *hub) catalog(t *testing.T, clusters int) {
 			Metadata: &typev1.Metadata{Name: clusterName(i)},
 		}}})
 		for _, repository := range h.repos {
-			documents = append(documents, serviceOf(clusterName(i), repository, "app"), serviceOf(clusterName(i), repository, "other"))
+			documents = append(documents, serviceOf(clusterName(i), repository+"-app", repository, "app"),
+				serviceOf(clusterName(i), repository+"-other", repository, "other"))
 		}
 	}
-	h.apply(t, 0, documents...)
+	h.clusters, h.services = clusters, 2*len(h.repos)
+	h.apply(t, documents...)
 }
 
-func (h *hub) apply(t *testing.T, replica int, documents ...*fleetv1.Document) {
+// edit gives every cluster one more service, at one of the replicas.
+func (h *hub) edit(t *testing.T) {
 	t.Helper()
-	if _, err := h.admin(t, replica).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: documents}); err != nil {
+	var documents []*fleetv1.Document
+	for i := range h.clusters {
+		documents = append(documents, serviceOf(clusterName(i), fmt.Sprintf("extra-%02d", h.services), h.repos[0], "app"))
+	}
+	h.services++
+	h.apply(t, documents...)
+}
+
+func (h *hub) apply(t *testing.T, documents ...*fleetv1.Document) {
+	t.Helper()
+	if _, err := h.admin(t, rand.IntN(len(h.distributors))).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: documents}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func serviceOf(cluster, repository, path string) *fleetv1.Document {
+func serviceOf(cluster, name, repository, path string) *fleetv1.Document {
 	return &fleetv1.Document{Object: &fleetv1.Document_Service{Service: &fleetv1.Service{
-		Metadata: &typev1.Metadata{Name: cluster + "-" + repository + "-" + path},
+		Metadata: &typev1.Metadata{Name: cluster + "-" + name},
 		Spec: &fleetv1.ServiceSpec{Cluster: cluster, Sources: []*typev1.Source{{
 			Repository: repository, Path: path, Ref: &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: "main"}},
 		}}},
@@ -191,8 +207,8 @@ func serviceOf(cluster, repository, path string) *fleetv1.Document {
 // enrol enrols an agent at one replica and gets its token at another.
 func (h *hub) enrol(t *testing.T, cluster string) string {
 	t.Helper()
-	any := func() int { return rand.IntN(len(h.distributors)) }
-	join, err := h.admin(t, any()).CreateJoinToken(t.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: cluster})
+	somewhere := func() int { return rand.IntN(len(h.distributors)) }
+	join, err := h.admin(t, somewhere()).CreateJoinToken(t.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: cluster})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,14 +216,14 @@ func (h *hub) enrol(t *testing.T, cluster string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.agents(t, any(), "").Enroll(t.Context(), &distributorv1.EnrollRequest{JoinToken: join.GetJoinToken(), PublicKey: public}); err != nil {
+	if _, err := h.agents(t, somewhere(), "").Enroll(t.Context(), &distributorv1.EnrollRequest{JoinToken: join.GetJoinToken(), PublicKey: public}); err != nil {
 		t.Fatal(err)
 	}
 	assertion, err := identity.SignAssertion(key, cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := h.agents(t, any(), "").RefreshToken(t.Context(), &distributorv1.RefreshTokenRequest{Assertion: assertion})
+	token, err := h.agents(t, somewhere(), "").RefreshToken(t.Context(), &distributorv1.RefreshTokenRequest{Assertion: assertion})
 	if err != nil {
 		t.Fatal(err)
 	}

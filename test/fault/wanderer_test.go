@@ -152,7 +152,7 @@ func (w *wanderer) right(ctx context.Context, replica int) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	answer, err := w.plans[replica].GetPlan(ctx, &distributorv1.GetPlanRequest{KnownVersion: "none that there is"})
-	if err != nil || len(answer.GetPlan().GetServices()) != 2*len(w.hub.repos) {
+	if err != nil || len(answer.GetPlan().GetServices()) != w.hub.services {
 		return false
 	}
 	for _, service := range answer.GetPlan().GetServices() {

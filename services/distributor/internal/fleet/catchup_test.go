@@ -136,6 +136,7 @@ func TestADownloadLooksOnceMore(t *testing.T) {
 // slow is a store that takes its time, and counts.
 type slow struct {
 	*log
+	mu              sync.Mutex // over log
 	looks, at, most atomic.Int64
 	takes           time.Duration
 }
@@ -144,9 +145,17 @@ func (s *slow) Changes(ctx context.Context, since int64) (catalog.Changes, error
 	s.looks.Add(1)
 	s.most.Store(max(s.most.Load(), s.at.Add(1)))
 	defer s.at.Add(-1)
+	s.mu.Lock()
 	changes, err := s.log.Changes(ctx, since)
+	s.mu.Unlock()
 	time.Sleep(s.takes)
 	return changes, err
+}
+
+func (s *slow) add(c catalog.Changes) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log.add(c)
 }
 
 func newSlowView(t *testing.T, takes time.Duration) (*fleet.View, *slow) {

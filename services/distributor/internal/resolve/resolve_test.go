@@ -135,6 +135,7 @@ func (w *world) SaveSnapshot(_ context.Context, _ string, source catalog.Source,
 func (w *world) LoadSnapshots(context.Context) (map[catalog.Source]catalog.Resolution, error) {
 	return nil, nil
 }
+
 func (w *world) PruneSnapshots(context.Context, int64, func(catalog.Source) bool) error { return nil }
 
 func (w *world) SnapshotsOf(context.Context, []catalog.Source) (map[catalog.Source]catalog.Resolution, error) {
