@@ -251,6 +251,11 @@ func TestAccessToPaths(t *testing.T) {
 				}
 			}
 		}
+		health := newRequest(t, http.MethodPost, s.url+"/grpc.health.v1.Health/Check", c.token, []byte("{}"))
+		health.Header.Set("Content-Type", "application/json")
+		if got := s.send(t, health); got.status != http.StatusOK || !strings.Contains(got.body, "SERVING") {
+			t.Errorf("health by %s: got %d %s, want it open to everybody", c.name, got.status, got.body)
+		}
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
 			if got := s.request(t, method, held, c.token); got.status != http.StatusMethodNotAllowed {
 				t.Errorf("%s of a bundle by %s: got status %d, want 405", method, c.name, got.status)
