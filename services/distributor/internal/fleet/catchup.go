@@ -18,6 +18,8 @@ import (
 const (
 	// lookPause is the least time between two looks into the store on behalf of callers, however many there are.
 	lookPause = 5 * time.Millisecond
+	// learnPause is the same for one cluster's sources.
+	learnPause = 50 * time.Millisecond
 	// lookTimeout bounds what a caller waits for the store.
 	lookTimeout = 2 * time.Second
 	// missPause is how often a cluster may have the store asked about digests that its plans do not name.
@@ -54,7 +56,7 @@ func (v *View) CatchUp(ctx context.Context, cluster, known string) error {
 	if v.recognises(cluster, known) {
 		return nil
 	}
-	if err := v.learn(ctx, cluster); err != nil {
+	if err := v.learnTogether(ctx, cluster); err != nil {
 		return fmt.Errorf("catch up with version %s: %w", known, err)
 	}
 	v.mu.Lock()
@@ -72,6 +74,30 @@ func (v *View) recognises(cluster, version string) bool {
 	defer v.mu.RUnlock()
 	p, ok := v.plans[cluster]
 	return ok && (p.current.Version == version || p.past.has(maphash.String(v.seed, version)))
+}
+
+// learnTogether is learn, shared by all who ask for the cluster: an agent that makes versions up asks in vain.
+func (v *View) learnTogether(ctx context.Context, cluster string) error {
+	learning := v.learning(cluster)
+	if learning == nil {
+		return nil // there is no plan to catch up with
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*lookTimeout, errSlowStore)
+	defer cancel()
+	return learning.Do(ctx)
+}
+
+func (v *View) learning(cluster string) *flight {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	p, ok := v.plans[cluster]
+	if !ok {
+		return nil
+	}
+	if p.learning == nil {
+		p.learning = &flight{pause: learnPause, run: func(ctx context.Context) error { return v.learn(ctx, cluster) }}
+	}
+	return p.learning
 }
 
 // learn takes over what other replicas wrote that concerns the cluster.
@@ -132,9 +158,7 @@ func (d Downloads) Bundle(cluster string, of digest.Digest) (plan.Bundle, bool) 
 	if ok || !d.mayLearn(cluster) {
 		return bundle, ok
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*lookTimeout)
-	defer cancel()
-	_ = d.learn(ctx, cluster) // without the store, what is known counts
+	_ = d.learnTogether(context.Background(), cluster) // without the store, what is known counts
 	return d.View.Bundle(cluster, of)
 }
 

@@ -206,6 +206,28 @@ func TestLooksAreShared(t *testing.T) {
 	})
 }
 
+// TestMadeUpVersionsAreShared has one agent name versions that no replica ever had, many at once.
+func TestMadeUpVersionsAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, store := newSlowView(t, 10*time.Millisecond)
+		loaded := store.looks.Load()
+		var asking sync.WaitGroup
+		for i := range 1000 {
+			asking.Go(func() {
+				<-time.After(time.Duration(i) * time.Millisecond)
+				if err := v.CatchUp(t.Context(), "one", fmt.Sprint("made up ", i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		asking.Wait()
+		if got := store.looks.Load() - loaded; got > 25 {
+			t.Errorf("got %d looks within a second, want some twenty", got)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
 // TestAHangingStoreHoldsNobodyUp has the store take for ever.
 func TestAHangingStoreHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

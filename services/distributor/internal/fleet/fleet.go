@@ -85,6 +85,8 @@ type plans struct {
 	recent  []*plan.Plan
 	// past are versions that current had before, more of them than recent.
 	past past
+	// learning looks for what concerns the cluster; nil before the first time.
+	learning *flight
 	// nextMiss is when a missing digest may have the store asked again.
 	nextMiss time.Time
 }
