@@ -56,6 +56,9 @@ var rights = map[string]right{
 	"DistributorService/RefreshToken": {audience: anybody, answer: "unauthenticated CLUSTER_KEY_REJECTED", request: `{"assertion": "guessed"}`},
 	"DistributorService/GetPlan":      {audience: agents, request: `{}`},
 	"DistributorService/WatchPlan":    {audience: agents, request: `{}`},
+	"DistributorService/GetDigest": {
+		audience: agents, request: `{"service": "%s"}`, name: "app", instead: map[string]string{"agent of another cluster": missing},
+	},
 	"DistributorService/GetServiceConfig": {
 		audience: agents, request: `{"service": "%s"}`, name: "app", instead: map[string]string{"agent of another cluster": missing},
 	},

@@ -118,19 +118,30 @@ func (s *Distributor) GetPlan(ctx context.Context, req *distributorv1.GetPlanReq
 		return nil, err
 	}
 	s.d.View.Heard(cluster)
-	if err := s.d.View.CatchUp(ctx, cluster.Name, req.GetKnownVersion()); err != nil {
-		return nil, behind(err)
-	}
 	res := &distributorv1.GetPlanResponse{PollInterval: durationpb.New(s.d.PollInterval)}
 	current, ok := s.d.View.Plan(cluster.Name)
+	if ok && current.Version != req.GetKnownVersion() {
+		if err := s.d.View.CatchUp(ctx, cluster.Name, req.GetKnownVersion()); err != nil {
+			return nil, behind(err)
+		}
+		current, ok = s.d.View.Plan(cluster.Name)
+	}
 	switch {
 	case !ok:
 		return nil, tokenInvalid("the cluster was deleted")
 	case current.Version == req.GetKnownVersion():
 		res.Unchanged = true
-	default:
-		res.Plan = planMessage(current)
+		return res, revalidate(ctx, formUnchanged, current.Version)
+	case req.GetAcceptDelta():
+		base, _ := s.d.View.Recent(cluster.Name, req.GetKnownVersion())
+		if res.Delta = deltaMessage(base, current); res.Delta != nil {
+			return res, revalidate(ctx, formDelta, current.Version)
+		}
 	}
+	if err := revalidate(ctx, formPlan, current.Version); err != nil {
+		return nil, err
+	}
+	res.Plan = planMessage(current)
 	return res, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/leatdev/leat/internal/digest"
@@ -61,26 +62,28 @@ func (v *View) CatchUp(ctx context.Context, cluster, known string) error {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if p, ok := v.plans[cluster]; ok {
-		// Whatever it is, this replica is past it now.
-		p.past.add(maphash.String(v.seed, known))
+	if v.clusters[cluster] != nil {
+		v.lineage(cluster).add(v.hash(known)) // whatever it is, this replica is past it now
 	}
 	return nil
 }
 
 // recognises tells whether the version is the current one of the cluster's plan, or was.
 func (v *View) recognises(cluster, version string) bool {
+	if current, ok := v.Plan(cluster); ok && current.Version == version {
+		return true
+	}
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	p, ok := v.plans[cluster]
-	return ok && (p.current.Version == version || p.past.has(maphash.String(v.seed, version)))
+	l, ok := v.lineages[cluster]
+	return ok && l.has(v.hash(version))
 }
 
 // learnTogether is learn, shared by all who ask for the cluster: an agent that makes versions up asks in vain.
 func (v *View) learnTogether(ctx context.Context, cluster string) error {
 	learning := v.learning(cluster)
 	if learning == nil {
-		return nil // there is no plan to catch up with
+		return nil // there is nothing to catch up with
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*lookTimeout, errSlowStore)
 	defer cancel()
@@ -90,14 +93,14 @@ func (v *View) learnTogether(ctx context.Context, cluster string) error {
 func (v *View) learning(cluster string) *flight {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	p, ok := v.plans[cluster]
-	if !ok {
+	if v.clusters[cluster] == nil {
 		return nil
 	}
-	if p.learning == nil {
-		p.learning = &flight{pause: learnPause, run: func(ctx context.Context) error { return v.learn(ctx, cluster) }}
+	l := v.lineage(cluster)
+	if l.learning == nil {
+		l.learning = &flight{pause: learnPause, run: func(ctx context.Context) error { return v.learn(ctx, cluster) }}
 	}
-	return p.learning
+	return l.learning
 }
 
 // learn takes over what other replicas wrote that concerns the cluster.
@@ -167,30 +170,45 @@ func (v *View) mayLearn(cluster string) bool {
 	at := now()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	p, ok := v.plans[cluster]
-	if !ok || at.Before(p.nextMiss) {
+	if v.clusters[cluster] == nil {
 		return false
 	}
-	p.nextMiss = at.Add(missPause)
+	l := v.lineage(cluster)
+	if at.Before(l.nextMiss) {
+		return false
+	}
+	l.nextMiss = at.Add(missPause)
 	return true
 }
 
-// past recognises the latest versions that a plan had, by their hashes.
-type past struct {
+// lineage recognises the latest versions that a cluster's plan had before the current one, by their hashes. It outlives the
+// plan in memory.
+type lineage struct {
 	seen [pastVersions]uint64
 	next int
+	// learning looks for what concerns the cluster; nil before the first time.
+	learning *flight
+	// nextMiss is when a missing digest may have the store asked again.
+	nextMiss time.Time
 }
 
-func (p *past) add(hash uint64) {
-	p.seen[p.next%pastVersions] = hash
-	p.next++
-}
-
-func (p *past) has(hash uint64) bool {
-	for _, seen := range p.seen[:min(p.next, pastVersions)] {
-		if seen == hash {
-			return true
-		}
+// lineage returns a cluster's. The caller holds the lock, and the cluster exists.
+func (v *View) lineage(cluster string) *lineage {
+	l, ok := v.lineages[cluster]
+	if !ok {
+		l = &lineage{}
+		v.lineages[cluster] = l
 	}
-	return false
+	return l
+}
+
+func (v *View) hash(version string) uint64 { return maphash.String(v.seed, version) }
+
+func (l *lineage) add(hash uint64) {
+	l.seen[l.next%pastVersions] = hash
+	l.next++
+}
+
+func (l *lineage) has(hash uint64) bool {
+	return slices.Contains(l.seen[:min(l.next, pastVersions)], hash)
 }
