@@ -8,6 +8,8 @@ require (
 	github.com/leatdev/leat/services/distributor v0.0.0
 )
 
+require golang.org/x/time v0.15.0 // indirect
+
 require (
 	connectrpc.com/connect v1.21.1 // indirect
 	connectrpc.com/grpcreflect v1.3.1 // indirect
