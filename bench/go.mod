@@ -11,7 +11,7 @@ require (
 require golang.org/x/time v0.15.0 // indirect
 
 require (
-	connectrpc.com/connect v1.21.1 // indirect
+	connectrpc.com/connect v1.21.1
 	connectrpc.com/grpcreflect v1.3.1 // indirect
 	connectrpc.com/otelconnect v0.10.0 // indirect
 	github.com/Masterminds/semver/v3 v3.5.0 // indirect

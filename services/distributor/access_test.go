@@ -80,6 +80,7 @@ var rights = map[string]right{
 	"FleetService/DeleteRepository": {audience: people, request: `{"name": "%s"}`, name: "demo", as: "none", answer: missing},
 	"FleetService/CreateService":    {audience: people, request: `{"service": {"metadata": {"name": "%s"}, "spec": {"cluster": "one", "sources": [{"repository": "demo"}]}}}`, name: "app", answer: "already_exists ALREADY_EXISTS"},
 	"FleetService/GetService":       {audience: people, request: `{"name": "%s"}`, name: "app"},
+	"FleetService/ListRevisions":    {audience: people, request: `{"service": "%s"}`, name: "app"},
 	"FleetService/ListServices":     {audience: people, request: `{"cluster": "%s"}`, name: "one"},
 	"FleetService/UpdateService":    {audience: people, request: `{"service": {"metadata": {"name": "%s"}, "spec": {"cluster": "one", "sources": [{"repository": "demo"}]}}}`, name: "app", as: "none", answer: missing},
 	"FleetService/DeleteService":    {audience: people, request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},

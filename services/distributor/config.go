@@ -41,6 +41,9 @@ type Config struct {
 	TunnelURL string
 	// BundleCache bounds the bundle cache on disk. Zero: 10 GiB.
 	BundleCache config.Bytes
+	// EncodingCache bounds what is kept on disk of bundles in gzip and without compression, for clients that do not take
+	// zstd. It has to have room for the largest bundle. Zero: 1 GiB.
+	EncodingCache config.Bytes
 	// AgentRate is how many agents may open a stream of their plan in a second, how many may obtain a token, and how many
 	// may enrol; others are told when to come again. Zero: 1000.
 	AgentRate int
@@ -67,6 +70,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.String(&c.DataDir, "distributor-data-dir", "", "folder of the bundle cache, of this replica alone (required)")
 	s.Secret(&c.AdminToken, "distributor-admin-token", "", "API token of the user admin; begins with leat_")
 	s.Size(&c.BundleCache, "distributor-bundle-cache", 10*config.GiB, "bound of the bundle cache on disk")
+	s.Size(&c.EncodingCache, "distributor-encoding-cache", config.GiB, "bound of bundles on disk in gzip and without compression, for clients that take no zstd")
 	s.Int(&c.AgentRate, "distributor-agent-rate", 1000, "how many agents may open the stream of their plan at a replica in a second, and obtain a token, and enrol; five times as many at once after a quiet time")
 	s.Duration(&c.PlanPollInterval, "distributor-plan-poll-interval", 2*time.Minute, "how often agents without a stream ask for their plan, give or take a quarter")
 	s.Duration(&c.CatalogPollInterval, "distributor-catalog-poll-interval", time.Second, "how often changes made by other replicas are looked for, give or take a quarter")
