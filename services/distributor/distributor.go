@@ -134,7 +134,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Telemetry: tel, Verifier: verifier, Issuer: issuer,
 		Bundles: bundles.NewHandler(bundles.HandlerParams{Cache: cache, Plans: view, Verifier: verifier, Logger: logger}),
 		API: api.Deps{
-			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Resolver: loop, Mirrors: source, Issuer: issuer,
+			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Configs: store, Resolver: loop, Mirrors: source, Issuer: issuer,
 			Replay: admission.NewReplay(replayLife, replayMax), Plans: plans, Objects: objects, Logger: logger,
 			Version: app.Version(), TunnelURL: cfg.TunnelURL, PollInterval: cfg.PlanPollInterval,
 		},

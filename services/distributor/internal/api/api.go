@@ -45,6 +45,7 @@ type Deps struct {
 	View       *fleet.View
 	Editor     *catalog.Editor
 	Enrolments catalog.Enrolments
+	Configs    catalog.Configs
 	Resolver   Resolver
 	Mirrors    Mirrors
 	Issuer     *identity.Issuer

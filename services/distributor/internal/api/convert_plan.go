@@ -26,12 +26,13 @@ func planMessage(p *plan.Plan) *distributorv1.Plan {
 
 func entryMessage(e plan.Entry) *distributorv1.PlanService {
 	m := &distributorv1.PlanService{
-		Name:        e.Name,
-		Uid:         e.UID,
-		SpecDigest:  e.SpecDigest,
-		Apply:       applyMessage(e.Apply),
-		SyncRequest: e.SyncRequest,
-		Traceparent: e.Traceparent,
+		Name:         e.Name,
+		Uid:          e.UID,
+		SpecDigest:   e.SpecDigest,
+		ConfigDigest: e.ConfigDigest,
+		Apply:        applyMessage(e.Apply),
+		SyncRequest:  e.SyncRequest,
+		Traceparent:  e.Traceparent,
 	}
 	for _, b := range e.Bundles {
 		m.Bundles = append(m.Bundles, &distributorv1.PlanBundle{

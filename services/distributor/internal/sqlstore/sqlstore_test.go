@@ -70,15 +70,21 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"proxy":         testProxy,
 		"verification":  testVerification,
 		"partial clone": testPartialClone,
-		"enrolment":     testEnrolment,
-		"enrol race":    testEnrolRace,
-		"reports":       testReports,
-		"presence":      testPresence,
-		"snapshots":     testSnapshots,
-		"people":        testPeople,
-		"issuer":        testIssuer,
-		"open at once":  testOpenAtOnce,
-		"closed":        testClosed,
+
+		"config":         testConfig,
+		"config digest":  testConfigDigest,
+		"config sealed":  testConfigSealed,
+		"config refused": testConfigRefused,
+
+		"enrolment":    testEnrolment,
+		"enrol race":   testEnrolRace,
+		"reports":      testReports,
+		"presence":     testPresence,
+		"snapshots":    testSnapshots,
+		"people":       testPeople,
+		"issuer":       testIssuer,
+		"open at once": testOpenAtOnce,
+		"closed":       testClosed,
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := newURL(t)

@@ -514,7 +514,10 @@ type ServiceSpec struct {
 	// How to apply. Unset means every default.
 	Sync *SyncOptions `protobuf:"bytes,5,opt,name=sync,proto3" json:"sync,omitempty"`
 	// Leave the service as it is until false again.
-	Paused        bool `protobuf:"varint,6,opt,name=paused,proto3" json:"paused,omitempty"`
+	Paused bool `protobuf:"varint,6,opt,name=paused,proto3" json:"paused,omitempty"`
+	// What the manifests' variables stand for in this cluster. Unset: no configuration, or in an update the stored one. Set it takes
+	// the place of the stored one; empty takes that away.
+	Config        *ServiceConfig `protobuf:"bytes,7,opt,name=config,proto3" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -591,6 +594,71 @@ func (x *ServiceSpec) GetPaused() bool {
 	return false
 }
 
+func (x *ServiceSpec) GetConfig() *ServiceConfig {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+// ServiceConfig is what the variables in a service's manifests stand for. It travels to the service's own cluster only, and is in
+// no bundle. A key names one variable: letters, digits and "_", no digit first. All in all at most 256 keys and 512 KiB, 64 KiB a
+// value.
+type ServiceConfig struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Values that anybody may see, by key.
+	Values map[string]string `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Secrets by key; no key may be in values, too. In answers they are empty: only the keys are ever returned. Sent so, an empty one
+	// stands for the stored secret of its key, which has to be there; a stored secret whose key is left out is deleted.
+	Secrets       map[string]string `protobuf:"bytes,2,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServiceConfig) Reset() {
+	*x = ServiceConfig{}
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServiceConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServiceConfig) ProtoMessage() {}
+
+func (x *ServiceConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServiceConfig.ProtoReflect.Descriptor instead.
+func (*ServiceConfig) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ServiceConfig) GetValues() map[string]string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *ServiceConfig) GetSecrets() map[string]string {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
 // SyncOptions say how a service is applied.
 type SyncOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -611,7 +679,7 @@ type SyncOptions struct {
 
 func (x *SyncOptions) Reset() {
 	*x = SyncOptions{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -623,7 +691,7 @@ func (x *SyncOptions) String() string {
 func (*SyncOptions) ProtoMessage() {}
 
 func (x *SyncOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -636,7 +704,7 @@ func (x *SyncOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncOptions.ProtoReflect.Descriptor instead.
 func (*SyncOptions) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{7}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SyncOptions) GetPrune() bool {
@@ -697,7 +765,7 @@ type ServiceStatus struct {
 
 func (x *ServiceStatus) Reset() {
 	*x = ServiceStatus{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +777,7 @@ func (x *ServiceStatus) String() string {
 func (*ServiceStatus) ProtoMessage() {}
 
 func (x *ServiceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +790,7 @@ func (x *ServiceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceStatus.ProtoReflect.Descriptor instead.
 func (*ServiceStatus) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{8}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ServiceStatus) GetPhase() v1.ServicePhase {
@@ -790,7 +858,7 @@ type SourceStatus struct {
 
 func (x *SourceStatus) Reset() {
 	*x = SourceStatus{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -802,7 +870,7 @@ func (x *SourceStatus) String() string {
 func (*SourceStatus) ProtoMessage() {}
 
 func (x *SourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -815,7 +883,7 @@ func (x *SourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceStatus.ProtoReflect.Descriptor instead.
 func (*SourceStatus) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{9}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SourceStatus) GetSnapshot() *v1.Snapshot {
@@ -882,14 +950,24 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\aService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ServiceSpecR\x04spec\x124\n" +
-	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceStatusR\x06status\"\xf8\x01\n" +
+	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceStatusR\x06status\"\xae\x02\n" +
 	"\vServiceSpec\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12.\n" +
 	"\asources\x18\x03 \x03(\v2\x14.leat.type.v1.SourceR\asources\x129\n" +
 	"\brenderer\x18\x04 \x01(\x0e2\x1d.leat.distributor.v1.RendererR\brenderer\x12.\n" +
 	"\x04sync\x18\x05 \x01(\v2\x1a.leat.fleet.v1.SyncOptionsR\x04sync\x12\x16\n" +
-	"\x06paused\x18\x06 \x01(\bR\x06paused\"\x91\x02\n" +
+	"\x06paused\x18\x06 \x01(\bR\x06paused\x124\n" +
+	"\x06config\x18\a \x01(\v2\x1c.leat.fleet.v1.ServiceConfigR\x06config\"\x92\x02\n" +
+	"\rServiceConfig\x12@\n" +
+	"\x06values\x18\x01 \x03(\v2(.leat.fleet.v1.ServiceConfig.ValuesEntryR\x06values\x12H\n" +
+	"\asecrets\x18\x02 \x03(\v2).leat.fleet.v1.ServiceConfig.SecretsEntryB\x03\x80\x01\x01R\asecrets\x1a9\n" +
+	"\vValuesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
+	"\fSecretsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x91\x02\n" +
 	"\vSyncOptions\x12\x19\n" +
 	"\x05prune\x18\x01 \x01(\bH\x00R\x05prune\x88\x01\x01\x12.\n" +
 	"\x10create_namespace\x18\x02 \x01(\bH\x01R\x0fcreateNamespace\x88\x01\x01\x12@\n" +
@@ -925,7 +1003,7 @@ func file_leat_fleet_v1_resources_proto_rawDescGZIP() []byte {
 	return file_leat_fleet_v1_resources_proto_rawDescData
 }
 
-var file_leat_fleet_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_leat_fleet_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_leat_fleet_v1_resources_proto_goTypes = []any{
 	(*Cluster)(nil),               // 0: leat.fleet.v1.Cluster
 	(*ClusterSpec)(nil),           // 1: leat.fleet.v1.ClusterSpec
@@ -934,56 +1012,62 @@ var file_leat_fleet_v1_resources_proto_goTypes = []any{
 	(*RepositorySpec)(nil),        // 4: leat.fleet.v1.RepositorySpec
 	(*Service)(nil),               // 5: leat.fleet.v1.Service
 	(*ServiceSpec)(nil),           // 6: leat.fleet.v1.ServiceSpec
-	(*SyncOptions)(nil),           // 7: leat.fleet.v1.SyncOptions
-	(*ServiceStatus)(nil),         // 8: leat.fleet.v1.ServiceStatus
-	(*SourceStatus)(nil),          // 9: leat.fleet.v1.SourceStatus
-	(*v1.Metadata)(nil),           // 10: leat.type.v1.Metadata
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
-	(*v11.ClusterReport)(nil),     // 12: leat.distributor.v1.ClusterReport
-	(*v12.RepositoryState)(nil),   // 13: leat.gitcache.v1.RepositoryState
-	(v12.RepositoryType)(0),       // 14: leat.gitcache.v1.RepositoryType
-	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
-	(*v12.Credential)(nil),        // 16: leat.gitcache.v1.Credential
-	(*v12.Verification)(nil),      // 17: leat.gitcache.v1.Verification
-	(*v1.Source)(nil),             // 18: leat.type.v1.Source
-	(v11.Renderer)(0),             // 19: leat.distributor.v1.Renderer
-	(v1.ServicePhase)(0),          // 20: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),            // 21: leat.type.v1.Problem
-	(*v11.ServiceReport)(nil),     // 22: leat.distributor.v1.ServiceReport
-	(*v1.Snapshot)(nil),           // 23: leat.type.v1.Snapshot
+	(*ServiceConfig)(nil),         // 7: leat.fleet.v1.ServiceConfig
+	(*SyncOptions)(nil),           // 8: leat.fleet.v1.SyncOptions
+	(*ServiceStatus)(nil),         // 9: leat.fleet.v1.ServiceStatus
+	(*SourceStatus)(nil),          // 10: leat.fleet.v1.SourceStatus
+	nil,                           // 11: leat.fleet.v1.ServiceConfig.ValuesEntry
+	nil,                           // 12: leat.fleet.v1.ServiceConfig.SecretsEntry
+	(*v1.Metadata)(nil),           // 13: leat.type.v1.Metadata
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*v11.ClusterReport)(nil),     // 15: leat.distributor.v1.ClusterReport
+	(*v12.RepositoryState)(nil),   // 16: leat.gitcache.v1.RepositoryState
+	(v12.RepositoryType)(0),       // 17: leat.gitcache.v1.RepositoryType
+	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(*v12.Credential)(nil),        // 19: leat.gitcache.v1.Credential
+	(*v12.Verification)(nil),      // 20: leat.gitcache.v1.Verification
+	(*v1.Source)(nil),             // 21: leat.type.v1.Source
+	(v11.Renderer)(0),             // 22: leat.distributor.v1.Renderer
+	(v1.ServicePhase)(0),          // 23: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),            // 24: leat.type.v1.Problem
+	(*v11.ServiceReport)(nil),     // 25: leat.distributor.v1.ServiceReport
+	(*v1.Snapshot)(nil),           // 26: leat.type.v1.Snapshot
 }
 var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
-	10, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
+	13, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
 	1,  // 1: leat.fleet.v1.Cluster.spec:type_name -> leat.fleet.v1.ClusterSpec
 	2,  // 2: leat.fleet.v1.Cluster.status:type_name -> leat.fleet.v1.ClusterStatus
-	11, // 3: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
-	12, // 4: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
-	10, // 5: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
+	14, // 3: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
+	15, // 4: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
+	13, // 5: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
 	4,  // 6: leat.fleet.v1.Repository.spec:type_name -> leat.fleet.v1.RepositorySpec
-	13, // 7: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
-	14, // 8: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
-	15, // 9: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
-	16, // 10: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
-	17, // 11: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
-	10, // 12: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
+	16, // 7: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
+	17, // 8: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
+	18, // 9: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
+	19, // 10: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
+	20, // 11: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
+	13, // 12: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
 	6,  // 13: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
-	8,  // 14: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
-	18, // 15: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
-	19, // 16: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
-	7,  // 17: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
-	15, // 18: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
-	20, // 19: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
-	21, // 20: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
-	9,  // 21: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
-	22, // 22: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
-	23, // 23: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
-	21, // 24: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
-	11, // 25: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	9,  // 14: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
+	21, // 15: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
+	22, // 16: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
+	8,  // 17: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
+	7,  // 18: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
+	11, // 19: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
+	12, // 20: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
+	18, // 21: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
+	23, // 22: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
+	24, // 23: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
+	10, // 24: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
+	25, // 25: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
+	26, // 26: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
+	24, // 27: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
+	14, // 28: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_resources_proto_init() }
@@ -992,14 +1076,14 @@ func file_leat_fleet_v1_resources_proto_init() {
 		return
 	}
 	file_leat_fleet_v1_resources_proto_msgTypes[4].OneofWrappers = []any{}
-	file_leat_fleet_v1_resources_proto_msgTypes[7].OneofWrappers = []any{}
+	file_leat_fleet_v1_resources_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_resources_proto_rawDesc), len(file_leat_fleet_v1_resources_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -72,7 +72,8 @@ type DistributorServiceClient interface {
 	GetPlan(context.Context, *v1.GetPlanRequest) (*v1.GetPlanResponse, error)
 	// WatchPlan sends the plan now, unless its version is known, and at every change; and a heartbeat every 20 s.
 	WatchPlan(context.Context, *v1.WatchPlanRequest) (*connect.ServerStreamForClient[v1.WatchPlanResponse], error)
-	// GetServiceConfig returns a service's configuration: values and secrets, which no bundle ever holds.
+	// GetServiceConfig returns a service's configuration: values and secrets, which no bundle ever holds. A service that is not in the
+	// caller's plan is NOT_FOUND, whether it exists or not.
 	GetServiceConfig(context.Context, *v1.GetServiceConfigRequest) (*v1.GetServiceConfigResponse, error)
 	// ReportStatus tells the hub what became of services. A report holds only services whose status changed, unless it is full.
 	ReportStatus(context.Context, *v1.ReportStatusRequest) (*v1.ReportStatusResponse, error)
@@ -203,7 +204,8 @@ type DistributorServiceHandler interface {
 	GetPlan(context.Context, *v1.GetPlanRequest) (*v1.GetPlanResponse, error)
 	// WatchPlan sends the plan now, unless its version is known, and at every change; and a heartbeat every 20 s.
 	WatchPlan(context.Context, *v1.WatchPlanRequest, *connect.ServerStream[v1.WatchPlanResponse]) error
-	// GetServiceConfig returns a service's configuration: values and secrets, which no bundle ever holds.
+	// GetServiceConfig returns a service's configuration: values and secrets, which no bundle ever holds. A service that is not in the
+	// caller's plan is NOT_FOUND, whether it exists or not.
 	GetServiceConfig(context.Context, *v1.GetServiceConfigRequest) (*v1.GetServiceConfigResponse, error)
 	// ReportStatus tells the hub what became of services. A report holds only services whose status changed, unless it is full.
 	ReportStatus(context.Context, *v1.ReportStatusRequest) (*v1.ReportStatusResponse, error)
