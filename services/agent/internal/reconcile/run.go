@@ -27,8 +27,8 @@ type run struct {
 	news    bool             // the plan brought something that is not applied yet
 	record  inventory.Record // as stored in the cluster, or about to be
 
-	objects []*unstructured.Unstructured // rendered
-	desired inventory.Set                // what they are, filled while applying
+	rendered rendered
+	desired  inventory.Set // what the rendered objects are, filled while applying
 }
 
 // step is one verb of a reconciliation.
@@ -70,23 +70,43 @@ func (r *run) take(ctx context.Context, steps []step) error {
 
 // render makes the objects of all sources. It changes nothing in the cluster.
 func (r *run) render(ctx context.Context) error {
-	objects, err := renderAll(ctx, r.engine.params.Bundles, r.service)
-	r.objects = objects
+	var err error
+	r.rendered, err = r.engine.render(ctx, r.service)
 	return err
 }
 
-func renderAll(ctx context.Context, bundles Bundles, s Service) ([]*unstructured.Unstructured, error) {
-	var all []*unstructured.Unstructured
+// rendered is what a service is to consist of.
+type rendered struct {
+	objects []*unstructured.Unstructured
+	// substitution knows the texts that secrets went into; nil where there is no configuration.
+	substitution *render.Substitution
+}
+
+// confidential tells whether the object holds a secret of the configuration.
+func (r rendered) confidential(o *unstructured.Unstructured) bool {
+	return r.substitution.Tainted(o.Object)
+}
+
+// render makes the objects of all sources of s.
+func (e *Engine) render(ctx context.Context, s Service) (rendered, error) {
+	var all rendered
+	if s.ConfigDigest != "" {
+		variables, err := e.params.Configs.Config(ctx, s)
+		if err != nil {
+			return rendered{}, err
+		}
+		all.substitution = render.NewSubstitution(variables)
+	}
 	for _, b := range s.Bundles {
-		files, err := readBundle(ctx, bundles, b)
+		files, err := readBundle(ctx, e.params.Bundles, b)
 		if err != nil {
-			return nil, err
+			return rendered{}, err
 		}
-		objects, err := render.Objects(files, b.Subpath, s.Spec.Renderer)
+		objects, err := render.Objects(files, b.Subpath, s.Spec.Renderer, all.substitution)
 		if err != nil {
-			return nil, fmt.Errorf("read manifests of %s: %w", b.origin(), err)
+			return rendered{}, fmt.Errorf("read manifests of %s: %w", b.origin(), err)
 		}
-		all = append(all, objects...)
+		all.objects = append(all.objects, objects...)
 	}
 	return all, nil
 }
