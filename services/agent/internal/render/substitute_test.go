@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -372,4 +373,25 @@ func FuzzSubstitution(f *testing.F) {
 			t.Errorf("got %q, want %q", spec(t, object), text)
 		}
 	})
+}
+
+// TestExample renders what the examples show, for a cluster that says little.
+func TestExample(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile("../../../../examples/configuration/deploy/greeter.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := render.Objects(render.NewFiles(map[string][]byte{"greeter.yaml": content}), "", render.Auto, render.NewSubstitution(render.Variables{
+		Values: map[string]string{"REGION": "south"}, Secrets: map[string]string{"DATABASE_PASSWORD": "a: b"},
+	}))
+	if err != nil || len(objects) != 3 {
+		t.Fatalf("got %d objects, %v, want 3", len(objects), err)
+	}
+	url := objects[0].Object["stringData"].(map[string]any)["database-url"]
+	replicas := objects[1].Object["spec"].(map[string]any)["replicas"]
+	script := objects[2].Object["data"].(map[string]any)["run.sh"]
+	if url != "postgres://greeter:a: b@db.south.example.com/greeter" || replicas != int64(1) || !strings.Contains(fmt.Sprint(script), "${LISTEN:-:8080}") {
+		t.Errorf("got %v, %v, %v", url, replicas, script)
+	}
 }
