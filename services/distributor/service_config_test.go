@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,20 +113,28 @@ func TestConfigurationIsNotCached(t *testing.T) {
 	h := startHub(t)
 	h.demo(t, newFolder(t, "c1", "one"))
 	agent := h.enrol(t, "one")
+	address := h.url + distributorv1connect.DistributorServiceGetServiceConfigProcedure
 	for service, status := range map[string]int{"app": http.StatusOK, "ghost": http.StatusNotFound} {
-		body := strings.NewReader(`{"service":"` + service + `"}`)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url+distributorv1connect.DistributorServiceGetServiceConfigProcedure, body)
+		message := `{"service":"` + service + `"}`
+		post, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(message))
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Content-Type", "application/json")
-		res, err := h.client(t, agent.token).HTTP.Do(req)
+		post.Header.Set("Content-Type", "application/json")
+		query := url.Values{"connect": {"v1"}, "encoding": {"json"}, "message": {message}}
+		get, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"?"+query.Encode(), http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = res.Body.Close()
-		if got := res.Header.Get("Cache-Control"); res.StatusCode != status || got != "no-store" {
-			t.Errorf("%s: got status %d and Cache-Control %q, want %d and no-store", service, res.StatusCode, got, status)
+		for _, req := range []*http.Request{post, get} {
+			res, err := h.client(t, agent.token).HTTP.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			if got := res.Header.Get("Cache-Control"); res.StatusCode != status || got != "no-store" {
+				t.Errorf("%s %s: got status %d and Cache-Control %q, want %d and no-store", req.Method, service, res.StatusCode, got, status)
+			}
 		}
 	}
 }

@@ -113,10 +113,13 @@ func (v *View) stored(service *catalog.Service, planVersion string, report catal
 	if p == nil {
 		return next
 	}
-	if entry, ok := p.entry(planVersion, service.Name); ok && entry.SpecDigest == report.ObservedSpecDigest {
-		next.Entry = entry.Digest
+	seen, known := p.entry(planVersion, service.Name)
+	if known && seen.SpecDigest == report.ObservedSpecDigest {
+		next.Entry = seen.Digest
 	}
-	if entry, ok := p.current.Entry(service.Name); ok && entry.SpecDigest == report.ObservedSpecDigest {
+	// The configuration belongs to the generation, too; of a plan that is not known any more nothing can be said about it.
+	if entry, ok := p.current.Entry(service.Name); ok && entry.SpecDigest == report.ObservedSpecDigest &&
+		(!known || seen.ConfigDigest == entry.ConfigDigest) {
 		next.ObservedGeneration = service.Generation
 	}
 	return next
