@@ -122,6 +122,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	deltas, err := bundles.OpenDeltas(bundles.DeltaParams{Contents: cache, Dir: filepath.Join(cfg.DataDir, "deltas"), Telemetry: tel})
+	if err != nil {
+		return err
+	}
 	if err := measure(tel, view, plans); err != nil {
 		return err
 	}
@@ -132,7 +136,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	verifier := identity.Chain(remembered, tokens, api.NewTokens(store))
 	handler, err := newHandler(handlerParams{
 		Telemetry: tel, Verifier: verifier, Issuer: issuer,
-		Bundles: bundles.NewHandler(bundles.HandlerParams{Cache: cache, Plans: view, Verifier: verifier, Logger: logger}),
+		Bundles: bundles.NewHandler(bundles.HandlerParams{Cache: cache, Deltas: deltas, Plans: view, Verifier: verifier, Logger: logger}),
 		API: api.Deps{
 			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Resolver: loop, Mirrors: source, Issuer: issuer,
 			Replay: admission.NewReplay(replayLife, replayMax), Plans: plans, Objects: objects, Logger: logger,

@@ -36,6 +36,7 @@ type Plans interface {
 // HandlerParams are a handler's collaborators, all required.
 type HandlerParams struct {
 	Cache    *Cache
+	Deltas   *Deltas
 	Plans    Plans
 	Verifier identity.Verifier
 	Logger   *slog.Logger
@@ -67,6 +68,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	wanted, err := h.find(r.Context(), d)
 	if err != nil {
+		return err
+	}
+	if served, err := h.serveDelta(w, r, wanted); served || err != nil {
 		return err
 	}
 	tag := `"` + d.String() + `"`
