@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
@@ -70,15 +71,15 @@ func (r *run) take(ctx context.Context, steps []step) error {
 
 // render makes the objects of all sources. It changes nothing in the cluster.
 func (r *run) render(ctx context.Context) error {
-	objects, err := renderAll(ctx, r.engine.params.Bundles, r.service)
+	objects, err := renderAll(ctx, r.engine.params.Bundles, r.service, r.record.Applied)
 	r.objects = objects
 	return err
 }
 
-func renderAll(ctx context.Context, bundles Bundles, s Service) ([]*unstructured.Unstructured, error) {
+func renderAll(ctx context.Context, bundles Bundles, s Service, applied inventory.Applied) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
-	for _, b := range s.Bundles {
-		files, err := readBundle(ctx, bundles, b)
+	for i, b := range s.Bundles {
+		files, err := readBundle(ctx, bundles, b, baseOf(applied, i))
 		if err != nil {
 			return nil, err
 		}
@@ -91,8 +92,20 @@ func renderAll(ctx context.Context, bundles Bundles, s Service) ([]*unstructured
 	return all, nil
 }
 
-func readBundle(ctx context.Context, bundles Bundles, b Bundle) (*render.Files, error) {
-	content, err := bundles.Open(ctx, b.Digest)
+// baseOf is what was applied last from the source at that place: what comes next differs little from it.
+func baseOf(applied inventory.Applied, source int) digest.Digest {
+	if source >= len(applied.Digests) {
+		return digest.Digest{}
+	}
+	base, err := digest.Parse(applied.Digests[source])
+	if err != nil {
+		return digest.Digest{} // no base is as right as any
+	}
+	return base
+}
+
+func readBundle(ctx context.Context, bundles Bundles, b Bundle, base digest.Digest) (*render.Files, error) {
+	content, err := bundles.Open(ctx, b.Digest, base)
 	if err != nil {
 		return nil, unavailable(ctx, b, err)
 	}
