@@ -4,6 +4,7 @@
 package bundle
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -84,31 +85,33 @@ const rawDictionary = 0
 // compress takes the larger tables of a better level, which for small files would cost more than they save.
 type dictionaryEncoder struct {
 	small, large *zstd.Encoder // made when first needed
+	frame        bytes.Buffer
 }
 
 // smallDictionary is up to where the tables of the ordinary level find everything.
 const smallDictionary = 64 << 10
 
-func (d *dictionaryEncoder) encode(dst, dictionary, content []byte) ([]byte, error) {
-	encoder, level := &d.small, zstd.SpeedDefault
+// encode returns a frame, which is valid until the next call. (EncodeAll would need the memory of a second encoder beside
+// that of the stream, which changing the dictionary sets up in any case.)
+func (d *dictionaryEncoder) encode(dictionary, content []byte) ([]byte, error) {
+	encoder, level, window := &d.small, zstd.SpeedDefault, maxDictionary/4
 	if len(dictionary) > smallDictionary {
-		encoder, level = &d.large, zstd.SpeedBetterCompression
+		encoder, level, window = &d.large, zstd.SpeedBetterCompression, decoderWindow
 	}
+	d.frame.Reset()
+	options := []zstd.EOption{zstd.WithEncoderDictRaw(rawDictionary, dictionary)}
+	var err error
 	if *encoder != nil {
-		if err := (*encoder).ResetWithOptions(nil, zstd.WithEncoderDictRaw(rawDictionary, dictionary)); err != nil {
-			return nil, err
-		}
-		return (*encoder).EncodeAll(content, dst), nil
+		err = (*encoder).ResetWithOptions(&d.frame, options...)
+	} else {
+		options = append(options, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window))
+		*encoder, err = zstd.NewWriter(&d.frame, options...)
 	}
-	made, err := zstd.NewWriter(nil,
-		zstd.WithEncoderLevel(level),
-		zstd.WithEncoderConcurrency(1),
-		zstd.WithWindowSize(decoderWindow),
-		zstd.WithEncoderDictRaw(rawDictionary, dictionary),
-	)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_, err = (*encoder).Write(content)
 	}
-	*encoder = made
-	return made.EncodeAll(content, dst), nil
+	if err == nil {
+		err = (*encoder).Close()
+	}
+	return d.frame.Bytes(), err
 }

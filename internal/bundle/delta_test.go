@@ -6,8 +6,10 @@ package bundle_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -253,8 +255,11 @@ func TestDeltaOfCutReaders(t *testing.T) {
 	t.Parallel()
 	content := noise(1, 6000)
 	from := write(t, item{name: "a", content: content}, item{name: "b"}, item{name: "c", content: "old"})
-	to := write(t, item{name: "a", content: noise(2, 4200) + content[4200:] + noise(2, 10)}, item{name: "c", content: "new"}, item{name: "d"})
+	to := write(t, item{name: "a", content: content[3000:] + content[:3000]}, item{name: "c", content: "new"}, item{name: "d"})
 	d := delta(t, from, to)
+	if len(d) > 300 {
+		t.Fatalf("delta: got %d bytes, want the file to be patched", len(d))
+	}
 	for n := range d {
 		_, err := apply(from, digest.FromBytes(to), d[:n])
 		if !errors.Is(err, bundle.ErrMalformed) {
@@ -330,4 +335,62 @@ func BenchmarkDelta(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestDeltaTakesLittleMemory makes and applies a delta between bundles of 31 MiB, which nobody ever holds. What is allocated
+// in all bounds what is held at once.
+//
+//nolint:paralleltest // counts what the whole process allocates
+func TestDeltaTakesLittleMemory(t *testing.T) {
+	block := noise(1, 4<<20)
+	stream := func(changed string) io.Reader {
+		r, w := io.Pipe()
+		go func() {
+			writer := bundle.NewWriter(w, bundle.Limits{})
+			for n := range 13 {
+				content := io.MultiReader(strings.NewReader(block), strings.NewReader(changed))
+				size := int64(len(block) + len(changed))
+				if n%2 == 0 { // small enough for a dictionary
+					size, content = 1<<20, io.MultiReader(strings.NewReader(changed), strings.NewReader(block))
+				}
+				if err := writer.WriteFile(fmt.Sprintf("%02d", n), false, size, content); err != nil {
+					w.CloseWithError(err)
+					return
+				}
+			}
+			w.CloseWithError(writer.Close())
+		}()
+		return r
+	}
+	sum := func(changed string) digest.Digest {
+		hasher := digest.NewHasher()
+		if _, err := io.Copy(hasher, stream(changed)); err != nil {
+			t.Fatal(err)
+		}
+		return hasher.Digest()
+	}
+	one, two := "one"+noise(2, 3000), "two"+noise(3, 3000)+block[100_000:102_000]
+	from, to := sum(one), sum(two)
+	base := func() bundle.Tar { return bundle.Tar{Digest: from, Content: stream(one)} }
+
+	var before, between, after runtime.MemStats
+	var d bytes.Buffer
+	runtime.ReadMemStats(&before)
+	if err := bundle.WriteDelta(&d, base(), bundle.Tar{Digest: to, Content: stream(two)}, bundle.Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&between)
+	if err := bundle.ApplyDelta(io.Discard, base(), to, bytes.NewReader(d.Bytes()), bundle.Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	const most = 40 << 20
+	if got := between.TotalAlloc - before.TotalAlloc; got > most {
+		t.Errorf("write: allocated %d MiB, want at most %d", got>>20, most>>20)
+	}
+	if got := after.TotalAlloc - between.TotalAlloc; got > most {
+		t.Errorf("apply: allocated %d MiB, want at most %d", got>>20, most>>20)
+	}
+	t.Logf("delta of %d bytes; allocated to write it %d MiB, to apply it %d MiB",
+		d.Len(), (between.TotalAlloc-before.TotalAlloc)>>20, (after.TotalAlloc-between.TotalAlloc)>>20)
 }

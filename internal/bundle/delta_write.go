@@ -42,7 +42,6 @@ type deltaWriter struct {
 	runs       uint64
 	buffer     []byte // instructions that are not written yet
 	old, new   []byte // contents of a file
-	frame      []byte
 	encoder    dictionaryEncoder
 }
 
@@ -169,11 +168,12 @@ func (d *deltaWriter) change(old, entry Entry) error {
 	}
 	d.flushRun()
 	if len(middle) > fewBytes && len(d.old) > 0 {
-		if d.frame, err = d.encoder.encode(d.frame[:0], d.old, d.new); err != nil {
+		frame, err := d.encoder.encode(d.old, d.new)
+		if err != nil {
 			return fmt.Errorf("compress against the base: %w", err)
 		}
-		if len(d.frame) < len(middle) {
-			return d.patch(entry)
+		if len(frame) < len(middle) {
+			return d.patch(entry, frame)
 		}
 	}
 	d.splice(entry, int64(head), int64(len(middle)), int64(tail))
@@ -181,11 +181,11 @@ func (d *deltaWriter) change(old, entry Entry) error {
 	return d.flush()
 }
 
-func (d *deltaWriter) patch(e Entry) error {
+func (d *deltaWriter) patch(e Entry, frame []byte) error {
 	d.buffer = append(d.buffer, opPatch, kindOf(e))
 	d.buffer = binary.AppendUvarint(d.buffer, uint64(len(d.new)))
-	d.buffer = binary.AppendUvarint(d.buffer, uint64(len(d.frame)))
-	d.buffer = append(d.buffer, d.frame...)
+	d.buffer = binary.AppendUvarint(d.buffer, uint64(len(frame)))
+	d.buffer = append(d.buffer, frame...)
 	return d.flush()
 }
 

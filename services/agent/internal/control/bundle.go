@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/leatdev/leat/internal/backoff"
@@ -34,6 +35,8 @@ const (
 	partialMaxAge = 24 * time.Hour
 	// maxPartials bounds how many there are, well above how many are worked on at once.
 	maxPartials = 64
+	// maxRebuilds bounds how many bundles are made of deltas at once: each holds some 40 MiB.
+	maxRebuilds = 2
 	// defaultRecheck is how old the last look at stored bytes may be: services are refreshed every two hours, give or take
 	// a quarter, and each refresh is to look.
 	defaultRecheck = time.Hour
@@ -63,6 +66,7 @@ type Bundles struct {
 	logger  *slog.Logger
 	metrics bundleMetrics
 	flight  singleflight.Group
+	slots   *semaphore.Weighted // of rebuilds
 
 	mu      sync.Mutex
 	checked map[digest.Digest]time.Time // when the stored bytes were last known to be right
@@ -89,7 +93,10 @@ func OpenBundles(p BundleParams) (*Bundles, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Bundles{params: p, logger: p.Telemetry.Logger(), metrics: metrics, checked: map[digest.Digest]time.Time{}}, nil
+	return &Bundles{
+		params: p, logger: p.Telemetry.Logger(), metrics: metrics, slots: semaphore.NewWeighted(maxRebuilds),
+		checked: map[digest.Digest]time.Time{},
+	}, nil
 }
 
 // removeOld removes what nobody is likely to go on with.

@@ -16,6 +16,10 @@ import (
 
 // rebuild makes a bundle of its base on disk and the delta that was downloaded. The store verifies it as it does any other.
 func (b *Bundles) rebuild(ctx context.Context, d digest.Digest, part *partial) error {
+	if err := b.slots.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer b.slots.Release(1)
 	base := part.is.Base
 	err := b.put(ctx, d, func() (io.ReadCloser, error) { return b.rebuilt(ctx, d, part) })
 	if errors.Is(err, bundle.ErrWrongBase) && ctx.Err() == nil {
