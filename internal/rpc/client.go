@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"connectrpc.com/otelconnect"
 
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/telemetry"
@@ -82,6 +83,19 @@ func NewClient(params ClientParams) (Client, error) {
 			connect.WithCompressMinBytes(compressFromBytes),
 		},
 	}, nil
+}
+
+// otelInterceptor is the client's side of observer. Nothing in it reaches for OpenTelemetry's globals.
+func otelInterceptor(t *telemetry.Telemetry) (*otelconnect.Interceptor, error) {
+	interceptor, err := otelconnect.NewInterceptor(
+		otelconnect.WithTracerProvider(t.TracerProvider()),
+		otelconnect.WithMeterProvider(t.MeterProvider()),
+		otelconnect.WithPropagator(t.Propagator()),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("make telemetry interceptor: %w", err)
+	}
+	return interceptor, nil
 }
 
 func parseBaseURL(text string) (*url.URL, error) {

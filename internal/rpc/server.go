@@ -14,7 +14,6 @@ import (
 	"runtime/debug"
 
 	"connectrpc.com/connect"
-	"connectrpc.com/otelconnect"
 
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
@@ -54,7 +53,7 @@ type ServerParams struct {
 //
 // The message limits are enforced by Connect before any of them.
 func HandlerOptions(params ServerParams) ([]connect.HandlerOption, error) {
-	traces, err := otelInterceptor(params.Telemetry)
+	observer, err := newObserver(params.Telemetry)
 	if err != nil {
 		return nil, err
 	}
@@ -62,25 +61,10 @@ func HandlerOptions(params ServerParams) ([]connect.HandlerOption, error) {
 		connect.WithReadMaxBytes(MaxMessageBytes),
 		connect.WithSendMaxBytes(MaxMessageBytes),
 		connect.WithCompressMinBytes(compressFromBytes),
-		connect.WithInterceptors(traces, deadlineInterceptor{}, &errorInterceptor{logger: params.Logger}),
+		connect.WithInterceptors(observer, deadlineInterceptor{}, &errorInterceptor{logger: params.Logger}),
 		connect.WithRecover(recovered),
 		connect.WithInterceptors(newIdentityInterceptor(params.Verifier, params.Public)),
 	}, nil
-}
-
-// otelInterceptor serves both sides. Nothing in it reaches for OpenTelemetry's globals.
-func otelInterceptor(t *telemetry.Telemetry) (*otelconnect.Interceptor, error) {
-	interceptor, err := otelconnect.NewInterceptor(
-		otelconnect.WithTracerProvider(t.TracerProvider()),
-		otelconnect.WithMeterProvider(t.MeterProvider()),
-		otelconnect.WithPropagator(t.Propagator()),
-		// The callers are our own agents and services, so a trace goes on instead of beginning anew at each hop.
-		otelconnect.WithTrustRemote(),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("make telemetry interceptor: %w", err)
-	}
-	return interceptor, nil
 }
 
 // errorInterceptor lets out only errors that are fit for callers.

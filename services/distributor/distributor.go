@@ -122,6 +122,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	defer cache.Close()
 	deltas, err := bundles.OpenDeltas(bundles.DeltaParams{Contents: cache, Dir: filepath.Join(cfg.DataDir, "deltas"), Telemetry: tel})
 	if err != nil {
 		return err
@@ -242,8 +243,12 @@ func newHandler(p handlerParams) (http.Handler, error) {
 			fleetv1connect.FleetServiceName, distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName,
 		},
 	})
-	mux.Handle(fleetv1connect.NewFleetServiceHandler(api.NewFleet(p.API), options...))
-	mux.Handle(distributorv1connect.NewDistributorServiceHandler(api.NewDistributor(p.API), options...))
+	path, people := fleetv1connect.NewFleetServiceHandler(api.NewFleet(p.API), options...)
+	mux.Handle(path, people)
+	path, agents := distributorv1connect.NewDistributorServiceHandler(api.NewDistributor(p.API), options...)
+	mux.Handle(path, agents)
+	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(people))
+	mux.Handle(distributorv1connect.DistributorServiceWatchPlanProcedure, serve.CutStalled(agents))
 	mux.Handle(distributorv1connect.NewAccessServiceHandler(api.NewAccess(p.API), options...))
 	mux.Handle(bundles.Pattern, p.Bundles)
 	mux.Handle(api.JWKSPattern, api.KeySet(p.Issuer))

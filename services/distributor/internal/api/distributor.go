@@ -117,9 +117,17 @@ func (s *Distributor) GetPlan(ctx context.Context, req *distributorv1.GetPlanReq
 		return nil, tokenInvalid("the cluster was deleted")
 	case current.Version == req.GetKnownVersion():
 		res.Unchanged = true
-	default:
-		res.Plan = planMessage(current)
+		return res, revalidate(ctx, formUnchanged, current.Version)
+	case req.GetAcceptDelta():
+		base, _ := s.d.View.Recent(cluster.Name, req.GetKnownVersion())
+		if res.Delta = deltaMessage(base, current); res.Delta != nil {
+			return res, revalidate(ctx, formDelta, current.Version)
+		}
 	}
+	if err := revalidate(ctx, formPlan, current.Version); err != nil {
+		return nil, err
+	}
+	res.Plan = planMessage(current)
 	return res, nil
 }
 

@@ -5,6 +5,7 @@ package bundles
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -80,15 +81,37 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	blob, err := h.p.Cache.Open(r.Context(), wanted)
+	content, err := h.open(r, wanted)
 	if err != nil {
 		return problemOf(err).rpc(err)
 	}
-	defer func() { _ = blob.Close() }()
+	defer func() { _ = content.Close() }()
 	setHeaders(w.Header(), tag)
 	w.Header().Set("Content-Type", bundle.MediaType)
-	http.ServeContent(w, r, "", time.Time{}, blob.ReadSeekCloser)
+	if content.Blob == nil {
+		stream(w, content.Growing)
+		return nil
+	}
+	http.ServeContent(w, r, "", time.Time{}, content.Blob.ReadSeekCloser)
 	return nil
+}
+
+// open waits for the whole bundle where the answer has its length or a part of it.
+func (h *handler) open(r *http.Request, wanted plan.Bundle) (Content, error) {
+	if r.Method == http.MethodGet && r.Header.Get("Range") == "" {
+		return h.p.Cache.Stream(r.Context(), wanted)
+	}
+	blob, err := h.p.Cache.Open(r.Context(), wanted)
+	return Content{Blob: blob}, err
+}
+
+// stream answers with bytes that are still coming. When they turn out wrong the answer is broken off, so that nobody
+// takes it for complete.
+func stream(w http.ResponseWriter, growing io.Reader) {
+	w.Header().Set("Accept-Ranges", "none")
+	if _, err := io.Copy(w, growing); err != nil {
+		panic(http.ErrAbortHandler) //nolint:forbidigo // how net/http is told to break a connection or a stream
+	}
 }
 
 // find returns the bundle if the caller may read it.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package fleet is the live view of the fleet: the catalog, what sources resolve to, what agents reported, and the
-// plans that follow, all in memory.
+// plans that follow, all in memory. Plans are made when they are asked for, and kept while somebody goes on asking.
 //
 // Every read is answered from here, so it costs no SQL and goes on when the store, or the way to Git, is gone. The view
 // follows the store's log of changes; it is never written to from two sides: an edit goes to the store first, and comes
@@ -23,9 +23,6 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
-
-// recentPlans is how many replaced plans are remembered for each cluster: an agent may still be downloading for one.
-const recentPlans = 3
 
 // Store is what the view needs of the catalog's store.
 type Store interface {
@@ -65,21 +62,18 @@ type View struct {
 	resolutions  map[catalog.Source]catalog.Resolution
 	// reports are by the service's uid.
 	reports map[string]catalog.StoredReport
-	plans   map[string]*plans
-	// pins counts how often current plans name a digest.
-	pins     map[digest.Digest]int
-	presence map[string]*presence
-	sorted   map[catalog.Kind][]string
+	// plans are those of clusters that asked lately, by the cluster's name.
+	plans map[string]*plans
+	pool  *plan.Pool
+	// holders are the sources whose snapshot has the digest.
+	holders map[digest.Digest]map[catalog.Source]struct{}
+	sorted  map[catalog.Kind][]string
 	// nextLook is when Look may ask the store again.
 	nextLook time.Time
+	// presence has a lock of its own: every call of an agent writes to it.
+	presence *attendance
 	// newSources receives a value when a source may be wanted that was not before.
 	newSources chan struct{}
-}
-
-// plans are a cluster's current plan and the latest that it replaced, newest first.
-type plans struct {
-	current *plan.Plan
-	recent  []*plan.Plan
 }
 
 // New returns an empty View; Load fills it.
@@ -93,8 +87,9 @@ func New(p Params) *View {
 		resolutions:  map[catalog.Source]catalog.Resolution{},
 		reports:      map[string]catalog.StoredReport{},
 		plans:        map[string]*plans{},
-		pins:         map[digest.Digest]int{},
-		presence:     map[string]*presence{},
+		pool:         plan.NewPool(),
+		holders:      map[digest.Digest]map[catalog.Source]struct{}{},
+		presence:     newAttendance(),
 		sorted:       map[catalog.Kind][]string{},
 		newSources:   make(chan struct{}, 1),
 	}
@@ -107,7 +102,9 @@ func (v *View) Load(ctx context.Context) error {
 		return err
 	}
 	v.mu.Lock()
-	v.resolutions = resolutions
+	for source, resolution := range resolutions {
+		v.hold(source, resolution)
+	}
 	v.mu.Unlock()
 	return v.Refresh(ctx)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
 // log is a store whose log the test writes.
@@ -114,6 +115,7 @@ func TestOnlyPlansThatNameTheSourceChange(t *testing.T) {
 	v, _, plans := newView(t)
 	w := plans.WatchAll()
 	defer w.Close()
+	_, _ = v.Plan("one")
 	before, _ := v.Plan("two")
 	v.Resolved(t.Context(), app, good("one"), "")
 	if keys, _ := w.Take(); len(keys) != 1 || keys[0] != "one" {
@@ -138,6 +140,7 @@ func TestOnlyPlansThatNameTheSourceChange(t *testing.T) {
 func TestRecentPlansStayReadable(t *testing.T) {
 	t.Parallel()
 	v, _, _ := newView(t)
+	_, _ = v.Plan("one")
 	for i := range 6 {
 		v.Resolved(t.Context(), app, good(fmt.Sprint(i)), "")
 	}
@@ -153,6 +156,38 @@ func TestRecentPlansStayReadable(t *testing.T) {
 			t.Errorf("content %d: got pinned %v, want the current plan's alone", i, got)
 		}
 	}
+}
+
+// TestPlansAreKeptForThoseWhoAsk tells a plan that was kept by its pointer, and one that was not by its time.
+func TestPlansAreKeptForThoseWhoAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, _, _ := newView(t)
+		go func() { _ = v.MonitorPresence(t.Context()) }()
+		c, _ := v.Cluster("two")
+		closed := v.Opened(c)
+		one, _ := v.Plan("one")
+		two, _ := v.Plan("two")
+		kept := func(name string, last *plan.Plan) bool {
+			next, _ := v.Plan(name)
+			return next == last
+		}
+		<-time.After(50 * time.Minute)
+		if !kept("one", one) {
+			t.Error("the plan of a cluster that asked 50 min ago was forgotten")
+		}
+		<-time.After(65 * time.Minute)
+		if kept("one", one) {
+			t.Error("the plan of a cluster that did not ask for more than an hour was kept")
+		}
+		if !kept("two", two) {
+			t.Error("the plan of a cluster with a stream was forgotten")
+		}
+		closed()
+		<-time.After(65 * time.Minute)
+		if kept("two", two) {
+			t.Error("the plan of a cluster whose stream has closed was kept")
+		}
+	})
 }
 
 func TestStatus(t *testing.T) {

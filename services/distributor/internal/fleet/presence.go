@@ -6,6 +6,7 @@ package fleet
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/leatdev/leat/internal/backoff"
@@ -19,7 +20,7 @@ const (
 	presenceInterval = time.Minute
 )
 
-// presence is what this replica heard of one agent. It is kept under the cluster's uid.
+// presence is what this replica heard of one agent.
 type presence struct {
 	cluster string
 	// streams counts open WatchPlan streams.
@@ -37,6 +38,54 @@ func (p *presence) connected(at time.Time) bool {
 	return p.streams > 0 || at.Before(p.until)
 }
 
+// attendance is who was heard from, by the cluster's uid. It is safe for concurrent use.
+type attendance struct {
+	mu    sync.Mutex
+	byUID map[string]*presence
+}
+
+func newAttendance() *attendance { return &attendance{byUID: map[string]*presence{}} }
+
+// note changes what is known of a cluster's agent, and tells whether watchers are to hear of it.
+func (a *attendance) note(cluster *catalog.Cluster, change func(*presence, time.Time)) (flipped bool) {
+	at := now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p, ok := a.byUID[cluster.UID]
+	if !ok {
+		p = &presence{cluster: cluster.Name}
+		a.byUID[cluster.UID] = p
+	}
+	p.seen, p.dirty = at, true
+	change(p, at)
+	flipped = p.connected(at) != p.shown
+	p.shown = p.connected(at)
+	return flipped
+}
+
+// of returns what is known of a cluster's agent.
+func (a *attendance) of(uid string) (presence, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p, ok := a.byUID[uid]
+	if !ok {
+		return presence{}, false
+	}
+	return *p, true
+}
+
+// streaming tells whether the cluster's agent holds a stream.
+func (a *attendance) streaming(uid string) bool {
+	p, _ := a.of(uid)
+	return p.streams > 0
+}
+
+func (a *attendance) forget(uid string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.byUID, uid)
+}
+
 // Heard notes that a cluster's agent polled or reported.
 func (v *View) Heard(cluster *catalog.Cluster) {
 	v.notePresence(cluster, func(p *presence, at time.Time) { p.until = at.Add(pollGrace) })
@@ -50,7 +99,7 @@ func (v *View) Opened(cluster *catalog.Cluster) (closed func()) {
 	})
 	return func() {
 		v.notePresence(cluster, func(p *presence, at time.Time) {
-			p.streams--
+			p.streams = max(p.streams-1, 0) // none when the store was restored from a backup in the meantime
 			if p.streams == 0 {
 				p.until = at
 			}
@@ -58,30 +107,20 @@ func (v *View) Opened(cluster *catalog.Cluster) (closed func()) {
 	}
 }
 
-func (v *View) notePresence(cluster *catalog.Cluster, note func(*presence, time.Time)) {
-	at := now()
-	v.mu.Lock()
-	p, ok := v.presence[cluster.UID]
-	if !ok {
-		p = &presence{cluster: cluster.Name}
-		v.presence[cluster.UID] = p
-	}
-	p.seen, p.dirty = at, true
-	note(p, at)
-	flipped := p.connected(at) != p.shown
-	p.shown = p.connected(at)
-	v.mu.Unlock()
-	if flipped {
+func (v *View) notePresence(cluster *catalog.Cluster, change func(*presence, time.Time)) {
+	if v.presence.note(cluster, change) {
 		v.p.Objects.Publish(cluster.Key())
 	}
 }
 
-// MonitorPresence stores who was heard from, and tells watchers who fell silent, until ctx is done.
+// MonitorPresence stores who was heard from, tells watchers who fell silent, and forgets the plans of those who have been
+// silent for long, until ctx is done.
 func (v *View) MonitorPresence(ctx context.Context) error {
 	for {
 		if err := backoff.Wait(ctx, backoff.Jitter(presenceInterval, 0.25)); err != nil {
 			return err
 		}
+		v.DropPlans(now().Add(-planKept))
 		if err := v.StorePresence(ctx); err != nil && ctx.Err() == nil {
 			v.p.Logger.WarnContext(ctx, "presence of agents not stored", slog.Any("error", err))
 		}
@@ -90,29 +129,24 @@ func (v *View) MonitorPresence(ctx context.Context) error {
 
 // StorePresence stores what was heard since the last time.
 func (v *View) StorePresence(ctx context.Context) error {
-	batch, silent := v.collectPresence()
+	batch, silent := v.presence.collect()
 	v.p.Objects.Publish(silent...)
 	if len(batch) == 0 {
 		return nil
 	}
 	err := v.p.Store.SavePresence(ctx, batch)
 	if err != nil {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		for _, entry := range batch {
-			if p, ok := v.presence[entry.ClusterUID]; ok {
-				p.dirty = true
-			}
-		}
+		v.presence.keep(batch)
 	}
 	return err
 }
 
-func (v *View) collectPresence() (batch []catalog.Presence, silent []catalog.Key) {
+// collect returns what is to be stored, and who fell silent.
+func (a *attendance) collect() (batch []catalog.Presence, silent []catalog.Key) {
 	at := now()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for uid, p := range v.presence {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for uid, p := range a.byUID {
 		if p.streams > 0 {
 			p.seen, p.until, p.dirty = at, at.Add(pollGrace), true
 		}
@@ -128,12 +162,23 @@ func (v *View) collectPresence() (batch []catalog.Presence, silent []catalog.Key
 	return batch, silent
 }
 
-// Connected returns how many agents are connected to this replica by a stream.
-func (v *View) Connected() int {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
+// keep makes what was not stored be stored the next time.
+func (a *attendance) keep(batch []catalog.Presence) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, entry := range batch {
+		if p, ok := a.byUID[entry.ClusterUID]; ok {
+			p.dirty = true
+		}
+	}
+}
+
+// connected returns how many agents hold a stream.
+func (a *attendance) connected() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	n := 0
-	for _, p := range v.presence {
+	for _, p := range a.byUID {
 		if p.streams > 0 {
 			n++
 		}
@@ -141,12 +186,15 @@ func (v *View) Connected() int {
 	return n
 }
 
+// Connected returns how many agents are connected to this replica by a stream.
+func (v *View) Connected() int { return v.presence.connected() }
+
 // heard joins what this replica knows of an agent's presence with what is stored.
 func (v *View) heard(cluster *catalog.Cluster) (connected bool, seen time.Time) {
 	at := now()
 	connected = at.Before(cluster.Agent.ConnectedUntil)
 	seen = cluster.Agent.LastSeenAt
-	p, ok := v.presence[cluster.UID]
+	p, ok := v.presence.of(cluster.UID)
 	if !ok {
 		return connected, seen
 	}

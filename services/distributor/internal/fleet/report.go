@@ -41,6 +41,8 @@ func (v *View) Report(ctx context.Context, cluster *catalog.Cluster, report Agen
 	if report.Instance != known.Instance && !report.Full {
 		return true, nil
 	}
+	// A report is weighed against the plan, which this replica may not have been asked for yet.
+	v.Plan(cluster.Name)
 	changed := v.difference(cluster, report)
 	if len(changed.Services) == 0 && changed.Cluster == nil && changed.PlanVersion == known.PlanVersion && changed.Instance == known.Instance {
 		return false, nil

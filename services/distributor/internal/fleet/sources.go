@@ -7,9 +7,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
 // Sources returns every source that a service names, in its normal spelling.
@@ -50,13 +48,13 @@ func (v *View) RepositoryUID(name string) string {
 	return ""
 }
 
-// Resolved takes over what a source holds, and recomputes the plans that name it and no other. The traceparent is that
+// Resolved takes over what a source holds, and revises the plans in memory that name it and no other. The traceparent is that
 // of the cause, "" when there is none.
 func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog.Resolution, traceparent string) {
 	d := newDirt()
 	v.mu.Lock()
 	last := v.resolutions[source]
-	v.resolutions[source] = next
+	v.hold(source, next)
 	if sameProblem(last.Problem, next.Problem) && sameSnapshot(last.Snapshot, next.Snapshot) {
 		v.mu.Unlock()
 		return
@@ -66,7 +64,7 @@ func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog
 	}
 	var changed []string
 	if !sameSnapshot(last.Snapshot, next.Snapshot) {
-		changed = v.recompute(ctx, d, cause{traceparent: traceparent})
+		changed = v.revise(ctx, d, cause{traceparent: traceparent})
 	}
 	v.mu.Unlock()
 	v.publish(d, changed)
@@ -117,41 +115,4 @@ func (v *View) readers(repository string, all bool) []catalog.Key {
 		}
 	}
 	return keys
-}
-
-// Plan returns the current plan of a cluster.
-func (v *View) Plan(cluster string) (*plan.Plan, bool) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	p, ok := v.plans[cluster]
-	if !ok {
-		return nil, false
-	}
-	return p.current, true
-}
-
-// Bundle finds a digest in the current plan of a cluster or in one of the last it replaced.
-func (v *View) Bundle(cluster string, d digest.Digest) (plan.Bundle, bool) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	p, ok := v.plans[cluster]
-	if !ok {
-		return plan.Bundle{}, false
-	}
-	if bundle, ok := p.current.Bundle(d); ok {
-		return bundle, true
-	}
-	for _, old := range p.recent {
-		if bundle, ok := old.Bundle(d); ok {
-			return bundle, true
-		}
-	}
-	return plan.Bundle{}, false
-}
-
-// Pinned tells whether a current plan names the digest.
-func (v *View) Pinned(d digest.Digest) bool {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return v.pins[d] > 0
 }

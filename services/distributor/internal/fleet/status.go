@@ -141,9 +141,7 @@ func (v *View) serviceStatus(service *catalog.Service) ServiceStatus {
 		e.sources[i] = v.resolutions[source.Normal()]
 		e.mirrors[i] = v.mirrors[source.Repository]
 	}
-	if p := v.plans[service.Spec.Cluster]; p != nil {
-		e.entry, _ = p.current.Entry(service.Name)
-	}
+	e.entry = v.entry(service)
 	return e.status()
 }
 

@@ -8,25 +8,31 @@ import (
 	"reflect"
 
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
 // dirt collects what a batch of changes touches.
 type dirt struct {
-	objects  map[catalog.Key]struct{}
-	clusters map[string]struct{}
+	objects map[catalog.Key]struct{}
+	// services are the names of services that came, changed or went, by the clusters whose plans that concerns.
+	services map[string]map[string]struct{}
+	// ended are clusters that were deleted, even if there is another one of the name by now.
+	ended map[string]struct{}
 }
 
 func newDirt() *dirt {
-	return &dirt{objects: map[catalog.Key]struct{}{}, clusters: map[string]struct{}{}}
+	return &dirt{objects: map[catalog.Key]struct{}{}, services: map[string]map[string]struct{}{}, ended: map[string]struct{}{}}
 }
 
 func (d *dirt) object(key catalog.Key) { d.objects[key] = struct{}{} }
-func (d *dirt) cluster(name string)    { d.clusters[name] = struct{}{} }
 func (d *dirt) service(s *catalog.Service) {
 	d.object(s.Key())
-	d.cluster(s.Spec.Cluster)
 	d.object(catalog.Key{Kind: catalog.KindCluster, Name: s.Spec.Cluster})
+	names, ok := d.services[s.Spec.Cluster]
+	if !ok {
+		names = map[string]struct{}{}
+		d.services[s.Spec.Cluster] = names
+	}
+	names[s.Name] = struct{}{}
 }
 
 // take applies changes and tells the watchers.
@@ -39,7 +45,7 @@ func (v *View) take(ctx context.Context, changes catalog.Changes) {
 	v.takeServices(d, changes.Services)
 	v.takeReports(d, changes.Reports)
 	v.revision = changes.Revision
-	changed := v.recompute(ctx, d, cause{})
+	changed := v.revise(ctx, d, cause{})
 	v.mu.Unlock()
 	v.publish(d, changed)
 	if len(changes.Services)+len(changes.Repositories) > 0 {
@@ -66,11 +72,12 @@ func (v *View) bury(d *dirt, deleted []catalog.Tombstone) {
 		switch o := object.(type) {
 		case *catalog.Cluster:
 			delete(v.clusters, o.Name)
-			delete(v.presence, o.UID)
-			d.cluster(o.Name)
+			delete(v.plans, o.Name) // and with it what its agent could read
+			v.presence.forget(o.UID)
+			d.ended[o.Name] = struct{}{}
 		case *catalog.Repository:
 			delete(v.repositories, o.Name)
-			v.forgetMirror(o.Name)
+			v.forgetMirror(d, o.Name)
 		case *catalog.Service:
 			v.index.Remove(o.Name)
 			delete(v.reports, o.UID)
@@ -80,11 +87,15 @@ func (v *View) bury(d *dirt, deleted []catalog.Tombstone) {
 }
 
 // forgetMirror drops what was known of a repository's content.
-func (v *View) forgetMirror(repository string) {
+func (v *View) forgetMirror(d *dirt, repository string) {
 	delete(v.mirrors, repository)
 	for source := range v.resolutions {
-		if source.Repository == repository {
-			delete(v.resolutions, source)
+		if source.Repository != repository {
+			continue
+		}
+		v.hold(source, catalog.Resolution{})
+		for _, name := range v.index.Readers(source) {
+			d.service(v.index.Service(name))
 		}
 	}
 }
@@ -114,7 +125,6 @@ func (v *View) takeClusters(d *dirt, clusters []*catalog.Cluster) {
 		v.clusters[cluster.Name] = cluster
 		if old == nil {
 			delete(v.sorted, catalog.KindCluster)
-			d.cluster(cluster.Name)
 		}
 		if old == nil || old.UID != cluster.UID || !reflect.DeepEqual(visible(old), visible(cluster)) {
 			d.object(cluster.Key())
@@ -139,7 +149,7 @@ func (v *View) takeRepositories(d *dirt, repositories []*catalog.Repository) {
 		if old == nil {
 			delete(v.sorted, catalog.KindRepository)
 		} else if old.UID != repository.UID {
-			v.forgetMirror(repository.Name)
+			v.forgetMirror(d, repository.Name)
 		}
 		v.repositories[repository.Name] = repository
 		d.object(repository.Key())
@@ -174,86 +184,4 @@ func (v *View) takeReport(d *dirt, service *catalog.Service, report catalog.Stor
 	v.reports[service.UID] = report
 	d.object(service.Key())
 	d.object(catalog.Key{Kind: catalog.KindCluster, Name: service.Spec.Cluster})
-}
-
-// recompute makes the plans of dirty clusters anew, and returns the names of those whose version changed or ended.
-func (v *View) recompute(ctx context.Context, d *dirt, why cause) []string {
-	var changed []string
-	for name := range d.clusters {
-		if v.recomputeCluster(ctx, name, why) {
-			changed = append(changed, name)
-		}
-	}
-	return changed
-}
-
-func (v *View) recomputeCluster(ctx context.Context, name string, why cause) bool {
-	had := v.plans[name]
-	if v.clusters[name] == nil {
-		if had != nil {
-			v.unpin(had.current)
-			delete(v.plans, name)
-		}
-		return had != nil
-	}
-	span := v.startCompute(ctx, name, why)
-	defer span.End()
-	if had == nil {
-		had = &plans{}
-		v.plans[name] = had
-	}
-	origin := plan.Cause{Time: now(), Traceparent: why.carry(span), Last: had.current}
-	return v.replace(had, plan.Compute(name, v.inputs(name), origin))
-}
-
-// replace puts the next plan into its place and tells whether its version is another one.
-func (v *View) replace(p *plans, next *plan.Plan) bool {
-	last := p.current
-	v.pin(next)
-	p.current = next
-	if last == nil {
-		return true
-	}
-	v.unpin(last)
-	if last.Version == next.Version {
-		return false
-	}
-	p.recent = append([]*plan.Plan{last}, p.recent[:min(len(p.recent), recentPlans-1)]...)
-	return true
-}
-
-func (v *View) inputs(cluster string) []plan.Input {
-	names := v.index.Services(cluster)
-	inputs := make([]plan.Input, len(names))
-	for i, name := range names {
-		service := v.index.Service(name)
-		inputs[i] = plan.Input{Service: service, Snapshots: v.snapshots(service)}
-	}
-	return inputs
-}
-
-func (v *View) snapshots(service *catalog.Service) []*catalog.Snapshot {
-	snapshots := make([]*catalog.Snapshot, len(service.Spec.Sources))
-	for i, source := range service.Spec.Sources {
-		snapshots[i] = v.resolutions[source.Normal()].Snapshot
-	}
-	return snapshots
-}
-
-func (v *View) pin(p *plan.Plan) {
-	for _, entry := range p.Entries {
-		for _, bundle := range entry.Bundles {
-			v.pins[bundle.Digest]++
-		}
-	}
-}
-
-func (v *View) unpin(p *plan.Plan) {
-	for _, entry := range p.Entries {
-		for _, bundle := range entry.Bundles {
-			if v.pins[bundle.Digest]--; v.pins[bundle.Digest] <= 0 {
-				delete(v.pins, bundle.Digest)
-			}
-		}
-	}
 }

@@ -95,15 +95,9 @@ type Cause struct {
 func Compute(cluster string, services []Input, why Cause) *Plan {
 	entries := make([]Entry, len(services))
 	for i, input := range services {
-		entries[i] = entryOf(input)
-		entries[i].Traceparent = why.trace(entries[i])
+		entries[i] = why.entry(input)
 	}
-	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
-	next := &Plan{Cluster: cluster, Version: versionOf(cluster, entries), Entries: entries, ComputedAt: why.Time}
-	if why.Last != nil && why.Last.Version == next.Version {
-		next.ComputedAt = why.Last.ComputedAt
-	}
-	return next
+	return why.plan(cluster, entries)
 }
 
 // trace returns the trace context of an entry: the old one if the entry was so already.

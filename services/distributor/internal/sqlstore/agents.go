@@ -176,19 +176,3 @@ func (t *tx) saveServiceReport(ctx context.Context, report catalog.StoredReport)
 		text, report.Entry, report.ObservedGeneration, t.revision, report.ServiceUID).Exec(ctx)
 	return err
 }
-
-// SavePresence implements catalog.Reports.
-func (s *Store) SavePresence(ctx context.Context, presence []catalog.Presence) error {
-	return s.edit(ctx, func(ctx context.Context, t *tx) error {
-		t.dirty = true
-		for _, p := range presence {
-			_, err := t.sql.NewUpdate().Table("clusters").Set("last_seen_at = ?", micros(p.SeenAt)).
-				Set("connected_until = ?", micros(p.ConnectedUntil)).Set("revision = ?", t.revision).
-				Where("uid = ?", p.ClusterUID).Where("last_seen_at < ?", micros(p.SeenAt)).Exec(ctx)
-			if err != nil {
-				return translate("write presence", err)
-			}
-		}
-		return nil
-	})
-}

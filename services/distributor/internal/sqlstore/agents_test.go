@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -134,7 +135,12 @@ func testPresence(t *testing.T, s subject) {
 	uid := changes(t, s, 0).Clusters[0].UID
 	at := time.Now().UTC().Truncate(time.Microsecond)
 	for _, seen := range []time.Time{at, at.Add(-time.Minute)} {
-		if err := s.SavePresence(t.Context(), []catalog.Presence{{ClusterUID: uid, SeenAt: seen, ConnectedUntil: seen.Add(time.Hour)}}); err != nil {
+		fleet := make([]catalog.Presence, 1000) // of clusters that were deleted in the meantime
+		for i := range fleet {
+			fleet[i] = catalog.Presence{ClusterUID: fmt.Sprint(i), SeenAt: seen, ConnectedUntil: seen}
+		}
+		fleet = append(fleet, catalog.Presence{ClusterUID: uid, SeenAt: seen, ConnectedUntil: seen.Add(time.Hour)})
+		if err := s.SavePresence(t.Context(), fleet); err != nil {
 			t.Fatal(err)
 		}
 	}

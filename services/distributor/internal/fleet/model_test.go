@@ -1,0 +1,290 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet_test
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.opentelemetry.io/otel/trace/noop"
+	"pgregory.net/rapid"
+
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
+)
+
+// eager is the view's model: it computes the plans of all clusters after every step, and keeps nothing else in mind
+// than what they were.
+type eager struct {
+	clusters    map[string]*catalog.Cluster
+	services    map[string]*catalog.Service
+	resolutions map[catalog.Source]catalog.Resolution
+	// asked are the clusters whose plan somebody asked for within the hour, with what they may read.
+	asked map[string][]*plan.Plan
+}
+
+func (e *eager) plan(cluster string) *plan.Plan {
+	var inputs []plan.Input
+	for _, s := range e.services {
+		if s.Spec.Cluster != cluster {
+			continue
+		}
+		input := plan.Input{Service: s}
+		for _, source := range s.Spec.Sources {
+			input.Snapshots = append(input.Snapshots, e.resolutions[source.Normal()].Snapshot)
+		}
+		inputs = append(inputs, input)
+	}
+	return plan.Compute(cluster, inputs, plan.Cause{})
+}
+
+// step notes the plans that a step replaced, and returns the clusters whose watchers are to be told.
+func (e *eager) step() []string {
+	var changed []string
+	for cluster, history := range e.asked {
+		next := e.plan(cluster)
+		if next.Version == history[0].Version {
+			history[0] = next
+			continue
+		}
+		e.asked[cluster] = append([]*plan.Plan{next}, history[:min(len(history), 3)]...)
+		changed = append(changed, cluster)
+	}
+	slices.Sort(changed)
+	return changed
+}
+
+// machine drives a view and its model.
+type machine struct {
+	log   *log
+	view  *fleet.View
+	told  *fanout.Watcher[string]
+	model eager
+	uids  int
+}
+
+func (m *machine) uid() string {
+	m.uids++
+	return fmt.Sprintf("uid-%d", m.uids)
+}
+
+func (m *machine) check(t *rapid.T, extra ...string) {
+	t.Helper()
+	want := append(m.model.step(), extra...)
+	got, _ := m.told.Take()
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(slices.Compact(want), slices.Compact(got), cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("clusters that are told (-want +got):\n%s", diff)
+	}
+}
+
+func (m *machine) refresh(t *rapid.T, c catalog.Changes) {
+	t.Helper()
+	m.log.add(c)
+	if err := m.view.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var (
+	clusterNames = rapid.SampledFrom([]string{"c0", "c1"})
+	serviceNames = rapid.SampledFrom([]string{"s0", "s1", "s2"})
+	sources      = rapid.SampledFrom([]catalog.Source{{Repository: "demo", Path: "a"}, {Repository: "demo", Path: "b/"}, {Repository: "demo", Path: "b", Root: "."}})
+	contents     = rapid.SampledFrom([]string{"0", "1", "2", "3", "4", "5"})
+)
+
+func (m *machine) putService(t *rapid.T) {
+	name := serviceNames.Draw(t, "service")
+	s := &catalog.Service{Metadata: catalog.Metadata{Name: name, UID: m.uid(), Generation: 1}}
+	if old := m.model.services[name]; old != nil {
+		s.UID = old.UID
+	}
+	s.Spec.Cluster = clusterNames.Draw(t, "cluster")
+	if m.model.clusters[s.Spec.Cluster] == nil {
+		t.Skip("a service needs its cluster")
+	}
+	s.Spec.Sources = rapid.SliceOfN(sources, 1, 2).Draw(t, "sources")
+	s.Spec.Paused = rapid.Bool().Draw(t, "paused")
+	m.model.services[name] = s
+	m.refresh(t, catalog.Changes{Services: []*catalog.Service{s}})
+	m.check(t)
+}
+
+func (m *machine) deleteService(t *rapid.T) {
+	s := m.model.services[serviceNames.Draw(t, "service")]
+	if s == nil {
+		t.Skip("no such service")
+	}
+	delete(m.model.services, s.Name)
+	m.refresh(t, catalog.Changes{Deleted: []catalog.Tombstone{{Key: s.Key(), UID: s.UID}}})
+	m.check(t)
+}
+
+// putCluster creates a cluster, or deletes the one of that name with its services and creates another at once.
+func (m *machine) putCluster(t *rapid.T) {
+	name := clusterNames.Draw(t, "cluster")
+	ended := m.bury(name)
+	c := &catalog.Cluster{Metadata: catalog.Metadata{Name: name, UID: m.uid()}}
+	m.model.clusters[name] = c
+	var told []string
+	if len(ended) > 0 {
+		told = []string{name}
+	}
+	m.refresh(t, catalog.Changes{Deleted: ended, Clusters: []*catalog.Cluster{c}})
+	m.check(t, told...)
+}
+
+func (m *machine) deleteCluster(t *rapid.T) {
+	name := clusterNames.Draw(t, "cluster")
+	ended := m.bury(name)
+	if len(ended) == 0 {
+		t.Skip("no such cluster")
+	}
+	m.refresh(t, catalog.Changes{Deleted: ended})
+	m.check(t, name)
+}
+
+func (m *machine) bury(cluster string) []catalog.Tombstone {
+	c := m.model.clusters[cluster]
+	if c == nil {
+		return nil
+	}
+	var stones []catalog.Tombstone
+	for name, s := range m.model.services {
+		if s.Spec.Cluster == cluster {
+			delete(m.model.services, name)
+			stones = append(stones, catalog.Tombstone{Key: s.Key(), UID: s.UID})
+		}
+	}
+	delete(m.model.clusters, cluster)
+	delete(m.model.asked, cluster)
+	return append(stones, catalog.Tombstone{Key: c.Key(), UID: c.UID})
+}
+
+func (m *machine) resolve(t *rapid.T) {
+	source, content := sources.Draw(t, "source").Normal(), contents.Draw(t, "content")
+	resolution := good(content)
+	resolution.Snapshot.Commit = contents.Draw(t, "commit")
+	if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
+		resolution = m.model.resolutions[source]
+		resolution.Problem = &catalog.Problem{Reason: "REF_NOT_FOUND"}
+	}
+	m.model.resolutions[source] = resolution
+	m.view.Resolved(t.Context(), source, resolution, "")
+	m.check(t)
+}
+
+// ask wants the model's plan, in memory or not.
+func (m *machine) ask(t *rapid.T) {
+	name := clusterNames.Draw(t, "cluster")
+	got, ok := m.view.Plan(name)
+	if exists := m.model.clusters[name] != nil; ok != exists {
+		t.Fatalf("%s: got a plan %v, want %v", name, ok, exists)
+	}
+	if !ok {
+		return
+	}
+	want := m.model.plan(name)
+	ignored := cmpopts.IgnoreFields(plan.Plan{}, "ComputedAt")
+	if diff := cmp.Diff(want, got, ignored, cmp.AllowUnexported(digest.Digest{}), cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("plan of %s (-want +got):\n%s", name, diff)
+	}
+	if m.model.asked[name] == nil {
+		m.model.asked[name] = []*plan.Plan{want}
+	}
+	m.check(t)
+}
+
+// read wants exactly the bundles of the plans in mind to be readable, and those of all current plans pinned.
+func (m *machine) read(t *rapid.T) {
+	name, content := clusterNames.Draw(t, "cluster"), contents.Draw(t, "content")
+	d := digest.FromBytes([]byte(content))
+	if m.model.asked[name] == nil && m.model.clusters[name] != nil {
+		m.model.asked[name] = []*plan.Plan{m.model.plan(name)}
+	}
+	want := slices.ContainsFunc(m.model.asked[name], func(p *plan.Plan) bool { _, ok := p.Bundle(d); return ok })
+	if _, got := m.view.Bundle(name, d); got != want {
+		t.Fatalf("content %s read by %s: got %v, want %v", content, name, got, want)
+	}
+	for cluster := range m.model.clusters {
+		if _, named := m.model.plan(cluster).Bundle(d); named && !m.view.Pinned(d) {
+			t.Fatalf("content %s: the current plan of %s names it, and it is not pinned", content, cluster)
+		}
+	}
+	m.check(t)
+}
+
+// drop lets all plans go, as after an hour of silence.
+func (m *machine) drop(t *rapid.T) {
+	m.view.DropPlans(time.Now().Add(time.Minute))
+	clear(m.model.asked)
+	m.check(t)
+}
+
+// status wants the same of every service, whether its plan is in memory or not.
+func (m *machine) status(t *rapid.T) {
+	for _, name := range slices.Sorted(maps.Keys(m.model.services)) {
+		s := m.model.services[name]
+		record, ok := m.view.Get(s.Key())
+		entry, _ := m.model.plan(s.Spec.Cluster).Entry(name)
+		want := catalog.PhasePending
+		if slices.ContainsFunc(s.Spec.Sources, func(source catalog.Source) bool { return m.model.resolutions[source.Normal()].Problem != nil }) {
+			want = catalog.PhaseFailed
+		} else if s.Spec.Paused && len(entry.Bundles) > 0 {
+			want = catalog.PhasePaused
+		}
+		if !ok || record.Service.Phase != want {
+			t.Fatalf("status of %s: got %v %s, want %s", name, ok, record.Service.Phase, want)
+		}
+	}
+	m.check(t)
+}
+
+// TestLazyPlansAreTheEagerOnes runs random edits, commits, questions and silences.
+func TestLazyPlansAreTheEagerOnes(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMachine(t)
+		for range 4 { // a run of rapid's own length tells too little
+			t.Repeat(map[string]func(*rapid.T){
+				"put service": m.putService, "delete service": m.deleteService,
+				"put cluster": m.putCluster, "delete cluster": m.deleteCluster,
+				"resolve": m.resolve, "resolve again": m.resolve, "ask": m.ask, "ask again": m.ask, "read": m.read,
+				"drop": m.drop, "status": m.status,
+			})
+		}
+	})
+}
+
+// newMachine begins with a catalog without services.
+func newMachine(t *rapid.T) *machine {
+	t.Helper()
+	hub := fanout.NewHub[string](0)
+	l := &log{}
+	v := fleet.New(fleet.Params{
+		Store: l, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""),
+		Plans: hub, Objects: fanout.NewHub[catalog.Key](0), PollInterval: time.Second,
+	})
+	l.add(catalog.Changes{
+		Clusters:     []*catalog.Cluster{cluster("c0"), cluster("c1")},
+		Repositories: []*catalog.Repository{{Metadata: catalog.Metadata{Name: "demo", UID: "uid-demo"}}},
+	})
+	if err := v.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return &machine{log: l, view: v, told: hub.WatchAll(), model: eager{
+		clusters: map[string]*catalog.Cluster{"c0": cluster("c0"), "c1": cluster("c1")}, services: map[string]*catalog.Service{},
+		resolutions: map[catalog.Source]catalog.Resolution{}, asked: map[string][]*plan.Plan{},
+	}}
+}

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Revise makes the next plan of a cluster from its last one: the services that changed or came, and the names of those
+// that went. It is what Compute makes of all services, at the price of those that changed. Cause.Last is not looked at.
+func Revise(last *Plan, changed []Input, gone []string, why Cause) *Plan {
+	why.Last = last
+	touched := make(map[string]struct{}, len(changed)+len(gone))
+	for _, input := range changed {
+		touched[input.Service.Name] = struct{}{}
+	}
+	for _, name := range gone {
+		touched[name] = struct{}{}
+	}
+	entries := make([]Entry, 0, len(last.Entries)+len(changed))
+	for _, entry := range last.Entries {
+		if _, ok := touched[entry.Name]; !ok {
+			entries = append(entries, entry)
+		}
+	}
+	for _, input := range changed {
+		entries = append(entries, why.entry(input))
+	}
+	return why.plan(last.Cluster, entries)
+}
+
+// Entry returns what a plan holds for the service, without a trace.
+func (i Input) Entry() Entry { return entryOf(i) }
+
+func (c Cause) entry(input Input) Entry {
+	entry := entryOf(input)
+	entry.Traceparent = c.trace(entry)
+	return entry
+}
+
+// plan takes the entries over and puts them into their order.
+func (c Cause) plan(cluster string, entries []Entry) *Plan {
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
+	next := &Plan{Cluster: cluster, Version: versionOf(cluster, entries), Entries: entries, ComputedAt: c.Time}
+	if c.Last != nil && c.Last.Version == next.Version {
+		next.ComputedAt = c.Last.ComputedAt
+	}
+	return next
+}

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
+)
+
+var digests = cmp.AllowUnexported(digest.Digest{})
+
+// TestReviseIsCompute goes from one set of services to another by what differs, and wants what all of them give.
+func TestReviseIsCompute(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		before, after := drawInputs(t), drawInputs(t)
+		for i := range min(len(before), len(after)) {
+			if rapid.Bool().Draw(t, "same") {
+				after[i] = before[i]
+			}
+		}
+		last := plan.Compute("one", before, plan.Cause{Time: time.Unix(1, 0), Traceparent: "first"})
+		why := plan.Cause{Time: time.Unix(2, 0), Traceparent: "second", Last: last}
+		want := plan.Compute("one", after, why)
+		var changed []plan.Input
+		var gone []string
+		for i, input := range after {
+			if i >= len(before) || before[i].Service != input.Service || rapid.Bool().Draw(t, "named without need") {
+				changed = append(changed, input)
+			}
+		}
+		for _, input := range before[min(len(before), len(after)):] {
+			gone = append(gone, input.Service.Name)
+		}
+		unchanged := slices.Clone(last.Entries)
+		got := plan.Revise(last, changed, gone, plan.Cause{Time: why.Time, Traceparent: why.Traceparent})
+		if diff := cmp.Diff(want, got, digests); diff != "" {
+			t.Fatalf("revised plan (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(unchanged, last.Entries, digests); diff != "" {
+			t.Fatalf("the last plan was changed (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestEntryIsThePlans(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		for _, input := range drawInputs(t) {
+			want, _ := plan.Compute("one", []plan.Input{input}, plan.Cause{}).Entry(input.Service.Name)
+			if diff := cmp.Diff(want, input.Entry(), digests); diff != "" {
+				t.Fatalf("entry (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+func TestPoolChangesNoPlan(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		pool, shared := plan.NewPool(), []*plan.Plan{}
+		for range rapid.IntRange(1, 5).Draw(t, "plans") {
+			inputs := drawInputs(t)
+			next := plan.Compute("one", inputs, plan.Cause{})
+			if rapid.Bool().Draw(t, "renew") {
+				pool.Renew(slices.Values(shared))
+			}
+			pool.Share(next)
+			shared = append(shared, next)
+			if diff := cmp.Diff(plan.Compute("one", inputs, plan.Cause{}), next, digests); diff != "" {
+				t.Fatalf("shared plan (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+// TestPoolShares wants the lists of two clusters' plans in one place, and a pool that forgets what went out of use.
+func TestPoolShares(t *testing.T) {
+	t.Parallel()
+	compute := func(name, content string) *plan.Plan {
+		service := &catalog.Service{Metadata: catalog.Metadata{Name: name}, Spec: catalog.ServiceSpec{Sources: []catalog.Source{{Repository: "r"}}}}
+		return plan.Compute("of "+name, []plan.Input{{Service: service, Snapshots: []*catalog.Snapshot{{Digest: digest.FromBytes([]byte(content))}}}}, plan.Cause{})
+	}
+	pool, a, b := plan.NewPool(), compute("a", "1"), compute("b", "1")
+	pool.Share(a)
+	pool.Share(b)
+	if &a.Entries[0].Bundles[0] != &b.Entries[0].Bundles[0] {
+		t.Error("equal lists of bundles are held twice")
+	}
+	for i := 0; !pool.Full(); i++ {
+		pool.Share(compute("c", time.Duration(i).String()))
+	}
+	pool.Renew(slices.Values([]*plan.Plan{a}))
+	if pool.Full() {
+		t.Error("the pool holds plans that are not used")
+	}
+	c := compute("c", "1")
+	pool.Share(c)
+	if &a.Entries[0].Bundles[0] != &c.Entries[0].Bundles[0] {
+		t.Error("the pool forgot a plan that is used")
+	}
+}

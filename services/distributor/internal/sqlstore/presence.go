@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// presenceBatch is how many agents one statement writes: a statement each would hold up the edits of a large fleet.
+const presenceBatch = 500
+
+// SavePresence implements catalog.Reports.
+func (s *Store) SavePresence(ctx context.Context, presence []catalog.Presence) error {
+	return s.edit(ctx, func(ctx context.Context, t *tx) error {
+		t.dirty = true
+		for batch := range slices.Chunk(presence, presenceBatch) {
+			if err := t.savePresence(ctx, batch); err != nil {
+				return translate("write presence", err)
+			}
+		}
+		return nil
+	})
+}
+
+// savePresence relies on the names that both databases give to the columns of VALUES.
+func (t *tx) savePresence(ctx context.Context, batch []catalog.Presence) error {
+	args := []any{t.revision}
+	for _, p := range batch {
+		args = append(args, p.ClusterUID, micros(p.SeenAt), micros(p.ConnectedUntil))
+	}
+	rows := strings.TrimSuffix(strings.Repeat("(?, ?, ?), ", len(batch)), ", ")
+	_, err := t.sql.NewRaw(`UPDATE clusters SET last_seen_at = p.column2, connected_until = p.column3, revision = ?
+		FROM (VALUES `+rows+`) AS p WHERE clusters.uid = p.column1 AND clusters.last_seen_at < p.column2`, args...).Exec(ctx)
+	return err
+}
