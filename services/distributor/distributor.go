@@ -123,7 +123,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer cache.Close()
-	deltas, err := bundles.OpenDeltas(bundles.DeltaParams{Contents: cache, Dir: filepath.Join(cfg.DataDir, "deltas"), Telemetry: tel})
+	deltas, err := bundles.OpenDeltas(bundles.DeltaParams{Bundles: cache, Dir: filepath.Join(cfg.DataDir, "deltas"), Telemetry: tel})
 	if err != nil {
 		return err
 	}

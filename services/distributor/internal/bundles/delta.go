@@ -42,15 +42,15 @@ const (
 	deltaRetry = time.Minute
 )
 
-// Contents gives access to bundles; [Cache] is the one.
-type Contents interface {
+// Opener gives access to bundles; [Cache] is the one.
+type Opener interface {
 	Open(ctx context.Context, bundle plan.Bundle) (*cas.Blob, error)
 }
 
 // DeltaParams are what OpenDeltas needs.
 type DeltaParams struct {
-	// Contents has the bundles.
-	Contents Contents
+	// Bundles has what deltas are made of.
+	Bundles Opener
 	// Dir is where deltas are kept. It must be theirs alone, and is emptied.
 	Dir string
 	// MaxBytes bounds the deltas on disk, but for those that are being written. Zero: 512 MiB.
@@ -61,7 +61,7 @@ type DeltaParams struct {
 // Deltas makes deltas between bundles and keeps them. They are only ever a convenience: whatever goes wrong, there is no delta,
 // and the bundle itself is served. It is safe for concurrent use.
 type Deltas struct {
-	contents   Contents
+	bundles    Opener
 	store      *deltaStore
 	tracer     trace.Tracer
 	logger     *slog.Logger
@@ -88,7 +88,7 @@ func OpenDeltas(p DeltaParams) (*Deltas, error) {
 		return nil, fmt.Errorf("make counters: %w", err)
 	}
 	return &Deltas{
-		contents: p.Contents, store: store, tracer: p.Telemetry.Tracer(scope), logger: p.Telemetry.Logger(),
+		bundles: p.Bundles, store: store, tracer: p.Telemetry.Tracer(scope), logger: p.Telemetry.Logger(),
 		results: results, saved: saved, slots: semaphore.NewWeighted(maxDeltaBuilds),
 	}, nil
 }

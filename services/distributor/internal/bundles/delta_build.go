@@ -57,7 +57,7 @@ func (d *Deltas) build(ctx context.Context, p pair, from, to plan.Bundle) {
 }
 
 func (d *Deltas) make(ctx context.Context, p pair, from, to plan.Bundle) (err error) {
-	next, err := d.contents.Open(ctx, to)
+	next, err := d.bundles.Open(ctx, to)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (d *Deltas) make(ctx context.Context, p pair, from, to plan.Bundle) (err er
 	if next.StoredSize < minDeltaBundle {
 		return errNotSmaller
 	}
-	base, err := d.contents.Open(ctx, from)
+	base, err := d.bundles.Open(ctx, from)
 	if err != nil {
 		return err
 	}

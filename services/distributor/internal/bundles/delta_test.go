@@ -37,7 +37,7 @@ type contents struct {
 	gate   chan struct{} // openings wait for it; nil: they do not
 }
 
-// Open implements bundles.Contents.
+// Open implements bundles.Opener.
 func (c *contents) Open(ctx context.Context, b plan.Bundle) (*cas.Blob, error) {
 	c.mu.Lock()
 	c.opened++
@@ -88,10 +88,10 @@ func (c *contents) add(t testing.TB, content string) plan.Bundle {
 	return plan.Bundle{Digest: d}
 }
 
-func openDeltas(t testing.TB, c bundles.Contents, maxBytes int64) (*bundles.Deltas, string) {
+func openDeltas(t testing.TB, c bundles.Opener, maxBytes int64) (*bundles.Deltas, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "deltas")
-	deltas, err := bundles.OpenDeltas(bundles.DeltaParams{Contents: c, Dir: dir, MaxBytes: maxBytes, Telemetry: telemetry.Noop()})
+	deltas, err := bundles.OpenDeltas(bundles.DeltaParams{Bundles: c, Dir: dir, MaxBytes: maxBytes, Telemetry: telemetry.Noop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestDeltaIsBuiltOnce(t *testing.T) {
 	if got := files(t, dir); got != 1 {
 		t.Errorf("files: got %d, want 1", got)
 	}
-	other, err := bundles.OpenDeltas(bundles.DeltaParams{Contents: c, Dir: dir, Telemetry: telemetry.Noop()})
+	other, err := bundles.OpenDeltas(bundles.DeltaParams{Bundles: c, Dir: dir, Telemetry: telemetry.Noop()})
 	if err != nil || files(t, dir) != 0 {
 		t.Errorf("files after a restart: got %d, %v, want none", files(t, dir), err)
 	}
@@ -237,7 +237,7 @@ func TestPatience(t *testing.T) {
 	from, to := c.add(t, content), c.add(t, content+"more")
 	synctest.Test(t, func(t *testing.T) {
 		c.gate = make(chan struct{})
-		deltas, err := bundles.OpenDeltas(bundles.DeltaParams{Contents: c, Dir: filepath.Join(dir, "deltas"), Telemetry: telemetry.Noop()})
+		deltas, err := bundles.OpenDeltas(bundles.DeltaParams{Bundles: c, Dir: filepath.Join(dir, "deltas"), Telemetry: telemetry.Noop()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +266,7 @@ func TestFailureIsForgotten(t *testing.T) {
 	from, to := c.add(t, content), c.add(t, content+"more")
 	synctest.Test(t, func(t *testing.T) {
 		c.err = errors.New("gitcache is down")
-		deltas, err := bundles.OpenDeltas(bundles.DeltaParams{Contents: c, Dir: filepath.Join(dir, "deltas"), Telemetry: telemetry.Noop()})
+		deltas, err := bundles.OpenDeltas(bundles.DeltaParams{Bundles: c, Dir: filepath.Join(dir, "deltas"), Telemetry: telemetry.Noop()})
 		if err != nil {
 			t.Fatal(err)
 		}
