@@ -60,8 +60,8 @@ func (c *contents) count() int {
 
 func newContents() *contents { return &contents{Store: casmem.New(casmem.Config{})} }
 
-// noise does not compress.
-func noise(n int) string {
+// jumble does not compress.
+func jumble(n int) string {
 	content := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(content)
 	return string(content)
@@ -98,8 +98,8 @@ func openDeltas(t testing.TB, c bundles.Opener, maxBytes int64) (*bundles.Deltas
 	return deltas, dir
 }
 
-// read returns a delta's bytes; nil when there is none.
-func read(t testing.TB, delta *bundles.Delta) []byte {
+// readDelta returns a delta's bytes; nil when there is none.
+func readDelta(t testing.TB, delta *bundles.Delta) []byte {
 	t.Helper()
 	if delta == nil {
 		return nil
@@ -123,11 +123,11 @@ func files(t testing.TB, dir string) int {
 
 func TestDeltaIsBuiltOnce(t *testing.T) {
 	t.Parallel()
-	c, content := newContents(), noise(32<<10)
+	c, content := newContents(), jumble(32<<10)
 	from, to := c.add(t, content), c.add(t, content+"more")
 	deltas, dir := openDeltas(t, c, 0)
-	first := read(t, deltas.Open(t.Context(), from, to))
-	again := read(t, deltas.Open(t.Context(), from, to))
+	first := readDelta(t, deltas.Open(t.Context(), from, to))
+	again := readDelta(t, deltas.Open(t.Context(), from, to))
 	if len(first) == 0 || !bytes.Equal(first, again) || c.count() != 2 {
 		t.Errorf("got %d and %d bytes from %d openings of bundles, want the same delta from 2", len(first), len(again), c.count())
 	}
@@ -138,22 +138,22 @@ func TestDeltaIsBuiltOnce(t *testing.T) {
 	if err != nil || files(t, dir) != 0 {
 		t.Errorf("files after a restart: got %d, %v, want none", files(t, dir), err)
 	}
-	if got := read(t, other.Open(t.Context(), from, to)); !bytes.Equal(got, first) {
+	if got := readDelta(t, other.Open(t.Context(), from, to)); !bytes.Equal(got, first) {
 		t.Errorf("after a restart: got %d bytes, want the same delta", len(got))
 	}
 }
 
 func TestNoDelta(t *testing.T) {
 	t.Parallel()
-	c, content := newContents(), noise(32<<10)
+	c, content := newContents(), jumble(32<<10)
 	from, to := c.add(t, content), c.add(t, content+"more")
-	small, unlike := c.add(t, "small"), c.add(t, strings.Repeat("nothing in common", 10)+noise(40 << 10)[36<<10:])
+	small, unlike := c.add(t, "small"), c.add(t, strings.Repeat("nothing in common", 10)+jumble(40 << 10)[36<<10:])
 	for name, pair := range map[string][2]plan.Bundle{
 		"the same": {to, to}, "a small bundle": {from, small}, "nothing in common": {from, unlike},
 	} {
 		deltas, dir := openDeltas(t, c, 0)
 		for range 2 {
-			if got := read(t, deltas.Open(t.Context(), pair[0], pair[1])); got != nil {
+			if got := readDelta(t, deltas.Open(t.Context(), pair[0], pair[1])); got != nil {
 				t.Errorf("%s: got %d bytes, want no delta", name, len(got))
 			}
 		}
@@ -174,13 +174,13 @@ func TestNoDelta(t *testing.T) {
 // TestDeltasAreBounded keeps fewer deltas than are asked for, while some of them are being read.
 func TestDeltasAreBounded(t *testing.T) {
 	t.Parallel()
-	c, content := newContents(), noise(32<<10)
+	c, content := newContents(), jumble(32<<10)
 	from := c.add(t, content)
 	const most = 4 << 10
 	deltas, dir := openDeltas(t, c, most)
 	var held []*bundles.Delta
 	for n := range 20 {
-		to := c.add(t, content+noise(1000)+fmt.Sprint(n))
+		to := c.add(t, content+jumble(1000)+fmt.Sprint(n))
 		delta := deltas.Open(t.Context(), from, to)
 		if delta == nil {
 			t.Fatalf("delta %d: got none", n)
@@ -200,12 +200,12 @@ func TestDeltasAreBounded(t *testing.T) {
 		}
 	}
 	for _, delta := range held {
-		if len(read(t, delta)) == 0 {
+		if len(readDelta(t, delta)) == 0 {
 			t.Error("an evicted delta that is open cannot be read")
 		}
 	}
-	big := c.add(t, content+noise(60 << 10)[40<<10:56<<10])
-	if got := read(t, deltas.Open(t.Context(), from, big)); got != nil {
+	big := c.add(t, content+jumble(60 << 10)[40<<10:56<<10])
+	if got := readDelta(t, deltas.Open(t.Context(), from, big)); got != nil {
 		t.Errorf("got a delta of %d bytes, want none beyond the bound", len(got))
 	}
 }
@@ -213,10 +213,10 @@ func TestDeltasAreBounded(t *testing.T) {
 // TestLostDeltaIsBuiltAgain removes the file from under the store.
 func TestLostDeltaIsBuiltAgain(t *testing.T) {
 	t.Parallel()
-	c, content := newContents(), noise(32<<10)
+	c, content := newContents(), jumble(32<<10)
 	from, to := c.add(t, content), c.add(t, content+"more")
 	deltas, dir := openDeltas(t, c, 0)
-	first := read(t, deltas.Open(t.Context(), from, to))
+	first := readDelta(t, deltas.Open(t.Context(), from, to))
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
 		t.Fatalf("files: got %v, %v, want one", entries, err)
@@ -224,7 +224,7 @@ func TestLostDeltaIsBuiltAgain(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, entries[0].Name())); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, deltas.Open(t.Context(), from, to)); !bytes.Equal(got, first) {
+	if got := readDelta(t, deltas.Open(t.Context(), from, to)); !bytes.Equal(got, first) {
 		t.Errorf("got %d bytes, want the delta again", len(got))
 	}
 }
@@ -233,7 +233,7 @@ func TestLostDeltaIsBuiltAgain(t *testing.T) {
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	c, content := newContents(), noise(32<<10)
+	c, content := newContents(), jumble(32<<10)
 	from, to := c.add(t, content), c.add(t, content+"more")
 	synctest.Test(t, func(t *testing.T) {
 		c.gate = make(chan struct{})
@@ -242,17 +242,17 @@ func TestPatience(t *testing.T) {
 			t.Fatal(err)
 		}
 		started := time.Now()
-		if got := read(t, deltas.Open(t.Context(), from, to)); got != nil || time.Since(started) != 5*time.Second {
+		if got := readDelta(t, deltas.Open(t.Context(), from, to)); got != nil || time.Since(started) != 5*time.Second {
 			t.Errorf("got %d bytes after %v, want none after 5 s", len(got), time.Since(started))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if got := read(t, deltas.Open(ctx, from, to)); got != nil || time.Since(started) != 5*time.Second {
+		if got := readDelta(t, deltas.Open(ctx, from, to)); got != nil || time.Since(started) != 5*time.Second {
 			t.Errorf("caller that gave up: got %d bytes after %v, want none at once", len(got), time.Since(started))
 		}
 		close(c.gate)
 		synctest.Wait()
-		if got := read(t, deltas.Open(ctx, from, to)); got == nil || c.count() != 2 {
+		if got := readDelta(t, deltas.Open(ctx, from, to)); got == nil || c.count() != 2 {
 			t.Errorf("got %d bytes from %d openings, want the delta that was begun", len(got), c.count())
 		}
 	})
@@ -262,7 +262,7 @@ func TestPatience(t *testing.T) {
 func TestFailureIsForgotten(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	c, content := newContents(), noise(32<<10)
+	c, content := newContents(), jumble(32<<10)
 	from, to := c.add(t, content), c.add(t, content+"more")
 	synctest.Test(t, func(t *testing.T) {
 		c.err = errors.New("gitcache is down")
@@ -271,13 +271,13 @@ func TestFailureIsForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			if got := read(t, deltas.Open(t.Context(), from, to)); got != nil || c.count() != 1 {
+			if got := readDelta(t, deltas.Open(t.Context(), from, to)); got != nil || c.count() != 1 {
 				t.Fatalf("got %d bytes and %d openings, want none and one", len(got), c.count())
 			}
 		}
 		c.err = nil
 		<-time.After(time.Minute + time.Second)
-		if got := read(t, deltas.Open(t.Context(), from, to)); got == nil {
+		if got := readDelta(t, deltas.Open(t.Context(), from, to)); got == nil {
 			t.Error("got no delta after a minute, want one")
 		}
 	})
