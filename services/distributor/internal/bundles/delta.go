@@ -169,15 +169,12 @@ func (h *handler) serveDelta(w http.ResponseWriter, r *http.Request, wanted plan
 
 func (d *Deltas) serve(w http.ResponseWriter, r *http.Request, delta *Delta) {
 	header := w.Header()
+	setHeaders(header)
 	header.Set("Content-Type", bundle.DeltaMediaType)
 	header.Set("ETag", delta.Tag)
-	// As with bundles: right for ever, but only for whoever may read both; a cache in between has to ask for each caller.
-	header.Set("Cache-Control", "max-age=31536000, s-maxage=0, immutable")
-	header.Set("Vary", "Accept, Accept-Encoding")
-	header.Set("X-Content-Type-Options", "nosniff")
 	d.count(r.Context(), "served")
 	if r.Method == http.MethodGet && r.Header.Get("Range") == "" {
 		d.saved.Add(r.Context(), delta.Full-delta.Size)
 	}
-	http.ServeContent(w, r, "", time.Time{}, delta.File)
+	http.ServeContent(w, readable(r), "", time.Time{}, delta.File)
 }
