@@ -126,6 +126,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer cache.Close()
+	deltas, err := bundles.OpenDeltas(bundles.DeltaParams{Bundles: cache, Dir: filepath.Join(cfg.DataDir, "deltas"), Telemetry: tel})
+	if err != nil {
+		return err
+	}
 	encoded, err := encodings.Open(encodings.Config{Dir: filepath.Join(cfg.DataDir, "encodings"), MaxBytes: int64(cfg.EncodingCache)})
 	if err != nil {
 		return err
@@ -145,7 +149,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	handler, err := newHandler(handlerParams{
 		Telemetry: tel, Verifier: verifier, Issuer: issuer,
 		Bundles: bundles.NewHandler(bundles.HandlerParams{
-			Cache: cache, Encodings: encoded, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
+			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
 		API: api.Deps{
 			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Configs: store, Intake: reports, History: store,

@@ -275,7 +275,7 @@ func (b *memoryBundles) add(t *testing.T, files map[string]string) digest.Digest
 }
 
 // Open implements reconcile.Bundles.
-func (b *memoryBundles) Open(_ context.Context, d digest.Digest) (io.ReadCloser, error) {
+func (b *memoryBundles) Open(_ context.Context, d, _ digest.Digest) (io.ReadCloser, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	content, ok := b.content[d]

@@ -47,8 +47,9 @@ type ApplyOptions struct {
 
 // Bundles gives access to content.
 type Bundles interface {
-	// Open returns the canonical tar, whose digest has been verified. It downloads it if need be.
-	Open(ctx context.Context, d digest.Digest) (io.ReadCloser, error)
+	// Open returns the canonical tar, whose digest has been verified. It downloads it if need be. What it is expected to
+	// resemble, base, may help with that; the zero digest is none.
+	Open(ctx context.Context, d, base digest.Digest) (io.ReadCloser, error)
 }
 
 // Configs gives access to configurations.

@@ -75,7 +75,7 @@ func (r *run) take(ctx context.Context, steps []step) error {
 func (r *run) render(ctx context.Context) error {
 	started, bundles := time.Now(), &clockedBundles{Bundles: r.engine.params.Bundles}
 	var err error
-	r.rendered, err = r.engine.render(ctx, bundles, r.service)
+	r.rendered, err = r.engine.render(ctx, bundles, r.service, r.record.Applied)
 	r.renderedAt = time.Now()
 	r.timings.Download, r.timings.Render = bundles.took, r.renderedAt.Sub(started)-bundles.took
 	return err
@@ -89,9 +89,9 @@ type clockedBundles struct {
 }
 
 // Open implements Bundles.
-func (b *clockedBundles) Open(ctx context.Context, d digest.Digest) (io.ReadCloser, error) {
+func (b *clockedBundles) Open(ctx context.Context, d, base digest.Digest) (io.ReadCloser, error) {
 	started := time.Now()
-	content, err := b.Bundles.Open(ctx, d)
+	content, err := b.Bundles.Open(ctx, d, base)
 	b.took += time.Since(started)
 	return content, err
 }
@@ -108,8 +108,8 @@ func (r rendered) confidential(o *unstructured.Unstructured) bool {
 	return r.substitution.Tainted(o.Object)
 }
 
-// render makes the objects of all sources of s.
-func (e *Engine) render(ctx context.Context, bundles Bundles, s Service) (rendered, error) {
+// render makes the objects of all sources of s; what is applied already helps to fetch them.
+func (e *Engine) render(ctx context.Context, bundles Bundles, s Service, applied inventory.Applied) (rendered, error) {
 	var all rendered
 	if s.ConfigDigest != "" {
 		variables, err := e.params.Configs.Config(ctx, s)
@@ -118,8 +118,8 @@ func (e *Engine) render(ctx context.Context, bundles Bundles, s Service) (render
 		}
 		all.substitution = render.NewSubstitution(variables)
 	}
-	for _, b := range s.Bundles {
-		files, err := readBundle(ctx, bundles, b)
+	for i, b := range s.Bundles {
+		files, err := readBundle(ctx, bundles, b, baseOf(applied, i))
 		if err != nil {
 			return rendered{}, err
 		}
@@ -132,8 +132,20 @@ func (e *Engine) render(ctx context.Context, bundles Bundles, s Service) (render
 	return all, nil
 }
 
-func readBundle(ctx context.Context, bundles Bundles, b Bundle) (*render.Files, error) {
-	content, err := bundles.Open(ctx, b.Digest)
+// baseOf is what was applied last from the source at that place: what comes next differs little from it.
+func baseOf(applied inventory.Applied, source int) digest.Digest {
+	if source >= len(applied.Digests) {
+		return digest.Digest{}
+	}
+	base, err := digest.Parse(applied.Digests[source])
+	if err != nil {
+		return digest.Digest{} // no base is as right as any
+	}
+	return base
+}
+
+func readBundle(ctx context.Context, bundles Bundles, b Bundle, base digest.Digest) (*render.Files, error) {
+	content, err := bundles.Open(ctx, b.Digest, base)
 	if err != nil {
 		return nil, unavailable(ctx, b, err)
 	}
