@@ -73,6 +73,7 @@ func (v *View) bury(d *dirt, deleted []catalog.Tombstone) {
 		case *catalog.Cluster:
 			delete(v.clusters, o.Name)
 			delete(v.plans, o.Name) // and with it what its agent could read
+			delete(v.lineages, o.Name)
 			v.presence.forget(o.UID)
 			d.ended[o.Name] = struct{}{}
 		case *catalog.Repository:
@@ -158,6 +159,7 @@ func (v *View) takeRepositories(d *dirt, repositories []*catalog.Repository) {
 
 func (v *View) takeServices(d *dirt, services []*catalog.Service) {
 	for _, service := range services {
+		service = v.sharing.service(service)
 		if old := v.index.Service(service.Name); old == nil {
 			delete(v.sorted, catalog.KindService)
 		} else {
@@ -181,7 +183,7 @@ func (v *View) takeReport(d *dirt, service *catalog.Service, report catalog.Stor
 	if reflect.DeepEqual(v.reports[service.UID], report) {
 		return
 	}
-	v.reports[service.UID] = report
+	v.reports[service.UID] = v.sharing.report(service, report)
 	d.object(service.Key())
 	d.object(catalog.Key{Kind: catalog.KindCluster, Name: service.Spec.Cluster})
 }
