@@ -113,11 +113,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Board: view, Upstream: source, Store: store, Logger: logger,
 		Workers: resolveWorkers, Timeout: resolveTimeout, ResyncEvery: cfg.ResyncInterval,
 	})
-	disk, err := casdisk.Open(casdisk.Config{
-		Dir: filepath.Join(cfg.DataDir, "bundles"), MaxBytes: int64(cfg.BundleCache), Pinned: view.Pinned, Logger: logger,
-	})
+	disk, err := openDisk(cfg, view, tel)
 	if err != nil {
-		return fmt.Errorf("open bundle cache: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, disk.Close()) }()
 	cache, err := bundles.NewCache(disk, source, tel)
@@ -154,7 +152,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
-	return run(ctx, cfg, handler, parts{view: view, source: source, loop: loop, reports: reports, logger: logger})
+	return run(ctx, cfg, handler, parts{view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, logger: logger})
 }
 
 // openStore waits for a database that does not answer yet, and makes sure of the admin's token.
@@ -188,6 +186,8 @@ type parts struct {
 	source  *gitsource.Source
 	loop    *resolve.Loop
 	reports *intake.Queue
+	disk    *casdisk.Store
+	cache   *bundles.Cache
 	logger  *slog.Logger
 }
 
@@ -206,6 +206,7 @@ func run(ctx context.Context, cfg Config, handler http.Handler, p parts) error {
 	group.Go(func() error { return p.loop.Run(work) })
 	group.Go(func() error { return p.source.MonitorDefinitions(work) })
 	group.Go(func() error { return p.source.MonitorRepositories(work, p.loop.Observe) })
+	group.Go(func() error { return keepDisk(work, p.disk, p.cache, p.view) })
 	served := serve.Run(serving, cfg.Serve, handler, p.logger)
 	if err := p.view.StorePresence(work); err != nil {
 		p.logger.WarnContext(ctx, "presence of agents not stored", slog.Any("error", err))
