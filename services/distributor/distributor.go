@@ -134,7 +134,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := measure(tel, view, plans); err != nil {
+	if err := measure(tel, view, plans, encoded); err != nil {
 		return err
 	}
 	remembered, err := identity.Remember(issuer, rememberTokens)
