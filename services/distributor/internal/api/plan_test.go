@@ -174,6 +174,7 @@ func TestUnchangedCostsNoOtherSystem(t *testing.T) {
 		if i%10 > 0 {
 			continue
 		}
+		h.pollByTag(t, plan.GetPlan().GetVersion())
 		digest, err := way.GetDigest(t.Context(), &distributorv1.GetDigestRequest{Service: "app1", KnownDigest: one.GetDigest()})
 		if err != nil || !digest.GetUnchanged() || digest.GetBundleDigests() != nil {
 			t.Fatalf("got %v, %v, want unchanged", digest, err)
@@ -181,6 +182,17 @@ func TestUnchangedCostsNoOtherSystem(t *testing.T) {
 	}
 	if h.store.calls != 0 || h.upstream.calls != 0 {
 		t.Errorf("got %d calls of the store and %d of gitcache, want none", h.store.calls, h.upstream.calls)
+	}
+}
+
+// pollByTag asks as a program does that knows HTTP alone: its version is in the entity tag.
+func (h *hub) pollByTag(t *testing.T, version string) {
+	t.Helper()
+	ctx, info := connect.NewClientContext(t.Context())
+	info.RequestHeader().Set("If-None-Match", `W/"plan.proto.`+version+`"`)
+	_, err := h.client(t, connect.WithHTTPGet()).GetPlan(ctx, &distributorv1.GetPlanRequest{})
+	if !connect.IsNotModifiedError(err) {
+		t.Fatalf("got %v, want not modified", err)
 	}
 }
 
