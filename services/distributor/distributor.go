@@ -148,7 +148,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			Cache: cache, Encodings: encoded, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
 		API: api.Deps{
-			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Intake: reports, History: store, Resolver: loop, Mirrors: source, Issuer: issuer,
+			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Configs: store, Intake: reports, History: store,
+			Resolver: loop, Mirrors: source, Issuer: issuer,
 			Replay:  admission.NewReplay(replayLife, replayMax),
 			Streams: admission.NewGate(cfg.AgentRate), Tokens: admission.NewGate(cfg.AgentRate), Joins: admission.NewGate(cfg.AgentRate),
 			Seats: admission.NewSeats(streamsPerCluster), Departures: admission.NewLine(cfg.AgentRate),

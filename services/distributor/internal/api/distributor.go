@@ -146,23 +146,6 @@ func (s *Distributor) GetPlan(ctx context.Context, req *distributorv1.GetPlanReq
 	return res, nil
 }
 
-// GetServiceConfig implements DistributorService. Services have no configuration yet, so the answer is the empty one.
-func (s *Distributor) GetServiceConfig(ctx context.Context, req *distributorv1.GetServiceConfigRequest) (*distributorv1.GetServiceConfigResponse, error) {
-	cluster, _, err := s.agent(ctx)
-	if err != nil {
-		return nil, err
-	}
-	key := catalog.Key{Kind: catalog.KindService, Name: req.GetService()}
-	current, ok := s.d.View.Plan(cluster.Name)
-	if !ok {
-		return nil, notFound(key)
-	}
-	if _, ok := current.Entry(req.GetService()); !ok {
-		return nil, notFound(key)
-	}
-	return &distributorv1.GetServiceConfigResponse{}, nil
-}
-
 // ReportStatus implements DistributorService.
 func (s *Distributor) ReportStatus(ctx context.Context, req *distributorv1.ReportStatusRequest) (*distributorv1.ReportStatusResponse, error) {
 	cluster, _, err := s.agent(ctx)
