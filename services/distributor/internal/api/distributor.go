@@ -121,8 +121,8 @@ func (s *Distributor) GetPlan(ctx context.Context, req *distributorv1.GetPlanReq
 	s.d.View.Heard(cluster)
 	res := &distributorv1.GetPlanResponse{PollInterval: durationpb.New(s.d.PollInterval)}
 	current, ok := s.d.View.Plan(cluster.Name)
-	if ok && current.Version != req.GetKnownVersion() {
-		if err := s.d.View.CatchUp(ctx, cluster.Name, req.GetKnownVersion()); err != nil {
+	if known := seen(ctx, req.GetKnownVersion()); ok && current.Version != known {
+		if err := s.d.View.CatchUp(ctx, cluster.Name, known); err != nil {
 			return nil, behind(err)
 		}
 		current, ok = s.d.View.Plan(cluster.Name)
