@@ -11,16 +11,14 @@ import (
 // Attribute adds to a report of the cluster's agent what the hub knows at this moment: which plan entries it is about. What
 // this replica knows may be old; so that decides nothing but what agents that cannot tell themselves are taken to mean.
 func (v *View) Attribute(cluster *catalog.Cluster, report *catalog.AgentReport) {
-	// This replica may not have been asked for the plan yet.
-	v.Plan(cluster.Name)
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	p := v.plans[cluster.Name]
-	if p == nil {
+	p, ok := v.plansOf(cluster.Name) // this replica may not have been asked for it yet
+	if !ok {
 		return
 	}
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	for i := range report.Services {
-		v.attribute(p, &report.Services[i], report.PlanVersion)
+		v.attribute(&p, &report.Services[i], report.PlanVersion)
 	}
 }
 
