@@ -41,14 +41,18 @@ type Info struct {
 	StoredSize int64
 	// ContentSize is the number of bytes after decompression.
 	ContentSize int64
+	// StoredDigest names the zstd bytes themselves, which differ from one compressor to the next: it is what a strong
+	// validator of these very bytes is made of. Put and Open always tell it; with Stat it is zero while a store has not
+	// read a blob that an earlier process left.
+	StoredDigest digest.Digest
 }
 
 // Blob is a stored blob that is open for reading: its zstd bytes, StoredSize of them, immutable. The reader starts at
 // the first byte; it is for one goroutine at a time, and its owner closes it. It stays readable after the blob has been
 // evicted or deleted.
 //
-// To serve one over HTTP hand the embedded ReadSeekCloser to http.ServeContent, not the Blob: in casdisk it is an
-// *os.File, which lets the kernel copy.
+// To serve one over HTTP hand the embedded ReadSeekCloser to http.ServeContent, not the Blob: that of casdisk is a
+// syscall.Conn, too, by which the kernel does the copying.
 type Blob struct {
 	Info
 	io.ReadSeekCloser
@@ -76,6 +80,10 @@ type Store interface {
 	// Errors: digest.ErrMismatch (content is not want), ErrCorrupt (not zstd, or cut off), ErrTooLarge, ErrFull; the
 	// context's error; any error of r.
 	Put(ctx context.Context, want digest.Digest, r io.Reader) (Info, error)
+
+	// Begin announces a blob, which others can then read while it grows. It never fails and costs nothing by itself: what
+	// is wrong shows in the draft's Fill.
+	Begin(want digest.Digest) *Draft
 
 	// Open opens a blob for reading and counts as a read of it for eviction. A blob whose bytes do not match their
 	// digest is dropped and reported as ErrNotFound: damage is never passed on, and looks like absence to the caller.

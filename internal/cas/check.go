@@ -23,7 +23,8 @@ const DefaultMaxContentBytes int64 = 256 << 20
 // Errors match digest.ErrMismatch, [ErrCorrupt] or [ErrTooLarge], or are those of r, w and ctx, wrapped. w has then
 // received some of the bytes.
 func Check(ctx context.Context, w io.Writer, r io.Reader, want digest.Digest, maxContent int64) (Info, error) {
-	stored := &meter{ctx: ctx, in: io.TeeReader(r, w), max: maxStored(maxContent)}
+	sum := digest.NewHasher()
+	stored := &meter{ctx: ctx, in: io.TeeReader(r, io.MultiWriter(sum, w)), max: maxStored(maxContent)}
 	content, err := bundle.Decompress(stored, maxContent)
 	if err != nil {
 		return Info{}, translate(err)
@@ -33,7 +34,7 @@ func Check(ctx context.Context, w io.Writer, r io.Reader, want digest.Digest, ma
 	if err != nil {
 		return Info{}, translate(err)
 	}
-	return Info{Digest: want, StoredSize: stored.n, ContentSize: n}, nil
+	return Info{Digest: want, StoredSize: stored.n, ContentSize: n, StoredDigest: sum.Digest()}, nil
 }
 
 // maxStored bounds the zstd bytes of a content. Compression never adds more than 3 bytes per 128 KiB and a frame around

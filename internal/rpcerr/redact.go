@@ -23,7 +23,7 @@ const internalMessage = "internal error; the server's log has the cause under th
 
 // Redact makes err, the outcome of a call with the context ctx, fit to leave the server. Errors that carry a reason pass
 // as they are, whatever wraps them. The caller's own cancellation and deadline get theirs, and so do Connect's own errors
-// about sizes, codes and connections. Everything else becomes INTERNAL with a fixed text and an error id; its cause is
+// about sizes, codes and connections; and so does a 304, which Connect has handlers return as an error. Everything else becomes INTERNAL with a fixed text and an error id; its cause is
 // logged here, once, under that id.
 func Redact(ctx context.Context, logger *slog.Logger, err error) *connect.Error {
 	if err == nil {
@@ -31,6 +31,9 @@ func Redact(ctx context.Context, logger *slog.Logger, err error) *connect.Error 
 	}
 	if typed := typedOf(err); typed != nil {
 		return typed
+	}
+	if answer := notModified(err); answer != nil {
+		return answer
 	}
 	switch code := codeOf(err); {
 	case code == connect.CodeCanceled && ctx.Err() != nil, code == connect.CodeDeadlineExceeded && isLate(ctx):
@@ -45,6 +48,15 @@ func Redact(ctx context.Context, logger *slog.Logger, err error) *connect.Error 
 		return dependencyUnavailable(ctx, logger, err)
 	}
 	return Internal(ctx, logger, err)
+}
+
+// notModified returns what this service's own handler answers a conditional GET with, nil when err is something else.
+func notModified(err error) *connect.Error {
+	answer, ok := errors.AsType[*connect.Error](err)
+	if !ok || !connect.IsNotModifiedError(answer) || connect.IsWireError(answer) {
+		return nil
+	}
+	return answer
 }
 
 // isLate also holds in the moment between the deadline and the context's timer, when a connection with the same

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -62,6 +63,17 @@ func TestRedactMapsByCode(t *testing.T) {
 				t.Errorf("got %v %v, want none of the cause in it", got, rpcerr.Metadata(got))
 			}
 		})
+	}
+}
+
+// TestRedactLetsNotModifiedPass keeps the answer to a conditional GET, which Connect has as an error, with its headers.
+func TestRedactLetsNotModifiedPass(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	answer := connect.NewNotModifiedError(http.Header{"Etag": {`"1"`}})
+	got := rpcerr.Redact(t.Context(), logTo(&log), answer)
+	if !connect.IsNotModifiedError(got) || got.Meta().Get("Etag") != `"1"` || log.Len() > 0 {
+		t.Errorf("got %v with %v and the log %q, want the same answer and no log", got, got.Meta(), &log)
 	}
 }
 

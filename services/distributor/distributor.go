@@ -32,9 +32,11 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/api"
 	"github.com/leatdev/leat/services/distributor/internal/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/gitsource"
+	"github.com/leatdev/leat/services/distributor/internal/intake"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
@@ -122,6 +124,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	defer cache.Close()
+	encoded, err := encodings.Open(encodings.Config{Dir: filepath.Join(cfg.DataDir, "encodings"), MaxBytes: int64(cfg.EncodingCache)})
+	if err != nil {
+		return err
+	}
 	if err := measure(tel, view, plans); err != nil {
 		return err
 	}
@@ -129,12 +136,16 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	reports := intake.New(intake.Params{Store: store, Stored: func(ctx context.Context) {
+		// What is durable is seen at once; should the store have gone since, the monitor catches up.
+		_ = view.Refresh(ctx)
+	}})
 	verifier := identity.Chain(remembered, tokens, api.NewTokens(store))
 	handler, err := newHandler(handlerParams{
 		Telemetry: tel, Verifier: verifier, Issuer: issuer,
-		Bundles: bundles.NewHandler(bundles.HandlerParams{Cache: cache, Plans: view, Verifier: verifier, Logger: logger}),
+		Bundles: bundles.NewHandler(bundles.HandlerParams{Cache: cache, Encodings: encoded, Plans: view, Verifier: verifier, Logger: logger}),
 		API: api.Deps{
-			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Resolver: loop, Mirrors: source, Issuer: issuer,
+			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Intake: reports, History: store, Resolver: loop, Mirrors: source, Issuer: issuer,
 			Replay: admission.NewReplay(replayLife, replayMax), Plans: plans, Objects: objects, Logger: logger,
 			Version: app.Version(), TunnelURL: cfg.TunnelURL, PollInterval: cfg.PlanPollInterval,
 		},
@@ -143,7 +154,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
-	return run(ctx, cfg, handler, parts{view: view, source: source, loop: loop, logger: logger})
+	return run(ctx, cfg, handler, parts{view: view, source: source, loop: loop, reports: reports, logger: logger})
 }
 
 // openStore waits for a database that does not answer yet, and makes sure of the admin's token.
@@ -173,10 +184,11 @@ func openStore(ctx context.Context, cfg Config, logger *slog.Logger) (*sqlstore.
 
 // parts are what runs beside the server.
 type parts struct {
-	view   *fleet.View
-	source *gitsource.Source
-	loop   *resolve.Loop
-	logger *slog.Logger
+	view    *fleet.View
+	source  *gitsource.Source
+	loop    *resolve.Loop
+	reports *intake.Queue
+	logger  *slog.Logger
 }
 
 // run serves until ctx is done or a part fails. The parts go on during the drain, for the calls that are finishing.
@@ -190,6 +202,7 @@ func run(ctx context.Context, cfg Config, handler http.Handler, p parts) error {
 	defer cancel()
 	group.Go(func() error { return p.view.MonitorCatalog(work) })
 	group.Go(func() error { return p.view.MonitorPresence(work) })
+	group.Go(func() error { return p.reports.Run(work) })
 	group.Go(func() error { return p.loop.Run(work) })
 	group.Go(func() error { return p.source.MonitorDefinitions(work) })
 	group.Go(func() error { return p.source.MonitorRepositories(work, p.loop.Observe) })
@@ -238,8 +251,12 @@ func newHandler(p handlerParams) (http.Handler, error) {
 			fleetv1connect.FleetServiceName, distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName,
 		},
 	})
-	mux.Handle(fleetv1connect.NewFleetServiceHandler(api.NewFleet(p.API), options...))
-	mux.Handle(distributorv1connect.NewDistributorServiceHandler(api.NewDistributor(p.API), options...))
+	path, people := fleetv1connect.NewFleetServiceHandler(api.NewFleet(p.API), options...)
+	mux.Handle(path, people)
+	path, agents := distributorv1connect.NewDistributorServiceHandler(api.NewDistributor(p.API), options...)
+	mux.Handle(path, agents)
+	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(people))
+	mux.Handle(distributorv1connect.DistributorServiceWatchPlanProcedure, serve.CutStalled(agents))
 	mux.Handle(distributorv1connect.NewAccessServiceHandler(api.NewAccess(p.API), options...))
 	mux.Handle(bundles.Pattern, p.Bundles)
 	mux.Handle(api.JWKSPattern, api.KeySet(p.Issuer))

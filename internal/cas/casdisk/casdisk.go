@@ -9,10 +9,14 @@
 //	tmp/                                blobs being written; emptied at Open
 //	blobs/ab/abcd….1234                 one file per blob: its digest, and its content's size in bytes
 //
-// A blob is written to tmp, synced, and renamed into place, so a file under blobs is whole unless the disk damaged it.
-// Against that, the first Open of a blob that an earlier process wrote decompresses and hashes it; damage removes the file
-// and looks like absence. The time of the last read is kept in the file's modification time, which makes the order of
-// eviction survive a restart.
+// A blob is written to tmp, synced, read back, and renamed into place, so a file under blobs is whole unless the disk
+// damaged it. Against that, the first Open of a blob that an earlier process wrote decompresses and hashes it, any Open does
+// so that finds the file changed since, and scrubbing does it now and then; damage removes the file and looks like absence.
+// What nobody can notice is a disk that begins to return other bytes between two such checks. Whoever receives a bundle
+// therefore checks it again.
+//
+// The time of the last read is kept in the file's modification time, which makes the order of eviction survive a restart,
+// and which tells that the file was changed when it is not what the store set.
 package casdisk
 
 import (
@@ -20,10 +24,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -32,12 +35,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-const (
-	defaultMaxBytes = 10 << 30
-	// touchEvery limits how often reads of one blob write its modification time; eviction order after a restart is that
-	// precise.
-	touchEvery = time.Minute
-)
+const defaultMaxBytes = 10 << 30
 
 // ErrInUse means that another process uses the folder.
 var ErrInUse = errors.New("store folder is in use by another process")
@@ -47,13 +45,21 @@ type Config struct {
 	// Dir is the folder; made if absent. It must be the store's alone, on a local file system. Required.
 	Dir string
 	// MaxBytes bounds the sum of the stored sizes, of blobs that are being written too. Files that were evicted while
-	// somebody reads them use disk beyond it until they are closed. Zero: 10 GiB.
+	// somebody reads them use disk beyond it until they are closed. Zero: 10 GiB. Run begins to evict at 90 % of it, and
+	// goes on to 80 %.
 	MaxBytes int64
+	// MinFreeBytes is what Run leaves free of the file system, by evicting when there is less, until there is twice as
+	// much. Zero: 1 GiB, or 5 % of the file system if that is less. Negative: Run does not look.
+	MinFreeBytes int64
 	// MaxContentBytes bounds the decompressed size of one blob. Zero: cas.DefaultMaxContentBytes.
 	MaxContentBytes int64
 	// Pinned tells which blobs must not be evicted. It is called with the store locked, so it must be quick and must not
 	// call the store. Nil: none.
 	Pinned func(digest.Digest) bool
+	// ScrubEvery is how often Run reads a blob again, give or take. Zero: 24 h.
+	ScrubEvery time.Duration
+	// ScrubRate bounds how many bytes it reads per second, give or take a quarter. Zero: 4 MiB.
+	ScrubRate int64
 	// Logger gets a warning for each damaged blob. Nil: none.
 	Logger *slog.Logger
 	// Hooks are called as things happen; for metrics and for tests.
@@ -67,31 +73,26 @@ type Hooks struct {
 	Evicted func(cas.Info)
 	// Corrupt is called after a damaged blob has been removed.
 	Corrupt func(digest.Digest, error)
+	// Scrubbed is called after a blob has been read again and found right; StoredDigest may be missing.
+	Scrubbed func(cas.Info)
 	// Fault is called before each operation on the disk; an error it returns takes the place of the operation.
 	Fault func(op Op, path string) error
+	// Damage is given the bytes of each OpWrite, OpRead and OpServe, and returns those that take their place: others, or
+	// fewer. It may change them where they are. The kernel's copies, see cas.Blob, do not pass it.
+	Damage func(op Op, path string, p []byte) []byte
+	// Space takes the place of asking the file system how many bytes are free, and how many there are in all.
+	Space func() (free, total int64)
 }
-
-// Op names an operation on the disk.
-type Op string
-
-// The operations that pass Hooks.Fault.
-const (
-	OpCreate  Op = "create"  // a temporary file
-	OpWrite   Op = "write"   // a piece of a blob
-	OpSync    Op = "sync"    // a blob's bytes
-	OpRename  Op = "rename"  // into place
-	OpSyncDir Op = "syncdir" // the folder that the blob was renamed into
-	OpOpen    Op = "open"    // for reading
-	OpRemove  Op = "remove"
-	OpTouch   Op = "touch"
-)
 
 // Store is a [cas.Store] in a folder. Make one with [Open]; Close it after the last call.
 type Store struct {
-	cfg       Config
-	index     *index // has its own lock
-	verifying singleflight.Group
-	lock      io.Closer
+	cfg      Config
+	disk     *disk
+	index    *index // has its own lock
+	checking singleflight.Group
+	shards   sync.Map      // paths of the folders under blobs that are durable
+	stored   chan struct{} // wakes keepRoom
+	lock     io.Closer
 }
 
 var _ cas.Store = (*Store)(nil)
@@ -106,15 +107,20 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.MaxContentBytes <= 0 {
 		cfg.MaxContentBytes = cas.DefaultMaxContentBytes
 	}
+	if cfg.ScrubEvery <= 0 {
+		cfg.ScrubEvery = defaultScrubEvery
+	}
+	if cfg.ScrubRate <= 0 {
+		cfg.ScrubRate = defaultScrubRate
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{cfg: cfg}
-	s.index = newIndex(cfg.MaxBytes, cfg.Pinned, s.evict)
-	if err := os.MkdirAll(s.cfg.Dir, 0o700); err != nil {
+	s := newStore(cfg)
+	if err := s.disk.makeDirs(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	lock, err := lockFile(filepath.Join(s.cfg.Dir, "lock"))
+	lock, err := s.disk.lock(filepath.Join(cfg.Dir, "lock"))
 	if err != nil {
 		return nil, fmt.Errorf("open store %q: %w", cfg.Dir, err)
 	}
@@ -125,84 +131,38 @@ func Open(cfg Config) (*Store, error) {
 	return s, nil
 }
 
+func newStore(cfg Config) *Store {
+	s := &Store{cfg: cfg, disk: &disk{hooks: cfg.Hooks}, index: newIndex(cfg.MaxBytes, cfg.Pinned), stored: make(chan struct{}, 1)}
+	s.index.path, s.index.unlink = s.path, s.disk.remove
+	s.index.gone = func(info cas.Info) {
+		if cfg.Hooks.Evicted != nil {
+			cfg.Hooks.Evicted(info)
+		}
+	}
+	return s
+}
+
 // Close gives the folder up for another process. Open blobs stay readable.
 func (s *Store) Close() error {
 	return s.lock.Close()
 }
 
-// Open implements [cas.Store].
-func (s *Store) Open(ctx context.Context, d digest.Digest) (*cas.Blob, error) {
-	info, verified, ok := s.index.get(d)
-	if !ok {
-		return nil, fmt.Errorf("open blob %s: %w", d, cas.ErrNotFound)
-	}
-	if !verified {
-		if err := s.verifyOnce(ctx, info); err != nil {
-			return nil, fmt.Errorf("open blob %s: %w", d, err)
-		}
-	}
-	file, err := s.openFile(ctx, info)
-	if err != nil {
-		return nil, fmt.Errorf("open blob %s: %w", d, err)
-	}
-	s.touch(info)
-	return &cas.Blob{Info: info, ReadSeekCloser: file}, nil
-}
-
-// openFile opens a blob's file. One that is gone or has another length than it had is dropped.
-func (s *Store) openFile(ctx context.Context, info cas.Info) (*os.File, error) {
-	path := s.path(info)
-	if err := s.fault(OpOpen, path); err != nil {
-		return nil, err
-	}
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		_ = s.index.remove(info, nil) // cannot fail without a function
-		return nil, cas.ErrNotFound
-	}
-	if err != nil {
-		return nil, err
-	}
-	stat, err := file.Stat()
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	if stat.Size() != info.StoredSize {
-		s.dropCorrupt(ctx, info, fmt.Errorf("file has %d bytes, want %d", stat.Size(), info.StoredSize))
-		return nil, errors.Join(cas.ErrNotFound, file.Close())
-	}
-	return file, nil
-}
-
-// touch makes the blob the last one to be evicted, now and, now and then, after a restart.
-func (s *Store) touch(info cas.Info) {
-	now := time.Now()
-	if !s.index.touch(info.Digest, now) {
-		return
-	}
-	path := s.path(info)
-	if s.fault(OpTouch, path) == nil {
-		// A failure costs only precision: after a restart the blob looks older than it is.
-		_ = os.Chtimes(path, now, now)
-	}
-}
-
 // Stat implements [cas.Store].
 func (s *Store) Stat(_ context.Context, d digest.Digest) (cas.Info, error) {
-	info, _, ok := s.index.get(d)
+	e, known, ok := s.index.get(d)
 	if !ok {
 		return cas.Info{}, fmt.Errorf("stat blob %s: %w", d, cas.ErrNotFound)
 	}
-	return info, nil
+	return e.describe(known), nil
 }
 
 // Delete implements [cas.Store].
 func (s *Store) Delete(_ context.Context, d digest.Digest) error {
-	info, _, ok := s.index.get(d)
+	e, _, ok := s.index.get(d)
 	if !ok {
 		return nil
 	}
-	if err := s.index.remove(info, s.unlink); err != nil {
+	if err := s.index.remove(e); err != nil {
 		return fmt.Errorf("delete blob %s: %w", d, err)
 	}
 	return nil
@@ -211,11 +171,4 @@ func (s *Store) Delete(_ context.Context, d digest.Digest) error {
 // Usage implements [cas.Store].
 func (s *Store) Usage(context.Context) (cas.Usage, error) {
 	return s.index.usage(), nil
-}
-
-func (s *Store) fault(op Op, path string) error {
-	if s.cfg.Hooks.Fault == nil {
-		return nil
-	}
-	return s.cfg.Hooks.Fault(op, path)
 }

@@ -99,6 +99,26 @@ func TestRestartKeepsBlobs(t *testing.T) {
 	readers.Wait()
 }
 
+// TestStoredDigestIsKnownOnceRead asks for the digest of the stored bytes before and after a new process has read them.
+func TestStoredDigestIsKnownOnceRead(t *testing.T) {
+	t.Parallel()
+	cfg := casdisk.Config{Dir: t.TempDir()}
+	store := open(t, cfg)
+	d := castest.Put(t, store, []byte("content"))
+	want, err := store.Stat(t.Context(), d)
+	if err != nil || want.StoredDigest.IsZero() {
+		t.Errorf("stat: got %+v, %v, want the digest of the stored bytes", want, err)
+	}
+	store = reopen(t, store, cfg)
+	if info, err := store.Stat(t.Context(), d); err != nil || !info.StoredDigest.IsZero() {
+		t.Errorf("stat of unread bytes: got %+v, %v, want no digest of them", info, err)
+	}
+	castest.Check(t, store, []byte("content"))
+	if info, err := store.Stat(t.Context(), d); err != nil || info != want {
+		t.Errorf("stat once they were read: got %+v, %v, want %+v", info, err, want)
+	}
+}
+
 func TestDamageLooksLikeAbsence(t *testing.T) {
 	t.Parallel()
 	content := []byte(strings.Repeat("content ", 1000))

@@ -7,15 +7,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
@@ -51,113 +49,87 @@ func parseName(name string) (d digest.Digest, contentSize int64, ok bool) {
 
 // sweep makes the folders and removes what was being written when an earlier process ended.
 func (s *Store) sweep() error {
-	if err := os.RemoveAll(s.tempDir()); err != nil {
+	if err := s.disk.removeAll(s.tempDir()); err != nil {
 		return err
 	}
-	return errors.Join(os.MkdirAll(s.tempDir(), 0o700), os.MkdirAll(s.blobDir(), 0o700))
+	return errors.Join(s.disk.makeDirs(s.tempDir()), s.disk.makeDirs(s.blobDir()))
 }
 
 // scan lists the blobs that earlier processes left, the last read one last.
 func (s *Store) scan() error {
-	var found []*entry
-	err := filepath.WalkDir(s.blobDir(), func(path string, item fs.DirEntry, err error) error {
-		if err != nil || item.IsDir() {
-			return err
-		}
-		d, contentSize, ok := parseName(item.Name())
-		if !ok || !item.Type().IsRegular() {
-			s.cfg.Logger.LogAttrs(context.Background(), slog.LevelWarn, "foreign file in blob store",
-				slog.String("path", path))
-			return nil
-		}
-		stat, err := item.Info()
-		if err != nil {
-			return err
-		}
-		info := cas.Info{Digest: d, StoredSize: stat.Size(), ContentSize: contentSize}
-		found = append(found, &entry{info: info, touched: stat.ModTime()})
-		return nil
-	})
+	shards, err := s.disk.list(s.blobDir())
 	if err != nil {
 		return err
+	}
+	var found []*entry
+	for _, shard := range shards {
+		path := filepath.Join(s.blobDir(), shard.Name())
+		if !shard.IsDir() {
+			s.warn("foreign file in blob store", path, nil)
+			continue
+		}
+		entries, err := s.scanShard(path)
+		if err := s.scanned(path, err); err != nil {
+			return err
+		}
+		found = append(found, entries...)
 	}
 	slices.SortFunc(found, func(a, b *entry) int {
-		return cmp.Or(a.touched.Compare(b.touched), a.info.Digest.Compare(b.info.Digest))
+		return cmp.Or(a.modified.Compare(b.modified), a.info.Digest.Compare(b.info.Digest))
 	})
 	for _, e := range found {
-		if twin := s.index.adopt(e); !twin.Digest.IsZero() {
-			_ = os.Remove(s.path(twin)) // one of the two has a lying name; if it is the other, verifying finds out
+		s.index.adopt(e)
+	}
+	return nil
+}
+
+func (s *Store) scanShard(shard string) ([]*entry, error) {
+	items, err := s.disk.list(shard)
+	if err != nil {
+		return nil, err
+	}
+	var found []*entry
+	for _, item := range items {
+		path := filepath.Join(shard, item.Name())
+		e, err := s.scanFile(path, item)
+		if err := s.scanned(path, err); err != nil {
+			return nil, err
+		}
+		if e != nil {
+			found = append(found, e)
 		}
 	}
-	return nil
+	return found, nil
 }
 
-// verifyOnce reads a blob that an earlier process wrote. However many callers ask, it is read once; a caller that goes
-// away does not stop it for the others.
-func (s *Store) verifyOnce(ctx context.Context, info cas.Info) error {
-	detached := context.WithoutCancel(ctx)
-	done := s.verifying.DoChan(info.Digest.Hex(), func() (any, error) {
-		return nil, s.verify(detached, info)
-	})
-	select {
-	case result := <-done:
-		return result.Err
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// scanned removes what the disk cannot read any more: it would take room that nobody counts. Other errors pass.
+func (s *Store) scanned(path string, err error) error {
+	if !errors.Is(err, syscall.EIO) {
+		return err
 	}
+	s.warn("damaged part of blob store dropped", path, err)
+	return s.disk.removeAll(path)
 }
 
-func (s *Store) verify(ctx context.Context, info cas.Info) error {
-	file, err := s.openFile(ctx, info)
+// scanFile returns no entry for what is not the store's.
+func (s *Store) scanFile(path string, item fs.DirEntry) (*entry, error) {
+	d, contentSize, ok := parseName(item.Name())
+	if !ok || !item.Type().IsRegular() || path != s.path(cas.Info{Digest: d, ContentSize: contentSize}) {
+		s.warn("foreign file in blob store", path, nil)
+		return nil, nil
+	}
+	stat, err := s.disk.stat(item, path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer file.Close()
-	got, err := cas.Check(ctx, io.Discard, file, info.Digest, s.cfg.MaxContentBytes)
-	if err == nil && got != info {
-		err = fmt.Errorf("%w: content has %d bytes, want %d", cas.ErrCorrupt, got.ContentSize, info.ContentSize)
-	}
+	info := cas.Info{Digest: d, StoredSize: stat.Size(), ContentSize: contentSize}
+	return &entry{info: info, facts: facts{modified: stat.ModTime()}}, nil
+}
+
+func (s *Store) warn(message, path string, err error) {
+	attrs := []slog.Attr{slog.String("path", path)}
 	if err != nil {
-		s.dropCorrupt(ctx, info, err)
-		return cas.ErrNotFound
+		attrs = append(attrs, slog.Any("error", err))
 	}
-	s.index.markVerified(info)
-	return nil
-}
-
-// dropCorrupt removes a blob whose bytes are not what they were. A disk that cannot even remove them does not matter
-// here: the blob is not listed any more, and the next process would find the damage again.
-func (s *Store) dropCorrupt(ctx context.Context, info cas.Info, damage error) {
-	_ = s.index.remove(info, func(info cas.Info) error {
-		_ = s.unlink(info)
-		return nil
-	})
-	s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "damaged blob dropped",
-		slog.String("digest", info.Digest.String()), slog.Any("error", damage))
-	if s.cfg.Hooks.Corrupt != nil {
-		s.cfg.Hooks.Corrupt(info.Digest, damage)
-	}
-}
-
-// evict removes the file of a blob that has to make room. The index is locked.
-func (s *Store) evict(info cas.Info) error {
-	if err := s.unlink(info); err != nil {
-		return fmt.Errorf("evict blob: %w", err)
-	}
-	if s.cfg.Hooks.Evicted != nil {
-		s.cfg.Hooks.Evicted(info)
-	}
-	return nil
-}
-
-// unlink removes a blob's file, which others may go on reading if they have it open.
-func (s *Store) unlink(info cas.Info) error {
-	path := s.path(info)
-	if err := s.fault(OpRemove, path); err != nil {
-		return err
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	s.cfg.Logger.LogAttrs(context.Background(), slog.LevelWarn, message, attrs...)
 }

@@ -5,7 +5,6 @@ package casdisk
 
 import (
 	"container/list"
-	"fmt"
 	"sync"
 	"time"
 
@@ -13,176 +12,201 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// index knows which blobs there are, how much room they take and which was read last. It touches no disk itself: where
-// the disk has to change together with it, the caller passes a function that runs under the index's lock.
+// index knows which blobs there are, how much room they take, which was read last and which was checked last. It touches
+// no disk itself: where the disk has to change together with it, it calls a function that runs under its lock.
 type index struct {
 	limit  int64 // of used
 	pinned func(digest.Digest) bool
-	evict  func(cas.Info) error // removes an evicted blob's file
+	unlink func(path string) error
+	path   func(cas.Info) string
+	gone   func(cas.Info) // an evicted blob
 
 	mu      sync.Mutex
-	entries map[digest.Digest]*list.Element // of *entry
-	recency *list.List                      // of *entry, the last read one in front
-	used    int64                           // bytes of blobs and of reservations
+	entries map[digest.Digest]*entry
+	recency *list.List // of *entry, the last read one in front
+	checks  *list.List // of *entry, the one whose bytes were read longest ago in front, and before it those never read
+	used    int64      // bytes of blobs, of reservations and of litter
+	// litter is files that nobody wants any more and that could not be removed, with their sizes.
+	litter map[string]int64
 }
 
+// entry is a blob. The pointer is its identity: what is put in its place is another entry.
 type entry struct {
-	info     cas.Info
-	verified bool      // whether this process has seen the right bytes
-	touched  time.Time // the modification time of the file, as far as this process knows
+	info cas.Info // without StoredDigest; never changes
+	facts
+
+	recency, checks *list.Element
 }
 
-func newIndex(limit int64, pinned func(digest.Digest) bool, evict func(cas.Info) error) *index {
+// facts are what is known of a blob; they change under the index's lock.
+type facts struct {
+	stored   digest.Digest // of the stored bytes; zero until they have been read
+	verified bool          // whether this process has seen the right bytes
+	checked  time.Time     // when it saw them, or tried to; zero: never
+	modified time.Time     // the file's time when it saw them, or when it was last set; its bytes have changed if it differs
+}
+
+// describe returns the blob's Info by what is known.
+func (e *entry) describe(known facts) cas.Info {
+	info := e.info
+	info.StoredDigest = known.stored
+	return info
+}
+
+func newIndex(limit int64, pinned func(digest.Digest) bool) *index {
 	if pinned == nil {
 		pinned = func(digest.Digest) bool { return false }
 	}
 	return &index{
-		limit: limit, pinned: pinned, evict: evict,
-		entries: make(map[digest.Digest]*list.Element), recency: list.New(),
+		limit: limit, pinned: pinned,
+		entries: make(map[digest.Digest]*entry), recency: list.New(), checks: list.New(), litter: make(map[string]int64),
 	}
 }
 
 func of(element *list.Element) *entry {
-	return element.Value.(*entry) //nolint:errcheck // the list holds nothing else
+	return element.Value.(*entry) //nolint:errcheck // the lists hold nothing else
 }
 
-func (x *index) get(d digest.Digest) (info cas.Info, verified, ok bool) {
+// get returns a blob and what is known of it right now.
+func (x *index) get(d digest.Digest) (*entry, facts, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	element, ok := x.entries[d]
+	e, ok := x.entries[d]
 	if !ok {
-		return cas.Info{}, false, false
+		return nil, facts{}, false
 	}
-	return of(element).info, of(element).verified, true
+	return e, e.facts, true
+}
+
+// has tells whether e is still the blob of its name.
+func (x *index) has(e *entry) bool {
+	return x.entries[e.info.Digest] == e
 }
 
 // add lists a blob, as the last read one. It replaces another of the same digest, and does not count the bytes of the
 // new one: for those there is a reservation.
-func (x *index) add(e *entry) (replaced cas.Info) {
-	if old, ok := x.entries[e.info.Digest]; ok {
-		replaced = of(old).info
-		x.drop(old)
+func (x *index) add(e *entry) (replaced *entry) {
+	replaced = x.entries[e.info.Digest]
+	if replaced != nil {
+		x.drop(replaced)
 	}
-	x.entries[e.info.Digest] = x.recency.PushFront(e)
+	x.entries[e.info.Digest] = e
+	e.recency = x.recency.PushFront(e)
+	if e.checked.IsZero() {
+		e.checks = x.checks.PushFront(e)
+	} else {
+		e.checks = x.checks.PushBack(e)
+	}
 	return replaced
 }
 
-// adopt lists a blob that an earlier process left, and returns what it replaced.
-func (x *index) adopt(e *entry) (replaced cas.Info) {
+// adopt lists a blob that an earlier process left. Where there is another of its name, one of the two names lies about the
+// content's size; the one before is unlisted, and verifying finds out whether that was right.
+func (x *index) adopt(e *entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.used += e.info.StoredSize
-	return x.add(e)
+	if twin := x.add(e); twin != nil {
+		x.discardFile(x.path(twin.info), twin.info.StoredSize)
+	}
 }
 
 // publish runs place, which moves a file to where it belongs, and lists the blob if that succeeds. The file's bytes have
-// been reserved before and stay counted. It returns what the blob replaced.
-func (x *index) publish(e *entry, place func() error) (replaced cas.Info, err error) {
+// been reserved before and stay counted.
+func (x *index) publish(e *entry, place func(path string) error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if err := place(); err != nil {
-		return cas.Info{}, err
+	path := x.path(e.info)
+	if err := place(path); err != nil {
+		return err
 	}
-	return x.add(e), nil
-}
-
-// remove unlists exactly this blob and runs unlink, if there is any, before anybody can put it again.
-func (x *index) remove(info cas.Info, unlink func(cas.Info) error) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	element, ok := x.entries[info.Digest]
-	if !ok || of(element).info != info {
-		return nil
+	x.used -= x.litter[path] // it was overwritten
+	delete(x.litter, path)
+	replaced := x.add(e)
+	if replaced != nil && x.path(replaced.info) != path { // whose name lied about the content's size
+		x.discardFile(x.path(replaced.info), replaced.info.StoredSize)
 	}
-	if unlink != nil {
-		if err := unlink(info); err != nil {
-			return err
-		}
-	}
-	x.drop(element)
 	return nil
 }
 
-func (x *index) drop(element *list.Element) {
-	x.recency.Remove(element)
-	delete(x.entries, of(element).info.Digest)
-	x.used -= of(element).info.StoredSize
-}
-
-func (x *index) markVerified(info cas.Info) {
+// remove unlists exactly this blob if its file can be removed.
+func (x *index) remove(e *entry) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if element, ok := x.entries[info.Digest]; ok && of(element).info == info {
-		of(element).verified = true
+	if !x.has(e) {
+		return nil
 	}
+	if err := x.unlink(x.path(e.info)); err != nil {
+		return err
+	}
+	x.drop(e)
+	return nil
 }
 
-// touch notes a read, and tells whether the file's time is so old that it should be set too.
-func (x *index) touch(d digest.Digest, now time.Time) bool {
+// discard unlists exactly this blob, whether or not its file can be removed, and tells whether it was listed.
+func (x *index) discard(e *entry) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	element, ok := x.entries[d]
-	if !ok {
+	if !x.has(e) {
 		return false
 	}
-	x.recency.MoveToFront(element)
-	if now.Sub(of(element).touched) < touchEvery {
-		return false
-	}
-	of(element).touched = now
+	x.drop(e)
+	x.discardFile(x.path(e.info), e.info.StoredSize)
 	return true
 }
 
-// reserve counts n bytes that are about to be written, and evicts for them. When that is not enough nothing is evicted,
-// nothing is counted, and the error is cas.ErrFull.
-func (x *index) reserve(n int64) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if over := x.used + n - x.limit; over > 0 {
-		if err := x.free(over, true); err != nil {
-			return err
-		}
-	}
-	x.used += n
-	return nil
+func (x *index) drop(e *entry) {
+	x.recency.Remove(e.recency)
+	x.checks.Remove(e.checks)
+	delete(x.entries, e.info.Digest)
+	x.used -= e.info.StoredSize
 }
 
-// release gives back what reserve counted.
-func (x *index) release(n int64) {
+// update changes what is known of a blob, if it is still there.
+func (x *index) update(e *entry, change func(*facts)) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.used -= n
+	if !x.has(e) {
+		return false
+	}
+	change(&e.facts)
+	return true
 }
 
-// shed evicts about n bytes because the disk has no room, whatever the bound says. It tells whether anything went.
-func (x *index) shed(n int64) bool {
+// read notes a read.
+func (x *index) read(e *entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	before := x.used
-	return x.free(n, false) == nil && x.used < before
+	if x.has(e) {
+		x.recency.MoveToFront(e.recency)
+	}
 }
 
-// free evicts the least recently read blobs that are not pinned until n bytes are gone. With all it evicts nothing where
-// n cannot be reached.
-func (x *index) free(n int64, all bool) error {
-	var victims []*list.Element
-	var sum int64
-	for e := x.recency.Back(); e != nil && sum < n; e = e.Prev() {
-		if info := of(e).info; !x.pinned(info.Digest) {
-			victims = append(victims, e)
-			sum += info.StoredSize
-		}
+// present tells whether e is still the blob of its name.
+func (x *index) present(e *entry) bool {
+	return x.update(e, func(*facts) {})
+}
+
+// checkedNow notes that a blob's bytes were read, or that this could not be done; others come first the next time.
+func (x *index) checkedNow(e *entry, change func(*facts)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.has(e) {
+		change(&e.facts)
+		e.checked = time.Now()
+		x.checks.MoveToBack(e.checks)
 	}
-	if all && sum < n {
-		return fmt.Errorf("%w: %d of %d bytes used, %d of them can be evicted", cas.ErrFull, x.used, x.limit, sum)
+}
+
+// stalest returns the blob that was checked longest ago.
+func (x *index) stalest() (*entry, facts, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.checks.Len() == 0 {
+		return nil, facts{}, false
 	}
-	for _, victim := range victims {
-		if err := x.evict(of(victim).info); err != nil {
-			return err
-		}
-		x.drop(victim)
-	}
-	return nil
+	e := of(x.checks.Front())
+	return e, e.facts, true
 }
 
 func (x *index) usage() cas.Usage {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -23,102 +22,97 @@ const shedBytes = 4 << 20
 
 // Put implements [cas.Store]. A blob that an earlier process left and that has not been verified yet is written anew.
 func (s *Store) Put(ctx context.Context, want digest.Digest, r io.Reader) (cas.Info, error) {
-	if info, verified, ok := s.index.get(want); ok && verified {
-		return info, nil
+	if e, known, ok := s.index.get(want); ok && known.verified {
+		return e.describe(known), nil
 	}
-	info, err := s.put(ctx, want, r)
-	if err != nil {
-		return cas.Info{}, fmt.Errorf("put blob %s: %w", want, err)
-	}
-	return info, nil
+	return s.Begin(want).Fill(ctx, r)
 }
 
-func (s *Store) put(ctx context.Context, want digest.Digest, r io.Reader) (info cas.Info, err error) {
-	draft, err := s.newDraft()
+// Begin implements [cas.Store].
+func (s *Store) Begin(want digest.Digest) *cas.Draft {
+	return cas.NewDraft(func(ctx context.Context, r io.Reader, growth cas.Growth) (cas.Info, error) {
+		info, err := s.put(ctx, want, r, growth)
+		if err != nil {
+			return cas.Info{}, fmt.Errorf("put blob %s: %w", want, full(err))
+		}
+		return info, nil
+	})
+}
+
+func (s *Store) put(ctx context.Context, want digest.Digest, r io.Reader, growth cas.Growth) (info cas.Info, err error) {
+	s.index.tidy()
+	draft, err := s.newDraft(growth)
 	if err != nil {
 		return cas.Info{}, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, draft.abandon())
-		}
-	}()
+	defer draft.abandon() // does nothing once the draft is published
 	info, err = cas.Check(ctx, draft, r, want, s.cfg.MaxContentBytes)
 	if err != nil {
 		return cas.Info{}, err
 	}
-	if err := draft.sync(); err != nil {
+	modified, err := draft.finish(info)
+	if err != nil {
 		return cas.Info{}, err
 	}
-	return info, s.publish(info, draft)
+	return info, s.publish(info, modified, draft)
 }
 
 // publish moves a complete draft to its place. From here on others see the blob; it is durable when publish returns.
-func (s *Store) publish(info cas.Info, draft *draft) error {
-	path := s.path(info)
-	shard := filepath.Dir(path)
+func (s *Store) publish(info cas.Info, modified time.Time, draft *draft) error {
+	shard := filepath.Dir(s.path(info))
 	if err := s.makeShard(shard); err != nil {
-		return full(err)
+		return err
 	}
-	now := time.Now()
-	replaced, err := s.index.publish(&entry{info: info, verified: true, touched: now}, func() error {
-		if err := s.fault(OpRename, path); err != nil {
-			return err
-		}
-		return os.Rename(draft.file.Name(), path)
-	})
+	e := &entry{info: info, facts: facts{stored: info.StoredDigest, verified: true, checked: time.Now(), modified: modified}}
+	e.info.StoredDigest = digest.Digest{}
+	err := s.index.publish(e, func(path string) error { return s.disk.rename(draft.file.path, path) })
 	if err != nil {
-		return full(err)
+		s.shards.Delete(shard) // somebody may have removed it
+		return err
 	}
-	draft.published()
-	if replaced.ContentSize != info.ContentSize && !replaced.Digest.IsZero() {
-		_ = os.Remove(s.path(replaced)) // its name lied about the content's size; nothing lists it any more
+	draft.reserved, draft.file = 0, nil
+	if err := s.disk.syncDir(shard); err != nil {
+		s.index.discard(e)
+		return err
 	}
-	if err := s.syncDir(shard); err != nil {
-		return errors.Join(full(err), s.index.remove(info, s.unlink))
+	select {
+	case s.stored <- struct{}{}:
+	default: // it has been told, and has not looked yet
 	}
 	return nil
 }
 
 // makeShard makes the folder a blob goes to, durably.
 func (s *Store) makeShard(shard string) error {
-	err := os.Mkdir(shard, 0o700)
-	if errors.Is(err, os.ErrExist) {
+	if _, durable := s.shards.Load(shard); durable {
 		return nil
 	}
-	if err != nil {
+	if _, err := s.disk.makeDir(shard); err != nil {
 		return err
 	}
-	return s.syncDir(filepath.Dir(shard))
-}
-
-func (s *Store) syncDir(path string) error {
-	if err := s.fault(OpSyncDir, path); err != nil {
+	// Also where it was there: whoever made it may not have come to this.
+	if err := s.disk.syncDir(filepath.Dir(shard)); err != nil {
 		return err
 	}
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	s.shards.Store(shard, struct{}{})
+	return nil
 }
 
 // draft is a blob being written: a temporary file, and the room reserved for it.
 type draft struct {
 	store    *Store
-	file     *os.File
+	file     *file // nil once it is published; cas.Draft closes it, after its last reader
+	growth   cas.Growth
 	reserved int64
 }
 
-func (s *Store) newDraft() (*draft, error) {
-	if err := s.fault(OpCreate, s.tempDir()); err != nil {
-		return nil, full(err)
-	}
-	file, err := os.CreateTemp(s.tempDir(), "put-*")
+func (s *Store) newDraft(growth cas.Growth) (*draft, error) {
+	f, err := s.disk.create(s.tempDir(), "put-*")
 	if err != nil {
-		return nil, full(err)
+		return nil, err
 	}
-	return &draft{store: s, file: file}, nil
+	growth.Begin(f)
+	return &draft{store: s, file: f, growth: growth}, nil
 }
 
 // Write reserves room for p and writes it. When the disk is full it evicts and goes on, until nothing is left to evict.
@@ -129,53 +123,46 @@ func (d *draft) Write(p []byte) (int, error) {
 	d.reserved += int64(len(p))
 	written := 0
 	for {
-		n, err := d.writeOnce(p[written:])
+		n, err := d.file.Write(p[written:])
 		written += n
+		d.growth.Add(n)
 		if err == nil {
 			return written, nil
 		}
-		if !noSpace(err) || !d.store.index.shed(int64(len(p)-written)+shedBytes) {
-			return written, full(err)
+		if !noSpace(err) || d.store.index.shed(int64(len(p)-written)+shedBytes) == 0 {
+			return written, err
 		}
 	}
 }
 
-func (d *draft) writeOnce(p []byte) (int, error) {
-	if err := d.store.fault(OpWrite, d.file.Name()); err != nil {
-		return 0, err
+// finish makes the bytes durable, and sees that they are those which were to be written: they were proven on their way
+// to the disk, not on it. It returns the file's time, which is of the store's making, so that any later change shows.
+func (d *draft) finish(info cas.Info) (modified time.Time, err error) {
+	if err := d.store.disk.touch(d.file.path, time.Now()); err != nil {
+		return time.Time{}, err
 	}
-	return d.file.Write(p)
+	if err := d.file.sync(); err != nil {
+		return time.Time{}, err
+	}
+	stat, err := d.file.stat()
+	if err != nil {
+		return time.Time{}, err
+	}
+	back := digest.NewVerifier(io.NewSectionReader(d.file, 0, stat.Size()), info.StoredDigest)
+	if _, err := io.Copy(io.Discard, back); err != nil {
+		if errors.Is(err, digest.ErrMismatch) { // which would blame the source
+			err = fmt.Errorf("%w: bytes read back differ from those that were written", syscall.EIO)
+		}
+		return time.Time{}, err
+	}
+	return stat.ModTime(), nil
 }
 
-// sync makes the bytes durable and closes the file.
-func (d *draft) sync() error {
-	if err := d.store.fault(OpSync, d.file.Name()); err != nil {
-		return full(err)
+// abandon removes whatever there is of a draft that was not published.
+func (d *draft) abandon() {
+	if d.file != nil {
+		d.store.index.discardReserved(d.file.path, d.reserved)
 	}
-	if err := d.file.Sync(); err != nil {
-		return full(err)
-	}
-	return full(d.file.Close())
-}
-
-// published hands the reservation over to the index: the blob is listed now, with as many bytes.
-func (d *draft) published() {
-	d.reserved = 0
-	d.file = nil
-}
-
-// abandon removes whatever there is of the draft. After published it does nothing.
-func (d *draft) abandon() error {
-	if d.file == nil {
-		return nil
-	}
-	d.store.index.release(d.reserved)
-	_ = d.file.Close() // closed already where sync has come that far
-	return os.Remove(d.file.Name())
-}
-
-func noSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // full adds cas.ErrFull to an error that says so.

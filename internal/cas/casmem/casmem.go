@@ -70,23 +70,68 @@ func (s *Store) Put(ctx context.Context, want digest.Digest, r io.Reader) (cas.I
 	if info, err := s.Stat(ctx, want); err == nil {
 		return info, nil
 	}
-	var stored bytes.Buffer
-	info, err := cas.Check(ctx, &stored, r, want, s.cfg.MaxContentBytes)
-	if err != nil {
-		return cas.Info{}, fmt.Errorf("put blob %s: %w", want, err)
-	}
+	return s.Begin(want).Fill(ctx, r)
+}
+
+// Begin implements [cas.Store].
+func (s *Store) Begin(want digest.Digest) *cas.Draft {
+	return cas.NewDraft(func(ctx context.Context, r io.Reader, growth cas.Growth) (cas.Info, error) {
+		stored := &growing{growth: growth}
+		growth.Begin(stored)
+		info, err := cas.Check(ctx, stored, r, want, s.cfg.MaxContentBytes)
+		if err == nil {
+			err = s.add(blob{info: info, bytes: stored.bytes})
+		}
+		if err != nil {
+			return cas.Info{}, fmt.Errorf("put blob %s: %w", want, err)
+		}
+		return info, nil
+	})
+}
+
+// add stores a blob in the place of what there is of that name.
+func (s *Store) add(b blob) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if element, ok := s.blobs[want]; ok {
-		return of(element).info, nil
+	old, replacing := s.blobs[b.info.Digest]
+	s.remove(b.info.Digest)
+	err := s.makeRoom(b.info.StoredSize)
+	if err != nil && replacing {
+		b = of(old)
 	}
-	if err := s.makeRoom(info.StoredSize); err != nil {
-		return cas.Info{}, fmt.Errorf("put blob %s: %w", want, err)
+	if err == nil || replacing {
+		s.used += b.info.StoredSize
+		s.blobs[b.info.Digest] = s.recency.PushFront(b)
 	}
-	s.used += info.StoredSize
-	s.blobs[want] = s.recency.PushFront(blob{info: info, bytes: stored.Bytes()})
-	return info, nil
+	return err
 }
+
+// growing is a blob that is being put.
+type growing struct {
+	growth cas.Growth
+
+	mu    sync.RWMutex
+	bytes []byte // only appended to
+}
+
+// Write implements io.Writer.
+func (g *growing) Write(p []byte) (int, error) {
+	g.mu.Lock()
+	g.bytes = append(g.bytes, p...)
+	g.mu.Unlock()
+	g.growth.Add(len(p))
+	return len(p), nil
+}
+
+// ReadAt implements io.ReaderAt.
+func (g *growing) ReadAt(p []byte, offset int64) (int, error) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return bytes.NewReader(g.bytes).ReadAt(p, offset)
+}
+
+// Close implements io.Closer.
+func (g *growing) Close() error { return nil }
 
 // makeRoom evicts until size more bytes fit, or evicts nothing when that is not possible.
 func (s *Store) makeRoom(size int64) error {

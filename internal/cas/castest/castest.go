@@ -28,18 +28,23 @@ const MaxContentBytes = 4 << 20
 func Run(t *testing.T, newStore func(t testing.TB) cas.Store) {
 	t.Helper()
 	for name, prove := range map[string]func(*testing.T, cas.Store){
-		"put then open":           putThenOpen,
-		"seek":                    seek,
-		"put again":               putAgain,
-		"absent":                  absent,
-		"refused content":         refusedContent,
-		"failing source":          failingSource,
-		"cancelled":               cancelled,
-		"delete":                  deletion,
-		"open survives delete":    openSurvivesDelete,
-		"usage":                   usage,
-		"everybody at once":       everybodyAtOnce,
-		"same digest, other zstd": otherCompression,
+		"put then open":                 putThenOpen,
+		"seek":                          seek,
+		"put again":                     putAgain,
+		"absent":                        absent,
+		"refused content":               refusedContent,
+		"failing source":                failingSource,
+		"cancelled":                     cancelled,
+		"delete":                        deletion,
+		"open survives delete":          openSurvivesDelete,
+		"usage":                         usage,
+		"everybody at once":             everybodyAtOnce,
+		"same digest, other zstd":       otherCompression,
+		"follow":                        follow,
+		"follow a failure":              followFailure,
+		"follow a cancelled one":        followCancelled,
+		"small drafts are not followed": smallDraft,
+		"fill takes the place":          fillReplaces,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -104,9 +109,17 @@ func checkBlob(t testing.TB, blob *cas.Blob, content []byte) {
 	if err != nil || !bytes.Equal(got, content) {
 		t.Errorf("content: got %q and %v, want %q", shorten(got), err, shorten(content))
 	}
-	want := cas.Info{Digest: digest.FromBytes(content), StoredSize: int64(len(stored)), ContentSize: int64(len(content))}
+	want := infoOf(content, stored)
 	if blob.Info != want {
 		t.Errorf("info: got %+v, want %+v", blob.Info, want)
+	}
+}
+
+// infoOf describes content that is stored as these bytes.
+func infoOf(content, stored []byte) cas.Info {
+	return cas.Info{
+		Digest: digest.FromBytes(content), StoredSize: int64(len(stored)), ContentSize: int64(len(content)),
+		StoredDigest: digest.FromBytes(stored),
 	}
 }
 
@@ -135,9 +148,7 @@ func shorten(content []byte) string {
 func putThenOpen(t *testing.T, store cas.Store) {
 	for _, content := range []string{"", "hello", strings.Repeat("01234567", MaxContentBytes/8)} {
 		stored := Zstd(t, []byte(content))
-		want := cas.Info{
-			Digest: digest.FromBytes([]byte(content)), StoredSize: int64(len(stored)), ContentSize: int64(len(content)),
-		}
+		want := infoOf([]byte(content), stored)
 		info, err := store.Put(t.Context(), want.Digest, iotest.HalfReader(bytes.NewReader(stored)))
 		if err != nil || info != want {
 			t.Errorf("put: got %+v, %v, want %+v", info, err, want)

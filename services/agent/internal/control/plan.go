@@ -22,6 +22,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/plandelta"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
@@ -55,6 +56,11 @@ type PlanParams struct {
 // Plans follows the cluster's plan.
 type Plans struct {
 	params PlanParams
+
+	// held is the plan as it came, to which deltas apply; nil before the first. It is Run's alone.
+	held *distributorv1.Plan
+	// doubted is set when something did not fit, until a whole plan came. It is Run's alone.
+	doubted bool
 
 	mu      sync.Mutex
 	version string
@@ -100,7 +106,7 @@ func (p *Plans) Run(ctx context.Context) error {
 	p.restore(ctx)
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		outcome := p.watch(ctx)
-		if outcome.heard {
+		if outcome.heard && !p.doubted {
 			attempt = 0
 		}
 		_ = backoff.Wait(ctx, p.pause(ctx, outcome, attempt)) // the loop's condition sees the same end
@@ -113,6 +119,8 @@ type outcome struct {
 	heard bool          // at least one message came
 	drain time.Duration // the server asked to come back after this
 	err   error
+	// version is the one that the hub takes this agent to have.
+	version string
 }
 
 // pause is how long to wait before the next stream. A stream that brought nothing is made up for by asking for the plan.
@@ -123,7 +131,7 @@ func (p *Plans) pause(ctx context.Context, o outcome, attempt int) time.Duration
 	case o.drain > 0:
 		return backoff.Jitter(o.drain, pollJitter)
 	case o.heard:
-		return p.params.Reconnect.Delay(0)
+		return p.params.Reconnect.Delay(attempt)
 	}
 	interval, err := p.poll(ctx)
 	p.note(ctx, err)
@@ -143,7 +151,8 @@ func (p *Plans) watch(ctx context.Context) (o outcome) {
 	defer cancel(nil)
 	alarm := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer alarm.Stop()
-	stream, err := p.params.Hub.WatchPlan(ctx, &distributorv1.WatchPlanRequest{KnownVersion: p.Version()})
+	o.version = p.known()
+	stream, err := p.params.Hub.WatchPlan(ctx, &distributorv1.WatchPlanRequest{KnownVersion: o.version, AcceptDelta: true})
 	if err != nil {
 		return outcome{err: p.failed(err)}
 	}
@@ -152,32 +161,86 @@ func (p *Plans) watch(ctx context.Context) (o outcome) {
 		alarm.Reset(silence)
 		o.heard = true
 		p.note(ctx, nil)
-		switch event := stream.Msg().GetEvent().(type) {
-		case *distributorv1.WatchPlanResponse_Plan:
-			p.accept(ctx, event.Plan)
-		case *distributorv1.WatchPlanResponse_Drain:
-			o.drain = event.Drain.GetReconnectAfter().AsDuration()
+		if err := p.event(ctx, stream.Msg(), &o); err != nil {
+			o.err = p.doubt(ctx, err)
+			return o
 		}
 	}
 	o.err = p.failed(stream.Err())
 	return o
 }
 
-// poll asks for the plan once.
+// event takes one message. The error means that it does not fit to what is held.
+func (p *Plans) event(ctx context.Context, message *distributorv1.WatchPlanResponse, o *outcome) error {
+	switch event := message.GetEvent().(type) {
+	case *distributorv1.WatchPlanResponse_Plan:
+		o.version = event.Plan.GetVersion()
+		p.accept(ctx, event.Plan)
+	case *distributorv1.WatchPlanResponse_Delta:
+		o.version = event.Delta.GetToVersion()
+		return p.acceptDelta(ctx, event.Delta)
+	case *distributorv1.WatchPlanResponse_Heartbeat:
+		return agree(o.version, event.Heartbeat.GetVersion())
+	case *distributorv1.WatchPlanResponse_Drain:
+		o.drain = event.Drain.GetReconnectAfter().AsDuration()
+	}
+	return nil
+}
+
+// agree compares a heartbeat with what the hub should take this agent to have. A hub that names no version is fine.
+func agree(sent, named string) error {
+	if named != "" && named != sent {
+		return fmt.Errorf("the heartbeat names version %s, %q was sent last", named, sent)
+	}
+	return nil
+}
+
+// poll asks for the plan once; and once more, for the whole of it, if a delta does not fit.
 func (p *Plans) poll(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	response, err := p.params.Hub.GetPlan(ctx, &distributorv1.GetPlanRequest{KnownVersion: p.Version()})
+	response, err := p.ask(ctx)
+	if err == nil && p.doubted {
+		response, err = p.ask(ctx)
+	}
 	if err != nil {
 		return 0, p.failed(err)
-	}
-	if response.GetPlan() != nil {
-		p.accept(ctx, response.GetPlan())
 	}
 	if interval := response.GetPollInterval().AsDuration(); interval > 0 {
 		return interval, nil
 	}
 	return pollInterval, nil
+}
+
+func (p *Plans) ask(ctx context.Context) (*distributorv1.GetPlanResponse, error) {
+	response, err := p.params.Hub.GetPlan(ctx, &distributorv1.GetPlanRequest{KnownVersion: p.known(), AcceptDelta: true})
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case response.GetPlan() != nil:
+		p.accept(ctx, response.GetPlan())
+	case response.GetDelta() != nil:
+		if err := p.acceptDelta(ctx, response.GetDelta()); err != nil {
+			_ = p.doubt(ctx, err)
+		}
+	}
+	return response, nil
+}
+
+// known is the version that the hub is told; empty asks for the whole plan.
+func (p *Plans) known() string {
+	if p.doubted {
+		return ""
+	}
+	return p.held.GetVersion()
+}
+
+// doubt has the whole plan asked for next. It returns its error.
+func (p *Plans) doubt(ctx context.Context, err error) error {
+	p.doubted = true
+	p.params.Logger.WarnContext(ctx, "change of the plan does not fit, asking for the whole plan", slog.Any("error", err))
+	return err
 }
 
 // failed drops a token that is not accepted, so that the next call brings a new one.
@@ -204,18 +267,36 @@ func (p *Plans) note(ctx context.Context, err error) {
 	}
 }
 
-// accept delivers a plan and keeps it. One that cannot be understood is left out: the last good one goes on.
+// accept takes a whole plan. One that cannot be understood is left out: the last good one goes on.
 func (p *Plans) accept(ctx context.Context, message *distributorv1.Plan) {
+	p.doubted = false
+	if err := p.take(ctx, message); err != nil {
+		p.params.Logger.ErrorContext(ctx, "plan cannot be read, keeping the last one", slog.Any("error", err))
+	}
+}
+
+// acceptDelta takes the plan that a delta leads to from the one that is held. After an error that one goes on.
+func (p *Plans) acceptDelta(ctx context.Context, delta *distributorv1.PlanDelta) error {
+	message, err := plandelta.Apply(p.held, delta)
+	if err != nil {
+		return err
+	}
+	return p.take(ctx, message)
+}
+
+// take delivers a plan and keeps it. The error means that it cannot be understood, and nothing was done.
+func (p *Plans) take(ctx context.Context, message *distributorv1.Plan) error {
 	plan, err := planOf(message)
 	if err != nil {
-		p.params.Logger.ErrorContext(ctx, "plan cannot be read, keeping the last one", slog.Any("error", err))
-		return
+		return err
 	}
+	p.held = message
 	p.deliver(plan)
 	if err := p.keep(message); err != nil {
 		p.params.Logger.ErrorContext(ctx, "plan cannot be stored, a restart without the hub would use an older one",
 			slog.Any("error", err))
 	}
+	return nil
 }
 
 func (p *Plans) deliver(plan reconcile.Plan) {
@@ -258,6 +339,7 @@ func (p *Plans) restore(ctx context.Context) {
 		return
 	}
 	if message.GetCluster() == p.params.Identity.Cluster() {
+		p.held = message
 		p.deliver(plan)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
@@ -24,11 +25,13 @@ type run struct {
 	engine  *Engine
 	service Service
 	arrived time.Time
+	timings Timings
 	news    bool             // the plan brought something that is not applied yet
 	record  inventory.Record // as stored in the cluster, or about to be
 
-	objects []*unstructured.Unstructured // rendered
-	desired inventory.Set                // what they are, filled while applying
+	objects  []*unstructured.Unstructured // rendered
+	rendered time.Time
+	desired  inventory.Set // what they are, filled while applying
 }
 
 // step is one verb of a reconciliation.
@@ -70,9 +73,26 @@ func (r *run) take(ctx context.Context, steps []step) error {
 
 // render makes the objects of all sources. It changes nothing in the cluster.
 func (r *run) render(ctx context.Context) error {
-	objects, err := renderAll(ctx, r.engine.params.Bundles, r.service)
-	r.objects = objects
+	started, bundles := time.Now(), &clockedBundles{Bundles: r.engine.params.Bundles}
+	objects, err := renderAll(ctx, bundles, r.service)
+	r.objects, r.rendered = objects, time.Now()
+	r.timings.Download, r.timings.Render = bundles.took, r.rendered.Sub(started)-bundles.took
 	return err
+}
+
+// clockedBundles measures how long bundles take to come. It is for one goroutine.
+type clockedBundles struct {
+	Bundles
+
+	took time.Duration
+}
+
+// Open implements Bundles.
+func (b *clockedBundles) Open(ctx context.Context, d digest.Digest) (io.ReadCloser, error) {
+	started := time.Now()
+	content, err := b.Bundles.Open(ctx, d)
+	b.took += time.Since(started)
+	return content, err
 }
 
 func renderAll(ctx context.Context, bundles Bundles, s Service) ([]*unstructured.Unstructured, error) {
@@ -155,6 +175,7 @@ func (r *run) complete(ctx context.Context) error {
 	now := time.Now()
 	applied := r.service.inputs()
 	applied.At, applied.Took = now, now.Sub(r.arrived)
+	r.timings.Apply = now.Sub(r.rendered)
 	if sameInputs(applied, r.record.Applied) {
 		applied.Took = r.record.Applied.Took // a refresh brings nothing new; the figure of the change is the one of interest
 	}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/internal/plandelta"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
@@ -19,6 +20,30 @@ func planMessage(p *plan.Plan) *distributorv1.Plan {
 		Time:     timestamppb.New(p.ComputedAt),
 	}
 	for i, entry := range p.Entries {
+		m.Services[i] = entryMessage(entry)
+	}
+	return m
+}
+
+// deltaMessage returns what leads from one plan to another. It returns nil when the first is unknown, and when nothing is
+// left of it: then the whole plan says the same.
+func deltaMessage(from, to *plan.Plan) *distributorv1.PlanDelta {
+	if from == nil {
+		return nil
+	}
+	delta := plan.Diff(from, to)
+	if len(delta.Changed) == len(to.Entries) {
+		return nil
+	}
+	m := &distributorv1.PlanDelta{
+		FromVersion: delta.From,
+		ToVersion:   delta.To,
+		Services:    make([]*distributorv1.PlanService, len(delta.Changed)),
+		Removed:     delta.Removed,
+		Time:        timestamppb.New(delta.ComputedAt),
+		Sum:         plandelta.Sum(planMessage(to).GetServices()...),
+	}
+	for i, entry := range delta.Changed {
 		m.Services[i] = entryMessage(entry)
 	}
 	return m

@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
 // reconnectAfter is what agents are told to wait, give or take most of it, when a replica goes.
@@ -29,7 +30,10 @@ func (s *Distributor) WatchPlan(ctx context.Context, req *distributorv1.WatchPla
 	w := s.d.Plans.Watch(cluster.Name)
 	defer w.Close()
 	defer s.d.View.Opened(cluster)()
-	out := &planStream{s: s, stream: stream, cluster: cluster, identityUID: id.UID, sent: req.GetKnownVersion()}
+	out := &planStream{s: s, stream: stream, cluster: cluster, identityUID: id.UID, deltas: req.GetAcceptDelta(), sent: req.GetKnownVersion()}
+	if out.deltas {
+		out.base, _ = s.d.View.Recent(cluster.Name, out.sent)
+	}
 	if err := out.update(ctx); err != nil {
 		return err
 	}
@@ -72,9 +76,13 @@ type planStream struct {
 	identityUID string
 	// sent is the version that the agent has.
 	sent string
+	// deltas tells that the agent can apply them; base is then the plan of version sent, nil while that is unknown here.
+	deltas bool
+	base   *plan.Plan
 }
 
-// update sends the plan if the agent has another one, and ends the stream if its identity is no longer good.
+// update sends the plan if the agent has another one, and ends the stream if its identity is no longer good. However many
+// changes there were while the agent did not read, the next message leads to the latest plan.
 func (p *planStream) update(ctx context.Context) error {
 	if _, ok := p.s.d.View.Admit(ctx, p.cluster.Name, p.identityUID); !ok {
 		return tokenInvalid("the cluster's identity has ended; obtain a new token")
@@ -83,8 +91,19 @@ func (p *planStream) update(ctx context.Context) error {
 	if !ok || current.Version == p.sent {
 		return nil
 	}
-	p.sent = current.Version
-	return p.stream.Send(&distributorv1.WatchPlanResponse{Event: &distributorv1.WatchPlanResponse_Plan{Plan: planMessage(current)}})
+	message := changeMessage(p.base, current)
+	if p.sent = current.Version; p.deltas {
+		p.base = current
+	}
+	return p.stream.Send(message)
+}
+
+// changeMessage makes an agent that has the base, which may be nil, have the current plan.
+func changeMessage(base, current *plan.Plan) *distributorv1.WatchPlanResponse {
+	if delta := deltaMessage(base, current); delta != nil {
+		return &distributorv1.WatchPlanResponse{Event: &distributorv1.WatchPlanResponse_Delta{Delta: delta}}
+	}
+	return &distributorv1.WatchPlanResponse{Event: &distributorv1.WatchPlanResponse_Plan{Plan: planMessage(current)}}
 }
 
 func (p *planStream) heartbeat() error {

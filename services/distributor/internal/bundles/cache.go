@@ -8,31 +8,21 @@ package bundles
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"time"
+	"sync"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-const (
-	// maxFills bounds how many bundles are filled at once; further ones wait.
-	maxFills = 16
-	// fillTimeout bounds one fill, which outlives the caller that began it.
-	fillTimeout = 10 * time.Minute
-	// scope names the package's tracer and meter.
-	scope = "github.com/leatdev/leat/services/distributor/internal/bundles"
-)
+// scope names the package's tracer and meter.
+const scope = "github.com/leatdev/leat/services/distributor/internal/bundles"
 
 // Upstream is where bundles come from.
 type Upstream interface {
@@ -40,58 +30,58 @@ type Upstream interface {
 	Download(ctx context.Context, bundle plan.Bundle) (io.ReadCloser, error)
 }
 
-// Cache keeps bundles and fetches those it misses. It is safe for concurrent use.
+// Cache keeps bundles and fetches those it misses. It is safe for concurrent use. Close it after the last call.
 type Cache struct {
 	store    cas.Store
 	upstream Upstream
 	tracer   trace.Tracer
 	logger   *slog.Logger
-	fills    metric.Int64Counter
-	flights  singleflight.Group
+	counts   counts
 	slots    *semaphore.Weighted
+	running  sync.WaitGroup // of fills
+
+	mu      sync.Mutex
+	closed  bool
+	flights map[digest.Digest]*flight
+	asked   map[digest.Digest]plan.Bundle // what Refetch needs to know
 }
 
 // NewCache returns a Cache over a store.
 func NewCache(store cas.Store, upstream Upstream, t *telemetry.Telemetry) (*Cache, error) {
-	meter := t.Meter(scope)
-	fills, err := meter.Int64Counter("leat.bundle.fill", metric.WithUnit("{fill}"),
-		metric.WithDescription("Bundles fetched into the node's cache, by outcome."))
+	counts, err := newCounts(t.Meter(scope), store)
 	if err != nil {
-		return nil, fmt.Errorf("make counter: %w", err)
+		return nil, err
 	}
-	c := &Cache{store: store, upstream: upstream, tracer: t.Tracer(scope), logger: t.Logger(), fills: fills, slots: semaphore.NewWeighted(maxFills)}
-	_, err = meter.Int64ObservableGauge("leat.cas.usage", metric.WithUnit("By"),
-		metric.WithDescription("Bytes of bundles on the node's disk."),
-		metric.WithInt64Callback(c.observeUsage))
-	if err != nil {
-		return nil, fmt.Errorf("make gauge: %w", err)
-	}
-	return c, nil
+	return &Cache{
+		store: store, upstream: upstream, tracer: t.Tracer(scope), logger: t.Logger(), counts: counts,
+		slots:   semaphore.NewWeighted(maxFills),
+		flights: make(map[digest.Digest]*flight), asked: make(map[digest.Digest]plan.Bundle),
+	}, nil
 }
 
-func (c *Cache) observeUsage(ctx context.Context, o metric.Int64Observer) error {
-	usage, err := c.store.Usage(ctx)
-	if err == nil {
-		o.Observe(usage.Bytes)
+// Close ends the fills that are running, and waits for them.
+func (c *Cache) Close() {
+	c.mu.Lock()
+	c.closed = true
+	for _, f := range c.flights {
+		f.cancel(errClosed)
 	}
-	return err
+	c.mu.Unlock()
+	c.running.Wait()
 }
 
-// Open returns a bundle's bytes; the caller closes them. Callers that miss the same bundle share one download, which
-// goes on when they give up, so that the next one finds it. Errors are those of the store, of the upstream, or the
-// context's.
+// Open returns a bundle's bytes, all of them; the caller closes them. Callers that miss the same bundle share one
+// download, which goes on when they give up, so that the next one finds it. Errors are those of the store, of the
+// upstream, or the context's.
 func (c *Cache) Open(ctx context.Context, bundle plan.Bundle) (*cas.Blob, error) {
-	blob, err := c.store.Open(ctx, bundle.Digest)
-	if !errors.Is(err, cas.ErrNotFound) {
+	blob, f, err := c.find(ctx, bundle)
+	if f == nil {
 		return blob, err
 	}
-	flight := c.flights.DoChan(bundle.Digest.String(), func() (any, error) {
-		return nil, c.fill(context.WithoutCancel(ctx), bundle)
-	})
 	select {
-	case result := <-flight:
-		if result.Err != nil {
-			return nil, result.Err
+	case <-f.done:
+		if f.err != nil {
+			return nil, f.err
 		}
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -99,38 +89,60 @@ func (c *Cache) Open(ctx context.Context, bundle plan.Bundle) (*cas.Blob, error)
 	return c.store.Open(ctx, bundle.Digest)
 }
 
-func (c *Cache) fill(ctx context.Context, bundle plan.Bundle) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, fillTimeout)
-	defer cancel()
-	if err := c.slots.Acquire(ctx, 1); err != nil {
-		return err
-	}
-	defer c.slots.Release(1)
-	ctx, span := c.tracer.Start(ctx, "bundle.fill", trace.WithAttributes(
-		attribute.String(telemetry.KeyRepository, bundle.Source.Repository),
-		attribute.String(telemetry.KeyDigest, bundle.Digest.String()),
-	))
-	defer span.End()
-	if err = c.fetch(ctx, bundle); err != nil {
-		span.SetStatus(codes.Error, err.Error())
-		c.fills.Add(ctx, 1, metric.WithAttributes(attribute.String(telemetry.KeyErrorType, problemOf(err).name())))
-		if errors.Is(err, cas.ErrFull) { // the other failures are somebody else's, and told by gitcache or in a status
-			c.logger.ErrorContext(ctx, "bundle cache has no room", slog.String(telemetry.KeyRepository, bundle.Source.Repository),
-				slog.String(telemetry.KeyDigest, bundle.Digest.String()), slog.Any("error", err))
-		}
-		return err
-	}
-	c.fills.Add(ctx, 1)
-	return nil
+// Content is a bundle's bytes: either the whole Blob, or what is Growing.
+type Content struct {
+	// Blob is the bundle where the cache has it, and nil while it is being filled.
+	Blob *cas.Blob
+	// Growing reads a bundle that is being filled, from its first byte on, as the bytes come. Its length is not known yet.
+	// The last cas.HoldBack bytes come when the whole has been proven and stored. If that fails, so does the reader, and
+	// whoever has passed bytes on must break off instead of ending: what came may have been wrong.
+	Growing io.ReadCloser
 }
 
-func (c *Cache) fetch(ctx context.Context, bundle plan.Bundle) error {
-	r, err := c.upstream.Download(ctx, bundle)
-	if err != nil {
-		return err
+// Close closes whichever there is.
+func (c Content) Close() error {
+	if c.Blob != nil {
+		return c.Blob.Close()
 	}
-	_, err = c.store.Put(ctx, bundle.Digest, r)
-	// Closing ends the call; its error tells nothing that Put has not told.
-	_ = r.Close()
-	return err
+	return c.Growing.Close()
+}
+
+// Stream is an Open that does not wait for the last bytes of a bundle that is being filled, only for the first. A fill
+// that fails before there are any, and any fill of a bundle of at most cas.HoldBack bytes, is told by the error, as by Open.
+func (c *Cache) Stream(ctx context.Context, bundle plan.Bundle) (Content, error) {
+	blob, f, err := c.find(ctx, bundle)
+	if f == nil {
+		return Content{Blob: blob}, err
+	}
+	// Followed before it is asked how far it is: a draft's bytes are there for those who were there before its end.
+	growing := f.draft.Follow(ctx)
+	stored, err := f.draft.Ready(ctx)
+	if err != nil {
+		return Content{}, errors.Join(err, growing.Close())
+	}
+	if stored {
+		if blob, err := c.store.Open(ctx, bundle.Digest); err == nil {
+			return Content{Blob: blob}, growing.Close()
+		}
+	}
+	return Content{Growing: growing}, nil
+}
+
+// find opens a bundle that the store has, or else returns the flight that will bring it.
+func (c *Cache) find(ctx context.Context, bundle plan.Bundle) (*cas.Blob, *flight, error) {
+	c.remember(bundle)
+	count := c.counts.hits
+	for {
+		blob, err := c.store.Open(ctx, bundle.Digest)
+		if !errors.Is(err, cas.ErrNotFound) {
+			count.Add(ctx, 1)
+			return blob, nil, err
+		}
+		count = c.counts.misses
+		f, landed, err := c.fly(ctx, bundle)
+		if !landed {
+			count.Add(ctx, 1)
+			return nil, f, err
+		}
+	}
 }

@@ -28,7 +28,8 @@ import (
 type Store interface {
 	catalog.Log
 	catalog.Snapshots
-	catalog.Reports
+	// SavePresence is catalog.Reports'.
+	SavePresence(ctx context.Context, presence []catalog.Presence) error
 }
 
 // Params are a View's collaborators, all required, and its settings.

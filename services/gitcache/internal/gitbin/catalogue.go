@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 )
 
 // idForm are the names of objects, by SHA-1 and by SHA-256.
@@ -145,10 +146,23 @@ func (c *catalogue) fail(err error) error {
 	return c.failed
 }
 
-// kind returns what kind of object that is; empty: there is none.
-func (c *catalogue) kind(id string) (string, error) {
+var _ uploadpack.Objects = (*catalogue)(nil)
+
+// Kind implements [uploadpack.Objects].
+func (c *catalogue) Kind(id string) (string, error) {
 	h, err := c.ask("info", id)
 	return h.kind, err
+}
+
+// maxAncestors bounds the history of refs that moved: where a rewritten branch may meet the old one.
+const maxAncestors = 1024
+
+// Ancestors implements [uploadpack.Objects].
+func (c *catalogue) Ancestors(commits []string, add func(id string) bool) error {
+	args := []string{"rev-list", fmt.Sprintf("--max-count=%d", maxAncestors), "--ignore-missing", "--end-of-options"}
+	args = append(args, commits[:min(len(commits), maxAncestors)]...)
+	each := func(id string) (bool, error) { return add(id), nil }
+	return c.program.lines(c.ctx, c.dir, '\n', each, append(args, "--")...)
 }
 
 // contents opens an object. It is valid until the next question.

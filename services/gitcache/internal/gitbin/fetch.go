@@ -86,43 +86,20 @@ func (f *fetching) content() mirror.Content {
 func (f *fetching) receive(ctx context.Context) error {
 	all := newCatalogue(ctx, f.git.program, f.dir)
 	defer all.Close()
-	wants, err := f.wants(all)
+	wants, err := f.offer.Wants(f.params.Have.Refs, all)
 	if err != nil {
 		return err
 	}
 	if len(wants) > 0 {
-		if err := f.fetchPack(ctx, wants); err != nil {
+		if err := f.fetchPack(ctx, wants, all); err != nil {
 			return err
 		}
 	}
-	return f.settle(all)
+	return f.offer.Settle(f.params.Have.Refs, all)
 }
 
-// wants are the advertised objects that the mirror does not have.
-func (f *fetching) wants(all *catalogue) ([]string, error) {
-	seen := map[string]bool{}
-	for _, ref := range f.params.Have.Refs {
-		seen[ref.Object] = true
-	}
-	var wants []string
-	for _, id := range f.offer.Objects() {
-		if seen[id] {
-			continue
-		}
-		seen[id] = true
-		kind, err := all.kind(id)
-		if err != nil {
-			return nil, err
-		}
-		if kind == "" {
-			wants = append(wants, id)
-		}
-	}
-	return wants, nil
-}
-
-func (f *fetching) fetchPack(ctx context.Context, wants []string) error {
-	haves, err := f.haves(ctx)
+func (f *fetching) fetchPack(ctx context.Context, wants []string, all *catalogue) error {
+	haves, err := f.offer.Haves(f.params.Have.Refs, all)
 	if err != nil {
 		return err
 	}
@@ -150,48 +127,6 @@ func (f *fetching) keep(ctx context.Context, sent io.Reader) error {
 		return err
 	}
 	return errors.Join(f.store(ctx, admitted), admitted.Close())
-}
-
-const (
-	maxHaves     = 2048 // in all
-	maxAncestors = 1024 // of refs that moved: where a rewritten branch may meet the old one
-)
-
-// haves are commits of the mirror that the upstream is likely to have too: first where moved refs were, with some
-// history, then other tips.
-func (f *fetching) haves(ctx context.Context) ([]string, error) {
-	seen := map[string]bool{}
-	var haves []string
-	add := func(id string) bool {
-		if id != "" && !seen[id] && len(haves) < maxHaves {
-			seen[id] = true
-			haves = append(haves, id)
-		}
-		return len(haves) < maxHaves
-	}
-	if err := f.ancestors(ctx, add); err != nil {
-		return nil, fmt.Errorf("find what both sides have: %w", err)
-	}
-	for _, ref := range f.params.Have.Refs {
-		if !add(ref.Commit) {
-			break
-		}
-	}
-	return haves, nil
-}
-
-func (f *fetching) ancestors(ctx context.Context, add func(id string) bool) error {
-	var moved []string
-	for _, name := range f.params.Have.Refs.Changed(f.offer.Refs) {
-		if ref, ok := f.params.Have.Refs.Get(name); ok && ref.Commit != "" && len(moved) < maxAncestors {
-			moved = append(moved, ref.Commit)
-		}
-	}
-	if len(moved) == 0 {
-		return nil
-	}
-	args := append([]string{"rev-list", fmt.Sprintf("--max-count=%d", maxAncestors), "--end-of-options"}, moved...)
-	return f.git.program.lines(ctx, f.dir, '\n', func(id string) (bool, error) { return add(id), nil }, append(args, "--")...)
 }
 
 // tolerated are defects of objects that harm nobody, and that real repositories have in their old history.
@@ -247,33 +182,4 @@ func (w *witness) Read(p []byte) (int, error) {
 		w.err = err
 	}
 	return n, err
-}
-
-// settle makes sure that every offered object has arrived, and marks tags that lead to something else than a commit: a
-// tree or a blob is valid, but there is nothing to deliver from. Refs that did not move were settled before.
-func (f *fetching) settle(all *catalogue) error {
-	kept := make([]mirror.Ref, 0, len(f.offer.Refs))
-	for _, ref := range f.offer.Refs {
-		if old, ok := f.params.Have.Refs.Get(ref.Name); ok && old.Object == ref.Object {
-			kept = append(kept, old)
-			continue
-		}
-		object, err := all.kind(ref.Object)
-		if err != nil {
-			return err
-		}
-		if object == "" {
-			return fmt.Errorf("%w: the pack lacks %s for %s", uploadpack.ErrBroken, ref.Object, ref.Name)
-		}
-		commit, err := all.kind(ref.Commit)
-		if err != nil {
-			return err
-		}
-		if commit != "commit" {
-			ref.Commit = ""
-		}
-		kept = append(kept, ref)
-	}
-	f.offer.Refs = kept
-	return nil
 }

@@ -81,7 +81,7 @@ func (c *catalogue) absent(ctx context.Context, ids []string) ([]string, error) 
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		kind, err := c.kind(id)
+		kind, err := c.Kind(id)
 		if err != nil {
 			return nil, err
 		}

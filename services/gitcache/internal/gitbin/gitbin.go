@@ -156,7 +156,7 @@ func (o objects) Verify(ctx context.Context, dir string, refs mirror.Refs) error
 	all := newCatalogue(ctx, o.program, dir)
 	defer all.Close()
 	for i, ref := range refs {
-		kind, err := all.kind(ref.Object)
+		kind, err := all.Kind(ref.Object)
 		if err == nil && kind == "" {
 			err = errMissing
 		}

@@ -86,7 +86,7 @@ func (r *reader) Expand(ctx context.Context, prefix string) (string, error) {
 	}
 	var commits []string
 	for _, id := range ids {
-		kind, err := r.objects.kind(id)
+		kind, err := r.objects.Kind(id)
 		if err != nil {
 			return "", fmt.Errorf("search commits %s: %w", prefix, err)
 		}

@@ -6,7 +6,6 @@ package gogit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"path/filepath"
 
@@ -65,29 +64,44 @@ func (f *fetching) run(ctx context.Context) (mirror.Content, error) {
 		f.params.Have = mirror.Content{}
 	}
 	f.draft, f.dir = draft, draft.Dir()
-	storage := openStorage(f.dir)
-	defer func() { _ = storage.Close() }()
-	if err := f.receive(ctx, storage); err != nil {
+	if err := f.receive(ctx); err != nil {
 		return mirror.Content{}, err
 	}
 	return draft.Accept(ctx, f.params, f.offer.Content())
 }
 
 // receive asks for what is missing, stores it, and settles which refs lead to commits.
-func (f *fetching) receive(ctx context.Context, storage *filesystem.Storage) error {
-	wants := f.wants(storage)
-	if len(wants) > 0 {
-		sent, err := f.session.Fetch(ctx, uploadpack.Request{Wants: wants, Haves: f.haves(storage)})
-		if err != nil {
-			return err
-		}
-		if err := f.keep(ctx, sent); err != nil {
-			return err
-		}
+func (f *fetching) receive(ctx context.Context) error {
+	have := f.params.Have.Refs
+	all, done := f.objects()
+	defer done()
+	wants, err := f.offer.Wants(have, all)
+	if err != nil {
+		return err
 	}
-	reopened := openStorage(f.dir) // sees the new pack whatever the first one remembers
-	defer func() { _ = reopened.Close() }()
-	return f.settle(reopened)
+	if len(wants) == 0 {
+		return f.offer.Settle(have, all)
+	}
+	haves, err := f.offer.Haves(have, all)
+	if err != nil {
+		return err
+	}
+	sent, err := f.session.Fetch(ctx, uploadpack.Request{Wants: wants, Haves: haves})
+	if err != nil {
+		return err
+	}
+	if err := f.keep(ctx, sent); err != nil {
+		return err
+	}
+	reopened, done := f.objects() // sees the new pack whatever the first one remembers
+	defer done()
+	return f.offer.Settle(have, reopened)
+}
+
+// objects opens what the repository holds now.
+func (f *fetching) objects() (stored, func()) {
+	storage := openStorage(f.dir)
+	return stored{storage}, func() { _ = storage.Close() }
 }
 
 // keep stores a pack.
@@ -96,90 +110,44 @@ func (f *fetching) keep(ctx context.Context, sent io.ReadCloser) error {
 	return errors.Join(err, sent.Close())
 }
 
-// wants are the advertised objects that the mirror does not have.
-func (f *fetching) wants(storage *filesystem.Storage) []string {
-	seen := map[string]bool{}
-	for _, ref := range f.params.Have.Refs {
-		seen[ref.Object] = true
+// maxAncestors bounds the history of a ref that moved: where a rewritten branch may meet the old one.
+const maxAncestors = 100
+
+// stored is what a repository holds.
+type stored struct{ *filesystem.Storage }
+
+var _ uploadpack.Objects = stored{}
+
+// Kind implements [uploadpack.Objects]. What cannot be read counts as not there: it is fetched again.
+func (s stored) Kind(id string) (string, error) {
+	hash := plumbing.NewHash(id)
+	_, err := object.GetCommit(s, hash)
+	isCommit, isThere := err == nil, s.HasEncodedObject(hash) == nil
+	switch {
+	case isCommit:
+		return "commit", nil
+	case isThere:
+		return "other", nil
 	}
-	var wants []string
-	for _, id := range f.offer.Objects() {
-		if seen[id] {
+	return "", nil
+}
+
+// Ancestors implements [uploadpack.Objects].
+func (s stored) Ancestors(commits []string, add func(id string) bool) error {
+	more := true
+	for _, id := range commits {
+		commit, err := object.GetCommit(s, plumbing.NewHash(id))
+		if err != nil || !more {
 			continue
 		}
-		seen[id] = true
-		if storage.HasEncodedObject(plumbing.NewHash(id)) != nil {
-			wants = append(wants, id)
-		}
+		left := maxAncestors
+		_ = object.NewCommitPreorderIter(commit, nil, nil).ForEach(func(c *object.Commit) error {
+			left--
+			if more = add(c.Hash.String()); !more || left == 0 {
+				return io.EOF // any error ends the walk
+			}
+			return nil
+		})
 	}
-	return wants
-}
-
-const (
-	maxHaves     = 2048 // in all
-	maxAncestors = 100  // of a ref that moved: where a rewritten branch may meet the old one
-)
-
-// haves are commits of the mirror that the upstream is likely to have too: first where moved refs were, with some
-// history, then other tips.
-func (f *fetching) haves(storage *filesystem.Storage) []string {
-	seen := map[string]bool{}
-	var haves []string
-	add := func(id string) bool {
-		if !seen[id] && len(haves) < maxHaves {
-			seen[id] = true
-			haves = append(haves, id)
-		}
-		return len(haves) < maxHaves
-	}
-	for _, name := range f.params.Have.Refs.Changed(f.offer.Refs) {
-		if ref, ok := f.params.Have.Refs.Get(name); ok {
-			ancestors(storage, plumbing.NewHash(ref.Commit), add)
-		}
-	}
-	for _, ref := range f.params.Have.Refs {
-		if ref.Commit != "" && !add(ref.Commit) {
-			break
-		}
-	}
-	return haves
-}
-
-func ancestors(storage *filesystem.Storage, from plumbing.Hash, add func(id string) bool) {
-	commit, err := object.GetCommit(storage, from)
-	if err != nil {
-		return // one have less costs bytes, not correctness
-	}
-	left := maxAncestors
-	_ = object.NewCommitPreorderIter(commit, nil, nil).ForEach(func(c *object.Commit) error {
-		left--
-		if !add(c.Hash.String()) || left == 0 {
-			return io.EOF // any error ends the walk
-		}
-		return nil
-	})
-}
-
-// settle makes sure that every offered object has arrived, and marks tags that lead to something else than a commit: a
-// tree or a blob is valid, but there is nothing to deliver from. Refs that did not move were settled before.
-func (f *fetching) settle(storage *filesystem.Storage) error {
-	kept := make([]mirror.Ref, 0, len(f.offer.Refs))
-	for _, ref := range f.offer.Refs {
-		if old, ok := f.params.Have.Refs.Get(ref.Name); ok && old.Object == ref.Object {
-			kept = append(kept, old)
-			continue
-		}
-		_, err := object.GetCommit(storage, plumbing.NewHash(ref.Commit))
-		switch {
-		case err == nil:
-			kept = append(kept, ref)
-		case storage.HasEncodedObject(plumbing.NewHash(ref.Object)) == nil:
-			ref.Commit = ""
-			kept = append(kept, ref)
-		default:
-			return fmt.Errorf("%w: the pack lacks %s for %s", uploadpack.ErrBroken, ref.Object, ref.Name)
-		}
-	}
-	f.offer.Refs = kept
 	return nil
 }

@@ -104,8 +104,8 @@ func (o *Offer) Equals(have mirror.Content) bool {
 		slices.EqualFunc(o.Refs, have.Refs, func(a, b mirror.Ref) bool { return a.Name == b.Name && a.Object == b.Object })
 }
 
-// Objects are the ids to want, repetitions included.
-func (o *Offer) Objects() []string {
+// objects are the ids to want, repetitions included.
+func (o *Offer) objects() []string {
 	ids := make([]string, 0, len(o.Refs)+1)
 	for _, ref := range o.Refs {
 		ids = append(ids, ref.Object)

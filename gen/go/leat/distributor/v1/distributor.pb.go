@@ -272,7 +272,9 @@ func (x *RefreshTokenResponse) GetTunnelUrl() string {
 type GetPlanRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The version the caller has. Empty asks for the plan in any case.
-	KnownVersion  string `protobuf:"bytes,1,opt,name=known_version,json=knownVersion,proto3" json:"known_version,omitempty"`
+	KnownVersion string `protobuf:"bytes,1,opt,name=known_version,json=knownVersion,proto3" json:"known_version,omitempty"`
+	// The caller can apply deltas. False is answered with whole plans only.
+	AcceptDelta   bool `protobuf:"varint,2,opt,name=accept_delta,json=acceptDelta,proto3" json:"accept_delta,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -314,15 +316,25 @@ func (x *GetPlanRequest) GetKnownVersion() string {
 	return ""
 }
 
+func (x *GetPlanRequest) GetAcceptDelta() bool {
+	if x != nil {
+		return x.AcceptDelta
+	}
+	return false
+}
+
 // GetPlanResponse is the plan, or its absence.
 type GetPlanResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The plan. Unset when unchanged.
+	// The plan. Unset when unchanged, and when there is a delta.
 	Plan *Plan `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
 	// The known version is current.
 	Unchanged bool `protobuf:"varint,2,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
 	// When to ask again if WatchPlan cannot be held. The agent spreads it by ±25 %.
-	PollInterval  *durationpb.Duration `protobuf:"bytes,3,opt,name=poll_interval,json=pollInterval,proto3" json:"poll_interval,omitempty"`
+	PollInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=poll_interval,json=pollInterval,proto3" json:"poll_interval,omitempty"`
+	// What leads from the known version to the current one, in place of the plan. Unset unless it was asked for, the hub
+	// remembers the known version, and a part of the plan is still as it was.
+	Delta         *PlanDelta `protobuf:"bytes,4,opt,name=delta,proto3" json:"delta,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -378,18 +390,191 @@ func (x *GetPlanResponse) GetPollInterval() *durationpb.Duration {
 	return nil
 }
 
+func (x *GetPlanResponse) GetDelta() *PlanDelta {
+	if x != nil {
+		return x.Delta
+	}
+	return nil
+}
+
+// GetDigestRequest names a service of the calling cluster.
+type GetDigestRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The service's name. Required.
+	Service string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	// The digest of the answer that the caller has. Empty asks for all of it in any case.
+	KnownDigest   string `protobuf:"bytes,2,opt,name=known_digest,json=knownDigest,proto3" json:"known_digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDigestRequest) Reset() {
+	*x = GetDigestRequest{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDigestRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDigestRequest) ProtoMessage() {}
+
+func (x *GetDigestRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDigestRequest.ProtoReflect.Descriptor instead.
+func (*GetDigestRequest) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *GetDigestRequest) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *GetDigestRequest) GetKnownDigest() string {
+	if x != nil {
+		return x.KnownDigest
+	}
+	return ""
+}
+
+// GetDigestResponse is what identifies an entry of the plan.
+type GetDigestResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Digest over everything below but the version of the plan, and over the service's name.
+	Digest string `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
+	// The known digest is current; all the rest is left empty.
+	Unchanged bool `protobuf:"varint,2,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	// Version of the plan that this was taken from. Other services' changes change it, but not the digest.
+	PlanVersion string `protobuf:"bytes,3,opt,name=plan_version,json=planVersion,proto3" json:"plan_version,omitempty"`
+	// Uid of the service.
+	Uid string `protobuf:"bytes,4,opt,name=uid,proto3" json:"uid,omitempty"`
+	// Digest of the entry's spec.
+	SpecDigest string `protobuf:"bytes,5,opt,name=spec_digest,json=specDigest,proto3" json:"spec_digest,omitempty"`
+	// Digest of the configuration. Empty means there is none.
+	ConfigDigest string `protobuf:"bytes,6,opt,name=config_digest,json=configDigest,proto3" json:"config_digest,omitempty"`
+	// Digests of the bundles in the order of the sources. Empty while the sources were never resolved.
+	BundleDigests []string `protobuf:"bytes,7,rep,name=bundle_digests,json=bundleDigests,proto3" json:"bundle_digests,omitempty"`
+	// Changes when a person asks for a sync now.
+	SyncRequest   string `protobuf:"bytes,8,opt,name=sync_request,json=syncRequest,proto3" json:"sync_request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDigestResponse) Reset() {
+	*x = GetDigestResponse{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDigestResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDigestResponse) ProtoMessage() {}
+
+func (x *GetDigestResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDigestResponse.ProtoReflect.Descriptor instead.
+func (*GetDigestResponse) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GetDigestResponse) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *GetDigestResponse) GetUnchanged() bool {
+	if x != nil {
+		return x.Unchanged
+	}
+	return false
+}
+
+func (x *GetDigestResponse) GetPlanVersion() string {
+	if x != nil {
+		return x.PlanVersion
+	}
+	return ""
+}
+
+func (x *GetDigestResponse) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *GetDigestResponse) GetSpecDigest() string {
+	if x != nil {
+		return x.SpecDigest
+	}
+	return ""
+}
+
+func (x *GetDigestResponse) GetConfigDigest() string {
+	if x != nil {
+		return x.ConfigDigest
+	}
+	return ""
+}
+
+func (x *GetDigestResponse) GetBundleDigests() []string {
+	if x != nil {
+		return x.BundleDigests
+	}
+	return nil
+}
+
+func (x *GetDigestResponse) GetSyncRequest() string {
+	if x != nil {
+		return x.SyncRequest
+	}
+	return ""
+}
+
 // WatchPlanRequest opens the stream.
 type WatchPlanRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The version the caller has. Empty asks for the plan in any case.
-	KnownVersion  string `protobuf:"bytes,1,opt,name=known_version,json=knownVersion,proto3" json:"known_version,omitempty"`
+	// The version the caller has: where a stream that was cut goes on. Empty asks for the plan in any case.
+	KnownVersion string `protobuf:"bytes,1,opt,name=known_version,json=knownVersion,proto3" json:"known_version,omitempty"`
+	// The caller can apply deltas. False is answered with whole plans only.
+	AcceptDelta   bool `protobuf:"varint,2,opt,name=accept_delta,json=acceptDelta,proto3" json:"accept_delta,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchPlanRequest) Reset() {
 	*x = WatchPlanRequest{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[6]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -401,7 +586,7 @@ func (x *WatchPlanRequest) String() string {
 func (*WatchPlanRequest) ProtoMessage() {}
 
 func (x *WatchPlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[6]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -414,7 +599,7 @@ func (x *WatchPlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPlanRequest.ProtoReflect.Descriptor instead.
 func (*WatchPlanRequest) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{6}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchPlanRequest) GetKnownVersion() string {
@@ -422,6 +607,13 @@ func (x *WatchPlanRequest) GetKnownVersion() string {
 		return x.KnownVersion
 	}
 	return ""
+}
+
+func (x *WatchPlanRequest) GetAcceptDelta() bool {
+	if x != nil {
+		return x.AcceptDelta
+	}
+	return false
 }
 
 // WatchPlanResponse is one message of the stream.
@@ -434,6 +626,7 @@ type WatchPlanResponse struct {
 	//	*WatchPlanResponse_Plan
 	//	*WatchPlanResponse_Heartbeat
 	//	*WatchPlanResponse_Drain
+	//	*WatchPlanResponse_Delta
 	Event         isWatchPlanResponse_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -441,7 +634,7 @@ type WatchPlanResponse struct {
 
 func (x *WatchPlanResponse) Reset() {
 	*x = WatchPlanResponse{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[7]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -453,7 +646,7 @@ func (x *WatchPlanResponse) String() string {
 func (*WatchPlanResponse) ProtoMessage() {}
 
 func (x *WatchPlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[7]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -466,7 +659,7 @@ func (x *WatchPlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPlanResponse.ProtoReflect.Descriptor instead.
 func (*WatchPlanResponse) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{7}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WatchPlanResponse) GetEvent() isWatchPlanResponse_Event {
@@ -503,6 +696,15 @@ func (x *WatchPlanResponse) GetDrain() *Drain {
 	return nil
 }
 
+func (x *WatchPlanResponse) GetDelta() *PlanDelta {
+	if x != nil {
+		if x, ok := x.Event.(*WatchPlanResponse_Delta); ok {
+			return x.Delta
+		}
+	}
+	return nil
+}
+
 type isWatchPlanResponse_Event interface {
 	isWatchPlanResponse_Event()
 }
@@ -522,11 +724,18 @@ type WatchPlanResponse_Drain struct {
 	Drain *Drain `protobuf:"bytes,3,opt,name=drain,proto3,oneof"`
 }
 
+type WatchPlanResponse_Delta struct {
+	// What leads from the version that was known or sent last to the current one, in place of the plan.
+	Delta *PlanDelta `protobuf:"bytes,4,opt,name=delta,proto3,oneof"`
+}
+
 func (*WatchPlanResponse_Plan) isWatchPlanResponse_Event() {}
 
 func (*WatchPlanResponse_Heartbeat) isWatchPlanResponse_Event() {}
 
 func (*WatchPlanResponse_Drain) isWatchPlanResponse_Event() {}
+
+func (*WatchPlanResponse_Delta) isWatchPlanResponse_Event() {}
 
 // Heartbeat shows that the stream lives.
 type Heartbeat struct {
@@ -539,7 +748,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[8]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -551,7 +760,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[8]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -564,7 +773,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{8}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Heartbeat) GetVersion() string {
@@ -585,7 +794,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[9]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -597,7 +806,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[9]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -610,7 +819,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{9}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Drain) GetReconnectAfter() *durationpb.Duration {
@@ -633,7 +842,7 @@ type GetServiceConfigRequest struct {
 
 func (x *GetServiceConfigRequest) Reset() {
 	*x = GetServiceConfigRequest{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[10]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +854,7 @@ func (x *GetServiceConfigRequest) String() string {
 func (*GetServiceConfigRequest) ProtoMessage() {}
 
 func (x *GetServiceConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[10]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +867,7 @@ func (x *GetServiceConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServiceConfigRequest.ProtoReflect.Descriptor instead.
 func (*GetServiceConfigRequest) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{10}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetServiceConfigRequest) GetService() string {
@@ -690,7 +899,7 @@ type GetServiceConfigResponse struct {
 
 func (x *GetServiceConfigResponse) Reset() {
 	*x = GetServiceConfigResponse{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[11]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -702,7 +911,7 @@ func (x *GetServiceConfigResponse) String() string {
 func (*GetServiceConfigResponse) ProtoMessage() {}
 
 func (x *GetServiceConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[11]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -715,7 +924,7 @@ func (x *GetServiceConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServiceConfigResponse.ProtoReflect.Descriptor instead.
 func (*GetServiceConfigResponse) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{11}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetServiceConfigResponse) GetConfigDigest() string {
@@ -752,15 +961,22 @@ type ReportStatusRequest struct {
 	Cluster *ClusterReport `protobuf:"bytes,4,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// Identifies the agent's process, so that the hub can tell a restart.
 	Instance string `protobuf:"bytes,5,opt,name=instance,proto3" json:"instance,omitempty"`
-	// Grows with every report of one instance; the hub ignores older ones.
-	Sequence      uint64 `protobuf:"varint,6,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// Grows with every report of one instance, from 1; the hub ignores older ones.
+	Sequence uint64 `protobuf:"varint,6,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// In a full report of a new instance: the current_instance that the hub told it. The report is taken only while that is the
+	// current one, so that what an ended process sent, and something on the way held up, cannot replace what its successor said.
+	// Unset is taken in any case: agents that cannot tell.
+	Replaces *string `protobuf:"bytes,7,opt,name=replaces,proto3,oneof" json:"replaces,omitempty"`
+	// The latest sequence of this instance that the hub has acknowledged. A hub that holds less has lost it, as after a restore
+	// from a backup, and asks for a full report. Zero: none was, or the agent cannot tell.
+	Acknowledged  uint64 `protobuf:"varint,8,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportStatusRequest) Reset() {
 	*x = ReportStatusRequest{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[12]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +988,7 @@ func (x *ReportStatusRequest) String() string {
 func (*ReportStatusRequest) ProtoMessage() {}
 
 func (x *ReportStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[12]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +1001,7 @@ func (x *ReportStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStatusRequest.ProtoReflect.Descriptor instead.
 func (*ReportStatusRequest) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{12}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReportStatusRequest) GetPlanVersion() string {
@@ -830,18 +1046,35 @@ func (x *ReportStatusRequest) GetSequence() uint64 {
 	return 0
 }
 
+func (x *ReportStatusRequest) GetReplaces() string {
+	if x != nil && x.Replaces != nil {
+		return *x.Replaces
+	}
+	return ""
+}
+
+func (x *ReportStatusRequest) GetAcknowledged() uint64 {
+	if x != nil {
+		return x.Acknowledged
+	}
+	return 0
+}
+
 // ReportStatusResponse acknowledges.
 type ReportStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The hub has lost what was reported before; send a full report next.
-	WantFull      bool `protobuf:"varint,1,opt,name=want_full,json=wantFull,proto3" json:"want_full,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Nothing was taken: what is stored is another instance's, or nothing at all; send a full report next.
+	WantFull bool `protobuf:"varint,1,opt,name=want_full,json=wantFull,proto3" json:"want_full,omitempty"`
+	// With want_full: the instance whose reports are stored, empty while there are none. The full report names it in replaces.
+	// Unset from hubs that cannot tell.
+	CurrentInstance *string `protobuf:"bytes,2,opt,name=current_instance,json=currentInstance,proto3,oneof" json:"current_instance,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ReportStatusResponse) Reset() {
 	*x = ReportStatusResponse{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[13]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -853,7 +1086,7 @@ func (x *ReportStatusResponse) String() string {
 func (*ReportStatusResponse) ProtoMessage() {}
 
 func (x *ReportStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[13]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -866,7 +1099,7 @@ func (x *ReportStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStatusResponse.ProtoReflect.Descriptor instead.
 func (*ReportStatusResponse) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{13}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReportStatusResponse) GetWantFull() bool {
@@ -874,6 +1107,13 @@ func (x *ReportStatusResponse) GetWantFull() bool {
 		return x.WantFull
 	}
 	return false
+}
+
+func (x *ReportStatusResponse) GetCurrentInstance() string {
+	if x != nil && x.CurrentInstance != nil {
+		return *x.CurrentInstance
+	}
+	return ""
 }
 
 // ServiceReport is what became of one service.
@@ -906,14 +1146,25 @@ type ServiceReport struct {
 	// The sync_request of the plan entry that was last carried out.
 	ObservedSyncRequest string `protobuf:"bytes,13,opt,name=observed_sync_request,json=observedSyncRequest,proto3" json:"observed_sync_request,omitempty"`
 	// When the phase last changed.
-	PhaseSince    *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=phase_since,json=phaseSince,proto3" json:"phase_since,omitempty"`
+	PhaseSince *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=phase_since,json=phaseSince,proto3" json:"phase_since,omitempty"`
+	// Digests of the bundles of the plan entry that was last tried, in the order of the sources. Empty where everything desired is
+	// applied, for they are the applied ones then; and from agents that cannot tell.
+	ObservedDigests []string `protobuf:"bytes,15,rep,name=observed_digests,json=observedDigests,proto3" json:"observed_digests,omitempty"`
+	// Commits of those bundles, in the same order.
+	ObservedCommits []string `protobuf:"bytes,16,rep,name=observed_commits,json=observedCommits,proto3" json:"observed_commits,omitempty"`
+	// Configuration digest of that entry. Empty as observed_digests, and where there is no configuration.
+	ObservedConfigDigest string `protobuf:"bytes,17,opt,name=observed_config_digest,json=observedConfigDigest,proto3" json:"observed_config_digest,omitempty"`
+	// The time of the plan with which that entry came, on the hub's clock. Unset when the agent does not know.
+	PlannedAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=planned_at,json=plannedAt,proto3" json:"planned_at,omitempty"`
+	// How long the latest change took. Unset before the first, and after a restart of the agent until the next.
+	Timings       *Timings `protobuf:"bytes,19,opt,name=timings,proto3" json:"timings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ServiceReport) Reset() {
 	*x = ServiceReport{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[14]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -925,7 +1176,7 @@ func (x *ServiceReport) String() string {
 func (*ServiceReport) ProtoMessage() {}
 
 func (x *ServiceReport) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[14]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -938,7 +1189,7 @@ func (x *ServiceReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceReport.ProtoReflect.Descriptor instead.
 func (*ServiceReport) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{14}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ServiceReport) GetService() string {
@@ -1039,6 +1290,123 @@ func (x *ServiceReport) GetPhaseSince() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ServiceReport) GetObservedDigests() []string {
+	if x != nil {
+		return x.ObservedDigests
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetObservedCommits() []string {
+	if x != nil {
+		return x.ObservedCommits
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetObservedConfigDigest() string {
+	if x != nil {
+		return x.ObservedConfigDigest
+	}
+	return ""
+}
+
+func (x *ServiceReport) GetPlannedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PlannedAt
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetTimings() *Timings {
+	if x != nil {
+		return x.Timings
+	}
+	return nil
+}
+
+// Timings tell how long a service took from the plan to health, on the agent's clock. A step that was not reached is unset.
+type Timings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When the plan entry arrived.
+	ArrivedAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=arrived_at,json=arrivedAt,proto3" json:"arrived_at,omitempty"`
+	// How long the bundles took to come; next to nothing when they are on the agent's disk.
+	Download *durationpb.Duration `protobuf:"bytes,2,opt,name=download,proto3" json:"download,omitempty"`
+	// How long it took to make objects of them.
+	Render *durationpb.Duration `protobuf:"bytes,3,opt,name=render,proto3" json:"render,omitempty"`
+	// How long the cluster took to accept the objects, and to delete what is no longer wanted.
+	Apply *durationpb.Duration `protobuf:"bytes,4,opt,name=apply,proto3" json:"apply,omitempty"`
+	// From the arrival until everything was healthy for the first time.
+	Healthy       *durationpb.Duration `protobuf:"bytes,5,opt,name=healthy,proto3" json:"healthy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Timings) Reset() {
+	*x = Timings{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Timings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Timings) ProtoMessage() {}
+
+func (x *Timings) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Timings.ProtoReflect.Descriptor instead.
+func (*Timings) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Timings) GetArrivedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ArrivedAt
+	}
+	return nil
+}
+
+func (x *Timings) GetDownload() *durationpb.Duration {
+	if x != nil {
+		return x.Download
+	}
+	return nil
+}
+
+func (x *Timings) GetRender() *durationpb.Duration {
+	if x != nil {
+		return x.Render
+	}
+	return nil
+}
+
+func (x *Timings) GetApply() *durationpb.Duration {
+	if x != nil {
+		return x.Apply
+	}
+	return nil
+}
+
+func (x *Timings) GetHealthy() *durationpb.Duration {
+	if x != nil {
+		return x.Healthy
+	}
+	return nil
+}
+
 // ClusterReport describes the agent and its cluster.
 type ClusterReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1056,7 +1424,7 @@ type ClusterReport struct {
 
 func (x *ClusterReport) Reset() {
 	*x = ClusterReport{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[15]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1068,7 +1436,7 @@ func (x *ClusterReport) String() string {
 func (*ClusterReport) ProtoMessage() {}
 
 func (x *ClusterReport) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[15]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1081,7 +1449,7 @@ func (x *ClusterReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterReport.ProtoReflect.Descriptor instead.
 func (*ClusterReport) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{15}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ClusterReport) GetAgentVersion() string {
@@ -1127,7 +1495,7 @@ type CheckAccessRequest struct {
 
 func (x *CheckAccessRequest) Reset() {
 	*x = CheckAccessRequest{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[16]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1507,7 @@ func (x *CheckAccessRequest) String() string {
 func (*CheckAccessRequest) ProtoMessage() {}
 
 func (x *CheckAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[16]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1520,7 @@ func (x *CheckAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAccessRequest.ProtoReflect.Descriptor instead.
 func (*CheckAccessRequest) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{16}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CheckAccessRequest) GetSubject() string {
@@ -1195,7 +1563,7 @@ type CheckAccessResponse struct {
 
 func (x *CheckAccessResponse) Reset() {
 	*x = CheckAccessResponse{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[17]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1575,7 @@ func (x *CheckAccessResponse) String() string {
 func (*CheckAccessResponse) ProtoMessage() {}
 
 func (x *CheckAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[17]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1588,7 @@ func (x *CheckAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAccessResponse.ProtoReflect.Descriptor instead.
 func (*CheckAccessResponse) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{17}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CheckAccessResponse) GetAllowed() bool {
@@ -1282,19 +1650,36 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\vexpire_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"expireTime\x12\x1d\n" +
 	"\n" +
-	"tunnel_url\x18\x03 \x01(\tR\ttunnelUrl\"5\n" +
+	"tunnel_url\x18\x03 \x01(\tR\ttunnelUrl\"X\n" +
 	"\x0eGetPlanRequest\x12#\n" +
-	"\rknown_version\x18\x01 \x01(\tR\fknownVersion\"\x9e\x01\n" +
+	"\rknown_version\x18\x01 \x01(\tR\fknownVersion\x12!\n" +
+	"\faccept_delta\x18\x02 \x01(\bR\vacceptDelta\"\xd4\x01\n" +
 	"\x0fGetPlanResponse\x12-\n" +
 	"\x04plan\x18\x01 \x01(\v2\x19.leat.distributor.v1.PlanR\x04plan\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12>\n" +
-	"\rpoll_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\fpollInterval\"7\n" +
+	"\rpoll_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\fpollInterval\x124\n" +
+	"\x05delta\x18\x04 \x01(\v2\x1e.leat.distributor.v1.PlanDeltaR\x05delta\"O\n" +
+	"\x10GetDigestRequest\x12\x18\n" +
+	"\aservice\x18\x01 \x01(\tR\aservice\x12!\n" +
+	"\fknown_digest\x18\x02 \x01(\tR\vknownDigest\"\x8e\x02\n" +
+	"\x11GetDigestResponse\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x1c\n" +
+	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12!\n" +
+	"\fplan_version\x18\x03 \x01(\tR\vplanVersion\x12\x10\n" +
+	"\x03uid\x18\x04 \x01(\tR\x03uid\x12\x1f\n" +
+	"\vspec_digest\x18\x05 \x01(\tR\n" +
+	"specDigest\x12#\n" +
+	"\rconfig_digest\x18\x06 \x01(\tR\fconfigDigest\x12%\n" +
+	"\x0ebundle_digests\x18\a \x03(\tR\rbundleDigests\x12!\n" +
+	"\fsync_request\x18\b \x01(\tR\vsyncRequest\"Z\n" +
 	"\x10WatchPlanRequest\x12#\n" +
-	"\rknown_version\x18\x01 \x01(\tR\fknownVersion\"\xc1\x01\n" +
+	"\rknown_version\x18\x01 \x01(\tR\fknownVersion\x12!\n" +
+	"\faccept_delta\x18\x02 \x01(\bR\vacceptDelta\"\xf9\x01\n" +
 	"\x11WatchPlanResponse\x12/\n" +
 	"\x04plan\x18\x01 \x01(\v2\x19.leat.distributor.v1.PlanH\x00R\x04plan\x12>\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x1e.leat.distributor.v1.HeartbeatH\x00R\theartbeat\x122\n" +
-	"\x05drain\x18\x03 \x01(\v2\x1a.leat.distributor.v1.DrainH\x00R\x05drainB\a\n" +
+	"\x05drain\x18\x03 \x01(\v2\x1a.leat.distributor.v1.DrainH\x00R\x05drain\x126\n" +
+	"\x05delta\x18\x04 \x01(\v2\x1e.leat.distributor.v1.PlanDeltaH\x00R\x05deltaB\a\n" +
 	"\x05event\"%\n" +
 	"\tHeartbeat\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\"K\n" +
@@ -1312,16 +1697,21 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\x82\x02\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xd4\x02\n" +
 	"\x13ReportStatusRequest\x12!\n" +
 	"\fplan_version\x18\x01 \x01(\tR\vplanVersion\x12>\n" +
 	"\bservices\x18\x02 \x03(\v2\".leat.distributor.v1.ServiceReportR\bservices\x12\x12\n" +
 	"\x04full\x18\x03 \x01(\bR\x04full\x12<\n" +
 	"\acluster\x18\x04 \x01(\v2\".leat.distributor.v1.ClusterReportR\acluster\x12\x1a\n" +
 	"\binstance\x18\x05 \x01(\tR\binstance\x12\x1a\n" +
-	"\bsequence\x18\x06 \x01(\x04R\bsequence\"3\n" +
+	"\bsequence\x18\x06 \x01(\x04R\bsequence\x12\x1f\n" +
+	"\breplaces\x18\a \x01(\tH\x00R\breplaces\x88\x01\x01\x12\"\n" +
+	"\facknowledged\x18\b \x01(\x04R\facknowledgedB\v\n" +
+	"\t_replaces\"x\n" +
 	"\x14ReportStatusResponse\x12\x1b\n" +
-	"\twant_full\x18\x01 \x01(\bR\bwantFull\"\xbd\x05\n" +
+	"\twant_full\x18\x01 \x01(\bR\bwantFull\x12.\n" +
+	"\x10current_instance\x18\x02 \x01(\tH\x00R\x0fcurrentInstance\x88\x01\x01B\x13\n" +
+	"\x11_current_instance\"\xbc\a\n" +
 	"\rServiceReport\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x1f\n" +
 	"\vservice_uid\x18\x02 \x01(\tR\n" +
@@ -1340,7 +1730,20 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x0eapply_duration\x18\f \x01(\v2\x19.google.protobuf.DurationR\rapplyDuration\x122\n" +
 	"\x15observed_sync_request\x18\r \x01(\tR\x13observedSyncRequest\x12;\n" +
 	"\vphase_since\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"phaseSince\"\xb4\x01\n" +
+	"phaseSince\x12)\n" +
+	"\x10observed_digests\x18\x0f \x03(\tR\x0fobservedDigests\x12)\n" +
+	"\x10observed_commits\x18\x10 \x03(\tR\x0fobservedCommits\x124\n" +
+	"\x16observed_config_digest\x18\x11 \x01(\tR\x14observedConfigDigest\x129\n" +
+	"\n" +
+	"planned_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\tplannedAt\x126\n" +
+	"\atimings\x18\x13 \x01(\v2\x1c.leat.distributor.v1.TimingsR\atimings\"\x94\x02\n" +
+	"\aTimings\x129\n" +
+	"\n" +
+	"arrived_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tarrivedAt\x125\n" +
+	"\bdownload\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bdownload\x121\n" +
+	"\x06render\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06render\x12/\n" +
+	"\x05apply\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05apply\x123\n" +
+	"\ahealthy\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\ahealthy\"\xb4\x01\n" +
 	"\rClusterReport\x12#\n" +
 	"\ragent_version\x18\x01 \x01(\tR\fagentVersion\x12-\n" +
 	"\x12kubernetes_version\x18\x02 \x01(\tR\x11kubernetesVersion\x12\x14\n" +
@@ -1357,11 +1760,12 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x06groups\x18\x03 \x03(\tR\x06groups\x122\n" +
 	"\amax_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06maxAge\x12\x1f\n" +
 	"\vcluster_uid\x18\x05 \x01(\tR\n" +
-	"clusterUid2\xea\x04\n" +
+	"clusterUid2\xcb\x05\n" +
 	"\x12DistributorService\x12Q\n" +
 	"\x06Enroll\x12\".leat.distributor.v1.EnrollRequest\x1a#.leat.distributor.v1.EnrollResponse\x12c\n" +
 	"\fRefreshToken\x12(.leat.distributor.v1.RefreshTokenRequest\x1a).leat.distributor.v1.RefreshTokenResponse\x12Y\n" +
-	"\aGetPlan\x12#.leat.distributor.v1.GetPlanRequest\x1a$.leat.distributor.v1.GetPlanResponse\"\x03\x90\x02\x01\x12a\n" +
+	"\aGetPlan\x12#.leat.distributor.v1.GetPlanRequest\x1a$.leat.distributor.v1.GetPlanResponse\"\x03\x90\x02\x01\x12_\n" +
+	"\tGetDigest\x12%.leat.distributor.v1.GetDigestRequest\x1a&.leat.distributor.v1.GetDigestResponse\"\x03\x90\x02\x01\x12a\n" +
 	"\tWatchPlan\x12%.leat.distributor.v1.WatchPlanRequest\x1a&.leat.distributor.v1.WatchPlanResponse\"\x03\x90\x02\x010\x01\x12t\n" +
 	"\x10GetServiceConfig\x12,.leat.distributor.v1.GetServiceConfigRequest\x1a-.leat.distributor.v1.GetServiceConfigResponse\"\x03\x90\x02\x01\x12h\n" +
 	"\fReportStatus\x12(.leat.distributor.v1.ReportStatusRequest\x1a).leat.distributor.v1.ReportStatusResponse\"\x03\x90\x02\x022v\n" +
@@ -1381,7 +1785,7 @@ func file_leat_distributor_v1_distributor_proto_rawDescGZIP() []byte {
 	return file_leat_distributor_v1_distributor_proto_rawDescData
 }
 
-var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_leat_distributor_v1_distributor_proto_goTypes = []any{
 	(*EnrollRequest)(nil),            // 0: leat.distributor.v1.EnrollRequest
 	(*EnrollResponse)(nil),           // 1: leat.distributor.v1.EnrollResponse
@@ -1389,68 +1793,83 @@ var file_leat_distributor_v1_distributor_proto_goTypes = []any{
 	(*RefreshTokenResponse)(nil),     // 3: leat.distributor.v1.RefreshTokenResponse
 	(*GetPlanRequest)(nil),           // 4: leat.distributor.v1.GetPlanRequest
 	(*GetPlanResponse)(nil),          // 5: leat.distributor.v1.GetPlanResponse
-	(*WatchPlanRequest)(nil),         // 6: leat.distributor.v1.WatchPlanRequest
-	(*WatchPlanResponse)(nil),        // 7: leat.distributor.v1.WatchPlanResponse
-	(*Heartbeat)(nil),                // 8: leat.distributor.v1.Heartbeat
-	(*Drain)(nil),                    // 9: leat.distributor.v1.Drain
-	(*GetServiceConfigRequest)(nil),  // 10: leat.distributor.v1.GetServiceConfigRequest
-	(*GetServiceConfigResponse)(nil), // 11: leat.distributor.v1.GetServiceConfigResponse
-	(*ReportStatusRequest)(nil),      // 12: leat.distributor.v1.ReportStatusRequest
-	(*ReportStatusResponse)(nil),     // 13: leat.distributor.v1.ReportStatusResponse
-	(*ServiceReport)(nil),            // 14: leat.distributor.v1.ServiceReport
-	(*ClusterReport)(nil),            // 15: leat.distributor.v1.ClusterReport
-	(*CheckAccessRequest)(nil),       // 16: leat.distributor.v1.CheckAccessRequest
-	(*CheckAccessResponse)(nil),      // 17: leat.distributor.v1.CheckAccessResponse
-	nil,                              // 18: leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
-	nil,                              // 19: leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
-	(*timestamppb.Timestamp)(nil),    // 20: google.protobuf.Timestamp
-	(*Plan)(nil),                     // 21: leat.distributor.v1.Plan
-	(*durationpb.Duration)(nil),      // 22: google.protobuf.Duration
-	(v1.ServicePhase)(0),             // 23: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),               // 24: leat.type.v1.Problem
-	(*v1.ObjectCounts)(nil),          // 25: leat.type.v1.ObjectCounts
-	(*v1.ObjectStatus)(nil),          // 26: leat.type.v1.ObjectStatus
+	(*GetDigestRequest)(nil),         // 6: leat.distributor.v1.GetDigestRequest
+	(*GetDigestResponse)(nil),        // 7: leat.distributor.v1.GetDigestResponse
+	(*WatchPlanRequest)(nil),         // 8: leat.distributor.v1.WatchPlanRequest
+	(*WatchPlanResponse)(nil),        // 9: leat.distributor.v1.WatchPlanResponse
+	(*Heartbeat)(nil),                // 10: leat.distributor.v1.Heartbeat
+	(*Drain)(nil),                    // 11: leat.distributor.v1.Drain
+	(*GetServiceConfigRequest)(nil),  // 12: leat.distributor.v1.GetServiceConfigRequest
+	(*GetServiceConfigResponse)(nil), // 13: leat.distributor.v1.GetServiceConfigResponse
+	(*ReportStatusRequest)(nil),      // 14: leat.distributor.v1.ReportStatusRequest
+	(*ReportStatusResponse)(nil),     // 15: leat.distributor.v1.ReportStatusResponse
+	(*ServiceReport)(nil),            // 16: leat.distributor.v1.ServiceReport
+	(*Timings)(nil),                  // 17: leat.distributor.v1.Timings
+	(*ClusterReport)(nil),            // 18: leat.distributor.v1.ClusterReport
+	(*CheckAccessRequest)(nil),       // 19: leat.distributor.v1.CheckAccessRequest
+	(*CheckAccessResponse)(nil),      // 20: leat.distributor.v1.CheckAccessResponse
+	nil,                              // 21: leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
+	nil,                              // 22: leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
+	(*timestamppb.Timestamp)(nil),    // 23: google.protobuf.Timestamp
+	(*Plan)(nil),                     // 24: leat.distributor.v1.Plan
+	(*durationpb.Duration)(nil),      // 25: google.protobuf.Duration
+	(*PlanDelta)(nil),                // 26: leat.distributor.v1.PlanDelta
+	(v1.ServicePhase)(0),             // 27: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),               // 28: leat.type.v1.Problem
+	(*v1.ObjectCounts)(nil),          // 29: leat.type.v1.ObjectCounts
+	(*v1.ObjectStatus)(nil),          // 30: leat.type.v1.ObjectStatus
 }
 var file_leat_distributor_v1_distributor_proto_depIdxs = []int32{
-	20, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	21, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
-	22, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
-	21, // 3: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
-	8,  // 4: leat.distributor.v1.WatchPlanResponse.heartbeat:type_name -> leat.distributor.v1.Heartbeat
-	9,  // 5: leat.distributor.v1.WatchPlanResponse.drain:type_name -> leat.distributor.v1.Drain
-	22, // 6: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	18, // 7: leat.distributor.v1.GetServiceConfigResponse.values:type_name -> leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
-	19, // 8: leat.distributor.v1.GetServiceConfigResponse.secrets:type_name -> leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
-	14, // 9: leat.distributor.v1.ReportStatusRequest.services:type_name -> leat.distributor.v1.ServiceReport
-	15, // 10: leat.distributor.v1.ReportStatusRequest.cluster:type_name -> leat.distributor.v1.ClusterReport
-	23, // 11: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
-	24, // 12: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
-	25, // 13: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
-	26, // 14: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
-	20, // 15: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
-	22, // 16: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
-	20, // 17: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
-	20, // 18: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
-	22, // 19: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
-	0,  // 20: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
-	2,  // 21: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
-	4,  // 22: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
-	6,  // 23: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
-	10, // 24: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
-	12, // 25: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
-	16, // 26: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
-	1,  // 27: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
-	3,  // 28: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
-	5,  // 29: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
-	7,  // 30: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
-	11, // 31: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
-	13, // 32: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
-	17, // 33: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
-	27, // [27:34] is the sub-list for method output_type
-	20, // [20:27] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	23, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	24, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	25, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
+	26, // 3: leat.distributor.v1.GetPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	24, // 4: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	10, // 5: leat.distributor.v1.WatchPlanResponse.heartbeat:type_name -> leat.distributor.v1.Heartbeat
+	11, // 6: leat.distributor.v1.WatchPlanResponse.drain:type_name -> leat.distributor.v1.Drain
+	26, // 7: leat.distributor.v1.WatchPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	25, // 8: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	21, // 9: leat.distributor.v1.GetServiceConfigResponse.values:type_name -> leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
+	22, // 10: leat.distributor.v1.GetServiceConfigResponse.secrets:type_name -> leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
+	16, // 11: leat.distributor.v1.ReportStatusRequest.services:type_name -> leat.distributor.v1.ServiceReport
+	18, // 12: leat.distributor.v1.ReportStatusRequest.cluster:type_name -> leat.distributor.v1.ClusterReport
+	27, // 13: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
+	28, // 14: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
+	29, // 15: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
+	30, // 16: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
+	23, // 17: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
+	25, // 18: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
+	23, // 19: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
+	23, // 20: leat.distributor.v1.ServiceReport.planned_at:type_name -> google.protobuf.Timestamp
+	17, // 21: leat.distributor.v1.ServiceReport.timings:type_name -> leat.distributor.v1.Timings
+	23, // 22: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
+	25, // 23: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
+	25, // 24: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
+	25, // 25: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
+	25, // 26: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
+	23, // 27: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
+	25, // 28: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
+	0,  // 29: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
+	2,  // 30: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
+	4,  // 31: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
+	6,  // 32: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
+	8,  // 33: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
+	12, // 34: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
+	14, // 35: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
+	19, // 36: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
+	1,  // 37: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
+	3,  // 38: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
+	5,  // 39: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
+	7,  // 40: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
+	9,  // 41: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
+	13, // 42: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
+	15, // 43: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
+	20, // 44: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
+	37, // [37:45] is the sub-list for method output_type
+	29, // [29:37] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_distributor_proto_init() }
@@ -1459,18 +1878,21 @@ func file_leat_distributor_v1_distributor_proto_init() {
 		return
 	}
 	file_leat_distributor_v1_plan_proto_init()
-	file_leat_distributor_v1_distributor_proto_msgTypes[7].OneofWrappers = []any{
+	file_leat_distributor_v1_distributor_proto_msgTypes[9].OneofWrappers = []any{
 		(*WatchPlanResponse_Plan)(nil),
 		(*WatchPlanResponse_Heartbeat)(nil),
 		(*WatchPlanResponse_Drain)(nil),
+		(*WatchPlanResponse_Delta)(nil),
 	}
+	file_leat_distributor_v1_distributor_proto_msgTypes[14].OneofWrappers = []any{}
+	file_leat_distributor_v1_distributor_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_distributor_v1_distributor_proto_rawDesc), len(file_leat_distributor_v1_distributor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -152,6 +152,101 @@ func (x *Plan) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
+// PlanDelta leads from one version of a plan to another. Services that it does not name stay as they are; their commits
+// and traces may be those of an earlier plan, which take no part in a version.
+type PlanDelta struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version that it applies to, and to no other.
+	FromVersion string `protobuf:"bytes,1,opt,name=from_version,json=fromVersion,proto3" json:"from_version,omitempty"`
+	// The version of the plan that it leads to.
+	ToVersion string `protobuf:"bytes,2,opt,name=to_version,json=toVersion,proto3" json:"to_version,omitempty"`
+	// Services that are new or different, whole, by name.
+	Services []*PlanService `protobuf:"bytes,3,rep,name=services,proto3" json:"services,omitempty"`
+	// Names of services that are gone, in order.
+	Removed []string `protobuf:"bytes,4,rep,name=removed,proto3" json:"removed,omitempty"`
+	// When the new plan was computed.
+	Time *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
+	// Digest over all services of the new plan, for the caller to compare with what came out: in the order of their names,
+	// over the texts name, uid, spec_digest, config_digest, sync_request and, after their number, the bundles' digests. Texts
+	// are preceded by their length, lengths and numbers are 8 bytes, most significant first, and it all begins with the text
+	// "leat.plan.sum.v1". A caller with another result asks for the whole plan.
+	Sum           string `protobuf:"bytes,6,opt,name=sum,proto3" json:"sum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanDelta) Reset() {
+	*x = PlanDelta{}
+	mi := &file_leat_distributor_v1_plan_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanDelta) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanDelta) ProtoMessage() {}
+
+func (x *PlanDelta) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_plan_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanDelta.ProtoReflect.Descriptor instead.
+func (*PlanDelta) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_plan_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *PlanDelta) GetFromVersion() string {
+	if x != nil {
+		return x.FromVersion
+	}
+	return ""
+}
+
+func (x *PlanDelta) GetToVersion() string {
+	if x != nil {
+		return x.ToVersion
+	}
+	return ""
+}
+
+func (x *PlanDelta) GetServices() []*PlanService {
+	if x != nil {
+		return x.Services
+	}
+	return nil
+}
+
+func (x *PlanDelta) GetRemoved() []string {
+	if x != nil {
+		return x.Removed
+	}
+	return nil
+}
+
+func (x *PlanDelta) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *PlanDelta) GetSum() string {
+	if x != nil {
+		return x.Sum
+	}
+	return ""
+}
+
 // PlanService is one service of a plan.
 type PlanService struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -177,7 +272,7 @@ type PlanService struct {
 
 func (x *PlanService) Reset() {
 	*x = PlanService{}
-	mi := &file_leat_distributor_v1_plan_proto_msgTypes[1]
+	mi := &file_leat_distributor_v1_plan_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -189,7 +284,7 @@ func (x *PlanService) String() string {
 func (*PlanService) ProtoMessage() {}
 
 func (x *PlanService) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_plan_proto_msgTypes[1]
+	mi := &file_leat_distributor_v1_plan_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -202,7 +297,7 @@ func (x *PlanService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanService.ProtoReflect.Descriptor instead.
 func (*PlanService) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_plan_proto_rawDescGZIP(), []int{1}
+	return file_leat_distributor_v1_plan_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *PlanService) GetName() string {
@@ -281,7 +376,7 @@ type PlanBundle struct {
 
 func (x *PlanBundle) Reset() {
 	*x = PlanBundle{}
-	mi := &file_leat_distributor_v1_plan_proto_msgTypes[2]
+	mi := &file_leat_distributor_v1_plan_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -293,7 +388,7 @@ func (x *PlanBundle) String() string {
 func (*PlanBundle) ProtoMessage() {}
 
 func (x *PlanBundle) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_plan_proto_msgTypes[2]
+	mi := &file_leat_distributor_v1_plan_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -306,7 +401,7 @@ func (x *PlanBundle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanBundle.ProtoReflect.Descriptor instead.
 func (*PlanBundle) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_plan_proto_rawDescGZIP(), []int{2}
+	return file_leat_distributor_v1_plan_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PlanBundle) GetDigest() string {
@@ -369,7 +464,7 @@ type ApplySpec struct {
 
 func (x *ApplySpec) Reset() {
 	*x = ApplySpec{}
-	mi := &file_leat_distributor_v1_plan_proto_msgTypes[3]
+	mi := &file_leat_distributor_v1_plan_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -381,7 +476,7 @@ func (x *ApplySpec) String() string {
 func (*ApplySpec) ProtoMessage() {}
 
 func (x *ApplySpec) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_plan_proto_msgTypes[3]
+	mi := &file_leat_distributor_v1_plan_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -394,7 +489,7 @@ func (x *ApplySpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplySpec.ProtoReflect.Descriptor instead.
 func (*ApplySpec) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_plan_proto_rawDescGZIP(), []int{3}
+	return file_leat_distributor_v1_plan_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ApplySpec) GetNamespace() string {
@@ -462,7 +557,15 @@ const file_leat_distributor_v1_plan_proto_rawDesc = "" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12<\n" +
 	"\bservices\x18\x03 \x03(\v2 .leat.distributor.v1.PlanServiceR\bservices\x12.\n" +
-	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xaf\x02\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xe7\x01\n" +
+	"\tPlanDelta\x12!\n" +
+	"\ffrom_version\x18\x01 \x01(\tR\vfromVersion\x12\x1d\n" +
+	"\n" +
+	"to_version\x18\x02 \x01(\tR\ttoVersion\x12<\n" +
+	"\bservices\x18\x03 \x03(\v2 .leat.distributor.v1.PlanServiceR\bservices\x12\x18\n" +
+	"\aremoved\x18\x04 \x03(\tR\aremoved\x12.\n" +
+	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x10\n" +
+	"\x03sum\x18\x06 \x01(\tR\x03sum\"\xaf\x02\n" +
 	"\vPlanService\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1f\n" +
@@ -510,28 +613,31 @@ func file_leat_distributor_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_distributor_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_distributor_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_leat_distributor_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_leat_distributor_v1_plan_proto_goTypes = []any{
 	(Renderer)(0),                 // 0: leat.distributor.v1.Renderer
 	(*Plan)(nil),                  // 1: leat.distributor.v1.Plan
-	(*PlanService)(nil),           // 2: leat.distributor.v1.PlanService
-	(*PlanBundle)(nil),            // 3: leat.distributor.v1.PlanBundle
-	(*ApplySpec)(nil),             // 4: leat.distributor.v1.ApplySpec
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 6: google.protobuf.Duration
+	(*PlanDelta)(nil),             // 2: leat.distributor.v1.PlanDelta
+	(*PlanService)(nil),           // 3: leat.distributor.v1.PlanService
+	(*PlanBundle)(nil),            // 4: leat.distributor.v1.PlanBundle
+	(*ApplySpec)(nil),             // 5: leat.distributor.v1.ApplySpec
+	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 7: google.protobuf.Duration
 }
 var file_leat_distributor_v1_plan_proto_depIdxs = []int32{
-	2, // 0: leat.distributor.v1.Plan.services:type_name -> leat.distributor.v1.PlanService
-	5, // 1: leat.distributor.v1.Plan.time:type_name -> google.protobuf.Timestamp
-	3, // 2: leat.distributor.v1.PlanService.bundles:type_name -> leat.distributor.v1.PlanBundle
-	4, // 3: leat.distributor.v1.PlanService.apply:type_name -> leat.distributor.v1.ApplySpec
-	6, // 4: leat.distributor.v1.ApplySpec.health_timeout:type_name -> google.protobuf.Duration
-	0, // 5: leat.distributor.v1.ApplySpec.renderer:type_name -> leat.distributor.v1.Renderer
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	3, // 0: leat.distributor.v1.Plan.services:type_name -> leat.distributor.v1.PlanService
+	6, // 1: leat.distributor.v1.Plan.time:type_name -> google.protobuf.Timestamp
+	3, // 2: leat.distributor.v1.PlanDelta.services:type_name -> leat.distributor.v1.PlanService
+	6, // 3: leat.distributor.v1.PlanDelta.time:type_name -> google.protobuf.Timestamp
+	4, // 4: leat.distributor.v1.PlanService.bundles:type_name -> leat.distributor.v1.PlanBundle
+	5, // 5: leat.distributor.v1.PlanService.apply:type_name -> leat.distributor.v1.ApplySpec
+	7, // 6: leat.distributor.v1.ApplySpec.health_timeout:type_name -> google.protobuf.Duration
+	0, // 7: leat.distributor.v1.ApplySpec.renderer:type_name -> leat.distributor.v1.Renderer
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_plan_proto_init() }
@@ -545,7 +651,7 @@ func file_leat_distributor_v1_plan_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_distributor_v1_plan_proto_rawDesc), len(file_leat_distributor_v1_plan_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

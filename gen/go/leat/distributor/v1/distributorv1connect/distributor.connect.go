@@ -48,6 +48,9 @@ const (
 	// DistributorServiceGetPlanProcedure is the fully-qualified name of the DistributorService's
 	// GetPlan RPC.
 	DistributorServiceGetPlanProcedure = "/leat.distributor.v1.DistributorService/GetPlan"
+	// DistributorServiceGetDigestProcedure is the fully-qualified name of the DistributorService's
+	// GetDigest RPC.
+	DistributorServiceGetDigestProcedure = "/leat.distributor.v1.DistributorService/GetDigest"
 	// DistributorServiceWatchPlanProcedure is the fully-qualified name of the DistributorService's
 	// WatchPlan RPC.
 	DistributorServiceWatchPlanProcedure = "/leat.distributor.v1.DistributorService/WatchPlan"
@@ -68,9 +71,14 @@ type DistributorServiceClient interface {
 	Enroll(context.Context, *v1.EnrollRequest) (*v1.EnrollResponse, error)
 	// RefreshToken trades an assertion signed by the agent's key for an access token.
 	RefreshToken(context.Context, *v1.RefreshTokenRequest) (*v1.RefreshTokenResponse, error)
-	// GetPlan returns the cluster's plan, or only "unchanged" when the caller knows the current version.
+	// GetPlan returns the cluster's plan, or only "unchanged" when the caller knows the current version. Over HTTP GET, as
+	// the Connect protocol has it, the answer carries an ETag, and If-None-Match is answered 304.
 	GetPlan(context.Context, *v1.GetPlanRequest) (*v1.GetPlanResponse, error)
-	// WatchPlan sends the plan now, unless its version is known, and at every change; and a heartbeat every 20 s.
+	// GetDigest returns what identifies one service's entry of the cluster's plan, or only "unchanged". Over HTTP GET it
+	// has an ETag as GetPlan has.
+	GetDigest(context.Context, *v1.GetDigestRequest) (*v1.GetDigestResponse, error)
+	// WatchPlan sends the plan now, unless its version is known, and at every change; and a heartbeat every 20 s. A reader
+	// that falls behind is sent the latest, not what was in between.
 	WatchPlan(context.Context, *v1.WatchPlanRequest) (*connect.ServerStreamForClient[v1.WatchPlanResponse], error)
 	// GetServiceConfig returns a service's configuration: values and secrets, which no bundle ever holds.
 	GetServiceConfig(context.Context, *v1.GetServiceConfigRequest) (*v1.GetServiceConfigResponse, error)
@@ -108,6 +116,13 @@ func NewDistributorServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getDigest: connect.NewClient[v1.GetDigestRequest, v1.GetDigestResponse](
+			httpClient,
+			baseURL+DistributorServiceGetDigestProcedure,
+			connect.WithSchema(distributorServiceMethods.ByName("GetDigest")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		watchPlan: connect.NewClient[v1.WatchPlanRequest, v1.WatchPlanResponse](
 			httpClient,
 			baseURL+DistributorServiceWatchPlanProcedure,
@@ -137,6 +152,7 @@ type distributorServiceClient struct {
 	enroll           *connect.Client[v1.EnrollRequest, v1.EnrollResponse]
 	refreshToken     *connect.Client[v1.RefreshTokenRequest, v1.RefreshTokenResponse]
 	getPlan          *connect.Client[v1.GetPlanRequest, v1.GetPlanResponse]
+	getDigest        *connect.Client[v1.GetDigestRequest, v1.GetDigestResponse]
 	watchPlan        *connect.Client[v1.WatchPlanRequest, v1.WatchPlanResponse]
 	getServiceConfig *connect.Client[v1.GetServiceConfigRequest, v1.GetServiceConfigResponse]
 	reportStatus     *connect.Client[v1.ReportStatusRequest, v1.ReportStatusResponse]
@@ -163,6 +179,15 @@ func (c *distributorServiceClient) RefreshToken(ctx context.Context, req *v1.Ref
 // GetPlan calls leat.distributor.v1.DistributorService.GetPlan.
 func (c *distributorServiceClient) GetPlan(ctx context.Context, req *v1.GetPlanRequest) (*v1.GetPlanResponse, error) {
 	response, err := c.getPlan.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetDigest calls leat.distributor.v1.DistributorService.GetDigest.
+func (c *distributorServiceClient) GetDigest(ctx context.Context, req *v1.GetDigestRequest) (*v1.GetDigestResponse, error) {
+	response, err := c.getDigest.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -199,9 +224,14 @@ type DistributorServiceHandler interface {
 	Enroll(context.Context, *v1.EnrollRequest) (*v1.EnrollResponse, error)
 	// RefreshToken trades an assertion signed by the agent's key for an access token.
 	RefreshToken(context.Context, *v1.RefreshTokenRequest) (*v1.RefreshTokenResponse, error)
-	// GetPlan returns the cluster's plan, or only "unchanged" when the caller knows the current version.
+	// GetPlan returns the cluster's plan, or only "unchanged" when the caller knows the current version. Over HTTP GET, as
+	// the Connect protocol has it, the answer carries an ETag, and If-None-Match is answered 304.
 	GetPlan(context.Context, *v1.GetPlanRequest) (*v1.GetPlanResponse, error)
-	// WatchPlan sends the plan now, unless its version is known, and at every change; and a heartbeat every 20 s.
+	// GetDigest returns what identifies one service's entry of the cluster's plan, or only "unchanged". Over HTTP GET it
+	// has an ETag as GetPlan has.
+	GetDigest(context.Context, *v1.GetDigestRequest) (*v1.GetDigestResponse, error)
+	// WatchPlan sends the plan now, unless its version is known, and at every change; and a heartbeat every 20 s. A reader
+	// that falls behind is sent the latest, not what was in between.
 	WatchPlan(context.Context, *v1.WatchPlanRequest, *connect.ServerStream[v1.WatchPlanResponse]) error
 	// GetServiceConfig returns a service's configuration: values and secrets, which no bundle ever holds.
 	GetServiceConfig(context.Context, *v1.GetServiceConfigRequest) (*v1.GetServiceConfigResponse, error)
@@ -235,6 +265,13 @@ func NewDistributorServiceHandler(svc DistributorServiceHandler, opts ...connect
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	distributorServiceGetDigestHandler := connect.NewUnaryHandlerSimple(
+		DistributorServiceGetDigestProcedure,
+		svc.GetDigest,
+		connect.WithSchema(distributorServiceMethods.ByName("GetDigest")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	distributorServiceWatchPlanHandler := connect.NewServerStreamHandlerSimple(
 		DistributorServiceWatchPlanProcedure,
 		svc.WatchPlan,
@@ -264,6 +301,8 @@ func NewDistributorServiceHandler(svc DistributorServiceHandler, opts ...connect
 			distributorServiceRefreshTokenHandler.ServeHTTP(w, r)
 		case DistributorServiceGetPlanProcedure:
 			distributorServiceGetPlanHandler.ServeHTTP(w, r)
+		case DistributorServiceGetDigestProcedure:
+			distributorServiceGetDigestHandler.ServeHTTP(w, r)
 		case DistributorServiceWatchPlanProcedure:
 			distributorServiceWatchPlanHandler.ServeHTTP(w, r)
 		case DistributorServiceGetServiceConfigProcedure:
@@ -289,6 +328,10 @@ func (UnimplementedDistributorServiceHandler) RefreshToken(context.Context, *v1.
 
 func (UnimplementedDistributorServiceHandler) GetPlan(context.Context, *v1.GetPlanRequest) (*v1.GetPlanResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.distributor.v1.DistributorService.GetPlan is not implemented"))
+}
+
+func (UnimplementedDistributorServiceHandler) GetDigest(context.Context, *v1.GetDigestRequest) (*v1.GetDigestResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.distributor.v1.DistributorService.GetDigest is not implemented"))
 }
 
 func (UnimplementedDistributorServiceHandler) WatchPlan(context.Context, *v1.WatchPlanRequest, *connect.ServerStream[v1.WatchPlanResponse]) error {

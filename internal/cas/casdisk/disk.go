@@ -1,0 +1,235 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package casdisk
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Op names an operation on the disk.
+type Op string
+
+// The operations that pass Hooks.Fault: there are no others.
+const (
+	OpMkdir   Op = "mkdir"
+	OpLock    Op = "lock"    // the folder
+	OpList    Op = "list"    // a folder
+	OpCreate  Op = "create"  // a temporary file
+	OpWrite   Op = "write"   // a piece of a blob
+	OpSync    Op = "sync"    // a blob's bytes
+	OpRename  Op = "rename"  // into place
+	OpSyncDir Op = "syncdir" // a folder in which something has been made
+	OpOpen    Op = "open"    // for reading
+	OpStat    Op = "stat"
+	OpRead    Op = "read"  // a piece of a blob, to prove it
+	OpServe   Op = "serve" // a piece of a blob, for whoever opened it
+	OpRemove  Op = "remove"
+	OpTouch   Op = "touch" // set a file's time
+	OpSpace   Op = "space" // ask how much room the file system has
+)
+
+// disk is the store's only way to the file system. Each operation passes the hooks.
+type disk struct {
+	hooks Hooks
+}
+
+func (d *disk) fault(op Op, path string) error {
+	if d.hooks.Fault == nil {
+		return nil
+	}
+	return d.hooks.Fault(op, path)
+}
+
+// damage returns what becomes of bytes on their way to or from the disk.
+func (d *disk) damage(op Op, path string, p []byte) []byte {
+	if d.hooks.Damage == nil {
+		return p
+	}
+	return d.hooks.Damage(op, path, p)
+}
+
+// makeDir makes one folder, and tells whether it was not there.
+func (d *disk) makeDir(path string) (made bool, err error) {
+	if err := d.fault(OpMkdir, path); err != nil {
+		return false, err
+	}
+	err = os.Mkdir(path, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (d *disk) makeDirs(path string) error {
+	if err := d.fault(OpMkdir, path); err != nil {
+		return err
+	}
+	return os.MkdirAll(path, 0o700)
+}
+
+func (d *disk) lock(path string) (io.Closer, error) {
+	if err := d.fault(OpLock, path); err != nil {
+		return nil, err
+	}
+	return lockFile(path)
+}
+
+func (d *disk) list(path string) ([]fs.DirEntry, error) {
+	if err := d.fault(OpList, path); err != nil {
+		return nil, err
+	}
+	return os.ReadDir(path)
+}
+
+func (d *disk) stat(item fs.DirEntry, path string) (fs.FileInfo, error) {
+	if err := d.fault(OpStat, path); err != nil {
+		return nil, err
+	}
+	return item.Info()
+}
+
+func (d *disk) create(dir, pattern string) (*file, error) {
+	if err := d.fault(OpCreate, dir); err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp(dir, pattern)
+	if err != nil {
+		return nil, err
+	}
+	return &file{disk: d, os: f, path: f.Name(), read: OpRead}, nil
+}
+
+func (d *disk) open(path string) (*file, error) {
+	if err := d.fault(OpOpen, path); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return &file{disk: d, os: f, path: path, read: OpRead}, nil
+}
+
+func (d *disk) rename(from, to string) error {
+	if err := d.fault(OpRename, to); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+func (d *disk) syncDir(path string) error {
+	if err := d.fault(OpSyncDir, path); err != nil {
+		return err
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// remove removes a file, which others may go on reading if they have it open. One that is not there is no error.
+func (d *disk) remove(path string) error {
+	if err := d.fault(OpRemove, path); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (d *disk) removeAll(path string) error {
+	if err := d.fault(OpRemove, path); err != nil {
+		return err
+	}
+	return os.RemoveAll(path)
+}
+
+func (d *disk) touch(path string, at time.Time) error {
+	if err := d.fault(OpTouch, path); err != nil {
+		return err
+	}
+	return os.Chtimes(path, at, at)
+}
+
+// space returns the bytes that may still be written to the file system, and those it has in all.
+func (d *disk) space(path string) (free, total int64, err error) {
+	if err := d.fault(OpSpace, path); err != nil {
+		return 0, 0, err
+	}
+	if d.hooks.Space != nil {
+		free, total = d.hooks.Space()
+		return free, total, nil
+	}
+	return statSpace(path)
+}
+
+// file is an open file of the store.
+type file struct {
+	disk *disk
+	os   *os.File
+	path string
+	read Op // OpRead or OpServe
+}
+
+// Read implements io.Reader.
+func (f *file) Read(p []byte) (int, error) {
+	if err := f.disk.fault(f.read, f.path); err != nil {
+		return 0, err
+	}
+	n, err := f.os.Read(p)
+	return len(f.disk.damage(f.read, f.path, p[:n])), err
+}
+
+// ReadAt implements io.ReaderAt.
+func (f *file) ReadAt(p []byte, offset int64) (int, error) {
+	if err := f.disk.fault(f.read, f.path); err != nil {
+		return 0, err
+	}
+	n, err := f.os.ReadAt(p, offset)
+	return len(f.disk.damage(f.read, f.path, p[:n])), err
+}
+
+// Write implements io.Writer.
+func (f *file) Write(p []byte) (int, error) {
+	if err := f.disk.fault(OpWrite, f.path); err != nil {
+		return 0, err
+	}
+	if f.disk.hooks.Damage == nil {
+		return f.os.Write(p)
+	}
+	if n, err := f.os.Write(f.disk.damage(OpWrite, f.path, append([]byte(nil), p...))); err != nil {
+		return n, err
+	}
+	return len(p), nil // whatever came of it: that is what damage is
+}
+
+func (f *file) sync() error {
+	if err := f.disk.fault(OpSync, f.path); err != nil {
+		return err
+	}
+	return f.os.Sync()
+}
+
+func (f *file) stat() (fs.FileInfo, error) {
+	if err := f.disk.fault(OpStat, f.path); err != nil {
+		return nil, err
+	}
+	return f.os.Stat()
+}
+
+// Close implements io.Closer.
+func (f *file) Close() error {
+	return f.os.Close()
+}
+
+func noSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}

@@ -1,0 +1,288 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package casdisk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/digest"
+)
+
+const (
+	// touchEvery limits how often reads of one blob write its modification time; eviction order after a restart is that
+	// precise.
+	touchEvery = time.Minute
+	// maxChecks bounds how often one Open checks a blob that somebody goes on changing.
+	maxChecks = 3
+)
+
+var (
+	// errDamaged is how damage is told that shows while a blob is read.
+	errDamaged = errors.New("stored blob is damaged; it was dropped")
+	// errReplaced means that there is another blob of that name now, or none.
+	errReplaced = errors.New("blob was replaced")
+	// errUnproven means that a blob's bytes have to be checked before anybody gets them.
+	errUnproven = errors.New("blob is not proven")
+)
+
+// Open implements [cas.Store].
+func (s *Store) Open(ctx context.Context, d digest.Digest) (*cas.Blob, error) {
+	blob, err := s.open(ctx, d)
+	if err != nil {
+		return nil, fmt.Errorf("open blob %s: %w", d, err)
+	}
+	return blob, nil
+}
+
+func (s *Store) open(ctx context.Context, d digest.Digest) (*cas.Blob, error) {
+	for range maxChecks {
+		e, known, ok := s.index.get(d)
+		if !ok {
+			return nil, cas.ErrNotFound
+		}
+		blob, err := s.openTrusted(ctx, e, known)
+		if errors.Is(err, errUnproven) {
+			err = s.checkOnce(ctx, d)
+		}
+		if blob != nil || (err != nil && !errors.Is(err, errReplaced)) {
+			return blob, err
+		}
+	}
+	return nil, fmt.Errorf("%w: its file does not come to rest", cas.ErrNotFound)
+}
+
+// openTrusted opens a blob whose bytes were seen to be right, and have not been changed since. Otherwise the error is
+// errUnproven.
+func (s *Store) openTrusted(ctx context.Context, e *entry, known facts) (*cas.Blob, error) {
+	if !known.verified {
+		return nil, errUnproven
+	}
+	f, err := s.openFile(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	err = errReplaced
+	s.index.update(e, func(now *facts) {
+		known, err = *now, nil
+		// Asked under the lock, so that nobody sets the time at this moment.
+		if stat, failed := f.stat(); failed != nil || !known.verified || !stat.ModTime().Equal(known.modified) {
+			err = errUnproven
+		}
+	})
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	s.touch(e, f)
+	f.read = OpServe
+	return &cas.Blob{Info: e.describe(known), ReadSeekCloser: &reader{file: f, store: s, entry: e}}, nil
+}
+
+// openFile opens a blob's file. One that is gone or has another length than it had is dropped.
+func (s *Store) openFile(ctx context.Context, e *entry) (*file, error) {
+	f, err := s.disk.open(s.path(e.info))
+	if err != nil {
+		return nil, s.unopened(ctx, e, err)
+	}
+	stat, err := f.stat()
+	if err == nil && stat.Size() == e.info.StoredSize {
+		return f, nil
+	}
+	if err == nil {
+		err = s.drop(ctx, e, fmt.Errorf("file has %d bytes, want %d", stat.Size(), e.info.StoredSize))
+	} else {
+		err = s.unopened(ctx, e, err)
+	}
+	return nil, errors.Join(err, f.Close())
+}
+
+// unopened tells damage from passing trouble, such as too many open files.
+func (s *Store) unopened(ctx context.Context, e *entry, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if !s.index.discard(e) {
+			return errReplaced
+		}
+		return cas.ErrNotFound
+	case errors.Is(err, syscall.EIO):
+		return s.drop(ctx, e, err)
+	}
+	return err
+}
+
+// touch makes the blob the last one to be evicted, now and, now and then, after a restart.
+func (s *Store) touch(e *entry, f *file) {
+	s.index.read(e)
+	s.index.update(e, func(known *facts) {
+		now := time.Now()
+		if now.Sub(known.modified) < touchEvery {
+			return
+		}
+		if s.disk.touch(f.path, now) != nil {
+			return // costs only precision: after a restart the blob looks older than it is
+		}
+		stat, err := f.stat() // not every file system keeps nanoseconds
+		if known.verified = err == nil; known.verified {
+			known.modified = stat.ModTime()
+		}
+	})
+}
+
+// checkOnce reads a blob. However many callers ask, it is read once; a caller that goes away does not stop it for the
+// others. The error is cas.ErrNotFound for damage, which was dropped.
+func (s *Store) checkOnce(ctx context.Context, d digest.Digest) error {
+	detached := context.WithoutCancel(ctx)
+	done := s.checking.DoChan(d.Hex(), func() (any, error) {
+		e, _, ok := s.index.get(d)
+		if !ok {
+			return nil, cas.ErrNotFound
+		}
+		return nil, s.check(detached, e, func(f *file) io.Reader { return f })
+	})
+	select {
+	case result := <-done:
+		return result.Err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// check reads a blob through what through returns, and drops it unless its bytes are right.
+func (s *Store) check(ctx context.Context, e *entry, through func(*file) io.Reader) error {
+	f, err := s.openFile(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	modified, err := s.seal(e, f)
+	if err != nil {
+		return err
+	}
+	got, err := s.checkBytes(ctx, e, through(f))
+	switch {
+	case err == nil:
+		s.index.checkedNow(e, func(known *facts) {
+			known.stored, known.verified, known.modified = got, true, modified
+		})
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return s.drop(ctx, e, err)
+}
+
+// seal returns the file's time, by which a change from here on shows. A time that the store did not set says little: the
+// kernel's clock for files may stand still for several changes.
+func (s *Store) seal(e *entry, f *file) (modified time.Time, err error) {
+	stat, err := f.stat()
+	if err != nil {
+		return time.Time{}, err
+	}
+	s.index.update(e, func(known *facts) { modified = known.modified })
+	if stat.ModTime().Equal(modified) {
+		return modified, nil
+	}
+	if err := s.disk.touch(f.path, time.Now()); err != nil {
+		return time.Time{}, err
+	}
+	if stat, err = f.stat(); err != nil {
+		return time.Time{}, err
+	}
+	return stat.ModTime(), nil
+}
+
+// checkBytes proves the bytes of r, against their own digest where that is known, and else by their content. It returns
+// their own digest.
+func (s *Store) checkBytes(ctx context.Context, e *entry, r io.Reader) (stored digest.Digest, err error) {
+	s.index.update(e, func(known *facts) { stored = known.stored })
+	if !stored.IsZero() {
+		_, err := io.Copy(io.Discard, digest.NewVerifier(r, stored))
+		return stored, err
+	}
+	got, err := cas.Check(ctx, io.Discard, r, e.info.Digest, s.cfg.MaxContentBytes)
+	if err == nil && got.ContentSize != e.info.ContentSize {
+		err = fmt.Errorf("%w: content has %d bytes, want %d", cas.ErrCorrupt, got.ContentSize, e.info.ContentSize)
+	}
+	return got.StoredDigest, err
+}
+
+// drop removes a blob whose bytes are not what they were, and returns cas.ErrNotFound, or errReplaced where it was not there
+// any more. A disk that cannot even remove them does not matter here: the blob is not listed any more.
+func (s *Store) drop(ctx context.Context, e *entry, damage error) error {
+	if !s.index.discard(e) {
+		return errReplaced
+	}
+	s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "damaged blob dropped",
+		slog.String("digest", e.info.Digest.String()), slog.Any("error", damage))
+	if s.cfg.Hooks.Corrupt != nil {
+		s.cfg.Hooks.Corrupt(e.info.Digest, damage)
+	}
+	return cas.ErrNotFound
+}
+
+// reader is a blob that is open. Damage that shows while it is read makes the store drop the blob, so that the next one who
+// asks gets it anew. The kernel can copy from it: see SyscallConn.
+type reader struct {
+	file  *file
+	store *Store
+	entry *entry
+	// kernel tells that somebody may have read without Read.
+	kernel atomic.Bool
+}
+
+// Read implements io.Reader.
+func (r *reader) Read(p []byte) (int, error) {
+	n, err := r.file.Read(p)
+	return n, r.judge(err, func() (int64, error) { return r.file.os.Seek(0, io.SeekCurrent) })
+}
+
+// ReadAt implements io.ReaderAt.
+func (r *reader) ReadAt(p []byte, offset int64) (int, error) {
+	n, err := r.file.ReadAt(p, offset)
+	return n, r.judge(err, func() (int64, error) { return offset + int64(n), nil })
+}
+
+// judge returns the error of a read that came to the position at, and drops the blob if that is no good end.
+func (r *reader) judge(err error, at func() (int64, error)) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, io.EOF) {
+		if position, failed := at(); failed == nil && position >= r.entry.info.StoredSize {
+			return err
+		}
+		err = errors.New("file ends early") // not io.ErrUnexpectedEOF, by which some mean the end of a last piece
+	}
+	_ = r.store.drop(context.Background(), r.entry, err)
+	return fmt.Errorf("%w: %w", errDamaged, err)
+}
+
+// Seek implements io.Seeker.
+func (r *reader) Seek(offset int64, whence int) (int64, error) {
+	return r.file.os.Seek(offset, whence)
+}
+
+// SyscallConn implements syscall.Conn, by which net hands the file to the kernel to copy from.
+func (r *reader) SyscallConn() (syscall.RawConn, error) {
+	r.kernel.Store(true)
+	return r.file.os.SyscallConn()
+}
+
+// Close implements io.Closer. The kernel tells nobody why it stopped copying, so where it did is looked at once more.
+func (r *reader) Close() error {
+	if r.kernel.Load() {
+		if position, err := r.Seek(0, io.SeekCurrent); err == nil && position < r.entry.info.StoredSize {
+			_, _ = r.ReadAt(make([]byte, 1), position) // for what it finds out
+		}
+	}
+	return r.file.Close()
+}

@@ -1,0 +1,191 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/leatdev/leat/internal/digest"
+)
+
+// HoldBack is how many of the bytes written last a [Draft] keeps from its readers until the whole is proven: nobody who
+// got an end got wrong bytes. A blob that is no larger is not read while it grows at all, so whoever waits for its first
+// byte still learns in time that it failed.
+const HoldBack = 64 << 10
+
+// Draft is a blob on its way into a [Store], which can be read while it grows. [Store.Begin] makes it; whoever did calls
+// Fill or Fail, once. One that nobody fills costs nothing but the wait of its readers. All methods may be called
+// concurrently.
+type Draft struct {
+	fill func(context.Context, io.Reader, Growth) (Info, error)
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced when one of the following changes
+	source  Source        // of the bytes; nil before there are any
+	size    int64         // bytes that source has
+	users   int           // of source: readers, and Fill while it runs
+	ended   bool
+	info    Info  // of the blob, once ended well
+	err     error // once ended badly
+}
+
+// Source is where a draft's bytes can be read. It is closed after its last reader, which may be long after the blob has
+// been stored, or has failed.
+type Source interface {
+	io.ReaderAt
+	io.Closer
+}
+
+// Growth is how an implementation of [Store] tells its draft's readers what they can read.
+type Growth struct {
+	draft *Draft
+}
+
+// NewDraft is for implementations of [Store]: fill does the work of [Draft.Fill]. It begins the growth and adds to it
+// as it writes.
+func NewDraft(fill func(context.Context, io.Reader, Growth) (Info, error)) *Draft {
+	return &Draft{fill: fill, changed: make(chan struct{})}
+}
+
+// Begin says where the bytes will be, and hands the source over. To be called once, before Add.
+func (g Growth) Begin(source Source) {
+	g.draft.change(func(d *Draft) { d.source = source })
+}
+
+// Add says that the source has n more bytes, which will not change.
+func (g Growth) Add(n int) {
+	g.draft.change(func(d *Draft) { d.size += int64(n) })
+}
+
+func (d *Draft) change(how func(*Draft)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	how(d)
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+// Fill stores the zstd bytes of r, with the promises and the errors of [Store.Put]. Unlike Put it reads r whatever the
+// store holds, and what it stores takes the place of what was there.
+func (d *Draft) Fill(ctx context.Context, r io.Reader) (Info, error) {
+	d.mu.Lock()
+	d.users++
+	d.mu.Unlock()
+	defer d.leave()
+	info, err := d.fill(ctx, r, Growth{draft: d})
+	d.end(info, err)
+	return info, err
+}
+
+// Fail gives a draft up that nobody has begun to fill; its readers get err.
+func (d *Draft) Fail(err error) {
+	d.end(Info{}, err)
+}
+
+func (d *Draft) end(info Info, err error) {
+	d.change(func(d *Draft) { d.ended, d.info, d.err = true, info, err })
+}
+
+// leave closes the source after its last user.
+func (d *Draft) leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.users--
+	if d.users == 0 && d.ended && d.source != nil {
+		_ = d.source.Close() // of bytes that are synced, or not wanted
+		d.source = nil
+	}
+}
+
+// Ready waits until there is something to read or the draft has ended. stored tells that it has ended well: the store has
+// the blob, which is better opened there. The error is Fill's, or the context's.
+func (d *Draft) Ready(ctx context.Context) (stored bool, err error) {
+	now, err := d.await(ctx, 0)
+	return now.ended && err == nil, err
+}
+
+// Follow returns a reader of the bytes from the first one on, which waits for those that are not there yet. The last ones
+// come when Fill has succeeded, and are checked as they are read; when it fails, so does the reader, with its error. It
+// is for one goroutine; the caller closes it. The reader of a draft that has ended finds nothing: see Ready.
+func (d *Draft) Follow(ctx context.Context) io.ReadCloser {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.users++
+	return &follower{ctx: ctx, draft: d, hasher: digest.NewHasher()}
+}
+
+// progress is how far a draft has come.
+type progress struct {
+	source   Source
+	readable int64 // bytes
+	ended    bool
+	info     Info
+}
+
+// await waits until more than offset bytes can be read, or the draft has ended.
+func (d *Draft) await(ctx context.Context, offset int64) (progress, error) {
+	for {
+		now, changed, err := d.progress()
+		if err != nil || now.ended || now.readable > offset {
+			return now, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return progress{}, context.Cause(ctx)
+		}
+	}
+}
+
+func (d *Draft) progress() (progress, <-chan struct{}, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := progress{source: d.source, readable: d.size - HoldBack, ended: d.ended, info: d.info}
+	if d.ended {
+		now.readable = d.size
+	}
+	return now, d.changed, d.err
+}
+
+// follower reads a draft.
+type follower struct {
+	ctx    context.Context //nolint:containedctx // io.Reader has no other way to be cancelled
+	draft  *Draft
+	offset int64
+	hasher *digest.Hasher // of what was read
+	closed sync.Once
+}
+
+// Read implements io.Reader.
+func (f *follower) Read(p []byte) (int, error) {
+	now, err := f.draft.await(f.ctx, f.offset)
+	switch {
+	case err != nil:
+		return 0, err
+	case now.source == nil:
+		return 0, fmt.Errorf("follow draft: %w: it had ended before", ErrNotFound)
+	case f.offset == now.readable:
+		return 0, io.EOF
+	}
+	n, err := now.source.ReadAt(p[:min(int64(len(p)), now.readable-f.offset)], f.offset)
+	if n == 0 && err != nil {
+		return 0, fmt.Errorf("follow draft: %w", err)
+	}
+	f.offset += int64(n)
+	_, _ = f.hasher.Write(p[:n]) // a Hasher takes everything and never fails
+	if now.ended && f.offset == now.readable && f.hasher.Digest() != now.info.StoredDigest {
+		return 0, errors.New("follow draft: bytes read back are not those that were written")
+	}
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (f *follower) Close() error {
+	f.closed.Do(f.draft.leave)
+	return nil
+}

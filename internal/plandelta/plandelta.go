@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plandelta is what both ends of the wire have to agree on about deltas of plans: how one is applied, and how the
+// result is checked.
+package plandelta
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/internal/digest"
+)
+
+// ErrUnfit is matched by the errors of [Apply]: the delta is not one for the plan. Who gets it asks for the whole plan.
+var ErrUnfit = errors.New("delta does not fit the plan")
+
+// subject begins every sum, so that it is no digest of anything else.
+const subject = "leat.plan.sum.v1"
+
+// Apply returns the plan that the delta leads to. It leaves old as it is, but the result shares services with old and with
+// the delta.
+//
+// Everything is doubted: the delta has to begin at the version of old, to name each service once and in order, to remove
+// what is there only, and to lead to services that have its sum. Otherwise the error matches [ErrUnfit].
+func Apply(old *distributorv1.Plan, delta *distributorv1.PlanDelta) (*distributorv1.Plan, error) {
+	if got, want := old.GetVersion(), delta.GetFromVersion(); got != want || got == "" {
+		return nil, unfit("the plan has version %q, the delta begins at %q", got, want)
+	}
+	if delta.GetToVersion() == "" {
+		return nil, unfit("it leads to no version")
+	}
+	kept, err := remove(old.GetServices(), delta.GetRemoved())
+	if err != nil {
+		return nil, err
+	}
+	services, err := merge(kept, delta.GetServices())
+	if err != nil {
+		return nil, err
+	}
+	if got, want := Sum(services...), delta.GetSum(); got != want {
+		return nil, unfit("the services have the sum %s, want %q", got, want)
+	}
+	return &distributorv1.Plan{
+		Cluster: old.GetCluster(), Version: delta.GetToVersion(), Services: services, Time: delta.GetTime(),
+	}, nil
+}
+
+func unfit(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrUnfit, fmt.Sprintf(format, args...))
+}
+
+func remove(services []*distributorv1.PlanService, names []string) ([]*distributorv1.PlanService, error) {
+	gone := make(map[string]bool, len(names))
+	for _, name := range names {
+		gone[name] = true
+	}
+	kept := make([]*distributorv1.PlanService, 0, len(services))
+	for _, service := range services {
+		if !gone[service.GetName()] {
+			kept = append(kept, service)
+		}
+	}
+	if len(kept)+len(names) != len(services) {
+		return nil, unfit("it removes a service that is not there, or one twice")
+	}
+	return kept, nil
+}
+
+// merge puts the changed services in, in the place of those of their names. Both lists are sorted by name, and so is the result.
+func merge(kept, changed []*distributorv1.PlanService) ([]*distributorv1.PlanService, error) {
+	merged := make([]*distributorv1.PlanService, 0, len(kept)+len(changed))
+	for _, service := range changed {
+		for len(kept) > 0 && kept[0].GetName() < service.GetName() {
+			merged, kept = append(merged, kept[0]), kept[1:]
+		}
+		if len(kept) > 0 && kept[0].GetName() == service.GetName() {
+			kept = kept[1:]
+		}
+		merged = append(merged, service)
+	}
+	merged = append(merged, kept...)
+	for i := range merged {
+		if i > 0 && merged[i-1].GetName() >= merged[i].GetName() {
+			return nil, unfit("service %q is there twice, or out of order", merged[i].GetName())
+		}
+	}
+	return merged, nil
+}
+
+// Sum returns the digest that PlanDelta.sum speaks of, over services in any order. It covers what the agent acts upon, by
+// the digests of it, and neither commits nor traces.
+func Sum(services ...*distributorv1.PlanService) string {
+	byName := func(a, b *distributorv1.PlanService) int { return cmp.Compare(a.GetName(), b.GetName()) }
+	if !slices.IsSortedFunc(services, byName) {
+		services = slices.SortedFunc(slices.Values(services), byName)
+	}
+	s := summer{hasher: digest.NewHasher()}
+	s.text(subject)
+	for _, service := range services {
+		s.service(service)
+	}
+	return s.hasher.Digest().String()
+}
+
+// summer hashes texts so that different sequences of them never hash alike.
+type summer struct {
+	hasher  *digest.Hasher
+	scratch []byte
+}
+
+func (s *summer) service(m *distributorv1.PlanService) {
+	s.text(m.GetName())
+	s.text(m.GetUid())
+	s.text(m.GetSpecDigest())
+	s.text(m.GetConfigDigest())
+	s.text(m.GetSyncRequest())
+	s.number(len(m.GetBundles()))
+	for _, bundle := range m.GetBundles() {
+		s.text(bundle.GetDigest())
+	}
+}
+
+func (s *summer) number(n int) {
+	s.scratch = binary.BigEndian.AppendUint64(s.scratch[:0], uint64(n))
+	_, _ = s.hasher.Write(s.scratch) // a Hasher never fails
+}
+
+func (s *summer) text(text string) {
+	s.number(len(text))
+	s.scratch = append(s.scratch[:0], text...)
+	_, _ = s.hasher.Write(s.scratch)
+}

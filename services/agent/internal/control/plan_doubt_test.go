@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package control_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"connectrpc.com/connect"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	"github.com/leatdev/leat/internal/testkit/rpctest"
+)
+
+func deltaMessage(d *distributorv1.PlanDelta) *distributorv1.WatchPlanResponse {
+	return &distributorv1.WatchPlanResponse{Event: &distributorv1.WatchPlanResponse_Delta{Delta: d}}
+}
+
+func heartbeatMessage(version string) *distributorv1.WatchPlanResponse {
+	return &distributorv1.WatchPlanResponse{Event: &distributorv1.WatchPlanResponse_Heartbeat{
+		Heartbeat: &distributorv1.Heartbeat{Version: version},
+	}}
+}
+
+// TestDoubtAsksForTheWholePlan has streams that send something after v1 that does not fit: the agent leaves a stream that
+// would go on, and asks for the whole plan on the next.
+func TestDoubtAsksForTheWholePlan(t *testing.T) {
+	good := deltaOf(&distributorv1.Plan{Version: "v1"}, &distributorv1.Plan{Version: "v2"})
+	unreadable := &distributorv1.Plan{Version: "v2", Services: []*distributorv1.PlanService{
+		{Name: "a", Bundles: []*distributorv1.PlanBundle{{Digest: "no digest"}}},
+	}}
+	for name, message := range map[string]*distributorv1.WatchPlanResponse{
+		"another version": deltaMessage(deltaOf(&distributorv1.Plan{Version: "v0"}, &distributorv1.Plan{Version: "v2"})),
+		"no sum":          deltaMessage(&distributorv1.PlanDelta{FromVersion: "v1", ToVersion: "v2"}),
+		"unreadable":      deltaMessage(deltaOf(&distributorv1.Plan{Version: "v1"}, unreadable)),
+		"heartbeat":       heartbeatMessage("v2"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &planHub{}
+			var known []string
+			h.watch = func(ctx context.Context, n int, version string, send func(*distributorv1.WatchPlanResponse) error) error {
+				known = append(known, version)
+				messages := []*distributorv1.WatchPlanResponse{planMessage("v1"), heartbeatMessage("v1"), heartbeatMessage(""), message}
+				if n > 1 {
+					messages = []*distributorv1.WatchPlanResponse{planMessage("v1"), deltaMessage(good), heartbeatMessage("v2")}
+				}
+				for _, m := range messages {
+					if err := send(m); err != nil {
+						return err
+					}
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			withPlans(t, h, func(t *testing.T, versions func() []string) {
+				pass(5 * time.Second)
+				if got := fmt.Sprintf("%v %q", versions(), known); got != `[v1 v1 v2] ["" ""]` {
+					t.Errorf("plans and known versions: got %s, want [v1 v1 v2] and nothing known twice", got)
+				}
+			})
+		})
+	}
+}
+
+// TestWrongHubIsNotHurried has a hub that never gets it right: the agent goes on asking, ever more slowly.
+func TestWrongHubIsNotHurried(t *testing.T) {
+	h := &planHub{}
+	h.watch = func(ctx context.Context, n int, _ string, send func(*distributorv1.WatchPlanResponse) error) error {
+		if err := send(planMessage(fmt.Sprint("v", n))); err != nil {
+			return err
+		}
+		if err := send(heartbeatMessage("another")); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	withPlans(t, h, func(t *testing.T, _ func() []string) {
+		pass(time.Hour)
+		if n := len(h.watches); n < 100 || n > 400 {
+			t.Errorf("streams: got %d in an hour, want about one in 15 to 30 s", n)
+		}
+	})
+}
+
+// pollHub has no streams; its polls answer with a delta that does not fit whenever they can.
+type pollHub struct {
+	planHub
+
+	known []string
+}
+
+func (h *pollHub) WatchPlan(context.Context, *distributorv1.WatchPlanRequest, *connect.ServerStream[distributorv1.WatchPlanResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, nil)
+}
+
+func (h *pollHub) GetPlan(_ context.Context, r *distributorv1.GetPlanRequest) (*distributorv1.GetPlanResponse, error) {
+	h.known = append(h.known, r.GetKnownVersion())
+	if r.GetKnownVersion() != "" {
+		return &distributorv1.GetPlanResponse{Delta: &distributorv1.PlanDelta{FromVersion: r.GetKnownVersion(), ToVersion: "x"}}, nil
+	}
+	return &distributorv1.GetPlanResponse{Plan: &distributorv1.Plan{Cluster: "mill", Version: fmt.Sprint("v", len(h.known))}}, nil
+}
+
+// TestDoubtWhilePolling asks for the whole plan at once, not at the next poll.
+func TestDoubtWhilePolling(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		h := &pollHub{}
+		_, handler := distributorv1connect.NewDistributorServiceHandler(h)
+		server := rpctest.Start(handler)
+		defer server.Close()
+		f := follow(t, server.Client(), dir)
+		pass(6 * time.Minute)
+		f.stop(t)
+		if len(h.known) < 5 || h.known[1] != "v1" || h.known[2] != "" || h.known[3] != "v3" || h.known[4] != "" {
+			t.Errorf("got polls with %q known, want the whole plan asked for after each delta", h.known)
+		}
+		if len(h.known) > 9 {
+			t.Errorf("got %d questions in 6 min, want two each poll", len(h.known))
+		}
+	})
+}

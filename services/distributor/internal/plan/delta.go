@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// Delta leads from one version of a cluster's plan to another. It is immutable.
+type Delta struct {
+	// From is the version that it applies to, To the one that it leads to.
+	From, To string
+	// Changed are the entries that are new or different, whole, sorted by name.
+	Changed []Entry
+	// Removed are the names of entries that are gone, sorted.
+	Removed []string
+	// ComputedAt is that of the new plan.
+	ComputedAt time.Time
+}
+
+// VersionError says that a delta and a plan do not fit.
+type VersionError struct {
+	// Got is the version of the plan, Want the one that the delta speaks of.
+	Got, Want string
+}
+
+// Error implements error.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("apply delta: got a plan of version %s, want %s", e.Got, e.Want)
+}
+
+// Diff returns what leads from one plan of a cluster to another of the same cluster.
+//
+// Entries that differ only in the commits and the trace that they were last seen with count as equal, as they do in
+// versions: in a repository with many folders every commit moves the commit of every service, and a delta would be as
+// large as the plan.
+func Diff(from, to *Plan) Delta {
+	d := Delta{From: from.Version, To: to.Version, ComputedAt: to.ComputedAt}
+	for _, next := range to.Entries {
+		if last, ok := from.Entry(next.Name); !ok || !equal(last, next) {
+			d.Changed = append(d.Changed, next)
+		}
+	}
+	for _, last := range from.Entries {
+		if _, ok := to.Entry(last.Name); !ok {
+			d.Removed = append(d.Removed, last.Name)
+		}
+	}
+	return d
+}
+
+// equal compares everything but commits and traces.
+func equal(a, b Entry) bool {
+	return reflect.DeepEqual(timeless(a), timeless(b))
+}
+
+func timeless(e Entry) Entry {
+	e.Traceparent = ""
+	e.Bundles = slices.Clone(e.Bundles)
+	for i := range e.Bundles {
+		e.Bundles[i].Commit = ""
+	}
+	return e
+}
+
+// Apply returns the plan that the delta leads to. Entries that the delta does not name stay as they are. The error is a
+// [*VersionError] when the plan is of another version than the delta begins with, or when what comes out is not of the
+// version that it ends with.
+func (d Delta) Apply(old *Plan) (*Plan, error) {
+	if old.Version != d.From {
+		return nil, &VersionError{Got: old.Version, Want: d.From}
+	}
+	gone := make(map[string]bool, len(d.Removed)+len(d.Changed))
+	for _, name := range d.Removed {
+		gone[name] = true
+	}
+	for _, entry := range d.Changed {
+		gone[entry.Name] = true
+	}
+	entries := make([]Entry, 0, len(old.Entries)+len(d.Changed))
+	for _, entry := range old.Entries {
+		if !gone[entry.Name] {
+			entries = append(entries, entry)
+		}
+	}
+	entries = append(entries, d.Changed...)
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
+	next := &Plan{Cluster: old.Cluster, Version: versionOf(old.Cluster, entries), Entries: entries, ComputedAt: d.ComputedAt}
+	if next.Version != d.To {
+		return nil, &VersionError{Got: next.Version, Want: d.To}
+	}
+	return next, nil
+}
