@@ -54,6 +54,9 @@ const (
 	// replayLife is how long a used assertion is remembered: its own minute, and one for clocks that differ.
 	replayLife = 2 * identity.AssertionTTL
 	replayMax  = 200_000
+	// streamsPerCluster is how many streams of its plan a cluster may hold at a replica. One is in use; some may be dead
+	// and not noticed yet.
+	streamsPerCluster = 16
 	// rememberTokens is how many agents and people may call by turns without a signature being checked again.
 	rememberTokens  = 20_000
 	shutdownTimeout = 5 * time.Second
@@ -113,11 +116,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Board: view, Upstream: source, Store: store, Logger: logger,
 		Workers: resolveWorkers, Timeout: resolveTimeout, ResyncEvery: cfg.ResyncInterval,
 	})
-	disk, err := casdisk.Open(casdisk.Config{
-		Dir: filepath.Join(cfg.DataDir, "bundles"), MaxBytes: int64(cfg.BundleCache), Pinned: view.Pinned, Logger: logger,
-	})
+	disk, err := openDisk(cfg, view, tel)
 	if err != nil {
-		return fmt.Errorf("open bundle cache: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, disk.Close()) }()
 	cache, err := bundles.NewCache(disk, source, tel)
@@ -143,10 +144,15 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	verifier := identity.Chain(remembered, tokens, api.NewTokens(store))
 	handler, err := newHandler(handlerParams{
 		Telemetry: tel, Verifier: verifier, Issuer: issuer,
-		Bundles: bundles.NewHandler(bundles.HandlerParams{Cache: cache, Encodings: encoded, Plans: view, Verifier: verifier, Logger: logger}),
+		Bundles: bundles.NewHandler(bundles.HandlerParams{
+			Cache: cache, Encodings: encoded, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
+		}),
 		API: api.Deps{
 			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Intake: reports, History: store, Resolver: loop, Mirrors: source, Issuer: issuer,
-			Replay: admission.NewReplay(replayLife, replayMax), Plans: plans, Objects: objects, Logger: logger,
+			Replay:  admission.NewReplay(replayLife, replayMax),
+			Streams: admission.NewGate(cfg.AgentRate), Tokens: admission.NewGate(cfg.AgentRate), Joins: admission.NewGate(cfg.AgentRate),
+			Seats: admission.NewSeats(streamsPerCluster), Departures: admission.NewLine(cfg.AgentRate),
+			Plans: plans, Objects: objects, Logger: logger,
 			Version: app.Version(), TunnelURL: cfg.TunnelURL, PollInterval: cfg.PlanPollInterval,
 		},
 	})
@@ -154,7 +160,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
-	return run(ctx, cfg, handler, parts{view: view, source: source, loop: loop, reports: reports, logger: logger})
+	return run(ctx, cfg, handler, parts{view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, logger: logger})
 }
 
 // openStore waits for a database that does not answer yet, and makes sure of the admin's token.
@@ -188,6 +194,8 @@ type parts struct {
 	source  *gitsource.Source
 	loop    *resolve.Loop
 	reports *intake.Queue
+	disk    *casdisk.Store
+	cache   *bundles.Cache
 	logger  *slog.Logger
 }
 
@@ -206,6 +214,7 @@ func run(ctx context.Context, cfg Config, handler http.Handler, p parts) error {
 	group.Go(func() error { return p.loop.Run(work) })
 	group.Go(func() error { return p.source.MonitorDefinitions(work) })
 	group.Go(func() error { return p.source.MonitorRepositories(work, p.loop.Observe) })
+	group.Go(func() error { return keepDisk(work, p.disk, p.cache, p.view) })
 	served := serve.Run(serving, cfg.Serve, handler, p.logger)
 	if err := p.view.StorePresence(work); err != nil {
 		p.logger.WarnContext(ctx, "presence of agents not stored", slog.Any("error", err))

@@ -117,7 +117,10 @@ func TestRestoredDatabase(t *testing.T) {
 		t.Errorf("got %v, want a delta taken again", response)
 	}
 	for _, bad := range []*distributorv1.ReportStatusRequest{
-		{Instance: "i"}, {Instance: "i", Sequence: 1 << 63}, {Sequence: 1}, {Instance: strings.Repeat("i", 300), Sequence: 1},
+		{Instance: "i"},
+		{Instance: "i", Sequence: 1 << 63},
+		{Sequence: 1},
+		{Instance: strings.Repeat("i", 300), Sequence: 1},
 		{Instance: "i", Sequence: 11, PlanVersion: strings.Repeat("v", 300)},
 	} {
 		_, err := hub.ReportStatus(t.Context(), bad)

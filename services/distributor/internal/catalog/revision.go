@@ -40,32 +40,32 @@ type Revision struct {
 }
 
 // Advance returns what a service's report, received at that time, makes of its latest revision: nothing; that revision,
-// changed; or a new one, behind the one that it supersedes. A zero latest means that there is none yet.
-func (latest Revision) Advance(report *ServiceReport, at time.Time) []Revision {
+// changed; or a new one, behind the one that it supersedes. The zero Revision means that there is none yet.
+func (r Revision) Advance(report *ServiceReport, at time.Time) []Revision {
 	tried, ok := report.Tried()
 	switch {
 	case !ok:
 		return nil
-	case latest.Number > 0 && latest.Same(tried):
-		return latest.changedBy(report)
+	case r.Number > 0 && r.Same(tried):
+		return r.changedBy(report)
 	}
-	next := Revision{Number: latest.Number + 1, Content: tried, PlannedAt: report.PlannedAt}
+	next := Revision{Number: r.Number + 1, Content: tried, PlannedAt: report.PlannedAt}
 	if next.PlannedAt.IsZero() {
 		next.PlannedAt = at
 	}
 	next.note(report)
-	if latest.Number == 0 {
+	if r.Number == 0 {
 		return []Revision{next}
 	}
-	latest.SupersededAt = at
-	latest.Outcome = cmp.Or(latest.Outcome, RevisionSuperseded)
-	return []Revision{latest, next}
+	r.SupersededAt = at
+	r.Outcome = cmp.Or(r.Outcome, RevisionSuperseded)
+	return []Revision{r, next}
 }
 
-func (latest Revision) changedBy(report *ServiceReport) []Revision {
-	next := latest
+func (r Revision) changedBy(report *ServiceReport) []Revision {
+	next := r
 	next.note(report)
-	if reflect.DeepEqual(next, latest) {
+	if reflect.DeepEqual(next, r) {
 		return nil
 	}
 	return []Revision{next}

@@ -59,13 +59,16 @@ type Tombstone struct {
 
 // Snapshots keeps what sources were last resolved to, so that a restart without a way to Git yields the same plans.
 type Snapshots interface {
-	// SaveSnapshot replaces what is stored for the source, given in its normal spelling. It does nothing when the
-	// repository, named by its uid, is gone.
+	// SaveSnapshot replaces what is stored for the source, given in its normal spelling, unless that is of a later state
+	// of the upstream. It does nothing when the repository, named by its uid, is gone.
 	SaveSnapshot(ctx context.Context, repositoryUID string, source Source, resolution Resolution) error
 	// LoadSnapshots returns what is stored for sources of repositories that exist.
 	LoadSnapshots(ctx context.Context) (map[Source]Resolution, error)
-	// PruneSnapshots forgets sources that keep does not know.
-	PruneSnapshots(ctx context.Context, keep func(Source) bool) error
+	// SnapshotsOf is LoadSnapshots for some sources, given in their normal spelling.
+	SnapshotsOf(ctx context.Context, sources []Source) (map[Source]Resolution, error)
+	// PruneSnapshots forgets sources that keep does not know. It knows the catalog as of the revision; where services
+	// were written since, nothing happens.
+	PruneSnapshots(ctx context.Context, revision int64, keep func(Source) bool) error
 }
 
 // Definitions is what has to be known where repositories are mirrored.

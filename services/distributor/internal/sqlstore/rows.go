@@ -82,6 +82,7 @@ type snapshotRow struct {
 	Source        string `bun:"source,pk"`
 	Snapshot      string `bun:"snapshot"`
 	ResolvedAt    int64  `bun:"resolved_at"`
+	FreshAt       int64  `bun:"fresh_at"`
 }
 
 type deletionRow struct {
