@@ -164,6 +164,25 @@ func TestRecentPlansStayReadable(t *testing.T) {
 	}
 }
 
+// TestReplacedContentKeepsItsCommit moves the commit, then the content: who still downloads the old content must be sent to a
+// commit that holds it.
+func TestReplacedContentKeepsItsCommit(t *testing.T) {
+	t.Parallel()
+	v, _, _ := newView(t)
+	first, second, third := good("one"), good("one"), good("two")
+	first.Snapshot.Commit, second.Snapshot.Commit, third.Snapshot.Commit = "first", "second", "third"
+	v.Resolved(t.Context(), app, first, "")
+	_, _ = v.Plan("one")
+	v.Resolved(t.Context(), app, second, "")
+	v.Resolved(t.Context(), app, third, "")
+	if got, _ := v.Bundle("one", first.Snapshot.Digest); got.Commit == "third" || got.Commit == "" {
+		t.Errorf("got %+v, want a commit with that content", got)
+	}
+	if got, _ := v.Bundle("one", third.Snapshot.Digest); got.Commit != "third" {
+		t.Errorf("got %+v, want the latest commit", got)
+	}
+}
+
 // TestPlansAreKeptForThoseWhoAsk tells a plan that was kept by its pointer, and one that was not by its time.
 func TestPlansAreKeptForThoseWhoAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -70,7 +70,9 @@ type machine struct {
 	view  *fleet.View
 	told  *fanout.Watcher[string]
 	model eager
-	uids  int
+	// seen are the bundles that there ever were.
+	seen map[plan.Bundle]bool
+	uids int
 }
 
 func (m *machine) uid() string {
@@ -175,7 +177,8 @@ func (m *machine) bury(cluster string) []catalog.Tombstone {
 func (m *machine) resolve(t *rapid.T) {
 	source, content := sources.Draw(t, "source").Normal(), contents.Draw(t, "content")
 	resolution := good(content)
-	resolution.Snapshot.Commit = contents.Draw(t, "commit")
+	resolution.Snapshot.Commit = m.uid()
+	m.seen[plan.Bundle{Source: source, Digest: resolution.Snapshot.Digest, Commit: resolution.Snapshot.Commit, Subpath: source.Subpath()}] = true
 	if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
 		resolution = m.model.resolutions[source]
 		resolution.Problem = &catalog.Problem{Reason: "REF_NOT_FOUND"}
@@ -214,8 +217,12 @@ func (m *machine) read(t *rapid.T) {
 		m.model.asked[name] = []*plan.Plan{m.model.plan(name)}
 	}
 	want := slices.ContainsFunc(m.model.asked[name], func(p *plan.Plan) bool { _, ok := p.Bundle(d); return ok })
-	if _, got := m.view.Bundle(name, d); got != want {
+	bundle, got := m.view.Bundle(name, d)
+	if got != want {
 		t.Fatalf("content %s read by %s: got %v, want %v", content, name, got, want)
+	}
+	if got && !m.seen[bundle] {
+		t.Fatalf("content %s read by %s: got %+v, a commit at which the source never held that", content, name, bundle)
 	}
 	for cluster := range m.model.clusters {
 		if _, named := m.model.plan(cluster).Bundle(d); named && !m.view.Pinned(d) {
@@ -283,7 +290,7 @@ func newMachine(t *rapid.T) *machine {
 	if err := v.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &machine{log: l, view: v, told: hub.WatchAll(), model: eager{
+	return &machine{log: l, view: v, told: hub.WatchAll(), seen: map[plan.Bundle]bool{}, model: eager{
 		clusters: map[string]*catalog.Cluster{"c0": cluster("c0"), "c1": cluster("c1")}, services: map[string]*catalog.Service{},
 		resolutions: map[catalog.Source]catalog.Resolution{}, asked: map[string][]*plan.Plan{},
 	}}

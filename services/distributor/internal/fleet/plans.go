@@ -24,6 +24,8 @@ const (
 type plans struct {
 	current *plan.Plan
 	recent  []*plan.Plan
+	// outdated is set when the current plan may name commits that are not the latest ones with its content.
+	outdated bool
 	// asked is when somebody asked last, in seconds since 1970.
 	asked *atomic.Int64
 }
@@ -61,7 +63,7 @@ func (v *View) Bundle(cluster string, d digest.Digest) (plan.Bundle, bool) {
 func (v *View) plansOf(cluster string) (plans, bool) {
 	v.mu.RLock()
 	p := v.plans[cluster]
-	if p != nil {
+	if p != nil && !p.outdated {
 		defer v.mu.RUnlock()
 		p.touch()
 		return *p, true
@@ -73,7 +75,24 @@ func (v *View) plansOf(cluster string) (plans, bool) {
 	if p == nil {
 		return plans{}, false
 	}
+	v.update(p)
+	p.touch()
 	return *p, true
+}
+
+// update names the latest commits in the current plan.
+func (v *View) update(p *plans) {
+	if !p.outdated {
+		return
+	}
+	p.outdated = false
+	p.current = p.current.At(func(b plan.Bundle) string {
+		if latest := v.resolutions[b.Source].Snapshot; latest != nil && latest.Digest == b.Digest {
+			return latest.Commit
+		}
+		return b.Commit // the content has moved on
+	})
+	v.share(p.current)
 }
 
 // compute makes the plan of a cluster, unless somebody else did in the meantime; nil when there is no such cluster. What
@@ -88,7 +107,6 @@ func (v *View) compute(cluster string) *plans {
 		inputs[i] = v.input(v.index.Service(name))
 	}
 	p := &plans{asked: new(atomic.Int64)}
-	p.touch()
 	p.current = plan.Compute(cluster, inputs, plan.Cause{Time: now()})
 	v.share(p.current)
 	v.plans[cluster] = p
@@ -126,6 +144,7 @@ func (v *View) reviseCluster(ctx context.Context, name string, services map[stri
 			gone = append(gone, service)
 		}
 	}
+	v.update(p)
 	last := p.current
 	p.current = plan.Revise(last, inputs, gone, plan.Cause{Time: now(), Traceparent: why.carry(span)})
 	v.share(p.current)

@@ -49,7 +49,8 @@ func (v *View) RepositoryUID(name string) string {
 }
 
 // Resolved takes over what a source holds, unless that is an earlier state of the upstream than the one that is known, and
-// revises the plans in memory that name it and no other. The traceparent is that of the cause, "" when there is none.
+// revises the plans in memory that name it and no other. A commit that left the content as it was costs a plan nothing until
+// somebody reads it. The traceparent is that of the cause, "" when there is none.
 func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog.Resolution, traceparent string) {
 	d := newDirt()
 	v.mu.Lock()
@@ -63,15 +64,39 @@ func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog
 		v.mu.Unlock()
 		return
 	}
-	for _, name := range v.index.Readers(source) {
-		d.service(v.index.Service(name))
-	}
 	var changed []string
+	if moved := !sameContent(last.Snapshot, next.Snapshot); moved || last.Problem != nil || next.Problem != nil {
+		for _, name := range v.index.Readers(source) {
+			d.service(v.index.Service(name))
+		}
+		if moved {
+			changed = v.revise(ctx, d, cause{traceparent: traceparent})
+		}
+	}
 	if !sameSnapshot(last.Snapshot, next.Snapshot) {
-		changed = v.revise(ctx, d, cause{traceparent: traceparent})
+		v.outdate(d, source)
 	}
 	v.mu.Unlock()
 	v.publish(d, changed)
+}
+
+// outdate notes that plans name another commit of the source than the latest, which is in their services' status, too.
+func (v *View) outdate(d *dirt, source catalog.Source) {
+	for _, name := range v.index.Readers(source) {
+		service := v.index.Service(name)
+		d.object(service.Key())
+		if p := v.plans[service.Spec.Cluster]; p != nil {
+			p.outdated = true
+		}
+	}
+}
+
+// sameContent tells whether two snapshots differ at the most in the commit.
+func sameContent(a, b *catalog.Snapshot) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Digest == b.Digest
 }
 
 func sameSnapshot(a, b *catalog.Snapshot) bool {

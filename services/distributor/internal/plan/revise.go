@@ -31,6 +31,25 @@ func Revise(last *Plan, changed []Input, gone []string, why Cause) *Plan {
 	return why.plan(last.Cluster, entries)
 }
 
+// At returns the plan with other commits: commit tells the latest one at which the bundle's source holds its content. Version
+// and digests are the same.
+func (p *Plan) At(commit func(Bundle) string) *Plan {
+	next := *p
+	next.Entries = slices.Clone(p.Entries)
+	for i := range next.Entries {
+		entry := &next.Entries[i]
+		moved := func(b Bundle) bool { return commit(b) != b.Commit }
+		if !slices.ContainsFunc(entry.Bundles, moved) {
+			continue
+		}
+		entry.Bundles = slices.Clone(entry.Bundles)
+		for j := range entry.Bundles {
+			entry.Bundles[j].Commit = commit(entry.Bundles[j])
+		}
+	}
+	return &next
+}
+
 // Entry returns what a plan holds for the service, without a trace.
 func (i Input) Entry() Entry { return entryOf(i) }
 

@@ -52,6 +52,37 @@ func TestReviseIsCompute(t *testing.T) {
 	})
 }
 
+// TestAtIsCompute moves the commits of a plan, and wants what a plan of the moved snapshots is.
+func TestAtIsCompute(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		inputs, commits := drawInputs(t), map[catalog.Source]string{}
+		last := plan.Compute("one", inputs, plan.Cause{})
+		before := plan.Compute("one", inputs, plan.Cause{})
+		for _, input := range inputs {
+			for i, source := range input.Service.Spec.Sources {
+				if input.Snapshots[i] == nil {
+					continue
+				}
+				if _, drawn := commits[source.Normal()]; !drawn {
+					commits[source.Normal()] = small.Draw(t, "commit")
+				}
+				moved := *input.Snapshots[i]
+				moved.Commit = commits[source.Normal()]
+				input.Snapshots[i] = &moved
+			}
+		}
+		want := plan.Compute("one", inputs, plan.Cause{})
+		got := last.At(func(b plan.Bundle) string { return commits[b.Source] })
+		if diff := cmp.Diff(want, got, digests); diff != "" {
+			t.Fatalf("plan at other commits (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(before, last, digests); diff != "" {
+			t.Fatalf("the last plan was changed (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestEntryIsThePlans(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -33,8 +33,9 @@ func (e *encoder) number(n int64) {
 }
 
 func (e *encoder) text(s string) {
-	e.number(int64(len(s)))
-	_, _ = e.hasher.Write([]byte(s))
+	e.scratch = binary.BigEndian.AppendUint64(e.scratch[:0], uint64(len(s)))
+	e.scratch = append(e.scratch, s...)
+	_, _ = e.hasher.Write(e.scratch)
 }
 
 func (e *encoder) flag(b bool) {
