@@ -86,7 +86,7 @@ kube: ## Build the Kubernetes control plane for tests and demos, once
 	@echo "==> Kubernetes control plane (built once, some minutes; then cached)"
 	@$(GO) run ./internal/localkube/cmd/leat-kube build
 
-system: ## Install what tests need from the system's packages, if missing (git, ssh, sshd, gpg, Redis, PostgreSQL, zstd)
+system: ## Install what tests need from the system's packages, if missing (git, ssh, sshd, gpg, Redis, PostgreSQL, zstd, curl, nginx)
 	@tools/system.sh
 
 tools: $(BIN)/buf $(BIN)/golangci-lint ## Build the pinned tools into .bin

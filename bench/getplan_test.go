@@ -8,41 +8,91 @@ package bench_test
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"connectrpc.com/connect"
+	"golang.org/x/sync/errgroup"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
-	"github.com/leatdev/leat/services/distributor"
 )
 
 const (
-	adminToken       = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
-	servicesPerPlan  = 20
-	unchangedMessage = 200 // bytes of the bare handler's answer
+	adminToken      = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
+	serviceSecret   = "a-secret-of-this-benchmark-and-of-nothing-else"
+	servicesPerPlan = 20
+	// callers is how many call at once.
+	callers = 16
+	// steadyRate is the calls in a second that are due in any case.
+	steadyRate = 2000
 )
 
-// BenchmarkGetPlanUnchanged asks a distributor for a plan that did not change, through a generated client over HTTP/2, with a
-// token that is verified each time. The limit beside it is a bare net/http handler with a small answer, asked the same way.
+// BenchmarkGetPlanUnchanged asks a distributor for a plan that did not change, through a generated client with a token that is
+// verified each time, over each way that agents may come. The limit beside each is a bare net/http handler with a small
+// answer, asked over the same version of HTTP. Both are processes of their own: req/core-s is what one core of the server
+// would answer in a second, whatever the clients cost.
 func BenchmarkGetPlanUnchanged(b *testing.B) {
-	hub := startDistributor(b)
-	client := distributorv1connect.NewDistributorServiceClient(hub.HTTP, hub.BaseURL, hub.Options...)
+	hub, bare := startDistributor(b), startBare(b)
+	for _, way := range []struct {
+		name    string
+		client  *http.Client
+		options []connect.ClientOption
+	}{
+		{name: "connect,http2", client: overHTTP2()},
+		{name: "connect,http1", client: overHTTP1()},
+		{name: "grpc,http2", client: overHTTP2(), options: []connect.ClientOption{connect.WithGRPC()}},
+	} {
+		b.Run(way.name+"/leat", func(b *testing.B) {
+			hub.measure(b, askPlan(b, hub, way.client, way.options...))
+		})
+		b.Run(way.name+"/peer=bare-handler", func(b *testing.B) {
+			bare.measure(b, askBare(bare.url, way.client))
+		})
+	}
+}
+
+// BenchmarkGetPlanSteady asks 2 000 times a second, however fast the answers come, and counts each from when it was due.
+func BenchmarkGetPlanSteady(b *testing.B) {
+	hub, bare := startDistributor(b), startBare(b)
+	client := overHTTP2()
+	b.Run("leat", func(b *testing.B) { hub.measureSteady(b, askPlan(b, hub, client)) })
+	b.Run("peer=bare-handler", func(b *testing.B) { bare.measureSteady(b, askBare(bare.url, client)) })
+}
+
+func overHTTP2() *http.Client {
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	return &http.Client{Transport: transport}
+}
+
+func overHTTP1() *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2 * callers}}
+}
+
+// askPlan returns a call that fails unless the plan is unchanged.
+func askPlan(b *testing.B, hub *process, through *http.Client, options ...connect.ClientOption) func(context.Context) error {
+	b.Helper()
+	token := connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+			request.Header().Set("Authorization", "Bearer "+hub.token)
+			return next(ctx, request)
+		}
+	}))
+	client := distributorv1connect.NewDistributorServiceClient(through, hub.url, append(options, token)...)
 	first, err := client.GetPlan(b.Context(), &distributorv1.GetPlanRequest{})
 	if err != nil {
 		b.Fatal(err)
@@ -51,102 +101,104 @@ func BenchmarkGetPlanUnchanged(b *testing.B) {
 		b.Fatalf("services in the plan: got %d, want %d", got, servicesPerPlan)
 	}
 	request := &distributorv1.GetPlanRequest{KnownVersion: first.GetPlan().GetVersion()}
-
-	b.Run("leat", func(b *testing.B) {
-		measure(b, func(ctx context.Context) error {
-			answer, err := client.GetPlan(ctx, request)
-			if err == nil && !answer.GetUnchanged() {
-				return fmt.Errorf("the plan changed")
-			}
-			return err
-		})
-	})
-	b.Run("limit=bare-handler", func(b *testing.B) {
-		body := strings.Repeat("x", unchangedMessage)
-		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			_, _ = io.WriteString(w, body)
-		}))
-		server.Config.Protocols = new(http.Protocols)
-		server.Config.Protocols.SetUnencryptedHTTP2(true)
-		server.Start()
-		defer server.Close()
-		measure(b, func(ctx context.Context) error {
-			request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, strings.NewReader(body))
-			if err != nil {
-				return err
-			}
-			response, err := hub.HTTP.Do(request)
-			if err != nil {
-				return err
-			}
-			defer response.Body.Close()
-			_, err = io.Copy(io.Discard, response.Body)
-			return err
-		})
-	})
-}
-
-// measure runs calls from several goroutines and reports the 99th percentile beside the mean.
-func measure(b *testing.B, call func(context.Context) error) {
-	b.Helper()
-	var mu sync.Mutex
-	var all []time.Duration
-	b.RunParallel(func(pb *testing.PB) {
-		var own []time.Duration
-		for pb.Next() {
-			begun := time.Now()
-			if err := call(b.Context()); err != nil {
-				b.Error(err)
-				return
-			}
-			own = append(own, time.Since(begun))
+	return func(ctx context.Context) error {
+		answer, err := client.GetPlan(ctx, request)
+		if err == nil && !answer.GetUnchanged() {
+			return errors.New("the plan changed")
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		all = append(all, own...)
-	})
-	slices.Sort(all)
-	if len(all) > 0 {
-		b.ReportMetric(float64(all[len(all)*99/100].Microseconds()), "p99-µs")
-		b.ReportMetric(float64(len(all))/b.Elapsed().Seconds(), "req/s")
+		return err
 	}
 }
 
-// startDistributor runs a distributor with one cluster, and returns a client that speaks as the cluster's agent.
-func startDistributor(b *testing.B) rpc.Client {
-	b.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	dir := b.TempDir()
-	environment := map[string]string{
-		"LEAT_DISTRIBUTOR_DATABASE_URL": "sqlite://" + filepath.Join(dir, "leat.db"),
-		"LEAT_DISTRIBUTOR_DATA_DIR":     dir,
-		"LEAT_DISTRIBUTOR_ADMIN_TOKEN":  adminToken,
-		"LEAT_GITCACHE_URL":             "http://127.0.0.1:1", // nothing listens: what did not change needs no gitcache
-		"LEAT_SERVICE_SECRET":           "a-secret-of-this-benchmark-and-of-nothing-else",
-		"LEAT_LOG_LEVEL":                "error",
-	}
-	cfg := distributor.Config{}
-	set := config.New("distributor", func(name string) (string, bool) { v, ok := environment[name]; return v, ok })
-	cfg.Bind(set)
-	if err := set.Parse(nil); err != nil {
-		b.Fatal(err)
-	}
-	cfg.Serve.Listener = listener
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- distributor.Run(ctx, cfg) }()
-	b.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			b.Errorf("distributor: %v", err)
+// askBare returns a call of the bare handler with a body of about a plan question's size.
+func askBare(url string, through *http.Client) func(context.Context) error {
+	body := strings.Repeat("x", 80)
+	return func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+		if err != nil {
+			return err
 		}
-	})
-	url := "http://" + listener.Addr().String()
-	return connectAs(b, url, enrol(b, url))
+		response, err := through.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		_, err = io.Copy(io.Discard, response.Body)
+		return err
+	}
+}
+
+// measure has several callers call as fast as they can.
+func (p *process) measure(b *testing.B, call func(context.Context) error) {
+	b.Helper()
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	spent := p.cpu(b)
+	each := make([][]time.Duration, callers)
+	var group errgroup.Group
+	for i := range callers {
+		group.Go(func() error {
+			for left.Add(-1) >= 0 {
+				begun := time.Now()
+				if err := call(b.Context()); err != nil {
+					return err
+				}
+				each[i] = append(each[i], time.Since(begun))
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	p.report(b, slices.Concat(each...), p.cpu(b)-spent)
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
+}
+
+// measureSteady begins a call whenever one is due.
+func (p *process) measureSteady(b *testing.B, call func(context.Context) error) {
+	b.Helper()
+	took := make([]time.Duration, b.N)
+	spent, begun := p.cpu(b), time.Now()
+	var group errgroup.Group
+	for i := range took {
+		due := begun.Add(time.Duration(i) * time.Second / steadyRate)
+		<-time.After(time.Until(due))
+		group.Go(func() error {
+			err := call(b.Context())
+			took[i] = time.Since(due)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	p.report(b, took, p.cpu(b)-spent)
+}
+
+// report tells what a server's core would do in a second, and what callers wait.
+func (p *process) report(b *testing.B, took []time.Duration, spent time.Duration) {
+	b.Helper()
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+	if spent > 0 { // nothing in the first, short rounds
+		b.ReportMetric(float64(len(took))/spent.Seconds(), "req/core-s")
+	}
+}
+
+// startDistributor runs a distributor with one cluster, whose agent's token it keeps.
+func startDistributor(b *testing.B) *process {
+	b.Helper()
+	hub := startService(b, "distributor",
+		"LEAT_DISTRIBUTOR_DATA_DIR="+b.TempDir(),
+		"LEAT_DISTRIBUTOR_ADMIN_TOKEN="+adminToken,
+		"LEAT_GITCACHE_URL=http://127.0.0.1:1", // nothing listens: what did not change needs no gitcache
+		"LEAT_SERVICE_SECRET="+serviceSecret,
+		"LEAT_LOG_LEVEL=error",
+	)
+	hub.token = enrol(b, hub.url)
+	return hub
 }
 
 // connectAs makes a client with a token.

@@ -40,6 +40,9 @@ type Config struct {
 	TunnelURL string
 	// BundleCache bounds the bundle cache on disk. Zero: 10 GiB.
 	BundleCache config.Bytes
+	// EncodingCache bounds what is kept on disk of bundles in gzip and without compression, for clients that do not take
+	// zstd. It has to have room for the largest bundle. Zero: 1 GiB.
+	EncodingCache config.Bytes
 	// PlanPollInterval is how often agents that hold no stream ask for their plan. Zero: 2 min.
 	PlanPollInterval time.Duration
 	// CatalogPollInterval is how often changes made by other replicas are looked for. Zero: 1 s.
@@ -63,6 +66,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.String(&c.DataDir, "distributor-data-dir", "", "folder of the bundle cache, of this replica alone (required)")
 	s.Secret(&c.AdminToken, "distributor-admin-token", "", "API token of the user admin; begins with leat_")
 	s.Size(&c.BundleCache, "distributor-bundle-cache", 10*config.GiB, "bound of the bundle cache on disk")
+	s.Size(&c.EncodingCache, "distributor-encoding-cache", config.GiB, "bound of bundles on disk in gzip and without compression, for clients that take no zstd")
 	s.Duration(&c.PlanPollInterval, "distributor-plan-poll-interval", 2*time.Minute, "how often agents without a stream ask for their plan, give or take a quarter")
 	s.Duration(&c.CatalogPollInterval, "distributor-catalog-poll-interval", time.Second, "how often changes made by other replicas are looked for, give or take a quarter")
 	s.Duration(&c.ResyncInterval, "distributor-resync-interval", 10*time.Minute, "how often every source is resolved again in case an event was missed, give or take a quarter")

@@ -32,9 +32,11 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/api"
 	"github.com/leatdev/leat/services/distributor/internal/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/gitsource"
+	"github.com/leatdev/leat/services/distributor/internal/intake"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
@@ -111,11 +113,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Board: view, Upstream: source, Store: store, Logger: logger,
 		Workers: resolveWorkers, Timeout: resolveTimeout, ResyncEvery: cfg.ResyncInterval,
 	})
-	disk, err := casdisk.Open(casdisk.Config{
-		Dir: filepath.Join(cfg.DataDir, "bundles"), MaxBytes: int64(cfg.BundleCache), Pinned: view.Pinned, Logger: logger,
-	})
+	disk, err := openDisk(cfg, view, tel)
 	if err != nil {
-		return fmt.Errorf("open bundle cache: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, disk.Close()) }()
 	cache, err := bundles.NewCache(disk, source, tel)
@@ -123,6 +123,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer cache.Close()
+	encoded, err := encodings.Open(encodings.Config{Dir: filepath.Join(cfg.DataDir, "encodings"), MaxBytes: int64(cfg.EncodingCache)})
+	if err != nil {
+		return err
+	}
 	if err := measure(tel, view, plans); err != nil {
 		return err
 	}
@@ -130,12 +134,16 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	reports := intake.New(intake.Params{Store: store, Stored: func(ctx context.Context) {
+		// What is durable is seen at once; should the store have gone since, the monitor catches up.
+		_ = view.Refresh(ctx)
+	}})
 	verifier := identity.Chain(remembered, tokens, api.NewTokens(store))
 	handler, err := newHandler(handlerParams{
 		Telemetry: tel, Verifier: verifier, Issuer: issuer,
-		Bundles: bundles.NewHandler(bundles.HandlerParams{Cache: cache, Plans: view, Verifier: verifier, Logger: logger}),
+		Bundles: bundles.NewHandler(bundles.HandlerParams{Cache: cache, Encodings: encoded, Plans: view, Verifier: verifier, Logger: logger}),
 		API: api.Deps{
-			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Configs: store, Resolver: loop, Mirrors: source, Issuer: issuer,
+			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Configs: store, Intake: reports, History: store, Resolver: loop, Mirrors: source, Issuer: issuer,
 			Replay: admission.NewReplay(replayLife, replayMax), Plans: plans, Objects: objects, Logger: logger,
 			Version: app.Version(), TunnelURL: cfg.TunnelURL, PollInterval: cfg.PlanPollInterval,
 		},
@@ -144,7 +152,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
-	return run(ctx, cfg, handler, parts{view: view, source: source, loop: loop, logger: logger})
+	return run(ctx, cfg, handler, parts{view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, logger: logger})
 }
 
 // openStore waits for a database that does not answer yet, and makes sure of the admin's token.
@@ -174,10 +182,13 @@ func openStore(ctx context.Context, cfg Config, logger *slog.Logger) (*sqlstore.
 
 // parts are what runs beside the server.
 type parts struct {
-	view   *fleet.View
-	source *gitsource.Source
-	loop   *resolve.Loop
-	logger *slog.Logger
+	view    *fleet.View
+	source  *gitsource.Source
+	loop    *resolve.Loop
+	reports *intake.Queue
+	disk    *casdisk.Store
+	cache   *bundles.Cache
+	logger  *slog.Logger
 }
 
 // run serves until ctx is done or a part fails. The parts go on during the drain, for the calls that are finishing.
@@ -191,9 +202,11 @@ func run(ctx context.Context, cfg Config, handler http.Handler, p parts) error {
 	defer cancel()
 	group.Go(func() error { return p.view.MonitorCatalog(work) })
 	group.Go(func() error { return p.view.MonitorPresence(work) })
+	group.Go(func() error { return p.reports.Run(work) })
 	group.Go(func() error { return p.loop.Run(work) })
 	group.Go(func() error { return p.source.MonitorDefinitions(work) })
 	group.Go(func() error { return p.source.MonitorRepositories(work, p.loop.Observe) })
+	group.Go(func() error { return keepDisk(work, p.disk, p.cache, p.view) })
 	served := serve.Run(serving, cfg.Serve, handler, p.logger)
 	if err := p.view.StorePresence(work); err != nil {
 		p.logger.WarnContext(ctx, "presence of agents not stored", slog.Any("error", err))

@@ -21,6 +21,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
@@ -297,12 +298,15 @@ func (h *hub) waitService(t *testing.T, name string, done func(*fleetv1.Service)
 	return nil
 }
 
+// download asks for a bundle as agents do.
 func (h *hub) download(t *testing.T, token, digest string, header http.Header) (*http.Response, []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.url+"/v1/bundles/"+digest, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header.Set("Accept", bundle.MediaType)
+	req.Header.Set("Accept-Encoding", "zstd")
 	for key, values := range header {
 		req.Header[key] = values
 	}

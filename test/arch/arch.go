@@ -39,6 +39,7 @@ var cores = []string{
 	"services/gitcache/internal/pack", "services/gitcache/internal/memory",
 	"services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
 	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
+	"services/distributor/internal/intake", "services/distributor/internal/encodings",
 	"services/tunnel/internal/session", "services/tunnel/internal/policy", "services/tunnel/internal/audit",
 	"services/agent/internal/reconcile", "services/agent/internal/inventory", "services/agent/internal/health",
 	"services/agent/internal/render",

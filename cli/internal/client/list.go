@@ -119,3 +119,19 @@ func (c *Client) Delete(ctx context.Context, kind, name string) error {
 	}
 	return err
 }
+
+// Revisions returns a service's history, the latest revision first.
+func (c *Client) Revisions(ctx context.Context, service string) ([]*fleetv1.Revision, error) {
+	var all []*fleetv1.Revision
+	page := &typev1.Page{}
+	for {
+		response, err := c.ListRevisions(ctx, &fleetv1.ListRevisionsRequest{Service: service, Page: page})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, response.GetRevisions()...)
+		if page.Token = response.GetNextPageToken(); page.Token == "" {
+			return all, nil
+		}
+	}
+}

@@ -8,14 +8,19 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/leatdev/leat/cli/internal/command"
 	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/fleettest"
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
@@ -54,6 +59,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"service": putService,
+			"history": putHistory,
 			"mode":    checkMode,
 		},
 		RequireExplicitExec: true,
@@ -94,6 +100,28 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("unknown state %q", args[1])
 	}
 	ts.Value(hubKey{}).(*fleettest.Hub).Put(document.Of(service))
+}
+
+// putHistory gives a service three revisions: history NAME.
+func putHistory(ts *testscript.TestScript, _ bool, args []string) {
+	commits := func(c string) []string { return []string{strings.Repeat(c, 40)} }
+	planned := time.Now().Add(-630 * time.Second)
+	ts.Value(hubKey{}).(*fleettest.Hub).PutHistory(args[0],
+		&fleetv1.Revision{
+			Number: 3, Commits: commits("c"), PlannedAt: timestamppb.New(planned), Outcome: fleetv1.RevisionOutcome_REVISION_OUTCOME_FAILED,
+			Problem: &typev1.Problem{Reason: errorsv1.Reason_REASON_APPLY_REJECTED, Message: "Deployment web: no"},
+			Timings: &distributorv1.Timings{Download: durationpb.New(1234 * time.Millisecond), Render: durationpb.New(3456 * time.Microsecond)},
+		},
+		&fleetv1.Revision{
+			Number: 2, Commits: commits("b"), PlannedAt: timestamppb.New(planned.Add(-time.Hour)), Outcome: fleetv1.RevisionOutcome_REVISION_OUTCOME_SUPERSEDED,
+		},
+		&fleetv1.Revision{
+			Number: 1, Commits: commits("a"), PlannedAt: timestamppb.New(planned.Add(-72 * time.Hour)), Outcome: fleetv1.RevisionOutcome_REVISION_OUTCOME_HEALTHY,
+			Timings: &distributorv1.Timings{
+				Download: durationpb.New(20 * time.Millisecond), Render: durationpb.New(2 * time.Millisecond), Apply: durationpb.New(12345 * time.Millisecond),
+				Healthy: durationpb.New(83 * time.Second),
+			},
+		})
 }
 
 // checkMode compares a file's permissions: mode 0600 FILE.

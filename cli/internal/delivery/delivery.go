@@ -83,6 +83,11 @@ func Commits(status *fleetv1.ServiceStatus) string {
 			commits = append(commits, source.GetSnapshot().GetCommit())
 		}
 	}
+	return ShortCommits(commits)
+}
+
+// ShortCommits are the short ids of commits, in their order.
+func ShortCommits(commits []string) string {
 	short := make([]string, len(commits))
 	for i, commit := range commits {
 		short[i] = ShortCommit(commit)

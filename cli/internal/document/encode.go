@@ -54,10 +54,36 @@ func WriteJSONList(w io.Writer, objects []*fleetv1.Document) error {
 	for _, object := range objects {
 		items.Content = append(items.Content, objectNode(object))
 	}
-	list := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
+	return writeJSON(w, listNode(items), "  ")
+}
+
+func listNode(items *yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
 		text("apiVersion"), text(APIVersion), text("kind"), text("List"), text("items"), items,
 	}}
-	return writeJSON(w, list, "  ")
+}
+
+// WriteJSONItems writes what is no document of its own, such as revisions, as WriteJSONList does.
+func WriteJSONItems[M proto.Message](w io.Writer, items []M) error {
+	return writeJSON(w, itemsNode(items), "  ")
+}
+
+// WriteYAMLItems writes the same as one YAML document.
+func WriteYAMLItems[M proto.Message](w io.Writer, items []M) error {
+	encoder := yaml.NewEncoder(w)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(itemsNode(items)); err != nil {
+		return fmt.Errorf("write yaml: %w", err)
+	}
+	return encoder.Close()
+}
+
+func itemsNode[M proto.Message](items []M) *yaml.Node {
+	nodes := &yaml.Node{Kind: yaml.SequenceNode}
+	for _, item := range items {
+		nodes.Content = append(nodes.Content, messageNode(item.ProtoReflect(), true))
+	}
+	return listNode(nodes)
 }
 
 // Of wraps a cluster, repository or service. Anything else gives an empty document.

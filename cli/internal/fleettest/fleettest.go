@@ -49,6 +49,7 @@ type Hub struct {
 	objects map[string]*fleetv1.Document // by kind/name
 	changed chan struct{}                // closed and replaced at every change
 	tokens  int                          // access tokens handed out
+	history map[string][]*fleetv1.Revision
 }
 
 // Start runs a hub until the test ends.
@@ -76,6 +77,7 @@ func New() *Hub {
 	return &Hub{
 		TunnelURL: "https://tunnel.example.com",
 		objects:   map[string]*fleetv1.Document{},
+		history:   map[string][]*fleetv1.Revision{},
 		changed:   make(chan struct{}),
 	}
 }
@@ -136,6 +138,33 @@ func (h *Hub) put(object *fleetv1.Document) {
 func (h *Hub) tell() {
 	close(h.changed)
 	h.changed = make(chan struct{})
+}
+
+// PutHistory stores a service's revisions, the latest first.
+func (h *Hub) PutHistory(service string, revisions ...*fleetv1.Revision) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.history[service] = revisions
+}
+
+// ListRevisions implements FleetService. It returns one revision a page.
+func (h *Hub) ListRevisions(_ context.Context, request *fleetv1.ListRevisionsRequest) (*fleetv1.ListRevisionsResponse, error) {
+	if _, err := h.get("service", request.GetService()); err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	response := &fleetv1.ListRevisionsResponse{}
+	for _, revision := range h.history[request.GetService()] {
+		switch number := fmt.Sprint(revision.GetNumber()); {
+		case len(response.GetRevisions()) > 0:
+			response.NextPageToken = fmt.Sprint(response.GetRevisions()[0].GetNumber())
+			return response, nil
+		case request.GetPage().GetToken() == "" || len(number) < len(request.GetPage().GetToken()) || number < request.GetPage().GetToken():
+			response.Revisions = append(response.Revisions, revision)
+		}
+	}
+	return response, nil
 }
 
 // AccessTokens tells how many were handed out.

@@ -128,7 +128,10 @@ type column struct {
 
 // NewTable returns an empty table for a kind.
 func NewTable(style Style, kind string) *Rows {
-	columns := columnsOf(kind)
+	return newRows(style, columnsOf(kind))
+}
+
+func newRows(style Style, columns []column) *Rows {
 	widths := make([]int, len(columns))
 	for i, c := range columns {
 		widths[i] = len(c.title)
@@ -143,7 +146,15 @@ func (r *Rows) Print(w io.Writer, now time.Time, objects []*fleetv1.Document) er
 		rows[i] = make([]cell, len(r.columns))
 		for j, c := range r.columns {
 			rows[i][j] = c.value(object, now)
-			r.widths[j] = max(r.widths[j], utf8.RuneCountInString(rows[i][j].text))
+		}
+	}
+	return r.write(w, rows)
+}
+
+func (r *Rows) write(w io.Writer, rows [][]cell) error {
+	for _, row := range rows {
+		for j, c := range row {
+			r.widths[j] = max(r.widths[j], utf8.RuneCountInString(c.text))
 		}
 	}
 	var out strings.Builder

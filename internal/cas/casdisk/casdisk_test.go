@@ -216,6 +216,20 @@ func TestCrashLeftoversAreSwept(t *testing.T) {
 	castest.Check(t, store, []byte("content"))
 }
 
+// TestFolderEmptiedWhileRunning removes everything, as people do who need room.
+func TestFolderEmptiedWhileRunning(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	store := open(t, casdisk.Config{Dir: dir})
+	d := castest.Put(t, store, []byte("content"))
+	if err := errors.Join(os.RemoveAll(filepath.Join(dir, "blobs")), os.RemoveAll(filepath.Join(dir, "tmp"))); err != nil {
+		t.Fatal(err)
+	}
+	castest.CheckAbsent(t, store, d)
+	castest.Put(t, store, []byte("content"))
+	castest.Check(t, store, []byte("content"))
+}
+
 func TestFolderHasOneUser(t *testing.T) {
 	t.Parallel()
 	cfg := casdisk.Config{Dir: t.TempDir()}

@@ -54,18 +54,6 @@ func (d *disk) damage(op Op, path string, p []byte) []byte {
 	return d.hooks.Damage(op, path, p)
 }
 
-// makeDir makes one folder, and tells whether it was not there.
-func (d *disk) makeDir(path string) (made bool, err error) {
-	if err := d.fault(OpMkdir, path); err != nil {
-		return false, err
-	}
-	err = os.Mkdir(path, 0o700)
-	if errors.Is(err, fs.ErrExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 func (d *disk) makeDirs(path string) error {
 	if err := d.fault(OpMkdir, path); err != nil {
 		return err

@@ -119,7 +119,7 @@ func killAfter(t *testing.T, dir string, seed uint64, n int) {
 	_, failed := io.CopyN(io.Discard, progress, int64(n))
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait() // tells that it was killed
-	if (failed != nil && failed != io.EOF) || complaints.Len() > 0 {
+	if (failed != nil && !errors.Is(failed, io.EOF)) || complaints.Len() > 0 {
 		t.Fatalf("the process that fills: got %v and %q, want it killed after %d operations", failed, complaints.String(), n)
 	}
 }

@@ -284,11 +284,8 @@ func TestModel(t *testing.T) {
 	}
 	seen := make(map[casdisk.Op]bool)
 	rapid.Check(t, func(rt *rapid.T) {
-		m := newMachine(t, rt, tempDir(t), contents)
-		defer func() {
-			m.close()
-			_ = os.RemoveAll(m.cfg.Dir)
-		}()
+		m := newMachine(t, rt, t.TempDir(), contents)
+		defer m.close()
 		for step := range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			action := rapid.SampledFrom(actions).Draw(rt, fmt.Sprint("action ", step))
 			i := rapid.IntRange(0, len(contents)-1).Draw(rt, fmt.Sprint("content ", step))
@@ -311,14 +308,4 @@ func TestModel(t *testing.T) {
 			t.Errorf("%s: got no such operation, want each to have been tried", op)
 		}
 	}
-}
-
-// tempDir returns a folder that the test removes long before it ends.
-func tempDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -54,7 +55,11 @@ func (s *Store) put(ctx context.Context, want digest.Digest, r io.Reader, growth
 	if err != nil {
 		return cas.Info{}, err
 	}
-	return info, s.publish(info, modified, draft)
+	err = s.publish(info, modified, draft)
+	if errors.Is(err, fs.ErrNotExist) { // somebody emptied the folder; this time it is made anew
+		err = s.publish(info, modified, draft)
+	}
+	return info, err
 }
 
 // publish moves a complete draft to its place. From here on others see the blob; it is durable when publish returns.
@@ -67,7 +72,7 @@ func (s *Store) publish(info cas.Info, modified time.Time, draft *draft) error {
 	e.info.StoredDigest = digest.Digest{}
 	err := s.index.publish(e, func(path string) error { return s.disk.rename(draft.file.path, path) })
 	if err != nil {
-		s.shards.Delete(shard) // somebody may have removed it
+		s.shards.Delete(shard)
 		return err
 	}
 	draft.reserved, draft.file = 0, nil
@@ -87,11 +92,11 @@ func (s *Store) makeShard(shard string) error {
 	if _, durable := s.shards.Load(shard); durable {
 		return nil
 	}
-	if _, err := s.disk.makeDir(shard); err != nil {
+	if err := s.disk.makeDirs(shard); err != nil {
 		return err
 	}
-	// Also where it was there: whoever made it may not have come to this.
-	if err := s.disk.syncDir(filepath.Dir(shard)); err != nil {
+	// Also where they were there: whoever made them may not have come to this.
+	if err := errors.Join(s.disk.syncDir(s.blobDir()), s.disk.syncDir(s.cfg.Dir)); err != nil {
 		return err
 	}
 	s.shards.Store(shard, struct{}{})
@@ -107,7 +112,13 @@ type draft struct {
 }
 
 func (s *Store) newDraft(growth cas.Growth) (*draft, error) {
-	f, err := s.disk.create(s.tempDir(), "put-*")
+	const pattern = "put-*"
+	f, err := s.disk.create(s.tempDir(), pattern)
+	if errors.Is(err, fs.ErrNotExist) { // somebody emptied the folder
+		if err = s.disk.makeDirs(s.tempDir()); err == nil {
+			f, err = s.disk.create(s.tempDir(), pattern)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

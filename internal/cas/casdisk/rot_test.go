@@ -130,7 +130,7 @@ func drain(blob *cas.Blob) error {
 }
 
 func readAt(blob *cas.Blob) error {
-	_, err := blob.ReadSeekCloser.(io.ReaderAt).ReadAt(make([]byte, blob.StoredSize), 0) //nolint:errcheck // casdisk's is one
+	_, err := blob.ReadSeekCloser.(io.ReaderAt).ReadAt(make([]byte, blob.StoredSize), 0)
 	return err
 }
 

@@ -93,7 +93,7 @@ func TestLeavesRoomOnTheFileSystem(t *testing.T) {
 		free = 3 * size // somebody else has filled the disk
 		inject.FailTimes(string(casdisk.OpSpace), 1, syscall.EIO)
 		inject.FailTimes(string(casdisk.OpRemove), 2, syscall.EIO)
-		time.Sleep(5 * time.Minute) //nolint:forbidigo // in the test's own time
+		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		if got, _ := store.Usage(t.Context()); got.Blobs != 5 || free != 8*size {
 			t.Errorf("usage without room: got %+v and %d bytes free, want twice the minimum free", got, free)
@@ -133,20 +133,20 @@ func TestScrub(t *testing.T) {
 		fresh := castest.Put(t, store, []byte("content"))
 		lost := keepHouse(t, store)
 
-		time.Sleep(20 * time.Minute) //nolint:forbidigo // in the test's own time
+		time.Sleep(20 * time.Minute)
 		if lost := lost(); len(lost) != 0 || !slices.Equal(scrubbed, []digest.Digest{old}) {
 			t.Errorf("soon: got %v scrubbed and %v lost, want what this process has not read", scrubbed, lost)
 		}
 		rotSilently(t, fileOf(t, cfg.Dir, fresh))
 		castest.Put(t, store, []byte("later"))
-		time.Sleep(24*time.Hour + 20*time.Minute) //nolint:forbidigo // in the test's own time
+		time.Sleep(24*time.Hour + 20*time.Minute)
 		if lost := lost(); !slices.Equal(lost, []digest.Digest{fresh}) || corrupt != 1 {
 			t.Errorf("a day later: got %v lost and %d reports, want the damaged blob", lost, corrupt)
 		}
 		castest.CheckAbsent(t, store, fresh)
 		castest.Check(t, store, []byte("of another process"))
 		castest.Put(t, store, []byte("content"))
-		time.Sleep(25 * time.Hour) //nolint:forbidigo // in the test's own time
+		time.Sleep(25 * time.Hour)
 		if lost := lost(); len(lost) != 1 {
 			t.Errorf("two days later: got %v lost, want the new bytes to be right", lost)
 		}
@@ -168,7 +168,7 @@ func TestScrubKeepsToItsRate(t *testing.T) {
 		inject.FailTimes(string(casdisk.OpOpen), 1, syscall.EMFILE) // it is tried again a day later
 		start := time.Now()
 		lost := keepHouse(t, store)
-		time.Sleep(48 * time.Hour) //nolint:forbidigo // in the test's own time
+		time.Sleep(48 * time.Hour)
 		if lost := lost(); len(lost) != 0 || scrubbed.IsZero() {
 			t.Fatalf("got %v lost and scrubbed at %v, want it scrubbed", lost, scrubbed)
 		}

@@ -23,6 +23,9 @@ import (
 
 func planOf(message *distributorv1.Plan) (reconcile.Plan, error) {
 	plan := reconcile.Plan{Version: message.GetVersion()}
+	if message.GetTime() != nil {
+		plan.Time = message.GetTime().AsTime()
+	}
 	seen := map[string]bool{}
 	for _, s := range message.GetServices() {
 		service, err := serviceOf(s)
@@ -78,13 +81,41 @@ func rendererOf(message distributorv1.Renderer) render.Renderer {
 }
 
 func reportOf(s reconcile.Status) *distributorv1.ServiceReport {
-	return &distributorv1.ServiceReport{
+	report := &distributorv1.ServiceReport{
 		Service: s.Service, ServiceUid: s.UID, Phase: phaseOf(s.Phase), Problem: problemOf(s.Problem),
-		ObservedSpecDigest: s.ObservedSpecDigest, AppliedDigests: s.Applied.Digests, AppliedCommits: s.Applied.Commits,
+		ObservedSpecDigest: s.Observed.SpecDigest, AppliedDigests: s.Applied.Digests, AppliedCommits: s.Applied.Commits,
 		AppliedConfigDigest: s.Applied.ConfigDigest, Counts: countsOf(s.Counts), Objects: objectsOf(s.Objects),
 		AppliedAt: timeOf(s.Applied.At), ApplyDuration: durationpb.New(s.Applied.Took),
 		ObservedSyncRequest: s.ObservedSyncRequest, PhaseSince: timeOf(s.PhaseSince),
+		PlannedAt: timeOf(s.Planned), Timings: timingsOf(s.Timings),
 	}
+	if !complete(s.Phase) {
+		report.ObservedDigests, report.ObservedCommits = s.Observed.Digests, s.Observed.Commits
+		report.ObservedConfigDigest = s.Observed.ConfigDigest
+	}
+	return report
+}
+
+// complete tells phases in which everything desired is applied: what was tried last need not be told twice then.
+func complete(p reconcile.Phase) bool {
+	return p == reconcile.Progressing || p == reconcile.Healthy || p == reconcile.Degraded
+}
+
+func timingsOf(t reconcile.Timings) *distributorv1.Timings {
+	if t == (reconcile.Timings{}) {
+		return nil
+	}
+	return &distributorv1.Timings{
+		ArrivedAt: timeOf(t.Arrived), Download: spanOf(t.Download), Render: spanOf(t.Render), Apply: spanOf(t.Apply), Healthy: spanOf(t.Healthy),
+	}
+}
+
+// spanOf is unset for zero.
+func spanOf(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
 }
 
 func timeOf(t time.Time) *timestamppb.Timestamp {

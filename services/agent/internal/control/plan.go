@@ -59,7 +59,8 @@ type Plans struct {
 
 	// held is the plan as it came, to which deltas apply; nil before the first. It is Run's alone.
 	held *distributorv1.Plan
-	// doubted is set when something did not fit, until a whole plan came. It is Run's alone.
+	// doubted is set when something did not fit, until a whole plan came: the agent takes no deltas meanwhile. It is Run's
+	// alone.
 	doubted bool
 
 	mu      sync.Mutex
@@ -151,8 +152,8 @@ func (p *Plans) watch(ctx context.Context) (o outcome) {
 	defer cancel(nil)
 	alarm := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer alarm.Stop()
-	o.version = p.known()
-	stream, err := p.params.Hub.WatchPlan(ctx, &distributorv1.WatchPlanRequest{KnownVersion: o.version, AcceptDelta: true})
+	o.version = p.held.GetVersion()
+	stream, err := p.params.Hub.WatchPlan(ctx, &distributorv1.WatchPlanRequest{KnownVersion: o.version, AcceptDelta: !p.doubted})
 	if err != nil {
 		return outcome{err: p.failed(err)}
 	}
@@ -213,7 +214,7 @@ func (p *Plans) poll(ctx context.Context) (time.Duration, error) {
 }
 
 func (p *Plans) ask(ctx context.Context) (*distributorv1.GetPlanResponse, error) {
-	response, err := p.params.Hub.GetPlan(ctx, &distributorv1.GetPlanRequest{KnownVersion: p.known(), AcceptDelta: true})
+	response, err := p.params.Hub.GetPlan(ctx, &distributorv1.GetPlanRequest{KnownVersion: p.held.GetVersion(), AcceptDelta: !p.doubted})
 	if err != nil {
 		return nil, err
 	}
@@ -228,15 +229,8 @@ func (p *Plans) ask(ctx context.Context) (*distributorv1.GetPlanResponse, error)
 	return response, nil
 }
 
-// known is the version that the hub is told; empty asks for the whole plan.
-func (p *Plans) known() string {
-	if p.doubted {
-		return ""
-	}
-	return p.held.GetVersion()
-}
-
-// doubt has the whole plan asked for next. It returns its error.
+// doubt has the whole plan asked for next. The hub is still told which version there is, so that it does not go back
+// behind it. It returns its error.
 func (p *Plans) doubt(ctx context.Context, err error) error {
 	p.doubted = true
 	p.params.Logger.WarnContext(ctx, "change of the plan does not fit, asking for the whole plan", slog.Any("error", err))

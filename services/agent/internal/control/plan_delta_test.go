@@ -95,13 +95,13 @@ func (h *changingHub) edit() {
 	h.changed = make(chan struct{})
 }
 
-// change is what leads from a version to the current plan: a delta where the version is remembered.
-func (h *changingHub) change(known string) (*distributorv1.Plan, *distributorv1.PlanDelta) {
+// change is what leads from a version to the current plan: a delta where one is taken and the version is remembered.
+func (h *changingHub) change(known string, deltas bool) (*distributorv1.Plan, *distributorv1.PlanDelta) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	to := h.plans[len(h.plans)-1]
 	i := slices.IndexFunc(h.plans, func(p *distributorv1.Plan) bool { return p.GetVersion() == known })
-	if i < 0 {
+	if i < 0 || !deltas {
 		return to, nil
 	}
 	h.deltas++
@@ -149,7 +149,7 @@ func (h *changingHub) GetPlan(_ context.Context, r *distributorv1.GetPlanRequest
 	if r.GetKnownVersion() == h.current().GetVersion() {
 		return &distributorv1.GetPlanResponse{Unchanged: true}, nil
 	}
-	plan, delta := h.change(r.GetKnownVersion())
+	plan, delta := h.change(r.GetKnownVersion(), r.GetAcceptDelta())
 	return &distributorv1.GetPlanResponse{Plan: plan, Delta: delta}, nil
 }
 
@@ -168,7 +168,7 @@ func (h *changingHub) WatchPlan(
 			Heartbeat: &distributorv1.Heartbeat{Version: sent},
 		}}
 		if current := h.current().GetVersion(); current != sent {
-			plan, delta := h.change(sent)
+			plan, delta := h.change(sent, r.GetAcceptDelta())
 			message.Event = &distributorv1.WatchPlanResponse_Plan{Plan: plan}
 			if delta != nil {
 				message.Event = &distributorv1.WatchPlanResponse_Delta{Delta: delta}

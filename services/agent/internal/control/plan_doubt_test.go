@@ -6,6 +6,7 @@ package control_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,7 +31,6 @@ func heartbeatMessage(version string) *distributorv1.WatchPlanResponse {
 // TestDoubtAsksForTheWholePlan has streams that send something after v1 that does not fit: the agent leaves a stream that
 // would go on, and asks for the whole plan on the next.
 func TestDoubtAsksForTheWholePlan(t *testing.T) {
-	good := deltaOf(&distributorv1.Plan{Version: "v1"}, &distributorv1.Plan{Version: "v2"})
 	unreadable := &distributorv1.Plan{Version: "v2", Services: []*distributorv1.PlanService{
 		{Name: "a", Bundles: []*distributorv1.PlanBundle{{Digest: "no digest"}}},
 	}}
@@ -47,7 +47,7 @@ func TestDoubtAsksForTheWholePlan(t *testing.T) {
 				known = append(known, version)
 				messages := []*distributorv1.WatchPlanResponse{planMessage("v1"), heartbeatMessage("v1"), heartbeatMessage(""), message}
 				if n > 1 {
-					messages = []*distributorv1.WatchPlanResponse{planMessage("v1"), deltaMessage(good), heartbeatMessage("v2")}
+					messages = []*distributorv1.WatchPlanResponse{planMessage("v2"), heartbeatMessage("v2")}
 				}
 				for _, m := range messages {
 					if err := send(m); err != nil {
@@ -59,8 +59,8 @@ func TestDoubtAsksForTheWholePlan(t *testing.T) {
 			}
 			withPlans(t, h, func(t *testing.T, versions func() []string) {
 				pass(5 * time.Second)
-				if got := fmt.Sprintf("%v %q", versions(), known); got != `[v1 v1 v2] ["" ""]` {
-					t.Errorf("plans and known versions: got %s, want [v1 v1 v2] and nothing known twice", got)
+				if got := fmt.Sprintf("%v %q %v", versions(), known, h.deltas); got != `[v1 v2] ["" "v1"] [true false]` {
+					t.Errorf("plans, known versions, deltas taken: got %s, want [v1 v2], the second asked for as a whole", got)
 				}
 			})
 		})
@@ -92,7 +92,7 @@ func TestWrongHubIsNotHurried(t *testing.T) {
 type pollHub struct {
 	planHub
 
-	known []string
+	asked []*distributorv1.GetPlanRequest
 }
 
 func (h *pollHub) WatchPlan(context.Context, *distributorv1.WatchPlanRequest, *connect.ServerStream[distributorv1.WatchPlanResponse]) error {
@@ -100,11 +100,11 @@ func (h *pollHub) WatchPlan(context.Context, *distributorv1.WatchPlanRequest, *c
 }
 
 func (h *pollHub) GetPlan(_ context.Context, r *distributorv1.GetPlanRequest) (*distributorv1.GetPlanResponse, error) {
-	h.known = append(h.known, r.GetKnownVersion())
-	if r.GetKnownVersion() != "" {
+	h.asked = append(h.asked, r)
+	if r.GetKnownVersion() != "" && r.GetAcceptDelta() {
 		return &distributorv1.GetPlanResponse{Delta: &distributorv1.PlanDelta{FromVersion: r.GetKnownVersion(), ToVersion: "x"}}, nil
 	}
-	return &distributorv1.GetPlanResponse{Plan: &distributorv1.Plan{Cluster: "mill", Version: fmt.Sprint("v", len(h.known))}}, nil
+	return &distributorv1.GetPlanResponse{Plan: &distributorv1.Plan{Cluster: "mill", Version: fmt.Sprint("v", len(h.asked))}}, nil
 }
 
 // TestDoubtWhilePolling asks for the whole plan at once, not at the next poll.
@@ -119,11 +119,12 @@ func TestDoubtWhilePolling(t *testing.T) {
 		f := follow(t, server.Client(), dir)
 		pass(6 * time.Minute)
 		f.stop(t)
-		if len(h.known) < 5 || h.known[1] != "v1" || h.known[2] != "" || h.known[3] != "v3" || h.known[4] != "" {
-			t.Errorf("got polls with %q known, want the whole plan asked for after each delta", h.known)
+		var asked string
+		for _, r := range h.asked {
+			asked += fmt.Sprint(" ", r.GetKnownVersion(), " ", r.GetAcceptDelta())
 		}
-		if len(h.known) > 9 {
-			t.Errorf("got %d questions in 6 min, want two each poll", len(h.known))
+		if want := "  true v1 true v1 false v3 true v3 false"; !strings.HasPrefix(asked, want) || len(h.asked) > 9 {
+			t.Errorf("got questions %q, want %q and so on, two each poll", asked, want)
 		}
 	})
 }

@@ -31,6 +31,7 @@ type planHub struct {
 
 	mu      sync.Mutex
 	watches []time.Time
+	deltas  []bool // whether each stream's caller takes them
 	polls   []time.Time
 }
 
@@ -57,6 +58,7 @@ func (h *planHub) WatchPlan(
 ) error {
 	h.mu.Lock()
 	h.watches = append(h.watches, time.Now())
+	h.deltas = append(h.deltas, r.GetAcceptDelta())
 	n := len(h.watches)
 	h.mu.Unlock()
 	return h.watch(ctx, n, r.GetKnownVersion(), stream.Send)

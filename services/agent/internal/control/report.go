@@ -18,6 +18,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
@@ -55,6 +56,9 @@ type Reports struct {
 	cluster  *distributorv1.ClusterReport
 	describe bool // the next report has to hold cluster
 	sequence uint64
+	acked    uint64  // the latest sequence that the hub has taken
+	greeted  bool    // the hub was told of this process
+	replaces *string // the process whose reports the hub had then; nil: it did not say
 }
 
 var _ reconcile.Reporter = (*Reports)(nil)
@@ -130,40 +134,87 @@ func (r *Reports) Run(ctx context.Context) error {
 
 // send sends what is due now; every attempt takes the newest.
 func (r *Reports) send(ctx context.Context) error {
-	request, taken := r.take()
-	if request == nil {
+	if !r.due() {
 		return nil
 	}
+	if err := r.greet(ctx); err != nil {
+		return err
+	}
+	request, taken := r.take()
+	response, err := r.call(ctx, request)
+	if err != nil {
+		r.restore(request, taken)
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !response.GetWantFull() {
+		r.acked = request.GetSequence()
+		return nil
+	}
+	r.full, r.describe, r.replaces = true, r.cluster != nil, response.CurrentInstance
+	r.signal()
+	return nil
+}
+
+// greet asks the hub, once, whose reports it has: a report that is said to replace them cannot be mistaken for one of a
+// process that has ended, and something on the way held up. Hubs that do not know the question ask for a full report.
+func (r *Reports) greet(ctx context.Context) error {
+	r.mu.Lock()
+	greeted := r.greeted
+	if !greeted {
+		r.sequence++
+	}
+	hello := &distributorv1.ReportStatusRequest{PlanVersion: r.plan, Instance: r.instance, Sequence: r.sequence}
+	r.mu.Unlock()
+	if greeted {
+		return nil
+	}
+	response, err := r.call(ctx, hello)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.greeted, r.replaces = true, response.CurrentInstance
+	return nil
+}
+
+// call calls the hub once. A hub that asks for patience gets it.
+func (r *Reports) call(ctx context.Context, request *distributorv1.ReportStatusRequest) (*distributorv1.ReportStatusResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	response, err := r.params.Hub.ReportStatus(ctx, request)
-	if err != nil {
-		r.restore(request, taken)
-		if connect.CodeOf(err) == connect.CodeUnauthenticated {
-			r.params.Identity.Invalidate()
-		}
-		r.params.Logger.DebugContext(ctx, "report was not taken, sending it again", slog.Any("error", err))
-		return err
+	if err == nil {
+		return response, nil
 	}
-	if response.GetWantFull() {
-		r.mu.Lock()
-		r.full, r.describe = true, r.cluster != nil
-		r.mu.Unlock()
-		r.signal()
+	if connect.CodeOf(err) == connect.CodeUnauthenticated {
+		r.params.Identity.Invalidate()
 	}
-	return nil
+	r.params.Logger.DebugContext(ctx, "report was not taken, sending it again", slog.Any("error", err))
+	if delay, ok := rpcerr.RetryDelay(err); ok {
+		err = backoff.RetryAfter(err, delay)
+	}
+	return nil, err
+}
+
+// due tells whether there is something to tell.
+func (r *Reports) due() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.adopted && (len(r.changed) > 0 || r.full || r.describe)
 }
 
 // take makes a request of what is due, and marks that as sent.
 func (r *Reports) take() (*distributorv1.ReportStatusRequest, map[string]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.adopted || len(r.changed) == 0 && !r.full && !r.describe {
-		return nil, nil
-	}
 	r.sequence++
 	request := &distributorv1.ReportStatusRequest{
-		PlanVersion: r.plan, Full: r.full, Instance: r.instance, Sequence: r.sequence,
+		PlanVersion: r.plan, Full: r.full, Instance: r.instance, Sequence: r.sequence, Acknowledged: r.acked,
+	}
+	if r.full {
+		request.Replaces = r.replaces
 	}
 	for _, service := range slices.Sorted(maps.Keys(r.latest)) {
 		if r.full || r.changed[service] {

@@ -6,6 +6,7 @@ package control_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -13,11 +14,17 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/agent/internal/control"
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
@@ -26,6 +33,7 @@ type reportHub struct {
 	distributorv1connect.DistributorServiceClient
 
 	mu       sync.Mutex
+	hellos   []*distributorv1.ReportStatusRequest
 	requests []*distributorv1.ReportStatusRequest
 	inFlight int
 	answer   func(n int) (*distributorv1.ReportStatusResponse, error)
@@ -33,6 +41,11 @@ type reportHub struct {
 
 func (h *reportHub) ReportStatus(_ context.Context, r *distributorv1.ReportStatusRequest) (*distributorv1.ReportStatusResponse, error) {
 	h.mu.Lock()
+	if !r.GetFull() && len(r.GetServices()) == 0 && r.GetCluster() == nil {
+		defer h.mu.Unlock()
+		h.hellos = append(h.hellos, r)
+		return &distributorv1.ReportStatusResponse{WantFull: true, CurrentInstance: proto.String("the one before")}, nil
+	}
 	h.requests = append(h.requests, r)
 	n := len(h.requests)
 	h.inFlight++
@@ -92,7 +105,7 @@ func assertRequest(t *testing.T, h *reportHub, n int, full bool, want ...string)
 		t.Fatalf("reports: got %d, want more than %d", len(h.requests), n)
 	}
 	got := h.requests[n]
-	if len(names(got)) != len(want) || got.GetFull() != full || got.GetSequence() != uint64(n+1) {
+	if len(names(got)) != len(want) || got.GetFull() != full || got.GetSequence() != uint64(n+2) {
 		t.Fatalf("report %d: got %v, full %v, sequence %d, want %v, full %v", n, names(got), got.GetFull(), got.GetSequence(), want, full)
 	}
 	for i, name := range names(got) {
@@ -115,8 +128,8 @@ func TestReportsAreCoalesced(t *testing.T) {
 		r.Report(status("a", reconcile.Healthy))
 		pass(300 * time.Millisecond)
 		assertRequest(t, h, 0, true, "a=HEALTHY", "b=SYNCING")
-		if got := h.requests[0]; got.GetCluster().GetNodes() != 3 || got.GetPlanVersion() != "v1" {
-			t.Errorf("got %v, want the cluster's description and plan v1", got)
+		if got := h.requests[0]; got.GetCluster().GetNodes() != 3 || got.GetPlanVersion() != "v1" || got.GetReplaces() != "the one before" {
+			t.Errorf("got %v, want the cluster's description, plan v1 and whom it replaces", got)
 		}
 		r.Report(status("b", reconcile.Healthy)) // while the first is under way
 		r.Report(status("b", reconcile.Degraded))
@@ -126,8 +139,11 @@ func TestReportsAreCoalesced(t *testing.T) {
 		pass(3 * time.Second)
 		assertRequest(t, h, 2, true, "b=DEGRADED")
 		pass(time.Hour)
-		if len(h.requests) != 3 {
-			t.Errorf("reports: got %d, want 3: nothing changed", len(h.requests))
+		if len(h.requests) != 3 || len(h.hellos) != 1 {
+			t.Errorf("got %d reports after %d greetings, want 3 after 1: nothing changed", len(h.requests), len(h.hellos))
+		}
+		if got := h.requests[2].GetAcknowledged(); got != h.requests[1].GetSequence() {
+			t.Errorf("acknowledged: got %d, want that of the report before", got)
 		}
 	})
 }
@@ -137,7 +153,7 @@ func TestReportsAreNeverDropped(t *testing.T) {
 		if n < 4 {
 			return nil, connect.NewError(connect.CodeUnavailable, errors.New("away"))
 		}
-		return &distributorv1.ReportStatusResponse{WantFull: n == 5}, nil
+		return &distributorv1.ReportStatusResponse{WantFull: n == 5, CurrentInstance: proto.String("another")}, nil
 	}, func(t *testing.T, h *reportHub, r *control.Reports) {
 		r.Adopted("v1")
 		r.Report(status("a", reconcile.Syncing))
@@ -150,6 +166,64 @@ func TestReportsAreNeverDropped(t *testing.T) {
 		pass(time.Minute)
 		assertRequest(t, h, 4, false, "b=HEALTHY")
 		assertRequest(t, h, 5, true, "a=FAILED", "b=HEALTHY") // the hub asked for it
+		if got := h.requests[5]; got.GetReplaces() != "another" || got.GetAcknowledged() != h.requests[3].GetSequence() {
+			t.Errorf("got %v, want it to replace what the hub has", got)
+		}
+	})
+}
+
+// TestPatience has the agent wait as long as a busy hub asks.
+func TestPatience(t *testing.T) {
+	withReports(t, func(n int) (*distributorv1.ReportStatusResponse, error) {
+		if n == 1 {
+			return nil, rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED, "busy", rpcerr.RetryAfter(time.Minute))
+		}
+		return &distributorv1.ReportStatusResponse{}, nil
+	}, func(t *testing.T, h *reportHub, r *control.Reports) {
+		r.Adopted("v")
+		pass(time.Minute)
+		if len(h.requests) != 1 {
+			t.Errorf("got %d reports within a minute, want 1", len(h.requests))
+		}
+		pass(time.Minute)
+		assertRequest(t, h, 1, true)
+	})
+}
+
+// TestOneObjectIsASmallMessage has one object of one of many large services fall ill.
+func TestOneObjectIsASmallMessage(t *testing.T) {
+	withReports(t, nil, func(t *testing.T, h *reportHub, r *control.Reports) {
+		r.Adopted("v")
+		well := reconcile.Status{
+			Phase: reconcile.Healthy, PhaseSince: time.Now(), Counts: health.Counts{Total: 500, Healthy: 500}, Planned: time.Now(),
+			Timings: reconcile.Timings{Arrived: time.Now(), Download: time.Second, Render: time.Second, Apply: time.Second, Healthy: time.Minute},
+			Applied: inventory.Applied{
+				SpecDigest: digest.FromBytes(nil).String(), Digests: []string{digest.FromBytes(nil).String()},
+				Commits: []string{"0123456789012345678901234567890123456789"}, At: time.Now(), Took: time.Minute,
+			},
+		}
+		well.Observed = well.Applied
+		for i := range 200 {
+			well.Service, well.UID = fmt.Sprintf("service-%03d", i), "0123456789abcdef0123456789abcdef"
+			r.Report(well)
+		}
+		pass(3 * time.Second)
+		ill := well
+		ill.Service, ill.Counts.Healthy, ill.Counts.Progressing = "service-007", 499, 1
+		ill.Objects = []reconcile.ObjectStatus{{
+			Ref:    inventory.Ref{Key: inventory.Key{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "checkout"}, Version: "v1"},
+			Health: health.Verdict{State: health.Progressing, Message: "1 of 3 replicas are available"},
+		}}
+		r.Report(ill)
+		pass(3 * time.Second)
+		assertRequest(t, h, 1, false, "service-007=HEALTHY")
+		if got := proto.Size(h.requests[1]); got > 512 {
+			t.Errorf("got a report of %d bytes, want 512 at the most", got)
+		}
+		pass(24 * time.Hour)
+		if len(h.requests) != 2 {
+			t.Errorf("got %d reports, want 2: a day passed without a change", len(h.requests))
+		}
 	})
 }
 

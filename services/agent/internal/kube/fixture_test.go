@@ -189,7 +189,7 @@ func (c *cluster) await(t *testing.T, service string, want func(reconcile.Status
 func (c *cluster) settled(t *testing.T, s reconcile.Service, phase reconcile.Phase) reconcile.Status {
 	t.Helper()
 	return c.await(t, s.Name, func(got reconcile.Status) bool {
-		return got.Phase == phase && got.ObservedSpecDigest == s.SpecDigest &&
+		return got.Phase == phase && got.Observed.SpecDigest == s.SpecDigest &&
 			(phase == reconcile.Failed || slices.Equal(got.Applied.Digests, []string{s.Bundles[0].Digest.String()}))
 	})
 }

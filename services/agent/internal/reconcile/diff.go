@@ -50,7 +50,7 @@ func (e *Engine) Diff(ctx context.Context, service string) ([]Difference, error)
 	if len(desired.Bundles) == 0 {
 		return nil, nil // not resolved, or no longer in the plan: there is nothing to compare with
 	}
-	all, err := e.render(ctx, desired)
+	all, err := renderAll(ctx, e.params.Bundles, e.params.Configs, desired)
 	if err != nil {
 		return nil, err
 	}

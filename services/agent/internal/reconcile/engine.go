@@ -202,8 +202,8 @@ func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
 	for _, s := range plan.Services {
 		u := known[s.Name]
 		delete(known, s.Name)
-		if u == nil || !u.follow(s, now) {
-			e.start(ctx, group, inventory.Record{Service: s.Name, ServiceUID: s.UID}).follow(s, now)
+		if u == nil || !u.follow(s, plan.Time, now) {
+			e.start(ctx, group, inventory.Record{Service: s.Name, ServiceUID: s.UID}).follow(s, plan.Time, now)
 		}
 	}
 	e.dismiss(ctx, known)

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -37,6 +38,8 @@ type world struct {
 	// hooks; nil does nothing
 	onApply  func(ctx context.Context, o *unstructured.Unstructured) error
 	onDelete func(ctx context.Context, o inventory.Object) error
+
+	openDelay time.Duration // before a bundle comes
 
 	mu       sync.Mutex
 	objects  map[inventory.Key]*unstructured.Unstructured
@@ -207,6 +210,7 @@ func (w *world) Release(_ context.Context, object inventory.Object) error {
 
 // Open implements reconcile.Bundles.
 func (w *world) Open(_ context.Context, d digest.Digest) (io.ReadCloser, error) {
+	<-time.After(w.openDelay)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	content, ok := w.bundles[d]

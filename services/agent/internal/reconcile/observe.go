@@ -115,7 +115,7 @@ func headline(s Status) string {
 func (u *unit) assess(now time.Time) Status {
 	objects, counts := u.survey()
 	s := Status{
-		Service: u.name, UID: u.desired.UID, ObservedSpecDigest: u.tried, ObservedSyncRequest: u.carried,
+		Service: u.name, UID: u.desired.UID, Observed: u.tried, Planned: u.planned, ObservedSyncRequest: u.carried,
 		Applied: u.record.Applied, Counts: counts, Objects: attention(objects),
 	}
 	if s.UID == "" {
@@ -131,6 +131,10 @@ func (u *unit) assess(now time.Time) Status {
 	if s.Phase != u.status.Phase {
 		s.PhaseSince = now
 	}
+	if s.Phase == Healthy && u.stage == applied {
+		u.stage, u.timings.Healthy = settled, now.Sub(u.arrived)
+	}
+	s.Timings = u.timings
 	return s
 }
 

@@ -16,6 +16,8 @@ import (
 type Plan struct {
 	// Version names the plan's content.
 	Version string
+	// Time is when the hub made it, on the hub's clock. Zero: unknown.
+	Time time.Time
 	// Services are the services, each name once.
 	Services []Service
 }
@@ -99,6 +101,12 @@ func (s Service) inputs() inventory.Applied {
 		in.Commits = append(in.Commits, b.Commit)
 	}
 	return in
+}
+
+// inputsOf is a without what its run was like.
+func inputsOf(a inventory.Applied) inventory.Applied {
+	a.At, a.Took = time.Time{}, 0
+	return a
 }
 
 // sameInputs tells whether a second run would do what the first did. Commits do not count: one that does not touch the

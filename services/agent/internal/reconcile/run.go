@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
@@ -24,10 +25,12 @@ type run struct {
 	engine  *Engine
 	service Service
 	arrived time.Time
+	timings Timings
 	news    bool             // the plan brought something that is not applied yet
 	record  inventory.Record // as stored in the cluster, or about to be
 
-	rendered rendered
+	result   result
+	rendered time.Time
 	desired  inventory.Set // what the rendered objects are, filled while applying
 }
 
@@ -70,41 +73,66 @@ func (r *run) take(ctx context.Context, steps []step) error {
 
 // render makes the objects of all sources. It changes nothing in the cluster.
 func (r *run) render(ctx context.Context) error {
+	started, sources := time.Now(), &clock{bundles: r.engine.params.Bundles, configs: r.engine.params.Configs}
 	var err error
-	r.rendered, err = r.engine.render(ctx, r.service)
+	r.result, err = renderAll(ctx, sources, sources, r.service)
+	r.rendered = time.Now()
+	r.timings.Download, r.timings.Render = sources.took, r.rendered.Sub(started)-sources.took
 	return err
 }
 
-// rendered is what a service is to consist of.
-type rendered struct {
+// clock measures how long bundles and configurations take to come. It is for one goroutine.
+type clock struct {
+	bundles Bundles
+	configs Configs
+	took    time.Duration
+}
+
+// Open implements Bundles.
+func (c *clock) Open(ctx context.Context, d digest.Digest) (io.ReadCloser, error) {
+	started := time.Now()
+	content, err := c.bundles.Open(ctx, d)
+	c.took += time.Since(started)
+	return content, err
+}
+
+// Config implements Configs.
+func (c *clock) Config(ctx context.Context, s Service) (render.Variables, error) {
+	started := time.Now()
+	variables, err := c.configs.Config(ctx, s)
+	c.took += time.Since(started)
+	return variables, err
+}
+
+// result is what a service is to consist of.
+type result struct {
 	objects []*unstructured.Unstructured
 	// substitution knows the texts that secrets went into; nil where there is no configuration.
 	substitution *render.Substitution
 }
 
 // confidential tells whether the object holds a secret of the configuration.
-func (r rendered) confidential(o *unstructured.Unstructured) bool {
+func (r result) confidential(o *unstructured.Unstructured) bool {
 	return r.substitution.Tainted(o.Object)
 }
 
-// render makes the objects of all sources of s.
-func (e *Engine) render(ctx context.Context, s Service) (rendered, error) {
-	var all rendered
+func renderAll(ctx context.Context, bundles Bundles, configs Configs, s Service) (result, error) {
+	var all result
 	if s.ConfigDigest != "" {
-		variables, err := e.params.Configs.Config(ctx, s)
+		variables, err := configs.Config(ctx, s)
 		if err != nil {
-			return rendered{}, err
+			return result{}, err
 		}
 		all.substitution = render.NewSubstitution(variables)
 	}
 	for _, b := range s.Bundles {
-		files, err := readBundle(ctx, e.params.Bundles, b)
+		files, err := readBundle(ctx, bundles, b)
 		if err != nil {
-			return rendered{}, err
+			return result{}, err
 		}
 		objects, err := render.Objects(files, b.Subpath, s.Spec.Renderer, all.substitution)
 		if err != nil {
-			return rendered{}, fmt.Errorf("read manifests of %s: %w", b.origin(), err)
+			return result{}, fmt.Errorf("read manifests of %s: %w", b.origin(), err)
 		}
 		all.objects = append(all.objects, objects...)
 	}
@@ -175,6 +203,7 @@ func (r *run) complete(ctx context.Context) error {
 	now := time.Now()
 	applied := r.service.inputs()
 	applied.At, applied.Took = now, now.Sub(r.arrived)
+	r.timings.Apply = now.Sub(r.rendered)
 	if sameInputs(applied, r.record.Applied) {
 		applied.Took = r.record.Applied.Took // a refresh brings nothing new; the figure of the change is the one of interest
 	}

@@ -42,8 +42,12 @@ type Status struct {
 	PhaseSince time.Time
 	// Problem is what is wrong; nil when nothing is.
 	Problem *Problem
-	// ObservedSpecDigest is the spec that was last tried.
-	ObservedSpecDigest string
+	// Observed are the inputs that were last tried.
+	Observed inventory.Applied
+	// Planned is the time of the plan with which they came, on the hub's clock. Zero: unknown.
+	Planned time.Time
+	// Timings are those of the latest change. Zero before the first of this process.
+	Timings Timings
 	// ObservedSyncRequest is the sync request that was last carried out.
 	ObservedSyncRequest string
 	// Applied is what was last applied completely.
@@ -53,6 +57,25 @@ type Status struct {
 	// Objects are those that need attention, MaxObjects at the most.
 	Objects []ObjectStatus
 }
+
+// Timings tell how long a change took. A step that was not reached is zero. It is comparable.
+type Timings struct {
+	// Arrived is when the plan entry came.
+	Arrived time.Time
+	// Download is how long the bundles took to come, Render to become objects, Apply to be accepted by the cluster.
+	Download, Render, Apply time.Duration
+	// Healthy is how long it took from the arrival until everything was healthy for the first time.
+	Healthy time.Duration
+}
+
+// stage is how far a change has come.
+type stage int
+
+const (
+	untried stage = iota
+	applied       // it is in the cluster
+	settled       // and was healthy once
+)
 
 // MaxObjects bounds Status.Objects.
 const MaxObjects = 50

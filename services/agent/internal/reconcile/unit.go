@@ -55,15 +55,18 @@ type unit struct {
 	heldWhy  string
 	desired  Service
 	arrived  time.Time // when the desired inputs came
+	planned  time.Time // the time of the plan with which they came
+	stage    stage     // how far they have come
+	timings  Timings   // of the latest try of them
 	forced   bool      // somebody asked for a run
 	dirty    bool      // the latest run failed
 	syncing  bool      // a run brings something new
 	cancel   context.CancelCauseFunc
 	record   inventory.Record
-	problem  *Problem       // of the latest run
-	failures []ObjectStatus // of the latest run
-	carried  string         // the sync request of the latest run
-	tried    string         // the spec digest of the latest run
+	problem  *Problem          // of the latest run
+	failures []ObjectStatus    // of the latest run
+	carried  string            // the sync request of the latest run
+	tried    inventory.Applied // the inputs of the latest run
 	attempts int
 	retryAt  time.Time
 	refresh  time.Time
@@ -76,13 +79,13 @@ func newUnit(e *Engine, record inventory.Record) *unit {
 	return &unit{
 		engine: e, name: record.Service, wake: make(chan struct{}, 1),
 		record: record, observed: map[inventory.Key]Observation{},
-		tried: record.Applied.SpecDigest, carried: record.Applied.SyncRequest,
+		tried: inputsOf(record.Applied), carried: record.Applied.SyncRequest,
 		refresh: time.Now().Add(backoff.Jitter(e.params.Settings.Refresh, refreshJitter)),
 	}
 }
 
-// follow gives the unit a plan entry. It reports false when the unit is closed.
-func (u *unit) follow(s Service, now time.Time) bool {
+// follow gives the unit an entry of a plan made at the time planned. It reports false when the unit is closed.
+func (u *unit) follow(s Service, planned, now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
@@ -94,8 +97,11 @@ func (u *unit) follow(s Service, now time.Time) bool {
 		u.record.Applied.Commits = s.inputs().Commits
 	}
 	if fresh {
-		u.arrived = now
+		u.arrived, u.planned, u.stage, u.timings = now, planned, untried, Timings{}
 		u.renew()
+	}
+	if u.current() {
+		u.tried = s.inputs() // as good as tried: there is nothing to do
 	}
 	signal(u.wake)
 	return true
@@ -288,11 +294,14 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 	u.syncing = u.problem == nil && (u.forced || news)
 	u.forced, u.cancel = false, stop
 	if what == bring {
-		u.tried = u.desired.SpecDigest
+		u.tried = u.desired.inputs()
+	}
+	if news && u.stage == untried {
+		u.timings = Timings{Arrived: u.arrived}
 	}
 	record := u.record
 	record.Objects = record.Objects.Clone()
-	return &run{unit: u, engine: u.engine, service: u.desired, arrived: u.arrived, news: news, record: record}
+	return &run{unit: u, engine: u.engine, service: u.desired, arrived: u.arrived, timings: u.timings, news: news, record: record}
 }
 
 // conclude turns the outcome of a run into state, which publish turns into a status.
@@ -304,6 +313,7 @@ func (u *unit) conclude(ctx context.Context, r *run, err error, took time.Durati
 		return false
 	}
 	u.carried = r.service.SyncRequest
+	u.note(r, err)
 	u.refresh = time.Now().Add(backoff.Jitter(u.engine.params.Settings.Refresh, refreshJitter))
 	u.problem, u.failures, u.dirty = nil, nil, err != nil
 	if err != nil {
@@ -314,6 +324,17 @@ func (u *unit) conclude(ctx context.Context, r *run, err error, took time.Durati
 	}
 	u.engine.params.Observer(context.WithoutCancel(ctx), took, u.problem)
 	return err == nil
+}
+
+// note takes over how long a run took that brought something new. u.mu is held.
+func (u *unit) note(r *run, err error) {
+	if !r.news || u.stage != untried {
+		return
+	}
+	u.timings = r.timings
+	if err == nil {
+		u.stage = applied
+	}
 }
 
 // fail notes why a run failed and when to try again. u.mu is held.

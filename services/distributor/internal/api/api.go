@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/intake"
 )
 
 const (
@@ -46,6 +47,8 @@ type Deps struct {
 	Editor     *catalog.Editor
 	Enrolments catalog.Enrolments
 	Configs    catalog.Configs
+	Intake     *intake.Queue
+	History    catalog.History
 	Resolver   Resolver
 	Mirrors    Mirrors
 	Issuer     *identity.Issuer

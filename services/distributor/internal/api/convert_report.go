@@ -5,11 +5,13 @@ package api
 
 import (
 	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
 // maxReportObjects bounds the objects of one report; what is beyond is cut.
@@ -32,6 +34,12 @@ func reportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.
 		ApplyDuration:       span(r.ApplyDuration),
 		ObservedSyncRequest: r.ObservedSyncRequest,
 		PhaseSince:          stamp(r.PhaseSince),
+
+		ObservedDigests:      r.ObservedDigests,
+		ObservedCommits:      r.ObservedCommits,
+		ObservedConfigDigest: r.ObservedConfigDigest,
+		PlannedAt:            stamp(r.PlannedAt),
+		Timings:              timingsMessage(r.Timings),
 	}
 	for _, o := range r.Objects {
 		m.Objects = append(m.Objects, &typev1.ObjectStatus{
@@ -43,12 +51,37 @@ func reportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.
 	return m
 }
 
-func agentReportOf(m *distributorv1.ReportStatusRequest) fleet.AgentReport {
-	report := fleet.AgentReport{
+func timingsMessage(t catalog.Timings) *distributorv1.Timings {
+	if t == (catalog.Timings{}) {
+		return nil
+	}
+	return &distributorv1.Timings{
+		ArrivedAt: stamp(t.ArrivedAt), Download: span(t.Download), Render: span(t.Render), Apply: span(t.Apply), Healthy: span(t.Healthy),
+	}
+}
+
+func timingsOf(m *distributorv1.Timings) catalog.Timings {
+	return catalog.Timings{
+		ArrivedAt: timeOf(m.GetArrivedAt()),
+		Download:  m.GetDownload().AsDuration(),
+		Render:    m.GetRender().AsDuration(),
+		Apply:     m.GetApply().AsDuration(),
+		Healthy:   m.GetHealthy().AsDuration(),
+	}
+}
+
+func agentReportOf(cluster *catalog.Cluster, m *distributorv1.ReportStatusRequest) catalog.AgentReport {
+	report := catalog.AgentReport{
+		ClusterUID:  cluster.UID,
 		PlanVersion: m.GetPlanVersion(),
 		Full:        m.GetFull(),
 		Instance:    m.GetInstance(),
 		Sequence:    m.GetSequence(),
+		Replaces:    m.Replaces,
+		ReceivedAt:  time.Now().UTC(),
+		Bytes:       proto.Size(m),
+
+		Acknowledged: m.GetAcknowledged(),
 	}
 	if c := m.GetCluster(); c != nil {
 		report.Cluster = &catalog.ClusterReport{
@@ -59,9 +92,8 @@ func agentReportOf(m *distributorv1.ReportStatusRequest) fleet.AgentReport {
 		}
 	}
 	for _, s := range m.GetServices() {
-		report.Services = append(report.Services, fleet.NamedReport{
-			Service: s.GetService(), ServiceUID: s.GetServiceUid(), Report: reportOf(s),
-		})
+		stated := reportOf(s)
+		report.Services = append(report.Services, catalog.StoredReport{Service: s.GetService(), ServiceUID: s.GetServiceUid(), Report: &stated})
 	}
 	return report
 }
@@ -82,6 +114,12 @@ func reportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 		ApplyDuration:       m.GetApplyDuration().AsDuration(),
 		ObservedSyncRequest: m.GetObservedSyncRequest(),
 		PhaseSince:          timeOf(m.GetPhaseSince()),
+
+		ObservedDigests:      m.GetObservedDigests(),
+		ObservedCommits:      m.GetObservedCommits(),
+		ObservedConfigDigest: m.GetObservedConfigDigest(),
+		PlannedAt:            timeOf(m.GetPlannedAt()),
+		Timings:              timingsOf(m.GetTimings()),
 	}
 	objects := m.GetObjects()
 	for _, o := range objects[:min(len(objects), maxReportObjects)] {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"math"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -137,16 +138,33 @@ func (s *Distributor) ReportStatus(ctx context.Context, req *distributorv1.Repor
 	if err != nil {
 		return nil, err
 	}
-	if req.GetInstance() == "" || len(req.GetInstance()) > maxText {
-		return nil, rpcerr.Field("instance", "must be 1 to 256 bytes that name the agent's process")
-	}
-	if len(req.GetServices()) > maxReports {
-		return nil, rpcerr.Field("services", "has more than 10000 reports; send them in parts")
+	if err := validateReport(req); err != nil {
+		return nil, err
 	}
 	s.d.View.Heard(cluster)
-	wantFull, err := s.d.View.Report(ctx, cluster, agentReportOf(req))
+	report := agentReportOf(cluster, req)
+	s.d.View.Attribute(cluster, &report)
+	receipt, err := s.d.Intake.Take(ctx, report)
 	if err != nil {
 		return nil, mapped(err)
 	}
-	return &distributorv1.ReportStatusResponse{WantFull: wantFull}, nil
+	res := &distributorv1.ReportStatusResponse{WantFull: receipt.WantFull}
+	if receipt.WantFull {
+		res.CurrentInstance = &receipt.Current
+	}
+	return res, nil
+}
+
+func validateReport(req *distributorv1.ReportStatusRequest) error {
+	switch {
+	case req.GetInstance() == "" || len(req.GetInstance()) > maxText:
+		return rpcerr.Field("instance", "must be 1 to 256 bytes that name the agent's process")
+	case len(req.GetPlanVersion()) > maxText:
+		return rpcerr.Field("plan_version", "is too long")
+	case req.GetSequence() == 0 || req.GetSequence() > math.MaxInt64:
+		return rpcerr.Field("sequence", "must be counted from 1")
+	case len(req.GetServices()) > maxReports:
+		return rpcerr.Field("services", "has more than 10000 reports; send them in parts")
+	}
+	return nil
 }

@@ -11,9 +11,14 @@ import (
 	"connectrpc.com/connect"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/intake"
 )
+
+// intakeRetry is about when to report again while too many do.
+const intakeRetry = 5 * time.Second
 
 // storeRetry is when to try again after the database did not answer.
 const storeRetry = 2 * time.Second
@@ -52,6 +57,9 @@ func mappedSentinel(err error) error {
 	case errors.Is(err, catalog.ErrJoinTokenInvalid):
 		return rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_JOIN_TOKEN_INVALID,
 			"the join token was used before, has expired, or never existed; create a new one")
+	case errors.Is(err, intake.ErrBusy):
+		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
+			"too many agents report at once; report again later", rpcerr.RetryAfter(backoff.Jitter(intakeRetry, 0.5)))
 	case errors.Is(err, catalog.ErrUnavailable):
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
 			"the database does not answer; nothing was changed", rpcerr.With("dependency", "database"), rpcerr.RetryAfter(storeRetry))

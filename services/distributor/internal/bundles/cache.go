@@ -131,17 +131,21 @@ func (c *Cache) Stream(ctx context.Context, bundle plan.Bundle) (Content, error)
 // find opens a bundle that the store has, or else returns the flight that will bring it.
 func (c *Cache) find(ctx context.Context, bundle plan.Bundle) (*cas.Blob, *flight, error) {
 	c.remember(bundle)
-	count := c.counts.hits
+	result := "stored"
 	for {
 		blob, err := c.store.Open(ctx, bundle.Digest)
-		if !errors.Is(err, cas.ErrNotFound) {
-			count.Add(ctx, 1)
-			return blob, nil, err
+		if err != nil && !errors.Is(err, cas.ErrNotFound) {
+			c.counts.openedWith(ctx, "failed")
+			return nil, nil, err
 		}
-		count = c.counts.misses
+		if err == nil {
+			c.counts.openedWith(ctx, result)
+			return blob, nil, nil
+		}
+		result = "missing"
 		f, landed, err := c.fly(ctx, bundle)
 		if !landed {
-			count.Add(ctx, 1)
+			c.counts.openedWith(ctx, result)
 			return nil, f, err
 		}
 	}

@@ -5,21 +5,18 @@ package bundles
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
-	"strings"
-	"time"
 
 	"connectrpc.com/connect"
 	"go.opentelemetry.io/otel/propagation"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
-	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
@@ -36,14 +33,17 @@ type Plans interface {
 
 // HandlerParams are a handler's collaborators, all required.
 type HandlerParams struct {
-	Cache    *Cache
-	Plans    Plans
-	Verifier identity.Verifier
-	Logger   *slog.Logger
+	Cache *Cache
+	// Encodings has the bundles for clients that do not take zstd.
+	Encodings *encodings.Store
+	Plans     Plans
+	Verifier  identity.Verifier
+	Logger    *slog.Logger
 }
 
 // NewHandler returns the handler of GET and HEAD /v1/bundles/{digest}. A cluster's agent reads the bundles that its
-// plan names, or named lately; all others are not found, whether they exist or not.
+// plan names, or named lately; all others are not found, whether they exist or not: nothing but the caller's own plans is
+// looked at to say so.
 func NewHandler(p HandlerParams) http.Handler {
 	return identity.Authenticate(p.Verifier, &handler{p: p})
 }
@@ -70,44 +70,13 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	tag := `"` + d.String() + `"`
-	if matches(r.Header.Values("If-None-Match"), tag) {
-		// Answered without the bytes: a cache that asks needs none, and they may have to be fetched.
-		setHeaders(w.Header(), tag)
-		w.WriteHeader(http.StatusNotModified)
+	f, ok := choose(r.Header)
+	if !ok {
+		setHeaders(w.Header())
+		refuse(w, http.StatusNotAcceptable, "the request allows no encoding that there is: zstd, gzip, identity")
 		return nil
 	}
-	content, err := h.open(r, wanted)
-	if err != nil {
-		return problemOf(err).rpc(err)
-	}
-	defer func() { _ = content.Close() }()
-	setHeaders(w.Header(), tag)
-	w.Header().Set("Content-Type", bundle.MediaType)
-	if content.Blob == nil {
-		stream(w, content.Growing)
-		return nil
-	}
-	http.ServeContent(w, r, "", time.Time{}, content.Blob.ReadSeekCloser)
-	return nil
-}
-
-// open waits for the whole bundle where the answer has its length or a part of it.
-func (h *handler) open(r *http.Request, wanted plan.Bundle) (Content, error) {
-	if r.Method == http.MethodGet && r.Header.Get("Range") == "" {
-		return h.p.Cache.Stream(r.Context(), wanted)
-	}
-	blob, err := h.p.Cache.Open(r.Context(), wanted)
-	return Content{Blob: blob}, err
-}
-
-// stream answers with bytes that are still coming. When they turn out wrong the answer is broken off, so that nobody
-// takes it for complete.
-func stream(w http.ResponseWriter, growing io.Reader) {
-	w.Header().Set("Accept-Ranges", "none")
-	if _, err := io.Copy(w, growing); err != nil {
-		panic(http.ErrAbortHandler) //nolint:forbidigo // how net/http is told to break a connection or a stream
-	}
+	return h.send(w, r, wanted, f)
 }
 
 // find returns the bundle if the caller may read it.
@@ -125,25 +94,4 @@ func (h *handler) find(ctx context.Context, d digest.Digest) (plan.Bundle, error
 		return plan.Bundle{}, rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_BUNDLE_NOT_FOUND, "no such bundle is in the cluster's plan; ask for the plan again")
 	}
 	return wanted, nil
-}
-
-// setHeaders describes content that never changes under its URL, but may only be read with the right token: a shared
-// cache must not hand it to somebody else.
-func setHeaders(header http.Header, tag string) {
-	header.Set("ETag", tag)
-	header.Set("Cache-Control", "private, max-age=31536000, immutable")
-	header.Set("Vary", "Authorization, Accept-Encoding")
-}
-
-// matches tells whether an If-None-Match header names the tag (RFC 9110, weak comparison).
-func matches(values []string, tag string) bool {
-	for _, value := range values {
-		for candidate := range strings.SplitSeq(value, ",") {
-			candidate = strings.TrimSpace(candidate)
-			if candidate == "*" || strings.TrimPrefix(candidate, "W/") == tag {
-				return true
-			}
-		}
-	}
-	return false
 }

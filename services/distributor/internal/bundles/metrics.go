@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/leatdev/leat/internal/cas"
@@ -15,7 +16,7 @@ import (
 
 // counts are the cache's counters.
 type counts struct {
-	hits, misses, fills metric.Int64Counter
+	opened, fills metric.Int64Counter
 }
 
 // newCounts makes the counters, and the gauges that look at the store when they are read.
@@ -23,14 +24,13 @@ func newCounts(meter metric.Meter, store cas.Store) (counts, error) {
 	count := func(name, unit, description string) (metric.Int64Counter, error) {
 		return meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(description))
 	}
-	hits, err := count("leat.cas.hit", "{read}", "Bundles that were asked for and are in the node's cache.")
-	misses, err2 := count("leat.cas.miss", "{read}", "Bundles that were asked for and are not in the node's cache, or not yet.")
-	fills, err3 := count("leat.bundle.fill", "{fill}", "Bundles fetched into the node's cache, by outcome.")
-	usage, err4 := meter.Int64ObservableGauge("leat.cas.usage", metric.WithUnit("By"),
+	opened, err := count("leat.bundle.opened", "{bundle}", "Bundles that were asked for, by whether the node's cache had them.")
+	fills, err2 := count("leat.bundle.fill", "{fill}", "Bundles fetched into the node's cache, by outcome.")
+	usage, err3 := meter.Int64ObservableGauge("leat.cas.usage", metric.WithUnit("By"),
 		metric.WithDescription("Bytes of bundles on the node's disk."))
-	limit, err5 := meter.Int64ObservableGauge("leat.cas.limit", metric.WithUnit("By"),
+	limit, err4 := meter.Int64ObservableGauge("leat.cas.limit", metric.WithUnit("By"),
 		metric.WithDescription("Bound of leat.cas.usage."))
-	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
+	if err := errors.Join(err, err2, err3, err4); err != nil {
 		return counts{}, fmt.Errorf("make instrument: %w", err)
 	}
 	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
@@ -41,5 +41,10 @@ func newCounts(meter metric.Meter, store cas.Store) (counts, error) {
 		}
 		return err
 	}, usage, limit)
-	return counts{hits: hits, misses: misses, fills: fills}, err
+	return counts{opened: opened, fills: fills}, err
+}
+
+// openedWith counts a bundle that was asked for.
+func (c counts) openedWith(ctx context.Context, result string) {
+	c.opened.Add(ctx, 1, metric.WithAttributes(attribute.String("leat.bundle.result", result)))
 }

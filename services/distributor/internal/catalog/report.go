@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"slices"
 	"time"
 )
 
@@ -72,6 +73,52 @@ type ServiceReport struct {
 	ApplyDuration       time.Duration  `json:"applyDuration,omitempty"`
 	ObservedSyncRequest string         `json:"observedSyncRequest,omitempty"`
 	PhaseSince          time.Time      `json:"phaseSince,omitzero"`
+	// ObservedDigests, ObservedCommits and ObservedConfigDigest are those of the plan entry that was last tried; read them
+	// through Tried.
+	ObservedDigests      []string  `json:"observedDigests,omitempty"`
+	ObservedCommits      []string  `json:"observedCommits,omitempty"`
+	ObservedConfigDigest string    `json:"observedConfigDigest,omitempty"`
+	PlannedAt            time.Time `json:"plannedAt,omitzero"`
+	Timings              Timings   `json:"timings,omitzero"`
+}
+
+// Timings tell how long a service took from the plan to health, on the agent's clock. What was not reached is zero. It is
+// comparable.
+type Timings struct {
+	ArrivedAt time.Time     `json:"arrivedAt,omitzero"`
+	Download  time.Duration `json:"download,omitempty"`
+	Render    time.Duration `json:"render,omitempty"`
+	Apply     time.Duration `json:"apply,omitempty"`
+	Healthy   time.Duration `json:"healthy,omitempty"`
+}
+
+// Content is what a service was made of.
+type Content struct {
+	SpecDigest   string   `json:"specDigest,omitempty"`
+	ConfigDigest string   `json:"configDigest,omitempty"`
+	Digests      []string `json:"digests,omitempty"`
+	// Commits are for people; they take no part in Same.
+	Commits []string `json:"commits,omitempty"`
+}
+
+// Same tells whether both are the same content.
+func (c Content) Same(other Content) bool {
+	return c.SpecDigest == other.SpecDigest && c.ConfigDigest == other.ConfigDigest && slices.Equal(c.Digests, other.Digests)
+}
+
+// Tried returns the content that the report is about; false when it is about none, or does not tell.
+func (r *ServiceReport) Tried() (Content, bool) {
+	switch r.Phase {
+	case PhaseProgressing, PhaseHealthy, PhaseDegraded:
+		// These claim that everything desired is applied.
+		c := Content{SpecDigest: r.ObservedSpecDigest, ConfigDigest: r.AppliedConfigDigest, Digests: r.AppliedDigests, Commits: r.AppliedCommits}
+		return c, len(c.Digests) > 0
+	case PhaseSyncing, PhaseFailed:
+		c := Content{SpecDigest: r.ObservedSpecDigest, ConfigDigest: r.ObservedConfigDigest, Digests: r.ObservedDigests, Commits: r.ObservedCommits}
+		return c, len(c.Digests) > 0
+	case PhaseUnknown, PhasePending, PhasePaused:
+	}
+	return Content{}, false
 }
 
 // Counts counts a service's objects by health.
@@ -103,12 +150,75 @@ type ClusterReport struct {
 
 // StoredReport is a service's report with what the hub knew when it came in.
 type StoredReport struct {
-	Service    string
+	Service string
+	// ServiceUID keeps a new service from inheriting the status of an old one.
 	ServiceUID string
 	// Report is nil when the agent no longer knows the service.
 	Report *ServiceReport
 	// Entry is the digest of the plan entry that the agent was working on; empty when the hub could not tell.
 	Entry string
-	// ObservedGeneration is the generation of the spec that the agent last reported on.
+	// ObservedGeneration is the generation of the spec that the agent last reported on; in an AgentReport zero means that
+	// this report is about another spec than the current one.
 	ObservedGeneration int64
+}
+
+// AgentReport is one report of an agent.
+type AgentReport struct {
+	ClusterUID string
+	Instance   string
+	// Sequence grows with every report of an instance, from 1.
+	Sequence uint64
+	// Replaces is the instance after which a full report of a new one comes; nil when the agent cannot tell.
+	Replaces *string
+	// Acknowledged is the latest sequence whose receipt the instance has seen; zero when none, or when it cannot tell.
+	Acknowledged uint64
+	// Full means that Services are all that the agent knows.
+	Full        bool
+	PlanVersion string
+	// Cluster is nil when unchanged.
+	Cluster *ClusterReport
+	// Services are those that changed; of one that is named twice the last counts.
+	Services []StoredReport
+	// ReceivedAt is when the hub was told.
+	ReceivedAt time.Time
+	// Bytes is about how much memory the report takes.
+	Bytes int
+}
+
+// Receipt says what became of an AgentReport that did not fail: it is durable, or an older one than what is; unless WantFull.
+type Receipt struct {
+	// WantFull means that nothing was taken: what is stored is Current's.
+	WantFull bool
+	// Current is the instance whose reports are stored; "" while there are none.
+	Current string
+}
+
+// Verdict is what is done with a report.
+type Verdict int
+
+// The verdicts.
+const (
+	// Take it.
+	Take Verdict = iota
+	// Outdated means that a newer report of the same instance was taken, which says all that this one does.
+	Outdated
+	// WantFull means that it does not say enough: it counts on reports that the hub does not have, or comes from an instance
+	// that may have ended.
+	WantFull
+)
+
+// Judge decides about a report, given whose reports are stored and up to which. Reports may come twice, out of order, from
+// processes that have ended, and to any replica; what is stored in the end is what the agent's last process said last.
+func (a Agent) Judge(r AgentReport) Verdict {
+	switch {
+	case r.Instance == a.Instance && r.Sequence <= a.Sequence:
+		return Outdated
+	case r.Instance == a.Instance && !r.Full && r.Acknowledged > a.Sequence:
+		return WantFull // the store lost what it had said to be durable
+	case r.Instance == a.Instance:
+		return Take
+	case !r.Full, r.Replaces != nil && *r.Replaces != a.Instance:
+		return WantFull
+	}
+	return Take
 }

@@ -94,21 +94,18 @@ type Enrolments interface {
 
 // Reports keeps what agents report.
 type Reports interface {
-	// SaveReport stores a report. It returns false, and stores nothing, when a newer one of the same instance is there.
-	SaveReport(ctx context.Context, report AgentReport) (bool, error)
+	// SaveReports stores reports, in their order and in one transaction, and returns a receipt for each. What it keeps of a
+	// report is decided by what is stored, so it does not matter which replica a report comes to. With an error nothing is
+	// stored, or the answer of the database was lost; saving the same again does no harm.
+	SaveReports(ctx context.Context, reports []AgentReport) ([]Receipt, error)
 	// SavePresence stores when agents were last heard from.
 	SavePresence(ctx context.Context, presence []Presence) error
 }
 
-// AgentReport is one report of an agent, stripped of what has not changed.
-type AgentReport struct {
-	ClusterUID  string
-	Instance    string
-	Sequence    uint64
-	PlanVersion string
-	// Cluster is nil when unchanged.
-	Cluster  *ClusterReport
-	Services []StoredReport
+// History keeps what services were to run.
+type History interface {
+	// Revisions returns the latest revisions of the service with that uid, the latest first, MaxRevisions at the most.
+	Revisions(ctx context.Context, serviceUID string) ([]Revision, error)
 }
 
 // Presence says when a cluster's agent was last heard from.

@@ -28,7 +28,8 @@ import (
 type Store interface {
 	catalog.Log
 	catalog.Snapshots
-	catalog.Reports
+	// SavePresence is catalog.Reports'.
+	SavePresence(ctx context.Context, presence []catalog.Presence) error
 }
 
 // Params are a View's collaborators, all required, and its settings.
@@ -65,6 +66,8 @@ type View struct {
 	// plans are those of clusters that asked lately, by the cluster's name.
 	plans map[string]*plans
 	pool  *plan.Pool
+	// sharing is for what is read from the store.
+	sharing *sharing
 	// holders are the sources whose snapshot has the digest.
 	holders map[digest.Digest]map[catalog.Source]struct{}
 	sorted  map[catalog.Kind][]string
@@ -88,6 +91,7 @@ func New(p Params) *View {
 		reports:      map[string]catalog.StoredReport{},
 		plans:        map[string]*plans{},
 		pool:         plan.NewPool(),
+		sharing:      newSharing(),
 		holders:      map[digest.Digest]map[catalog.Source]struct{}{},
 		presence:     newAttendance(),
 		sorted:       map[catalog.Kind][]string{},

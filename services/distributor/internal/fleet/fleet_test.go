@@ -24,7 +24,6 @@ import (
 // log is a store whose log the test writes.
 type log struct {
 	changes  []catalog.Changes
-	saved    []catalog.AgentReport
 	presence []catalog.Presence
 }
 
@@ -52,13 +51,6 @@ func (l *log) LoadSnapshots(context.Context) (map[catalog.Source]catalog.Resolut
 	return map[catalog.Source]catalog.Resolution{}, nil
 }
 func (l *log) PruneSnapshots(context.Context, func(catalog.Source) bool) error { return nil }
-
-// SaveReport makes the report the next change, as a database does.
-func (l *log) SaveReport(_ context.Context, report catalog.AgentReport) (bool, error) {
-	l.saved = append(l.saved, report)
-	l.add(catalog.Changes{Reports: report.Services})
-	return true, nil
-}
 
 func (l *log) SavePresence(_ context.Context, presence []catalog.Presence) error {
 	l.presence = append(l.presence, presence...)
@@ -206,6 +198,7 @@ func TestStatus(t *testing.T) {
 		paused     bool
 		phase      catalog.Phase // of the report; empty: there is none
 		applied    []string
+		tried      []string // nil: the agent cannot tell
 		oldSpec    bool
 		oldPlan    bool
 		want       catalog.Phase
@@ -225,6 +218,8 @@ func TestStatus(t *testing.T) {
 		"healthy with an old spec":  {resolution: resolved, phase: catalog.PhaseHealthy, applied: done, oldSpec: true, want: catalog.PhaseSyncing},
 		"failing to apply":          {resolution: resolved, phase: catalog.PhaseFailed, applied: old, want: catalog.PhaseFailed},
 		"failing, of an older plan": {resolution: resolved, phase: catalog.PhaseFailed, applied: old, oldPlan: true, want: catalog.PhaseSyncing},
+		"failing, says the agent":   {resolution: resolved, phase: catalog.PhaseFailed, applied: old, tried: done, oldPlan: true, want: catalog.PhaseFailed},
+		"failing with old content":  {resolution: resolved, phase: catalog.PhaseFailed, applied: old, tried: old, want: catalog.PhaseSyncing},
 		"degraded":                  {resolution: resolved, phase: catalog.PhaseDegraded, applied: done, want: catalog.PhaseDegraded, synced: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -240,18 +235,22 @@ func TestStatus(t *testing.T) {
 			v.Resolved(t.Context(), app, test.resolution, "")
 			p, _ := v.Plan("one")
 			if test.phase != "" {
-				report := fleet.AgentReport{PlanVersion: p.Version, Full: true, Instance: "i", Sequence: 1, Services: []fleet.NamedReport{{
-					Service: "app", ServiceUID: "uid-app",
-					Report: catalog.ServiceReport{Phase: test.phase, AppliedDigests: test.applied, ObservedSpecDigest: p.Entries[0].SpecDigest},
-				}}}
+				stated := &catalog.ServiceReport{Phase: test.phase, AppliedDigests: test.applied, ObservedSpecDigest: p.Entries[0].SpecDigest, ObservedDigests: test.tried}
+				report := catalog.AgentReport{PlanVersion: p.Version, Services: []catalog.StoredReport{
+					{Service: "app", ServiceUID: "uid-app", Report: stated},
+					{Service: "app", ServiceUID: "uid of an older app", Report: stated},
+					{Service: "none", ServiceUID: "uid-none", Report: stated},
+				}}
 				if test.oldSpec {
-					report.Services[0].Report.ObservedSpecDigest = "old"
+					stated.ObservedSpecDigest = "old"
 				}
 				if test.oldPlan {
 					report.PlanVersion = "old"
 				}
 				c, _ := v.Cluster("one")
-				if _, err := v.Report(t.Context(), c, report); err != nil {
+				v.Attribute(c, &report)
+				l.add(catalog.Changes{Reports: report.Services})
+				if err := v.Refresh(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -302,21 +301,6 @@ func TestHeldBackRefIsTheSourcesProblem(t *testing.T) {
 		if got := head.Holds(ref); got != want {
 			t.Errorf("%+v: got held %t, want %t", ref, got, want)
 		}
-	}
-}
-
-func TestReportsOfOthersAreLeftOut(t *testing.T) {
-	t.Parallel()
-	v, l, _ := newView(t)
-	one, _ := v.Cluster("one")
-	report := catalog.ServiceReport{Phase: catalog.PhaseHealthy}
-	_, err := v.Report(t.Context(), one, fleet.AgentReport{Full: true, Instance: "i", Sequence: 1, Services: []fleet.NamedReport{
-		{Service: "other", ServiceUID: "uid-other", Report: report},
-		{Service: "app", ServiceUID: "uid of an older app", Report: report},
-		{Service: "none", ServiceUID: "uid-none", Report: report},
-	}})
-	if err != nil || len(l.saved) != 1 || len(l.saved[0].Services) != 0 {
-		t.Errorf("got %+v, %v, want no service's report stored", l.saved, err)
 	}
 }
 

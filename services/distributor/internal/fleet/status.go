@@ -53,7 +53,7 @@ func (e evidence) status() ServiceStatus {
 		Sources:            e.shown(),
 		Report:             e.report.Report,
 		Synced:             e.synced(),
-		ObservedGeneration: e.report.ObservedGeneration,
+		ObservedGeneration: e.observedGeneration(),
 	}
 	problem, failed := e.sourceProblem()
 	switch {
@@ -126,7 +126,18 @@ func (e evidence) current() bool {
 		return false
 	case catalog.PhaseUnknown, catalog.PhasePending, catalog.PhaseSyncing, catalog.PhaseFailed, catalog.PhasePaused:
 	}
+	if tried, ok := r.Tried(); ok {
+		return tried.SpecDigest == e.entry.SpecDigest && slices.Equal(tried.Digests, e.entry.Digests())
+	}
 	return e.report.Entry == e.entry.Digest
+}
+
+// observedGeneration is the spec's own where the report is about it, however the report's replica saw that.
+func (e evidence) observedGeneration() int64 {
+	if r := e.report.Report; r != nil && len(e.entry.Bundles) > 0 && r.ObservedSpecDigest == e.entry.SpecDigest {
+		return e.service.Generation
+	}
+	return e.report.ObservedGeneration
 }
 
 // serviceStatus gathers the evidence. The caller holds the lock.

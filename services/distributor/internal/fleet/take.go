@@ -158,6 +158,7 @@ func (v *View) takeRepositories(d *dirt, repositories []*catalog.Repository) {
 
 func (v *View) takeServices(d *dirt, services []*catalog.Service) {
 	for _, service := range services {
+		service = v.sharing.service(service)
 		if old := v.index.Service(service.Name); old == nil {
 			delete(v.sorted, catalog.KindService)
 		} else {
@@ -181,7 +182,7 @@ func (v *View) takeReport(d *dirt, service *catalog.Service, report catalog.Stor
 	if reflect.DeepEqual(v.reports[service.UID], report) {
 		return
 	}
-	v.reports[service.UID] = report
+	v.reports[service.UID] = v.sharing.report(service, report)
 	d.object(service.Key())
 	d.object(catalog.Key{Kind: catalog.KindCluster, Name: service.Spec.Cluster})
 }

@@ -6,7 +6,6 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 )
@@ -36,13 +35,13 @@ func (e *VersionError) Error() string {
 
 // Diff returns what leads from one plan of a cluster to another of the same cluster.
 //
-// Entries that differ only in the commits and the trace that they were last seen with count as equal, as they do in
-// versions: in a repository with many folders every commit moves the commit of every service, and a delta would be as
-// large as the plan.
+// What takes no part in versions is no difference, as it is none to an agent that knows the version: the commits and the
+// traces that entries were last seen with. In a repository with many folders every commit moves the commit of every
+// service, and a delta would be as large as the plan.
 func Diff(from, to *Plan) Delta {
 	d := Delta{From: from.Version, To: to.Version, ComputedAt: to.ComputedAt}
 	for _, next := range to.Entries {
-		if last, ok := from.Entry(next.Name); !ok || !equal(last, next) {
+		if last, ok := from.Entry(next.Name); !ok || !same(last, next) {
 			d.Changed = append(d.Changed, next)
 		}
 	}
@@ -54,18 +53,9 @@ func Diff(from, to *Plan) Delta {
 	return d
 }
 
-// equal compares everything but commits and traces.
-func equal(a, b Entry) bool {
-	return reflect.DeepEqual(timeless(a), timeless(b))
-}
-
-func timeless(e Entry) Entry {
-	e.Traceparent = ""
-	e.Bundles = slices.Clone(e.Bundles)
-	for i := range e.Bundles {
-		e.Bundles[i].Commit = ""
-	}
-	return e
+// same tells whether two entries count the same in a version; see versionOf.
+func same(a, b Entry) bool {
+	return a.Name == b.Name && a.UID == b.UID && a.Digest == b.Digest && a.SyncRequest == b.SyncRequest
 }
 
 // Apply returns the plan that the delta leads to. Entries that the delta does not name stay as they are. The error is a

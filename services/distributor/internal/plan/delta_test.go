@@ -87,7 +87,7 @@ func TestApplyingTheDifferenceGivesTheNewPlan(t *testing.T) {
 	})
 }
 
-// checkMinimal has a delta name a service if and only if it differs, and what it names be exact.
+// checkMinimal has a delta name a service if and only if any value of it differs, and what it names be exact.
 func checkMinimal(t *rapid.T, last, next *plan.Plan, delta plan.Delta) {
 	var changed []plan.Entry
 	for _, entry := range next.Entries {

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -85,48 +83,6 @@ func testEnrolRace(t *testing.T, s subject) {
 	wins.Range(func(any, any) bool { n++; return true })
 	if n != 1 {
 		t.Errorf("got %d enrolments with one token, want 1", n)
-	}
-}
-
-func testReports(t *testing.T, s subject) {
-	ctx := t.Context()
-	apply(t, s, cluster("one"), repository("demo"), service("app", "one", "demo"))
-	start := changes(t, s, 0)
-	report := catalog.AgentReport{
-		ClusterUID: start.Clusters[0].UID, Instance: "i", Sequence: 2, PlanVersion: "v",
-		Cluster: &catalog.ClusterReport{KubernetesVersion: "v1.36.3", Nodes: 3},
-		Services: []catalog.StoredReport{
-			{Service: "app", ServiceUID: start.Services[0].UID, Entry: "e", ObservedGeneration: 1, Report: &catalog.ServiceReport{
-				Phase: catalog.PhaseFailed, Problem: &catalog.Problem{Reason: "APPLY_REJECTED", Message: "no"}, AppliedDigests: []string{"a"},
-				Objects: []catalog.ObjectStatus{{Kind: "Pod", Health: "DEGRADED"}}, AppliedAt: time.Unix(1, 0).UTC(),
-			}},
-			{Service: "gone", ServiceUID: "no such uid", Report: &catalog.ServiceReport{}},
-		},
-	}
-	for _, step := range []struct {
-		sequence uint64
-		want     bool
-	}{{2, true}, {2, false}, {1, false}, {3, true}} {
-		report.Sequence = step.sequence
-		if taken, err := s.SaveReport(ctx, report); err != nil || taken != step.want {
-			t.Errorf("sequence %d: got %v, %v, want %v", step.sequence, taken, err, step.want)
-		}
-	}
-	got := changes(t, s, start.Revision)
-	if diff := cmp.Diff(report.Services[:1], got.Reports); diff != "" {
-		t.Errorf("reports differ (-want +got):\n%s", diff)
-	}
-	if agent := got.Clusters[0].Agent; agent.Report != *report.Cluster || agent.PlanVersion != "v" || agent.Instance != "i" || agent.Sequence != 3 {
-		t.Errorf("got %+v, want what was reported", agent)
-	}
-	if len(got.Services) != 0 {
-		t.Error("a report changed a service")
-	}
-	if _, err := catalog.NewEditor(s).Delete(ctx, catalog.Key{Kind: catalog.KindService, Name: "app"}); err != nil {
-		t.Fatal(err)
-	}
-	if got := changes(t, s, 0); len(got.Reports) != 0 {
-		t.Errorf("got %v, want no report of a deleted service", got.Reports)
 	}
 }
 

@@ -58,6 +58,7 @@ var (
 	_ catalog.Definitions = (*Store)(nil)
 	_ catalog.Enrolments  = (*Store)(nil)
 	_ catalog.Reports     = (*Store)(nil)
+	_ catalog.History     = (*Store)(nil)
 	_ catalog.People      = (*Store)(nil)
 )
 

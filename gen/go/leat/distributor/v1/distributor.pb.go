@@ -961,8 +961,15 @@ type ReportStatusRequest struct {
 	Cluster *ClusterReport `protobuf:"bytes,4,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// Identifies the agent's process, so that the hub can tell a restart.
 	Instance string `protobuf:"bytes,5,opt,name=instance,proto3" json:"instance,omitempty"`
-	// Grows with every report of one instance; the hub ignores older ones.
-	Sequence      uint64 `protobuf:"varint,6,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// Grows with every report of one instance, from 1; the hub ignores older ones.
+	Sequence uint64 `protobuf:"varint,6,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// In a full report of a new instance: the current_instance that the hub told it. The report is taken only while that is the
+	// current one, so that what an ended process sent, and something on the way held up, cannot replace what its successor said.
+	// Unset is taken in any case: agents that cannot tell.
+	Replaces *string `protobuf:"bytes,7,opt,name=replaces,proto3,oneof" json:"replaces,omitempty"`
+	// The latest sequence of this instance that the hub has acknowledged. A hub that holds less has lost it, as after a restore
+	// from a backup, and asks for a full report. Zero: none was, or the agent cannot tell.
+	Acknowledged  uint64 `protobuf:"varint,8,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1039,13 +1046,30 @@ func (x *ReportStatusRequest) GetSequence() uint64 {
 	return 0
 }
 
+func (x *ReportStatusRequest) GetReplaces() string {
+	if x != nil && x.Replaces != nil {
+		return *x.Replaces
+	}
+	return ""
+}
+
+func (x *ReportStatusRequest) GetAcknowledged() uint64 {
+	if x != nil {
+		return x.Acknowledged
+	}
+	return 0
+}
+
 // ReportStatusResponse acknowledges.
 type ReportStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The hub has lost what was reported before; send a full report next.
-	WantFull      bool `protobuf:"varint,1,opt,name=want_full,json=wantFull,proto3" json:"want_full,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Nothing was taken: what is stored is another instance's, or nothing at all; send a full report next.
+	WantFull bool `protobuf:"varint,1,opt,name=want_full,json=wantFull,proto3" json:"want_full,omitempty"`
+	// With want_full: the instance whose reports are stored, empty while there are none. The full report names it in replaces.
+	// Unset from hubs that cannot tell.
+	CurrentInstance *string `protobuf:"bytes,2,opt,name=current_instance,json=currentInstance,proto3,oneof" json:"current_instance,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ReportStatusResponse) Reset() {
@@ -1085,6 +1109,13 @@ func (x *ReportStatusResponse) GetWantFull() bool {
 	return false
 }
 
+func (x *ReportStatusResponse) GetCurrentInstance() string {
+	if x != nil && x.CurrentInstance != nil {
+		return *x.CurrentInstance
+	}
+	return ""
+}
+
 // ServiceReport is what became of one service.
 type ServiceReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1115,7 +1146,18 @@ type ServiceReport struct {
 	// The sync_request of the plan entry that was last carried out.
 	ObservedSyncRequest string `protobuf:"bytes,13,opt,name=observed_sync_request,json=observedSyncRequest,proto3" json:"observed_sync_request,omitempty"`
 	// When the phase last changed.
-	PhaseSince    *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=phase_since,json=phaseSince,proto3" json:"phase_since,omitempty"`
+	PhaseSince *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=phase_since,json=phaseSince,proto3" json:"phase_since,omitempty"`
+	// Digests of the bundles of the plan entry that was last tried, in the order of the sources. Empty where everything desired is
+	// applied, for they are the applied ones then; and from agents that cannot tell.
+	ObservedDigests []string `protobuf:"bytes,15,rep,name=observed_digests,json=observedDigests,proto3" json:"observed_digests,omitempty"`
+	// Commits of those bundles, in the same order.
+	ObservedCommits []string `protobuf:"bytes,16,rep,name=observed_commits,json=observedCommits,proto3" json:"observed_commits,omitempty"`
+	// Configuration digest of that entry. Empty as observed_digests, and where there is no configuration.
+	ObservedConfigDigest string `protobuf:"bytes,17,opt,name=observed_config_digest,json=observedConfigDigest,proto3" json:"observed_config_digest,omitempty"`
+	// The time of the plan with which that entry came, on the hub's clock. Unset when the agent does not know.
+	PlannedAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=planned_at,json=plannedAt,proto3" json:"planned_at,omitempty"`
+	// How long the latest change took. Unset before the first, and after a restart of the agent until the next.
+	Timings       *Timings `protobuf:"bytes,19,opt,name=timings,proto3" json:"timings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1248,6 +1290,123 @@ func (x *ServiceReport) GetPhaseSince() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ServiceReport) GetObservedDigests() []string {
+	if x != nil {
+		return x.ObservedDigests
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetObservedCommits() []string {
+	if x != nil {
+		return x.ObservedCommits
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetObservedConfigDigest() string {
+	if x != nil {
+		return x.ObservedConfigDigest
+	}
+	return ""
+}
+
+func (x *ServiceReport) GetPlannedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PlannedAt
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetTimings() *Timings {
+	if x != nil {
+		return x.Timings
+	}
+	return nil
+}
+
+// Timings tell how long a service took from the plan to health, on the agent's clock. A step that was not reached is unset.
+type Timings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When the plan entry arrived.
+	ArrivedAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=arrived_at,json=arrivedAt,proto3" json:"arrived_at,omitempty"`
+	// How long the bundles took to come; next to nothing when they are on the agent's disk.
+	Download *durationpb.Duration `protobuf:"bytes,2,opt,name=download,proto3" json:"download,omitempty"`
+	// How long it took to make objects of them.
+	Render *durationpb.Duration `protobuf:"bytes,3,opt,name=render,proto3" json:"render,omitempty"`
+	// How long the cluster took to accept the objects, and to delete what is no longer wanted.
+	Apply *durationpb.Duration `protobuf:"bytes,4,opt,name=apply,proto3" json:"apply,omitempty"`
+	// From the arrival until everything was healthy for the first time.
+	Healthy       *durationpb.Duration `protobuf:"bytes,5,opt,name=healthy,proto3" json:"healthy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Timings) Reset() {
+	*x = Timings{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Timings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Timings) ProtoMessage() {}
+
+func (x *Timings) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Timings.ProtoReflect.Descriptor instead.
+func (*Timings) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Timings) GetArrivedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ArrivedAt
+	}
+	return nil
+}
+
+func (x *Timings) GetDownload() *durationpb.Duration {
+	if x != nil {
+		return x.Download
+	}
+	return nil
+}
+
+func (x *Timings) GetRender() *durationpb.Duration {
+	if x != nil {
+		return x.Render
+	}
+	return nil
+}
+
+func (x *Timings) GetApply() *durationpb.Duration {
+	if x != nil {
+		return x.Apply
+	}
+	return nil
+}
+
+func (x *Timings) GetHealthy() *durationpb.Duration {
+	if x != nil {
+		return x.Healthy
+	}
+	return nil
+}
+
 // ClusterReport describes the agent and its cluster.
 type ClusterReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1265,7 +1424,7 @@ type ClusterReport struct {
 
 func (x *ClusterReport) Reset() {
 	*x = ClusterReport{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[17]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1277,7 +1436,7 @@ func (x *ClusterReport) String() string {
 func (*ClusterReport) ProtoMessage() {}
 
 func (x *ClusterReport) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[17]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1290,7 +1449,7 @@ func (x *ClusterReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterReport.ProtoReflect.Descriptor instead.
 func (*ClusterReport) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{17}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ClusterReport) GetAgentVersion() string {
@@ -1336,7 +1495,7 @@ type CheckAccessRequest struct {
 
 func (x *CheckAccessRequest) Reset() {
 	*x = CheckAccessRequest{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[18]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1348,7 +1507,7 @@ func (x *CheckAccessRequest) String() string {
 func (*CheckAccessRequest) ProtoMessage() {}
 
 func (x *CheckAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[18]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1361,7 +1520,7 @@ func (x *CheckAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAccessRequest.ProtoReflect.Descriptor instead.
 func (*CheckAccessRequest) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{18}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CheckAccessRequest) GetSubject() string {
@@ -1404,7 +1563,7 @@ type CheckAccessResponse struct {
 
 func (x *CheckAccessResponse) Reset() {
 	*x = CheckAccessResponse{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[19]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1575,7 @@ func (x *CheckAccessResponse) String() string {
 func (*CheckAccessResponse) ProtoMessage() {}
 
 func (x *CheckAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[19]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1588,7 @@ func (x *CheckAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAccessResponse.ProtoReflect.Descriptor instead.
 func (*CheckAccessResponse) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{19}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CheckAccessResponse) GetAllowed() bool {
@@ -1538,16 +1697,21 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\x82\x02\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xd4\x02\n" +
 	"\x13ReportStatusRequest\x12!\n" +
 	"\fplan_version\x18\x01 \x01(\tR\vplanVersion\x12>\n" +
 	"\bservices\x18\x02 \x03(\v2\".leat.distributor.v1.ServiceReportR\bservices\x12\x12\n" +
 	"\x04full\x18\x03 \x01(\bR\x04full\x12<\n" +
 	"\acluster\x18\x04 \x01(\v2\".leat.distributor.v1.ClusterReportR\acluster\x12\x1a\n" +
 	"\binstance\x18\x05 \x01(\tR\binstance\x12\x1a\n" +
-	"\bsequence\x18\x06 \x01(\x04R\bsequence\"3\n" +
+	"\bsequence\x18\x06 \x01(\x04R\bsequence\x12\x1f\n" +
+	"\breplaces\x18\a \x01(\tH\x00R\breplaces\x88\x01\x01\x12\"\n" +
+	"\facknowledged\x18\b \x01(\x04R\facknowledgedB\v\n" +
+	"\t_replaces\"x\n" +
 	"\x14ReportStatusResponse\x12\x1b\n" +
-	"\twant_full\x18\x01 \x01(\bR\bwantFull\"\xbd\x05\n" +
+	"\twant_full\x18\x01 \x01(\bR\bwantFull\x12.\n" +
+	"\x10current_instance\x18\x02 \x01(\tH\x00R\x0fcurrentInstance\x88\x01\x01B\x13\n" +
+	"\x11_current_instance\"\xbc\a\n" +
 	"\rServiceReport\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x1f\n" +
 	"\vservice_uid\x18\x02 \x01(\tR\n" +
@@ -1566,7 +1730,20 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x0eapply_duration\x18\f \x01(\v2\x19.google.protobuf.DurationR\rapplyDuration\x122\n" +
 	"\x15observed_sync_request\x18\r \x01(\tR\x13observedSyncRequest\x12;\n" +
 	"\vphase_since\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"phaseSince\"\xb4\x01\n" +
+	"phaseSince\x12)\n" +
+	"\x10observed_digests\x18\x0f \x03(\tR\x0fobservedDigests\x12)\n" +
+	"\x10observed_commits\x18\x10 \x03(\tR\x0fobservedCommits\x124\n" +
+	"\x16observed_config_digest\x18\x11 \x01(\tR\x14observedConfigDigest\x129\n" +
+	"\n" +
+	"planned_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\tplannedAt\x126\n" +
+	"\atimings\x18\x13 \x01(\v2\x1c.leat.distributor.v1.TimingsR\atimings\"\x94\x02\n" +
+	"\aTimings\x129\n" +
+	"\n" +
+	"arrived_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tarrivedAt\x125\n" +
+	"\bdownload\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bdownload\x121\n" +
+	"\x06render\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06render\x12/\n" +
+	"\x05apply\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05apply\x123\n" +
+	"\ahealthy\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\ahealthy\"\xb4\x01\n" +
 	"\rClusterReport\x12#\n" +
 	"\ragent_version\x18\x01 \x01(\tR\fagentVersion\x12-\n" +
 	"\x12kubernetes_version\x18\x02 \x01(\tR\x11kubernetesVersion\x12\x14\n" +
@@ -1608,7 +1785,7 @@ func file_leat_distributor_v1_distributor_proto_rawDescGZIP() []byte {
 	return file_leat_distributor_v1_distributor_proto_rawDescData
 }
 
-var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_leat_distributor_v1_distributor_proto_goTypes = []any{
 	(*EnrollRequest)(nil),            // 0: leat.distributor.v1.EnrollRequest
 	(*EnrollResponse)(nil),           // 1: leat.distributor.v1.EnrollResponse
@@ -1627,64 +1804,72 @@ var file_leat_distributor_v1_distributor_proto_goTypes = []any{
 	(*ReportStatusRequest)(nil),      // 14: leat.distributor.v1.ReportStatusRequest
 	(*ReportStatusResponse)(nil),     // 15: leat.distributor.v1.ReportStatusResponse
 	(*ServiceReport)(nil),            // 16: leat.distributor.v1.ServiceReport
-	(*ClusterReport)(nil),            // 17: leat.distributor.v1.ClusterReport
-	(*CheckAccessRequest)(nil),       // 18: leat.distributor.v1.CheckAccessRequest
-	(*CheckAccessResponse)(nil),      // 19: leat.distributor.v1.CheckAccessResponse
-	nil,                              // 20: leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
-	nil,                              // 21: leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
-	(*timestamppb.Timestamp)(nil),    // 22: google.protobuf.Timestamp
-	(*Plan)(nil),                     // 23: leat.distributor.v1.Plan
-	(*durationpb.Duration)(nil),      // 24: google.protobuf.Duration
-	(*PlanDelta)(nil),                // 25: leat.distributor.v1.PlanDelta
-	(v1.ServicePhase)(0),             // 26: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),               // 27: leat.type.v1.Problem
-	(*v1.ObjectCounts)(nil),          // 28: leat.type.v1.ObjectCounts
-	(*v1.ObjectStatus)(nil),          // 29: leat.type.v1.ObjectStatus
+	(*Timings)(nil),                  // 17: leat.distributor.v1.Timings
+	(*ClusterReport)(nil),            // 18: leat.distributor.v1.ClusterReport
+	(*CheckAccessRequest)(nil),       // 19: leat.distributor.v1.CheckAccessRequest
+	(*CheckAccessResponse)(nil),      // 20: leat.distributor.v1.CheckAccessResponse
+	nil,                              // 21: leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
+	nil,                              // 22: leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
+	(*timestamppb.Timestamp)(nil),    // 23: google.protobuf.Timestamp
+	(*Plan)(nil),                     // 24: leat.distributor.v1.Plan
+	(*durationpb.Duration)(nil),      // 25: google.protobuf.Duration
+	(*PlanDelta)(nil),                // 26: leat.distributor.v1.PlanDelta
+	(v1.ServicePhase)(0),             // 27: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),               // 28: leat.type.v1.Problem
+	(*v1.ObjectCounts)(nil),          // 29: leat.type.v1.ObjectCounts
+	(*v1.ObjectStatus)(nil),          // 30: leat.type.v1.ObjectStatus
 }
 var file_leat_distributor_v1_distributor_proto_depIdxs = []int32{
-	22, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	23, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
-	24, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
-	25, // 3: leat.distributor.v1.GetPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
-	23, // 4: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	23, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	24, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	25, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
+	26, // 3: leat.distributor.v1.GetPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	24, // 4: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
 	10, // 5: leat.distributor.v1.WatchPlanResponse.heartbeat:type_name -> leat.distributor.v1.Heartbeat
 	11, // 6: leat.distributor.v1.WatchPlanResponse.drain:type_name -> leat.distributor.v1.Drain
-	25, // 7: leat.distributor.v1.WatchPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
-	24, // 8: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	20, // 9: leat.distributor.v1.GetServiceConfigResponse.values:type_name -> leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
-	21, // 10: leat.distributor.v1.GetServiceConfigResponse.secrets:type_name -> leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
+	26, // 7: leat.distributor.v1.WatchPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	25, // 8: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	21, // 9: leat.distributor.v1.GetServiceConfigResponse.values:type_name -> leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
+	22, // 10: leat.distributor.v1.GetServiceConfigResponse.secrets:type_name -> leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
 	16, // 11: leat.distributor.v1.ReportStatusRequest.services:type_name -> leat.distributor.v1.ServiceReport
-	17, // 12: leat.distributor.v1.ReportStatusRequest.cluster:type_name -> leat.distributor.v1.ClusterReport
-	26, // 13: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
-	27, // 14: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
-	28, // 15: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
-	29, // 16: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
-	22, // 17: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
-	24, // 18: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
-	22, // 19: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
-	22, // 20: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
-	24, // 21: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
-	0,  // 22: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
-	2,  // 23: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
-	4,  // 24: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
-	6,  // 25: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
-	8,  // 26: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
-	12, // 27: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
-	14, // 28: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
-	18, // 29: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
-	1,  // 30: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
-	3,  // 31: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
-	5,  // 32: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
-	7,  // 33: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
-	9,  // 34: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
-	13, // 35: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
-	15, // 36: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
-	19, // 37: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
-	30, // [30:38] is the sub-list for method output_type
-	22, // [22:30] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	18, // 12: leat.distributor.v1.ReportStatusRequest.cluster:type_name -> leat.distributor.v1.ClusterReport
+	27, // 13: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
+	28, // 14: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
+	29, // 15: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
+	30, // 16: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
+	23, // 17: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
+	25, // 18: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
+	23, // 19: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
+	23, // 20: leat.distributor.v1.ServiceReport.planned_at:type_name -> google.protobuf.Timestamp
+	17, // 21: leat.distributor.v1.ServiceReport.timings:type_name -> leat.distributor.v1.Timings
+	23, // 22: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
+	25, // 23: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
+	25, // 24: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
+	25, // 25: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
+	25, // 26: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
+	23, // 27: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
+	25, // 28: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
+	0,  // 29: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
+	2,  // 30: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
+	4,  // 31: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
+	6,  // 32: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
+	8,  // 33: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
+	12, // 34: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
+	14, // 35: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
+	19, // 36: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
+	1,  // 37: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
+	3,  // 38: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
+	5,  // 39: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
+	7,  // 40: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
+	9,  // 41: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
+	13, // 42: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
+	15, // 43: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
+	20, // 44: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
+	37, // [37:45] is the sub-list for method output_type
+	29, // [29:37] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_distributor_proto_init() }
@@ -1699,13 +1884,15 @@ func file_leat_distributor_v1_distributor_proto_init() {
 		(*WatchPlanResponse_Drain)(nil),
 		(*WatchPlanResponse_Delta)(nil),
 	}
+	file_leat_distributor_v1_distributor_proto_msgTypes[14].OneofWrappers = []any{}
+	file_leat_distributor_v1_distributor_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_distributor_v1_distributor_proto_rawDesc), len(file_leat_distributor_v1_distributor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

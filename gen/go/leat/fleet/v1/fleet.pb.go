@@ -1945,6 +1945,116 @@ func (x *SyncServiceResponse) GetProblem() *v1.Problem {
 	return nil
 }
 
+// ListRevisionsRequest names the service.
+type ListRevisionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The service's name. Required.
+	Service string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	// Which page. Unset means the first.
+	Page          *v1.Page `protobuf:"bytes,2,opt,name=page,proto3" json:"page,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRevisionsRequest) Reset() {
+	*x = ListRevisionsRequest{}
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRevisionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRevisionsRequest) ProtoMessage() {}
+
+func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
+func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ListRevisionsRequest) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *ListRevisionsRequest) GetPage() *v1.Page {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
+// ListRevisionsResponse is one page.
+type ListRevisionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Revisions, the latest first.
+	Revisions []*Revision `protobuf:"bytes,1,rep,name=revisions,proto3" json:"revisions,omitempty"`
+	// Token of the next page; empty on the last.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRevisionsResponse) Reset() {
+	*x = ListRevisionsResponse{}
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRevisionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRevisionsResponse) ProtoMessage() {}
+
+func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
+func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ListRevisionsResponse) GetRevisions() []*Revision {
+	if x != nil {
+		return x.Revisions
+	}
+	return nil
+}
+
+func (x *ListRevisionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 // WatchFleetRequest opens the stream.
 type WatchFleetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1956,7 +2066,7 @@ type WatchFleetRequest struct {
 
 func (x *WatchFleetRequest) Reset() {
 	*x = WatchFleetRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[38]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +2078,7 @@ func (x *WatchFleetRequest) String() string {
 func (*WatchFleetRequest) ProtoMessage() {}
 
 func (x *WatchFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[38]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +2091,7 @@ func (x *WatchFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchFleetRequest.ProtoReflect.Descriptor instead.
 func (*WatchFleetRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{38}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *WatchFleetRequest) GetService() string {
@@ -2006,7 +2116,7 @@ type WatchFleetResponse struct {
 
 func (x *WatchFleetResponse) Reset() {
 	*x = WatchFleetResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[39]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +2128,7 @@ func (x *WatchFleetResponse) String() string {
 func (*WatchFleetResponse) ProtoMessage() {}
 
 func (x *WatchFleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[39]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +2141,7 @@ func (x *WatchFleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchFleetResponse.ProtoReflect.Descriptor instead.
 func (*WatchFleetResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{39}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WatchFleetResponse) GetDocument() *Document {
@@ -2066,7 +2176,7 @@ type CreateJoinTokenRequest struct {
 
 func (x *CreateJoinTokenRequest) Reset() {
 	*x = CreateJoinTokenRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[40]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2188,7 @@ func (x *CreateJoinTokenRequest) String() string {
 func (*CreateJoinTokenRequest) ProtoMessage() {}
 
 func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[40]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2201,7 @@ func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{40}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CreateJoinTokenRequest) GetCluster() string {
@@ -2114,7 +2224,7 @@ type CreateJoinTokenResponse struct {
 
 func (x *CreateJoinTokenResponse) Reset() {
 	*x = CreateJoinTokenResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[41]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2126,7 +2236,7 @@ func (x *CreateJoinTokenResponse) String() string {
 func (*CreateJoinTokenResponse) ProtoMessage() {}
 
 func (x *CreateJoinTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[41]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2139,7 +2249,7 @@ func (x *CreateJoinTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{41}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CreateJoinTokenResponse) GetJoinToken() string {
@@ -2167,7 +2277,7 @@ type RevokeClusterRequest struct {
 
 func (x *RevokeClusterRequest) Reset() {
 	*x = RevokeClusterRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[42]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2289,7 @@ func (x *RevokeClusterRequest) String() string {
 func (*RevokeClusterRequest) ProtoMessage() {}
 
 func (x *RevokeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[42]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2302,7 @@ func (x *RevokeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeClusterRequest.ProtoReflect.Descriptor instead.
 func (*RevokeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{42}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RevokeClusterRequest) GetCluster() string {
@@ -2211,7 +2321,7 @@ type RevokeClusterResponse struct {
 
 func (x *RevokeClusterResponse) Reset() {
 	*x = RevokeClusterResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[43]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2223,7 +2333,7 @@ func (x *RevokeClusterResponse) String() string {
 func (*RevokeClusterResponse) ProtoMessage() {}
 
 func (x *RevokeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[43]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2236,7 +2346,7 @@ func (x *RevokeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeClusterResponse.ProtoReflect.Descriptor instead.
 func (*RevokeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{43}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{45}
 }
 
 // CreateAccessTokenRequest is empty: the caller is known by its API token.
@@ -2248,7 +2358,7 @@ type CreateAccessTokenRequest struct {
 
 func (x *CreateAccessTokenRequest) Reset() {
 	*x = CreateAccessTokenRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[44]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2260,7 +2370,7 @@ func (x *CreateAccessTokenRequest) String() string {
 func (*CreateAccessTokenRequest) ProtoMessage() {}
 
 func (x *CreateAccessTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[44]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2273,7 +2383,7 @@ func (x *CreateAccessTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateAccessTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{44}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{46}
 }
 
 // CreateAccessTokenResponse carries the access token.
@@ -2289,7 +2399,7 @@ type CreateAccessTokenResponse struct {
 
 func (x *CreateAccessTokenResponse) Reset() {
 	*x = CreateAccessTokenResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[45]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2301,7 +2411,7 @@ func (x *CreateAccessTokenResponse) String() string {
 func (*CreateAccessTokenResponse) ProtoMessage() {}
 
 func (x *CreateAccessTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[45]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2314,7 +2424,7 @@ func (x *CreateAccessTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{45}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CreateAccessTokenResponse) GetAccessToken() string {
@@ -2433,7 +2543,13 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"i\n" +
 	"\x13SyncServiceResponse\x12!\n" +
 	"\fsync_request\x18\x01 \x01(\tR\vsyncRequest\x12/\n" +
-	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"-\n" +
+	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"X\n" +
+	"\x14ListRevisionsRequest\x12\x18\n" +
+	"\aservice\x18\x01 \x01(\tR\aservice\x12&\n" +
+	"\x04page\x18\x02 \x01(\v2\x12.leat.type.v1.PageR\x04page\"v\n" +
+	"\x15ListRevisionsResponse\x125\n" +
+	"\trevisions\x18\x01 \x03(\v2\x17.leat.fleet.v1.RevisionR\trevisions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"-\n" +
 	"\x11WatchFleetRequest\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\"{\n" +
 	"\x12WatchFleetResponse\x123\n" +
@@ -2459,7 +2575,7 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x18APPLY_ACTION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14APPLY_ACTION_CREATED\x10\x01\x12\x1b\n" +
 	"\x17APPLY_ACTION_CONFIGURED\x10\x02\x12\x1a\n" +
-	"\x16APPLY_ACTION_UNCHANGED\x10\x032\x9c\x10\n" +
+	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xfd\x10\n" +
 	"\fFleetService\x12_\n" +
 	"\rGetServerInfo\x12#.leat.fleet.v1.GetServerInfoRequest\x1a$.leat.fleet.v1.GetServerInfoResponse\"\x03\x90\x02\x01\x12G\n" +
 	"\x05Apply\x12\x1b.leat.fleet.v1.ApplyRequest\x1a\x1c.leat.fleet.v1.ApplyResponse\"\x03\x90\x02\x02\x12Z\n" +
@@ -2480,7 +2596,8 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\fListServices\x12\".leat.fleet.v1.ListServicesRequest\x1a#.leat.fleet.v1.ListServicesResponse\"\x03\x90\x02\x01\x12Z\n" +
 	"\rUpdateService\x12#.leat.fleet.v1.UpdateServiceRequest\x1a$.leat.fleet.v1.UpdateServiceResponse\x12Z\n" +
 	"\rDeleteService\x12#.leat.fleet.v1.DeleteServiceRequest\x1a$.leat.fleet.v1.DeleteServiceResponse\x12T\n" +
-	"\vSyncService\x12!.leat.fleet.v1.SyncServiceRequest\x1a\".leat.fleet.v1.SyncServiceResponse\x12X\n" +
+	"\vSyncService\x12!.leat.fleet.v1.SyncServiceRequest\x1a\".leat.fleet.v1.SyncServiceResponse\x12_\n" +
+	"\rListRevisions\x12#.leat.fleet.v1.ListRevisionsRequest\x1a$.leat.fleet.v1.ListRevisionsResponse\"\x03\x90\x02\x01\x12X\n" +
 	"\n" +
 	"WatchFleet\x12 .leat.fleet.v1.WatchFleetRequest\x1a!.leat.fleet.v1.WatchFleetResponse\"\x03\x90\x02\x010\x01\x12`\n" +
 	"\x0fCreateJoinToken\x12%.leat.fleet.v1.CreateJoinTokenRequest\x1a&.leat.fleet.v1.CreateJoinTokenResponse\x12Z\n" +
@@ -2502,7 +2619,7 @@ func file_leat_fleet_v1_fleet_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_leat_fleet_v1_fleet_proto_goTypes = []any{
 	(ApplyAction)(0),                  // 0: leat.fleet.v1.ApplyAction
 	(*GetServerInfoRequest)(nil),      // 1: leat.fleet.v1.GetServerInfoRequest
@@ -2543,103 +2660,110 @@ var file_leat_fleet_v1_fleet_proto_goTypes = []any{
 	(*DeleteServiceResponse)(nil),     // 36: leat.fleet.v1.DeleteServiceResponse
 	(*SyncServiceRequest)(nil),        // 37: leat.fleet.v1.SyncServiceRequest
 	(*SyncServiceResponse)(nil),       // 38: leat.fleet.v1.SyncServiceResponse
-	(*WatchFleetRequest)(nil),         // 39: leat.fleet.v1.WatchFleetRequest
-	(*WatchFleetResponse)(nil),        // 40: leat.fleet.v1.WatchFleetResponse
-	(*CreateJoinTokenRequest)(nil),    // 41: leat.fleet.v1.CreateJoinTokenRequest
-	(*CreateJoinTokenResponse)(nil),   // 42: leat.fleet.v1.CreateJoinTokenResponse
-	(*RevokeClusterRequest)(nil),      // 43: leat.fleet.v1.RevokeClusterRequest
-	(*RevokeClusterResponse)(nil),     // 44: leat.fleet.v1.RevokeClusterResponse
-	(*CreateAccessTokenRequest)(nil),  // 45: leat.fleet.v1.CreateAccessTokenRequest
-	(*CreateAccessTokenResponse)(nil), // 46: leat.fleet.v1.CreateAccessTokenResponse
-	(*Cluster)(nil),                   // 47: leat.fleet.v1.Cluster
-	(*Repository)(nil),                // 48: leat.fleet.v1.Repository
-	(*Service)(nil),                   // 49: leat.fleet.v1.Service
-	(*v1.Page)(nil),                   // 50: leat.type.v1.Page
-	(*v1.Problem)(nil),                // 51: leat.type.v1.Problem
-	(*timestamppb.Timestamp)(nil),     // 52: google.protobuf.Timestamp
+	(*ListRevisionsRequest)(nil),      // 39: leat.fleet.v1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil),     // 40: leat.fleet.v1.ListRevisionsResponse
+	(*WatchFleetRequest)(nil),         // 41: leat.fleet.v1.WatchFleetRequest
+	(*WatchFleetResponse)(nil),        // 42: leat.fleet.v1.WatchFleetResponse
+	(*CreateJoinTokenRequest)(nil),    // 43: leat.fleet.v1.CreateJoinTokenRequest
+	(*CreateJoinTokenResponse)(nil),   // 44: leat.fleet.v1.CreateJoinTokenResponse
+	(*RevokeClusterRequest)(nil),      // 45: leat.fleet.v1.RevokeClusterRequest
+	(*RevokeClusterResponse)(nil),     // 46: leat.fleet.v1.RevokeClusterResponse
+	(*CreateAccessTokenRequest)(nil),  // 47: leat.fleet.v1.CreateAccessTokenRequest
+	(*CreateAccessTokenResponse)(nil), // 48: leat.fleet.v1.CreateAccessTokenResponse
+	(*Cluster)(nil),                   // 49: leat.fleet.v1.Cluster
+	(*Repository)(nil),                // 50: leat.fleet.v1.Repository
+	(*Service)(nil),                   // 51: leat.fleet.v1.Service
+	(*v1.Page)(nil),                   // 52: leat.type.v1.Page
+	(*v1.Problem)(nil),                // 53: leat.type.v1.Problem
+	(*Revision)(nil),                  // 54: leat.fleet.v1.Revision
+	(*timestamppb.Timestamp)(nil),     // 55: google.protobuf.Timestamp
 }
 var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
-	47, // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
-	48, // 1: leat.fleet.v1.Document.repository:type_name -> leat.fleet.v1.Repository
-	49, // 2: leat.fleet.v1.Document.service:type_name -> leat.fleet.v1.Service
+	49, // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
+	50, // 1: leat.fleet.v1.Document.repository:type_name -> leat.fleet.v1.Repository
+	51, // 2: leat.fleet.v1.Document.service:type_name -> leat.fleet.v1.Service
 	3,  // 3: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
 	6,  // 4: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
 	0,  // 5: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
 	3,  // 6: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
-	47, // 7: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	47, // 8: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	47, // 9: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	50, // 10: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
-	47, // 11: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
-	47, // 12: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	47, // 13: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	48, // 14: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	48, // 15: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	48, // 16: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	50, // 17: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
-	48, // 18: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
-	48, // 19: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	48, // 20: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	49, // 21: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	49, // 22: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	49, // 23: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
-	50, // 24: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
-	49, // 25: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
-	49, // 26: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	49, // 27: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	51, // 28: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
-	3,  // 29: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
-	52, // 30: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	52, // 31: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	1,  // 32: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
-	4,  // 33: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
-	7,  // 34: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
-	9,  // 35: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
-	11, // 36: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
-	13, // 37: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
-	15, // 38: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
-	17, // 39: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
-	19, // 40: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
-	21, // 41: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
-	23, // 42: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
-	25, // 43: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
-	27, // 44: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
-	29, // 45: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
-	31, // 46: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
-	33, // 47: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
-	35, // 48: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
-	37, // 49: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
-	39, // 50: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
-	41, // 51: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
-	43, // 52: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
-	45, // 53: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
-	2,  // 54: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
-	5,  // 55: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
-	8,  // 56: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
-	10, // 57: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
-	12, // 58: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
-	14, // 59: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
-	16, // 60: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
-	18, // 61: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
-	20, // 62: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
-	22, // 63: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
-	24, // 64: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
-	26, // 65: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
-	28, // 66: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
-	30, // 67: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
-	32, // 68: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
-	34, // 69: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
-	36, // 70: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
-	38, // 71: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
-	40, // 72: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
-	42, // 73: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
-	44, // 74: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
-	46, // 75: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
-	54, // [54:76] is the sub-list for method output_type
-	32, // [32:54] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	49, // 7: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	49, // 8: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	49, // 9: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	52, // 10: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
+	49, // 11: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
+	49, // 12: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	49, // 13: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	50, // 14: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	50, // 15: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	50, // 16: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	52, // 17: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
+	50, // 18: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
+	50, // 19: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	50, // 20: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	51, // 21: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	51, // 22: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	51, // 23: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
+	52, // 24: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
+	51, // 25: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
+	51, // 26: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	51, // 27: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	53, // 28: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
+	52, // 29: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
+	54, // 30: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
+	3,  // 31: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
+	55, // 32: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	55, // 33: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	1,  // 34: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
+	4,  // 35: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
+	7,  // 36: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
+	9,  // 37: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
+	11, // 38: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
+	13, // 39: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
+	15, // 40: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
+	17, // 41: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
+	19, // 42: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
+	21, // 43: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
+	23, // 44: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
+	25, // 45: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
+	27, // 46: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
+	29, // 47: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
+	31, // 48: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
+	33, // 49: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
+	35, // 50: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
+	37, // 51: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
+	39, // 52: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
+	41, // 53: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
+	43, // 54: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
+	45, // 55: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
+	47, // 56: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
+	2,  // 57: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
+	5,  // 58: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
+	8,  // 59: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
+	10, // 60: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
+	12, // 61: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
+	14, // 62: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
+	16, // 63: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
+	18, // 64: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
+	20, // 65: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
+	22, // 66: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
+	24, // 67: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
+	26, // 68: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
+	28, // 69: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
+	30, // 70: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
+	32, // 71: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
+	34, // 72: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
+	36, // 73: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
+	38, // 74: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
+	40, // 75: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
+	42, // 76: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
+	44, // 77: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
+	46, // 78: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
+	48, // 79: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
+	57, // [57:80] is the sub-list for method output_type
+	34, // [34:57] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_fleet_proto_init() }
@@ -2659,7 +2783,7 @@ func file_leat_fleet_v1_fleet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_fleet_proto_rawDesc), len(file_leat_fleet_v1_fleet_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   46,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

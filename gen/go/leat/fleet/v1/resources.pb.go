@@ -29,6 +29,63 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// RevisionOutcome is what came of a revision.
+type RevisionOutcome int32
+
+const (
+	// It is on its way.
+	RevisionOutcome_REVISION_OUTCOME_UNSPECIFIED RevisionOutcome = 0
+	// It was applied and became healthy. What happens to its objects later does not change that.
+	RevisionOutcome_REVISION_OUTCOME_HEALTHY RevisionOutcome = 1
+	// It could not be applied, or did not become healthy. That changes when another try succeeds.
+	RevisionOutcome_REVISION_OUTCOME_FAILED RevisionOutcome = 2
+	// The next one came before anything came of it.
+	RevisionOutcome_REVISION_OUTCOME_SUPERSEDED RevisionOutcome = 3
+)
+
+// Enum value maps for RevisionOutcome.
+var (
+	RevisionOutcome_name = map[int32]string{
+		0: "REVISION_OUTCOME_UNSPECIFIED",
+		1: "REVISION_OUTCOME_HEALTHY",
+		2: "REVISION_OUTCOME_FAILED",
+		3: "REVISION_OUTCOME_SUPERSEDED",
+	}
+	RevisionOutcome_value = map[string]int32{
+		"REVISION_OUTCOME_UNSPECIFIED": 0,
+		"REVISION_OUTCOME_HEALTHY":     1,
+		"REVISION_OUTCOME_FAILED":      2,
+		"REVISION_OUTCOME_SUPERSEDED":  3,
+	}
+)
+
+func (x RevisionOutcome) Enum() *RevisionOutcome {
+	p := new(RevisionOutcome)
+	*p = x
+	return p
+}
+
+func (x RevisionOutcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RevisionOutcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_leat_fleet_v1_resources_proto_enumTypes[0].Descriptor()
+}
+
+func (RevisionOutcome) Type() protoreflect.EnumType {
+	return &file_leat_fleet_v1_resources_proto_enumTypes[0]
+}
+
+func (x RevisionOutcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RevisionOutcome.Descriptor instead.
+func (RevisionOutcome) EnumDescriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{0}
+}
+
 // Cluster is a Kubernetes cluster with one agent.
 type Cluster struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -907,6 +964,152 @@ func (x *SourceStatus) GetResolvedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// Revision is one content that a service was to run, and what came of it. A service that goes back to earlier content begins
+// another revision; refreshes and requests to sync the same content do not.
+type Revision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Counts the service's revisions, from 1.
+	Number int64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// Spec digest of the plan entry.
+	SpecDigest string `protobuf:"bytes,2,opt,name=spec_digest,json=specDigest,proto3" json:"spec_digest,omitempty"`
+	// Digest of the configuration. Empty means there was none.
+	ConfigDigest string `protobuf:"bytes,3,opt,name=config_digest,json=configDigest,proto3" json:"config_digest,omitempty"`
+	// Digests of the bundles, in the order of the sources.
+	Digests []string `protobuf:"bytes,4,rep,name=digests,proto3" json:"digests,omitempty"`
+	// Commits of those bundles, in the same order.
+	Commits []string `protobuf:"bytes,5,rep,name=commits,proto3" json:"commits,omitempty"`
+	// What came of it.
+	Outcome RevisionOutcome `protobuf:"varint,6,opt,name=outcome,proto3,enum=leat.fleet.v1.RevisionOutcome" json:"outcome,omitempty"`
+	// Why it failed, or is not healthy yet. Unset when nothing is wrong.
+	Problem *v1.Problem `protobuf:"bytes,7,opt,name=problem,proto3" json:"problem,omitempty"`
+	// When it was first planned, on the hub's clock; when it was first reported on, where the agent cannot tell.
+	PlannedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=planned_at,json=plannedAt,proto3" json:"planned_at,omitempty"`
+	// When it was first applied completely, on the agent's clock. Unset while it is not.
+	AppliedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=applied_at,json=appliedAt,proto3" json:"applied_at,omitempty"`
+	// When it first became healthy, on the agent's clock. Unset while it is not.
+	HealthyAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=healthy_at,json=healthyAt,proto3" json:"healthy_at,omitempty"`
+	// When the next revision was first reported on, on the hub's clock. Unset for the latest.
+	SupersededAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=superseded_at,json=supersededAt,proto3" json:"superseded_at,omitempty"`
+	// How long it took. Unset when the agent cannot tell.
+	Timings       *v11.Timings `protobuf:"bytes,12,opt,name=timings,proto3" json:"timings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Revision) Reset() {
+	*x = Revision{}
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Revision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Revision) ProtoMessage() {}
+
+func (x *Revision) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Revision.ProtoReflect.Descriptor instead.
+func (*Revision) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Revision) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Revision) GetSpecDigest() string {
+	if x != nil {
+		return x.SpecDigest
+	}
+	return ""
+}
+
+func (x *Revision) GetConfigDigest() string {
+	if x != nil {
+		return x.ConfigDigest
+	}
+	return ""
+}
+
+func (x *Revision) GetDigests() []string {
+	if x != nil {
+		return x.Digests
+	}
+	return nil
+}
+
+func (x *Revision) GetCommits() []string {
+	if x != nil {
+		return x.Commits
+	}
+	return nil
+}
+
+func (x *Revision) GetOutcome() RevisionOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return RevisionOutcome_REVISION_OUTCOME_UNSPECIFIED
+}
+
+func (x *Revision) GetProblem() *v1.Problem {
+	if x != nil {
+		return x.Problem
+	}
+	return nil
+}
+
+func (x *Revision) GetPlannedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PlannedAt
+	}
+	return nil
+}
+
+func (x *Revision) GetAppliedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AppliedAt
+	}
+	return nil
+}
+
+func (x *Revision) GetHealthyAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HealthyAt
+	}
+	return nil
+}
+
+func (x *Revision) GetSupersededAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SupersededAt
+	}
+	return nil
+}
+
+func (x *Revision) GetTimings() *v11.Timings {
+	if x != nil {
+		return x.Timings
+	}
+	return nil
+}
+
 var File_leat_fleet_v1_resources_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_resources_proto_rawDesc = "" +
@@ -988,7 +1191,30 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\bsnapshot\x18\x01 \x01(\v2\x16.leat.type.v1.SnapshotR\bsnapshot\x12/\n" +
 	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x12;\n" +
 	"\vresolved_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"resolvedAtB\xaf\x01\n" +
+	"resolvedAt\"\xb1\x04\n" +
+	"\bRevision\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x1f\n" +
+	"\vspec_digest\x18\x02 \x01(\tR\n" +
+	"specDigest\x12#\n" +
+	"\rconfig_digest\x18\x03 \x01(\tR\fconfigDigest\x12\x18\n" +
+	"\adigests\x18\x04 \x03(\tR\adigests\x12\x18\n" +
+	"\acommits\x18\x05 \x03(\tR\acommits\x128\n" +
+	"\aoutcome\x18\x06 \x01(\x0e2\x1e.leat.fleet.v1.RevisionOutcomeR\aoutcome\x12/\n" +
+	"\aproblem\x18\a \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x129\n" +
+	"\n" +
+	"planned_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tplannedAt\x129\n" +
+	"\n" +
+	"applied_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tappliedAt\x129\n" +
+	"\n" +
+	"healthy_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\thealthyAt\x12?\n" +
+	"\rsuperseded_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\fsupersededAt\x126\n" +
+	"\atimings\x18\f \x01(\v2\x1c.leat.distributor.v1.TimingsR\atimings*\x8f\x01\n" +
+	"\x0fRevisionOutcome\x12 \n" +
+	"\x1cREVISION_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18REVISION_OUTCOME_HEALTHY\x10\x01\x12\x1b\n" +
+	"\x17REVISION_OUTCOME_FAILED\x10\x02\x12\x1f\n" +
+	"\x1bREVISION_OUTCOME_SUPERSEDED\x10\x03B\xaf\x01\n" +
 	"\x11com.leat.fleet.v1B\x0eResourcesProtoP\x01Z4github.com/leatdev/leat/gen/go/leat/fleet/v1;fleetv1\xa2\x02\x03LFX\xaa\x02\rLeat.Fleet.V1\xca\x02\rLeat\\Fleet\\V1\xe2\x02\x19Leat\\Fleet\\V1\\GPBMetadata\xea\x02\x0fLeat::Fleet::V1b\x06proto3"
 
 var (
@@ -1003,71 +1229,82 @@ func file_leat_fleet_v1_resources_proto_rawDescGZIP() []byte {
 	return file_leat_fleet_v1_resources_proto_rawDescData
 }
 
-var file_leat_fleet_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_leat_fleet_v1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_leat_fleet_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_leat_fleet_v1_resources_proto_goTypes = []any{
-	(*Cluster)(nil),               // 0: leat.fleet.v1.Cluster
-	(*ClusterSpec)(nil),           // 1: leat.fleet.v1.ClusterSpec
-	(*ClusterStatus)(nil),         // 2: leat.fleet.v1.ClusterStatus
-	(*Repository)(nil),            // 3: leat.fleet.v1.Repository
-	(*RepositorySpec)(nil),        // 4: leat.fleet.v1.RepositorySpec
-	(*Service)(nil),               // 5: leat.fleet.v1.Service
-	(*ServiceSpec)(nil),           // 6: leat.fleet.v1.ServiceSpec
-	(*ServiceConfig)(nil),         // 7: leat.fleet.v1.ServiceConfig
-	(*SyncOptions)(nil),           // 8: leat.fleet.v1.SyncOptions
-	(*ServiceStatus)(nil),         // 9: leat.fleet.v1.ServiceStatus
-	(*SourceStatus)(nil),          // 10: leat.fleet.v1.SourceStatus
-	nil,                           // 11: leat.fleet.v1.ServiceConfig.ValuesEntry
-	nil,                           // 12: leat.fleet.v1.ServiceConfig.SecretsEntry
-	(*v1.Metadata)(nil),           // 13: leat.type.v1.Metadata
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
-	(*v11.ClusterReport)(nil),     // 15: leat.distributor.v1.ClusterReport
-	(*v12.RepositoryState)(nil),   // 16: leat.gitcache.v1.RepositoryState
-	(v12.RepositoryType)(0),       // 17: leat.gitcache.v1.RepositoryType
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
-	(*v12.Credential)(nil),        // 19: leat.gitcache.v1.Credential
-	(*v12.Verification)(nil),      // 20: leat.gitcache.v1.Verification
-	(*v1.Source)(nil),             // 21: leat.type.v1.Source
-	(v11.Renderer)(0),             // 22: leat.distributor.v1.Renderer
-	(v1.ServicePhase)(0),          // 23: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),            // 24: leat.type.v1.Problem
-	(*v11.ServiceReport)(nil),     // 25: leat.distributor.v1.ServiceReport
-	(*v1.Snapshot)(nil),           // 26: leat.type.v1.Snapshot
+	(RevisionOutcome)(0),          // 0: leat.fleet.v1.RevisionOutcome
+	(*Cluster)(nil),               // 1: leat.fleet.v1.Cluster
+	(*ClusterSpec)(nil),           // 2: leat.fleet.v1.ClusterSpec
+	(*ClusterStatus)(nil),         // 3: leat.fleet.v1.ClusterStatus
+	(*Repository)(nil),            // 4: leat.fleet.v1.Repository
+	(*RepositorySpec)(nil),        // 5: leat.fleet.v1.RepositorySpec
+	(*Service)(nil),               // 6: leat.fleet.v1.Service
+	(*ServiceSpec)(nil),           // 7: leat.fleet.v1.ServiceSpec
+	(*ServiceConfig)(nil),         // 8: leat.fleet.v1.ServiceConfig
+	(*SyncOptions)(nil),           // 9: leat.fleet.v1.SyncOptions
+	(*ServiceStatus)(nil),         // 10: leat.fleet.v1.ServiceStatus
+	(*SourceStatus)(nil),          // 11: leat.fleet.v1.SourceStatus
+	(*Revision)(nil),              // 12: leat.fleet.v1.Revision
+	nil,                           // 13: leat.fleet.v1.ServiceConfig.ValuesEntry
+	nil,                           // 14: leat.fleet.v1.ServiceConfig.SecretsEntry
+	(*v1.Metadata)(nil),           // 15: leat.type.v1.Metadata
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*v11.ClusterReport)(nil),     // 17: leat.distributor.v1.ClusterReport
+	(*v12.RepositoryState)(nil),   // 18: leat.gitcache.v1.RepositoryState
+	(v12.RepositoryType)(0),       // 19: leat.gitcache.v1.RepositoryType
+	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
+	(*v12.Credential)(nil),        // 21: leat.gitcache.v1.Credential
+	(*v12.Verification)(nil),      // 22: leat.gitcache.v1.Verification
+	(*v1.Source)(nil),             // 23: leat.type.v1.Source
+	(v11.Renderer)(0),             // 24: leat.distributor.v1.Renderer
+	(v1.ServicePhase)(0),          // 25: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),            // 26: leat.type.v1.Problem
+	(*v11.ServiceReport)(nil),     // 27: leat.distributor.v1.ServiceReport
+	(*v1.Snapshot)(nil),           // 28: leat.type.v1.Snapshot
+	(*v11.Timings)(nil),           // 29: leat.distributor.v1.Timings
 }
 var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
-	13, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
-	1,  // 1: leat.fleet.v1.Cluster.spec:type_name -> leat.fleet.v1.ClusterSpec
-	2,  // 2: leat.fleet.v1.Cluster.status:type_name -> leat.fleet.v1.ClusterStatus
-	14, // 3: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
-	15, // 4: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
-	13, // 5: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
-	4,  // 6: leat.fleet.v1.Repository.spec:type_name -> leat.fleet.v1.RepositorySpec
-	16, // 7: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
-	17, // 8: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
-	18, // 9: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
-	19, // 10: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
-	20, // 11: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
-	13, // 12: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
-	6,  // 13: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
-	9,  // 14: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
-	21, // 15: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
-	22, // 16: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
-	8,  // 17: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
-	7,  // 18: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
-	11, // 19: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
-	12, // 20: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
-	18, // 21: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
-	23, // 22: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
-	24, // 23: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
-	10, // 24: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
-	25, // 25: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
-	26, // 26: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
-	24, // 27: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
-	14, // 28: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	15, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
+	2,  // 1: leat.fleet.v1.Cluster.spec:type_name -> leat.fleet.v1.ClusterSpec
+	3,  // 2: leat.fleet.v1.Cluster.status:type_name -> leat.fleet.v1.ClusterStatus
+	16, // 3: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
+	17, // 4: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
+	15, // 5: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
+	5,  // 6: leat.fleet.v1.Repository.spec:type_name -> leat.fleet.v1.RepositorySpec
+	18, // 7: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
+	19, // 8: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
+	20, // 9: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
+	21, // 10: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
+	22, // 11: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
+	15, // 12: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
+	7,  // 13: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
+	10, // 14: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
+	23, // 15: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
+	24, // 16: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
+	9,  // 17: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
+	8,  // 18: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
+	13, // 19: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
+	14, // 20: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
+	20, // 21: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
+	25, // 22: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
+	26, // 23: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
+	11, // 24: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
+	27, // 25: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
+	28, // 26: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
+	26, // 27: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
+	16, // 28: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
+	0,  // 29: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
+	26, // 30: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
+	16, // 31: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
+	16, // 32: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
+	16, // 33: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
+	16, // 34: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
+	29, // 35: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_resources_proto_init() }
@@ -1082,13 +1319,14 @@ func file_leat_fleet_v1_resources_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_resources_proto_rawDesc), len(file_leat_fleet_v1_resources_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   13,
+			NumEnums:      1,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_leat_fleet_v1_resources_proto_goTypes,
 		DependencyIndexes: file_leat_fleet_v1_resources_proto_depIdxs,
+		EnumInfos:         file_leat_fleet_v1_resources_proto_enumTypes,
 		MessageInfos:      file_leat_fleet_v1_resources_proto_msgTypes,
 	}.Build()
 	File_leat_fleet_v1_resources_proto = out.File

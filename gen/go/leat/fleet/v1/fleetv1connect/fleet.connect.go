@@ -88,6 +88,9 @@ const (
 	// FleetServiceSyncServiceProcedure is the fully-qualified name of the FleetService's SyncService
 	// RPC.
 	FleetServiceSyncServiceProcedure = "/leat.fleet.v1.FleetService/SyncService"
+	// FleetServiceListRevisionsProcedure is the fully-qualified name of the FleetService's
+	// ListRevisions RPC.
+	FleetServiceListRevisionsProcedure = "/leat.fleet.v1.FleetService/ListRevisions"
 	// FleetServiceWatchFleetProcedure is the fully-qualified name of the FleetService's WatchFleet RPC.
 	FleetServiceWatchFleetProcedure = "/leat.fleet.v1.FleetService/WatchFleet"
 	// FleetServiceCreateJoinTokenProcedure is the fully-qualified name of the FleetService's
@@ -139,6 +142,8 @@ type FleetServiceClient interface {
 	DeleteService(context.Context, *v1.DeleteServiceRequest) (*v1.DeleteServiceResponse, error)
 	// SyncService fetches the service's repositories now and lets its agent reconcile even what did not change.
 	SyncService(context.Context, *v1.SyncServiceRequest) (*v1.SyncServiceResponse, error)
+	// ListRevisions returns what a service was to run lately and what came of it, the latest first: 20 revisions at the most.
+	ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error)
 	// WatchFleet streams every change of a catalogued object or its status, beginning with what is there.
 	WatchFleet(context.Context, *v1.WatchFleetRequest) (*connect.ServerStreamForClient[v1.WatchFleetResponse], error)
 	// CreateJoinToken returns a token with which one agent can enrol for the cluster, once, within 24 h.
@@ -276,6 +281,13 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(fleetServiceMethods.ByName("SyncService")),
 			connect.WithClientOptions(opts...),
 		),
+		listRevisions: connect.NewClient[v1.ListRevisionsRequest, v1.ListRevisionsResponse](
+			httpClient,
+			baseURL+FleetServiceListRevisionsProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("ListRevisions")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		watchFleet: connect.NewClient[v1.WatchFleetRequest, v1.WatchFleetResponse](
 			httpClient,
 			baseURL+FleetServiceWatchFleetProcedure,
@@ -324,6 +336,7 @@ type fleetServiceClient struct {
 	updateService     *connect.Client[v1.UpdateServiceRequest, v1.UpdateServiceResponse]
 	deleteService     *connect.Client[v1.DeleteServiceRequest, v1.DeleteServiceResponse]
 	syncService       *connect.Client[v1.SyncServiceRequest, v1.SyncServiceResponse]
+	listRevisions     *connect.Client[v1.ListRevisionsRequest, v1.ListRevisionsResponse]
 	watchFleet        *connect.Client[v1.WatchFleetRequest, v1.WatchFleetResponse]
 	createJoinToken   *connect.Client[v1.CreateJoinTokenRequest, v1.CreateJoinTokenResponse]
 	revokeCluster     *connect.Client[v1.RevokeClusterRequest, v1.RevokeClusterResponse]
@@ -492,6 +505,15 @@ func (c *fleetServiceClient) SyncService(ctx context.Context, req *v1.SyncServic
 	return nil, err
 }
 
+// ListRevisions calls leat.fleet.v1.FleetService.ListRevisions.
+func (c *fleetServiceClient) ListRevisions(ctx context.Context, req *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error) {
+	response, err := c.listRevisions.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // WatchFleet calls leat.fleet.v1.FleetService.WatchFleet.
 func (c *fleetServiceClient) WatchFleet(ctx context.Context, req *v1.WatchFleetRequest) (*connect.ServerStreamForClient[v1.WatchFleetResponse], error) {
 	return c.watchFleet.CallServerStream(ctx, connect.NewRequest(req))
@@ -562,6 +584,8 @@ type FleetServiceHandler interface {
 	DeleteService(context.Context, *v1.DeleteServiceRequest) (*v1.DeleteServiceResponse, error)
 	// SyncService fetches the service's repositories now and lets its agent reconcile even what did not change.
 	SyncService(context.Context, *v1.SyncServiceRequest) (*v1.SyncServiceResponse, error)
+	// ListRevisions returns what a service was to run lately and what came of it, the latest first: 20 revisions at the most.
+	ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error)
 	// WatchFleet streams every change of a catalogued object or its status, beginning with what is there.
 	WatchFleet(context.Context, *v1.WatchFleetRequest, *connect.ServerStream[v1.WatchFleetResponse]) error
 	// CreateJoinToken returns a token with which one agent can enrol for the cluster, once, within 24 h.
@@ -695,6 +719,13 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(fleetServiceMethods.ByName("SyncService")),
 		connect.WithHandlerOptions(opts...),
 	)
+	fleetServiceListRevisionsHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceListRevisionsProcedure,
+		svc.ListRevisions,
+		connect.WithSchema(fleetServiceMethods.ByName("ListRevisions")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	fleetServiceWatchFleetHandler := connect.NewServerStreamHandlerSimple(
 		FleetServiceWatchFleetProcedure,
 		svc.WatchFleet,
@@ -758,6 +789,8 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceDeleteServiceHandler.ServeHTTP(w, r)
 		case FleetServiceSyncServiceProcedure:
 			fleetServiceSyncServiceHandler.ServeHTTP(w, r)
+		case FleetServiceListRevisionsProcedure:
+			fleetServiceListRevisionsHandler.ServeHTTP(w, r)
 		case FleetServiceWatchFleetProcedure:
 			fleetServiceWatchFleetHandler.ServeHTTP(w, r)
 		case FleetServiceCreateJoinTokenProcedure:
@@ -845,6 +878,10 @@ func (UnimplementedFleetServiceHandler) DeleteService(context.Context, *v1.Delet
 
 func (UnimplementedFleetServiceHandler) SyncService(context.Context, *v1.SyncServiceRequest) (*v1.SyncServiceResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.SyncService is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListRevisions is not implemented"))
 }
 
 func (UnimplementedFleetServiceHandler) WatchFleet(context.Context, *v1.WatchFleetRequest, *connect.ServerStream[v1.WatchFleetResponse]) error {

@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"golang.org/x/sync/errgroup"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/identity"
+)
+
+// agent is one simulated agent with a connection of its own.
+type agent struct {
+	cluster  string
+	token    string
+	http     *http.Client
+	url      string
+	service  distributorv1connect.DistributorServiceClient
+	messages atomic.Int64
+	// changes brings each plan after the first, with the time at which it came.
+	changes chan change
+	// plan is the last one that awaitChange saw.
+	plan *distributorv1.Plan
+}
+
+type change struct {
+	at   time.Time
+	plan *distributorv1.Plan
+}
+
+// connect has every agent obtain a token, report once, and watch its plan. It returns when all have the whole plan.
+func (h *hub) connect(b *testing.B) {
+	b.Helper()
+	h.agents = make([]*agent, *fleetClusters)
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	h.disconnect = func() {
+		cancel()
+		watching.Wait()
+	}
+	b.Cleanup(h.disconnect)
+	var group errgroup.Group
+	group.SetLimit(joining)
+	for i := range h.agents {
+		a := newAgent(clusterName(i), h.distributor.url)
+		h.agents[i] = a
+		group.Go(func() error {
+			if err := a.start(ctx, &watching); err != nil {
+				return fmt.Errorf("%s: %w", a.cluster, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func newAgent(cluster, url string) *agent {
+	a := &agent{cluster: cluster, http: overHTTP2(), url: url, changes: make(chan change, 16)}
+	a.service = distributorv1connect.NewDistributorServiceClient(a.http, url)
+	return a
+}
+
+func (a *agent) start(ctx context.Context, watching *sync.WaitGroup) error {
+	if err := a.obtainToken(ctx); err != nil {
+		return err
+	}
+	first := make(chan error, 1)
+	watching.Go(func() { a.watch(ctx, first) })
+	if err := <-first; err != nil {
+		return err
+	}
+	return a.report(ctx)
+}
+
+func (a *agent) obtainToken(ctx context.Context) error {
+	assertion, err := identity.SignAssertion(keyOf(a.cluster), a.cluster)
+	if err != nil {
+		return err
+	}
+	answer, err := a.service.RefreshToken(ctx, &distributorv1.RefreshTokenRequest{Assertion: assertion})
+	if err != nil {
+		return err
+	}
+	a.token = answer.GetAccessToken()
+	return nil
+}
+
+// as adds the token, below Connect, to streams as well.
+func (a *agent) as(ctx context.Context) context.Context {
+	ctx, call := connect.NewClientContext(ctx)
+	call.RequestHeader().Set("Authorization", "Bearer "+a.token)
+	return ctx
+}
+
+// watch tells first once there is a plan with content in it.
+func (a *agent) watch(ctx context.Context, first chan<- error) {
+	stream, err := a.service.WatchPlan(a.as(ctx), &distributorv1.WatchPlanRequest{})
+	if err != nil {
+		first <- err
+		return
+	}
+	defer a.http.CloseIdleConnections()
+	defer stream.Close()
+	for stream.Receive() {
+		a.messages.Add(1)
+		plan := stream.Msg().GetPlan()
+		switch {
+		case plan == nil:
+		case a.plan == nil && complete(plan):
+			a.plan = plan
+			close(first)
+		case a.plan != nil:
+			a.changes <- change{at: time.Now(), plan: plan}
+		}
+	}
+	if a.plan == nil {
+		first <- fmt.Errorf("the stream ended: %w", stream.Err())
+	}
+	close(a.changes)
+}
+
+// complete tells whether everything in the plan was resolved, which takes a moment after the hub's start.
+func complete(plan *distributorv1.Plan) bool {
+	for _, service := range plan.GetServices() {
+		if len(service.GetBundles()) == 0 {
+			return false
+		}
+	}
+	return len(plan.GetServices()) == servicesPerPlan
+}
+
+// report says once that everything is healthy, as an agent does when it starts.
+func (a *agent) report(ctx context.Context) error {
+	request := &distributorv1.ReportStatusRequest{
+		PlanVersion: a.plan.GetVersion(), Full: true, Instance: "bench", Sequence: uint64(time.Now().UnixMicro()),
+		Cluster: &distributorv1.ClusterReport{AgentVersion: "bench", KubernetesVersion: "v1.36.3", Nodes: 5},
+	}
+	for _, service := range a.plan.GetServices() {
+		request.Services = append(request.Services, &distributorv1.ServiceReport{
+			Service: service.GetName(), ServiceUid: service.GetUid(), Phase: typev1.ServicePhase_SERVICE_PHASE_HEALTHY,
+			ObservedSpecDigest: service.GetSpecDigest(), AppliedDigests: []string{service.GetBundles()[0].GetDigest()},
+			AppliedCommits: []string{service.GetBundles()[0].GetCommit()}, Counts: &typev1.ObjectCounts{Total: 50, Healthy: 50},
+		})
+	}
+	_, err := a.service.ReportStatus(a.as(ctx), request)
+	return err
+}
+
+// awaitChange returns how long after begun the agent had another plan.
+func (a *agent) awaitChange(b *testing.B, begun time.Time) time.Duration {
+	b.Helper()
+	select {
+	case next, open := <-a.changes:
+		if !open {
+			b.Fatalf("%s: the stream ended", a.cluster)
+		}
+		a.plan = next.plan
+		return next.at.Sub(begun)
+	case <-time.After(time.Minute):
+		b.Fatalf("%s did not hear of the commit", a.cluster)
+		return 0
+	}
+}
+
+// messages returns how many messages all agents have received.
+func (h *hub) messages() int64 {
+	var n int64
+	for _, a := range h.agents {
+		n += a.messages.Load()
+	}
+	return n
+}
+
+// download has every agent fetch the bundle of the folder that was committed to, and returns its size as sent.
+func (h *hub) download(b *testing.B) int64 {
+	b.Helper()
+	var size atomic.Int64
+	var group errgroup.Group
+	group.SetLimit(joining)
+	for _, a := range h.agents {
+		group.Go(func() error {
+			n, err := a.download(b.Context())
+			size.Store(n)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	return size.Load()
+}
+
+func (a *agent) download(ctx context.Context) (int64, error) {
+	digest := a.plan.GetServices()[0].GetBundles()[0].GetDigest()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+"/v1/bundles/"+digest, http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Authorization", "Bearer "+a.token)
+	request.Header.Set("Accept-Encoding", "zstd")
+	response, err := a.http.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("download bundle: %s", response.Status)
+	}
+	return io.Copy(io.Discard, response.Body)
+}

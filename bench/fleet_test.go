@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bench_test
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/redistest"
+)
+
+var (
+	fleetClusters = flag.Int("fleet.clusters", 1000, "clusters of BenchmarkFleet, with 20 services each")
+	fleetDir      = flag.String("fleet.dir", "", "folder that keeps the fleet's catalog between runs, because enrolling takes minutes; empty: a new one each time")
+	fleetIdle     = flag.Duration("fleet.idle", time.Minute, "how long BenchmarkFleet looks at an idle fleet")
+)
+
+const (
+	// settle is how long the fleet is left alone after it connected, so that what follows is not measured.
+	settle = 20 * time.Second
+	// sharedFolder is the folder in which the commit of BenchmarkFleet changes a file.
+	sharedFolder = "app-00"
+	// filesPerFolder makes a bundle of a usual size.
+	filesPerFolder = 20
+)
+
+// hub is the distributor and gitcache, each in a process of its own, with Redis, SQLite and a Git server beside them.
+type hub struct {
+	distributor, gitcache *process
+	repository            *gittest.Repo
+	agents                []*agent
+	// disconnect ends the streams of all agents, and returns when their connections are closed.
+	disconnect func()
+}
+
+// BenchmarkFleet connects a fleet, each agent over a connection of its own, looks at what the hub costs while nothing
+// happens, and then commits to a folder that every cluster uses: how long until the last agent knows, and how many
+// bundles gitcache is asked for when all agents download theirs. Last, the agents go over to a tunnel.
+func BenchmarkFleet(b *testing.B) {
+	begun := time.Now()
+	h := startHub(b)
+	fmt.Fprintf(os.Stderr, "started after %s\n", time.Since(begun))
+	h.connect(b)
+	fmt.Fprintf(os.Stderr, "all connected after %s\n", time.Since(begun))
+	<-time.After(settle)
+	b.Run("idle", h.measureIdle)
+	b.Run("commit", h.measureCommit)
+	b.Run("tunnel", h.measureTunnel)
+}
+
+func startHub(b *testing.B) *hub {
+	b.Helper()
+	dir := *fleetDir
+	if dir == "" {
+		dir = b.TempDir()
+	}
+	h := &hub{repository: gittest.New(b).Repo(b, "apps")}
+	files := map[string]string{}
+	for i := range servicesPerPlan {
+		for j := range filesPerFolder {
+			files[fmt.Sprintf("app-%02d/%02d.yaml", i, j)] = fmt.Sprintf("# %d %d\n%s", i, j, strings.Repeat("key: value\n", 100))
+		}
+	}
+	h.repository.Commit(b, "main", files)
+	h.gitcache = startService(b, "gitcache", "LEAT_REDIS_URL="+redistest.Start(b).URL(),
+		"LEAT_GITCACHE_DATA_DIR="+b.TempDir(), "LEAT_SERVICE_SECRET="+serviceSecret, "LEAT_LOG_LEVEL=error")
+	h.distributor = startService(b, "distributor",
+		"LEAT_DISTRIBUTOR_DATABASE_URL=sqlite://"+filepath.Join(dir, fmt.Sprintf("fleet-%d.db", *fleetClusters)),
+		"LEAT_DISTRIBUTOR_DATA_DIR="+b.TempDir(), "LEAT_DISTRIBUTOR_ADMIN_TOKEN="+adminToken,
+		"LEAT_GITCACHE_URL="+h.gitcache.url, "LEAT_SERVICE_SECRET="+serviceSecret, "LEAT_LOG_LEVEL=error")
+	h.seed(b)
+	return h
+}
+
+// measureIdle tells what the hub uses while its agents get heartbeats and nothing else.
+func (h *hub) measureIdle(b *testing.B) {
+	distributor, gitcache, messages := h.distributor.cpu(b), h.gitcache.cpu(b), h.messages()
+	begun := time.Now()
+	<-time.After(*fleetIdle)
+	took := time.Since(begun)
+	cores := func(spent time.Duration) float64 { return spent.Seconds() / took.Seconds() }
+	distributor, gitcache = h.distributor.cpu(b)-distributor, h.gitcache.cpu(b)-gitcache
+	b.ReportMetric(cores(distributor), "distributor-cores")
+	b.ReportMetric(cores(gitcache), "gitcache-cores")
+	b.ReportMetric(float64(h.messages()-messages)/took.Seconds(), "heartbeats/s")
+	for name, p := range map[string]*process{"distributor": h.distributor, "gitcache": h.gitcache} {
+		now, highest := p.memory(b)
+		b.ReportMetric(float64(now>>20), name+"-MiB")
+		b.ReportMetric(float64(highest>>20), name+"-peak-MiB")
+	}
+}
+
+// measureCommit tells when agents know of a commit, and what it costs to hand them its bundle.
+func (h *hub) measureCommit(b *testing.B) {
+	h.repository.Commit(b, "main", map[string]string{sharedFolder + "/00.yaml": "# " + time.Now().String()})
+	spent, begun := h.distributor.cpu(b), time.Now()
+	h.refresh(b)
+	took := make([]time.Duration, len(h.agents))
+	for i, a := range h.agents {
+		took[i] = a.awaitChange(b, begun)
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Milliseconds()), "p50-known-ms")
+	b.ReportMetric(float64(took[len(took)*99/100].Milliseconds()), "p99-known-ms")
+	b.ReportMetric(float64(took[len(took)-1].Milliseconds()), "last-known-ms")
+	b.ReportMetric((h.distributor.cpu(b) - spent).Seconds(), "distributor-cpu-s")
+	served := h.downloads(b)
+	begun = time.Now()
+	bytes := h.download(b)
+	b.ReportMetric(time.Since(begun).Seconds(), "all-downloaded-s")
+	b.ReportMetric(float64(bytes), "bytes/agent")
+	b.ReportMetric(float64(h.downloads(b)-served), "gitcache-bundles")
+}
+
+// refresh tells gitcache to fetch, as a webhook would.
+func (h *hub) refresh(b *testing.B) {
+	b.Helper()
+	tokens, err := identity.NewServiceTokens([]byte(serviceSecret), "distributor")
+	if err != nil {
+		b.Fatal(err)
+	}
+	client, err := rpc.NewClient(rpc.ClientParams{BaseURL: h.gitcache.url, Tokens: tokens, Telemetry: telemetry.Noop()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	gitcache := gitcachev1connect.NewGitCacheServiceClient(client.HTTP, client.BaseURL, client.Options...)
+	if _, err := gitcache.RefreshRepository(b.Context(), &gitcachev1.RefreshRepositoryRequest{Name: "apps"}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// downloads returns how many bundles gitcache was asked for, as its metrics say.
+func (h *hub) downloads(b *testing.B) int {
+	b.Helper()
+	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, h.gitcache.url+"/metrics", http.NoBody)
+	if err != nil {
+		b.Fatal(err)
+	}
+	response, err := new(http.Client).Do(request)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer response.Body.Close()
+	count := 0
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		name, labels, _ := strings.Cut(lines.Text(), "{")
+		if name != "rpc_server_call_duration_seconds_count" || !strings.Contains(labels, gitcachev1connect.GitCacheServiceDownloadBundleProcedure[1:]) {
+			continue
+		}
+		n, err := strconv.Atoi(labels[strings.LastIndexByte(labels, ' ')+1:])
+		if err != nil {
+			b.Fatal(err)
+		}
+		count += n
+	}
+	return count
+}

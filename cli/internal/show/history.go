@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/leatdev/leat/cli/internal/delivery"
+	"github.com/leatdev/leat/cli/internal/document"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// Revisions prints a service's history in the given format. Times are told relative to now.
+func Revisions(w io.Writer, format Format, style Style, now time.Time, revisions []*fleetv1.Revision) error {
+	switch format {
+	case JSON:
+		return document.WriteJSONItems(w, revisions)
+	case YAML:
+		return document.WriteYAMLItems(w, revisions)
+	default:
+		return revisionTable(w, style, now, revisions)
+	}
+}
+
+func revisionTable(w io.Writer, style Style, now time.Time, revisions []*fleetv1.Revision) error {
+	var columns []column
+	for _, title := range []string{"REVISION", "OUTCOME", "COMMIT", "PLANNED", "DOWNLOAD", "RENDER", "APPLY", "HEALTHY AFTER", "MESSAGE"} {
+		columns = append(columns, column{title: title})
+	}
+	rows := make([][]cell, len(revisions))
+	for i, r := range revisions {
+		timings := r.GetTimings()
+		rows[i] = []cell{
+			plain(fmt.Sprint(r.GetNumber())), outcome(r.GetOutcome()), plain(delivery.ShortCommits(r.GetCommits())), ago(r.GetPlannedAt(), now),
+			took(timings.GetDownload()), took(timings.GetRender()), took(timings.GetApply()), took(timings.GetHealthy()), problem(r.GetProblem()),
+		}
+	}
+	return newRows(style, columns).write(w, rows)
+}
+
+func outcome(o fleetv1.RevisionOutcome) cell {
+	c := phaseCell(document.EnumName(o))
+	switch o {
+	case fleetv1.RevisionOutcome_REVISION_OUTCOME_HEALTHY:
+		c.color = green
+	case fleetv1.RevisionOutcome_REVISION_OUTCOME_FAILED:
+		c.color = red
+	case fleetv1.RevisionOutcome_REVISION_OUTCOME_SUPERSEDED:
+		c.color = faint
+	case fleetv1.RevisionOutcome_REVISION_OUTCOME_UNSPECIFIED:
+		c = cell{"On its way", yellow}
+	}
+	return c
+}
+
+// took is a duration to about three digits.
+func took(d *durationpb.Duration) cell {
+	if d == nil {
+		return plain("")
+	}
+	precision := time.Second
+	switch span := d.AsDuration(); {
+	case span < time.Second:
+		precision = time.Millisecond
+	case span < 10*time.Second:
+		precision = 10 * time.Millisecond
+	case span < time.Minute:
+		precision = 100 * time.Millisecond
+	}
+	return plain(d.AsDuration().Round(precision).String())
+}

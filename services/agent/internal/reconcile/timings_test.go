@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+func TestTimings(t *testing.T) {
+	bubble(t, reconcile.Settings{Refresh: time.Hour}, func(t *testing.T, w *world) {
+		w.openDelay = 2 * time.Second
+		w.onApply = func(context.Context, *unstructured.Unstructured) error {
+			<-time.After(3 * time.Second)
+			return nil
+		}
+		s, planned := w.service(t, "s", "a"), time.Now().Add(-time.Minute)
+		arrived := time.Now()
+		w.engine.SetPlan(reconcile.Plan{Version: "1", Time: planned, Services: []reconcile.Service{s}})
+		pass(t, time.Second)
+		if got := w.status("s"); got.Timings != (reconcile.Timings{Arrived: arrived}) || !got.Planned.Equal(planned) || got.Observed.Digests[0] != s.Bundles[0].Digest.String() {
+			t.Errorf("got %+v, want what is tried, and when it came", got)
+		}
+		pass(t, time.Minute)
+		want := reconcile.Timings{Arrived: arrived, Download: 2 * time.Second, Apply: 3 * time.Second, Healthy: 5 * time.Second}
+		if got := w.status("s"); got.Timings != want {
+			t.Errorf("got %+v, want %+v", got.Timings, want)
+		}
+		// Neither a refresh, nor a plan that brings nothing new, nor an object that falls ill and recovers changes them.
+		pass(t, 2*time.Hour)
+		w.engine.SetPlan(reconcile.Plan{Version: "2", Time: time.Now(), Services: []reconcile.Service{s}})
+		pass(t, time.Minute)
+		ref := inventory.RefOf(w.objects[inventory.Key{Kind: "ConfigMap", Namespace: "default", Name: "a"}])
+		for i, state := range []health.State{health.Degraded, health.Healthy} {
+			w.engine.Observe(reconcile.Observation{
+				Service: "s", Object: inventory.Object{Ref: ref}, ResourceVersion: "100" + string(rune('0'+i)), Health: health.Verdict{State: state},
+			})
+			pass(t, time.Minute)
+		}
+		assertPhase(t, w, "s", reconcile.Healthy)
+		if got := w.status("s"); got.Timings != want || !got.Planned.Equal(planned) {
+			t.Errorf("got %+v, planned %v, want what it was: %+v, %v", got.Timings, got.Planned, want, planned)
+		}
+	})
+}
+
+// TestBackWithoutARun goes back to what is applied while what came in between cannot be rendered.
+func TestBackWithoutARun(t *testing.T) {
+	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
+		first, second := w.service(t, "s", "a"), w.service(t, "s", "b")
+		second.SpecDigest = "another spec"
+		w.plan(first)
+		pass(t, time.Second)
+		w.mu.Lock()
+		delete(w.bundles, second.Bundles[0].Digest)
+		w.mu.Unlock()
+		w.plan(second)
+		pass(t, time.Second)
+		if got := w.status("s"); got.Phase != reconcile.Failed || got.Observed.SpecDigest != second.SpecDigest {
+			t.Errorf("got %s of %+v, want the second failed", got.Phase, got.Observed)
+		}
+		applied, _ := w.count()
+		w.plan(first)
+		pass(t, time.Second)
+		if got := w.status("s"); got.Phase != reconcile.Healthy || got.Observed.SpecDigest != first.SpecDigest || got.Timings != (reconcile.Timings{}) {
+			t.Errorf("got %s of %+v in %+v, want the first, healthy without a run", got.Phase, got.Observed, got.Timings)
+		}
+		if again, _ := w.count(); again != applied {
+			t.Errorf("got %d applies, want none", again-applied)
+		}
+	})
+}

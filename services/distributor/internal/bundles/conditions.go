@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bundles
+
+import (
+	"net/http"
+	"strings"
+)
+
+// maxRanges bounds the ranges of one answer. Each costs a part with headers of its own and a seek, however short it is.
+const maxRanges = 16
+
+// readable returns the request as http.ServeContent understands it. That looks at the first line of a header only, gives
+// ranges to a HEAD, refuses units it does not know, and takes any number of ranges; RFC 9110 wants the first three otherwise
+// and leaves the last one open. Where ranges do not count, the answer is the whole.
+func readable(r *http.Request) *http.Request {
+	wanted := wantedRanges(r)
+	if wanted == r.Header.Get("Range") && len(r.Header["If-Match"]) <= 1 && len(r.Header["If-None-Match"]) <= 1 {
+		return r
+	}
+	header := r.Header.Clone()
+	for _, name := range []string{"If-Match", "If-None-Match"} {
+		if lines := header[name]; len(lines) > 1 {
+			header.Set(name, strings.Join(lines, ", "))
+		}
+	}
+	header.Del("Range")
+	if wanted != "" {
+		header.Set("Range", wanted)
+	}
+	r = r.WithContext(r.Context()) // a copy
+	r.Header = header
+	return r
+}
+
+// wantedRanges returns the Range header, or "" where it does not count.
+func wantedRanges(r *http.Request) string {
+	text := r.Header.Get("Range")
+	unit, ranges, found := strings.Cut(text, "=")
+	if r.Method != http.MethodGet || !found || !strings.EqualFold(strings.TrimSpace(unit), "bytes") ||
+		strings.Count(ranges, ",") >= maxRanges {
+		return ""
+	}
+	return "bytes=" + ranges
+}
+
+// refuses tells whether If-Match names other representations only (RFC 9110, strong comparison).
+func refuses(header http.Header, tag string) bool {
+	lines, asked := header["If-Match"]
+	return asked && !names(lines, tag, false)
+}
+
+// has tells whether If-None-Match says that the client has the representation (RFC 9110, weak comparison).
+func has(header http.Header, tag string) bool {
+	return names(header["If-None-Match"], tag, true)
+}
+
+// names tells whether a list of tags, or *, names the tag.
+func names(lines []string, tag string, weak bool) bool {
+	for _, line := range lines {
+		for candidate := range strings.SplitSeq(line, ",") {
+			candidate = strings.TrimSpace(candidate)
+			if weak {
+				candidate = strings.TrimPrefix(candidate, "W/")
+			}
+			if candidate == "*" || candidate == tag {
+				return true
+			}
+		}
+	}
+	return false
+}

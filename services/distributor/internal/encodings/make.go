@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package encodings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/digest"
+)
+
+// gzipLevel is what most servers compress with.
+const gzipLevel = 6
+
+// make makes a file. The room for it is taken before, so that a bound holds while it grows, too.
+func (s *Store) make(ctx context.Context, k key, source Source) error {
+	ctx, cancel := context.WithTimeout(ctx, makeTimeout)
+	defer cancel()
+	if err := s.slots.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer s.slots.Release(1)
+	blob, err := source(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = blob.Close() }()
+	reserved := mostBytes(blob.ContentSize)
+	if err := s.reserve(reserved); err != nil {
+		return err
+	}
+	if err := s.write(k, blob, reserved); err != nil {
+		s.release(reserved)
+		if noSpace(err) {
+			s.shed() // for the next attempt
+			return fmt.Errorf("%w: %w", cas.ErrFull, err)
+		}
+		return fmt.Errorf("encode bundle %s: %w", k.digest, err)
+	}
+	return nil
+}
+
+// mostBytes bounds the length of a file: what does not compress grows by 5 bytes in each block.
+func mostBytes(content int64) int64 {
+	return content + content/1024 + 1024
+}
+
+// write writes a draft and publishes it, or removes it.
+func (s *Store) write(k key, blob *cas.Blob, reserved int64) (err error) {
+	draft, err := os.CreateTemp(s.cfg.Dir, "draft-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = draft.Close() // closed already where it came that far
+			err = errors.Join(err, os.Remove(draft.Name()))
+		}
+	}()
+	made := entry{key: k}
+	switch k.encoding {
+	case Plain:
+		made.sum = k.digest
+		made.size, err = decompress(draft, blob)
+	case Gzip:
+		made.size, made.sum, err = compress(draft, blob)
+	}
+	if err == nil {
+		err = draft.Close()
+	}
+	if err != nil {
+		return err
+	}
+	return s.publish(&made, draft.Name(), reserved)
+}
+
+// decompress writes the content of a blob, and fails unless it is what the blob's digest says: bytes that were right once
+// may have been damaged on the disk since.
+func decompress(w io.Writer, blob *cas.Blob) (int64, error) {
+	content, err := bundle.Decompress(blob, blob.ContentSize)
+	if err != nil {
+		return 0, err
+	}
+	defer content.Close()
+	n, err := io.Copy(w, digest.NewVerifier(content, blob.Digest))
+	if errors.Is(err, bundle.ErrMalformed) || errors.Is(err, bundle.ErrTooLarge) {
+		err = fmt.Errorf("%w: %w", cas.ErrCorrupt, err)
+	}
+	return n, err
+}
+
+// compress writes the content of a blob as gzip, and returns the length and the digest of what it wrote.
+func compress(w io.Writer, blob *cas.Blob) (int64, digest.Digest, error) {
+	hasher := digest.NewHasher()
+	count := &counter{to: io.MultiWriter(w, hasher)}
+	z, err := gzip.NewWriterLevel(count, gzipLevel)
+	if err != nil {
+		return 0, digest.Digest{}, err
+	}
+	if _, err := decompress(z, blob); err != nil {
+		return 0, digest.Digest{}, err
+	}
+	if err := z.Close(); err != nil {
+		return 0, digest.Digest{}, err
+	}
+	return count.n, hasher.Digest(), nil
+}
+
+// counter counts what is written.
+type counter struct {
+	to io.Writer
+	n  int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.to.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+func noSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}

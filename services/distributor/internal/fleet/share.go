@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// maxShared bounds what a sharing remembers. Beyond it everything is forgotten and learned anew, which costs some memory
+// for what is alive and not known any more, and nothing else.
+const maxShared = 1 << 16
+
+// sharing lets objects that were read from the store share what is equal in them: most services of a fleet name the same
+// few sources, and most reports the same few digests.
+type sharing struct {
+	texts   map[string]string
+	sources map[catalog.Source][]catalog.Source
+}
+
+func newSharing() *sharing {
+	return &sharing{texts: map[string]string{}, sources: map[catalog.Source][]catalog.Source{}}
+}
+
+func (s *sharing) text(text string) string {
+	if known, ok := s.texts[text]; ok || text == "" {
+		return known
+	}
+	if len(s.texts) >= maxShared {
+		clear(s.texts)
+	}
+	s.texts[text] = text
+	return text
+}
+
+func (s *sharing) list(texts []string) []string {
+	shared := make([]string, len(texts))
+	for i, text := range texts {
+		shared[i] = s.text(text)
+	}
+	return shared
+}
+
+// service returns a service that equals the given one.
+func (s *sharing) service(given *catalog.Service) *catalog.Service {
+	next := *given
+	next.Spec.Cluster = s.text(given.Spec.Cluster)
+	next.Spec.Namespace = s.text(given.Spec.Namespace)
+	if len(given.Spec.Sources) == 1 {
+		next.Spec.Sources = s.source(given.Spec.Sources)
+	}
+	return &next
+}
+
+// source shares a list of one source, which most services have.
+func (s *sharing) source(list []catalog.Source) []catalog.Source {
+	known, ok := s.sources[list[0]]
+	if ok {
+		return known
+	}
+	if len(s.sources) >= maxShared {
+		clear(s.sources)
+	}
+	s.sources[list[0]] = list
+	return list
+}
+
+// report returns a report of the service that equals the given one.
+func (s *sharing) report(of *catalog.Service, given catalog.StoredReport) catalog.StoredReport {
+	given.Service, given.ServiceUID, given.Entry = of.Name, of.UID, s.text(given.Entry)
+	if given.Report == nil {
+		return given
+	}
+	next := *given.Report
+	next.Phase = catalog.Phase(s.text(string(next.Phase)))
+	next.ObservedSpecDigest = s.text(next.ObservedSpecDigest)
+	if next.AppliedDigests != nil {
+		next.AppliedDigests = s.list(next.AppliedDigests)
+	}
+	if next.AppliedCommits != nil {
+		next.AppliedCommits = s.list(next.AppliedCommits)
+	}
+	given.Report = &next
+	return given
+}

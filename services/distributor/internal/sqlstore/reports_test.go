@@ -1,0 +1,280 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// save saves one report.
+func save(t *testing.T, s subject, report catalog.AgentReport) catalog.Receipt {
+	t.Helper()
+	receipts, err := s.SaveReports(t.Context(), []catalog.AgentReport{report})
+	if err != nil || len(receipts) != 1 {
+		t.Fatalf("got %v, %v, want a receipt", receipts, err)
+	}
+	return receipts[0]
+}
+
+// phases returns the phase of each stored report by service.
+func phases(t *testing.T, s subject) map[string]catalog.Phase {
+	t.Helper()
+	all := map[string]catalog.Phase{}
+	for _, stored := range changes(t, s, 0).Reports {
+		if stored.Report != nil {
+			all[stored.Service] = stored.Report.Phase
+		}
+	}
+	return all
+}
+
+func said(uid string, phase catalog.Phase) catalog.StoredReport {
+	return catalog.StoredReport{ServiceUID: uid, Report: &catalog.ServiceReport{Phase: phase}}
+}
+
+// uids returns the uids of the services by name, and that of the only cluster.
+func uids(t *testing.T, s subject) (cluster string, services map[string]string) {
+	t.Helper()
+	all := changes(t, s, 0)
+	services = map[string]string{}
+	for _, service := range all.Services {
+		services[service.Name] = service.UID
+	}
+	return all.Clusters[0].UID, services
+}
+
+func testReports(t *testing.T, s subject) {
+	ctx := t.Context()
+	apply(t, s, cluster("one"), repository("demo"), service("app", "one", "demo"))
+	start := changes(t, s, 0)
+	uid := start.Services[0].UID
+	report := catalog.AgentReport{
+		ClusterUID: start.Clusters[0].UID, Instance: "i", Sequence: 2, PlanVersion: "v", Full: true,
+		Cluster: &catalog.ClusterReport{KubernetesVersion: "v1.36.3", Nodes: 3},
+		Services: []catalog.StoredReport{
+			{Service: "app", ServiceUID: uid, Entry: "e", ObservedGeneration: 1, Report: &catalog.ServiceReport{
+				Phase: catalog.PhaseFailed, Problem: &catalog.Problem{Reason: "APPLY_REJECTED", Message: "no"}, AppliedDigests: []string{"a"},
+				Objects: []catalog.ObjectStatus{{Kind: "Pod", Health: "DEGRADED"}}, AppliedAt: time.Unix(1, 0).UTC(),
+				Timings: catalog.Timings{ArrivedAt: time.Unix(2, 0).UTC(), Download: time.Second},
+			}},
+			{Service: "gone", ServiceUID: "no such uid", Report: &catalog.ServiceReport{}},
+		},
+	}
+	save(t, s, report)
+	got := changes(t, s, start.Revision)
+	if diff := cmp.Diff(report.Services[:1], got.Reports); diff != "" {
+		t.Errorf("reports differ (-want +got):\n%s", diff)
+	}
+	if agent := got.Clusters[0].Agent; agent.Report != *report.Cluster || agent.PlanVersion != "v" || agent.Instance != "i" || agent.Sequence != 2 {
+		t.Errorf("got %+v, want what was reported", agent)
+	}
+	if len(got.Services) != 0 {
+		t.Error("a report changed a service")
+	}
+	report.Sequence, report.Services[0].ObservedGeneration = 3, 0
+	save(t, s, report)
+	if again := changes(t, s, got.Revision); len(again.Reports) != 0 || len(again.Clusters) != 0 {
+		t.Errorf("got %+v, want no change from a report that says the same again", again)
+	}
+	other := report
+	other.ClusterUID, other.Instance = "no such cluster", "j"
+	if receipt := save(t, s, other); receipt != (catalog.Receipt{}) {
+		t.Errorf("got %+v, want nothing of a cluster that is gone", receipt)
+	}
+	if _, err := catalog.NewEditor(s).Delete(ctx, catalog.Key{Kind: catalog.KindService, Name: "app"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := changes(t, s, 0); len(got.Reports) != 0 {
+		t.Errorf("got %v, want no report of a deleted service", got.Reports)
+	}
+}
+
+func testReportOrder(t *testing.T, s subject) {
+	apply(t, s, cluster("one"), repository("demo"), service("app", "one", "demo"))
+	clusterUID, services := uids(t, s)
+	none, first := "", "i"
+	for n, step := range []struct {
+		instance string
+		sequence uint64
+		full     bool
+		replaces *string
+		phase    catalog.Phase
+		receipt  catalog.Receipt
+		want     catalog.Phase
+	}{
+		{"i", 1, false, nil, catalog.PhaseSyncing, catalog.Receipt{WantFull: true}, ""},
+		{"i", 2, true, &none, catalog.PhaseSyncing, catalog.Receipt{}, catalog.PhaseSyncing},
+		{"i", 4, false, nil, catalog.PhaseSyncing, catalog.Receipt{}, catalog.PhaseSyncing},                                 // says nothing new, and still
+		{"i", 3, false, nil, catalog.PhaseFailed, catalog.Receipt{}, catalog.PhaseSyncing},                                  // is newer than this one
+		{"i", 4, false, nil, catalog.PhaseFailed, catalog.Receipt{}, catalog.PhaseSyncing},                                  // twice
+		{"j", 1, false, nil, catalog.PhaseFailed, catalog.Receipt{WantFull: true, Current: "i"}, catalog.PhaseSyncing},      // a new process
+		{"j", 2, true, &first, catalog.PhaseHealthy, catalog.Receipt{}, catalog.PhaseHealthy},                               //
+		{"i", 5, false, nil, catalog.PhaseFailed, catalog.Receipt{WantFull: true, Current: "j"}, catalog.PhaseHealthy},      // the ended one
+		{"i", 6, true, &none, catalog.PhaseFailed, catalog.Receipt{WantFull: true, Current: "j"}, catalog.PhaseHealthy},     //
+		{"late", 1, true, &first, catalog.PhaseFailed, catalog.Receipt{WantFull: true, Current: "j"}, catalog.PhaseHealthy}, // never heard of before
+		{"old agent", 1, true, nil, catalog.PhaseDegraded, catalog.Receipt{}, catalog.PhaseDegraded},                        // cannot tell
+	} {
+		receipt := save(t, s, catalog.AgentReport{
+			ClusterUID: clusterUID, Instance: step.instance, Sequence: step.sequence, Full: step.full, Replaces: step.replaces,
+			Services: []catalog.StoredReport{said(services["app"], step.phase)},
+		})
+		if got := phases(t, s)["app"]; receipt != step.receipt || got != step.want {
+			t.Errorf("step %d: got %+v and phase %q, want %+v and %q", n, receipt, got, step.receipt, step.want)
+		}
+	}
+}
+
+// testFullReports has reports of two clusters in one batch, where the later say more and less than the earlier.
+func testFullReports(t *testing.T, s subject) {
+	apply(t, s, cluster("one"), cluster("two"), repository("demo"),
+		service("a", "one", "demo"), service("b", "one", "demo"), service("c", "two", "demo"), service("d", "two", "demo"))
+	clusters := map[string]string{}
+	for _, c := range changes(t, s, 0).Clusters {
+		clusters[c.Name] = c.UID
+	}
+	_, services := uids(t, s)
+	receipts, err := s.SaveReports(t.Context(), []catalog.AgentReport{
+		{ClusterUID: clusters["one"], Instance: "i", Sequence: 1, Full: true, Services: []catalog.StoredReport{
+			said(services["a"], catalog.PhaseSyncing), said(services["b"], catalog.PhaseSyncing), said(services["c"], catalog.PhaseFailed),
+		}},
+		{ClusterUID: clusters["two"], Instance: "k", Sequence: 1, Services: []catalog.StoredReport{said(services["c"], catalog.PhaseFailed)}},
+		{ClusterUID: clusters["two"], Instance: "k", Sequence: 2, Full: true, Services: []catalog.StoredReport{
+			said(services["c"], catalog.PhaseSyncing), said(services["c"], catalog.PhaseHealthy), said(services["d"], catalog.PhasePaused),
+		}},
+		{ClusterUID: clusters["one"], Instance: "i", Sequence: 2, Services: []catalog.StoredReport{said(services["a"], catalog.PhaseHealthy)}},
+		{ClusterUID: clusters["one"], Instance: "i", Sequence: 3, Full: true, Services: []catalog.StoredReport{said(services["a"], catalog.PhaseDegraded)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]catalog.Receipt{{}, {WantFull: true}, {}, {}, {}}, receipts); diff != "" {
+		t.Errorf("receipts differ (-want +got):\n%s", diff)
+	}
+	want := map[string]catalog.Phase{"a": catalog.PhaseDegraded, "c": catalog.PhaseHealthy, "d": catalog.PhasePaused}
+	if diff := cmp.Diff(want, phases(t, s)); diff != "" {
+		t.Errorf("phases differ (-want +got):\n%s", diff)
+	}
+}
+
+// testBadReport has a report that cannot be stored leave nothing behind, nor anything of its batch.
+func testBadReport(t *testing.T, s subject) {
+	apply(t, s, cluster("one"), repository("demo"), service("app", "one", "demo"))
+	clusterUID, services := uids(t, s)
+	good := catalog.AgentReport{
+		ClusterUID: clusterUID, Instance: "i", Sequence: 1, Full: true, Services: []catalog.StoredReport{said(services["app"], catalog.PhaseHealthy)},
+	}
+	bad := good
+	bad.Sequence, bad.Services = 2, []catalog.StoredReport{said(services["app"], catalog.PhaseFailed)}
+	bad.Services[0].Report.AppliedAt = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) // JSON has no such year
+	if receipts, err := s.SaveReports(t.Context(), []catalog.AgentReport{good, bad}); err == nil {
+		t.Fatalf("got %v, want an error", receipts)
+	}
+	if got := changes(t, s, 0); len(got.Reports) != 0 || got.Clusters[0].Agent.Instance != "" {
+		t.Errorf("got %+v, want nothing stored", got)
+	}
+	save(t, s, good)
+	if got := phases(t, s)["app"]; got != catalog.PhaseHealthy {
+		t.Errorf("got phase %q, want the good report's", got)
+	}
+}
+
+// rollout is a report about content.
+func rollout(uid, content string, phase catalog.Phase) catalog.StoredReport {
+	report := &catalog.ServiceReport{
+		Phase: phase, ObservedSpecDigest: "spec", PhaseSince: time.Unix(20, 0).UTC(), PlannedAt: time.Unix(10, 0).UTC(),
+	}
+	switch phase {
+	case catalog.PhaseSyncing, catalog.PhaseFailed:
+		report.ObservedDigests, report.ObservedCommits = []string{content}, []string{"commit of " + content}
+	default:
+		report.AppliedDigests, report.AppliedCommits, report.AppliedAt = []string{content}, []string{"commit of " + content}, time.Unix(15, 0).UTC()
+	}
+	return catalog.StoredReport{ServiceUID: uid, Report: report}
+}
+
+// outcomes lists a service's history, the latest first.
+func outcomes(t *testing.T, s subject, uid string) (all []string) {
+	t.Helper()
+	revisions, err := s.Revisions(t.Context(), uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range revisions {
+		all = append(all, fmt.Sprintf("%d %s %s", r.Number, r.Digests[0], r.Outcome))
+	}
+	return all
+}
+
+func testHistory(t *testing.T, s subject) {
+	apply(t, s, cluster("one"), repository("demo"), service("app", "one", "demo"))
+	clusterUID, services := uids(t, s)
+	uid, sequence := services["app"], uint64(0)
+	for _, batch := range [][]catalog.StoredReport{
+		{rollout(uid, "a", catalog.PhaseSyncing), rollout(uid, "a", catalog.PhaseHealthy)},
+		{rollout(uid, "b", catalog.PhaseSyncing)},
+		{rollout(uid, "c", catalog.PhaseSyncing), rollout(uid, "c", catalog.PhaseFailed)},
+		{rollout(uid, "a", catalog.PhaseProgressing)},
+	} {
+		var reports []catalog.AgentReport
+		for _, service := range batch {
+			sequence++
+			reports = append(reports, catalog.AgentReport{
+				ClusterUID: clusterUID, Instance: "i", Sequence: sequence, Full: true, Services: []catalog.StoredReport{service}, ReceivedAt: time.Unix(30, 0).UTC(),
+			})
+		}
+		if _, err := s.SaveReports(t.Context(), append(reports, reports...)); err != nil { // each of them twice
+			t.Fatal(err)
+		}
+	}
+	want := []string{"4 a ", "3 c FAILED", "2 b SUPERSEDED", "1 a HEALTHY"}
+	if diff := cmp.Diff(want, outcomes(t, s, uid)); diff != "" {
+		t.Errorf("history differs (-want +got):\n%s", diff)
+	}
+	revisions, err := s.Revisions(t.Context(), uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := catalog.Revision{
+		Number: 1, Content: catalog.Content{SpecDigest: "spec", Digests: []string{"a"}, Commits: []string{"commit of a"}}, Outcome: catalog.RevisionHealthy,
+		PlannedAt: time.Unix(10, 0).UTC(), AppliedAt: time.Unix(15, 0).UTC(), HealthyAt: time.Unix(20, 0).UTC(), SupersededAt: time.Unix(30, 0).UTC(),
+	}
+	if diff := cmp.Diff(first, revisions[3]); diff != "" {
+		t.Errorf("first revision differs (-want +got):\n%s", diff)
+	}
+}
+
+// testHistoryEnds has a history keep the latest revisions only, and end with its service.
+func testHistoryEnds(t *testing.T, s subject) {
+	apply(t, s, cluster("one"), repository("demo"), service("app", "one", "demo"), service("other", "one", "demo"))
+	clusterUID, services := uids(t, s)
+	uid := services["app"]
+	report := func(n int, service catalog.StoredReport) {
+		save(t, s, catalog.AgentReport{ClusterUID: clusterUID, Instance: "i", Sequence: uint64(n), Full: n == 1, Services: []catalog.StoredReport{service}})
+	}
+	report(1, rollout(services["other"], "x", catalog.PhaseHealthy))
+	for n := range catalog.MaxRevisions + 5 {
+		report(n+2, rollout(uid, fmt.Sprint(n+1), catalog.PhaseHealthy))
+	}
+	got := outcomes(t, s, uid)
+	if len(got) != catalog.MaxRevisions || got[0] != "25 25 HEALTHY" || got[19] != "6 6 HEALTHY" {
+		t.Errorf("got %v, want the latest %d", got, catalog.MaxRevisions)
+	}
+	if got := outcomes(t, s, services["other"]); len(got) != 1 {
+		t.Errorf("got %v, want the other service's history untouched", got)
+	}
+	if _, err := catalog.NewEditor(s).Delete(t.Context(), catalog.Key{Kind: catalog.KindService, Name: "app"}); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, service("app", "one", "demo"))
+	_, again := uids(t, s)
+	if again["app"] == uid || len(outcomes(t, s, uid)) != 0 || len(outcomes(t, s, again["app"])) != 0 {
+		t.Errorf("got %v and %v, want no history of a service that was created anew", outcomes(t, s, uid), outcomes(t, s, again["app"]))
+	}
+}

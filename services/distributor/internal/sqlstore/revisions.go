@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+type revisionRow struct {
+	bun.BaseModel `bun:"table:service_revisions,alias:rv"`
+	ServiceUID    string `bun:"service_uid,pk"`
+	Number        int64  `bun:"number,pk"`
+	Revision      string `bun:"revision"`
+}
+
+// revisionKey names one row.
+type revisionKey struct {
+	serviceUID string
+	number     int64
+}
+
+// advance notes in the service's history what a report says.
+func (in *intake) advance(state *serviceState, service *catalog.ServiceReport, report catalog.AgentReport) error {
+	if service == nil {
+		return nil
+	}
+	for _, next := range state.latest.Advance(service, report.ReceivedAt) {
+		text, err := encode(next)
+		if err != nil {
+			return err
+		}
+		key := revisionKey{serviceUID: state.UID, number: next.Number}
+		in.revisions[key] = &revisionRow{ServiceUID: key.serviceUID, Number: key.number, Revision: text}
+		state.latest = next
+	}
+	return nil
+}
+
+func (in *intake) writeRevisions(ctx context.Context) error {
+	rows := make([]*revisionRow, 0, len(in.revisions))
+	var many []string // services that may have more than are kept
+	for key, row := range in.revisions {
+		rows = append(rows, row)
+		if key.number > catalog.MaxRevisions {
+			many = append(many, key.serviceUID)
+		}
+	}
+	for chunk := range slices.Chunk(rows, maxRows) {
+		_, err := in.sql.NewInsert().Model(&chunk).On("CONFLICT (service_uid, number) DO UPDATE").
+			Set("revision = EXCLUDED.revision").Exec(ctx)
+		if err != nil {
+			return err
+		}
+	}
+	if len(many) == 0 {
+		return nil
+	}
+	_, err := in.sql.NewRaw(`DELETE FROM service_revisions WHERE service_uid IN (?) AND number <= ? +
+			(SELECT MAX(m.number) FROM service_revisions AS m WHERE m.service_uid = service_revisions.service_uid)`,
+		bun.List(many), -catalog.MaxRevisions).Exec(ctx)
+	return err
+}
+
+// Revisions implements catalog.History.
+func (s *Store) Revisions(ctx context.Context, serviceUID string) ([]catalog.Revision, error) {
+	var rows []*revisionRow
+	err := s.db.NewSelect().Model(&rows).Where("service_uid = ?", serviceUID).Order("number DESC").Limit(catalog.MaxRevisions).Scan(ctx)
+	if err != nil {
+		return nil, translate("read revisions", err)
+	}
+	revisions := make([]catalog.Revision, len(rows))
+	for i, row := range rows {
+		if err := decode("revision", row.Revision, &revisions[i]); err != nil {
+			return nil, err
+		}
+		revisions[i].Number = row.Number
+	}
+	return revisions, nil
+}

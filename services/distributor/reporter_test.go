@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor_test
+
+import (
+	"crypto/rand"
+	"maps"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+)
+
+// reporter reports as an agent does: one report at a time, every try in the newest form, until the hub has taken it.
+type reporter struct {
+	instance string
+	sequence uint64
+	acked    uint64
+	greeted  bool
+	replaces *string
+	full     bool
+	latest   map[string]*distributorv1.ServiceReport
+	changed  map[string]bool
+}
+
+func newReporter() *reporter {
+	r := &reporter{latest: map[string]*distributorv1.ServiceReport{}}
+	r.restart()
+	return r
+}
+
+// restart begins another process, which knows how its services fare.
+func (r *reporter) restart() {
+	r.instance, r.sequence, r.acked, r.greeted, r.replaces = rand.Text(), 0, 0, false, nil
+	r.full, r.changed = true, map[string]bool{}
+}
+
+func (r *reporter) set(report *distributorv1.ServiceReport) {
+	r.latest[report.GetService()], r.changed[report.GetService()] = report, true
+}
+
+func (r *reporter) forget(service string) {
+	delete(r.latest, service)
+	delete(r.changed, service)
+	r.full = true
+}
+
+func (r *reporter) due() bool { return r.full || len(r.changed) > 0 }
+
+// next makes the next request.
+func (r *reporter) next() *distributorv1.ReportStatusRequest {
+	r.sequence++
+	request := &distributorv1.ReportStatusRequest{Instance: r.instance, Sequence: r.sequence, Acknowledged: r.acked, PlanVersion: "v"}
+	if !r.greeted {
+		return request
+	}
+	if request.Full = r.full; r.full {
+		request.Replaces = r.replaces
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.latest)) {
+		if r.full || r.changed[name] {
+			request.Services = append(request.Services, r.latest[name])
+		}
+	}
+	return request
+}
+
+// answered takes in what the hub said to the request, which was the latest.
+func (r *reporter) answered(request *distributorv1.ReportStatusRequest, response *distributorv1.ReportStatusResponse) {
+	switch {
+	case response.GetWantFull():
+		r.full, r.replaces = true, response.CurrentInstance
+	case r.greeted:
+		r.acked = request.GetSequence()
+		r.full, r.changed = false, map[string]bool{}
+	}
+	r.greeted = true
+}
+
+// flush reports until the hub has taken everything; call fails as often as it likes.
+func (r *reporter) flush(t *testing.T, call func(*distributorv1.ReportStatusRequest) (*distributorv1.ReportStatusResponse, error)) {
+	t.Helper()
+	eventually(t, "the hub to take a report", func() bool {
+		request := r.next()
+		response, err := call(request)
+		if err == nil {
+			r.answered(request, response)
+		}
+		return !r.due()
+	})
+}
+
+// stated is a report about content; the text makes it like no other.
+func stated(service, uid, content, text string, phase typev1.ServicePhase) *distributorv1.ServiceReport {
+	report := &distributorv1.ServiceReport{
+		Service: service, ServiceUid: uid, Phase: phase, ObservedSpecDigest: "spec",
+		Counts:    &typev1.ObjectCounts{Total: 1},
+		Objects:   []*typev1.ObjectStatus{{Ref: &typev1.ObjectRef{Version: "v1", Kind: "Pod", Name: text}, Health: typev1.Health_HEALTH_DEGRADED}},
+		PlannedAt: &timestamppb.Timestamp{Seconds: 1},
+	}
+	switch phase {
+	case typev1.ServicePhase_SERVICE_PHASE_PROGRESSING, typev1.ServicePhase_SERVICE_PHASE_HEALTHY, typev1.ServicePhase_SERVICE_PHASE_DEGRADED:
+		report.AppliedDigests = []string{content}
+	default:
+		report.ObservedDigests = []string{content}
+	}
+	return report
+}
+
+// contentOf is what a report counts for in a history; empty where it counts for nothing.
+func contentOf(report *distributorv1.ServiceReport) string {
+	digests := append(slices.Clone(report.GetAppliedDigests()), report.GetObservedDigests()...)
+	if report.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_PENDING || len(digests) == 0 {
+		return ""
+	}
+	return digests[0]
+}
+
+// copyOf is a request as the network may deliver it a second time.
+func copyOf(request *distributorv1.ReportStatusRequest) *distributorv1.ReportStatusRequest {
+	return proto.CloneOf(request)
+}

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/intake"
+	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
+	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
+)
+
+const (
+	benchAgents   = 64
+	benchServices = 20
+)
+
+// BenchmarkReports has 64 agents report at once, each a change of one of 20 services, until it is durable and in the replica's
+// view: through the intake, and beside it each in a transaction of its own.
+func BenchmarkReports(b *testing.B) {
+	server := postgrestest.New(b)
+	for name, url := range map[string]string{
+		"sqlite": "sqlite://" + filepath.ToSlash(filepath.Join(b.TempDir(), "leat.db")), "postgres": server.Database(b),
+	} {
+		store, view, agents := benchFleet(b, url)
+		queue := intake.New(intake.Params{Store: store, Stored: func(ctx context.Context) { _ = view.Refresh(ctx) }})
+		ctx, cancel := context.WithCancel(b.Context())
+		ended := make(chan error)
+		go func() { ended <- queue.Run(ctx) }()
+		b.Run(name+"/together", func(b *testing.B) {
+			benchReports(b, agents, func(ctx context.Context, report catalog.AgentReport) error {
+				_, err := queue.Take(ctx, report)
+				return err
+			})
+		})
+		b.Run(name+"/each alone", func(b *testing.B) {
+			benchReports(b, agents, func(ctx context.Context, report catalog.AgentReport) error {
+				if _, err := store.SaveReports(ctx, []catalog.AgentReport{report}); err != nil {
+					return err
+				}
+				return view.Refresh(ctx)
+			})
+		})
+		cancel()
+		<-ended
+	}
+}
+
+// benchAgent is one cluster; each is used by one goroutine at a time.
+type benchAgent struct {
+	uid      string
+	services []string
+	sequence uint64
+}
+
+func benchFleet(b *testing.B, url string) (*sqlstore.Store, *fleet.View, []*benchAgent) {
+	b.Helper()
+	store, err := sqlstore.Open(b.Context(), url, []byte(serviceSecret))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = store.Close() })
+	objects := []catalog.Object{&catalog.Repository{Metadata: catalog.Metadata{Name: "demo"}, Spec: catalog.RepositorySpec{URL: "https://git.example/demo"}}}
+	for c := range benchAgents {
+		cluster := fmt.Sprint("cluster-", c)
+		objects = append(objects, &catalog.Cluster{Metadata: catalog.Metadata{Name: cluster}})
+		for s := range benchServices {
+			objects = append(objects, &catalog.Service{
+				Metadata: catalog.Metadata{Name: fmt.Sprintf("%s-%d", cluster, s)},
+				Spec:     catalog.ServiceSpec{Cluster: cluster, Sources: []catalog.Source{{Repository: "demo", Path: "app"}}},
+			})
+		}
+	}
+	for some := range slices.Chunk(objects, 1000) {
+		if _, err := catalog.NewEditor(store).Apply(b.Context(), some, false); err != nil {
+			b.Fatal(err)
+		}
+	}
+	view := fleet.New(fleet.Params{
+		Store: store, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""),
+		Plans: fanout.NewHub[string](0), Objects: fanout.NewHub[catalog.Key](0), PollInterval: time.Second,
+	})
+	if err := view.Load(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	changes, err := store.Changes(b.Context(), 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	agents, byName := make([]*benchAgent, 0, benchAgents), map[string]*benchAgent{}
+	for _, cluster := range changes.Clusters {
+		agent := &benchAgent{uid: cluster.UID}
+		agents, byName[cluster.Name] = append(agents, agent), agent
+	}
+	for _, service := range changes.Services {
+		byName[service.Spec.Cluster].services = append(byName[service.Spec.Cluster].services, service.UID)
+	}
+	return store, view, agents
+}
+
+func benchReports(b *testing.B, agents []*benchAgent, take func(context.Context, catalog.AgentReport) error) {
+	b.SetParallelism((benchAgents + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
+	var next atomic.Int64
+	b.RunParallel(func(pb *testing.PB) {
+		agent := agents[int(next.Add(1)-1)%len(agents)]
+		for pb.Next() {
+			if err := take(b.Context(), agent.next()); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "reports/s")
+}
+
+// next is the agent's next report: one of its services changed.
+func (a *benchAgent) next() catalog.AgentReport {
+	a.sequence++
+	uid := a.services[int(a.sequence)%len(a.services)]
+	return catalog.AgentReport{
+		ClusterUID: a.uid, Instance: "i", Sequence: a.sequence, Full: a.sequence == 1, PlanVersion: "v", ReceivedAt: time.Now().UTC(),
+		Services: []catalog.StoredReport{{ServiceUID: uid, Report: &catalog.ServiceReport{
+			Phase: catalog.PhaseHealthy, ObservedSpecDigest: "spec", AppliedDigests: []string{"sha256:0123"}, AppliedCommits: []string{"0123456789"},
+			Counts: catalog.Counts{Total: 10, Healthy: 10}, AppliedAt: time.Now().UTC(),
+		}}},
+	}
+}
