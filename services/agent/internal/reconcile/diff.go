@@ -50,7 +50,7 @@ func (e *Engine) Diff(ctx context.Context, service string) ([]Difference, error)
 	if len(desired.Bundles) == 0 {
 		return nil, nil // not resolved, or no longer in the plan: there is nothing to compare with
 	}
-	all, err := e.render(ctx, e.params.Bundles, desired, record.Applied)
+	all, err := renderAll(ctx, e.params.Bundles, e.params.Configs, desired, record.Applied)
 	if err != nil {
 		return nil, err
 	}

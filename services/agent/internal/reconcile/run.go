@@ -29,9 +29,9 @@ type run struct {
 	news    bool             // the plan brought something that is not applied yet
 	record  inventory.Record // as stored in the cluster, or about to be
 
-	rendered   rendered
-	renderedAt time.Time
-	desired    inventory.Set // what the rendered objects are, filled while applying
+	result   result
+	rendered time.Time
+	desired  inventory.Set // what the rendered objects are, filled while applying
 }
 
 // step is one verb of a reconciliation.
@@ -73,59 +73,67 @@ func (r *run) take(ctx context.Context, steps []step) error {
 
 // render makes the objects of all sources. It changes nothing in the cluster.
 func (r *run) render(ctx context.Context) error {
-	started, bundles := time.Now(), &clockedBundles{Bundles: r.engine.params.Bundles}
+	started, sources := time.Now(), &clock{bundles: r.engine.params.Bundles, configs: r.engine.params.Configs}
 	var err error
-	r.rendered, err = r.engine.render(ctx, bundles, r.service, r.record.Applied)
-	r.renderedAt = time.Now()
-	r.timings.Download, r.timings.Render = bundles.took, r.renderedAt.Sub(started)-bundles.took
+	r.result, err = renderAll(ctx, sources, sources, r.service, r.record.Applied)
+	r.rendered = time.Now()
+	r.timings.Download, r.timings.Render = sources.took, r.rendered.Sub(started)-sources.took
 	return err
 }
 
-// clockedBundles measures how long bundles take to come. It is for one goroutine.
-type clockedBundles struct {
-	Bundles
-
-	took time.Duration
+// clock measures how long bundles and configurations take to come. It is for one goroutine.
+type clock struct {
+	bundles Bundles
+	configs Configs
+	took    time.Duration
 }
 
 // Open implements Bundles.
-func (b *clockedBundles) Open(ctx context.Context, d, base digest.Digest) (io.ReadCloser, error) {
+func (c *clock) Open(ctx context.Context, d, base digest.Digest) (io.ReadCloser, error) {
 	started := time.Now()
-	content, err := b.Bundles.Open(ctx, d, base)
-	b.took += time.Since(started)
+	content, err := c.bundles.Open(ctx, d, base)
+	c.took += time.Since(started)
 	return content, err
 }
 
-// rendered is what a service is to consist of.
-type rendered struct {
+// Config implements Configs.
+func (c *clock) Config(ctx context.Context, s Service) (render.Variables, error) {
+	started := time.Now()
+	variables, err := c.configs.Config(ctx, s)
+	c.took += time.Since(started)
+	return variables, err
+}
+
+// result is what a service is to consist of.
+type result struct {
 	objects []*unstructured.Unstructured
 	// substitution knows the texts that secrets went into; nil where there is no configuration.
 	substitution *render.Substitution
 }
 
 // confidential tells whether the object holds a secret of the configuration.
-func (r rendered) confidential(o *unstructured.Unstructured) bool {
+func (r result) confidential(o *unstructured.Unstructured) bool {
 	return r.substitution.Tainted(o.Object)
 }
 
-// render makes the objects of all sources of s; what is applied already helps to fetch them.
-func (e *Engine) render(ctx context.Context, bundles Bundles, s Service, applied inventory.Applied) (rendered, error) {
-	var all rendered
+// renderAll makes the objects of all sources of s; what is applied already helps to fetch them.
+func renderAll(ctx context.Context, bundles Bundles, configs Configs, s Service, applied inventory.Applied) (result, error) {
+	var all result
 	if s.ConfigDigest != "" {
-		variables, err := e.params.Configs.Config(ctx, s)
+		variables, err := configs.Config(ctx, s)
 		if err != nil {
-			return rendered{}, err
+			return result{}, err
 		}
 		all.substitution = render.NewSubstitution(variables)
 	}
 	for i, b := range s.Bundles {
 		files, err := readBundle(ctx, bundles, b, baseOf(applied, i))
 		if err != nil {
-			return rendered{}, err
+			return result{}, err
 		}
 		objects, err := render.Objects(files, b.Subpath, s.Spec.Renderer, all.substitution)
 		if err != nil {
-			return rendered{}, fmt.Errorf("read manifests of %s: %w", b.origin(), err)
+			return result{}, fmt.Errorf("read manifests of %s: %w", b.origin(), err)
 		}
 		all.objects = append(all.objects, objects...)
 	}
