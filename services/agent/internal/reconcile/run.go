@@ -216,7 +216,7 @@ func (r *run) complete(ctx context.Context) error {
 	now := time.Now()
 	applied := r.service.inputs()
 	applied.At, applied.Took = now, now.Sub(r.arrived)
-	r.timings.Apply = now.Sub(r.renderedAt)
+	r.timings.Apply = now.Sub(r.rendered)
 	if sameInputs(applied, r.record.Applied) {
 		applied.Took = r.record.Applied.Took // a refresh brings nothing new; the figure of the change is the one of interest
 	}
