@@ -119,14 +119,15 @@ func Retry(ctx context.Context, p Policy, try func(context.Context) error) error
 		if p.MaxAttempts > 0 && attempt+1 >= p.MaxAttempts {
 			return err
 		}
-		if cause := Wait(ctx, p.after(err, attempt)); cause != nil {
+		if cause := Wait(ctx, p.After(err, attempt)); cause != nil {
 			return fmt.Errorf("give up after attempt %d: %w; last error: %w", attempt+1, cause, err)
 		}
 	}
 }
 
-// after is the wait that follows the failure err.
-func (p Policy) after(err error, attempt int) time.Duration {
+// After returns how long to wait after failure number attempt, counted from 0, whose error is err: what [Policy.Delay] says,
+// or where err carries a [RetryAfter], that time and up to a quarter more.
+func (p Policy) After(err error, attempt int) time.Duration {
 	delay := p.Delay(attempt)
 	if hint, ok := Hint(err); ok {
 		// Every caller was told the same time, so they still have to be spread, but never to before it.

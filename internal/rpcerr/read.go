@@ -15,6 +15,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/backoff"
 )
 
 const reasonPrefix = "REASON_"
@@ -52,6 +53,15 @@ func RetryDelay(err error) (time.Duration, bool) {
 		return 0, false
 	}
 	return info.GetRetryDelay().AsDuration(), true
+}
+
+// Paced returns err in a form that [backoff.Policy.After] and [backoff.Retry] obey: with the delay that the server asks
+// for, if it does.
+func Paced(err error) error {
+	if delay, ok := RetryDelay(err); ok {
+		return backoff.RetryAfter(err, delay)
+	}
+	return err
 }
 
 // Message returns the sentence for people: the message without the code that Error puts before it.

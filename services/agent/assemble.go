@@ -45,12 +45,19 @@ func assemble(cfg Config, tel *telemetry.Telemetry) (*agent, error) {
 	}
 	service := distributorv1connect.NewDistributorServiceClient(hub.HTTP, hub.BaseURL, hub.Options...)
 
+	configs, err := control.OpenConfigs(control.ConfigParams{Dir: cfg.DataDir, Hub: service, Identity: me, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
 	// The parts refer to each other in a ring: plans → engine → bundles → store → plans. Deliver closes it; it is called
 	// only once everything runs.
 	a := &agent{cfg: cfg, telemetry: tel, cluster: cluster, watches: cluster.Watches()}
 	a.plans = control.NewPlans(control.PlanParams{
 		Dir: cfg.DataDir, Hub: service, Identity: me, Logger: logger,
-		Deliver: func(plan reconcile.Plan) { a.engine.SetPlan(plan) },
+		Deliver: func(plan reconcile.Plan) {
+			configs.Retain(context.Background(), plan)
+			a.engine.SetPlan(plan)
+		},
 	})
 	a.reports = control.NewReports(control.ReportParams{Hub: service, Identity: me, Logger: logger})
 	lastGood := control.NewLastGood(a.reports)
@@ -73,7 +80,7 @@ func assemble(cfg Config, tel *telemetry.Telemetry) (*agent, error) {
 		return nil, errors.Join(err, a.store.Close())
 	}
 	a.engine = reconcile.New(reconcile.Params{
-		Cluster: cluster, Bundles: bundles, Inventories: cluster.Inventories(), Reporter: lastGood, Watches: a.watches,
+		Cluster: cluster, Bundles: bundles, Configs: configs, Inventories: cluster.Inventories(), Reporter: lastGood, Watches: a.watches,
 		Owner: me.ClusterUID, Observer: observer, Logger: logger,
 		Tracer:   tel.Tracer("github.com/leatdev/leat/services/agent/internal/reconcile"),
 		Settings: reconcile.Settings{Workers: cfg.Workers, Refresh: cfg.RefreshInterval, ApplyTimeout: cfg.ApplyTimeout},

@@ -59,6 +59,8 @@ type hub struct {
 	streams   int
 	polls     int
 	tunnelURL string
+	configs   map[string]*distributorv1.GetServiceConfigResponse // by service
+	asked     int                                                // for configurations
 	reports   map[string]*distributorv1.ServiceReport
 	cluster   *distributorv1.ClusterReport
 	changed   chan struct{} // closed and replaced at every change

@@ -4,6 +4,7 @@
 package distributor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -43,6 +44,9 @@ type Config struct {
 	// EncodingCache bounds what is kept on disk of bundles in gzip and without compression, for clients that do not take
 	// zstd. It has to have room for the largest bundle. Zero: 1 GiB.
 	EncodingCache config.Bytes
+	// AgentRate is how many agents may open a stream of their plan in a second, how many may obtain a token, and how many
+	// may enrol; others are told when to come again. Zero: 1000.
+	AgentRate int
 	// PlanPollInterval is how often agents that hold no stream ask for their plan. Zero: 2 min.
 	PlanPollInterval time.Duration
 	// CatalogPollInterval is how often changes made by other replicas are looked for. Zero: 1 s.
@@ -67,6 +71,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.Secret(&c.AdminToken, "distributor-admin-token", "", "API token of the user admin; begins with leat_")
 	s.Size(&c.BundleCache, "distributor-bundle-cache", 10*config.GiB, "bound of the bundle cache on disk")
 	s.Size(&c.EncodingCache, "distributor-encoding-cache", config.GiB, "bound of bundles on disk in gzip and without compression, for clients that take no zstd")
+	s.Int(&c.AgentRate, "distributor-agent-rate", 1000, "how many agents may open the stream of their plan at a replica in a second, and obtain a token, and enrol; five times as many at once after a quiet time")
 	s.Duration(&c.PlanPollInterval, "distributor-plan-poll-interval", 2*time.Minute, "how often agents without a stream ask for their plan, give or take a quarter")
 	s.Duration(&c.CatalogPollInterval, "distributor-catalog-poll-interval", time.Second, "how often changes made by other replicas are looked for, give or take a quarter")
 	s.Duration(&c.ResyncInterval, "distributor-resync-interval", 10*time.Minute, "how often every source is resolved again in case an event was missed, give or take a quarter")
@@ -95,6 +100,10 @@ func (c Config) complete() (Config, error) {
 	if c.DatabaseURL == "" {
 		c.DatabaseURL = "sqlite:" + filepath.ToSlash(filepath.Join(c.DataDir, "leat.db"))
 	}
+	if c.AgentRate < 0 {
+		errs = append(errs, errors.New("agent rate must not be negative"))
+	}
+	c.AgentRate = cmp.Or(c.AgentRate, 1000)
 	c.PlanPollInterval = orDefault(c.PlanPollInterval, 2*time.Minute)
 	c.CatalogPollInterval = orDefault(c.CatalogPollInterval, time.Second)
 	c.ResyncInterval = orDefault(c.ResyncInterval, 10*time.Minute)

@@ -54,6 +54,9 @@ const (
 	// replayLife is how long a used assertion is remembered: its own minute, and one for clocks that differ.
 	replayLife = 2 * identity.AssertionTTL
 	replayMax  = 200_000
+	// streamsPerCluster is how many streams of its plan a cluster may hold at a replica. One is in use; some may be dead
+	// and not noticed yet.
+	streamsPerCluster = 16
 	// rememberTokens is how many agents and people may call by turns without a signature being checked again.
 	rememberTokens  = 20_000
 	shutdownTimeout = 5 * time.Second
@@ -145,10 +148,16 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	verifier := identity.Chain(remembered, tokens, api.NewTokens(store))
 	handler, err := newHandler(handlerParams{
 		Telemetry: tel, Verifier: verifier, Issuer: issuer,
-		Bundles: bundles.NewHandler(bundles.HandlerParams{Cache: cache, Encodings: encoded, Deltas: deltas, Plans: view, Verifier: verifier, Logger: logger}),
+		Bundles: bundles.NewHandler(bundles.HandlerParams{
+			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
+		}),
 		API: api.Deps{
-			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Intake: reports, History: store, Resolver: loop, Mirrors: source, Issuer: issuer,
-			Replay: admission.NewReplay(replayLife, replayMax), Plans: plans, Objects: objects, Logger: logger,
+			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Configs: store, Intake: reports, History: store,
+			Resolver: loop, Mirrors: source, Issuer: issuer,
+			Replay:  admission.NewReplay(replayLife, replayMax),
+			Streams: admission.NewGate(cfg.AgentRate), Tokens: admission.NewGate(cfg.AgentRate), Joins: admission.NewGate(cfg.AgentRate),
+			Seats: admission.NewSeats(streamsPerCluster), Departures: admission.NewLine(cfg.AgentRate),
+			Plans: plans, Objects: objects, Logger: logger,
 			Version: app.Version(), TunnelURL: cfg.TunnelURL, PollInterval: cfg.PlanPollInterval,
 		},
 	})

@@ -11,9 +11,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
@@ -38,9 +40,11 @@ type fakeGit struct {
 	mu          sync.Mutex
 	definitions map[string]*gitcachev1.RepositoryDefinition
 	// folders are by repository and path.
-	folders   map[[2]string]*folder
-	refused   map[string]*connect.Error
-	resolved  map[string]int
+	folders  map[[2]string]*folder
+	refused  map[string]*connect.Error
+	resolved map[string]int
+	// freshAt is when a folder changed last.
+	freshAt   time.Time
 	downloads int
 	// upstream is what is wrong with the upstream; nil when nothing is.
 	upstream *typev1.Problem
@@ -142,6 +146,7 @@ func (f *fakeGit) set(repository, path string, content *folder) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.folders[[2]string{repository, path}] = content
+	f.freshAt = time.Now()
 }
 
 // refuse makes every resolution of the repository fail; nil ends that.
@@ -233,7 +238,7 @@ func (f *fakeGit) ResolveSnapshot(_ context.Context, req *gitcachev1.ResolveSnap
 	if content == nil {
 		return nil, rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_PATH_NOT_FOUND, "the commit has no folder "+path)
 	}
-	return &gitcachev1.ResolveSnapshotResponse{Snapshot: content.snapshot, Epoch: 1}, nil
+	return &gitcachev1.ResolveSnapshotResponse{Snapshot: content.snapshot, Epoch: 1, FreshAt: timestamppb.New(f.freshAt)}, nil
 }
 
 func (f *fakeGit) DownloadBundle(ctx context.Context, req *gitcachev1.DownloadBundleRequest, stream *connect.ServerStream[gitcachev1.DownloadBundleResponse]) error {

@@ -5,9 +5,7 @@ package distributor_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/ed25519"
-	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -15,119 +13,8 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/telemetry"
 )
-
-// TestIdentitiesAndCalls is the table of who may call what.
-func TestIdentitiesAndCalls(t *testing.T) {
-	t.Parallel()
-	h := startHub(t)
-	content := newFolder(t, "c1", "one")
-	h.demo(t, content)
-	h.apply(t, clusterDocument("two"))
-	one, two := h.enrol(t, "one"), h.enrol(t, "two")
-	h.watchPlan(t, one.token, "").nextWith(t, content.snapshot.GetDigest())
-	access, err := h.fleet(t, adminToken).CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	foreignKey := identity.NewIssuer(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize)))
-	foreign, _, err := foreignKey.Issue(identity.Identity{Kind: identity.KindUser, Name: "eve", Groups: []string{"leat:admins"}}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	callers := map[string]string{
-		"nobody": "", "wrong API token": "leat_wrong-token-of-this-test", "foreign JWT": foreign,
-		"admin": adminToken, "admin JWT": access.GetAccessToken(), "agent": one.token, "other agent": two.token, "service": serviceToken(t),
-	}
-	calls := map[string]func(ctx context.Context, token string) error{
-		"ListServices": func(ctx context.Context, token string) error {
-			_, err := h.fleet(t, token).ListServices(ctx, &fleetv1.ListServicesRequest{})
-			return err
-		},
-		"Apply": func(ctx context.Context, token string) error {
-			_, err := h.fleet(t, token).Apply(ctx, &fleetv1.ApplyRequest{})
-			return err
-		},
-		"CreateJoinToken": func(ctx context.Context, token string) error {
-			_, err := h.fleet(t, token).CreateJoinToken(ctx, &fleetv1.CreateJoinTokenRequest{Cluster: "one"})
-			return err
-		},
-		"CreateAccessToken": func(ctx context.Context, token string) error {
-			_, err := h.fleet(t, token).CreateAccessToken(ctx, &fleetv1.CreateAccessTokenRequest{})
-			return err
-		},
-		"WatchFleet": func(ctx context.Context, token string) error {
-			stream, err := h.fleet(t, token).WatchFleet(ctx, &fleetv1.WatchFleetRequest{})
-			if err != nil {
-				return err
-			}
-			defer func() { _ = stream.Close() }()
-			if stream.Receive() {
-				return nil
-			}
-			return stream.Err()
-		},
-		"GetPlan": func(ctx context.Context, token string) error {
-			_, err := h.agents(t, token).GetPlan(ctx, &distributorv1.GetPlanRequest{})
-			return err
-		},
-		"WatchPlan": func(ctx context.Context, token string) error {
-			stream, err := h.agents(t, token).WatchPlan(ctx, &distributorv1.WatchPlanRequest{})
-			if err != nil {
-				return err
-			}
-			defer func() { _ = stream.Close() }()
-			if stream.Receive() {
-				return nil
-			}
-			return stream.Err()
-		},
-		"GetServiceConfig": func(ctx context.Context, token string) error {
-			_, err := h.agents(t, token).GetServiceConfig(ctx, &distributorv1.GetServiceConfigRequest{Service: "app"})
-			return err
-		},
-		"ReportStatus": func(ctx context.Context, token string) error {
-			_, err := h.agents(t, token).ReportStatus(ctx, &distributorv1.ReportStatusRequest{Instance: "i", Sequence: 1})
-			return err
-		},
-		"CheckAccess": func(ctx context.Context, token string) error {
-			_, err := h.access(t, token).CheckAccess(ctx, &distributorv1.CheckAccessRequest{Subject: "user:admin", Cluster: "one"})
-			return err
-		},
-		"GET bundle": func(_ context.Context, token string) error {
-			res, body := h.download(t, token, content.snapshot.GetDigest(), nil)
-			res.Body = io.NopCloser(bytes.NewReader(body))
-			return rpcerr.FromHTTP(res)
-		},
-	}
-	const ok, invalid, denied = "UNSPECIFIED", "TOKEN_INVALID", "ACCESS_DENIED"
-	people := map[string]string{"admin": ok, "admin JWT": ok}
-	agents := map[string]string{"agent": ok, "other agent": ok}
-	allowed := map[string]map[string]string{
-		"ListServices": people, "Apply": people, "CreateJoinToken": people, "WatchFleet": people,
-		"CreateAccessToken": {"admin": ok},
-		"GetPlan":           agents, "WatchPlan": agents, "ReportStatus": agents,
-		"GetServiceConfig": {"agent": ok, "other agent": "NOT_FOUND"},
-		"GET bundle":       {"agent": ok, "other agent": "BUNDLE_NOT_FOUND"},
-		"CheckAccess":      {"service": ok},
-	}
-	for name, call := range calls {
-		for caller, token := range callers {
-			want, listed := allowed[name][caller]
-			switch {
-			case listed:
-			case caller == "nobody" || caller == "wrong API token" || caller == "foreign JWT":
-				want = invalid
-			default:
-				want = denied
-			}
-			t.Run(name+" by "+caller, func(t *testing.T) { wantReason(t, call(t.Context(), token), want) })
-		}
-	}
-}
 
 func TestAnAgentsIdentityEndsAtOnce(t *testing.T) {
 	t.Parallel()

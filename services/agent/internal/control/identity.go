@@ -29,6 +29,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 )
@@ -41,6 +42,8 @@ const (
 	callTimeout = 30 * time.Second
 	// rejectedPause keeps an agent whose key the hub does not know from asking more often.
 	rejectedPause = time.Minute
+	// renewJitter keeps agents apart that got their tokens together, after the hub was away.
+	renewJitter = 0.15
 )
 
 // errNotEnrolled means that there is neither an identity nor a way to get one.
@@ -71,6 +74,8 @@ type Identity struct {
 	expires  time.Time
 	rejected time.Time // when the hub last rejected the key for good
 	reason   error     // why
+	paused   time.Time // until when the hub asked not to be asked
+	pause    error     // in these words
 }
 
 var _ identity.TokenSource = (*Identity)(nil)
@@ -125,8 +130,8 @@ func (i *Identity) TunnelURL() string {
 	return i.state.TunnelURL
 }
 
-// Token returns an access token that is good for a while, and gets a new one when two thirds of the old one's life are
-// over. While the hub cannot be reached the old one is returned to its end.
+// Token returns an access token that is good for a while, and gets a new one when about two thirds of the old one's life
+// are over. While the hub cannot be reached the old one is returned to its end.
 func (i *Identity) Token(ctx context.Context) (string, error) {
 	token, good, fresh := i.current()
 	if fresh {
@@ -164,11 +169,30 @@ func (i *Identity) current() (token string, good, fresh bool) {
 	return i.token, now.Before(i.expires), now.Before(i.renew)
 }
 
-// refresh enrols if need be and trades an assertion for a token. It runs once at a time.
+// refresh obtains a token, unless the hub said lately that it would not give one. It runs once at a time.
 func (i *Identity) refresh(ctx context.Context) error {
 	if err := i.recentRejection(); err != nil {
 		return err
 	}
+	err := i.obtain(ctx)
+	i.heed(err)
+	return err
+}
+
+// heed notes that the hub asks to wait. Every call of the agent's asks for a token, so each would ask the hub again.
+func (i *Identity) heed(err error) {
+	delay, ok := rpcerr.RetryDelay(err)
+	if !ok {
+		return
+	}
+	wait := backoff.Policy{Initial: delay}.After(rpcerr.Paced(err), 0)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.paused, i.pause = time.Now().Add(wait), err
+}
+
+// obtain enrols if need be and trades an assertion for a token.
+func (i *Identity) obtain(ctx context.Context) error {
 	if i.Cluster() == "" {
 		if err := i.enrol(ctx); err != nil {
 			return err
@@ -196,6 +220,9 @@ func (i *Identity) recentRejection() error {
 	defer i.mu.Unlock()
 	if time.Since(i.rejected) < rejectedPause {
 		return i.reason
+	}
+	if time.Now().Before(i.paused) {
+		return i.pause
 	}
 	return nil
 }
@@ -252,7 +279,7 @@ func (i *Identity) trade(ctx context.Context) error {
 	}
 	now, expires := time.Now(), response.GetExpireTime().AsTime()
 	i.mu.Lock()
-	i.token, i.expires, i.renew = response.GetAccessToken(), expires, now.Add(expires.Sub(now)*2/3)
+	i.token, i.expires, i.renew = response.GetAccessToken(), expires, now.Add(backoff.Jitter(expires.Sub(now)*2/3, renewJitter))
 	i.rejected, i.reason = time.Time{}, nil
 	state := i.state
 	i.mu.Unlock()

@@ -138,11 +138,11 @@ func (p *Plans) pause(ctx context.Context, o outcome, attempt int) time.Duration
 	p.note(ctx, err)
 	switch {
 	case err != nil:
-		return p.params.Reconnect.Delay(attempt)
+		return p.params.Reconnect.After(rpcerr.Paced(err), attempt)
 	case connect.CodeOf(o.err) == connect.CodeUnimplemented:
 		return backoff.Jitter(interval, pollJitter) // something in between knows no streams; polling is all there is
 	default:
-		return p.params.Reconnect.Delay(attempt)
+		return p.params.Reconnect.After(rpcerr.Paced(o.err), attempt)
 	}
 }
 

@@ -29,9 +29,9 @@ type run struct {
 	news    bool             // the plan brought something that is not applied yet
 	record  inventory.Record // as stored in the cluster, or about to be
 
-	objects  []*unstructured.Unstructured // rendered
-	rendered time.Time
-	desired  inventory.Set // what they are, filled while applying
+	rendered   rendered
+	renderedAt time.Time
+	desired    inventory.Set // what the rendered objects are, filled while applying
 }
 
 // step is one verb of a reconciliation.
@@ -74,9 +74,10 @@ func (r *run) take(ctx context.Context, steps []step) error {
 // render makes the objects of all sources. It changes nothing in the cluster.
 func (r *run) render(ctx context.Context) error {
 	started, bundles := time.Now(), &clockedBundles{Bundles: r.engine.params.Bundles}
-	objects, err := renderAll(ctx, bundles, r.service, r.record.Applied)
-	r.objects, r.rendered = objects, time.Now()
-	r.timings.Download, r.timings.Render = bundles.took, r.rendered.Sub(started)-bundles.took
+	var err error
+	r.rendered, err = r.engine.render(ctx, bundles, r.service, r.record.Applied)
+	r.renderedAt = time.Now()
+	r.timings.Download, r.timings.Render = bundles.took, r.renderedAt.Sub(started)-bundles.took
 	return err
 }
 
@@ -95,18 +96,38 @@ func (b *clockedBundles) Open(ctx context.Context, d, base digest.Digest) (io.Re
 	return content, err
 }
 
-func renderAll(ctx context.Context, bundles Bundles, s Service, applied inventory.Applied) ([]*unstructured.Unstructured, error) {
-	var all []*unstructured.Unstructured
+// rendered is what a service is to consist of.
+type rendered struct {
+	objects []*unstructured.Unstructured
+	// substitution knows the texts that secrets went into; nil where there is no configuration.
+	substitution *render.Substitution
+}
+
+// confidential tells whether the object holds a secret of the configuration.
+func (r rendered) confidential(o *unstructured.Unstructured) bool {
+	return r.substitution.Tainted(o.Object)
+}
+
+// render makes the objects of all sources of s. What was applied last helps to get what is next.
+func (e *Engine) render(ctx context.Context, bundles Bundles, s Service, applied inventory.Applied) (rendered, error) {
+	var all rendered
+	if s.ConfigDigest != "" {
+		variables, err := e.params.Configs.Config(ctx, s)
+		if err != nil {
+			return rendered{}, err
+		}
+		all.substitution = render.NewSubstitution(variables)
+	}
 	for i, b := range s.Bundles {
 		files, err := readBundle(ctx, bundles, b, baseOf(applied, i))
 		if err != nil {
-			return nil, err
+			return rendered{}, err
 		}
-		objects, err := render.Objects(files, b.Subpath, s.Spec.Renderer)
+		objects, err := render.Objects(files, b.Subpath, s.Spec.Renderer, all.substitution)
 		if err != nil {
-			return nil, fmt.Errorf("read manifests of %s: %w", b.origin(), err)
+			return rendered{}, fmt.Errorf("read manifests of %s: %w", b.origin(), err)
 		}
-		all = append(all, objects...)
+		all.objects = append(all.objects, objects...)
 	}
 	return all, nil
 }
@@ -187,7 +208,7 @@ func (r *run) complete(ctx context.Context) error {
 	now := time.Now()
 	applied := r.service.inputs()
 	applied.At, applied.Took = now, now.Sub(r.arrived)
-	r.timings.Apply = now.Sub(r.rendered)
+	r.timings.Apply = now.Sub(r.renderedAt)
 	if sameInputs(applied, r.record.Applied) {
 		applied.Took = r.record.Applied.Took // a refresh brings nothing new; the figure of the change is the one of interest
 	}

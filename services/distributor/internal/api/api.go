@@ -48,10 +48,17 @@ type Deps struct {
 	Enrolments catalog.Enrolments
 	Intake     *intake.Queue
 	History    catalog.History
+	Configs    catalog.Configs
 	Resolver   Resolver
 	Mirrors    Mirrors
 	Issuer     *identity.Issuer
 	Replay     *admission.Replay
+	// Streams, Tokens and Joins let agents in that come all at once: to WatchPlan, RefreshToken and Enroll.
+	Streams, Tokens, Joins *admission.Gate
+	// Seats bound the streams of one cluster.
+	Seats *admission.Seats
+	// Departures spread agents that have to go elsewhere because the replica stops.
+	Departures *admission.Line
 	Plans      *fanout.Hub[string]
 	Objects    *fanout.Hub[catalog.Key]
 	Logger     *slog.Logger

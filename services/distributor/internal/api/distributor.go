@@ -36,6 +36,10 @@ func (s *Distributor) Enroll(ctx context.Context, req *distributorv1.EnrollReque
 	case len(req.GetAgentVersion()) > maxText:
 		return nil, rpcerr.Field("agent_version", "is too long")
 	}
+	// A token that was guessed costs an edit, so the gate comes first.
+	if wait, ok := s.d.Joins.Enter(); !ok {
+		return nil, crowded(wait)
+	}
 	cluster, err := s.d.Enrolments.Enrol(ctx, admission.Hash(req.GetJoinToken()), req.GetPublicKey(), req.GetAgentVersion())
 	if err != nil {
 		return nil, mapped(err)
@@ -59,6 +63,10 @@ func (s *Distributor) RefreshToken(ctx context.Context, req *distributorv1.Refre
 	cluster, err := s.assertedLookingTwice(ctx, req.GetAssertion())
 	if err != nil {
 		return nil, err
+	}
+	// Whoever comes this far is an agent: strangers cannot crowd it out.
+	if wait, ok := s.d.Tokens.Enter(); !ok {
+		return nil, crowded(wait)
 	}
 	id := identity.Identity{
 		Kind: identity.KindCluster, Name: cluster.Name,
@@ -113,6 +121,12 @@ func (s *Distributor) GetPlan(ctx context.Context, req *distributorv1.GetPlanReq
 	s.d.View.Heard(cluster)
 	res := &distributorv1.GetPlanResponse{PollInterval: durationpb.New(s.d.PollInterval)}
 	current, ok := s.d.View.Plan(cluster.Name)
+	if ok && current.Version != req.GetKnownVersion() {
+		if err := s.d.View.CatchUp(ctx, cluster.Name, req.GetKnownVersion()); err != nil {
+			return nil, behind(err)
+		}
+		current, ok = s.d.View.Plan(cluster.Name)
+	}
 	switch {
 	case !ok:
 		return nil, tokenInvalid("the cluster was deleted")
@@ -130,23 +144,6 @@ func (s *Distributor) GetPlan(ctx context.Context, req *distributorv1.GetPlanReq
 	}
 	res.Plan = planMessage(current)
 	return res, nil
-}
-
-// GetServiceConfig implements DistributorService. Services have no configuration yet, so the answer is the empty one.
-func (s *Distributor) GetServiceConfig(ctx context.Context, req *distributorv1.GetServiceConfigRequest) (*distributorv1.GetServiceConfigResponse, error) {
-	cluster, _, err := s.agent(ctx)
-	if err != nil {
-		return nil, err
-	}
-	key := catalog.Key{Kind: catalog.KindService, Name: req.GetService()}
-	current, ok := s.d.View.Plan(cluster.Name)
-	if !ok {
-		return nil, notFound(key)
-	}
-	if _, ok := current.Entry(req.GetService()); !ok {
-		return nil, notFound(key)
-	}
-	return &distributorv1.GetServiceConfigResponse{}, nil
 }
 
 // ReportStatus implements DistributorService.

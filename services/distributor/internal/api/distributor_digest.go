@@ -22,7 +22,24 @@ func (s *Distributor) GetDigest(ctx context.Context, req *distributorv1.GetDiges
 		return nil, rpcerr.Field("service", "is required")
 	}
 	s.d.View.Heard(cluster)
-	current, ok := s.d.View.Plan(cluster.Name)
+	answer, err := s.digest(cluster.Name, req)
+	if err != nil || !answer.GetUnchanged() {
+		// Another replica may have told the caller of what is not known here. Without the store, what is known counts.
+		_ = s.d.View.CatchUp(ctx, cluster.Name, req.GetKnownDigest())
+		answer, err = s.digest(cluster.Name, req)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.GetUnchanged():
+		return answer, revalidate(ctx, formUnchanged, answer.GetDigest())
+	}
+	return answer, revalidate(ctx, formDigest, answer.GetDigest())
+}
+
+// digest answers from what is known here.
+func (s *Distributor) digest(cluster string, req *distributorv1.GetDigestRequest) (*distributorv1.GetDigestResponse, error) {
+	current, ok := s.d.View.Plan(cluster)
 	if !ok {
 		return nil, tokenInvalid("the cluster was deleted")
 	}
@@ -33,7 +50,7 @@ func (s *Distributor) GetDigest(ctx context.Context, req *distributorv1.GetDiges
 	message := entryMessage(entry)
 	sum := plandelta.Sum(message)
 	if sum == req.GetKnownDigest() {
-		return &distributorv1.GetDigestResponse{Digest: sum, Unchanged: true}, revalidate(ctx, formUnchanged, sum)
+		return &distributorv1.GetDigestResponse{Digest: sum, Unchanged: true}, nil
 	}
 	return &distributorv1.GetDigestResponse{
 		Digest:        sum,
@@ -43,5 +60,5 @@ func (s *Distributor) GetDigest(ctx context.Context, req *distributorv1.GetDiges
 		ConfigDigest:  message.GetConfigDigest(),
 		BundleDigests: entry.Digests(),
 		SyncRequest:   message.GetSyncRequest(),
-	}, revalidate(ctx, formDigest, sum)
+	}, nil
 }

@@ -11,20 +11,35 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// reconnectAfter is what agents are told to wait, give or take most of it, when a replica goes.
-const reconnectAfter = 3 * time.Second
+const (
+	// reconnectAfter is what agents are told to wait, give or take most of it, when a replica goes; where there are many,
+	// those that are left take them one after another.
+	reconnectAfter = 3 * time.Second
+	// seatRetry is when to try again after a cluster held too many streams: those that are dead end within a minute.
+	seatRetry = 15 * time.Second
+)
 
 // WatchPlan implements DistributorService.
 func (s *Distributor) WatchPlan(ctx context.Context, req *distributorv1.WatchPlanRequest, stream *connect.ServerStream[distributorv1.WatchPlanResponse]) error {
 	cluster, id, err := s.agent(ctx)
 	if err != nil {
 		return err
+	}
+	leave, err := s.seat(cluster)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := s.d.View.CatchUp(ctx, cluster.Name, req.GetKnownVersion()); err != nil {
+		return behind(err)
 	}
 	// The watcher comes first, so that no change falls between the plan that is there and those that follow.
 	w := s.d.Plans.Watch(cluster.Name)
@@ -66,6 +81,20 @@ func (s *Distributor) WatchPlan(ctx context.Context, req *distributorv1.WatchPla
 			return err
 		}
 	}
+}
+
+// seat lets a new stream in: so many of one cluster, and so many of all in a second.
+func (s *Distributor) seat(cluster *catalog.Cluster) (leave func(), err error) {
+	leave, ok := s.d.Seats.Take(cluster.UID)
+	if !ok {
+		return nil, rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
+			"the cluster holds too many streams of its plan; one is enough, so close the others", rpcerr.RetryAfter(seatRetry))
+	}
+	if wait, ok := s.d.Streams.Enter(); !ok {
+		leave()
+		return nil, crowded(wait)
+	}
+	return leave, nil
 }
 
 // planStream is the sending side of one WatchPlan.
@@ -114,6 +143,6 @@ func (p *planStream) heartbeat() error {
 
 func (p *planStream) drain() error {
 	return p.stream.Send(&distributorv1.WatchPlanResponse{Event: &distributorv1.WatchPlanResponse_Drain{
-		Drain: &distributorv1.Drain{ReconnectAfter: durationpb.New(backoff.Jitter(reconnectAfter, 0.9))},
+		Drain: &distributorv1.Drain{ReconnectAfter: durationpb.New(backoff.Jitter(reconnectAfter, 0.9) + p.s.d.Departures.Next())},
 	}})
 }

@@ -67,6 +67,22 @@ func mappedSentinel(err error) error {
 	return err
 }
 
+// crowded says that too many come at once, and when this one's turn is.
+func crowded(wait time.Duration) error {
+	return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
+		"too many agents connect at once; wait as told", rpcerr.RetryAfter(wait))
+}
+
+// behind says that this replica may know less than the one that the caller asked before.
+func behind(err error) error {
+	if !errors.Is(err, catalog.ErrUnavailable) {
+		return mapped(err)
+	}
+	return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
+		"the database does not answer, and without it this replica cannot tell whether its plan is older than yours; keep yours",
+		rpcerr.With("dependency", "database"), rpcerr.RetryAfter(storeRetry))
+}
+
 func kindOf(key catalog.Key) rpcerr.Option {
 	return rpcerr.With(rpcerr.MetadataKind, strings.ToLower(string(key.Kind)))
 }

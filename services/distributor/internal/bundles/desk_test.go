@@ -161,7 +161,11 @@ func (s *sql) LoadSnapshots(context.Context) (map[catalog.Source]catalog.Resolut
 	return found, nil
 }
 
-func (s *sql) PruneSnapshots(context.Context, func(catalog.Source) bool) error {
+func (s *sql) SnapshotsOf(context.Context, []catalog.Source) (map[catalog.Source]catalog.Resolution, error) {
+	return nil, nil
+}
+
+func (s *sql) PruneSnapshots(context.Context, int64, func(catalog.Source) bool) error {
 	s.calls.Add(1)
 	return nil
 }

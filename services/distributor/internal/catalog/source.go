@@ -166,4 +166,7 @@ type Resolution struct {
 	Problem *Problem
 	// ResolvedAt is when Snapshot was last confirmed.
 	ResolvedAt time.Time
+	// FreshAt orders answers: it is when the mirror that Snapshot comes from was last known to equal the upstream. Zero:
+	// that is not known, and the answer counts as newer than those before.
+	FreshAt time.Time
 }

@@ -11,6 +11,7 @@ package fleet
 
 import (
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"sync"
 	"time"
@@ -71,8 +72,11 @@ type View struct {
 	// holders are the sources whose snapshot has the digest.
 	holders map[digest.Digest]map[catalog.Source]struct{}
 	sorted  map[catalog.Kind][]string
-	// nextLook is when Look may ask the store again.
-	nextLook time.Time
+	// looks are refreshes on behalf of callers; see Look.
+	looks flight
+	// lineages tell what became of clusters' plans; seed hashes their versions.
+	lineages map[string]*lineage
+	seed     maphash.Seed
 	// presence has a lock of its own: every call of an agent writes to it.
 	presence *attendance
 	// newSources receives a value when a source may be wanted that was not before.
@@ -81,7 +85,7 @@ type View struct {
 
 // New returns an empty View; Load fills it.
 func New(p Params) *View {
-	return &View{
+	v := &View{
 		p:            p,
 		clusters:     map[string]*catalog.Cluster{},
 		repositories: map[string]*catalog.Repository{},
@@ -96,7 +100,11 @@ func New(p Params) *View {
 		presence:     newAttendance(),
 		sorted:       map[catalog.Kind][]string{},
 		newSources:   make(chan struct{}, 1),
+		lineages:     map[string]*lineage{},
+		seed:         maphash.MakeSeed(),
 	}
+	v.looks = flight{run: v.Refresh, pause: lookPause}
+	return v
 }
 
 // Load fills the view with all there is in the store. It is called once, before anything is served.
@@ -117,7 +125,7 @@ func (v *View) Load(ctx context.Context) error {
 func (v *View) Refresh(ctx context.Context) error {
 	v.refreshing.Lock()
 	defer v.refreshing.Unlock()
-	since := v.currentRevision()
+	since := v.Revision()
 	changes, err := v.p.Store.Changes(ctx, since)
 	if err != nil {
 		return err
@@ -163,7 +171,8 @@ func (v *View) everything() []catalog.Tombstone {
 	return all
 }
 
-func (v *View) currentRevision() int64 {
+// Revision is that of the catalog which the view shows.
+func (v *View) Revision() int64 {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.revision

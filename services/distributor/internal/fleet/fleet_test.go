@@ -25,6 +25,9 @@ import (
 type log struct {
 	changes  []catalog.Changes
 	presence []catalog.Presence
+	// snapshots are what SnapshotsOf finds, and down is what is wrong with the store.
+	snapshots map[catalog.Source]catalog.Resolution
+	down      error
 }
 
 func (l *log) Changes(_ context.Context, since int64) (catalog.Changes, error) {
@@ -40,7 +43,7 @@ func (l *log) Changes(_ context.Context, since int64) (catalog.Changes, error) {
 		all.Services = append(all.Services, c.Services...)
 		all.Reports = append(all.Reports, c.Reports...)
 	}
-	return all, nil
+	return all, l.down
 }
 
 func (l *log) SaveSnapshot(context.Context, string, catalog.Source, catalog.Resolution) error {
@@ -50,7 +53,18 @@ func (l *log) SaveSnapshot(context.Context, string, catalog.Source, catalog.Reso
 func (l *log) LoadSnapshots(context.Context) (map[catalog.Source]catalog.Resolution, error) {
 	return map[catalog.Source]catalog.Resolution{}, nil
 }
-func (l *log) PruneSnapshots(context.Context, func(catalog.Source) bool) error { return nil }
+
+func (l *log) SnapshotsOf(_ context.Context, sources []catalog.Source) (map[catalog.Source]catalog.Resolution, error) {
+	found := map[catalog.Source]catalog.Resolution{}
+	for _, source := range sources {
+		if r, ok := l.snapshots[source]; ok {
+			found[source] = r
+		}
+	}
+	return found, l.down
+}
+
+func (l *log) PruneSnapshots(context.Context, int64, func(catalog.Source) bool) error { return nil }
 
 func (l *log) SavePresence(_ context.Context, presence []catalog.Presence) error {
 	l.presence = append(l.presence, presence...)

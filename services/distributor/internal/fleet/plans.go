@@ -132,6 +132,7 @@ func (v *View) reviseCluster(ctx context.Context, name string, services map[stri
 	if last.Version == p.current.Version {
 		return false
 	}
+	v.lineage(name).add(v.hash(last.Version))
 	p.recent = append([]*plan.Plan{last}, p.recent[:min(len(p.recent), recentPlans-1)]...)
 	return true
 }

@@ -7,14 +7,10 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
-
-// lookInterval is how often callers who miss something may have the store asked.
-const lookInterval = time.Second
 
 // Record is one object with its status; the fields of its kind are set.
 type Record struct {
@@ -141,8 +137,8 @@ func (v *View) Cluster(name string) (*catalog.Cluster, bool) {
 }
 
 // Admit returns the cluster if identityUID, made by admission.IdentityUID, is that of the live one: if what was issued
-// to its agent is still good. Before it says no it looks into the store, at most once a second: another replica may have
-// enrolled the agent just now.
+// to its agent is still good. Before it says no it looks into the store: another replica may have enrolled the agent
+// just now.
 func (v *View) Admit(ctx context.Context, name, identityUID string) (*catalog.Cluster, bool) {
 	if c, ok := v.admitted(name, identityUID); ok {
 		return c, true
@@ -157,21 +153,6 @@ func (v *View) admitted(name, identityUID string) (*catalog.Cluster, bool) {
 		return nil, false
 	}
 	return c, true
-}
-
-// Look refreshes the view because the caller misses something, unless somebody did so within the last second. Should
-// the store not answer, the view stays as it is.
-func (v *View) Look(ctx context.Context) {
-	at := now()
-	v.mu.Lock()
-	due := !at.Before(v.nextLook)
-	if due {
-		v.nextLook = at.Add(lookInterval)
-	}
-	v.mu.Unlock()
-	if due {
-		_ = v.Refresh(ctx)
-	}
 }
 
 // Totals counts the objects of each kind.

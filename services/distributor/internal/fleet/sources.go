@@ -48,12 +48,16 @@ func (v *View) RepositoryUID(name string) string {
 	return ""
 }
 
-// Resolved takes over what a source holds, and revises the plans in memory that name it and no other. The traceparent is that
-// of the cause, "" when there is none.
+// Resolved takes over what a source holds, unless that is an earlier state of the upstream than the one that is known, and
+// revises the plans in memory that name it and no other. The traceparent is that of the cause, "" when there is none.
 func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog.Resolution, traceparent string) {
 	d := newDirt()
 	v.mu.Lock()
 	last := v.resolutions[source]
+	if outdated(last, next) {
+		v.mu.Unlock()
+		return
+	}
 	v.hold(source, next)
 	if sameProblem(last.Problem, next.Problem) && sameSnapshot(last.Snapshot, next.Snapshot) {
 		v.mu.Unlock()

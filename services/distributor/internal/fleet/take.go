@@ -73,6 +73,7 @@ func (v *View) bury(d *dirt, deleted []catalog.Tombstone) {
 		case *catalog.Cluster:
 			delete(v.clusters, o.Name)
 			delete(v.plans, o.Name) // and with it what its agent could read
+			delete(v.lineages, o.Name)
 			v.presence.forget(o.UID)
 			d.ended[o.Name] = struct{}{}
 		case *catalog.Repository:

@@ -47,17 +47,18 @@ func New(p Params) *Source {
 }
 
 // Resolve implements resolve.Upstream.
-func (s *Source) Resolve(ctx context.Context, source catalog.Source) (catalog.Snapshot, error) {
+func (s *Source) Resolve(ctx context.Context, source catalog.Source) (resolve.Answer, error) {
 	res, err := s.p.Client.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: sourceMessage(source)})
 	if err != nil {
 		if rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_NOT_FOUND {
 			// The definition has not arrived there yet, or was lost there.
 			s.Push()
-			return catalog.Snapshot{}, &resolve.Failure{Reason: catalog.ReasonRepositoryNotReady, Message: "the repository is about to be fetched for the first time"}
+			return resolve.Answer{}, &resolve.Failure{Reason: catalog.ReasonRepositoryNotReady, Message: "the repository is about to be fetched for the first time"}
 		}
-		return catalog.Snapshot{}, failure(ctx, err)
+		return resolve.Answer{}, failure(ctx, err)
 	}
-	return snapshotOf(res.GetSnapshot())
+	snapshot, err := snapshotOf(res.GetSnapshot())
+	return resolve.Answer{Snapshot: snapshot, FreshAt: timeOf(res.GetFreshAt())}, err
 }
 
 // Refresh has the repository fetched now, and waits for it. An upstream that fails is a *resolve.Failure; one that has what

@@ -43,6 +43,8 @@ type gitcache struct {
 	// streams are played one after another; the last one stays open.
 	streams [][]*gitcachev1.WatchRepositoriesResponse
 	tokens  []string
+	// hangs makes streams say nothing more instead of ending.
+	hangs bool
 }
 
 func (g *gitcache) ListRepositories(context.Context, *gitcachev1.ListRepositoriesRequest) (*gitcachev1.ListRepositoriesResponse, error) {
@@ -86,7 +88,7 @@ func (g *gitcache) WatchRepositories(ctx context.Context, req *gitcachev1.WatchR
 			return err
 		}
 	}
-	if last {
+	if last || g.hangs {
 		<-ctx.Done()
 	}
 	return nil

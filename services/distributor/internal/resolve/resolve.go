@@ -13,8 +13,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -28,7 +30,14 @@ import (
 // Upstream knows what sources hold.
 type Upstream interface {
 	// Resolve returns what the source holds now. Its error is a *Failure, or the context's.
-	Resolve(ctx context.Context, source catalog.Source) (catalog.Snapshot, error)
+	Resolve(ctx context.Context, source catalog.Source) (Answer, error)
+}
+
+// Answer is what a source holds.
+type Answer struct {
+	Snapshot catalog.Snapshot
+	// FreshAt is when the mirror that answered was last known to equal the upstream; zero where that is not known.
+	FreshAt time.Time
 }
 
 // Failure says why a source could not be resolved.
@@ -49,6 +58,11 @@ type Board interface {
 	Wanted(source catalog.Source) bool
 	Resolution(source catalog.Source) catalog.Resolution
 	RepositoryUID(name string) string
+	// Revision is that of the catalog by which sources are wanted.
+	Revision() int64
+	// Stored takes over what the store holds of a source, where that is newer than what is known.
+	Stored(ctx context.Context, source catalog.Source, stored catalog.Resolution)
+	// Resolved takes over an answer, unless one of a later state of the upstream came first.
 	Resolved(ctx context.Context, source catalog.Source, next catalog.Resolution, traceparent string)
 	SetMirror(repository string, mirror *catalog.Mirror)
 	NewSources() <-chan struct{}
@@ -78,11 +92,20 @@ type Loop struct {
 	failures map[catalog.Source]int
 	// saved is what the store holds.
 	saved map[catalog.Source]catalog.Snapshot
+	// doubted is since when nothing but answers that are older than what is known came.
+	doubted map[catalog.Source]time.Time
+	// storing is false while the store does not answer.
+	storing atomic.Bool
 }
 
 // New returns a Loop.
 func New(p Params) *Loop {
-	return &Loop{p: p, queue: newQueue(), failures: map[catalog.Source]int{}, saved: map[catalog.Source]catalog.Snapshot{}}
+	l := &Loop{
+		p: p, queue: newQueue(), failures: map[catalog.Source]int{}, saved: map[catalog.Source]catalog.Snapshot{},
+		doubted: map[catalog.Source]time.Time{},
+	}
+	l.storing.Store(true)
+	return l
 }
 
 // Event says that something about a repository changed.
@@ -182,16 +205,17 @@ func (l *Loop) hasFailed(source catalog.Source) bool {
 	return l.failures[source] > 0
 }
 
-// monitorAge asks for every source from time to time, the first time at once: what was stored may be old.
+// monitorAge asks for every source from time to time: at once when it begins, because what was stored may be old, and
+// later spread over a quarter of the interval, because every replica does so.
 func (l *Loop) monitorAge(ctx context.Context) error {
-	for {
+	for spread := time.Duration(1); ; spread = max(l.p.ResyncEvery/4, 1) {
 		for _, source := range l.p.Board.Sources() {
-			l.queue.add(source, time.Now(), "")
+			l.queue.add(source, time.Now().Add(rand.N(spread)), "")
 		}
-		if err := backoff.Wait(ctx, backoff.Jitter(l.p.ResyncEvery, 0.25)); err != nil {
+		if err := backoff.Wait(ctx, backoff.Jitter(l.p.ResyncEvery*7/8, 1.0/7)); err != nil {
 			return err
 		}
-		if err := l.p.Store.PruneSnapshots(ctx, l.p.Board.Wanted); err != nil && ctx.Err() == nil {
+		if err := l.p.Store.PruneSnapshots(ctx, l.p.Board.Revision(), l.p.Board.Wanted); err != nil && ctx.Err() == nil {
 			l.p.Logger.WarnContext(ctx, "snapshots of unwanted sources not pruned", slog.Any("error", err))
 		}
 	}
@@ -208,14 +232,19 @@ func (l *Loop) settle(ctx context.Context, item *item) {
 	if item.traceparent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": item.traceparent})
 	}
-	snapshot, err := l.ask(ctx, source)
+	answer, err := l.ask(ctx, source)
+	if err == nil {
+		answer, err = l.weigh(ctx, source, answer)
+	}
 	if ctx.Err() != nil {
 		return
 	}
-	next := outcome(l.p.Board.Resolution(source), snapshot, err)
-	l.p.Board.Resolved(ctx, source, next, item.traceparent)
+	next := outcome(l.p.Board.Resolution(source), answer, err)
 	if err == nil {
-		err = l.save(ctx, source, next)
+		err = l.putUp(ctx, source, next, item.traceparent)
+	} else {
+		l.p.Board.Resolved(ctx, source, next, item.traceparent)
+		l.learn(ctx, source)
 	}
 	if err != nil {
 		l.retry(source, err)
@@ -226,26 +255,26 @@ func (l *Loop) settle(ctx context.Context, item *item) {
 	l.mu.Unlock()
 }
 
-func (l *Loop) ask(ctx context.Context, source catalog.Source) (catalog.Snapshot, error) {
+func (l *Loop) ask(ctx context.Context, source catalog.Source) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.p.Timeout)
 	defer cancel()
-	snapshot, err := l.p.Upstream.Resolve(ctx, source)
+	answer, err := l.p.Upstream.Resolve(ctx, source)
 	if err == nil {
-		return snapshot, nil
+		return answer, nil
 	}
 	if f, ok := errors.AsType[*Failure](err); ok {
-		return snapshot, f
+		return answer, f
 	}
 	trace.SpanFromContext(ctx).RecordError(err)
-	return snapshot, &Failure{Reason: catalog.ReasonDeadlineExceeded, Message: "the repository cache did not answer in time; Leat retries by itself"}
+	return answer, &Failure{Reason: catalog.ReasonDeadlineExceeded, Message: "the repository cache did not answer in time; Leat retries by itself"}
 }
 
 // outcome joins an answer with what was known: the last good snapshot stays, and a failure that only says to ask again
 // changes nothing that is known.
-func outcome(last catalog.Resolution, snapshot catalog.Snapshot, err error) catalog.Resolution {
+func outcome(last catalog.Resolution, answer Answer, err error) catalog.Resolution {
 	failure, failed := errors.AsType[*Failure](err)
 	if !failed {
-		return catalog.Resolution{Snapshot: &snapshot, ResolvedAt: now()}
+		return catalog.Resolution{Snapshot: &answer.Snapshot, ResolvedAt: now(), FreshAt: answer.FreshAt}
 	}
 	if failure.Reason.Passing() && (last.Snapshot != nil || last.Problem != nil && !last.Problem.Reason.Passing()) {
 		return last
@@ -269,7 +298,11 @@ func (l *Loop) save(ctx context.Context, source catalog.Source, next catalog.Res
 	if uid == "" {
 		return nil
 	}
-	if err := l.p.Store.SaveSnapshot(ctx, uid, source, next); err != nil {
+	limited, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	err := l.p.Store.SaveSnapshot(limited, uid, source, next)
+	l.storing.Store(err == nil)
+	if err != nil {
 		l.p.Logger.WarnContext(ctx, "snapshot not stored", slog.String("repository", source.Repository), slog.Any("error", err))
 		return err
 	}
@@ -296,6 +329,7 @@ func (l *Loop) forget(source catalog.Source) {
 	defer l.mu.Unlock()
 	delete(l.failures, source)
 	delete(l.saved, source)
+	delete(l.doubted, source)
 }
 
 // now has the precision of the store.

@@ -25,10 +25,15 @@ type world struct {
 	traces      map[catalog.Source]string
 	saved       map[catalog.Source]catalog.Resolution
 	saveErr     error
-	asked       map[catalog.Source]int
-	asking      map[catalog.Source]int
-	answer      func(catalog.Source) (catalog.Snapshot, error)
-	news        chan struct{}
+	// order is what was done with the latest answer, and loop what asks.
+	order string
+	loop  *resolve.Loop
+	// stored is what other replicas stored.
+	stored map[catalog.Source]catalog.Resolution
+	asked  map[catalog.Source]int
+	asking map[catalog.Source]int
+	answer func(catalog.Source) (resolve.Answer, error)
+	news   chan struct{}
 }
 
 func newWorld(sources ...catalog.Source) *world {
@@ -47,12 +52,17 @@ func newWorld(sources ...catalog.Source) *world {
 func (w *world) answers(content string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.answer = func(catalog.Source) (catalog.Snapshot, error) {
-		return catalog.Snapshot{Commit: content, Digest: digest.FromBytes([]byte(content))}, err
+	w.answersAsOf(time.Time{}, content, err)
+}
+
+// answersAsOf does so for a mirror that was last known to be fresh then. The caller holds the lock.
+func (w *world) answersAsOf(fresh time.Time, content string, err error) {
+	w.answer = func(catalog.Source) (resolve.Answer, error) {
+		return resolve.Answer{Snapshot: catalog.Snapshot{Commit: content, Digest: digest.FromBytes([]byte(content))}, FreshAt: fresh}, err
 	}
 }
 
-func (w *world) Resolve(ctx context.Context, source catalog.Source) (catalog.Snapshot, error) {
+func (w *world) Resolve(ctx context.Context, source catalog.Source) (resolve.Answer, error) {
 	w.mu.Lock()
 	w.asked[source]++
 	w.asking[source]++
@@ -64,13 +74,13 @@ func (w *world) Resolve(ctx context.Context, source catalog.Source) (catalog.Sna
 		w.asking[source]--
 	}()
 	if both {
-		return catalog.Snapshot{}, errors.New("asked twice at once")
+		return resolve.Answer{}, errors.New("asked twice at once")
 	}
 	select {
 	case <-time.After(10 * time.Millisecond):
 		return answer(source)
 	case <-ctx.Done():
-		return catalog.Snapshot{}, ctx.Err()
+		return resolve.Answer{}, ctx.Err()
 	}
 }
 
@@ -106,6 +116,7 @@ func (w *world) Resolved(_ context.Context, source catalog.Source, next catalog.
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.resolutions[source], w.traces[source] = next, traceparent
+	w.order += "show "
 }
 
 func (w *world) SetMirror(string, *catalog.Mirror) {}
@@ -114,6 +125,7 @@ func (w *world) NewSources() <-chan struct{}       { return w.news }
 func (w *world) SaveSnapshot(_ context.Context, _ string, source catalog.Source, resolution catalog.Resolution) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.order += "save "
 	if w.saveErr == nil {
 		w.saved[source] = resolution
 	}
@@ -123,7 +135,30 @@ func (w *world) SaveSnapshot(_ context.Context, _ string, source catalog.Source,
 func (w *world) LoadSnapshots(context.Context) (map[catalog.Source]catalog.Resolution, error) {
 	return nil, nil
 }
-func (w *world) PruneSnapshots(context.Context, func(catalog.Source) bool) error { return nil }
+
+func (w *world) PruneSnapshots(context.Context, int64, func(catalog.Source) bool) error { return nil }
+
+func (w *world) SnapshotsOf(context.Context, []catalog.Source) (map[catalog.Source]catalog.Resolution, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stored, nil
+}
+
+func (w *world) Revision() int64 { return 1 }
+
+func (w *world) Stored(_ context.Context, source catalog.Source, stored catalog.Resolution) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.resolutions[source] = stored
+}
+
+// asks has the source asked for once.
+func (w *world) asks(t *testing.T, source catalog.Source) {
+	t.Helper()
+	if err := w.loop.Sync(t.Context(), []catalog.Source{source}); err != nil {
+		t.Fatal(err)
+	}
+}
 
 func (w *world) count(source catalog.Source) int {
 	w.mu.Lock()
@@ -140,6 +175,7 @@ func run(t *testing.T, w *world, test func(t *testing.T, l *resolve.Loop)) {
 			Board: w, Upstream: w, Store: w, Logger: slog.New(slog.DiscardHandler),
 			Workers: 4, Timeout: time.Second, ResyncEvery: time.Hour,
 		})
+		w.loop = l
 		done := make(chan error, 1)
 		go func() { done <- l.Run(ctx) }()
 		pass(time.Second)

@@ -55,10 +55,12 @@ func (s *Store) SaveSnapshot(ctx context.Context, repositoryUID string, source c
 	if err != nil {
 		return err
 	}
-	_, err = s.db.NewRaw(`INSERT INTO snapshots (repository_uid, source, snapshot, resolved_at)
-		SELECT uid, ?, ?, ? FROM repositories WHERE uid = ?
-		ON CONFLICT (repository_uid, source) DO UPDATE SET snapshot = EXCLUDED.snapshot, resolved_at = EXCLUDED.resolved_at`,
-		key, snapshot, micros(resolution.ResolvedAt), repositoryUID).Exec(ctx)
+	_, err = s.db.NewRaw(`INSERT INTO snapshots (repository_uid, source, snapshot, resolved_at, fresh_at)
+		SELECT uid, ?, ?, ?, ? FROM repositories WHERE uid = ?
+		ON CONFLICT (repository_uid, source) DO UPDATE
+		SET snapshot = EXCLUDED.snapshot, resolved_at = EXCLUDED.resolved_at, fresh_at = EXCLUDED.fresh_at
+		WHERE snapshots.fresh_at <= EXCLUDED.fresh_at OR EXCLUDED.fresh_at = 0`,
+		key, snapshot, micros(resolution.ResolvedAt), micros(resolution.FreshAt), repositoryUID).Exec(ctx)
 	return translate("write snapshot", err)
 }
 
@@ -68,6 +70,32 @@ func (s *Store) LoadSnapshots(ctx context.Context) (map[catalog.Source]catalog.R
 	if err := s.db.NewSelect().Model(&rows).Scan(ctx); err != nil {
 		return nil, translate("read snapshots", err)
 	}
+	return resolutionsOf(rows)
+}
+
+// SnapshotsOf implements catalog.Snapshots.
+func (s *Store) SnapshotsOf(ctx context.Context, sources []catalog.Source) (map[catalog.Source]catalog.Resolution, error) {
+	keys, repositories := make([]string, len(sources)), make([]string, len(sources))
+	for i, source := range sources {
+		key, _, err := snapshotKey(source)
+		if err != nil {
+			return nil, err
+		}
+		keys[i], repositories[i] = key, source.Repository
+	}
+	if len(keys) == 0 {
+		return map[catalog.Source]catalog.Resolution{}, nil
+	}
+	var rows []*snapshotRow
+	err := s.db.NewSelect().Model(&rows).Where("sn.source IN (?)", bun.List(keys)).
+		Where("sn.repository_uid IN (SELECT uid FROM repositories WHERE name IN (?))", bun.List(repositories)).Scan(ctx)
+	if err != nil {
+		return nil, translate("read some snapshots", err)
+	}
+	return resolutionsOf(rows)
+}
+
+func resolutionsOf(rows []*snapshotRow) (map[catalog.Source]catalog.Resolution, error) {
 	resolutions := make(map[catalog.Source]catalog.Resolution, len(rows))
 	for _, row := range rows {
 		source, resolution, err := row.resolution()
@@ -92,11 +120,11 @@ func (r *snapshotRow) resolution() (source catalog.Source, resolution catalog.Re
 	snapshot := catalog.Snapshot{
 		Commit: column.Commit, Digest: column.Digest, ContentSize: column.ContentSize, StoredSize: column.StoredSize, Files: column.Files,
 	}
-	return source, catalog.Resolution{Snapshot: &snapshot, ResolvedAt: timeOf(r.ResolvedAt)}, nil
+	return source, catalog.Resolution{Snapshot: &snapshot, ResolvedAt: timeOf(r.ResolvedAt), FreshAt: timeOf(r.FreshAt)}, nil
 }
 
 // PruneSnapshots implements catalog.Snapshots.
-func (s *Store) PruneSnapshots(ctx context.Context, keep func(catalog.Source) bool) error {
+func (s *Store) PruneSnapshots(ctx context.Context, revision int64, keep func(catalog.Source) bool) error {
 	stored, err := s.LoadSnapshots(ctx)
 	if err != nil {
 		return err
@@ -115,6 +143,13 @@ func (s *Store) PruneSnapshots(ctx context.Context, keep func(catalog.Source) bo
 	if len(unwanted) == 0 {
 		return nil
 	}
-	_, err = s.db.NewDelete().Table("snapshots").Where("source IN (?)", bun.List(unwanted)).Exec(ctx)
-	return translate("prune snapshots", err)
+	return s.edit(ctx, func(ctx context.Context, t *tx) error {
+		later, err := t.sql.NewSelect().Table("services").Where("revision > ?", revision).Exists(ctx)
+		if err != nil || later {
+			return translate("look for later services", err) // which may want what nobody wanted
+		}
+		t.dirty = true
+		_, err = t.sql.NewDelete().Table("snapshots").Where("source IN (?)", bun.List(unwanted)).Exec(ctx)
+		return translate("prune snapshots", err)
+	})
 }

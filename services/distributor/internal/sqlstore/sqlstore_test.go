@@ -80,10 +80,16 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"history ends":  testHistoryEnds,
 		"presence":      testPresence,
 		"snapshots":     testSnapshots,
+		"late snapshot": testSnapshotsInOrder,
 		"people":        testPeople,
 		"issuer":        testIssuer,
 		"open at once":  testOpenAtOnce,
 		"closed":        testClosed,
+
+		"config":         testConfig,
+		"config digest":  testConfigDigest,
+		"config sealed":  testConfigSealed,
+		"config refused": testConfigRefused,
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := newURL(t)
@@ -292,12 +298,50 @@ func testSnapshots(t *testing.T, s subject) {
 	if diff := cmp.Diff(want, load(), cmp.Comparer(func(a, b digest.Digest) bool { return a == b })); diff != "" {
 		t.Errorf("snapshots differ (-want +got):\n%s", diff)
 	}
+	if got, err := s.SnapshotsOf(ctx, []catalog.Source{long, {Repository: "demo", Path: "unknown"}}); err != nil || len(got) != 1 || got[long].Snapshot == nil {
+		t.Errorf("got %v, %v, want the one that is stored", got, err)
+	}
+	apply(t, s, cluster("one"), service("app", "one", "demo"))
+	if err := s.PruneSnapshots(ctx, 0, func(catalog.Source) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	if len(load()) != len(want) {
+		t.Error("who knows an older catalog pruned what it does not know")
+	}
 	for _, keep := range []bool{true, false} {
-		if err := s.PruneSnapshots(ctx, func(catalog.Source) bool { return keep }); err != nil {
+		if err := s.PruneSnapshots(ctx, changes(t, s, 0).Revision, func(catalog.Source) bool { return keep }); err != nil {
 			t.Fatal(err)
 		}
 		if got := len(load()) == len(want); got != keep {
 			t.Errorf("keep %v: got kept %v", keep, got)
+		}
+	}
+}
+
+// testSnapshotsInOrder has replicas store what they saw in the wrong order.
+func testSnapshotsInOrder(t *testing.T, s subject) {
+	apply(t, s, repository("demo"))
+	uid := changes(t, s, 0).Repositories[0].UID
+	source := catalog.Source{Repository: "demo"}
+	for _, step := range []struct {
+		fresh   time.Time
+		content string
+		want    string
+	}{
+		{time.Unix(20, 0), "two", "two"},
+		{time.Unix(10, 0), "one", "two"},
+		{time.Unix(20, 0), "two again", "two again"},
+		{time.Unix(30, 0), "three", "three"},
+		{time.Time{}, "of a time nobody knows", "of a time nobody knows"},
+		{time.Unix(5, 0), "after that", "after that"},
+	} {
+		saved := catalog.Resolution{FreshAt: step.fresh, Snapshot: &catalog.Snapshot{Commit: step.content, Digest: digest.FromBytes(nil)}}
+		if err := s.SaveSnapshot(t.Context(), uid, source, saved); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.SnapshotsOf(t.Context(), []catalog.Source{source})
+		if err != nil || got[source].Snapshot.Commit != step.want {
+			t.Errorf("after %s: got %v, %v, want %s", step.content, got, err, step.want)
 		}
 	}
 }

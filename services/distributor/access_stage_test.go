@@ -1,0 +1,344 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
+)
+
+// Kinds of callers beside the audiences of calls.
+const (
+	// stranger has no token that is worth anything.
+	stranger = "stranger"
+	// ended has a token that was a cluster's.
+	ended = "ended"
+	// unbound is a person who was granted nothing.
+	unbound = "unbound"
+)
+
+// caller is somebody with a token, or without.
+type caller struct{ name, kind, token string }
+
+// stage is a hub with the clusters one and two, the service app on one, and everybody who may come along.
+type stage struct {
+	*hub
+	content *folder
+	callers []caller
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{hub: startHub(t), content: newFolder(t, "c1", "one")}
+	s.demo(t, s.content)
+	s.apply(t, clusterDocument("two"), clusterDocument("revoked"), clusterDocument("anew"), clusterDocument("deleted"), clusterDocument("rekeyed"))
+	one, two := s.enrol(t, "one"), s.enrol(t, "two")
+	s.watchPlan(t, one.token, "").nextWith(t, s.content.snapshot.GetDigest())
+	admin := s.fleet(t, adminToken)
+	access, err := admin.CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	revoked, anew, deleted, rekeyed := s.enrol(t, "revoked"), s.enrol(t, "anew"), s.enrol(t, "deleted"), s.enrol(t, "rekeyed")
+	if _, err := admin.RevokeCluster(t.Context(), &fleetv1.RevokeClusterRequest{Cluster: "revoked"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"anew", "deleted"} {
+		if _, err := admin.DeleteCluster(t.Context(), &fleetv1.DeleteClusterRequest{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.apply(t, clusterDocument("anew"))
+	s.enrol(t, "anew")
+	s.enrol(t, "rekeyed")
+
+	key, issuer := s.outsiders(t)
+	s.callers = append(s.forged(t, key, access.GetAccessToken(), one.token), []caller{
+		{"agent of a revoked cluster", ended, revoked.token},
+		{"agent of a cluster that was created anew", ended, anew.token},
+		{"agent of a cluster that was deleted", ended, deleted.token},
+		{"agent that was replaced", ended, rekeyed.token},
+		{"agent", agents, one.token},
+		{"agent of another cluster", agents, two.token},
+		{"service", services, serviceToken(t)},
+		{"person without a binding", unbound, "leat_token-of-a-person-without-bindings"},
+		{"access token of a person without a binding", unbound, issue(t, issuer, "eve", "everybody")},
+		{"admin", people, adminToken},
+		{"admin's access token", people, access.GetAccessToken()},
+	}...)
+	return s
+}
+
+// outsiders makes a person whom nobody granted anything, and returns the key that the hub signs with.
+func (s *stage) outsiders(t *testing.T) (ed25519.PrivateKey, *identity.Issuer) {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), s.cfg.DatabaseURL, []byte(serviceSecret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	eve := catalog.User{Name: "eve", Groups: []string{"everybody"}}
+	if err := store.EnsureToken(t.Context(), eve, "own", admission.Hash("leat_token-of-a-person-without-bindings")); err != nil {
+		t.Fatal(err)
+	}
+	key, err := store.IssuerKey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, identity.NewIssuer(key)
+}
+
+func issue(t *testing.T, issuer *identity.Issuer, user string, groups ...string) string {
+	t.Helper()
+	token, _, err := issuer.Issue(identity.Identity{Kind: identity.KindUser, Name: user, Groups: groups}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// forged are tokens that are worth nothing, among them everything that differs from a good one by one thing.
+func (s *stage) forged(t *testing.T, key ed25519.PrivateKey, admin, agent string) []caller {
+	t.Helper()
+	foreign := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
+	otherSecret, err := identity.NewServiceTokens([]byte("the secret of another hub, which is as long as ours"), "tunnel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	otherService, err := otherSecret.Token(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []caller{
+		{"nobody", stranger, ""},
+		{"garbage", stranger, "garbage"},
+		{"garbage in three parts", stranger, "a.b.c"},
+		{"an API token nobody has", stranger, "leat_wrong-token-of-this-test"},
+		{"a join token", stranger, "leatjoin_wrong-token-of-this-test"},
+		{"a token of another hub", stranger, issue(t, identity.NewIssuer(foreign), "admin", "leat:admins")},
+		{"a service of another hub", stranger, otherService},
+	}
+	good := map[string]string{"admin's": admin, "agent's": agent}
+	for whose, token := range good {
+		all = append(all,
+			caller{"expired, the " + whose, stranger, altered(t, key, token, "exp", time.Now().Add(-time.Hour).Unix())},
+			caller{"not valid yet, the " + whose, stranger, altered(t, key, token, "nbf", time.Now().Add(time.Hour).Unix())},
+			caller{"for another audience, the " + whose, stranger, altered(t, key, token, "aud", "elsewhere")},
+			caller{"of another issuer, the " + whose, stranger, altered(t, key, token, "iss", "elsewhere")},
+			caller{"signed by another key, the " + whose, stranger, altered(t, foreign, token, "sub", "user:admin")},
+			caller{"without a signature, the " + whose, stranger, token[:strings.LastIndexByte(token, '.')+1]},
+		)
+	}
+	return all
+}
+
+// altered is a token with another claim, signed with the key.
+func altered(t *testing.T, key ed25519.PrivateKey, token, claim string, value any) string {
+	t.Helper()
+	parts := strings.Split(token, ".")
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := map[string]any{}
+	if err := json.Unmarshal(payload, &claims); err != nil {
+		t.Fatal(err)
+	}
+	claims[claim] = value
+	if payload, err = json.Marshal(claims); err != nil {
+		t.Fatal(err)
+	}
+	signed := parts[0] + "." + base64.RawURLEncoding.EncodeToString(payload)
+	return signed + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, []byte(signed)))
+}
+
+// reply is all that a caller can see of an answer, but the time of day.
+type reply struct {
+	status                int
+	header                map[string][]string
+	body                  string
+	code, reason, message string
+}
+
+func (r reply) verdict() string {
+	if r.code == "" {
+		return granted
+	}
+	return r.code + " " + r.reason
+}
+
+// at is the verdict; HEAD is answered without a body, so there it is the status.
+func (r reply) at(method string) string {
+	if method == http.MethodHead {
+		return fmt.Sprint(r.status)
+	}
+	return r.verdict()
+}
+
+// statusOf is the status of a verdict.
+func statusOf(method, verdict string) string {
+	if method != http.MethodHead {
+		return ""
+	}
+	code, _, _ := strings.Cut(verdict, " ")
+	return map[string]string{granted: "200", "unauthenticated": "401", "permission_denied": "403", "not_found": "404"}[code]
+}
+
+// echoing is the reply with the name that was asked for, which refusals quote, left out.
+func (r reply) echoing(name string) string {
+	return strings.ReplaceAll(fmt.Sprint(r.status, r.header, r.code, r.reason, r.message), strconv.Quote(name), "NAME")
+}
+
+// The forms in which a call can be made.
+const (
+	formPost   = "POST"
+	formGet    = "GET"
+	formStream = "stream"
+)
+
+func formsOf(method protoreflect.MethodDescriptor) []string {
+	if method.IsStreamingServer() {
+		return []string{formStream}
+	}
+	if options, _ := method.Options().(*descriptorpb.MethodOptions); options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
+		return []string{formPost, formGet}
+	}
+	return []string{formPost}
+}
+
+// call makes a call as anybody with an HTTP client can.
+func (s *stage) call(t *testing.T, method protoreflect.MethodDescriptor, token, request, form string) reply {
+	t.Helper()
+	path := fmt.Sprintf("%s/%s/%s", s.url, method.Parent().FullName(), method.Name())
+	switch form {
+	case formGet:
+		query := url.Values{"connect": {"v1"}, "encoding": {"json"}, "message": {request}}
+		return s.send(t, newRequest(t, http.MethodGet, path+"?"+query.Encode(), token, nil))
+	case formStream:
+		frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(request)))
+		req := newRequest(t, http.MethodPost, path, token, append(frame, request...))
+		req.Header.Set("Content-Type", "application/connect+json")
+		return s.send(t, req)
+	default:
+		req := newRequest(t, http.MethodPost, path, token, []byte(request))
+		req.Header.Set("Content-Type", "application/json")
+		return s.send(t, req)
+	}
+}
+
+// request asks for what is not an RPC.
+func (s *stage) request(t *testing.T, method, path, token string) reply {
+	t.Helper()
+	return s.send(t, newRequest(t, method, s.url+path, token, nil))
+}
+
+func newRequest(t *testing.T, method, target, token string, body []byte) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, target, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return req
+}
+
+// send reads one answer; of a stream, its first message.
+func (s *stage) send(t *testing.T, req *http.Request) reply {
+	t.Helper()
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	header := res.Header.Clone()
+	header.Del("Date")
+	r := reply{status: res.StatusCode, header: header}
+	if strings.HasPrefix(res.Header.Get("Content-Type"), "application/connect+") {
+		r.explain(t, firstFrame(t, res.Body))
+		return r
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.body = string(body); res.StatusCode >= http.StatusBadRequest {
+		r.explain(t, body)
+	}
+	return r
+}
+
+// firstFrame returns the error of a stream that begins with its end; nil when a message comes first.
+func firstFrame(t *testing.T, body io.Reader) []byte {
+	t.Helper()
+	var prefix [5]byte
+	if _, err := io.ReadFull(body, prefix[:]); err != nil {
+		t.Fatal(err)
+	}
+	const end = 2
+	if prefix[0]&end == 0 {
+		return nil
+	}
+	frame := make([]byte, binary.BigEndian.Uint32(prefix[1:]))
+	if _, err := io.ReadFull(body, frame); err != nil {
+		t.Fatal(err)
+	}
+	var last struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if err := json.Unmarshal(frame, &last); err != nil {
+		t.Fatal(err)
+	}
+	return last.Error
+}
+
+// explain reads an error: an RPC's, whose reason is in the details, or that of a plain path.
+func (r *reply) explain(t *testing.T, body []byte) {
+	t.Helper()
+	var problem struct {
+		Code, Reason, Message string
+		Details               []struct{ Type, Value string }
+	}
+	if json.Unmarshal(body, &problem) != nil {
+		return
+	}
+	r.code, r.reason, r.message = problem.Code, problem.Reason, problem.Message
+	for _, detail := range problem.Details {
+		if detail.Type != "google.rpc.ErrorInfo" {
+			continue
+		}
+		raw, err := base64.RawStdEncoding.DecodeString(detail.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var info errdetails.ErrorInfo
+		if err := proto.Unmarshal(raw, &info); err != nil {
+			t.Fatal(err)
+		}
+		r.reason = info.GetReason()
+	}
+}
