@@ -182,9 +182,11 @@ func TestPatience(t *testing.T) {
 	}, func(t *testing.T, h *reportHub, r *control.Reports) {
 		r.Adopted("v")
 		pass(time.Minute)
+		h.mu.Lock()
 		if len(h.requests) != 1 {
 			t.Errorf("got %d reports within a minute, want 1", len(h.requests))
 		}
+		h.mu.Unlock()
 		pass(time.Minute)
 		assertRequest(t, h, 1, true)
 	})
