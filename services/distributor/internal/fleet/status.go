@@ -127,7 +127,8 @@ func (e evidence) current() bool {
 	case catalog.PhaseUnknown, catalog.PhasePending, catalog.PhaseSyncing, catalog.PhaseFailed, catalog.PhasePaused:
 	}
 	if tried, ok := r.Tried(); ok {
-		return tried.SpecDigest == e.entry.SpecDigest && slices.Equal(tried.Digests, e.entry.Digests())
+		return tried.SpecDigest == e.entry.SpecDigest && tried.ConfigDigest == e.entry.ConfigDigest &&
+			slices.Equal(tried.Digests, e.entry.Digests())
 	}
 	return e.report.Entry == e.entry.Digest
 }
