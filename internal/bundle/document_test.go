@@ -4,6 +4,7 @@
 package bundle_test
 
 import (
+	"encoding/hex"
 	"os"
 	"os/exec"
 	"regexp"
@@ -44,5 +45,22 @@ func TestDocumentIsTrue(t *testing.T) {
 		if !golden[d] {
 			t.Errorf("digest %s of the document is none of the goldens", d)
 		}
+	}
+}
+
+// TestDeltaDocumentIsTrue makes the delta of the example in docs/protocol/delta.md.
+func TestDeltaDocumentIsTrue(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../../docs/protocol/delta.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(document), "```\n")
+	example, _, _ = strings.Cut(example, "```")
+	from := write(t, item{name: "a.txt", content: "hello\n"}, item{name: "link", target: "a.txt"})
+	to := write(t, item{name: "a.txt", content: "hello, world\n"})
+	got := hex.EncodeToString(delta(t, from, to))
+	if want := strings.ReplaceAll(example, "\n", ""); got != want {
+		t.Errorf("delta: got %s, want %s", got, want)
 	}
 }

@@ -102,6 +102,13 @@ func (d *Draft) leave() {
 	}
 }
 
+// Ended tells whether the blob has been stored, or has failed.
+func (d *Draft) Ended() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ended
+}
+
 // Ready waits until there is something to read or the draft has ended. stored tells that it has ended well: the store has
 // the blob, which is better opened there. The error is Fill's, or the context's.
 func (d *Draft) Ready(ctx context.Context) (stored bool, err error) {

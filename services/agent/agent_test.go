@@ -17,6 +17,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/serve"
@@ -143,6 +144,53 @@ func TestAgent(t *testing.T) {
 	info, err := os.Stat(filepath.Join(dir, "agent.key"))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("key file: got %v, %v, want mode 0600", info, err)
+	}
+}
+
+// TestDelta shows that a second commit travels as what it changed, and that a base which turned over on the disk costs no more
+// than the whole bundle: nothing of it is seen outside.
+func TestDelta(t *testing.T) {
+	t.Parallel()
+	cp, h, dir := startCluster(t), newHub(t), t.TempDir()
+	startAgent(t, cp, h.url(), dir, joinToken)
+	large := map[string]string{"a.yaml": configMap("delta-a", "1")}
+	for n := range 100 {
+		large[fmt.Sprintf("notes/%03d.md", n)] = fmt.Sprintf("%x", digest.FromBytes([]byte{byte(n)}).Bytes())
+	}
+	commit := func(value string) (string, download) {
+		large["a.yaml"] = configMap("delta-a", value)
+		h.change(func() { h.downloads = nil })
+		d := h.deploy(t, "delta", large)
+		h.awaitReport(t, "delta", phase(healthy, d))
+		assertValue(t, cp, "delta-a", value)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return d, h.downloads[len(h.downloads)-1]
+	}
+	first, whole := commit("1")
+	second, delta := commit("2")
+	if delta.from != first || !delta.delta || delta.bytes*10 > whole.bytes {
+		t.Errorf("second commit: got %+v, want a delta from %s of less than a tenth of %d bytes", delta, first, whole.bytes)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "bundles", "blobs", "*", strings.TrimPrefix(second, "sha256:")+".*"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("stored bundle: got %v, %v, want one file", found, err)
+	}
+	content, err := os.ReadFile(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)/2] ^= 1
+	if err := os.WriteFile(found[0], content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, got := commit("3"); got.from != "" || got.delta || got.bytes < whole.bytes/2 {
+		t.Errorf("commit on a damaged base: got %+v at last, want the whole bundle", got)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.downloads) != 2 || !h.downloads[0].delta {
+		t.Errorf("downloads on a damaged base: got %+v, want a delta in vain and then the bundle", h.downloads)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/cas/casdisk"
+	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
@@ -44,32 +45,42 @@ func assemble(cfg Config, tel *telemetry.Telemetry) (*agent, error) {
 	}
 	service := distributorv1connect.NewDistributorServiceClient(hub.HTTP, hub.BaseURL, hub.Options...)
 
+	configs, err := control.OpenConfigs(control.ConfigParams{Dir: cfg.DataDir, Hub: service, Identity: me, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
 	// The parts refer to each other in a ring: plans → engine → bundles → store → plans. Deliver closes it; it is called
 	// only once everything runs.
 	a := &agent{cfg: cfg, telemetry: tel, cluster: cluster, watches: cluster.Watches()}
 	a.plans = control.NewPlans(control.PlanParams{
 		Dir: cfg.DataDir, Hub: service, Identity: me, Logger: logger,
-		Deliver: func(plan reconcile.Plan) { a.engine.SetPlan(plan) },
+		Deliver: func(plan reconcile.Plan) {
+			configs.Retain(context.Background(), plan)
+			a.engine.SetPlan(plan)
+		},
 	})
 	a.reports = control.NewReports(control.ReportParams{Hub: service, Identity: me, Logger: logger})
+	lastGood := control.NewLastGood(a.reports)
 	observer, err := observe(tel)
 	if err != nil {
 		return nil, err
 	}
 	a.store, err = casdisk.Open(casdisk.Config{
-		Dir: cfg.bundleDir(), MaxBytes: int64(cfg.CacheSize), Pinned: a.plans.Pinned, Logger: logger,
+		Dir: cfg.bundleDir(), MaxBytes: int64(cfg.CacheSize), Logger: logger,
+		Pinned: func(d digest.Digest) bool { return a.plans.Pinned(d) || lastGood.Pinned(d) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open bundle store: %w", err)
 	}
 	bundles, err := control.OpenBundles(control.BundleParams{
-		Dir: cfg.DataDir, BaseURL: hub.BaseURL, HTTP: hub.HTTP, Store: a.store, Logger: logger,
+		Dir: cfg.DataDir, BaseURL: hub.BaseURL, HTTP: hub.HTTP, Store: a.store, Yield: lastGood.Yield, Telemetry: tel,
+		Recheck: cfg.RefreshInterval / 2, // each refresh, which comes after three quarters of it at least, is to look
 	})
 	if err != nil {
 		return nil, errors.Join(err, a.store.Close())
 	}
 	a.engine = reconcile.New(reconcile.Params{
-		Cluster: cluster, Bundles: bundles, Inventories: cluster.Inventories(), Reporter: a.reports, Watches: a.watches,
+		Cluster: cluster, Bundles: bundles, Configs: configs, Inventories: cluster.Inventories(), Reporter: lastGood, Watches: a.watches,
 		Owner: me.ClusterUID, Observer: observer, Logger: logger,
 		Tracer:   tel.Tracer("github.com/leatdev/leat/services/agent/internal/reconcile"),
 		Settings: reconcile.Settings{Workers: cfg.Workers, Refresh: cfg.RefreshInterval, ApplyTimeout: cfg.ApplyTimeout},

@@ -60,7 +60,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.String(&c.HubURL, "agent-hub-url", "", "base URL of the distributor")
 	s.String(&c.HubCAFile, "agent-hub-ca-file", "", "certificates to trust for distributor and tunnel, in PEM, instead of the system's")
 	s.Secret(&c.JoinToken, "agent-join-token", "", "enrols the agent, once")
-	s.String(&c.DataDir, "agent-data-dir", defaultDataDir, "folder for key, plan and bundles")
+	s.String(&c.DataDir, "agent-data-dir", defaultDataDir, "folder for key, plan, bundles and sealed configurations")
 	s.String(&c.Kubeconfig, "agent-kubeconfig", "", "file that leads to the cluster; without it the pod's service account is used")
 	s.Int(&c.Workers, "agent-workers", defaultWorkers, "services that are worked on at once")
 	s.Duration(&c.RefreshInterval, "agent-refresh-interval", defaultRefreshInterval,

@@ -55,9 +55,12 @@ type hub struct {
 	cut       int // bodies to cut off in the middle
 	bundles   map[string][]byte
 	ranges    []string
+	downloads []download
 	streams   int
 	polls     int
 	tunnelURL string
+	configs   map[string]*distributorv1.GetServiceConfigResponse // by service
+	asked     int                                                // for configurations
 	reports   map[string]*distributorv1.ServiceReport
 	cluster   *distributorv1.ClusterReport
 	changed   chan struct{} // closed and replaced at every change
@@ -189,6 +192,35 @@ func (h *hub) authorise(header http.Header) error {
 	return nil
 }
 
+// download is one answer of serveBundle.
+type download struct {
+	from  string
+	delta bool
+	bytes int
+}
+
+// difference returns the delta between two bundles, and nil where one of them is not known.
+func difference(from, to string, bundles map[string][]byte) []byte {
+	tarOf := func(d string) bundle.Tar {
+		parsed, _ := digest.Parse(d)
+		content, err := bundle.Decompress(bytes.NewReader(bundles[d]), 1<<30)
+		if err != nil {
+			return bundle.Tar{Digest: parsed, Content: bytes.NewReader(nil)}
+		}
+		return bundle.Tar{Digest: parsed, Content: content}
+	}
+	var out bytes.Buffer
+	z, err := bundle.Compress(&out)
+	if err != nil {
+		return nil
+	}
+	err = bundle.WriteDelta(z, tarOf(from), tarOf(to), bundle.Limits{})
+	if errors.Join(err, z.Close()) != nil {
+		return nil
+	}
+	return out.Bytes()
+}
+
 func (h *hub) serveBundle(w http.ResponseWriter, r *http.Request) {
 	if err := h.authorise(r.Header); err != nil {
 		rpcerr.WriteHTTP(w, r, err)
@@ -196,6 +228,10 @@ func (h *hub) serveBundle(w http.ResponseWriter, r *http.Request) {
 	}
 	h.mu.Lock()
 	stored, ok := h.bundles[r.PathValue("digest")]
+	from, mediaType := r.URL.Query().Get("from"), bundle.MediaType
+	if delta := difference(from, r.PathValue("digest"), h.bundles); delta != nil && ok {
+		stored, mediaType = delta, bundle.DeltaMediaType
+	}
 	corrupt, cut := h.corrupt, h.cut > 0
 	h.cut--
 	h.mu.Unlock()
@@ -208,7 +244,11 @@ func (h *hub) serveBundle(w http.ResponseWriter, r *http.Request) {
 		_, stored = bytes.NewReader(nil), append(bytes.Clone(stored), 0)
 		stored[len(stored)/2] ^= 0xff
 	}
-	w.Header().Set("Content-Type", bundle.MediaType)
+	h.change(func() {
+		h.downloads = append(h.downloads, download{from: from, delta: mediaType == bundle.DeltaMediaType, bytes: len(stored)})
+	})
+	w.Header().Set("Content-Type", mediaType)
+	w.Header().Set("ETag", fmt.Sprintf("%q", digest.FromBytes(stored).Hex()))
 	if cut {
 		w.Header().Set("Content-Length", fmt.Sprint(len(stored)))
 		_, _ = w.Write(stored[:len(stored)/2])

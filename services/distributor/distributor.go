@@ -126,11 +126,15 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer cache.Close()
+	deltas, err := bundles.OpenDeltas(bundles.DeltaParams{Bundles: cache, Dir: filepath.Join(cfg.DataDir, "deltas"), Telemetry: tel})
+	if err != nil {
+		return err
+	}
 	encoded, err := encodings.Open(encodings.Config{Dir: filepath.Join(cfg.DataDir, "encodings"), MaxBytes: int64(cfg.EncodingCache)})
 	if err != nil {
 		return err
 	}
-	if err := measure(tel, view, plans); err != nil {
+	if err := measure(tel, view, plans, encoded); err != nil {
 		return err
 	}
 	remembered, err := identity.Remember(issuer, rememberTokens)
@@ -145,10 +149,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	handler, err := newHandler(handlerParams{
 		Telemetry: tel, Verifier: verifier, Issuer: issuer,
 		Bundles: bundles.NewHandler(bundles.HandlerParams{
-			Cache: cache, Encodings: encoded, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
+			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
 		API: api.Deps{
-			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Intake: reports, History: store, Resolver: loop, Mirrors: source, Issuer: issuer,
+			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Configs: store, Intake: reports, History: store,
+			Resolver: loop, Mirrors: source, Issuer: issuer,
 			Replay:  admission.NewReplay(replayLife, replayMax),
 			Streams: admission.NewGate(cfg.AgentRate), Tokens: admission.NewGate(cfg.AgentRate), Joins: admission.NewGate(cfg.AgentRate),
 			Seats: admission.NewSeats(streamsPerCluster), Departures: admission.NewLine(cfg.AgentRate),

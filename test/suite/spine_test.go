@@ -5,6 +5,8 @@ package suite_test
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -35,6 +37,15 @@ spec:
       containers: [{name: web, image: registry.example/web:1}]
 `
 
+// notes are what makes a folder large enough for deltas: text that does not compress away, and no manifest.
+func notes() string {
+	var text strings.Builder
+	for n := range 200 {
+		fmt.Fprintf(&text, "%x\n", sha256.Sum256([]byte{byte(n)}))
+	}
+	return text.String()
+}
+
 // TestSpine follows one repository through its life: pushed, changed, shrunk, its upstream gone, every part restarted.
 func TestSpine(t *testing.T) {
 	h := startHub(t)
@@ -43,6 +54,7 @@ func TestSpine(t *testing.T) {
 		"web/deployment.yaml": deployment,
 		"web/settings.yaml":   configMap("settings", "one"),
 		"web/extra.yaml":      configMap("extra", "x"),
+		"web/notes.txt":       notes(),
 		"other/kept.yaml":     configMap("kept", "y"),
 	})
 	h.apply(t, repository("shop", repo.URL()), service("web", "shop", "web"))
@@ -84,6 +96,11 @@ func TestSpine(t *testing.T) {
 		h.waitService(t, "web", "healthy at the third commit", healthyAt(third))
 		if code, _ := h.kubeGet(t, "/api/v1/namespaces/web/configmaps/extra"); code != http.StatusNotFound {
 			t.Errorf("the object whose file was deleted: got %d, want 404", code)
+		}
+		for m, want := range map[*member]string{h.distributor: `leat_delta_result="served"`, h.agent: `leat_download_result="delta"`} {
+			if code, body := get(t, http.DefaultClient, m.url()+"/metrics", ""); code != http.StatusOK || !strings.Contains(body, want) {
+				t.Errorf("metrics of %s: got %d without %s, want a change to have come as a delta", m.name, code, want)
+			}
 		}
 	})
 

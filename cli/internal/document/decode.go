@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
@@ -205,10 +206,20 @@ func (d *decoder) mapField(target protoreflect.Map, field protoreflect.FieldDesc
 			d.problem(key, at, "given twice")
 			continue
 		}
+		if sensitive(field) && (value.Tag == intTag || value.Tag == floatTag || value.Tag == boolTag) {
+			d.problem(value, at, "want text; put it into quotes") // without showing it
+			continue
+		}
 		if decoded, ok := d.scalar(field.MapValue(), value, at); ok {
 			target.Set(name.MapKey(), decoded)
 		}
 	}
+}
+
+// sensitive tells fields whose values are not to be repeated in messages.
+func sensitive(field protoreflect.FieldDescriptor) bool {
+	options, ok := field.Options().(*descriptorpb.FieldOptions)
+	return ok && options.GetDebugRedact()
 }
 
 func (d *decoder) listField(target protoreflect.List, field protoreflect.FieldDescriptor, node *yaml.Node, path string) {

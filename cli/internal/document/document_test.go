@@ -185,6 +185,47 @@ func TestExampleVerification(t *testing.T) {
 	}
 }
 
+// TestExampleConfiguration reads the configurations of the examples, and writes one as people are shown it.
+func TestExampleConfiguration(t *testing.T) {
+	t.Parallel()
+	file, err := os.Open("../../../examples/configuration/fleet.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	documents, err := document.Parse("fleet.yaml", file)
+	if err != nil || len(documents) != 3 {
+		t.Fatalf("got %d documents (%v), want 3", len(documents), err)
+	}
+	want := &fleetv1.ServiceConfig{
+		Values:  map[string]string{"REGION": "north", "REPLICAS": "3"},
+		Secrets: map[string]string{"DATABASE_PASSWORD": "change-me-in-the-north"},
+	}
+	service := documents[1].Object.GetService()
+	if diff := cmp.Diff(want, service.GetSpec().GetConfig(), protocmp.Transform()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	at, field, ok := document.Locate(documents, "documents[1].spec.config.secrets[DATABASE_PASSWORD]")
+	if !ok || at.String() != "fleet.yaml:30:26" || field != "spec.config.secrets[DATABASE_PASSWORD]" {
+		t.Errorf("got %s, %q, %v, want where the secret stands", at, field, ok)
+	}
+	if at, field, _ := document.Locate(documents, "documents[1].spec.config.values[lower_case]"); at.Line != 26 || field != "spec.config.values[lower_case]" {
+		t.Errorf("got %s, %q, want the values, and the key as it is", at, field)
+	}
+	service.Spec.Config.Secrets["DATABASE_PASSWORD"] = ""
+	var text bytes.Buffer
+	if err := document.WriteYAML(&text, documents[1].Object); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "    secrets:\n      DATABASE_PASSWORD: \"\"\n") {
+		t.Errorf("got\n%s", text.String())
+	}
+	again := parse(t, text.String())[0].Object
+	if diff := cmp.Diff(documents[1].Object, again, protocmp.Transform()); diff != "" {
+		t.Errorf("what is shown does not read back (-want +got):\n%s", diff)
+	}
+}
+
 func TestParseJSONAndList(t *testing.T) {
 	t.Parallel()
 	var buffer bytes.Buffer

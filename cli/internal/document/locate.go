@@ -27,14 +27,19 @@ func Locate(documents []*Document, path string) (at Position, field string, ok b
 
 var (
 	documentPath = regexp.MustCompile(`^documents\[(\d+)\]\.?(.*)$`)
-	snakeLetter  = regexp.MustCompile(`_[a-z0-9]`)
+	snakeLetter  = regexp.MustCompile(`\[[^\]]*\]|_[a-z0-9]`) // or a key, which has no spelling but its own
 	lastSegment  = regexp.MustCompile(`(\.[^.\[]*|\[[^\]]*\]|^[^.\[]+)$`)
 )
 
 // spelled turns the protocol's spelling of a path into that of documents.
 func spelled(path string) string {
 	path = strings.NewReplacer(`["`, "[", `"]`, "]").Replace(path)
-	return snakeLetter.ReplaceAllStringFunc(path, func(s string) string { return strings.ToUpper(s[1:]) })
+	return snakeLetter.ReplaceAllStringFunc(path, func(s string) string {
+		if s[0] == '[' {
+			return s
+		}
+		return strings.ToUpper(s[1:])
+	})
 }
 
 // position is where a field stands, or, when it was left out, what it should stand in.

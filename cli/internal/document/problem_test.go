@@ -55,6 +55,12 @@ func badDocuments() []badDocument {
 		{"list for text", service("  cluster: [a]"), "f.yaml:5:12: spec.cluster: want text, got a list"},
 		{"two of a oneof", service("  sources: [{repository: r, ref: {branch: a, tag: b}}]"), "f.yaml:5:46: spec.sources[0].ref.tag: branch and tag exclude each other; keep one"},
 		{"text for labels", "apiVersion: leat.dev/v1\nkind: Cluster\nmetadata: {name: a, labels: b}", `f.yaml:3:29: metadata.labels: want pairs such as key: value, got the text "b"`},
+		{
+			"secrets that are no text", service("  config: {secrets: {PIN: 1234, OPEN: true}, values: {N: 5678}}"),
+			"f.yaml:5:27: spec.config.secrets[PIN]: want text; put it into quotes\n" +
+				"f.yaml:5:39: spec.config.secrets[OPEN]: want text; put it into quotes\n" +
+				`f.yaml:5:58: spec.config.values[N]: want text, got the number 5678; put it into quotes: "5678"`,
+		},
 		{"merge key", "apiVersion: leat.dev/v1\nkind: Cluster\nmetadata: {name: a, <<: {labels: {}}}", "f.yaml:3:21: metadata.<<: merge keys (<<) are not supported; use an alias for the whole value"},
 		{"list within a list", "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: List}]", "f.yaml:3:32: kind: a List inside a List is not supported"},
 		{

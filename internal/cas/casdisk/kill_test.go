@@ -37,8 +37,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fills is how many blobs are put at once.
-const fills = 1000
+const (
+	// fills is how many blobs are put at once.
+	fills = 1000
+	// roomForFills is more than all of them take while they are written, and less than those of three rounds.
+	roomForFills = 48 << 20
+)
 
 // fillUntilKilled puts a thousand blobs at once. It writes a byte for each operation on the disk.
 func fillUntilKilled(dir, seed string) error {
@@ -46,7 +50,7 @@ func fillUntilKilled(dir, seed string) error {
 	if err != nil {
 		return err
 	}
-	store, err := casdisk.Open(casdisk.Config{Dir: dir, MaxBytes: 16 << 20, Hooks: casdisk.Hooks{
+	store, err := casdisk.Open(casdisk.Config{Dir: dir, MaxBytes: roomForFills, Hooks: casdisk.Hooks{
 		Fault: func(casdisk.Op, string) error {
 			_, _ = os.Stdout.Write([]byte{'.'})
 			return nil
@@ -87,7 +91,7 @@ func fillUntilKilled(dir, seed string) error {
 // loses its power is what the syncs are for.)
 func TestKilledWhileFilling(t *testing.T) {
 	t.Parallel()
-	rounds := 4
+	rounds := 3
 	if os.Getenv("LEAT_FAULT_LONG") != "" {
 		rounds = 100
 	}
@@ -120,14 +124,14 @@ func killAfter(t *testing.T, dir string, seed uint64, n int) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait() // tells that it was killed
 	if (failed != nil && !errors.Is(failed, io.EOF)) || complaints.Len() > 0 {
-		t.Fatalf("the process that fills: got %v and %q, want it killed after %d operations", failed, complaints.String(), n)
+		t.Fatalf("the process that fills: got %v and %.500q, want it killed after %d operations", failed, complaints.String(), n)
 	}
 }
 
 // opensClean opens the store in dir, and everything in it.
 func opensClean(t *testing.T, dir string) {
 	t.Helper()
-	store := open(t, casdisk.Config{Dir: dir, MaxBytes: 16 << 20, Hooks: casdisk.Hooks{
+	store := open(t, casdisk.Config{Dir: dir, MaxBytes: roomForFills, Hooks: casdisk.Hooks{
 		Corrupt: func(d digest.Digest, err error) { t.Errorf("blob %s: got %v, want it whole", d, err) },
 	}})
 	defer store.Close()

@@ -279,14 +279,14 @@ var actions = []string{"put", "fill", "read", "delete", "restart", "flip", "trun
 func TestModel(t *testing.T) {
 	t.Parallel()
 	contents := [][]byte{
-		castest.Noise(0, 300), castest.Noise(1, 200<<10), bytes.Repeat([]byte("text "), 1000),
+		castest.Noise(0, 300), castest.Noise(1, 150<<10), bytes.Repeat([]byte("text "), 1000),
 		castest.Noise(3, 100<<10), castest.Noise(4, 90<<10), castest.Noise(5, 5000),
 	}
 	seen := make(map[casdisk.Op]bool)
 	rapid.Check(t, func(rt *rapid.T) {
 		m := newMachine(t, rt, t.TempDir(), contents)
 		defer m.close()
-		for step := range rapid.IntRange(1, 25).Draw(rt, "steps") {
+		for step := range rapid.IntRange(1, 16).Draw(rt, "steps") {
 			action := rapid.SampledFrom(actions).Draw(rt, fmt.Sprint("action ", step))
 			i := rapid.IntRange(0, len(contents)-1).Draw(rt, fmt.Sprint("content ", step))
 			f := fault{rapid.SampledFrom(faultKinds).Draw(rt, "kind"), rapid.IntRange(0, 30).Draw(rt, "after")}

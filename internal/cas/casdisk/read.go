@@ -45,20 +45,23 @@ func (s *Store) Open(ctx context.Context, d digest.Digest) (*cas.Blob, error) {
 }
 
 func (s *Store) open(ctx context.Context, d digest.Digest) (*cas.Blob, error) {
-	for range maxChecks {
+	for checks := 0; ; {
 		e, known, ok := s.index.get(d)
 		if !ok {
 			return nil, cas.ErrNotFound
 		}
 		blob, err := s.openTrusted(ctx, e, known)
 		if errors.Is(err, errUnproven) {
-			err = s.checkOnce(ctx, d)
+			if checks++; checks <= maxChecks {
+				err = s.checkOnce(ctx, d)
+			} else {
+				err = s.drop(ctx, e, errors.New("file does not come to rest"))
+			}
 		}
 		if blob != nil || (err != nil && !errors.Is(err, errReplaced)) {
 			return blob, err
 		}
 	}
-	return nil, fmt.Errorf("%w: its file does not come to rest", cas.ErrNotFound)
 }
 
 // openTrusted opens a blob whose bytes were seen to be right, and have not been changed since. Otherwise the error is

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/cas/casdisk"
@@ -77,6 +78,21 @@ func TestHarmlessTouch(t *testing.T) {
 		t.Fatal(err)
 	}
 	castest.CheckAbsent(t, store, digest.FromBytes([]byte("content")))
+}
+
+// TestRestlessFile has somebody who sets a file's time whenever the store looks.
+func TestRestlessFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := time.Now()
+	store := open(t, casdisk.Config{Dir: dir, Hooks: casdisk.Hooks{Fault: func(op casdisk.Op, path string) error {
+		if op == casdisk.OpOpen {
+			at = at.Add(time.Second)
+			return os.Chtimes(path, at, at)
+		}
+		return nil
+	}}})
+	castest.CheckAbsent(t, store, castest.Put(t, store, []byte("content")))
 }
 
 // TestReadErrorsDropTheBlob damages blobs that are open already.

@@ -68,7 +68,7 @@ func follow(t *testing.T, store cas.Store) {
 	first := draft.Follow(t.Context())
 	defer first.Close()
 	source.pass <- len(stored) / 2
-	if stored, err := draft.Ready(t.Context()); stored || err != nil {
+	if stored, err := draft.Ready(t.Context()); stored || err != nil || draft.Ended() {
 		t.Errorf("half way: got stored %t and %v, want something to read", stored, err)
 	}
 	half := make([]byte, len(stored)/4)
@@ -102,7 +102,7 @@ func follow(t *testing.T, store cas.Store) {
 		t.Errorf("read to the end: got %d bytes and %v, want what was held back", len(rest), err)
 	}
 	readers.Wait()
-	if stored, err := draft.Ready(t.Context()); !stored || err != nil {
+	if stored, err := draft.Ready(t.Context()); !stored || err != nil || !draft.Ended() {
 		t.Errorf("at the end: got stored %t and %v, want it stored", stored, err)
 	}
 	Check(t, store, content)
@@ -155,7 +155,7 @@ func followFailure(t *testing.T, store cas.Store) {
 	checkEmpty(t, store)
 	given := store.Begin(digest.FromBytes(content))
 	given.Fail(broken)
-	if _, err := given.Ready(t.Context()); !errors.Is(err, broken) {
+	if _, err := given.Ready(t.Context()); !errors.Is(err, broken) || !given.Ended() {
 		t.Errorf("a draft given up: got %v, want its error", err)
 	}
 }

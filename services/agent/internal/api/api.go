@@ -173,7 +173,7 @@ func fail(service string, err error) error {
 	switch problem.Reason {
 	case reconcile.Internal:
 		return err // the interceptor logs it and gives it an id
-	case reconcile.ClusterUnreachable, reconcile.BundleUnavailable:
+	case reconcile.ClusterUnreachable, reconcile.BundleUnavailable, reconcile.DependencyUnavailable:
 		return rpcerr.New(connect.CodeUnavailable, reasonOf(problem.Reason), problem.Message)
 	case reconcile.DeadlineExceeded:
 		return rpcerr.New(connect.CodeDeadlineExceeded, reasonOf(problem.Reason), problem.Message)

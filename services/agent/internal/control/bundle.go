@@ -12,18 +12,18 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
+	"slices"
+	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/propagation"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
@@ -33,6 +33,13 @@ const (
 	downloadTimeout = 5 * time.Minute
 	// partialMaxAge is when what is left of a download is not worth going on with.
 	partialMaxAge = 24 * time.Hour
+	// maxPartials bounds how many there are, well above how many are worked on at once.
+	maxPartials = 64
+	// maxRebuilds bounds how many bundles are made of deltas at once: each holds some 40 MiB.
+	maxRebuilds = 2
+	// defaultRecheck is how old the last look at stored bytes may be: services are refreshed every two hours, give or take
+	// a quarter, and each refresh is to look.
+	defaultRecheck = time.Hour
 )
 
 // BundleParams are what OpenBundles needs.
@@ -42,17 +49,27 @@ type BundleParams struct {
 	// BaseURL is the hub's.
 	BaseURL string
 	// HTTP sends requests with the agent's token.
-	HTTP   *http.Client
-	Store  cas.Store
-	Logger *slog.Logger
+	HTTP  *http.Client
+	Store cas.Store
+	// Yield is called when the store is full, and may make room by giving up what it pinned. Nil: there is nothing to give up.
+	Yield     func()
+	Telemetry *telemetry.Telemetry
 	// Retry spaces attempts of one download. Zero: four attempts, 200 ms apart and growing.
 	Retry backoff.Policy
+	// Recheck is how long a bundle is read from disk before its bytes are compared with its digest again. Zero: 1 h.
+	Recheck time.Duration
 }
 
 // Bundles downloads content and keeps it, verified. It is safe for concurrent use.
 type Bundles struct {
-	params BundleParams
-	flight singleflight.Group
+	params  BundleParams
+	logger  *slog.Logger
+	metrics bundleMetrics
+	flight  singleflight.Group
+	slots   *semaphore.Weighted // of rebuilds
+
+	mu      sync.Mutex
+	checked map[digest.Digest]time.Time // when the stored bytes were last known to be right
 }
 
 var _ reconcile.Bundles = (*Bundles)(nil)
@@ -66,31 +83,61 @@ func OpenBundles(p BundleParams) (*Bundles, error) {
 	if p.Retry == (backoff.Policy{}) {
 		p.Retry = backoff.Policy{MaxAttempts: 4}
 	}
-	entries, err := os.ReadDir(p.Dir)
+	if p.Recheck <= 0 {
+		p.Recheck = defaultRecheck
+	}
+	if err := removeOld(p.Dir); err != nil {
+		return nil, err
+	}
+	metrics, err := newBundleMetrics(p.Telemetry)
 	if err != nil {
-		return nil, fmt.Errorf("list downloads: %w", err)
+		return nil, err
 	}
-	for _, entry := range entries {
-		info, err := entry.Info()
-		if err == nil && time.Since(info.ModTime()) > partialMaxAge {
-			err = os.Remove(filepath.Join(p.Dir, entry.Name()))
-		}
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("remove old download: %w", err)
-		}
-	}
-	return &Bundles{params: p}, nil
+	return &Bundles{
+		params: p, logger: p.Telemetry.Logger(), metrics: metrics, slots: semaphore.NewWeighted(maxRebuilds),
+		checked: map[digest.Digest]time.Time{},
+	}, nil
 }
 
-// Open implements reconcile.Bundles.
-func (b *Bundles) Open(ctx context.Context, d digest.Digest) (io.ReadCloser, error) {
-	blob, err := b.params.Store.Open(ctx, d)
-	if errors.Is(err, cas.ErrNotFound) {
-		if err := b.fetch(ctx, d); err != nil {
-			return nil, err
-		}
-		blob, err = b.params.Store.Open(ctx, d)
+// removeOld removes what nobody is likely to go on with.
+func removeOld(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("list downloads: %w", err)
 	}
+	var found []os.FileInfo
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil { // others are gone by now
+			found = append(found, info)
+		}
+	}
+	slices.SortFunc(found, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	for i, info := range found {
+		if i < maxPartials && time.Since(info.ModTime()) <= partialMaxAge {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, info.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove old download: %w", err)
+		}
+	}
+	return nil
+}
+
+// Open implements reconcile.Bundles. Where the base is on disk, it asks the hub for the difference only.
+func (b *Bundles) Open(ctx context.Context, d, base digest.Digest) (io.ReadCloser, error) {
+	err := b.recheck(ctx, d)
+	if errors.Is(err, cas.ErrNotFound) {
+		err = b.fetch(ctx, d, base)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b.read(ctx, d)
+}
+
+// read opens a bundle that is on disk.
+func (b *Bundles) read(ctx context.Context, d digest.Digest) (io.ReadCloser, error) {
+	blob, err := b.params.Store.Open(ctx, d)
 	if err != nil {
 		return nil, fmt.Errorf("open bundle: %w", err)
 	}
@@ -104,7 +151,6 @@ func (b *Bundles) Open(ctx context.Context, d digest.Digest) (io.ReadCloser, err
 // openBundle closes both layers.
 type openBundle struct {
 	io.ReadCloser
-
 	blob io.Closer
 }
 
@@ -112,13 +158,73 @@ func (o *openBundle) Close() error {
 	return errors.Join(o.ReadCloser.Close(), o.blob.Close())
 }
 
-// fetch downloads a bundle into the store, once for all who ask at the same time. The download outlives a caller that
-// gives up: what it brings is kept for the next.
-func (b *Bundles) fetch(ctx context.Context, d digest.Digest) error {
+// recheck compares stored bytes with their digest where that was long ago. Damaged ones are dropped, and cas.ErrNotFound is the
+// error as if they had never been there.
+func (b *Bundles) recheck(ctx context.Context, d digest.Digest) error {
+	blob, err := b.params.Store.Open(ctx, d)
+	if err != nil {
+		return fmt.Errorf("open bundle: %w", err)
+	}
+	defer func() { _ = blob.Close() }()
+	if !b.due(ctx, d) {
+		return nil
+	}
+	_, err = cas.Check(ctx, io.Discard, blob, d, bundle.DefaultLimits().Bytes)
+	if err == nil {
+		b.remember(d)
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	b.logger.WarnContext(ctx, "stored bundle is damaged, downloading it again",
+		slog.String(telemetry.KeyDigest, d.String()), slog.Any("error", err))
+	b.metrics.count(ctx, resultDamaged)
+	return errors.Join(cas.ErrNotFound, b.params.Store.Delete(ctx, d))
+}
+
+// due tells whether it is time to look at a bundle's bytes. The first time is not: a store verifies what an earlier process left.
+func (b *Bundles) due(ctx context.Context, d digest.Digest) bool {
+	b.mu.Lock()
+	at, known := b.checked[d]
+	b.mu.Unlock()
+	if !known {
+		b.remember(d)
+		b.forgetEvicted(ctx)
+	}
+	return known && time.Since(at) >= b.params.Recheck
+}
+
+func (b *Bundles) remember(d digest.Digest) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.checked[d] = time.Now()
+}
+
+// forgetEvicted keeps the memory of checks as small as the store.
+func (b *Bundles) forgetEvicted(ctx context.Context) {
+	usage, err := b.params.Store.Usage(ctx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil || len(b.checked) <= 2*usage.Blobs {
+		return
+	}
+	for d := range b.checked {
+		if _, err := b.params.Store.Stat(ctx, d); errors.Is(err, cas.ErrNotFound) {
+			delete(b.checked, d)
+		}
+	}
+}
+
+// fetch downloads a bundle into the store. The download is shared and outlives the caller that began it.
+func (b *Bundles) fetch(ctx context.Context, d, base digest.Digest) error {
 	done := b.flight.DoChan(d.Hex(), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), downloadTimeout)
 		defer cancel()
-		return nil, backoff.Retry(ctx, b.params.Retry, func(ctx context.Context) error { return b.download(ctx, d) })
+		if err := removeOld(b.params.Dir); err != nil {
+			return nil, err
+		}
+		return nil, backoff.Retry(ctx, b.params.Retry, func(ctx context.Context) error { return b.download(ctx, d, base) })
 	})
 	select {
 	case <-ctx.Done():
@@ -126,111 +232,4 @@ func (b *Bundles) fetch(ctx context.Context, d digest.Digest) error {
 	case result := <-done:
 		return result.Err
 	}
-}
-
-// download goes on where an earlier attempt broke off, and hands the whole to the store, which verifies it.
-func (b *Bundles) download(ctx context.Context, d digest.Digest) (err error) {
-	path := filepath.Join(b.params.Dir, d.Hex())
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("open download: %w", err)
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := b.transfer(ctx, d, file); err != nil {
-		return err
-	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("rewind download: %w", err)
-	}
-	_, err = b.params.Store.Put(ctx, d, file)
-	if err != nil && !damaged(err) {
-		return fmt.Errorf("store bundle: %w", err)
-	}
-	if err != nil {
-		b.params.Logger.WarnContext(ctx, "downloaded bundle is refused", slog.String("digest", d.String()), slog.Any("error", err))
-	}
-	// Also after damage: what is wrong with the bytes would only be added to.
-	return errors.Join(err, os.Remove(path))
-}
-
-func damaged(err error) bool {
-	return errors.Is(err, digest.ErrMismatch) || errors.Is(err, cas.ErrCorrupt) || errors.Is(err, cas.ErrTooLarge)
-}
-
-// transfer appends to the file what it lacks.
-func (b *Bundles) transfer(ctx context.Context, d digest.Digest, file *os.File) error {
-	have, err := file.Seek(0, io.SeekEnd)
-	if err != nil {
-		return fmt.Errorf("find end of download: %w", err)
-	}
-	response, err := b.request(ctx, d, have)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	switch response.StatusCode {
-	case http.StatusPartialContent:
-		if start, ok := rangeStart(response.Header.Get("Content-Range")); !ok || start != have {
-			return errors.Join(errors.New("download bundle: the answer begins elsewhere than asked"), file.Truncate(0))
-		}
-	case http.StatusRequestedRangeNotSatisfiable:
-		return nil // the file is complete, or too long, which the store finds out
-	case http.StatusOK:
-		if have, err = file.Seek(0, io.SeekStart); err == nil {
-			err = file.Truncate(0)
-		}
-		if err != nil {
-			return fmt.Errorf("start download anew: %w", err)
-		}
-	default:
-		return refusal(response)
-	}
-	// Compressed bytes are not longer than their content but for a little framing.
-	limit := bundle.DefaultLimits().Bytes + 1<<20 - have
-	if n, err := io.Copy(file, io.LimitReader(response.Body, limit)); err != nil {
-		return fmt.Errorf("download bundle: after %d bytes: %w", have+n, err)
-	}
-	return nil
-}
-
-func (b *Bundles) request(ctx context.Context, d digest.Digest, have int64) (*http.Response, error) {
-	url := strings.TrimRight(b.params.BaseURL, "/") + "/v1/bundles/" + d.String()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
-	}
-	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(request.Header))
-	request.Header.Set("Accept", bundle.MediaType)
-	request.Header.Set("Accept-Encoding", "zstd") // also keeps the transport from asking for gzip and undoing it
-	if have > 0 {
-		request.Header.Set("Range", "bytes="+strconv.FormatInt(have, 10)+"-")
-	}
-	response, err := b.params.HTTP.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("download bundle: %w", err)
-	}
-	return response, nil
-}
-
-// refusal is the hub's error, with the delay it asks for.
-func refusal(response *http.Response) error {
-	err := rpcerr.FromHTTP(response)
-	if err == nil {
-		return fmt.Errorf("download bundle: got status %d, want 200 or 206", response.StatusCode)
-	}
-	err = fmt.Errorf("download bundle: %w", err)
-	if delay, ok := rpcerr.RetryDelay(err); ok {
-		return backoff.RetryAfter(err, delay)
-	}
-	if response.StatusCode < http.StatusInternalServerError && response.StatusCode != http.StatusTooManyRequests {
-		return backoff.Permanent(err)
-	}
-	return err
-}
-
-// rangeStart reads the first number of "bytes 100-199/200".
-func rangeStart(header string) (int64, bool) {
-	text, _, found := strings.Cut(strings.TrimPrefix(header, "bytes "), "-")
-	start, err := strconv.ParseInt(text, 10, 64)
-	return start, found && err == nil
 }

@@ -64,6 +64,18 @@ func (h *reportHub) ReportStatus(_ context.Context, r *distributorv1.ReportStatu
 	return &distributorv1.ReportStatusResponse{}, nil
 }
 
+func (h *reportHub) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.requests)
+}
+
+func (h *reportHub) size(n int) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return proto.Size(h.requests[n])
+}
+
 func names(r *distributorv1.ReportStatusRequest) (all []string) {
 	for _, s := range r.GetServices() {
 		all = append(all, s.GetService()+"="+s.GetPhase().String()[len("SERVICE_PHASE_"):])
@@ -182,8 +194,8 @@ func TestPatience(t *testing.T) {
 	}, func(t *testing.T, h *reportHub, r *control.Reports) {
 		r.Adopted("v")
 		pass(time.Minute)
-		if len(h.requests) != 1 {
-			t.Errorf("got %d reports within a minute, want 1", len(h.requests))
+		if got := h.count(); got != 1 {
+			t.Errorf("got %d reports within a minute, want 1", got)
 		}
 		pass(time.Minute)
 		assertRequest(t, h, 1, true)
@@ -217,12 +229,12 @@ func TestOneObjectIsASmallMessage(t *testing.T) {
 		r.Report(ill)
 		pass(3 * time.Second)
 		assertRequest(t, h, 1, false, "service-007=HEALTHY")
-		if got := proto.Size(h.requests[1]); got > 512 {
+		if got := h.size(1); got > 512 {
 			t.Errorf("got a report of %d bytes, want 512 at the most", got)
 		}
 		pass(24 * time.Hour)
-		if len(h.requests) != 2 {
-			t.Errorf("got %d reports, want 2: a day passed without a change", len(h.requests))
+		if got := h.count(); got != 2 {
+			t.Errorf("got %d reports, want 2: a day passed without a change", got)
 		}
 	})
 }

@@ -39,6 +39,11 @@ func TestEngine(t *testing.T) {
 		"removal":               testRemoval,
 		"drift":                 testDrift,
 		"secrets":               testSecrets,
+		"configuration":         testConfiguration,
+		"no configuration":      testConfigurationUnavailable,
+		"variable missing":      testVariableMissing,
+		"confidential object":   testConfidential,
+		"confidential diff":     testConfidentialDiff,
 		"paused and pending":    testPaused,
 		"describe":              testDescribe,
 	} {

@@ -38,6 +38,7 @@ type cluster struct {
 	cp      *localkube.ControlPlane
 	client  *kube.Client
 	bundles *memoryBundles
+	configs *memoryConfigs
 
 	engine *reconcile.Engine
 	stop   func()
@@ -46,6 +47,8 @@ type cluster struct {
 	services map[string]reconcile.Service
 	statuses map[string]reconcile.Status
 	changed  chan struct{} // closed and replaced at every change of statuses
+	planned  string        // version of the newest plan
+	adopted  string        // version of the plan that is worked on
 }
 
 func startCluster(t *testing.T, options ...func(*localkube.Params)) *cluster {
@@ -61,7 +64,7 @@ func startCluster(t *testing.T, options ...func(*localkube.Params)) *cluster {
 		t.Fatal(err)
 	}
 	c := &cluster{
-		cp: cp, client: client, bundles: &memoryBundles{content: map[digest.Digest][]byte{}},
+		cp: cp, client: client, bundles: &memoryBundles{content: map[digest.Digest][]byte{}}, configs: &memoryConfigs{},
 		services: map[string]reconcile.Service{}, statuses: map[string]reconcile.Status{}, changed: make(chan struct{}),
 	}
 	c.start(t)
@@ -74,7 +77,7 @@ func (c *cluster) start(t *testing.T) {
 	t.Helper()
 	watches := c.client.Watches()
 	c.engine = reconcile.New(reconcile.Params{
-		Cluster: c.client, Bundles: c.bundles, Inventories: c.client.Inventories(), Reporter: c, Watches: watches,
+		Cluster: c.client, Bundles: c.bundles, Configs: c.configs, Inventories: c.client.Inventories(), Reporter: c, Watches: watches,
 		Logger:   slog.New(slog.DiscardHandler),
 		Settings: reconcile.Settings{Retry: backoff.Policy{Initial: 50 * time.Millisecond, Max: 500 * time.Millisecond}},
 	})
@@ -120,14 +123,22 @@ func (c *cluster) Forget(service string) {
 }
 
 // Adopted implements reconcile.Reporter.
-func (c *cluster) Adopted(string) {}
+func (c *cluster) Adopted(version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.adopted = version
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
 
 // plan hands the services to the engine.
 func (c *cluster) plan() {
 	c.mu.Lock()
 	services := slices.Collect(maps.Values(c.services))
+	version := fmt.Sprint(time.Now().UnixNano())
+	c.planned = version
 	c.mu.Unlock()
-	c.engine.SetPlan(reconcile.Plan{Version: fmt.Sprint(time.Now().UnixNano()), Services: services})
+	c.engine.SetPlan(reconcile.Plan{Version: version, Services: services})
 }
 
 // put changes one service of the plan. The spec digest follows from the spec.
@@ -264,7 +275,7 @@ func (b *memoryBundles) add(t *testing.T, files map[string]string) digest.Digest
 }
 
 // Open implements reconcile.Bundles.
-func (b *memoryBundles) Open(_ context.Context, d digest.Digest) (io.ReadCloser, error) {
+func (b *memoryBundles) Open(_ context.Context, d, _ digest.Digest) (io.ReadCloser, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	content, ok := b.content[d]

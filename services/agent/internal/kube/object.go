@@ -57,7 +57,11 @@ func (c *Client) Apply(
 	if options.DryRun {
 		patch.DryRun = []string{metav1.DryRunAll}
 	}
-	err = c.try(ctx, ref.Kind, func(ctx context.Context) error {
+	kind := ref.Kind
+	if options.Confidential {
+		kind = secretKind
+	}
+	err = c.try(ctx, kind, func(ctx context.Context) error {
 		live, err = resource.Patch(ctx, ref.Name, types.ApplyPatchType, body, patch)
 		return err
 	})

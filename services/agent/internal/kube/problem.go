@@ -95,9 +95,12 @@ func conflicts(status metav1.Status) []string {
 	return all
 }
 
+// secretKind is the kind about whose objects the API server's words are not repeated.
+const secretKind = "Secret"
+
 // words is the API server's message; for a Secret only what was wrong with which fields.
 func words(status metav1.Status, kind string) string {
-	if kind != "Secret" {
+	if kind != secretKind {
 		return status.Message
 	}
 	text := string(status.Reason)

@@ -47,7 +47,7 @@ func isDefinition(o *unstructured.Unstructured) bool {
 // apply applies all objects, wave by wave. Inside a wave every object is tried; a wave with failures is the last.
 func (r *run) apply(ctx context.Context) error {
 	for wave := range waves {
-		members := slices.DeleteFunc(slices.Clone(r.objects), func(o *unstructured.Unstructured) bool { return waveOf(o) != wave })
+		members := slices.DeleteFunc(slices.Clone(r.result.objects), func(o *unstructured.Unstructured) bool { return waveOf(o) != wave })
 		if len(members) == 0 {
 			continue
 		}
@@ -187,7 +187,9 @@ func (r *run) enlist(ctx context.Context, prepared []*unstructured.Unstructured)
 }
 
 func (r *run) applyOne(ctx context.Context, o *unstructured.Unstructured) error {
-	live, err := r.engine.params.Cluster.Apply(ctx, o, ApplyOptions{Force: r.service.Spec.ForceConflicts})
+	live, err := r.engine.params.Cluster.Apply(ctx, o, ApplyOptions{
+		Force: r.service.Spec.ForceConflicts, Confidential: r.result.confidential(o),
+	})
 	if err != nil {
 		return err
 	}

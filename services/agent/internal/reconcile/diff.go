@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
 // Change is what a run would do to an object.
@@ -30,7 +31,8 @@ const (
 type Difference struct {
 	Ref    inventory.Ref
 	Change Change
-	// Unified is a unified diff of the object's YAML, with the values of Secrets masked.
+	// Unified is a unified diff of the object's YAML, with the values of Secrets masked, and whatever holds a secret of the
+	// service's configuration.
 	Unified string
 }
 
@@ -48,12 +50,15 @@ func (e *Engine) Diff(ctx context.Context, service string) ([]Difference, error)
 	if len(desired.Bundles) == 0 {
 		return nil, nil // not resolved, or no longer in the plan: there is nothing to compare with
 	}
-	objects, err := renderAll(ctx, e.params.Bundles, desired)
+	all, err := renderAll(ctx, e.params.Bundles, e.params.Configs, desired, record.Applied)
 	if err != nil {
 		return nil, err
 	}
-	d := differ{cluster: e.params.Cluster, service: desired}
-	for _, o := range objects {
+	d := differ{
+		cluster: e.params.Cluster, service: desired, substitution: all.substitution,
+		stale: desired.ConfigDigest != record.Applied.ConfigDigest,
+	}
+	for _, o := range all.objects {
 		if err := d.object(ctx, o); err != nil {
 			return nil, fmt.Errorf("compare %s: %w", inventory.RefOf(o).Key, err)
 		}
@@ -69,6 +74,9 @@ type differ struct {
 	service Service
 	desired inventory.Set
 	found   []Difference
+
+	substitution *render.Substitution
+	stale        bool // another configuration was applied last
 }
 
 func (d *differ) object(ctx context.Context, o *unstructured.Unstructured) error {
@@ -120,6 +128,9 @@ func (d *differ) pruned(ctx context.Context, objects inventory.Set) error {
 // add notes a difference, if there is one.
 func (d *differ) add(ref inventory.Ref, change Change, before, after *unstructured.Unstructured) error {
 	mask(before, after)
+	v := newVeil(d.substitution, d.stale, before, after)
+	v.cover(before)
+	v.cover(after)
 	from, err := legible(before)
 	if err != nil {
 		return err

@@ -30,6 +30,7 @@ import (
 type Params struct {
 	Cluster     Cluster
 	Bundles     Bundles
+	Configs     Configs
 	Inventories Inventories
 	Reporter    Reporter
 	Watches     Watches

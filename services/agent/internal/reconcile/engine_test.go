@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
@@ -170,6 +171,27 @@ func TestBackToWhatWasThere(t *testing.T) {
 		assertPhase(t, w, "s", reconcile.Healthy)
 		if got := len(w.objects); got != 2 {
 			t.Errorf("objects: got %d, want 2", got)
+		}
+	})
+}
+
+// TestLastAppliedIsTheBase has a service go from one content to another, by a state that cannot be rendered, and gain a source.
+func TestLastAppliedIsTheBase(t *testing.T) {
+	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
+		s := w.service(t, "s", "a")
+		first := s.Bundles[0].Digest
+		w.plan(s)
+		pass(t, time.Second)
+		s.Bundles = []reconcile.Bundle{{Digest: w.pack(t, map[string]string{"a.yaml": "kind: ["})}}
+		w.plan(s)
+		pass(t, time.Second)
+		next := w.service(t, "s", "a", "b").Bundles[0]
+		s.Bundles = []reconcile.Bundle{next, {Digest: w.service(t, "s", "c").Bundles[0].Digest}}
+		w.plan(s)
+		pass(t, time.Second)
+		var none digest.Digest
+		if want := []digest.Digest{none, first, first, none}; !slices.Equal(w.bases, want) {
+			t.Errorf("bases: got %v, want %v", w.bases, want)
 		}
 	})
 }

@@ -47,6 +47,7 @@ type world struct {
 	applied  []string
 	deleted  []string
 	bundles  map[digest.Digest][]byte
+	bases    []digest.Digest // of the bundles that were opened
 	records  map[string]inventory.Record
 	statuses map[string]reconcile.Status
 	phases   map[string][]reconcile.Phase
@@ -209,10 +210,11 @@ func (w *world) Release(_ context.Context, object inventory.Object) error {
 }
 
 // Open implements reconcile.Bundles.
-func (w *world) Open(_ context.Context, d digest.Digest) (io.ReadCloser, error) {
+func (w *world) Open(_ context.Context, d, base digest.Digest) (io.ReadCloser, error) {
 	<-time.After(w.openDelay)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.bases = append(w.bases, base)
 	content, ok := w.bundles[d]
 	if !ok {
 		return nil, errors.New("no such bundle")

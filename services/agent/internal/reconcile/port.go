@@ -13,6 +13,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
 // Cluster is the Kubernetes API as this package needs it. Implementations retry what is worth retrying within ctx; what
@@ -40,12 +41,22 @@ type Cluster interface {
 type ApplyOptions struct {
 	Force  bool // take fields from other managers
 	DryRun bool // change nothing
+	// Confidential keeps the cluster's words out of errors: they may repeat what the object holds.
+	Confidential bool
 }
 
 // Bundles gives access to content.
 type Bundles interface {
-	// Open returns the canonical tar, whose digest has been verified. It downloads it if need be.
-	Open(ctx context.Context, d digest.Digest) (io.ReadCloser, error)
+	// Open returns the canonical tar, whose digest has been verified. It downloads it if need be. What it is expected to
+	// resemble, base, may help with that; the zero digest is none.
+	Open(ctx context.Context, d, base digest.Digest) (io.ReadCloser, error)
+}
+
+// Configs gives access to configurations.
+type Configs interface {
+	// Config returns the variables of a service that has a configuration: those that its ConfigDigest names, and no others.
+	// Errors are *Problem (DependencyUnavailable) unless ctx ended.
+	Config(ctx context.Context, s Service) (render.Variables, error)
 }
 
 // Inventories keeps records in the cluster. Saving is atomic: a reader sees the old record or the new one.

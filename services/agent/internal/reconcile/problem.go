@@ -24,9 +24,12 @@ const (
 	PruneGuarded       Reason = "PRUNE_GUARDED"
 	BundleUnavailable  Reason = "BUNDLE_UNAVAILABLE"
 	ObjectClaimed      Reason = "OBJECT_CLAIMED"
+	VariableMissing    Reason = "VARIABLE_MISSING"
 	ClusterUnreachable Reason = "CLUSTER_UNREACHABLE"
 	DeadlineExceeded   Reason = "DEADLINE_EXCEEDED"
-	Internal           Reason = "INTERNAL"
+	// DependencyUnavailable means that the hub did not give the configuration.
+	DependencyUnavailable Reason = "DEPENDENCY_UNAVAILABLE"
+	Internal              Reason = "INTERNAL"
 )
 
 // Problem is a failure that a person reads. It never holds an object's data.
@@ -87,6 +90,9 @@ func ProblemOf(err error) *Problem {
 	if failed, ok := errors.AsType[*failedObjects](err); ok {
 		return &Problem{Reason: failed.objects[0].Problem.Reason, Message: err.Error()}
 	}
+	if _, ok := errors.AsType[*render.VariableError](err); ok {
+		return &Problem{Reason: VariableMissing, Message: err.Error()}
+	}
 	if _, ok := errors.AsType[*render.Error](err); ok {
 		return &Problem{Reason: ManifestInvalid, Message: err.Error()}
 	}
@@ -96,7 +102,8 @@ func ProblemOf(err error) *Problem {
 	return &Problem{Reason: Internal, Message: err.Error()}
 }
 
-// lasting tells problems that trying again cannot mend: the same content meets the same renderer.
+// lasting tells problems that trying again cannot mend: the same content meets the same renderer, with the same
+// configuration.
 func lasting(p *Problem) bool {
-	return p.Reason == ManifestInvalid || p.Reason == PruneGuarded
+	return p.Reason == ManifestInvalid || p.Reason == VariableMissing || p.Reason == PruneGuarded
 }

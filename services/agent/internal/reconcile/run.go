@@ -29,9 +29,9 @@ type run struct {
 	news    bool             // the plan brought something that is not applied yet
 	record  inventory.Record // as stored in the cluster, or about to be
 
-	objects  []*unstructured.Unstructured // rendered
+	result   result
 	rendered time.Time
-	desired  inventory.Set // what they are, filled while applying
+	desired  inventory.Set // what the rendered objects are, filled while applying
 }
 
 // step is one verb of a reconciliation.
@@ -73,46 +73,87 @@ func (r *run) take(ctx context.Context, steps []step) error {
 
 // render makes the objects of all sources. It changes nothing in the cluster.
 func (r *run) render(ctx context.Context) error {
-	started, bundles := time.Now(), &clockedBundles{Bundles: r.engine.params.Bundles}
-	objects, err := renderAll(ctx, bundles, r.service)
-	r.objects, r.rendered = objects, time.Now()
-	r.timings.Download, r.timings.Render = bundles.took, r.rendered.Sub(started)-bundles.took
+	started, sources := time.Now(), &clock{bundles: r.engine.params.Bundles, configs: r.engine.params.Configs}
+	var err error
+	r.result, err = renderAll(ctx, sources, sources, r.service, r.record.Applied)
+	r.rendered = time.Now()
+	r.timings.Download, r.timings.Render = sources.took, r.rendered.Sub(started)-sources.took
 	return err
 }
 
-// clockedBundles measures how long bundles take to come. It is for one goroutine.
-type clockedBundles struct {
-	Bundles
-
-	took time.Duration
+// clock measures how long bundles and configurations take to come. It is for one goroutine.
+type clock struct {
+	bundles Bundles
+	configs Configs
+	took    time.Duration
 }
 
 // Open implements Bundles.
-func (b *clockedBundles) Open(ctx context.Context, d digest.Digest) (io.ReadCloser, error) {
+func (c *clock) Open(ctx context.Context, d, base digest.Digest) (io.ReadCloser, error) {
 	started := time.Now()
-	content, err := b.Bundles.Open(ctx, d)
-	b.took += time.Since(started)
+	content, err := c.bundles.Open(ctx, d, base)
+	c.took += time.Since(started)
 	return content, err
 }
 
-func renderAll(ctx context.Context, bundles Bundles, s Service) ([]*unstructured.Unstructured, error) {
-	var all []*unstructured.Unstructured
-	for _, b := range s.Bundles {
-		files, err := readBundle(ctx, bundles, b)
+// Config implements Configs.
+func (c *clock) Config(ctx context.Context, s Service) (render.Variables, error) {
+	started := time.Now()
+	variables, err := c.configs.Config(ctx, s)
+	c.took += time.Since(started)
+	return variables, err
+}
+
+// result is what a service is to consist of.
+type result struct {
+	objects []*unstructured.Unstructured
+	// substitution knows the texts that secrets went into; nil where there is no configuration.
+	substitution *render.Substitution
+}
+
+// confidential tells whether the object holds a secret of the configuration.
+func (r result) confidential(o *unstructured.Unstructured) bool {
+	return r.substitution.Tainted(o.Object)
+}
+
+// renderAll makes the objects of all sources of s; what is applied already helps to fetch them.
+func renderAll(ctx context.Context, bundles Bundles, configs Configs, s Service, applied inventory.Applied) (result, error) {
+	var all result
+	if s.ConfigDigest != "" {
+		variables, err := configs.Config(ctx, s)
 		if err != nil {
-			return nil, err
+			return result{}, err
 		}
-		objects, err := render.Objects(files, b.Subpath, s.Spec.Renderer)
+		all.substitution = render.NewSubstitution(variables)
+	}
+	for i, b := range s.Bundles {
+		files, err := readBundle(ctx, bundles, b, baseOf(applied, i))
 		if err != nil {
-			return nil, fmt.Errorf("read manifests of %s: %w", b.origin(), err)
+			return result{}, err
 		}
-		all = append(all, objects...)
+		objects, err := render.Objects(files, b.Subpath, s.Spec.Renderer, all.substitution)
+		if err != nil {
+			return result{}, fmt.Errorf("read manifests of %s: %w", b.origin(), err)
+		}
+		all.objects = append(all.objects, objects...)
 	}
 	return all, nil
 }
 
-func readBundle(ctx context.Context, bundles Bundles, b Bundle) (*render.Files, error) {
-	content, err := bundles.Open(ctx, b.Digest)
+// baseOf is what was applied last from the source at that place: what comes next differs little from it.
+func baseOf(applied inventory.Applied, source int) digest.Digest {
+	if source >= len(applied.Digests) {
+		return digest.Digest{}
+	}
+	base, err := digest.Parse(applied.Digests[source])
+	if err != nil {
+		return digest.Digest{} // no base is as right as any
+	}
+	return base
+}
+
+func readBundle(ctx context.Context, bundles Bundles, b Bundle, base digest.Digest) (*render.Files, error) {
+	content, err := bundles.Open(ctx, b.Digest, base)
 	if err != nil {
 		return nil, unavailable(ctx, b, err)
 	}
@@ -175,7 +216,7 @@ func (r *run) complete(ctx context.Context) error {
 	now := time.Now()
 	applied := r.service.inputs()
 	applied.At, applied.Took = now, now.Sub(r.arrived)
-	r.timings.Apply = now.Sub(r.rendered)
+	r.timings.Apply = now.Sub(r.renderedAt)
 	if sameInputs(applied, r.record.Applied) {
 		applied.Took = r.record.Applied.Took // a refresh brings nothing new; the figure of the change is the one of interest
 	}

@@ -35,18 +35,23 @@ func kustomization(files *Files, folder string) string {
 	return ""
 }
 
-func kustomize(files *Files, folder string) ([]*unstructured.Unstructured, error) {
+func kustomize(files *Files, folder string, s *Substitution) ([]*unstructured.Unstructured, error) {
 	if err := checkReferences(files, folder); err != nil {
 		return nil, err
 	}
-	content, err := build(files, folder)
+	text, err := build(files, folder)
+	if err != nil {
+		return nil, &Error{Path: kustomization(files, folder), Cause: err}
+	}
+	content, err := parser{substitution: s}.parse("result of kustomize build", text)
 	if err != nil {
 		return nil, &Error{Path: kustomization(files, folder), Cause: err}
 	}
 	return content, nil
 }
 
-func build(files *Files, folder string) ([]*unstructured.Unstructured, error) {
+// build returns the documents that kustomize writes.
+func build(files *Files, folder string) ([]byte, error) {
 	disk := filesys.MakeFsInMemory()
 	for name, content := range files.content {
 		if err := disk.WriteFile(path.Join(mount, name), content); err != nil {
@@ -59,7 +64,11 @@ func build(files *Files, folder string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kustomize build: %s", strings.ReplaceAll(err.Error(), mount+"/", ""))
 	}
-	return convert(result.AsYaml)
+	text, err := result.AsYaml()
+	if err != nil {
+		return nil, fmt.Errorf("write result: %w", err)
+	}
+	return text, nil
 }
 
 // options disable everything that would reach out of the bundle: plugins, programs, containers, Helm. Files may be named
@@ -69,12 +78,4 @@ func options() *krusty.Options {
 	o.PluginConfig = types.DisabledPluginConfig()
 	o.LoadRestrictions = types.LoadRestrictionsNone
 	return o
-}
-
-func convert(asYAML func() ([]byte, error)) ([]*unstructured.Unstructured, error) {
-	text, err := asYAML()
-	if err != nil {
-		return nil, fmt.Errorf("write result: %w", err)
-	}
-	return parse("result of kustomize build", text)
 }

@@ -10,13 +10,20 @@ import (
 	"fmt"
 	"io"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
 
+// parser reads manifests.
+type parser struct {
+	substitution *Substitution // nil leaves texts as they are
+	quotes       bool          // the text has its author's quotes
+}
+
 // parse reads the documents of one file. Empty documents are skipped; lists are replaced by their items.
-func parse(name string, content []byte) ([]*unstructured.Unstructured, error) {
+func (p parser) parse(name string, content []byte) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	for document := 1; ; document++ {
@@ -27,7 +34,7 @@ func parse(name string, content []byte) ([]*unstructured.Unstructured, error) {
 		if err != nil {
 			return nil, &Error{Path: name, Document: document, Cause: err}
 		}
-		objects, err := parseDocument(text)
+		objects, err := p.document(text)
 		if err != nil {
 			return nil, &Error{Path: name, Document: document, Cause: err}
 		}
@@ -35,7 +42,7 @@ func parse(name string, content []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-func parseDocument(text []byte) ([]*unstructured.Unstructured, error) {
+func (p parser) document(text []byte) ([]*unstructured.Unstructured, error) {
 	var value any
 	// Strict: a key that stands twice is a mistake whose first half would be lost without a word.
 	if err := yaml.UnmarshalStrict(text, &value); err != nil {
@@ -60,7 +67,21 @@ func parseDocument(text []byte) ([]*unstructured.Unstructured, error) {
 	if err := object.UnmarshalJSON(encoded); err != nil {
 		return nil, err
 	}
+	if err := p.substitute(object, text); err != nil {
+		return nil, err
+	}
 	return flatten(object)
+}
+
+func (p parser) substitute(object *unstructured.Unstructured, text []byte) error {
+	if p.substitution == nil {
+		return nil
+	}
+	var node *yamlv3.Node
+	if p.quotes && bytes.Contains(text, []byte("${")) {
+		node = quotesOf(text)
+	}
+	return p.substitution.document(object.Object, node)
 }
 
 // flatten replaces a list by its items, and checks what remains.

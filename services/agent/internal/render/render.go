@@ -46,24 +46,26 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Objects renders the folder of files ("" or "." means all of them). The objects come in the order of the files, or in
+// Objects renders the folder of files ("" or "." means all of them), with the variables of s put in; a nil s leaves texts as
+// they are. The objects come in the order of the files, or in
 // the order kustomize gives them; every one has apiVersion, kind and a name. An empty result is no error: whether a
-// service may become empty is decided where objects are deleted. Errors are of type *Error.
-func Objects(files *Files, folder string, renderer Renderer) ([]*unstructured.Unstructured, error) {
+// service may become empty is decided where objects are deleted. Errors are of type *Error; one about variables that are
+// missing has a *VariableError in its chain.
+func Objects(files *Files, folder string, renderer Renderer, s *Substitution) ([]*unstructured.Unstructured, error) {
 	folder, err := files.folder(folder)
 	if err != nil {
 		return nil, err
 	}
 	if renderer == Kustomize || renderer == Auto && kustomization(files, folder) != "" {
-		return kustomize(files, folder)
+		return kustomize(files, folder, s)
 	}
-	return plain(files, folder)
+	return plain(files, folder, parser{substitution: s, quotes: true})
 }
 
-func plain(files *Files, folder string) ([]*unstructured.Unstructured, error) {
+func plain(files *Files, folder string, p parser) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	for _, name := range files.manifests(folder) {
-		objects, err := parse(name, files.content[name])
+		objects, err := p.parse(name, files.content[name])
 		if err != nil {
 			return nil, err
 		}

@@ -103,7 +103,7 @@ func TestObjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			objects, err := render.Objects(files(t, test.files), test.folder, test.renderer)
+			objects, err := render.Objects(files(t, test.files), test.folder, test.renderer, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,7 +187,7 @@ func TestErrors(t *testing.T) {
 					_, err = render.Read(bundle.NewReader(&buffer, bundle.Limits{}))
 				}
 			} else {
-				_, err = render.Objects(files(t, test.files), test.folder, test.renderer)
+				_, err = render.Objects(files(t, test.files), test.folder, test.renderer, nil)
 			}
 			if invalid := new(render.Error); !errors.As(err, &invalid) {
 				t.Fatalf("got %v, want a *render.Error", err)
@@ -204,7 +204,7 @@ func TestErrors(t *testing.T) {
 // TestNumbers makes sure that objects can be copied and compared as the rest of the agent does.
 func TestNumbers(t *testing.T) {
 	t.Parallel()
-	objects, err := render.Objects(files(t, map[string]string{"a.yaml": configMap("a") + "count: 3\nshare: 0.5\nbig: 9007199254740993\n"}), "", render.Auto)
+	objects, err := render.Objects(files(t, map[string]string{"a.yaml": configMap("a") + "count: 3\nshare: 0.5\nbig: 9007199254740993\n"}), "", render.Auto, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestParallelBuilds(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			if _, err := render.Objects(read, "", render.Kustomize); err != nil {
+			if _, err := render.Objects(read, "", render.Kustomize, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -234,7 +234,7 @@ func FuzzPlain(f *testing.F) {
 	f.Add("---\n- 1\n---\n{\"kind\": 1}")
 	f.Add("apiVersion: v1\nkind: List\nitems: [{}, null]")
 	f.Fuzz(func(t *testing.T, content string) {
-		objects, err := render.Objects(render.NewFiles(map[string][]byte{"a.yaml": []byte(content)}), "", render.Plain)
+		objects, err := render.Objects(render.NewFiles(map[string][]byte{"a.yaml": []byte(content)}), "", render.Plain, nil)
 		if err != nil {
 			return
 		}

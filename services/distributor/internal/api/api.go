@@ -48,6 +48,7 @@ type Deps struct {
 	Enrolments catalog.Enrolments
 	Intake     *intake.Queue
 	History    catalog.History
+	Configs    catalog.Configs
 	Resolver   Resolver
 	Mirrors    Mirrors
 	Issuer     *identity.Issuer

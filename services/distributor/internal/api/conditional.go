@@ -49,6 +49,18 @@ func revalidate(ctx context.Context, form, version string) error {
 	return nil
 }
 
+// seen is the version that the caller saw last: the one that it says it knows, or else the one in the first of the tags
+// that it names in an HTTP GET. It is "" for a caller who saw none.
+func seen(ctx context.Context, known string) string {
+	info, ok := connect.CallInfoForHandlerContext(ctx)
+	if known != "" || !ok || info.HTTPMethod() != http.MethodGet {
+		return known
+	}
+	first, _, _ := strings.Cut(info.RequestHeader().Get(headerIfNoneMatch), ",")
+	tag := strings.Trim(strings.TrimPrefix(strings.TrimSpace(first), weak), `"`)
+	return tag[strings.LastIndex(tag, ".")+1:]
+}
+
 // names tells whether the values of If-None-Match match the tag, compared weakly as RFC 9110 wants it for that header.
 func names(values []string, tag string) bool {
 	for _, value := range values {

@@ -101,6 +101,7 @@ func serviceOf(m *fleetv1.Service) (*catalog.Service, error) {
 			Namespace: spec.GetNamespace(),
 			Renderer:  rendererOf(spec.GetRenderer()),
 			Paused:    spec.GetPaused(),
+			Config:    configOf(spec.GetConfig()),
 			Sync: catalog.SyncOptions{
 				HealthTimeout: timeout, ForceConflicts: spec.GetSync().GetForceConflicts(),
 				PruneConfirmation: spec.GetSync().GetPruneConfirmation(),

@@ -51,12 +51,13 @@ func deltaMessage(from, to *plan.Plan) *distributorv1.PlanDelta {
 
 func entryMessage(e plan.Entry) *distributorv1.PlanService {
 	m := &distributorv1.PlanService{
-		Name:        e.Name,
-		Uid:         e.UID,
-		SpecDigest:  e.SpecDigest,
-		Apply:       applyMessage(e.Apply),
-		SyncRequest: e.SyncRequest,
-		Traceparent: e.Traceparent,
+		Name:         e.Name,
+		Uid:          e.UID,
+		SpecDigest:   e.SpecDigest,
+		ConfigDigest: e.ConfigDigest,
+		Apply:        applyMessage(e.Apply),
+		SyncRequest:  e.SyncRequest,
+		Traceparent:  e.Traceparent,
 	}
 	for _, b := range e.Bundles {
 		m.Bundles = append(m.Bundles, &distributorv1.PlanBundle{

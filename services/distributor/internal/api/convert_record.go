@@ -134,6 +134,7 @@ func serviceSpecMessage(spec catalog.ServiceSpec) *fleetv1.ServiceSpec {
 		Namespace: spec.Namespace,
 		Renderer:  rendererMessage(spec.Renderer),
 		Paused:    spec.Paused,
+		Config:    configMessage(spec.Config),
 	}
 	if spec.Sync != (catalog.SyncOptions{}) {
 		m.Sync = &fleetv1.SyncOptions{

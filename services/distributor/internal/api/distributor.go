@@ -121,8 +121,8 @@ func (s *Distributor) GetPlan(ctx context.Context, req *distributorv1.GetPlanReq
 	s.d.View.Heard(cluster)
 	res := &distributorv1.GetPlanResponse{PollInterval: durationpb.New(s.d.PollInterval)}
 	current, ok := s.d.View.Plan(cluster.Name)
-	if ok && current.Version != req.GetKnownVersion() {
-		if err := s.d.View.CatchUp(ctx, cluster.Name, req.GetKnownVersion()); err != nil {
+	if known := seen(ctx, req.GetKnownVersion()); ok && current.Version != known {
+		if err := s.d.View.CatchUp(ctx, cluster.Name, known); err != nil {
 			return nil, behind(err)
 		}
 		current, ok = s.d.View.Plan(cluster.Name)
@@ -144,23 +144,6 @@ func (s *Distributor) GetPlan(ctx context.Context, req *distributorv1.GetPlanReq
 	}
 	res.Plan = planMessage(current)
 	return res, nil
-}
-
-// GetServiceConfig implements DistributorService. Services have no configuration yet, so the answer is the empty one.
-func (s *Distributor) GetServiceConfig(ctx context.Context, req *distributorv1.GetServiceConfigRequest) (*distributorv1.GetServiceConfigResponse, error) {
-	cluster, _, err := s.agent(ctx)
-	if err != nil {
-		return nil, err
-	}
-	key := catalog.Key{Kind: catalog.KindService, Name: req.GetService()}
-	current, ok := s.d.View.Plan(cluster.Name)
-	if !ok {
-		return nil, notFound(key)
-	}
-	if _, ok := current.Entry(req.GetService()); !ok {
-		return nil, notFound(key)
-	}
-	return &distributorv1.GetServiceConfigResponse{}, nil
 }
 
 // ReportStatus implements DistributorService.

@@ -22,10 +22,11 @@ func (s *Distributor) GetDigest(ctx context.Context, req *distributorv1.GetDiges
 		return nil, rpcerr.Field("service", "is required")
 	}
 	s.d.View.Heard(cluster)
+	known := seen(ctx, req.GetKnownDigest())
 	answer, err := s.digest(cluster.Name, req)
-	if err != nil || !answer.GetUnchanged() {
+	if err != nil || answer.GetDigest() != known {
 		// Another replica may have told the caller of what is not known here. Without the store, what is known counts.
-		_ = s.d.View.CatchUp(ctx, cluster.Name, req.GetKnownDigest())
+		_ = s.d.View.CatchUp(ctx, cluster.Name, known)
 		answer, err = s.digest(cluster.Name, req)
 	}
 	switch {

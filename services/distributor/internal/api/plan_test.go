@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,11 +41,11 @@ type store struct {
 	fleet.Store
 
 	changes catalog.Changes
-	calls   int
+	calls   atomic.Int64
 }
 
 func (s *store) Changes(_ context.Context, since int64) (catalog.Changes, error) {
-	s.calls++
+	s.calls.Add(1)
 	if since >= s.changes.Revision {
 		return catalog.Changes{Revision: since}, nil
 	}
@@ -51,16 +53,16 @@ func (s *store) Changes(_ context.Context, since int64) (catalog.Changes, error)
 }
 
 func (s *store) LoadSnapshots(context.Context) (map[catalog.Source]catalog.Resolution, error) {
-	s.calls++
+	s.calls.Add(1)
 	return map[catalog.Source]catalog.Resolution{}, nil
 }
 
 // upstream counts what goes to where repositories are mirrored.
-type upstream struct{ calls int }
+type upstream struct{ calls atomic.Int64 }
 
-func (u *upstream) Sync(context.Context, []catalog.Source) error { u.calls++; return nil }
-func (u *upstream) Refresh(context.Context, string) error        { u.calls++; return nil }
-func (u *upstream) Push()                                        { u.calls++ }
+func (u *upstream) Sync(context.Context, []catalog.Source) error { u.calls.Add(1); return nil }
+func (u *upstream) Refresh(context.Context, string) error        { u.calls.Add(1); return nil }
+func (u *upstream) Push()                                        { u.calls.Add(1) }
 func (u *upstream) source(i int) catalog.Source {
 	return catalog.Source{Repository: "mono", Path: fmt.Sprint("app", i)}
 }
@@ -71,9 +73,27 @@ type hub struct {
 	upstream *upstream
 	view     *fleet.View
 	plans    *fanout.Hub[string]
-	log      *bytes.Buffer
+	log      *lines
 	server   *rpctest.Server
 	token    string
+}
+
+// lines are what was logged.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // startHub has the cluster mill with that many services, all resolved.
@@ -83,7 +103,7 @@ func startHub(t *testing.T, services int) *hub {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &hub{store: &store{}, upstream: &upstream{}, plans: fanout.NewHub[string](0), log: &bytes.Buffer{}}
+	h := &hub{store: &store{}, upstream: &upstream{}, plans: fanout.NewHub[string](0), log: &lines{}}
 	h.store.changes = catalog.Changes{Revision: 1, Clusters: []*catalog.Cluster{{
 		Metadata: catalog.Metadata{Name: "mill", UID: "uid-mill"}, Agent: catalog.Agent{PublicKey: public, KeyGeneration: 1},
 	}}}
@@ -164,7 +184,7 @@ func TestUnchangedCostsNoOtherSystem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.store.calls, h.upstream.calls = 0, 0
+	before := h.store.calls.Load() + h.upstream.calls.Load()
 	for i := range 1000 {
 		way := ways[i%len(ways)]
 		res, err := way.GetPlan(t.Context(), &distributorv1.GetPlanRequest{KnownVersion: plan.GetPlan().GetVersion(), AcceptDelta: true})
@@ -174,13 +194,25 @@ func TestUnchangedCostsNoOtherSystem(t *testing.T) {
 		if i%10 > 0 {
 			continue
 		}
+		h.pollByTag(t, plan.GetPlan().GetVersion())
 		digest, err := way.GetDigest(t.Context(), &distributorv1.GetDigestRequest{Service: "app1", KnownDigest: one.GetDigest()})
 		if err != nil || !digest.GetUnchanged() || digest.GetBundleDigests() != nil {
 			t.Fatalf("got %v, %v, want unchanged", digest, err)
 		}
 	}
-	if h.store.calls != 0 || h.upstream.calls != 0 {
-		t.Errorf("got %d calls of the store and %d of gitcache, want none", h.store.calls, h.upstream.calls)
+	if after := h.store.calls.Load() + h.upstream.calls.Load(); after != before {
+		t.Errorf("got %d calls of the store and of gitcache, want none", after-before)
+	}
+}
+
+// pollByTag asks as a program does that knows HTTP alone: its version is in the entity tag.
+func (h *hub) pollByTag(t *testing.T, version string) {
+	t.Helper()
+	ctx, info := connect.NewClientContext(t.Context())
+	info.RequestHeader().Set("If-None-Match", `W/"plan.proto.`+version+`"`)
+	_, err := h.client(t, connect.WithHTTPGet()).GetPlan(ctx, &distributorv1.GetPlanRequest{})
+	if !connect.IsNotModifiedError(err) {
+		t.Fatalf("got %v, want not modified", err)
 	}
 }
 

@@ -50,7 +50,7 @@ type flight struct {
 func (c *Cache) fly(ctx context.Context, bundle plan.Bundle) (f *flight, landed bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f, ok := c.flights[bundle.Digest]; ok {
+	if f, ok := c.flights[bundle.Digest]; ok && !f.draft.Ended() { // one that has failed is nobody's answer any more
 		return f, false, nil
 	}
 	if c.closed {
@@ -66,7 +66,9 @@ func (c *Cache) fly(ctx context.Context, bundle plan.Bundle) (f *flight, landed 
 		defer cancel(nil)
 		f.err = c.fill(ctx, bundle, f.draft)
 		c.mu.Lock()
-		delete(c.flights, bundle.Digest)
+		if c.flights[bundle.Digest] == f {
+			delete(c.flights, bundle.Digest)
+		}
 		c.mu.Unlock()
 		close(f.done)
 	})

@@ -36,6 +36,7 @@ type HandlerParams struct {
 	Cache *Cache
 	// Encodings has the bundles for clients that do not take zstd.
 	Encodings *encodings.Store
+	Deltas    *Deltas
 	Plans     Plans
 	Verifier  identity.Verifier
 	Logger    *slog.Logger
@@ -68,6 +69,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	wanted, err := h.find(r.Context(), d)
 	if err != nil {
+		return err
+	}
+	if served, err := h.serveDelta(w, r, wanted); served || err != nil {
 		return err
 	}
 	f, ok := choose(r.Header)

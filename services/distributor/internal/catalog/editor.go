@@ -197,10 +197,8 @@ func insert(ctx context.Context, tx Tx, object Object) (Object, error) {
 		return nil, err
 	}
 	created := normal(object.clone())
-	if r, ok := created.(*Repository); ok {
-		if err := r.checkMask(); err != nil {
-			return nil, err
-		}
+	if err := settleNew(created); err != nil {
+		return nil, err
 	}
 	meta := created.Meta()
 	meta.UID = rand.Text()
@@ -209,6 +207,17 @@ func insert(ctx context.Context, tx Tx, object Object) (Object, error) {
 	meta.CreatedAt = now()
 	meta.UpdatedAt = meta.CreatedAt
 	return created, tx.Put(ctx, created)
+}
+
+// settleNew completes what an update would take over from the stored object.
+func settleNew(created Object) error {
+	switch o := created.(type) {
+	case *Repository:
+		return o.checkMask()
+	case *Service:
+		return o.settleConfig(nil)
+	}
+	return nil
 }
 
 func replace(ctx context.Context, tx Tx, current, object Object) (Outcome, error) {
@@ -262,6 +271,7 @@ func carryOver(current, next Object) (Object, error) {
 			return nil, invalid("spec.cluster", "is fixed to %q; create another service for %q", c.Spec.Cluster, n.Spec.Cluster)
 		}
 		n.SyncRequest = c.SyncRequest
+		return next, n.settleConfig(c.Spec.Config)
 	}
 	return next, nil
 }

@@ -17,6 +17,8 @@ type Service struct {
 	Spec ServiceSpec
 	// SyncRequest names the latest request for a sync. Edits leave it alone.
 	SyncRequest string
+	// ConfigDigest names the stored configuration, secrets included; "" where there is none. The store sets it.
+	ConfigDigest string
 }
 
 // ServiceSpec is what is wanted of a service.
@@ -28,6 +30,8 @@ type ServiceSpec struct {
 	Renderer  Renderer    `json:"renderer,omitempty"`
 	Sync      SyncOptions `json:"sync"`
 	Paused    bool        `json:"paused,omitempty"`
+	// Config is nil where none is given: none for a new service, the stored one in an update. The store keeps it apart.
+	Config *Config `json:"-"`
 }
 
 // SyncOptions say how a service is applied. The zero value means every default.
@@ -67,7 +71,7 @@ func (s *Service) sameSpec(other Object) bool {
 	}
 	a, b := s.Spec, o.Spec
 	return a.Cluster == b.Cluster && a.Namespace == b.Namespace && slices.Equal(a.Sources, b.Sources) &&
-		a.Renderer == b.Renderer && a.Paused == b.Paused && a.Sync.equal(b.Sync)
+		a.Renderer == b.Renderer && a.Paused == b.Paused && a.Sync.equal(b.Sync) && a.Config.equal(b.Config)
 }
 
 func (o SyncOptions) equal(p SyncOptions) bool {

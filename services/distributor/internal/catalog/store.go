@@ -21,10 +21,10 @@ type Editable interface {
 type Tx interface {
 	// Revision is the revision of the catalog that this edit makes.
 	Revision() int64
-	// Get returns an object as stored, a repository with its credential. Error: *NotFoundError.
+	// Get returns an object as stored, a repository with its credential, a service with its secrets. Error: *NotFoundError.
 	Get(ctx context.Context, key Key) (Object, error)
 	// Put stores the object under its key; one with that key must be there if and only if it has the same UID.
-	// A cluster's Agent is not written; a service's SyncRequest is.
+	// A cluster's Agent is not written; a service's SyncRequest is, and its ConfigDigest is made.
 	Put(ctx context.Context, object Object) error
 	// Delete removes the object and everything that belongs to it. The object must be there.
 	Delete(ctx context.Context, object Object) error
@@ -69,6 +69,13 @@ type Snapshots interface {
 	// PruneSnapshots forgets sources that keep does not know. It knows the catalog as of the revision; where services
 	// were written since, nothing happens.
 	PruneSnapshots(ctx context.Context, revision int64, keep func(Source) bool) error
+}
+
+// Configs reads what is too secret to be kept in memory.
+type Configs interface {
+	// Config returns the configuration of the service with that uid, secrets included, and its digest; an empty one with
+	// the digest "" where there is none, or no such service.
+	Config(ctx context.Context, serviceUID string) (Config, string, error)
 }
 
 // Definitions is what has to be known where repositories are mirrored.

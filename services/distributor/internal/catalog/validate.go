@@ -137,6 +137,9 @@ func (s *Service) Validate() error {
 			return invalid("spec.sync.prune_confirmation", "is not a digest; copy it from the message of the stopped prune")
 		}
 	}
+	if err := s.Spec.Config.validate(); err != nil {
+		return err
+	}
 	return validateSources(s.Spec.Sources)
 }
 

@@ -27,10 +27,13 @@ func (v *View) attribute(p *plans, stored *catalog.StoredReport, planVersion str
 	if service == nil || service.UID != stored.ServiceUID {
 		return
 	}
-	if entry, ok := p.entry(planVersion, service.Name); ok && entry.SpecDigest == stored.Report.ObservedSpecDigest {
-		stored.Entry = entry.Digest
+	seen, known := p.entry(planVersion, service.Name)
+	if known && seen.SpecDigest == stored.Report.ObservedSpecDigest {
+		stored.Entry = seen.Digest
 	}
-	if entry, ok := p.current.Entry(service.Name); ok && entry.SpecDigest == stored.Report.ObservedSpecDigest {
+	// The configuration belongs to the generation, too; of a plan that is not known any more nothing can be said about it.
+	if entry, ok := p.current.Entry(service.Name); ok && entry.SpecDigest == stored.Report.ObservedSpecDigest &&
+		(!known || seen.ConfigDigest == entry.ConfigDigest) {
 		stored.ObservedGeneration = service.Generation
 	}
 }

@@ -108,7 +108,7 @@ func (e evidence) sourceProblem() (problem *catalog.Problem, failed bool) {
 func (e evidence) synced() bool {
 	r := e.report.Report
 	return r != nil && len(e.entry.Bundles) > 0 && r.ObservedSpecDigest == e.entry.SpecDigest &&
-		slices.Equal(r.AppliedDigests, e.entry.Digests())
+		r.AppliedConfigDigest == e.entry.ConfigDigest && slices.Equal(r.AppliedDigests, e.entry.Digests())
 }
 
 // current tells whether the report is about the desired state.

@@ -39,10 +39,13 @@ type Entry struct {
 	UID  string
 	// SpecDigest is a digest over Apply and the places of the sources.
 	SpecDigest string
+	// ConfigDigest names the service's configuration; empty where there is none.
+	ConfigDigest string
 	// Bundles are in the order of the sources; empty while one of them was never resolved.
 	Bundles []Bundle
 	Apply   Apply
-	// Digest names what the entry wants applied: its spec and its content, but not the request to sync it now.
+	// Digest names what the entry wants applied: its spec, its configuration and its content, but not the request to sync
+	// it now.
 	Digest string
 	// SyncRequest changes when a person asks for a sync now.
 	SyncRequest string
@@ -115,12 +118,13 @@ func entryOf(input Input) Entry {
 	service := input.Service
 	apply := applyOf(service.Spec)
 	entry := Entry{
-		Name:        service.Name,
-		UID:         service.UID,
-		SpecDigest:  specDigest(apply, service.Spec.Sources),
-		Bundles:     bundlesOf(service.Spec.Sources, input.Snapshots),
-		Apply:       apply,
-		SyncRequest: service.SyncRequest,
+		Name:         service.Name,
+		UID:          service.UID,
+		SpecDigest:   specDigest(apply, service.Spec.Sources),
+		ConfigDigest: service.ConfigDigest,
+		Bundles:      bundlesOf(service.Spec.Sources, input.Snapshots),
+		Apply:        apply,
+		SyncRequest:  service.SyncRequest,
 	}
 	entry.Digest = contentDigest(entry)
 	return entry

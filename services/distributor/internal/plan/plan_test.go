@@ -24,7 +24,9 @@ var small = rapid.StringMatching("[ab]{0,2}")
 func drawService(t *rapid.T, name string) *catalog.Service {
 	draw := func(label string) string { return small.Draw(t, label) }
 	optional := rapid.Ptr(rapid.Bool(), true)
-	s := &catalog.Service{Metadata: catalog.Metadata{Name: name, UID: draw("uid")}, SyncRequest: draw("sync")}
+	s := &catalog.Service{
+		Metadata: catalog.Metadata{Name: name, UID: draw("uid")}, SyncRequest: draw("sync"), ConfigDigest: draw("config"),
+	}
 	s.Spec = catalog.ServiceSpec{
 		Cluster: "one", Namespace: draw("namespace"), Paused: rapid.Bool().Draw(t, "paused"),
 		Renderer: rapid.SampledFrom([]catalog.Renderer{catalog.RenderAuto, catalog.RenderPlain, catalog.RenderKustomize}).Draw(t, "renderer"),
@@ -209,5 +211,24 @@ func checkIndex(t *rapid.T, index *plan.Index, model map[string]*catalog.Service
 		if got := index.SourcesOf(repository); len(got) != len(want) {
 			t.Fatalf("sources of %q: got %v, want %v", repository, got, want)
 		}
+	}
+}
+
+// TestConfigurationCounts pins what a service without a configuration had before there were any: replicas of two
+// versions must agree on its digests.
+func TestConfigurationCounts(t *testing.T) {
+	t.Parallel()
+	entry := func(config string) plan.Entry {
+		service := &catalog.Service{Metadata: catalog.Metadata{Name: "a"}, Spec: catalog.ServiceSpec{Sources: []catalog.Source{{Repository: "r"}}}, ConfigDigest: config}
+		snapshots := []*catalog.Snapshot{{Digest: digest.FromBytes([]byte("x"))}}
+		return plan.Compute("one", []plan.Input{{Service: service, Snapshots: snapshots}}, plan.Cause{}).Entries[0]
+	}
+	none, some := entry(""), entry("hmac-sha256:00")
+	if some.ConfigDigest != "hmac-sha256:00" || some.Digest == none.Digest || some.SpecDigest != none.SpecDigest {
+		t.Errorf("got %+v beside %+v, want another digest for the same spec", some, none)
+	}
+	const want = "sha256:4bddc004dc478f6ab5f2c609591a1c4974b7a9e1da6f0212020971501b66e74b"
+	if none.Digest != want {
+		t.Errorf("got %s, want %s", none.Digest, want)
 	}
 }

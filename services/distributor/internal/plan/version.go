@@ -80,13 +80,18 @@ func versionOf(cluster string, entries []Entry) string {
 	return e.sum()
 }
 
-// contentDigest covers the entry's spec and its bundles.
+// contentDigest covers the entry's spec, its bundles and its configuration.
 func contentDigest(entry Entry) string {
 	e := newEncoder("entry")
 	e.text(entry.SpecDigest)
 	e.number(int64(len(entry.Bundles)))
 	for _, bundle := range entry.Bundles {
 		e.text(bundle.Digest.String())
+	}
+	// The number of bundles tells where they end, so that this needs no mark of its own, and services without a
+	// configuration keep the digests that they had before there were any.
+	if entry.ConfigDigest != "" {
+		e.text(entry.ConfigDigest)
 	}
 	return e.sum()
 }

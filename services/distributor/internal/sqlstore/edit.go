@@ -86,7 +86,7 @@ func (t *tx) Get(ctx context.Context, key catalog.Key) (catalog.Object, error) {
 	case catalog.KindService:
 		row := new(serviceRow)
 		if err = t.byName(ctx, row, key.Name); err == nil {
-			object, err = row.service()
+			object, err = t.serviceWithSecrets(ctx, row)
 		}
 	}
 	if errors.Is(err, sql.ErrNoRows) {
@@ -175,12 +175,19 @@ func (t *tx) putService(ctx context.Context, meta metaColumns, service *catalog.
 	if err != nil {
 		return err
 	}
-	row := &serviceRow{metaColumns: meta, Spec: spec, SyncRequest: service.SyncRequest}
+	config, err := t.store.columnOf(service)
+	if err != nil {
+		return err
+	}
+	row := &serviceRow{metaColumns: meta, Spec: spec, SyncRequest: service.SyncRequest, Config: config}
 	err = t.sql.NewSelect().Table("clusters").Column("uid").Where("name = ?", service.Spec.Cluster).Scan(ctx, &row.ClusterUID)
 	if err != nil {
 		return err
 	}
-	if err := t.upsert(ctx, row, "spec", "sync_request"); err != nil {
+	if err := t.upsert(ctx, row, "spec", "sync_request", "config"); err != nil {
+		return err
+	}
+	if err := t.putSecrets(ctx, service); err != nil {
 		return err
 	}
 	return t.putSources(ctx, service)

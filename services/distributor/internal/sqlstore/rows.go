@@ -64,6 +64,8 @@ type serviceRow struct {
 	ClusterUID  string `bun:"cluster_uid"`
 	Spec        string `bun:"spec"`
 	SyncRequest string `bun:"sync_request"`
+	// Config is JSON, or empty; it holds no secret.
+	Config string `bun:"config"`
 }
 
 type reportRow struct {
@@ -201,13 +203,18 @@ func (r *repositoryRow) repository() (*catalog.Repository, error) {
 	}}, nil
 }
 
+// service returns the row without its secrets: only their keys.
 func (r *serviceRow) service() (*catalog.Service, error) {
 	meta, err := r.metadata()
 	if err != nil {
 		return nil, err
 	}
 	s := &catalog.Service{Metadata: meta, SyncRequest: r.SyncRequest}
-	return s, decode("spec", r.Spec, &s.Spec)
+	if err := decode("spec", r.Spec, &s.Spec); err != nil {
+		return nil, err
+	}
+	s.Spec.Config, s.ConfigDigest, err = decodeConfig(r.Config)
+	return s, err
 }
 
 func (r *reportRow) stored() (catalog.StoredReport, error) {

@@ -32,6 +32,8 @@ const (
 	purposeCredential = "repository credential"
 	purposeWebhook    = "repository webhook secret"
 	purposeIssuer     = "issuer key"
+	purposeSecrets    = "service secrets"
+	purposeConfig     = "service configuration digest"
 )
 
 // maxConns bounds the connections to PostgreSQL. Reads are answered from memory, so few are needed.
@@ -44,12 +46,15 @@ type Store struct {
 	credentials *seal.Sealer
 	webhooks    *seal.Sealer
 	issuer      *seal.Sealer
+	secrets     *seal.Sealer
+	configs     *seal.Fingerprinter
 }
 
 var (
 	_ catalog.Editable    = (*Store)(nil)
 	_ catalog.Log         = (*Store)(nil)
 	_ catalog.Snapshots   = (*Store)(nil)
+	_ catalog.Configs     = (*Store)(nil)
 	_ catalog.Definitions = (*Store)(nil)
 	_ catalog.Enrolments  = (*Store)(nil)
 	_ catalog.Reports     = (*Store)(nil)
@@ -74,7 +79,15 @@ func Open(ctx context.Context, databaseURL string, secret []byte) (*Store, error
 	if err != nil {
 		return nil, fmt.Errorf("derive key for the issuer: %w", err)
 	}
-	s := &Store{credentials: credentials, webhooks: webhooks, issuer: issuer}
+	secrets, err := seal.NewSealer(secret, purposeSecrets)
+	if err != nil {
+		return nil, fmt.Errorf("derive key for secrets: %w", err)
+	}
+	configs, err := seal.NewFingerprinter(secret, purposeConfig)
+	if err != nil {
+		return nil, fmt.Errorf("derive key for digests of configurations: %w", err)
+	}
+	s := &Store{credentials: credentials, webhooks: webhooks, issuer: issuer, secrets: secrets, configs: configs}
 	if err := s.connect(databaseURL); err != nil {
 		return nil, err
 	}

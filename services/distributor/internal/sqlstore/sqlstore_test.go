@@ -85,6 +85,11 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"issuer":        testIssuer,
 		"open at once":  testOpenAtOnce,
 		"closed":        testClosed,
+
+		"config":         testConfig,
+		"config digest":  testConfigDigest,
+		"config sealed":  testConfigSealed,
+		"config refused": testConfigRefused,
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := newURL(t)

@@ -887,7 +887,7 @@ func (x *GetServiceConfigRequest) GetConfigDigest() string {
 // GetServiceConfigResponse carries the configuration.
 type GetServiceConfigResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Digest of the configuration.
+	// Digest of the configuration. Empty when the service has none.
 	ConfigDigest string `protobuf:"bytes,1,opt,name=config_digest,json=configDigest,proto3" json:"config_digest,omitempty"`
 	// Plain values by key.
 	Values map[string]string `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -1687,11 +1687,11 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x0freconnect_after\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x0ereconnectAfter\"X\n" +
 	"\x17GetServiceConfigRequest\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12#\n" +
-	"\rconfig_digest\x18\x02 \x01(\tR\fconfigDigest\"\xdf\x02\n" +
+	"\rconfig_digest\x18\x02 \x01(\tR\fconfigDigest\"\xe4\x02\n" +
 	"\x18GetServiceConfigResponse\x12#\n" +
 	"\rconfig_digest\x18\x01 \x01(\tR\fconfigDigest\x12Q\n" +
-	"\x06values\x18\x02 \x03(\v29.leat.distributor.v1.GetServiceConfigResponse.ValuesEntryR\x06values\x12T\n" +
-	"\asecrets\x18\x03 \x03(\v2:.leat.distributor.v1.GetServiceConfigResponse.SecretsEntryR\asecrets\x1a9\n" +
+	"\x06values\x18\x02 \x03(\v29.leat.distributor.v1.GetServiceConfigResponse.ValuesEntryR\x06values\x12Y\n" +
+	"\asecrets\x18\x03 \x03(\v2:.leat.distributor.v1.GetServiceConfigResponse.SecretsEntryB\x03\x80\x01\x01R\asecrets\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +

@@ -130,6 +130,8 @@ const (
 	Reason_REASON_BUNDLE_UNAVAILABLE Reason = 185
 	// The object belongs to another service already. Remove it from one of the two.
 	Reason_REASON_OBJECT_CLAIMED Reason = 186
+	// A manifest names a variable that the service's configuration does not hold, and gives it no default. The message names variable and object. Add the variable to the service's spec.config, or write ${NAME:-default}.
+	Reason_REASON_VARIABLE_MISSING Reason = 187
 )
 
 // Enum value maps for Reason.
@@ -184,6 +186,7 @@ var (
 		184: "REASON_PRUNE_GUARDED",
 		185: "REASON_BUNDLE_UNAVAILABLE",
 		186: "REASON_OBJECT_CLAIMED",
+		187: "REASON_VARIABLE_MISSING",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -235,6 +238,7 @@ var (
 		"REASON_PRUNE_GUARDED":               184,
 		"REASON_BUNDLE_UNAVAILABLE":          185,
 		"REASON_OBJECT_CLAIMED":              186,
+		"REASON_VARIABLE_MISSING":            187,
 	}
 )
 
@@ -269,7 +273,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\x92\v\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xb0\v\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -319,7 +323,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x15REASON_HEALTH_TIMEOUT\x10\xb7\x01\x12\x19\n" +
 	"\x14REASON_PRUNE_GUARDED\x10\xb8\x01\x12\x1e\n" +
 	"\x19REASON_BUNDLE_UNAVAILABLE\x10\xb9\x01\x12\x1a\n" +
-	"\x15REASON_OBJECT_CLAIMED\x10\xba\x01B\xb3\x01\n" +
+	"\x15REASON_OBJECT_CLAIMED\x10\xba\x01\x12\x1c\n" +
+	"\x17REASON_VARIABLE_MISSING\x10\xbb\x01B\xb3\x01\n" +
 	"\x12com.leat.errors.v1B\vReasonProtoP\x01Z6github.com/leatdev/leat/gen/go/leat/errors/v1;errorsv1\xa2\x02\x03LEX\xaa\x02\x0eLeat.Errors.V1\xca\x02\x0eLeat\\Errors\\V1\xe2\x02\x1aLeat\\Errors\\V1\\GPBMetadata\xea\x02\x10Leat::Errors::V1b\x06proto3"
 
 var (

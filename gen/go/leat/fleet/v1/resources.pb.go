@@ -571,7 +571,10 @@ type ServiceSpec struct {
 	// How to apply. Unset means every default.
 	Sync *SyncOptions `protobuf:"bytes,5,opt,name=sync,proto3" json:"sync,omitempty"`
 	// Leave the service as it is until false again.
-	Paused        bool `protobuf:"varint,6,opt,name=paused,proto3" json:"paused,omitempty"`
+	Paused bool `protobuf:"varint,6,opt,name=paused,proto3" json:"paused,omitempty"`
+	// What the manifests' variables stand for in this cluster. Unset: no configuration, or in an update the stored one. Set it takes
+	// the place of the stored one; empty takes that away.
+	Config        *ServiceConfig `protobuf:"bytes,7,opt,name=config,proto3" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -648,6 +651,71 @@ func (x *ServiceSpec) GetPaused() bool {
 	return false
 }
 
+func (x *ServiceSpec) GetConfig() *ServiceConfig {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+// ServiceConfig is what the variables in a service's manifests stand for. It travels to the service's own cluster only, and is in
+// no bundle. A key names one variable: letters, digits and "_", no digit first. All in all at most 256 keys and 512 KiB, 64 KiB a
+// value.
+type ServiceConfig struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Values that anybody may see, by key.
+	Values map[string]string `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Secrets by key; no key may be in values, too. In answers they are empty: only the keys are ever returned. Sent so, an empty one
+	// stands for the stored secret of its key, which has to be there; a stored secret whose key is left out is deleted.
+	Secrets       map[string]string `protobuf:"bytes,2,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServiceConfig) Reset() {
+	*x = ServiceConfig{}
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServiceConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServiceConfig) ProtoMessage() {}
+
+func (x *ServiceConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServiceConfig.ProtoReflect.Descriptor instead.
+func (*ServiceConfig) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ServiceConfig) GetValues() map[string]string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *ServiceConfig) GetSecrets() map[string]string {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
 // SyncOptions say how a service is applied.
 type SyncOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -668,7 +736,7 @@ type SyncOptions struct {
 
 func (x *SyncOptions) Reset() {
 	*x = SyncOptions{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -680,7 +748,7 @@ func (x *SyncOptions) String() string {
 func (*SyncOptions) ProtoMessage() {}
 
 func (x *SyncOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -693,7 +761,7 @@ func (x *SyncOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncOptions.ProtoReflect.Descriptor instead.
 func (*SyncOptions) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{7}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SyncOptions) GetPrune() bool {
@@ -754,7 +822,7 @@ type ServiceStatus struct {
 
 func (x *ServiceStatus) Reset() {
 	*x = ServiceStatus{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -766,7 +834,7 @@ func (x *ServiceStatus) String() string {
 func (*ServiceStatus) ProtoMessage() {}
 
 func (x *ServiceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -779,7 +847,7 @@ func (x *ServiceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceStatus.ProtoReflect.Descriptor instead.
 func (*ServiceStatus) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{8}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ServiceStatus) GetPhase() v1.ServicePhase {
@@ -847,7 +915,7 @@ type SourceStatus struct {
 
 func (x *SourceStatus) Reset() {
 	*x = SourceStatus{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +927,7 @@ func (x *SourceStatus) String() string {
 func (*SourceStatus) ProtoMessage() {}
 
 func (x *SourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +940,7 @@ func (x *SourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceStatus.ProtoReflect.Descriptor instead.
 func (*SourceStatus) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{9}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SourceStatus) GetSnapshot() *v1.Snapshot {
@@ -930,7 +998,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -942,7 +1010,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -955,7 +1023,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{10}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Revision) GetNumber() int64 {
@@ -1085,14 +1153,24 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\aService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ServiceSpecR\x04spec\x124\n" +
-	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceStatusR\x06status\"\xf8\x01\n" +
+	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceStatusR\x06status\"\xae\x02\n" +
 	"\vServiceSpec\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12.\n" +
 	"\asources\x18\x03 \x03(\v2\x14.leat.type.v1.SourceR\asources\x129\n" +
 	"\brenderer\x18\x04 \x01(\x0e2\x1d.leat.distributor.v1.RendererR\brenderer\x12.\n" +
 	"\x04sync\x18\x05 \x01(\v2\x1a.leat.fleet.v1.SyncOptionsR\x04sync\x12\x16\n" +
-	"\x06paused\x18\x06 \x01(\bR\x06paused\"\x91\x02\n" +
+	"\x06paused\x18\x06 \x01(\bR\x06paused\x124\n" +
+	"\x06config\x18\a \x01(\v2\x1c.leat.fleet.v1.ServiceConfigR\x06config\"\x92\x02\n" +
+	"\rServiceConfig\x12@\n" +
+	"\x06values\x18\x01 \x03(\v2(.leat.fleet.v1.ServiceConfig.ValuesEntryR\x06values\x12H\n" +
+	"\asecrets\x18\x02 \x03(\v2).leat.fleet.v1.ServiceConfig.SecretsEntryB\x03\x80\x01\x01R\asecrets\x1a9\n" +
+	"\vValuesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
+	"\fSecretsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x91\x02\n" +
 	"\vSyncOptions\x12\x19\n" +
 	"\x05prune\x18\x01 \x01(\bH\x00R\x05prune\x88\x01\x01\x12.\n" +
 	"\x10create_namespace\x18\x02 \x01(\bH\x01R\x0fcreateNamespace\x88\x01\x01\x12@\n" +
@@ -1152,7 +1230,7 @@ func file_leat_fleet_v1_resources_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_leat_fleet_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_leat_fleet_v1_resources_proto_goTypes = []any{
 	(RevisionOutcome)(0),          // 0: leat.fleet.v1.RevisionOutcome
 	(*Cluster)(nil),               // 1: leat.fleet.v1.Cluster
@@ -1162,65 +1240,71 @@ var file_leat_fleet_v1_resources_proto_goTypes = []any{
 	(*RepositorySpec)(nil),        // 5: leat.fleet.v1.RepositorySpec
 	(*Service)(nil),               // 6: leat.fleet.v1.Service
 	(*ServiceSpec)(nil),           // 7: leat.fleet.v1.ServiceSpec
-	(*SyncOptions)(nil),           // 8: leat.fleet.v1.SyncOptions
-	(*ServiceStatus)(nil),         // 9: leat.fleet.v1.ServiceStatus
-	(*SourceStatus)(nil),          // 10: leat.fleet.v1.SourceStatus
-	(*Revision)(nil),              // 11: leat.fleet.v1.Revision
-	(*v1.Metadata)(nil),           // 12: leat.type.v1.Metadata
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
-	(*v11.ClusterReport)(nil),     // 14: leat.distributor.v1.ClusterReport
-	(*v12.RepositoryState)(nil),   // 15: leat.gitcache.v1.RepositoryState
-	(v12.RepositoryType)(0),       // 16: leat.gitcache.v1.RepositoryType
-	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
-	(*v12.Credential)(nil),        // 18: leat.gitcache.v1.Credential
-	(*v12.Verification)(nil),      // 19: leat.gitcache.v1.Verification
-	(*v1.Source)(nil),             // 20: leat.type.v1.Source
-	(v11.Renderer)(0),             // 21: leat.distributor.v1.Renderer
-	(v1.ServicePhase)(0),          // 22: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),            // 23: leat.type.v1.Problem
-	(*v11.ServiceReport)(nil),     // 24: leat.distributor.v1.ServiceReport
-	(*v1.Snapshot)(nil),           // 25: leat.type.v1.Snapshot
-	(*v11.Timings)(nil),           // 26: leat.distributor.v1.Timings
+	(*ServiceConfig)(nil),         // 8: leat.fleet.v1.ServiceConfig
+	(*SyncOptions)(nil),           // 9: leat.fleet.v1.SyncOptions
+	(*ServiceStatus)(nil),         // 10: leat.fleet.v1.ServiceStatus
+	(*SourceStatus)(nil),          // 11: leat.fleet.v1.SourceStatus
+	(*Revision)(nil),              // 12: leat.fleet.v1.Revision
+	nil,                           // 13: leat.fleet.v1.ServiceConfig.ValuesEntry
+	nil,                           // 14: leat.fleet.v1.ServiceConfig.SecretsEntry
+	(*v1.Metadata)(nil),           // 15: leat.type.v1.Metadata
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*v11.ClusterReport)(nil),     // 17: leat.distributor.v1.ClusterReport
+	(*v12.RepositoryState)(nil),   // 18: leat.gitcache.v1.RepositoryState
+	(v12.RepositoryType)(0),       // 19: leat.gitcache.v1.RepositoryType
+	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
+	(*v12.Credential)(nil),        // 21: leat.gitcache.v1.Credential
+	(*v12.Verification)(nil),      // 22: leat.gitcache.v1.Verification
+	(*v1.Source)(nil),             // 23: leat.type.v1.Source
+	(v11.Renderer)(0),             // 24: leat.distributor.v1.Renderer
+	(v1.ServicePhase)(0),          // 25: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),            // 26: leat.type.v1.Problem
+	(*v11.ServiceReport)(nil),     // 27: leat.distributor.v1.ServiceReport
+	(*v1.Snapshot)(nil),           // 28: leat.type.v1.Snapshot
+	(*v11.Timings)(nil),           // 29: leat.distributor.v1.Timings
 }
 var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
-	12, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
+	15, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
 	2,  // 1: leat.fleet.v1.Cluster.spec:type_name -> leat.fleet.v1.ClusterSpec
 	3,  // 2: leat.fleet.v1.Cluster.status:type_name -> leat.fleet.v1.ClusterStatus
-	13, // 3: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
-	14, // 4: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
-	12, // 5: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
+	16, // 3: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
+	17, // 4: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
+	15, // 5: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
 	5,  // 6: leat.fleet.v1.Repository.spec:type_name -> leat.fleet.v1.RepositorySpec
-	15, // 7: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
-	16, // 8: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
-	17, // 9: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
-	18, // 10: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
-	19, // 11: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
-	12, // 12: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
+	18, // 7: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
+	19, // 8: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
+	20, // 9: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
+	21, // 10: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
+	22, // 11: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
+	15, // 12: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
 	7,  // 13: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
-	9,  // 14: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
-	20, // 15: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
-	21, // 16: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
-	8,  // 17: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
-	17, // 18: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
-	22, // 19: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
-	23, // 20: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
-	10, // 21: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
-	24, // 22: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
-	25, // 23: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
-	23, // 24: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
-	13, // 25: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
-	0,  // 26: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
-	23, // 27: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
-	13, // 28: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
-	13, // 29: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
-	13, // 30: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
-	13, // 31: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
-	26, // 32: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	10, // 14: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
+	23, // 15: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
+	24, // 16: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
+	9,  // 17: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
+	8,  // 18: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
+	13, // 19: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
+	14, // 20: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
+	20, // 21: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
+	25, // 22: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
+	26, // 23: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
+	11, // 24: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
+	27, // 25: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
+	28, // 26: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
+	26, // 27: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
+	16, // 28: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
+	0,  // 29: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
+	26, // 30: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
+	16, // 31: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
+	16, // 32: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
+	16, // 33: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
+	16, // 34: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
+	29, // 35: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_resources_proto_init() }
@@ -1229,14 +1313,14 @@ func file_leat_fleet_v1_resources_proto_init() {
 		return
 	}
 	file_leat_fleet_v1_resources_proto_msgTypes[4].OneofWrappers = []any{}
-	file_leat_fleet_v1_resources_proto_msgTypes[7].OneofWrappers = []any{}
+	file_leat_fleet_v1_resources_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_resources_proto_rawDesc), len(file_leat_fleet_v1_resources_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -80,7 +80,8 @@ type DistributorServiceClient interface {
 	// WatchPlan sends the plan now, unless its version is known, and at every change; and a heartbeat every 20 s. A reader
 	// that falls behind is sent the latest, not what was in between.
 	WatchPlan(context.Context, *v1.WatchPlanRequest) (*connect.ServerStreamForClient[v1.WatchPlanResponse], error)
-	// GetServiceConfig returns a service's configuration: values and secrets, which no bundle ever holds.
+	// GetServiceConfig returns a service's configuration: values and secrets, which no bundle ever holds. A service that is not in the
+	// caller's plan is NOT_FOUND, whether it exists or not.
 	GetServiceConfig(context.Context, *v1.GetServiceConfigRequest) (*v1.GetServiceConfigResponse, error)
 	// ReportStatus tells the hub what became of services. A report holds only services whose status changed, unless it is full.
 	ReportStatus(context.Context, *v1.ReportStatusRequest) (*v1.ReportStatusResponse, error)
@@ -233,7 +234,8 @@ type DistributorServiceHandler interface {
 	// WatchPlan sends the plan now, unless its version is known, and at every change; and a heartbeat every 20 s. A reader
 	// that falls behind is sent the latest, not what was in between.
 	WatchPlan(context.Context, *v1.WatchPlanRequest, *connect.ServerStream[v1.WatchPlanResponse]) error
-	// GetServiceConfig returns a service's configuration: values and secrets, which no bundle ever holds.
+	// GetServiceConfig returns a service's configuration: values and secrets, which no bundle ever holds. A service that is not in the
+	// caller's plan is NOT_FOUND, whether it exists or not.
 	GetServiceConfig(context.Context, *v1.GetServiceConfigRequest) (*v1.GetServiceConfigResponse, error)
 	// ReportStatus tells the hub what became of services. A report holds only services whose status changed, unless it is full.
 	ReportStatus(context.Context, *v1.ReportStatusRequest) (*v1.ReportStatusResponse, error)

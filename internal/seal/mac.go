@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package seal
+
+import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+)
+
+// Fingerprinter names secrets without giving them away: equal content has equal fingerprints, and who lacks the shared
+// secret cannot even try out guesses. It is safe for concurrent use.
+type Fingerprinter struct {
+	key []byte
+}
+
+// NewFingerprinter derives the key for a purpose, a constant such as "service configuration digest". It fails as
+// [NewSealer] does.
+func NewFingerprinter(secret []byte, purpose string) (*Fingerprinter, error) {
+	if len(secret) < MinSecret {
+		return nil, fmt.Errorf("make fingerprinter: secret has %d bytes, want at least %d", len(secret), MinSecret)
+	}
+	if purpose == "" {
+		return nil, errors.New("make fingerprinter: purpose is empty")
+	}
+	key, err := hkdf.Key(sha256.New, secret, nil, "leat fingerprint v1: "+purpose, keySize)
+	if err != nil {
+		return nil, fmt.Errorf("derive key: %w", err)
+	}
+	return &Fingerprinter{key: key}, nil
+}
+
+// Fingerprint returns the HMAC-SHA256 of the content, as "hmac-sha256:" and 64 hexadecimal digits.
+func (f *Fingerprinter) Fingerprint(content []byte) string {
+	mac := hmac.New(sha256.New, f.key)
+	_, _ = mac.Write(content) // never fails
+	return "hmac-sha256:" + hex.EncodeToString(mac.Sum(nil))
+}

@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/telemetry"
+)
+
+// download goes on where an earlier attempt broke off, also one of an earlier process, and hands the whole to the store,
+// which verifies it. A delta of which nothing comes is followed by the bundle itself.
+func (b *Bundles) download(ctx context.Context, d, base digest.Digest) (err error) {
+	part, err := openPartial(filepath.Join(b.params.Dir, d.Hex()))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, part.close()) }()
+	if part.size > 0 {
+		base = part.is.Base // of another delta, or of none, these bytes would be no piece
+	}
+	if !base.IsZero() && !b.holds(ctx, base) {
+		base = digest.Digest{}
+		if err := part.clear(); err != nil {
+			return err
+		}
+	}
+	if base == d {
+		base = digest.Digest{} // it was dropped while somebody asked for it
+	}
+	if err := b.transfer(ctx, d, base, part); err != nil {
+		return err
+	}
+	if part.is.Base.IsZero() {
+		return b.keep(ctx, d, part)
+	}
+	err = b.rebuild(ctx, d, part)
+	if err == nil || ctx.Err() != nil || errors.Is(err, cas.ErrFull) {
+		return err
+	}
+	b.logger.DebugContext(ctx, "delta is of no use, downloading the whole bundle",
+		slog.String(telemetry.KeyDigest, d.String()), slog.Any("error", err))
+	b.metrics.count(ctx, resultFallback)
+	if err := part.clear(); err != nil {
+		return err
+	}
+	if err := b.transfer(ctx, d, digest.Digest{}, part); err != nil {
+		return err
+	}
+	return b.keep(ctx, d, part)
+}
+
+func (b *Bundles) holds(ctx context.Context, d digest.Digest) bool {
+	_, err := b.params.Store.Stat(ctx, d)
+	return err == nil
+}
+
+// keep stores a bundle that was downloaded whole.
+func (b *Bundles) keep(ctx context.Context, d digest.Digest, part *partial) error {
+	err := b.put(ctx, d, func() (io.ReadCloser, error) {
+		content, err := part.content()
+		return io.NopCloser(content), err
+	})
+	if err != nil && !damaged(err) {
+		return fmt.Errorf("store bundle: %w", err)
+	}
+	if err != nil {
+		b.logger.WarnContext(ctx, "downloaded bundle is refused", slog.String(telemetry.KeyDigest, d.String()), slog.Any("error", err))
+	} else {
+		b.metrics.count(ctx, resultWhole)
+	}
+	// Also after damage: what is wrong with the bytes would only be added to.
+	return errors.Join(err, part.remove())
+}
+
+// put stores what open returns. A store that is full is tried once more after the last good bundles have been given up.
+func (b *Bundles) put(ctx context.Context, d digest.Digest, open func() (io.ReadCloser, error)) error {
+	once := func() error {
+		content, err := open()
+		if err != nil {
+			return err
+		}
+		_, err = b.params.Store.Put(ctx, d, content)
+		return errors.Join(err, content.Close())
+	}
+	err := once()
+	if errors.Is(err, cas.ErrFull) && b.params.Yield != nil {
+		b.params.Yield()
+		err = once()
+	}
+	if err == nil {
+		b.remember(d)
+	}
+	return err
+}
+
+func damaged(err error) bool {
+	return errors.Is(err, digest.ErrMismatch) || errors.Is(err, cas.ErrCorrupt) || errors.Is(err, cas.ErrTooLarge)
+}
+
+// transfer adds to what was downloaded what it lacks. With a base the answer may be a delta from that.
+func (b *Bundles) transfer(ctx context.Context, d, base digest.Digest, part *partial) error {
+	response, err := b.request(ctx, d, base, part)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	switch response.StatusCode {
+	case http.StatusPartialContent:
+		if !part.continues(response.Header) {
+			return errors.Join(errors.New("download bundle: the answer is no continuation"), part.clear())
+		}
+		b.metrics.count(ctx, resultResumed)
+	case http.StatusRequestedRangeNotSatisfiable:
+		if response.Header.Get("Content-Range") == "bytes */"+strconv.FormatInt(part.size, 10) {
+			return nil // everything is here already
+		}
+		return errors.Join(errors.New("download bundle: the hub has less than came before"), part.clear())
+	case http.StatusOK:
+		is, err := represented(response.Header, base)
+		if err != nil {
+			return backoff.Permanent(err)
+		}
+		if err := part.begin(is); err != nil {
+			return err
+		}
+	default:
+		return refusal(response)
+	}
+	// Compressed bytes are not longer than their content but for a little framing.
+	n, err := io.Copy(part, io.LimitReader(response.Body, bundle.DefaultLimits().Bytes+1<<20-part.size))
+	b.metrics.received.Add(ctx, n)
+	if err != nil {
+		return fmt.Errorf("download bundle: after %d bytes: %w", part.size, err)
+	}
+	return nil
+}
+
+func (b *Bundles) request(ctx context.Context, d, base digest.Digest, part *partial) (*http.Response, error) {
+	address := strings.TrimRight(b.params.BaseURL, "/") + "/v1/bundles/" + d.String()
+	accept := bundle.MediaType
+	if !base.IsZero() {
+		address += "?from=" + url.QueryEscape(base.String())
+		accept = bundle.DeltaMediaType + ", " + bundle.MediaType
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(request.Header))
+	request.Header.Set("Accept", accept)
+	request.Header.Set("Accept-Encoding", "zstd") // also keeps the transport from asking for gzip and undoing it
+	if part.size > 0 {
+		request.Header.Set("Range", "bytes="+strconv.FormatInt(part.size, 10)+"-")
+		request.Header.Set("If-Range", part.is.Tag)
+	}
+	response, err := b.params.HTTP.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("download bundle: %w", err)
+	}
+	return response, nil
+}
+
+// represented tells what an answer from its first byte on is: a delta from the base that was asked for, or the bundle. That is
+// zstd by its type or by its encoding, and the same bytes either way; what it is not the store finds out.
+func represented(header http.Header, base digest.Digest) (representation, error) {
+	is := representation{}
+	if tag := header.Get("Etag"); !strings.HasPrefix(tag, "W/") {
+		is.Tag = tag // a weak one does not tell bytes apart
+	}
+	coding := header.Get("Content-Encoding")
+	mediaType, _, _ := strings.Cut(header.Get("Content-Type"), ";")
+	switch {
+	case coding != "" && coding != "zstd":
+		return is, fmt.Errorf("download bundle: got encoding %q, want zstd", coding)
+	case strings.TrimSpace(mediaType) != bundle.DeltaMediaType:
+		return is, nil
+	case base.IsZero() || coding != "":
+		return is, errors.New("download bundle: got a delta that nobody asked for")
+	default:
+		is.Base = base
+		return is, nil
+	}
+}
+
+// refusal is the hub's error, with the delay it asks for.
+func refusal(response *http.Response) error {
+	err := rpcerr.FromHTTP(response)
+	if err == nil {
+		return fmt.Errorf("download bundle: got status %d, want 200 or 206", response.StatusCode)
+	}
+	err = fmt.Errorf("download bundle: %w", err)
+	if delay, ok := rpcerr.RetryDelay(err); ok {
+		return backoff.RetryAfter(err, delay)
+	}
+	if response.StatusCode < http.StatusInternalServerError && response.StatusCode != http.StatusTooManyRequests {
+		return backoff.Permanent(err)
+	}
+	return err
+}

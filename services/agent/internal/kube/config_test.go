@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/render"
+)
+
+// memoryConfigs holds configurations by digest.
+type memoryConfigs struct {
+	mu      sync.Mutex
+	content map[string]render.Variables
+}
+
+func (c *memoryConfigs) set(digest string, v render.Variables) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.content == nil {
+		c.content = map[string]render.Variables{}
+	}
+	c.content[digest] = v
+}
+
+// Config implements reconcile.Configs.
+func (c *memoryConfigs) Config(_ context.Context, s reconcile.Service) (render.Variables, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, ok := c.content[s.ConfigDigest]
+	if !ok {
+		return v, &reconcile.Problem{Reason: reconcile.DependencyUnavailable, Message: "the hub is away"}
+	}
+	return v, nil
+}
+
+// configure changes a service and its configuration; nil is one that cannot be obtained.
+func (c *cluster) configure(t *testing.T, name string, files map[string]string, spec reconcile.Spec, v *render.Variables) reconcile.Service {
+	t.Helper()
+	digest := "hmac-of " + name + fmt.Sprint(v)
+	if v != nil {
+		c.configs.set(digest, *v)
+	}
+	d := c.bundles.add(t, files)
+	s := reconcile.Service{
+		Name: name, UID: "uid-" + name, SpecDigest: fmt.Sprint(spec), Spec: spec, ConfigDigest: digest,
+		Bundles: []reconcile.Bundle{{Digest: d, Commit: "c-" + d.Hex()[:8]}},
+	}
+	c.mu.Lock()
+	c.services[name] = s
+	c.mu.Unlock()
+	c.plan()
+	return s
+}
+
+func (c *cluster) configured(t *testing.T, s reconcile.Service, phase reconcile.Phase) reconcile.Status {
+	t.Helper()
+	c.settled(t, s, phase)
+	return c.await(t, s.Name, func(got reconcile.Status) bool {
+		return got.Phase == phase && (phase == reconcile.Failed || got.Applied.ConfigDigest == s.ConfigDigest)
+	})
+}
+
+func (c *cluster) data(t *testing.T, name string) string {
+	t.Helper()
+	status, live := c.request(t, http.MethodGet, configMaps+name, "", "")
+	if status != http.StatusOK {
+		return fmt.Sprint(status)
+	}
+	return fmt.Sprint(live["data"])
+}
+
+const variableMap = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: %s}
+data: {greeting: "hello ${NAME:-nobody}", literal: "$${NAME}"}
+`
+
+func testConfiguration(t *testing.T, c *cluster) {
+	files := map[string]string{
+		"a.yaml": fmt.Sprintf(variableMap, "config-a"),
+		"b.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: config-b}\nspec:\n  publishNotReadyAddresses: ${READY}\n  ports:\n  - port: ${PORT}\n",
+	}
+	v := &render.Variables{Values: map[string]string{"NAME": "world", "READY": "true"}, Secrets: map[string]string{"PORT": "8080"}}
+	c.configured(t, c.configure(t, "config", files, reconcile.Spec{}, v), reconcile.Healthy)
+	if got := c.data(t, "config-a"); got != "map[greeting:hello world literal:${NAME}]" {
+		t.Errorf("got %s", got)
+	}
+	_, live := c.request(t, http.MethodGet, "/api/v1/namespaces/default/services/config-b", "", "")
+	spec, _ := live["spec"].(map[string]any)
+	if got := fmt.Sprint(spec["publishNotReadyAddresses"], spec["ports"]); !strings.HasPrefix(got, "true [map[port:8080") {
+		t.Errorf("got %s, want a boolean and a number", got)
+	}
+	// Only the configuration changes.
+	v = &render.Variables{Values: map[string]string{"READY": "true", "PORT": "8081"}}
+	c.configured(t, c.configure(t, "config", files, reconcile.Spec{}, v), reconcile.Healthy)
+	if got := c.data(t, "config-a"); got != "map[greeting:hello nobody literal:${NAME}]" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// testConfigurationUnavailable shows that a service stays as it is while its configuration cannot be had, and goes on by
+// itself when it can.
+func testConfigurationUnavailable(t *testing.T, c *cluster) {
+	files := map[string]string{"a.yaml": fmt.Sprintf(variableMap, "unavailable-a")}
+	c.configured(t, c.configure(t, "unavailable", files, reconcile.Spec{}, &render.Variables{}), reconcile.Healthy)
+	s := c.configure(t, "unavailable", files, reconcile.Spec{}, nil)
+	got := c.await(t, "unavailable", func(got reconcile.Status) bool { return got.Phase == reconcile.Failed })
+	if got.Problem.Reason != reconcile.DependencyUnavailable || got.Applied.ConfigDigest == s.ConfigDigest {
+		t.Errorf("got %v, %v, want DEPENDENCY_UNAVAILABLE and the old configuration", got.Problem, got.Applied)
+	}
+	if got := c.data(t, "unavailable-a"); got != "map[greeting:hello nobody literal:${NAME}]" {
+		t.Errorf("got %s, want what was applied before", got)
+	}
+	c.configs.set(s.ConfigDigest, render.Variables{Values: map[string]string{"NAME": "late"}})
+	c.configured(t, s, reconcile.Healthy)
+	if got := c.data(t, "unavailable-a"); got != "map[greeting:hello late literal:${NAME}]" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func testVariableMissing(t *testing.T, c *cluster) {
+	files := map[string]string{"a.yaml": configMap("missing-a", "1"), "b.yaml": configMap("missing-b", "${NOT_THERE}")}
+	s := c.configure(t, "missing", files, reconcile.Spec{}, &render.Variables{Values: map[string]string{"THERE": "x"}})
+	got := c.configured(t, s, reconcile.Failed)
+	if got.Problem.Reason != reconcile.VariableMissing || !strings.Contains(got.Problem.Message, "NOT_THERE") ||
+		!strings.Contains(got.Problem.Message, "ConfigMap missing-b") {
+		t.Errorf("got %v, want VARIABLE_MISSING with variable and object", got.Problem)
+	}
+	c.mustNotExist(t, configMaps+"missing-a", configMaps+"missing-b")
+	c.configured(t, c.configure(t, "missing", files, reconcile.Spec{}, &render.Variables{Values: map[string]string{"NOT_THERE": "x"}}), reconcile.Healthy)
+	c.mustExist(t, configMaps+"missing-a", configMaps+"missing-b")
+}
+
+// testConfidential has the API server refuse an object with words that repeat a secret.
+func testConfidential(t *testing.T, c *cluster) {
+	const manifest = "apiVersion: v1\nkind: Service\nmetadata: {name: confidential-a}\nspec:\n  type: ${%s}\n  ports: [{port: 80}]\n"
+	v := &render.Variables{Values: map[string]string{"OPEN": "not-a-type"}, Secrets: map[string]string{"HIDDEN": "hunter2-of-the-service"}}
+	s := c.configure(t, "confidential", map[string]string{"a.yaml": fmt.Sprintf(manifest, "OPEN")}, reconcile.Spec{}, v)
+	if got := c.configured(t, s, reconcile.Failed); !strings.Contains(got.Problem.Message, "not-a-type") {
+		t.Errorf("got %v, want the API server's words", got.Problem)
+	}
+	events, stop := c.engine.Subscribe("confidential")
+	defer stop()
+	s = c.configure(t, "confidential", map[string]string{"a.yaml": fmt.Sprintf(manifest, "HIDDEN")}, reconcile.Spec{Namespace: "default"}, v)
+	got := c.configured(t, s, reconcile.Failed)
+	text := fmt.Sprintf("%+v %+v", got.Problem, got.Objects)
+	for _, o := range got.Objects {
+		text += fmt.Sprintf(" %+v", o.Problem)
+	}
+	for len(events) > 0 {
+		text += fmt.Sprintf(" %+v", <-events)
+	}
+	if strings.Contains(text, "hunter2") || !strings.Contains(text, "spec.type") {
+		t.Errorf("got %s, want the field and not the secret", text)
+	}
+}
+
+// testConfidentialDiff compares with secrets on both sides: those of now, and others that were applied before.
+func testConfidentialDiff(t *testing.T, c *cluster) {
+	manifest := func(more string) map[string]string {
+		return map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: veil-a}\ndata:\n  url: user:${PASSWORD}@host\n  open: ${OPEN}\n" + more}
+	}
+	v := func(password, open string) *render.Variables {
+		return &render.Variables{Values: map[string]string{"OPEN": open}, Secrets: map[string]string{"PASSWORD": password}}
+	}
+	diff := func(s reconcile.Service) string {
+		t.Helper()
+		c.await(t, "veil", func(reconcile.Status) bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.adopted >= c.planned
+		})
+		found, err := c.engine.Diff(t.Context(), "veil")
+		if err != nil || len(found) != 1 {
+			t.Fatalf("got %+v, %v, want one difference", found, err)
+		}
+		if strings.Contains(found[0].Unified, "hunter") {
+			t.Errorf("%v: the diff tells a secret:\n%s", s.Spec, found[0].Unified)
+		}
+		return found[0].Unified
+	}
+	c.configured(t, c.configure(t, "veil", manifest("  moved: ${PASSWORD}\n"), reconcile.Spec{}, v("hunter2", "one")), reconcile.Healthy)
+
+	// The same configuration, another manifest: what changes is seen, but for what holds the secret.
+	text := diff(c.configure(t, "veil", manifest("  moved: elsewhere\n"), reconcile.Spec{Paused: true}, v("hunter2", "one")))
+	if !strings.Contains(text, "+  moved: elsewhere") || !strings.Contains(text, "   url: (masked") || !strings.Contains(text, "   open: one") {
+		t.Errorf("got\n%s", text)
+	}
+	// Another configuration, too: the old secrets are not known any more, and are hidden all the same.
+	text = diff(c.configure(t, "veil", manifest("  moved: elsewhere\n"), reconcile.Spec{Paused: true}, v("hunter3", "two")))
+	if !strings.Contains(text, "+  open: two") || !strings.Contains(text, "-  url: (masked") || !strings.Contains(text, "+  url: (masked") ||
+		!strings.Contains(text, "-  moved: (masked") {
+		t.Errorf("got\n%s", text)
+	}
+	// No configuration at all any more.
+	if text = diff(c.put(t, "veil", map[string]string{"a.yaml": configMap("veil-a", "1")}, reconcile.Spec{Paused: true})); !strings.Contains(text, "-  moved: (masked") || !strings.Contains(text, "+  value: \"1\"") {
+		t.Errorf("got\n%s", text)
+	}
+}

@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bundles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
+)
+
+const (
+	// maxDeltaBuilds bounds how many deltas are made at once: each holds two decompressors, a compressor and two files.
+	maxDeltaBuilds = 2
+	// maxDeltaQueue bounds how many pairs are being made or wait for it. For further ones there is no delta yet.
+	maxDeltaQueue = 256
+	// deltaPatience is how long a caller waits for a delta before it gets the bundle itself.
+	deltaPatience = 5 * time.Second
+	// deltaTimeout bounds the making of one delta, with its bundles' fills.
+	deltaTimeout = 2 * time.Minute
+	// minDeltaBundle is the size of a compressed bundle from which on a delta is made at all.
+	minDeltaBundle = 2 << 10
+	// deltaRetry is how long a pair is left alone whose delta could not be made.
+	deltaRetry = time.Minute
+)
+
+// Opener gives access to bundles; [Cache] is the one.
+type Opener interface {
+	Open(ctx context.Context, bundle plan.Bundle) (*cas.Blob, error)
+}
+
+// DeltaParams are what OpenDeltas needs.
+type DeltaParams struct {
+	// Bundles has what deltas are made of.
+	Bundles Opener
+	// Dir is where deltas are kept. It must be theirs alone, and is emptied.
+	Dir string
+	// MaxBytes bounds the deltas on disk, but for those that are being written. Zero: 512 MiB.
+	MaxBytes  int64
+	Telemetry *telemetry.Telemetry
+}
+
+// Deltas makes deltas between bundles and keeps them. They are only ever a convenience: whatever goes wrong, there is no delta,
+// and the bundle itself is served. It is safe for concurrent use.
+type Deltas struct {
+	bundles    Opener
+	store      *deltaStore
+	tracer     trace.Tracer
+	logger     *slog.Logger
+	results    metric.Int64Counter
+	saved      metric.Int64Counter
+	flights    singleflight.Group
+	slots      *semaphore.Weighted
+	queued     atomic.Int64
+	compressor bundle.Compressor
+}
+
+// OpenDeltas empties the folder and returns Deltas that hold none.
+func OpenDeltas(p DeltaParams) (*Deltas, error) {
+	store, err := openDeltaStore(p.Dir, p.MaxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("open deltas: %w", err)
+	}
+	meter := p.Telemetry.Meter(scope)
+	results, err := meter.Int64Counter("leat.bundle.delta", metric.WithUnit("{delta}"),
+		metric.WithDescription("Deltas between bundles, by result: built, not smaller, failed; requests that ask for one: served, declined."))
+	saved, err2 := meter.Int64Counter("leat.bundle.delta.saved", metric.WithUnit("By"),
+		metric.WithDescription("Bytes that deltas were smaller than the bundles in whose place they were served."))
+	if err := errors.Join(err, err2); err != nil {
+		return nil, fmt.Errorf("make counters: %w", err)
+	}
+	return &Deltas{
+		bundles: p.Bundles, store: store, tracer: p.Telemetry.Tracer(scope), logger: p.Telemetry.Logger(),
+		results: results, saved: saved, slots: semaphore.NewWeighted(maxDeltaBuilds),
+	}, nil
+}
+
+// pair is where a delta leads from and to.
+type pair struct {
+	from, to digest.Digest
+}
+
+func (p pair) key() string { return p.from.Hex() + "-" + p.to.Hex() }
+
+// Open returns the delta between two bundles, made if need be; the caller closes it. It returns nil where none is worth
+// having, or none can be had soon. Callers that ask for the same delta share the making, which goes on when they give up.
+func (d *Deltas) Open(ctx context.Context, from, to plan.Bundle) *Delta {
+	p := pair{from.Digest, to.Digest}
+	delta, known := d.store.open(p)
+	if known || p.from == p.to || !d.wait(ctx, p, from, to) {
+		return delta
+	}
+	delta, _ = d.store.open(p)
+	return delta
+}
+
+// wait makes a delta, and tells whether that came to an end while there was patience.
+func (d *Deltas) wait(ctx context.Context, p pair, from, to plan.Bundle) bool {
+	if d.queued.Load() >= maxDeltaQueue {
+		return false
+	}
+	done := d.flights.DoChan(p.key(), func() (any, error) {
+		d.queued.Add(1)
+		defer d.queued.Add(-1)
+		d.build(context.WithoutCancel(ctx), p, from, to)
+		return nil, nil //nolint:nilnil // the store knows the outcome
+	})
+	patience := time.NewTimer(deltaPatience)
+	defer patience.Stop()
+	select {
+	case <-done:
+		return true
+	case <-patience.C:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (d *Deltas) count(ctx context.Context, result string) {
+	d.results.Add(ctx, 1, metric.WithAttributes(attribute.String("leat.delta.result", result)))
+}
+
+// serveDelta answers a request that says which bundle its caller has, if there is a delta from that one. Otherwise it
+// returns false and has written nothing: the bundle itself is as right an answer. It is the answer, too, where the caller may
+// not read what it says it has, so that nothing is learnt about that.
+func (h *handler) serveDelta(w http.ResponseWriter, r *http.Request, wanted plan.Bundle) (served bool, err error) {
+	text := r.URL.Query().Get("from")
+	if text == "" {
+		return false, nil
+	}
+	from, err := digest.Parse(text)
+	if err != nil {
+		return false, rpcerr.Field("from", "must be sha256: and 64 lower-case hexadecimal digits")
+	}
+	caller, _ := identity.FromContext(r.Context())
+	base, ok := h.p.Plans.Bundle(caller.Name, from)
+	if !ok {
+		h.p.Deltas.count(r.Context(), "declined")
+		return false, nil
+	}
+	delta := h.p.Deltas.Open(r.Context(), base, wanted)
+	if delta == nil {
+		h.p.Deltas.count(r.Context(), "declined")
+		return false, nil
+	}
+	defer func() { _ = delta.Close() }()
+	h.p.Deltas.serve(w, r, delta)
+	return true, nil
+}
+
+func (d *Deltas) serve(w http.ResponseWriter, r *http.Request, delta *Delta) {
+	header := w.Header()
+	setHeaders(header)
+	header.Set("Content-Type", bundle.DeltaMediaType)
+	header.Set("ETag", delta.Tag)
+	d.count(r.Context(), "served")
+	if r.Method == http.MethodGet && r.Header.Get("Range") == "" {
+		d.saved.Add(r.Context(), delta.Full-delta.Size)
+	}
+	http.ServeContent(w, readable(r), "", time.Time{}, delta.File)
+}

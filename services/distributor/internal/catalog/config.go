@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+)
+
+// Config is what the variables in a service's manifests stand for. Its maps are not changed once they are set.
+type Config struct {
+	// Values may be seen by anybody.
+	Values map[string]string
+	// Secrets are read back only by the agent of the service's cluster; in the hands of everybody else they are empty. In
+	// an update an empty one stands for the stored secret of its key.
+	Secrets map[string]SecretValue
+}
+
+// SecretValue is a secret of a configuration. It prints as "redacted".
+type SecretValue string
+
+// Reveal returns the text itself.
+func (s SecretValue) Reveal() string { return string(s) }
+
+// Format hides the secret from every verb.
+func (SecretValue) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+
+// LogValue hides the secret.
+func (SecretValue) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText keeps the secret out of JSON and the like.
+func (SecretValue) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// Empty tells whether there is neither a value nor a secret; in an update it takes the stored configuration away.
+func (c *Config) Empty() bool { return c == nil || len(c.Values)+len(c.Secrets) == 0 }
+
+// Shown returns the configuration as people see it: of the secrets only the keys.
+func (c *Config) Shown() *Config {
+	if c.Empty() {
+		return nil
+	}
+	shown := &Config{Values: c.Values, Secrets: make(map[string]SecretValue, len(c.Secrets))}
+	for key := range c.Secrets {
+		shown.Secrets[key] = ""
+	}
+	return shown
+}
+
+func (c *Config) equal(other *Config) bool {
+	if c.Empty() || other.Empty() {
+		return c.Empty() && other.Empty()
+	}
+	return maps.Equal(c.Values, other.Values) && maps.Equal(c.Secrets, other.Secrets)
+}
+
+// settleConfig gives the configuration its stored form: it takes over what an update leaves out, and secrets that it
+// sends back as they were shown. stored is nil when there is none.
+func (s *Service) settleConfig(stored *Config) error {
+	given := s.Spec.Config
+	switch {
+	case given == nil:
+		s.Spec.Config = stored
+		return nil
+	case given.Empty():
+		s.Spec.Config = nil
+		return nil
+	}
+	settled := &Config{Values: given.Values, Secrets: maps.Clone(given.Secrets)}
+	for key, secret := range given.Secrets {
+		if secret != "" {
+			continue
+		}
+		if stored == nil || stored.Secrets[key] == "" {
+			return invalid(secretPath(key), "is empty, and no secret is stored under this key")
+		}
+		settled.Secrets[key] = stored.Secrets[key]
+	}
+	s.Spec.Config = settled
+	return nil
+}

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"unicode/utf8"
+)
+
+// Limits of one configuration.
+const (
+	maxConfigKeys      = 256
+	maxConfigKeyBytes  = 128
+	maxConfigValue     = 64 << 10
+	maxConfigBytes     = 512 << 10
+	configPath         = "spec.config"
+	configValuesField  = configPath + ".values"
+	configSecretsField = configPath + ".secrets"
+)
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func secretPath(key string) string { return configSecretsField + "[" + key + "]" }
+
+func (c *Config) validate() error {
+	if c == nil {
+		return nil
+	}
+	if n := len(c.Values) + len(c.Secrets); n > maxConfigKeys {
+		return invalid(configPath, "has %d keys; at most %d are allowed", n, maxConfigKeys)
+	}
+	total := 0
+	// In order, so that the same mistake is always told in the same words.
+	for _, key := range slices.Sorted(maps.Keys(c.Values)) {
+		total += len(key) + len(c.Values[key])
+		if err := validatePair(configValuesField+"["+key+"]", key, c.Values[key]); err != nil {
+			return err
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.Secrets)) {
+		total += len(key) + len(c.Secrets[key])
+		if err := validatePair(secretPath(key), key, c.Secrets[key].Reveal()); err != nil {
+			return err
+		}
+		if _, twice := c.Values[key]; twice {
+			return invalid(secretPath(key), "is among the values, too; keep one of the two")
+		}
+	}
+	if total > maxConfigBytes {
+		return invalid(configPath, "has %d bytes; at most %d are allowed", total, maxConfigBytes)
+	}
+	return nil
+}
+
+// validatePair never repeats the value.
+func validatePair(field, key, value string) error {
+	switch {
+	case len(key) > maxConfigKeyBytes:
+		return invalid(field, "key has %d characters; at most %d are allowed", len(key), maxConfigKeyBytes)
+	case !variableName.MatchString(key):
+		return invalid(field, "key is not the name of a variable: use letters, digits and '_', with no digit first")
+	case len(value) > maxConfigValue:
+		return invalid(field, "has %d bytes; at most %d are allowed", len(value), maxConfigValue)
+	case !utf8.ValidString(value):
+		return invalid(field, "is not UTF-8 text")
+	}
+	return nil
+}

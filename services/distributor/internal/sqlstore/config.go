@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// configColumn is what anybody may see of a configuration.
+type configColumn struct {
+	Digest string            `json:"digest"`
+	Values map[string]string `json:"values,omitempty"`
+	// Secrets are the keys of the secrets, sorted.
+	Secrets []string `json:"secrets,omitempty"`
+}
+
+type secretsRow struct {
+	bun.BaseModel `bun:"table:service_secrets,alias:sx"`
+	ServiceUID    string `bun:"service_uid,pk"`
+	Sealed        []byte `bun:"sealed"`
+}
+
+// configRow is a service's configuration and its secrets, read at once.
+type configRow struct {
+	Config string `bun:"config"`
+	Sealed []byte `bun:"sealed"`
+}
+
+// columnOf returns the column of a service's configuration; empty where it has none.
+func (s *Store) columnOf(service *catalog.Service) (string, error) {
+	config := service.Spec.Config
+	if config.Empty() {
+		return "", nil
+	}
+	return encode(configColumn{
+		Digest:  s.configs.Fingerprint(canonical(service.UID, config)),
+		Values:  config.Values,
+		Secrets: slices.Sorted(maps.Keys(config.Secrets)),
+	})
+}
+
+// canonical writes a configuration down such that different ones never read alike. The uid keeps apart services that
+// hold the same secrets: nobody is to learn that they do.
+func canonical(uid string, config *catalog.Config) []byte {
+	text := func(b []byte, s string) []byte {
+		return append(binary.BigEndian.AppendUint64(b, uint64(len(s))), s...)
+	}
+	b := text([]byte("leat.config.v1\x00"), uid)
+	b = binary.BigEndian.AppendUint64(b, uint64(len(config.Values)))
+	for _, key := range slices.Sorted(maps.Keys(config.Values)) {
+		b = text(text(b, key), config.Values[key])
+	}
+	for _, key := range slices.Sorted(maps.Keys(config.Secrets)) {
+		b = text(text(b, key), config.Secrets[key].Reveal())
+	}
+	return b
+}
+
+// shown returns what anybody may see of a configuration, and its digest.
+func (c configColumn) shown() (*catalog.Config, string) {
+	config := &catalog.Config{Values: c.Values, Secrets: make(map[string]catalog.SecretValue, len(c.Secrets))}
+	for _, key := range c.Secrets {
+		config.Secrets[key] = ""
+	}
+	return config, c.Digest
+}
+
+func decodeConfig(column string) (*catalog.Config, string, error) {
+	if column == "" {
+		return nil, "", nil
+	}
+	var c configColumn
+	if err := decode("config", column, &c); err != nil {
+		return nil, "", err
+	}
+	config, digest := c.shown()
+	return config, digest, nil
+}
+
+// putSecrets stores a service's secrets, bound to its uid, or deletes them where there are none any more.
+func (t *tx) putSecrets(ctx context.Context, service *catalog.Service) error {
+	if service.Spec.Config.Empty() || len(service.Spec.Config.Secrets) == 0 {
+		_, err := t.sql.NewDelete().Table("service_secrets").Where("service_uid = ?", service.UID).Exec(ctx)
+		return err
+	}
+	plain := make(map[string]string, len(service.Spec.Config.Secrets))
+	for key, secret := range service.Spec.Config.Secrets {
+		plain[key] = secret.Reveal()
+	}
+	text, err := json.Marshal(plain)
+	if err != nil {
+		return errors.New("encode secrets")
+	}
+	sealed, err := t.store.secrets.Seal(text, []byte(service.UID))
+	if err != nil {
+		return fmt.Errorf("seal secrets: %w", err)
+	}
+	_, err = t.sql.NewInsert().Model(&secretsRow{ServiceUID: service.UID, Sealed: sealed}).
+		On("CONFLICT (service_uid) DO UPDATE").Set("sealed = EXCLUDED.sealed").Exec(ctx)
+	return err
+}
+
+// serviceWithSecrets returns the row with its secrets.
+func (t *tx) serviceWithSecrets(ctx context.Context, row *serviceRow) (*catalog.Service, error) {
+	service, err := row.service()
+	if err != nil || service.Spec.Config == nil || len(service.Spec.Config.Secrets) == 0 {
+		return service, err
+	}
+	sealed := &secretsRow{ServiceUID: service.UID}
+	if err := t.sql.NewSelect().Model(sealed).WherePK().Scan(ctx); err != nil {
+		return nil, fmt.Errorf("read secrets of service %s: %w", service.Name, err)
+	}
+	service.Spec.Config.Secrets, err = t.store.openSecrets(service.UID, sealed.Sealed)
+	return service, err
+}
+
+func (s *Store) openSecrets(uid string, sealed []byte) (map[string]catalog.SecretValue, error) {
+	text, err := s.secrets.Open(sealed, []byte(uid))
+	if err != nil {
+		return nil, fmt.Errorf("open secrets of service with uid %s: %w", uid, err)
+	}
+	var plain map[string]string
+	if err := json.Unmarshal(text, &plain); err != nil {
+		return nil, fmt.Errorf("decode secrets of service with uid %s", uid)
+	}
+	secrets := make(map[string]catalog.SecretValue, len(plain))
+	for key, secret := range plain {
+		secrets[key] = catalog.SecretValue(secret)
+	}
+	return secrets, nil
+}
+
+// Config implements catalog.Configs. One statement sees one state, so digest, values and secrets belong together.
+func (s *Store) Config(ctx context.Context, serviceUID string) (catalog.Config, string, error) {
+	row := configRow{}
+	err := s.db.NewSelect().TableExpr("services AS s").Column("s.config", "sx.sealed").
+		Join("LEFT JOIN service_secrets AS sx ON sx.service_uid = s.uid").Where("s.uid = ?", serviceUID).Scan(ctx, &row)
+	if errors.Is(err, sql.ErrNoRows) {
+		return catalog.Config{}, "", nil
+	}
+	if err != nil {
+		return catalog.Config{}, "", translate("read configuration", err)
+	}
+	config, digest, err := decodeConfig(row.Config)
+	if err != nil || config == nil {
+		return catalog.Config{}, "", err
+	}
+	if len(config.Secrets) > 0 {
+		config.Secrets, err = s.openSecrets(serviceUID, row.Sealed)
+	}
+	return *config, digest, err
+}
