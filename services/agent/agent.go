@@ -76,6 +76,10 @@ func (a *agent) run(ctx context.Context) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve.Run(ctx, a.cfg.Serve, mux, a.telemetry.Logger()) })
+	group.Go(func() error {
+		_ = a.store.Run(ctx, nil) // returns only why ctx ended
+		return nil
+	})
 	group.Go(func() error { return a.plans.Run(ctx) })
 	group.Go(func() error { return a.reports.Run(ctx) })
 	group.Go(func() error { return a.watches.Run(ctx, a.engine) })

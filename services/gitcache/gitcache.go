@@ -162,6 +162,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if disk.credentials != nil {
 		group.Go(func() error { return disk.credentials.Run(ctx) })
 	}
+	group.Go(func() error {
+		_ = disk.bundles.Run(ctx, nil) // returns only why ctx ended
+		return nil
+	})
 	group.Go(func() error { return members.Run(ctx) })
 	group.Go(func() error { return set.Run(ctx) })
 	group.Go(func() error { return submodules.Run(ctx) })
