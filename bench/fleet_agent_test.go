@@ -161,6 +161,21 @@ func (a *agent) report(ctx context.Context) error {
 	return err
 }
 
+// forgetChanges takes the plans that came before.
+func (a *agent) forgetChanges() {
+	for {
+		select {
+		case earlier, open := <-a.changes:
+			if !open {
+				return
+			}
+			a.plan = earlier.plan
+		default:
+			return
+		}
+	}
+}
+
 // awaitChange returns how long after begun the agent had another plan.
 func (a *agent) awaitChange(b *testing.B, begun time.Time) time.Duration {
 	b.Helper()

@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -36,8 +37,8 @@ const (
 	settle = 20 * time.Second
 	// sharedFolder is the folder in which the commit of BenchmarkFleet changes a file.
 	sharedFolder = "app-00"
-	// filesPerFolder makes a bundle of a usual size.
-	filesPerFolder = 20
+	// filesPerFolder, and the bytes in each that do not compress, make a bundle of a usual size.
+	filesPerFolder, fileNoise = 20, 500
 )
 
 // hub is the distributor and gitcache, each in a process of its own, with Redis, SQLite and a Git server beside them.
@@ -71,10 +72,12 @@ func startHub(b *testing.B) *hub {
 		dir = b.TempDir()
 	}
 	h := &hub{repository: gittest.New(b).Repo(b, "apps")}
-	files := map[string]string{}
+	files, random := map[string]string{}, rand.NewChaCha8([32]byte{}) // the same content in every run
 	for i := range servicesPerPlan {
 		for j := range filesPerFolder {
-			files[fmt.Sprintf("app-%02d/%02d.yaml", i, j)] = fmt.Sprintf("# %d %d\n%s", i, j, strings.Repeat("key: value\n", 100))
+			noise := make([]byte, fileNoise)
+			_, _ = random.Read(noise) // never fails
+			files[fmt.Sprintf("app-%02d/%02d.yaml", i, j)] = fmt.Sprintf("# %d %d\nkey: %x\n", i, j, noise)
 		}
 	}
 	h.repository.Commit(b, "main", files)
@@ -83,7 +86,8 @@ func startHub(b *testing.B) *hub {
 	h.distributor = startService(b, "distributor",
 		"LEAT_DISTRIBUTOR_DATABASE_URL=sqlite://"+filepath.Join(dir, fmt.Sprintf("fleet-%d.db", *fleetClusters)),
 		"LEAT_DISTRIBUTOR_DATA_DIR="+b.TempDir(), "LEAT_DISTRIBUTOR_ADMIN_TOKEN="+adminToken,
-		"LEAT_GITCACHE_URL="+h.gitcache.url, "LEAT_SERVICE_SECRET="+serviceSecret, "LEAT_LOG_LEVEL=error")
+		"LEAT_GITCACHE_URL="+h.gitcache.url, "LEAT_SERVICE_SECRET="+serviceSecret, "LEAT_LOG_LEVEL=error",
+		"LEAT_DISTRIBUTOR_AGENT_RATE=100000") // these agents do not come back when they are told to wait
 	h.seed(b)
 	return h
 }
@@ -108,6 +112,9 @@ func (h *hub) measureIdle(b *testing.B) {
 
 // measureCommit tells when agents know of a commit, and what it costs to hand them its bundle.
 func (h *hub) measureCommit(b *testing.B) {
+	for _, a := range h.agents {
+		a.forgetChanges() // of a catalog that was kept from an earlier run, with other content
+	}
 	h.repository.Commit(b, "main", map[string]string{sharedFolder + "/00.yaml": "# " + time.Now().String()})
 	spent, begun := h.distributor.cpu(b), time.Now()
 	h.refresh(b)
