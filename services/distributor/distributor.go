@@ -172,7 +172,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 func openStore(ctx context.Context, cfg Config, logger *slog.Logger) (*sqlstore.Store, error) {
 	var store *sqlstore.Store
 	err := backoff.Retry(ctx, backoff.Policy{Max: 5 * time.Second}, func(ctx context.Context) error {
-		opened, err := sqlstore.Open(ctx, cfg.DatabaseURL, []byte(cfg.ServiceSecret.Reveal()))
+		opened, err := openOnce(ctx, cfg)
 		switch {
 		case err == nil:
 			store = opened
@@ -183,6 +183,11 @@ func openStore(ctx context.Context, cfg Config, logger *slog.Logger) (*sqlstore.
 		}
 		return backoff.Permanent(err)
 	})
+	return store, err
+}
+
+func openOnce(ctx context.Context, cfg Config) (*sqlstore.Store, error) {
+	store, err := sqlstore.Open(ctx, cfg.DatabaseURL, []byte(cfg.ServiceSecret.Reveal()))
 	if err != nil || cfg.AdminToken.Reveal() == "" {
 		return store, err
 	}
