@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/leatdev/leat/bench/internal/edge"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -40,7 +41,7 @@ func keyOf(cluster string) ed25519.PrivateKey {
 // an earlier run left behind.
 func (h *hub) seed(b *testing.B) {
 	b.Helper()
-	admin := connectAs(b, h.distributor.url, adminToken)
+	admin := edge.Connect(b, h.distributor.url, edge.AdminToken)
 	fleet := fleetv1connect.NewFleetServiceClient(admin.HTTP, admin.BaseURL, admin.Options...)
 	documents := []*fleetv1.Document{{Object: &fleetv1.Document_Repository{Repository: &fleetv1.Repository{
 		Metadata: &typev1.Metadata{Name: "apps"}, Spec: &fleetv1.RepositorySpec{Url: h.repository.URL()},
@@ -81,7 +82,7 @@ func clusterDocuments(cluster string) []*fleetv1.Document {
 // enrol has the agents join, the last one last, since it shows the next run that all have.
 func (h *hub) enrol(b *testing.B, fleet fleetv1connect.FleetServiceClient) {
 	b.Helper()
-	through := connectAs(b, h.distributor.url, "")
+	through := edge.Connect(b, h.distributor.url, "")
 	agents := distributorv1connect.NewDistributorServiceClient(through.HTTP, through.BaseURL, through.Options...)
 	join := func(cluster string) error {
 		joined, err := fleet.CreateJoinToken(b.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: cluster})

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/bench/internal/edge"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	"github.com/leatdev/leat/internal/identity"
@@ -85,7 +86,7 @@ func startHub(b *testing.B) *hub {
 		"LEAT_GITCACHE_DATA_DIR="+b.TempDir(), "LEAT_SERVICE_SECRET="+serviceSecret, "LEAT_LOG_LEVEL=error")
 	h.distributor = startService(b, "distributor",
 		"LEAT_DISTRIBUTOR_DATABASE_URL=sqlite://"+filepath.Join(dir, fmt.Sprintf("fleet-%d.db", *fleetClusters)),
-		"LEAT_DISTRIBUTOR_DATA_DIR="+b.TempDir(), "LEAT_DISTRIBUTOR_ADMIN_TOKEN="+adminToken,
+		"LEAT_DISTRIBUTOR_DATA_DIR="+b.TempDir(), "LEAT_DISTRIBUTOR_ADMIN_TOKEN="+edge.AdminToken,
 		"LEAT_GITCACHE_URL="+h.gitcache.url, "LEAT_SERVICE_SECRET="+serviceSecret, "LEAT_LOG_LEVEL=error",
 		"LEAT_DISTRIBUTOR_AGENT_RATE=100000") // these agents do not come back when they are told to wait
 	h.seed(b)

@@ -7,7 +7,6 @@ package bench_test
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -21,18 +20,12 @@ import (
 	"connectrpc.com/connect"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/leatdev/leat/bench/internal/edge"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
-	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
-	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/rpc"
-	"github.com/leatdev/leat/internal/telemetry"
 )
 
 const (
-	adminToken      = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
 	serviceSecret   = "a-secret-of-this-benchmark-and-of-nothing-else"
 	servicesPerPlan = 20
 	// callers is how many call at once.
@@ -192,7 +185,7 @@ func startDistributor(b *testing.B) *process {
 	b.Helper()
 	hub := startService(b, "distributor",
 		"LEAT_DISTRIBUTOR_DATA_DIR="+b.TempDir(),
-		"LEAT_DISTRIBUTOR_ADMIN_TOKEN="+adminToken,
+		"LEAT_DISTRIBUTOR_ADMIN_TOKEN="+edge.AdminToken,
 		"LEAT_GITCACHE_URL=http://127.0.0.1:1", // nothing listens: what did not change needs no gitcache
 		"LEAT_SERVICE_SECRET="+serviceSecret,
 		"LEAT_LOG_LEVEL=error",
@@ -202,54 +195,13 @@ func startDistributor(b *testing.B) *process {
 }
 
 // connectAs makes a client with a token.
-func connectAs(b *testing.B, url, token string) rpc.Client {
-	b.Helper()
-	client, err := rpc.NewClient(rpc.ClientParams{BaseURL: url, Tokens: identity.StaticToken(token), Telemetry: telemetry.Noop()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return client
-}
 
-// enrol fills the catalog and returns an access token of the cluster's agent.
+// enrol returns an access token of an agent whose plan has the usual number of services.
 func enrol(b *testing.B, url string) string {
 	b.Helper()
-	admin := connectAs(b, url, adminToken)
-	fleet := fleetv1connect.NewFleetServiceClient(admin.HTTP, admin.BaseURL, admin.Options...)
-	documents := []*fleetv1.Document{
-		{Object: &fleetv1.Document_Cluster{Cluster: &fleetv1.Cluster{Metadata: &typev1.Metadata{Name: "edge"}}}},
-		{Object: &fleetv1.Document_Repository{Repository: &fleetv1.Repository{
-			Metadata: &typev1.Metadata{Name: "apps"}, Spec: &fleetv1.RepositorySpec{Url: "https://git.example/apps.git"},
-		}}},
+	folders := make([]string, servicesPerPlan)
+	for i := range folders {
+		folders[i] = fmt.Sprintf("app-%02d", i)
 	}
-	for i := range servicesPerPlan {
-		documents = append(documents, &fleetv1.Document{Object: &fleetv1.Document_Service{Service: &fleetv1.Service{
-			Metadata: &typev1.Metadata{Name: fmt.Sprintf("app-%02d", i)},
-			Spec:     &fleetv1.ServiceSpec{Cluster: "edge", Sources: []*typev1.Source{{Repository: "apps", Path: fmt.Sprintf("app-%02d", i)}}},
-		}}})
-	}
-	if _, err := fleet.Apply(b.Context(), &fleetv1.ApplyRequest{Documents: documents}); err != nil {
-		b.Fatal(err)
-	}
-	joined, err := fleet.CreateJoinToken(b.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: "edge"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	agent := distributorv1connect.NewDistributorServiceClient(admin.HTTP, admin.BaseURL)
-	if _, err := agent.Enroll(b.Context(), &distributorv1.EnrollRequest{JoinToken: joined.GetJoinToken(), PublicKey: public}); err != nil {
-		b.Fatal(err)
-	}
-	assertion, err := identity.SignAssertion(private, "edge")
-	if err != nil {
-		b.Fatal(err)
-	}
-	token, err := agent.RefreshToken(b.Context(), &distributorv1.RefreshTokenRequest{Assertion: assertion})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return token.GetAccessToken()
+	return edge.Enrol(b, url, folders)
 }

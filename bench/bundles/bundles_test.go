@@ -8,7 +8,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -28,26 +27,19 @@ import (
 
 	"connectrpc.com/connect"
 
-	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
-	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
-	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	"github.com/leatdev/leat/bench/internal/edge"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/rpc"
-	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/internal/testkit/nginxtest"
 )
 
 const (
-	adminToken = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
-	clients    = 64
+	clients = 64
 )
 
 // serveFiles is the variable that makes this program a bare file server: of the folder that it names, on the address that the
@@ -237,7 +229,7 @@ func startHub(b *testing.B, git *gitcache) server {
 	addr := loopback.Addr(b)
 	process := startProcess(b, build(b), []string{
 		"LEAT_LISTEN_ADDR=" + addr, "LEAT_DISTRIBUTOR_DATA_DIR=" + b.TempDir(), "LEAT_GITCACHE_URL=" + upstream.URL,
-		"LEAT_DISTRIBUTOR_ADMIN_TOKEN=" + adminToken, "LEAT_SERVICE_SECRET=a-secret-of-this-benchmark-and-of-nothing-else",
+		"LEAT_DISTRIBUTOR_ADMIN_TOKEN=" + edge.AdminToken, "LEAT_SERVICE_SECRET=a-secret-of-this-benchmark-and-of-nothing-else",
 		"LEAT_LOG_LEVEL=error",
 	})
 	await(b, addr)
@@ -316,56 +308,14 @@ func await(b *testing.B, addr string) {
 	b.Fatalf("nobody listens on %s", addr)
 }
 
-func connectAs(b *testing.B, url, token string) rpc.Client {
-	b.Helper()
-	client, err := rpc.NewClient(rpc.ClientParams{BaseURL: url, Tokens: identity.StaticToken(token), Telemetry: telemetry.Noop()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return client
-}
-
-// enrol fills the catalog and returns an access token of the cluster's agent.
+// enrol returns an access token of an agent whose plan has all the contents.
 func enrol(b *testing.B, url string, git *gitcache) string {
 	b.Helper()
-	admin := connectAs(b, url, adminToken)
-	fleet := fleetv1connect.NewFleetServiceClient(admin.HTTP, admin.BaseURL, admin.Options...)
-	documents := []*fleetv1.Document{
-		{Object: &fleetv1.Document_Cluster{Cluster: &fleetv1.Cluster{Metadata: &typev1.Metadata{Name: "edge"}}}},
-		{Object: &fleetv1.Document_Repository{Repository: &fleetv1.Repository{
-			Metadata: &typev1.Metadata{Name: "apps"}, Spec: &fleetv1.RepositorySpec{Url: "https://git.example/apps.git"},
-		}}},
-	}
+	var folders []string
 	for _, c := range git.contents {
-		documents = append(documents, &fleetv1.Document{Object: &fleetv1.Document_Service{Service: &fleetv1.Service{
-			Metadata: &typev1.Metadata{Name: c.path},
-			Spec:     &fleetv1.ServiceSpec{Cluster: "edge", Sources: []*typev1.Source{{Repository: "apps", Path: c.path}}},
-		}}})
+		folders = append(folders, c.path)
 	}
-	if _, err := fleet.Apply(b.Context(), &fleetv1.ApplyRequest{Documents: documents}); err != nil {
-		b.Fatal(err)
-	}
-	joined, err := fleet.CreateJoinToken(b.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: "edge"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	agent := distributorv1connect.NewDistributorServiceClient(admin.HTTP, admin.BaseURL)
-	if _, err := agent.Enroll(b.Context(), &distributorv1.EnrollRequest{JoinToken: joined.GetJoinToken(), PublicKey: public}); err != nil {
-		b.Fatal(err)
-	}
-	assertion, err := identity.SignAssertion(private, "edge")
-	if err != nil {
-		b.Fatal(err)
-	}
-	token, err := agent.RefreshToken(b.Context(), &distributorv1.RefreshTokenRequest{Assertion: assertion})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return token.GetAccessToken()
+	return edge.Enrol(b, url, folders)
 }
 
 // warm downloads every bundle once it is in the plan, and compares its bytes.
