@@ -245,6 +245,15 @@ func TestNginxInFront(t *testing.T) {
 		}
 	}
 
+	// Whether a request for a delta gets one may change at any time, so nginx neither keeps the answer nor takes it from what it has.
+	for range 2 {
+		status, cache, file := get(one.token, d+"?from="+digest.FromBytes([]byte("an older bundle")).String())
+		if status != "200" || cache != "BYPASS" {
+			t.Errorf("got %s, %s for a delta that there is none of, want 200, BYPASS", status, cache)
+		}
+		wantFile(t, "no delta", file, content.bytes)
+	}
+
 	refused, _, body := get(three.token, d)
 	unknown, _, other := get(three.token, digest.FromBytes([]byte("nobody has this")).String())
 	if refused != "404" || unknown != "404" {
