@@ -155,6 +155,17 @@ func (x *index) discard(e *entry) bool {
 	return true
 }
 
+// forget unlists exactly this blob, whose file is gone, and tells whether it was listed.
+func (x *index) forget(e *entry) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.has(e) {
+		return false
+	}
+	x.drop(e)
+	return true
+}
+
 func (x *index) drop(e *entry) {
 	x.recency.Remove(e.recency)
 	x.checks.Remove(e.checks)

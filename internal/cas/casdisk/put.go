@@ -21,8 +21,10 @@ import (
 // not meet it again at once.
 const shedBytes = 4 << 20
 
-// Put implements [cas.Store]. A blob that an earlier process left and that has not been verified yet is written anew.
+// Put implements [cas.Store]. A blob that an earlier process left and that has not been verified yet is written anew. Every Put
+// tries again to remove what could not be removed, so that it is counted no longer than it is there.
 func (s *Store) Put(ctx context.Context, want digest.Digest, r io.Reader) (cas.Info, error) {
+	s.index.tidy()
 	if e, known, ok := s.index.get(want); ok && known.verified {
 		return e.describe(known), nil
 	}

@@ -112,7 +112,7 @@ func (s *Store) openFile(ctx context.Context, e *entry) (*file, error) {
 func (s *Store) unopened(ctx context.Context, e *entry, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if !s.index.discard(e) {
+		if !s.index.forget(e) { // there is no file to remove
 			return errReplaced
 		}
 		return cas.ErrNotFound
