@@ -10,6 +10,7 @@
 package distributorv1
 
 import (
+	v1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -89,7 +90,9 @@ type Plan struct {
 	// The services, by name.
 	Services []*PlanService `protobuf:"bytes,3,rep,name=services,proto3" json:"services,omitempty"`
 	// When it was computed.
-	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	Time *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	// What the hub says to the agent itself. Unset means every default.
+	Settings      *v1.AgentSettings `protobuf:"bytes,5,opt,name=settings,proto3" json:"settings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -152,6 +155,13 @@ func (x *Plan) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Plan) GetSettings() *v1.AgentSettings {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
 // PlanDelta leads from one version of a plan to another. Services that it does not name stay as they are; their commits
 // and traces may be those of an earlier plan, which take no part in a version.
 type PlanDelta struct {
@@ -170,7 +180,9 @@ type PlanDelta struct {
 	// over the texts name, uid, spec_digest, config_digest, sync_request and, after their number, the bundles' digests. Texts
 	// are preceded by their length, lengths and numbers are 8 bytes, most significant first, and it all begins with the text
 	// "leat.plan.sum.v1". A caller with another result asks for the whole plan.
-	Sum           string `protobuf:"bytes,6,opt,name=sum,proto3" json:"sum,omitempty"`
+	Sum string `protobuf:"bytes,6,opt,name=sum,proto3" json:"sum,omitempty"`
+	// The settings of the new plan, whole. Unset means every default.
+	Settings      *v1.AgentSettings `protobuf:"bytes,7,opt,name=settings,proto3" json:"settings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -245,6 +257,13 @@ func (x *PlanDelta) GetSum() string {
 		return x.Sum
 	}
 	return ""
+}
+
+func (x *PlanDelta) GetSettings() *v1.AgentSettings {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
 }
 
 // PlanService is one service of a plan.
@@ -458,8 +477,12 @@ type ApplySpec struct {
 	Renderer Renderer `protobuf:"varint,7,opt,name=renderer,proto3,enum=leat.distributor.v1.Renderer" json:"renderer,omitempty"`
 	// Spec digest of a prune that the guard stopped and a person confirmed. Empty means none.
 	PruneConfirmation string `protobuf:"bytes,8,opt,name=prune_confirmation,json=pruneConfirmation,proto3" json:"prune_confirmation,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// How objects are kept. Unset means every default.
+	Policy *v1.SyncPolicy `protobuf:"bytes,9,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Report what would change, and change nothing.
+	DryRun        bool `protobuf:"varint,10,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApplySpec) Reset() {
@@ -548,16 +571,31 @@ func (x *ApplySpec) GetPruneConfirmation() string {
 	return ""
 }
 
+func (x *ApplySpec) GetPolicy() *v1.SyncPolicy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *ApplySpec) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
 var File_leat_distributor_v1_plan_proto protoreflect.FileDescriptor
 
 const file_leat_distributor_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x1eleat/distributor/v1/plan.proto\x12\x13leat.distributor.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa8\x01\n" +
+	"\x1eleat/distributor/v1/plan.proto\x12\x13leat.distributor.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17leat/type/v1/sync.proto\"\xe1\x01\n" +
 	"\x04Plan\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12<\n" +
 	"\bservices\x18\x03 \x03(\v2 .leat.distributor.v1.PlanServiceR\bservices\x12.\n" +
-	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xe7\x01\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x127\n" +
+	"\bsettings\x18\x05 \x01(\v2\x1b.leat.type.v1.AgentSettingsR\bsettings\"\xa0\x02\n" +
 	"\tPlanDelta\x12!\n" +
 	"\ffrom_version\x18\x01 \x01(\tR\vfromVersion\x12\x1d\n" +
 	"\n" +
@@ -565,7 +603,8 @@ const file_leat_distributor_v1_plan_proto_rawDesc = "" +
 	"\bservices\x18\x03 \x03(\v2 .leat.distributor.v1.PlanServiceR\bservices\x12\x18\n" +
 	"\aremoved\x18\x04 \x03(\tR\aremoved\x12.\n" +
 	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x10\n" +
-	"\x03sum\x18\x06 \x01(\tR\x03sum\"\xaf\x02\n" +
+	"\x03sum\x18\x06 \x01(\tR\x03sum\x127\n" +
+	"\bsettings\x18\a \x01(\v2\x1b.leat.type.v1.AgentSettingsR\bsettings\"\xaf\x02\n" +
 	"\vPlanService\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1f\n" +
@@ -584,7 +623,7 @@ const file_leat_distributor_v1_plan_proto_rawDesc = "" +
 	"repository\x18\x03 \x01(\tR\n" +
 	"repository\x12\x12\n" +
 	"\x04path\x18\x04 \x01(\tR\x04path\x12\x18\n" +
-	"\asubpath\x18\x05 \x01(\tR\asubpath\"\xd7\x02\n" +
+	"\asubpath\x18\x05 \x01(\tR\asubpath\"\xa2\x03\n" +
 	"\tApplySpec\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12)\n" +
 	"\x10create_namespace\x18\x02 \x01(\bR\x0fcreateNamespace\x12\x14\n" +
@@ -593,7 +632,10 @@ const file_leat_distributor_v1_plan_proto_rawDesc = "" +
 	"\x06paused\x18\x05 \x01(\bR\x06paused\x12'\n" +
 	"\x0fforce_conflicts\x18\x06 \x01(\bR\x0eforceConflicts\x129\n" +
 	"\brenderer\x18\a \x01(\x0e2\x1d.leat.distributor.v1.RendererR\brenderer\x12-\n" +
-	"\x12prune_confirmation\x18\b \x01(\tR\x11pruneConfirmation*P\n" +
+	"\x12prune_confirmation\x18\b \x01(\tR\x11pruneConfirmation\x120\n" +
+	"\x06policy\x18\t \x01(\v2\x18.leat.type.v1.SyncPolicyR\x06policy\x12\x17\n" +
+	"\adry_run\x18\n" +
+	" \x01(\bR\x06dryRun*P\n" +
 	"\bRenderer\x12\x18\n" +
 	"\x14RENDERER_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eRENDERER_PLAIN\x10\x01\x12\x16\n" +
@@ -622,22 +664,27 @@ var file_leat_distributor_v1_plan_proto_goTypes = []any{
 	(*PlanBundle)(nil),            // 4: leat.distributor.v1.PlanBundle
 	(*ApplySpec)(nil),             // 5: leat.distributor.v1.ApplySpec
 	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 7: google.protobuf.Duration
+	(*v1.AgentSettings)(nil),      // 7: leat.type.v1.AgentSettings
+	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
+	(*v1.SyncPolicy)(nil),         // 9: leat.type.v1.SyncPolicy
 }
 var file_leat_distributor_v1_plan_proto_depIdxs = []int32{
-	3, // 0: leat.distributor.v1.Plan.services:type_name -> leat.distributor.v1.PlanService
-	6, // 1: leat.distributor.v1.Plan.time:type_name -> google.protobuf.Timestamp
-	3, // 2: leat.distributor.v1.PlanDelta.services:type_name -> leat.distributor.v1.PlanService
-	6, // 3: leat.distributor.v1.PlanDelta.time:type_name -> google.protobuf.Timestamp
-	4, // 4: leat.distributor.v1.PlanService.bundles:type_name -> leat.distributor.v1.PlanBundle
-	5, // 5: leat.distributor.v1.PlanService.apply:type_name -> leat.distributor.v1.ApplySpec
-	7, // 6: leat.distributor.v1.ApplySpec.health_timeout:type_name -> google.protobuf.Duration
-	0, // 7: leat.distributor.v1.ApplySpec.renderer:type_name -> leat.distributor.v1.Renderer
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	3,  // 0: leat.distributor.v1.Plan.services:type_name -> leat.distributor.v1.PlanService
+	6,  // 1: leat.distributor.v1.Plan.time:type_name -> google.protobuf.Timestamp
+	7,  // 2: leat.distributor.v1.Plan.settings:type_name -> leat.type.v1.AgentSettings
+	3,  // 3: leat.distributor.v1.PlanDelta.services:type_name -> leat.distributor.v1.PlanService
+	6,  // 4: leat.distributor.v1.PlanDelta.time:type_name -> google.protobuf.Timestamp
+	7,  // 5: leat.distributor.v1.PlanDelta.settings:type_name -> leat.type.v1.AgentSettings
+	4,  // 6: leat.distributor.v1.PlanService.bundles:type_name -> leat.distributor.v1.PlanBundle
+	5,  // 7: leat.distributor.v1.PlanService.apply:type_name -> leat.distributor.v1.ApplySpec
+	8,  // 8: leat.distributor.v1.ApplySpec.health_timeout:type_name -> google.protobuf.Duration
+	0,  // 9: leat.distributor.v1.ApplySpec.renderer:type_name -> leat.distributor.v1.Renderer
+	9,  // 10: leat.distributor.v1.ApplySpec.policy:type_name -> leat.type.v1.SyncPolicy
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_plan_proto_init() }

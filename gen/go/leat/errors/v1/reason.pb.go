@@ -132,6 +132,20 @@ const (
 	Reason_REASON_OBJECT_CLAIMED Reason = 186
 	// A manifest names a variable that the service's configuration does not hold, and gives it no default. The message names variable and object. Add the variable to the service's spec.config, or write ${NAME:-default}.
 	Reason_REASON_VARIABLE_MISSING Reason = 187
+	// The service waits for another service or an object, which the message names. It goes on by itself once that is there.
+	Reason_REASON_DEPENDENCY_NOT_READY Reason = 188
+	// The service waits for its next sync window, whose time the message tells. A sync that a person asks for is carried out at once, unless the window is strict.
+	Reason_REASON_SYNC_WINDOW_CLOSED Reason = 189
+	// Everything is applied and healthy, and a test failed. The message names it and holds the end of its log.
+	Reason_REASON_TEST_FAILED Reason = 190
+	// Somebody changed objects, and the service's drift mode is to report that. The report lists the fields. Sync the service, or adopt the change.
+	Reason_REASON_DRIFT_DETECTED Reason = 191
+	// A hook failed, and what comes after it was not applied. The message names it.
+	Reason_REASON_HOOK_FAILED Reason = 192
+	// The service account that the service is applied as may not do that, or the service would have to name one. Grant it the right, or move the object to another service.
+	Reason_REASON_TENANT_FORBIDDEN Reason = 193
+	// The object exists, Leat has not made it, and the service's policy is to adopt none. Remove it, or allow the adoption.
+	Reason_REASON_OBJECT_UNMANAGED Reason = 194
 )
 
 // Enum value maps for Reason.
@@ -187,6 +201,13 @@ var (
 		185: "REASON_BUNDLE_UNAVAILABLE",
 		186: "REASON_OBJECT_CLAIMED",
 		187: "REASON_VARIABLE_MISSING",
+		188: "REASON_DEPENDENCY_NOT_READY",
+		189: "REASON_SYNC_WINDOW_CLOSED",
+		190: "REASON_TEST_FAILED",
+		191: "REASON_DRIFT_DETECTED",
+		192: "REASON_HOOK_FAILED",
+		193: "REASON_TENANT_FORBIDDEN",
+		194: "REASON_OBJECT_UNMANAGED",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -239,6 +260,13 @@ var (
 		"REASON_BUNDLE_UNAVAILABLE":          185,
 		"REASON_OBJECT_CLAIMED":              186,
 		"REASON_VARIABLE_MISSING":            187,
+		"REASON_DEPENDENCY_NOT_READY":        188,
+		"REASON_SYNC_WINDOW_CLOSED":          189,
+		"REASON_TEST_FAILED":                 190,
+		"REASON_DRIFT_DETECTED":              191,
+		"REASON_HOOK_FAILED":                 192,
+		"REASON_TENANT_FORBIDDEN":            193,
+		"REASON_OBJECT_UNMANAGED":            194,
 	}
 )
 
@@ -273,7 +301,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xb0\v\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xfc\f\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -324,7 +352,14 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x14REASON_PRUNE_GUARDED\x10\xb8\x01\x12\x1e\n" +
 	"\x19REASON_BUNDLE_UNAVAILABLE\x10\xb9\x01\x12\x1a\n" +
 	"\x15REASON_OBJECT_CLAIMED\x10\xba\x01\x12\x1c\n" +
-	"\x17REASON_VARIABLE_MISSING\x10\xbb\x01B\xb3\x01\n" +
+	"\x17REASON_VARIABLE_MISSING\x10\xbb\x01\x12 \n" +
+	"\x1bREASON_DEPENDENCY_NOT_READY\x10\xbc\x01\x12\x1e\n" +
+	"\x19REASON_SYNC_WINDOW_CLOSED\x10\xbd\x01\x12\x17\n" +
+	"\x12REASON_TEST_FAILED\x10\xbe\x01\x12\x1a\n" +
+	"\x15REASON_DRIFT_DETECTED\x10\xbf\x01\x12\x17\n" +
+	"\x12REASON_HOOK_FAILED\x10\xc0\x01\x12\x1c\n" +
+	"\x17REASON_TENANT_FORBIDDEN\x10\xc1\x01\x12\x1c\n" +
+	"\x17REASON_OBJECT_UNMANAGED\x10\xc2\x01B\xb3\x01\n" +
 	"\x12com.leat.errors.v1B\vReasonProtoP\x01Z6github.com/leatdev/leat/gen/go/leat/errors/v1;errorsv1\xa2\x02\x03LEX\xaa\x02\x0eLeat.Errors.V1\xca\x02\x0eLeat\\Errors\\V1\xe2\x02\x1aLeat\\Errors\\V1\\GPBMetadata\xea\x02\x10Leat::Errors::V1b\x06proto3"
 
 var (

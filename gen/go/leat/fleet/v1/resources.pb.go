@@ -154,7 +154,9 @@ func (x *Cluster) GetStatus() *ClusterStatus {
 type ClusterSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A sentence for people. Empty means none.
-	Description   string `protobuf:"bytes,1,opt,name=description,proto3" json:"description,omitempty"`
+	Description string `protobuf:"bytes,1,opt,name=description,proto3" json:"description,omitempty"`
+	// What to say to its agent. Unset means the fleet's settings.
+	Agent         *v1.AgentSettings `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -194,6 +196,13 @@ func (x *ClusterSpec) GetDescription() string {
 		return x.Description
 	}
 	return ""
+}
+
+func (x *ClusterSpec) GetAgent() *v1.AgentSettings {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
 }
 
 // ClusterStatus is what is known of a cluster.
@@ -574,7 +583,11 @@ type ServiceSpec struct {
 	Paused bool `protobuf:"varint,6,opt,name=paused,proto3" json:"paused,omitempty"`
 	// What the manifests' variables stand for in this cluster. Unset: no configuration, or in an update the stored one. Set it takes
 	// the place of the stored one; empty takes that away.
-	Config        *ServiceConfig `protobuf:"bytes,7,opt,name=config,proto3" json:"config,omitempty"`
+	Config *ServiceConfig `protobuf:"bytes,7,opt,name=config,proto3" json:"config,omitempty"`
+	// How objects are kept: drift, conflicts, deletion, dependencies, windows, tests, health. Unset means every default.
+	Policy *v1.SyncPolicy `protobuf:"bytes,8,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Report what would change in the cluster, and change nothing, until false again.
+	DryRun        bool `protobuf:"varint,9,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -656,6 +669,20 @@ func (x *ServiceSpec) GetConfig() *ServiceConfig {
 		return x.Config
 	}
 	return nil
+}
+
+func (x *ServiceSpec) GetPolicy() *v1.SyncPolicy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *ServiceSpec) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
 }
 
 // ServiceConfig is what the variables in a service's manifests stand for. It travels to the service's own cluster only, and is in
@@ -1114,13 +1141,14 @@ var File_leat_fleet_v1_resources_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\n" +
-	"\x1dleat/fleet/v1/resources.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%leat/distributor/v1/distributor.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a!leat/gitcache/v1/repository.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\xa3\x01\n" +
+	"\x1dleat/fleet/v1/resources.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%leat/distributor/v1/distributor.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a!leat/gitcache/v1/repository.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xa3\x01\n" +
 	"\aCluster\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ClusterSpecR\x04spec\x124\n" +
-	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ClusterStatusR\x06status\"/\n" +
+	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ClusterStatusR\x06status\"b\n" +
 	"\vClusterSpec\x12 \n" +
-	"\vdescription\x18\x01 \x01(\tR\vdescription\"\xad\x02\n" +
+	"\vdescription\x18\x01 \x01(\tR\vdescription\x121\n" +
+	"\x05agent\x18\x02 \x01(\v2\x1b.leat.type.v1.AgentSettingsR\x05agent\"\xad\x02\n" +
 	"\rClusterStatus\x12\x1a\n" +
 	"\benrolled\x18\x01 \x01(\bR\benrolled\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12<\n" +
@@ -1153,7 +1181,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\aService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ServiceSpecR\x04spec\x124\n" +
-	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceStatusR\x06status\"\xae\x02\n" +
+	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceStatusR\x06status\"\xf9\x02\n" +
 	"\vServiceSpec\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12.\n" +
@@ -1161,7 +1189,9 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\brenderer\x18\x04 \x01(\x0e2\x1d.leat.distributor.v1.RendererR\brenderer\x12.\n" +
 	"\x04sync\x18\x05 \x01(\v2\x1a.leat.fleet.v1.SyncOptionsR\x04sync\x12\x16\n" +
 	"\x06paused\x18\x06 \x01(\bR\x06paused\x124\n" +
-	"\x06config\x18\a \x01(\v2\x1c.leat.fleet.v1.ServiceConfigR\x06config\"\x92\x02\n" +
+	"\x06config\x18\a \x01(\v2\x1c.leat.fleet.v1.ServiceConfigR\x06config\x120\n" +
+	"\x06policy\x18\b \x01(\v2\x18.leat.type.v1.SyncPolicyR\x06policy\x12\x17\n" +
+	"\adry_run\x18\t \x01(\bR\x06dryRun\"\x92\x02\n" +
 	"\rServiceConfig\x12@\n" +
 	"\x06values\x18\x01 \x03(\v2(.leat.fleet.v1.ServiceConfig.ValuesEntryR\x06values\x12H\n" +
 	"\asecrets\x18\x02 \x03(\v2).leat.fleet.v1.ServiceConfig.SecretsEntryB\x03\x80\x01\x01R\asecrets\x1a9\n" +
@@ -1248,63 +1278,67 @@ var file_leat_fleet_v1_resources_proto_goTypes = []any{
 	nil,                           // 13: leat.fleet.v1.ServiceConfig.ValuesEntry
 	nil,                           // 14: leat.fleet.v1.ServiceConfig.SecretsEntry
 	(*v1.Metadata)(nil),           // 15: leat.type.v1.Metadata
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
-	(*v11.ClusterReport)(nil),     // 17: leat.distributor.v1.ClusterReport
-	(*v12.RepositoryState)(nil),   // 18: leat.gitcache.v1.RepositoryState
-	(v12.RepositoryType)(0),       // 19: leat.gitcache.v1.RepositoryType
-	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
-	(*v12.Credential)(nil),        // 21: leat.gitcache.v1.Credential
-	(*v12.Verification)(nil),      // 22: leat.gitcache.v1.Verification
-	(*v1.Source)(nil),             // 23: leat.type.v1.Source
-	(v11.Renderer)(0),             // 24: leat.distributor.v1.Renderer
-	(v1.ServicePhase)(0),          // 25: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),            // 26: leat.type.v1.Problem
-	(*v11.ServiceReport)(nil),     // 27: leat.distributor.v1.ServiceReport
-	(*v1.Snapshot)(nil),           // 28: leat.type.v1.Snapshot
-	(*v11.Timings)(nil),           // 29: leat.distributor.v1.Timings
+	(*v1.AgentSettings)(nil),      // 16: leat.type.v1.AgentSettings
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(*v11.ClusterReport)(nil),     // 18: leat.distributor.v1.ClusterReport
+	(*v12.RepositoryState)(nil),   // 19: leat.gitcache.v1.RepositoryState
+	(v12.RepositoryType)(0),       // 20: leat.gitcache.v1.RepositoryType
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(*v12.Credential)(nil),        // 22: leat.gitcache.v1.Credential
+	(*v12.Verification)(nil),      // 23: leat.gitcache.v1.Verification
+	(*v1.Source)(nil),             // 24: leat.type.v1.Source
+	(v11.Renderer)(0),             // 25: leat.distributor.v1.Renderer
+	(*v1.SyncPolicy)(nil),         // 26: leat.type.v1.SyncPolicy
+	(v1.ServicePhase)(0),          // 27: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),            // 28: leat.type.v1.Problem
+	(*v11.ServiceReport)(nil),     // 29: leat.distributor.v1.ServiceReport
+	(*v1.Snapshot)(nil),           // 30: leat.type.v1.Snapshot
+	(*v11.Timings)(nil),           // 31: leat.distributor.v1.Timings
 }
 var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
 	15, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
 	2,  // 1: leat.fleet.v1.Cluster.spec:type_name -> leat.fleet.v1.ClusterSpec
 	3,  // 2: leat.fleet.v1.Cluster.status:type_name -> leat.fleet.v1.ClusterStatus
-	16, // 3: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
-	17, // 4: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
-	15, // 5: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
-	5,  // 6: leat.fleet.v1.Repository.spec:type_name -> leat.fleet.v1.RepositorySpec
-	18, // 7: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
-	19, // 8: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
-	20, // 9: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
-	21, // 10: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
-	22, // 11: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
-	15, // 12: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
-	7,  // 13: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
-	10, // 14: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
-	23, // 15: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
-	24, // 16: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
-	9,  // 17: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
-	8,  // 18: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
-	13, // 19: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
-	14, // 20: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
-	20, // 21: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
-	25, // 22: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
-	26, // 23: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
-	11, // 24: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
-	27, // 25: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
-	28, // 26: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
-	26, // 27: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
-	16, // 28: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
-	0,  // 29: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
-	26, // 30: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
-	16, // 31: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
-	16, // 32: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
-	16, // 33: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
-	16, // 34: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
-	29, // 35: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	16, // 3: leat.fleet.v1.ClusterSpec.agent:type_name -> leat.type.v1.AgentSettings
+	17, // 4: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
+	18, // 5: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
+	15, // 6: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
+	5,  // 7: leat.fleet.v1.Repository.spec:type_name -> leat.fleet.v1.RepositorySpec
+	19, // 8: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
+	20, // 9: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
+	21, // 10: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
+	22, // 11: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
+	23, // 12: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
+	15, // 13: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
+	7,  // 14: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
+	10, // 15: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
+	24, // 16: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
+	25, // 17: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
+	9,  // 18: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
+	8,  // 19: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
+	26, // 20: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
+	13, // 21: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
+	14, // 22: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
+	21, // 23: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
+	27, // 24: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
+	28, // 25: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
+	11, // 26: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
+	29, // 27: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
+	30, // 28: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
+	28, // 29: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
+	17, // 30: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
+	0,  // 31: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
+	28, // 32: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
+	17, // 33: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
+	17, // 34: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
+	17, // 35: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
+	17, // 36: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
+	31, // 37: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_resources_proto_init() }
