@@ -10,72 +10,10 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
-
-// parallel is how many requests of one service are under way at once.
-const parallel = 8
-
-// The waves in which objects are applied: each may need the ones before.
-const (
-	foundation = iota // namespaces and definitions
-	content
-	admission // webhooks and policies, which could refuse what comes with them
-	waves
-)
-
-func waveOf(o *unstructured.Unstructured) int {
-	kind := o.GroupVersionKind().GroupKind()
-	switch {
-	case kind.Group == "" && kind.Kind == "Namespace", isDefinition(o):
-		return foundation
-	case kind.Group == "admissionregistration.k8s.io":
-		return admission
-	default:
-		return content
-	}
-}
-
-func isDefinition(o *unstructured.Unstructured) bool {
-	return o.GroupVersionKind().GroupKind().String() == "CustomResourceDefinition.apiextensions.k8s.io"
-}
-
-// apply applies all objects, wave by wave. Inside a wave every object is tried; a wave with failures is the last.
-func (r *run) apply(ctx context.Context) error {
-	for wave := range waves {
-		members := slices.DeleteFunc(slices.Clone(r.result.objects), func(o *unstructured.Unstructured) bool { return waveOf(o) != wave })
-		if len(members) == 0 {
-			continue
-		}
-		if err := r.applyWave(ctx, members); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *run) applyWave(ctx context.Context, members []*unstructured.Unstructured) error {
-	failed := &failedObjects{verb: "apply"}
-	prepared, err := r.prepare(ctx, members, failed)
-	if err != nil {
-		return err
-	}
-	if prepared, err = r.claim(ctx, prepared, failed); err != nil {
-		return err
-	}
-	// The inventory grows before the cluster does, so that a crash in between leaves nothing behind that nobody knows of.
-	if err := r.enlist(ctx, prepared); err != nil {
-		return err
-	}
-	if err := each(ctx, prepared, inventory.RefOf, failed, r.applyOne); err != nil {
-		return err
-	}
-	return failed.orNil()
-}
 
 // prepare completes objects with namespace and label. Objects of a kind that the cluster does not know are failures.
 func (r *run) prepare(
@@ -184,75 +122,6 @@ func (r *run) enlist(ctx context.Context, prepared []*unstructured.Unstructured)
 		return nil
 	}
 	return r.save(ctx)
-}
-
-func (r *run) applyOne(ctx context.Context, o *unstructured.Unstructured) error {
-	live, err := r.engine.params.Cluster.Apply(ctx, o, ApplyOptions{
-		Force: r.service.Spec.ForceConflicts, Confidential: r.result.confidential(o),
-	})
-	if err != nil {
-		return err
-	}
-	object := inventory.Object{Ref: inventory.RefOf(o), UID: string(live.GetUID())}
-	r.unit.applied(r, Observation{
-		Service: r.service.Name, Object: object, ResourceVersion: live.GetResourceVersion(), Health: health.Of(live),
-	})
-	if isDefinition(o) {
-		return r.engine.params.Cluster.AwaitDefined(ctx, live)
-	}
-	return nil
-}
-
-// applied notes the cluster's answer to an apply. Unlike other parts of the run it is called concurrently.
-func (u *unit) applied(r *run, o Observation) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	r.record.Objects.Put(o.Object)
-	u.record.Objects.Put(o.Object)
-	u.observed[o.Object.Key] = o
-}
-
-// each calls do for every item, a few at a time. What do returns is the item's failure, and does not keep the others from
-// being tried; only a failure that all would share (see fatal) ends the work and is returned.
-func each[T any](
-	ctx context.Context, items []T, ref func(T) inventory.Ref, failed *failedObjects, do func(context.Context, T) error,
-) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(parallel)
-	results := make([]error, len(items))
-	for i, item := range items {
-		group.Go(func() error {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			results[i] = do(ctx, item)
-			if fatal(ctx, results[i]) {
-				return results[i]
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	for i, err := range results {
-		if err != nil {
-			failed.add(ref(items[i]), err)
-		}
-	}
-	return nil
-}
-
-// fatal tells errors that are not about one object: the run was ended, or the cluster does not answer.
-func fatal(ctx context.Context, err error) bool {
-	if err == nil {
-		return false
-	}
-	if ctx.Err() != nil {
-		return true
-	}
-	problem, ok := errors.AsType[*Problem](err)
-	return !ok || problem.Reason == ClusterUnreachable || problem.Reason == Internal
 }
 
 // describe names objects for a message.

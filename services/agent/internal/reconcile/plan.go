@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
@@ -72,6 +73,10 @@ type Spec struct {
 	Renderer render.Renderer
 	// PruneConfirmation is the spec digest of a run that the guard stopped. Empty: none.
 	PruneConfirmation string
+	// Policy says how objects are kept.
+	Policy syncpolicy.Policy
+	// DryRun reports what would change, and changes nothing.
+	DryRun bool
 }
 
 const (
