@@ -36,7 +36,16 @@ type Cluster interface {
 	Delete(ctx context.Context, object inventory.Object) error
 	// Release takes Leat's label off the object with that UID. Errors as Delete.
 	Release(ctx context.Context, object inventory.Object) error
+	// Follow tells see of one object until ctx is done, whatever label it has: at once, and whenever it changes.
+	Follow(ctx context.Context, ref inventory.Ref, see Sight)
+	// Logs returns the last lines of what a Pod, or the Pods of a Job, have written: of the containers that failed in the Pod
+	// that failed last. Empty where there is none, and for other kinds.
+	Logs(ctx context.Context, object inventory.Object) (string, error)
 }
+
+// Sight is told of an object that is followed, one call at a time: nil while there is no such object, or no such kind. The
+// error says why it cannot be seen. The object is the callee's.
+type Sight func(live *unstructured.Unstructured, err error)
 
 // ApplyOptions modify Cluster.Apply.
 type ApplyOptions struct {
