@@ -24,6 +24,7 @@ const (
 	PruneGuarded       Reason = "PRUNE_GUARDED"
 	BundleUnavailable  Reason = "BUNDLE_UNAVAILABLE"
 	ObjectClaimed      Reason = "OBJECT_CLAIMED"
+	ObjectUnmanaged    Reason = "OBJECT_UNMANAGED"
 	VariableMissing    Reason = "VARIABLE_MISSING"
 	ClusterUnreachable Reason = "CLUSTER_UNREACHABLE"
 	DeadlineExceeded   Reason = "DEADLINE_EXCEEDED"
@@ -36,6 +37,8 @@ const (
 type Problem struct {
 	Reason  Reason
 	Message string
+	// Conflicts are what an ApplyConflict is about.
+	Conflicts []Conflict
 }
 
 // Error implements error.
@@ -85,7 +88,7 @@ func (f *failedObjects) orNil() error {
 // ProblemOf makes a problem of any error that a step can return.
 func ProblemOf(err error) *Problem {
 	if problem, ok := errors.AsType[*Problem](err); ok {
-		return &Problem{Reason: problem.Reason, Message: err.Error()}
+		return &Problem{Reason: problem.Reason, Message: err.Error(), Conflicts: problem.Conflicts}
 	}
 	if failed, ok := errors.AsType[*failedObjects](err); ok {
 		return &Problem{Reason: failed.objects[0].Problem.Reason, Message: err.Error()}

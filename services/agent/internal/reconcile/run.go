@@ -37,7 +37,9 @@ type run struct {
 	result      result
 	rendered    time.Time
 	desired     inventory.Set   // what the rendered objects are, filled while applying
-	rules       fingerprint.Sum // of what the policy says about applying
+	rules       fingerprint.Sum // of what the policy says about conflicts
+	lenient     leniency
+	strangers   strangers
 	namespace   sync.Once
 	noNamespace error        // why there is none
 	wrote       atomic.Int32 // how many objects were applied
@@ -51,6 +53,7 @@ type step struct {
 
 func (r *run) sync(ctx context.Context) error {
 	return r.take(ctx, []step{
+		{"read policy", r.obey},
 		{"render", r.render},
 		{"create namespace", r.createNamespace},
 		{"apply", r.apply},
