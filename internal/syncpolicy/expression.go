@@ -3,12 +3,15 @@
 
 package syncpolicy
 
-// maxExpression bounds one expression, in bytes.
-const maxExpression = 4 << 10
+import "github.com/leatdev/leat/internal/expression"
 
-func validateExpression(path, source string) error {
-	if len(source) > maxExpression {
-		return invalid(path, "has %d bytes; at most %d are allowed", len(source), maxExpression)
+// validateExpression compiles an expression. An empty one is none.
+func validateExpression(path, source string, kind expression.Kind) error {
+	if source == "" {
+		return nil
+	}
+	if _, err := expression.Compile(source, kind); err != nil {
+		return invalid(path, "is not an expression: %v", err)
 	}
 	return nil
 }

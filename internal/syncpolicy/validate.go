@@ -7,7 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/leatdev/leat/internal/expression"
 )
 
 // Limits of single fields. Those of lists stand in the protocol's comments, too.
@@ -23,14 +26,14 @@ const (
 
 // FieldError tells which field is not acceptable.
 type FieldError struct {
-	// Path is the field in the protocol's spelling, from what was validated on, such as depends_on[0].service.
+	// Path is the field in the protocol's spelling, from what was validated on, such as depends_on[0].service. Empty: all of it.
 	Path string
 	// Message is a phrase that follows the path.
 	Message string
 }
 
 // Error implements error.
-func (e *FieldError) Error() string { return e.Path + ": " + e.Message }
+func (e *FieldError) Error() string { return strings.TrimPrefix(e.Path+": "+e.Message, ": ") }
 
 func invalid(path, format string, args ...any) error {
 	return &FieldError{Path: path, Message: fmt.Sprintf(format, args...)}
@@ -89,6 +92,9 @@ func (p *Policy) Validate(service string) error {
 	if p == nil {
 		return nil
 	}
+	if err := p.validateSize(); err != nil {
+		return err // before anything of it is compiled
+	}
 	return first(
 		known("drift", p.Drift, DriftCorrect, DriftReport, DriftOff),
 		each("ignore", p.Ignore, maxRules, validateIgnore),
@@ -100,7 +106,6 @@ func (p *Policy) Validate(service string) error {
 		validateTests(p.Tests),
 		validateAccount("service_account", p.ServiceAccount),
 		each("health_rules", p.HealthRules, maxRules, validateHealth),
-		p.validateSize(),
 	)
 }
 
@@ -108,7 +113,7 @@ func (p *Policy) Validate(service string) error {
 func (p *Policy) validateSize() error {
 	text, err := json.Marshal(p)
 	if err != nil || len(text) > maxPolicyBytes {
-		return invalid("health_rules", "and the rest of the policy have %d bytes; at most %d are allowed", len(text), maxPolicyBytes)
+		return invalid("", "has %d bytes; at most %d are allowed", len(text), maxPolicyBytes)
 	}
 	return nil
 }
@@ -151,7 +156,7 @@ func validateDependency(path string, d Dependency, service string) error {
 	case (d.Service == "") == (d.Object == nil):
 		return invalid(path, "must name either a service or an object")
 	case d.Object != nil:
-		return first(validateObject(path+".object", *d.Object), validateExpression(path+".condition", d.Condition))
+		return first(validateObject(path+".object", *d.Object), validateExpression(path+".condition", d.Condition, expression.Bool))
 	case d.Service == service:
 		return invalid(path+".service", "is the service itself, which can never be there before itself")
 	case d.Condition != "":
@@ -183,9 +188,9 @@ func validateHealth(path string, rule HealthRule) error {
 	}
 	return first(
 		validateText(path+".group", rule.Group), required(path+".kind", rule.Kind),
-		validateExpression(path+".healthy", rule.Healthy),
-		validateExpression(path+".progressing", rule.Progressing),
-		validateExpression(path+".degraded", rule.Degraded),
-		validateExpression(path+".message", rule.Message),
+		validateExpression(path+".healthy", rule.Healthy, expression.Bool),
+		validateExpression(path+".progressing", rule.Progressing, expression.Bool),
+		validateExpression(path+".degraded", rule.Degraded, expression.Bool),
+		validateExpression(path+".message", rule.Message, expression.Text),
 	)
 }

@@ -92,7 +92,7 @@ func TestInvalidPolicies(t *testing.T) {
 		{"depends_on[1].object.kind", func(p *syncpolicy.Policy) { p.DependsOn[1].Object.Kind = "" }},
 		{"depends_on[1].object.name", func(p *syncpolicy.Policy) { p.DependsOn[1].Object.Name = "" }},
 		{"depends_on[1].object.namespace", func(p *syncpolicy.Policy) { p.DependsOn[1].Object.Namespace = "A" }},
-		{"depends_on[1].condition", func(p *syncpolicy.Policy) { p.DependsOn[1].Condition = strings.Repeat(" ", 5000) }},
+		{"depends_on[1].condition", func(p *syncpolicy.Policy) { p.DependsOn[1].Condition = "other.status" }},
 		{"windows", func(p *syncpolicy.Policy) { p.Windows = slices.Repeat(p.Windows, 17) }},
 		{"windows[0].schedule", func(p *syncpolicy.Policy) { p.Windows[0].Schedule = "" }},
 		{"windows[0].schedule", func(p *syncpolicy.Policy) { p.Windows[0].Schedule = "@daily" }},
@@ -115,14 +115,17 @@ func TestInvalidPolicies(t *testing.T) {
 		{"service_account", func(p *syncpolicy.Policy) { p.ServiceAccount = "a/" }},
 		{"service_account", func(p *syncpolicy.Policy) { p.ServiceAccount = "system:admin" }},
 		{"health_rules", func(p *syncpolicy.Policy) { p.HealthRules = slices.Repeat(p.HealthRules, 65) }},
-		{"health_rules", func(p *syncpolicy.Policy) {
+		{"", func(p *syncpolicy.Policy) {
 			p.HealthRules[0].Healthy = "true" + strings.Repeat(" ", 4000)
 			p.HealthRules = slices.Repeat(p.HealthRules, 20)
 		}},
 		{"health_rules[0]", func(p *syncpolicy.Policy) { p.HealthRules[0].Healthy = "" }},
 		{"health_rules[0].kind", func(p *syncpolicy.Policy) { p.HealthRules[0].Kind = "" }},
 		{"health_rules[0].group", func(p *syncpolicy.Policy) { p.HealthRules[0].Group = long }},
+		{"health_rules[0].healthy", func(p *syncpolicy.Policy) { p.HealthRules[0].Healthy = "self.status.phase == " }},
+		{"health_rules[0].progressing", func(p *syncpolicy.Policy) { p.HealthRules[0].Progressing = "'text'" }},
 		{"health_rules[0].degraded", func(p *syncpolicy.Policy) { p.HealthRules[0].Degraded = strings.Repeat(" ", 5000) }},
+		{"health_rules[0].message", func(p *syncpolicy.Policy) { p.HealthRules[0].Message = "1 + 1" }},
 	} {
 		p := full()
 		test.spoil(p)
