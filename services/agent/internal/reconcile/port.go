@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/render"
@@ -35,7 +36,16 @@ type Cluster interface {
 	Delete(ctx context.Context, object inventory.Object) error
 	// Release takes Leat's label off the object with that UID. Errors as Delete.
 	Release(ctx context.Context, object inventory.Object) error
+	// Follow tells see of one object until ctx is done, whatever label it has: at once, and whenever it changes.
+	Follow(ctx context.Context, ref inventory.Ref, see Sight)
+	// Logs returns the last lines of what a Pod, or the Pods of a Job, have written: of the containers that failed in the Pod
+	// that failed last. Empty where there is none, and for other kinds.
+	Logs(ctx context.Context, object inventory.Object) (string, error)
 }
+
+// Sight is told of an object that is followed, one call at a time: nil while there is no such object, or no such kind. The
+// error says why it cannot be seen. The object is the callee's.
+type Sight func(live *unstructured.Unstructured, err error)
 
 // ApplyOptions modify Cluster.Apply.
 type ApplyOptions struct {
@@ -95,9 +105,16 @@ type Observation struct {
 	ResourceVersion string
 	// Health is the verdict on it.
 	Health health.Verdict
-	// Deleted tells that the object is gone.
+	// Fingerprint sums up what Leat's field manager has of the object.
+	Fingerprint fingerprint.Sum
+	// Terminating tells that the object is being deleted.
+	Terminating bool
+	// Deleted tells that the object is gone. Then Fingerprint and Terminating are zero.
 	Deleted bool
 }
+
+// FieldManager is Leat's name in managedFields.
+const FieldManager = "leat"
 
 // ServiceLabel is on every object that Leat applies; its value is the service's name. It is how watches find the objects,
 // and how a service sees that an object belongs to another.
