@@ -52,6 +52,7 @@ type world struct {
 	statuses map[string]reconcile.Status
 	phases   map[string][]reconcile.Phase
 	kinds    []schema.GroupVersionKind
+	rechecks int
 	followed map[inventory.Key][]chan struct{} // told of every write
 	logs     string
 }
@@ -302,6 +303,13 @@ func (w *world) Forget(service string) {
 
 // Adopted implements reconcile.Reporter.
 func (w *world) Adopted(string) {}
+
+// Recheck implements reconcile.Watches.
+func (w *world) Recheck() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rechecks++
+}
 
 // Watch implements reconcile.Watches.
 func (w *world) Watch(kinds []schema.GroupVersionKind) {

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
@@ -19,7 +18,7 @@ func (r *run) applyOne(ctx context.Context, o *unstructured.Unstructured) error 
 	}
 	object := inventory.Object{Ref: inventory.RefOf(o), UID: string(live.GetUID())}
 	r.unit.applied(r, Observation{
-		Service: r.service.Name, Object: object, ResourceVersion: live.GetResourceVersion(), Health: health.Of(live),
+		Service: r.service.Name, Object: object, ResourceVersion: live.GetResourceVersion(), Health: r.engine.Judge(live),
 	})
 	if isDefinition(o) {
 		return r.engine.params.Cluster.AwaitDefined(ctx, live)

@@ -21,6 +21,8 @@ type Plan struct {
 	Time time.Time
 	// Services are the services, each name once.
 	Services []Service
+	// Settings are what the hub says to the agent itself.
+	Settings syncpolicy.AgentSettings
 }
 
 // Service is one service of a plan. It is a value; nobody changes its slices.
