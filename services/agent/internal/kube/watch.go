@@ -26,6 +26,7 @@ import (
 type Sink interface {
 	Observe(o reconcile.Observation)
 	Synced(kind schema.GroupKind)
+	Judge(o *unstructured.Unstructured) health.Verdict
 }
 
 // Watches observes the objects that carry Leat's label, one watch per kind. Memory follows the objects that Leat manages,
@@ -36,6 +37,7 @@ type Watches struct {
 
 	mu      sync.Mutex
 	desired []schema.GroupVersionKind
+	recheck bool // begin all watches anew
 }
 
 var _ reconcile.Watches = (*Watches)(nil)
@@ -49,6 +51,17 @@ func (c *Client) Watches() *Watches {
 func (w *Watches) Watch(kinds []schema.GroupVersionKind) {
 	w.mu.Lock()
 	w.desired = kinds
+	w.mu.Unlock()
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Recheck implements reconcile.Watches.
+func (w *Watches) Recheck() {
+	w.mu.Lock()
+	w.recheck = true
 	w.mu.Unlock()
 	select {
 	case w.changed <- struct{}{}:
@@ -79,9 +92,11 @@ func (w *Watches) adjust(
 	for _, kind := range w.desired {
 		wanted[kind] = true
 	}
+	recheck := w.recheck
+	w.recheck = false
 	w.mu.Unlock()
 	for kind, stop := range running {
-		if !wanted[kind] {
+		if !wanted[kind] || recheck {
 			stop()
 			delete(running, kind)
 		}
@@ -104,7 +119,7 @@ func (w *Watches) observe(ctx context.Context, kind schema.GroupVersionKind, sin
 	informer := dynamicinformer.NewFilteredDynamicInformer(w.client.dynamic, mapping.Resource, metav1.NamespaceAll, 0,
 		cache.Indexers{}, func(o *metav1.ListOptions) { o.LabelSelector = reconcile.ServiceLabel }).Informer()
 	logger := w.client.logger.With(slog.String("kind", kind.GroupKind().String()))
-	_ = informer.SetTransform(condense) // fails only on a started informer
+	_ = informer.SetTransform(condense(sink)) // fails only on a started informer
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
 		logger.DebugContext(ctx, "watch broke off, starting it again", slog.Any("error", err))
 	})
@@ -139,15 +154,17 @@ type seen struct {
 	health health.Verdict
 }
 
-func condense(object any) (any, error) {
-	full, ok := object.(*unstructured.Unstructured)
-	if !ok {
-		return object, nil // condensed already
+func condense(sink Sink) cache.TransformFunc {
+	return func(object any) (any, error) {
+		full, ok := object.(*unstructured.Unstructured)
+		if !ok {
+			return object, nil // condensed already
+		}
+		s := &seen{health: sink.Judge(full)}
+		s.Name, s.Namespace, s.UID = full.GetName(), full.GetNamespace(), full.GetUID()
+		s.ResourceVersion, s.Labels = full.GetResourceVersion(), full.GetLabels()
+		return s, nil
 	}
-	s := &seen{health: health.Of(full)}
-	s.Name, s.Namespace, s.UID = full.GetName(), full.GetNamespace(), full.GetUID()
-	s.ResourceVersion, s.Labels = full.GetResourceVersion(), full.GetLabels()
-	return s, nil
 }
 
 func handler(kind schema.GroupVersionKind, sink Sink) cache.ResourceEventHandler {
