@@ -50,6 +50,7 @@ func (u *unit) observe(o Observation) {
 	if before.Health == o.Health {
 		return
 	}
+	u.stirred(o)
 	u.engine.events.publish(Event{
 		Time: time.Now(), Service: u.name, Phase: u.status.Phase, Object: &mine.Ref, Message: sentence(o.Health),
 	})

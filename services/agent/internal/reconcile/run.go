@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/order"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
@@ -27,12 +28,15 @@ type run struct {
 	service Service
 	arrived time.Time
 	timings Timings
+	leaving bool             // the service goes
 	news    bool             // the plan brought something that is not applied yet
 	record  inventory.Record // as stored in the cluster, or about to be
 
 	result   result
 	rendered time.Time
+	schedule order.Schedule
 	desired  inventory.Set // what the rendered objects are, filled while applying
+	hooked   inventory.Set // likewise the hooks
 }
 
 // step is one verb of a reconciliation.
@@ -47,14 +51,19 @@ func (r *run) sync(ctx context.Context) error {
 		{"create namespace", r.createNamespace},
 		{"apply", r.apply},
 		{"prune", r.prune},
+		{"finish", r.finish},
 		{"record", r.complete},
 	})
 }
 
 func (r *run) remove(ctx context.Context) error {
+	r.leaving = true
 	return r.take(ctx, []step{
 		{"mark inventory", r.withdraw},
+		{"run PreDelete hooks", r.preDelete},
 		{"delete objects", r.deleteAll},
+		{"run PostDelete hooks", r.postDelete},
+		{"delete hooks", r.deleteHooks},
 		{"delete inventory", r.deleteRecord},
 	})
 }
@@ -79,7 +88,10 @@ func (r *run) render(ctx context.Context) error {
 	r.result, err = renderAll(ctx, sources, sources, r.service, r.record.Applied)
 	r.rendered = time.Now()
 	r.timings.Download, r.timings.Render = sources.took, r.rendered.Sub(started)-sources.took
-	return err
+	if err != nil {
+		return err
+	}
+	return r.arrange()
 }
 
 // clock measures how long bundles and configurations take to come. It is for one goroutine.
