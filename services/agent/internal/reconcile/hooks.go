@@ -232,7 +232,7 @@ func (r *run) launch(ctx context.Context, h *hook) error {
 		return err
 	}
 	r.know(h, live)
-	r.announce(h.ref, fmt.Sprintf("%s hook runs", h.phase))
+	r.tell(h.ref, fmt.Sprintf("%s hook runs", h.phase))
 	return nil
 }
 
@@ -269,8 +269,8 @@ func (r *run) makeWay(ctx context.Context, h *hook, live *unstructured.Unstructu
 	return nil
 }
 
-// announce tells those who watch the service of one object.
-func (r *run) announce(ref inventory.Ref, message string) {
+// tell tells those who watch the service of one object.
+func (r *run) tell(ref inventory.Ref, message string) {
 	r.unit.mu.Lock()
 	phase := r.unit.status.Phase
 	r.unit.mu.Unlock()

@@ -103,7 +103,7 @@ func (r *run) ended(h *hook, failure string) {
 	if failure != "" {
 		message = failure
 	}
-	r.announce(h.ref, fmt.Sprintf("%s hook %s", h.phase, message))
+	r.tell(h.ref, fmt.Sprintf("%s hook %s", h.phase, message))
 }
 
 // tidy deletes the hooks that have ended and whose policy says so, also those of a run that was interrupted before it could.

@@ -108,7 +108,7 @@ func (r *run) takeDown(ctx context.Context, ref inventory.Ref) error {
 		return problemf(ApplyRejected, "cannot be changed as the manifest wants, and is not recreated, because Leat has not made it; delete it yourself")
 	}
 	r.engine.params.Logger.InfoContext(ctx, "object is recreated", slog.String("leat.service", r.service.Name), slog.String("object", ref.String()))
-	r.announce(ref, "is recreated, because a field changed that cannot be changed")
+	r.tell(ref, "is recreated, because a field changed that cannot be changed")
 	return r.vanish(ctx, []inventory.Object{{Ref: ref, UID: string(live.GetUID())}})
 }
 
