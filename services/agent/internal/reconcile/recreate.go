@@ -92,7 +92,9 @@ func (r *run) recreate(ctx context.Context, objects []*unstructured.Unstructured
 		}
 		ready = append(ready, o)
 	}
-	return each(ctx, ready, inventory.RefOf, failed, r.applyOne)
+	return each(ctx, ready, inventory.RefOf, failed, func(ctx context.Context, o *unstructured.Unstructured) error {
+		return r.write(ctx, o, r.sumOf(o), install) // a watch may not have seen yet that the old one is gone
+	})
 }
 
 // takeDown deletes an object of the service and waits until it is gone. One that Leat has not made is left alone.

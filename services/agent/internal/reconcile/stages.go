@@ -178,7 +178,7 @@ func (u *unit) lagging(refs []inventory.Ref) (all []ObjectStatus) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, ref := range refs {
-		if verdict := u.observed[ref.Key].Health; verdict.State != health.Healthy {
+		if verdict := u.observed.get(ref.Key).health(); verdict.State != health.Healthy {
 			all = append(all, ObjectStatus{Ref: ref, Health: verdict})
 		}
 	}
