@@ -193,6 +193,9 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 	for _, o := range record.Objects.Objects() {
 		e.claims.take(o.Key, record.Service)
 	}
+	for _, o := range record.Hooks.Objects {
+		e.claims.take(o.Key, record.Service)
+	}
 	e.mu.Lock()
 	e.units[u.name] = u
 	e.mu.Unlock()

@@ -23,6 +23,11 @@ func (r *run) applyOne(ctx context.Context, o *unstructured.Unstructured) error 
 	if what == keep {
 		return nil
 	}
+	return r.write(ctx, o, sum, what)
+}
+
+// write applies an object whatever is known of it.
+func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum fingerprint.Sum, what verdict) error {
 	if r.service.Spec.CreateNamespace && o.GetNamespace() == r.service.Spec.namespace() {
 		if err := r.ensureNamespace(ctx); err != nil {
 			return err

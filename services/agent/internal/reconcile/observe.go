@@ -51,6 +51,7 @@ func (u *unit) observe(o Observation) {
 	u.unsaved = t.see(o, version, mine.UID) || u.unsaved
 	u.notice(mine.Key, t, now)
 	if before != o.Health {
+		u.stirred(o)
 		u.engine.events.publish(Event{Time: now, Service: u.name, Phase: u.status.Phase, Object: &mine.Ref, Message: sentence(o.Health)})
 	}
 	if before != o.Health || !drift.Equal(u.drift) {
