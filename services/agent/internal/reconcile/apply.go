@@ -111,6 +111,7 @@ func claimedBy(owner string) error {
 func (r *run) enlist(ctx context.Context, prepared []*unstructured.Unstructured) error {
 	grown := !r.record.Touched && !sameInputs(r.service.inputs(), r.record.Applied)
 	r.record.Touched = r.record.Touched || grown
+	r.announce(ctx, prepared)
 	for _, o := range prepared {
 		ref := inventory.RefOf(o)
 		if _, known := r.record.Objects.Get(ref.Key); !known {

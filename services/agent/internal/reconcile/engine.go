@@ -34,6 +34,8 @@ type Params struct {
 	Inventories Inventories
 	Reporter    Reporter
 	Watches     Watches
+	// Fingerprints keeps what was applied. Nil keeps it nowhere: a restart applies everything again.
+	Fingerprints Fingerprints
 	// Owner is the uid that the hub gave the cluster. Nil, or an empty answer: unknown, and every inventory is one's own.
 	Owner    func() string
 	Observer Observer
@@ -50,7 +52,7 @@ type Observer func(ctx context.Context, took time.Duration, problem *Problem)
 type Settings struct {
 	// Workers is how many services are worked on at once. Zero: 16.
 	Workers int
-	// Refresh is how often an unchanged service is applied again, ±25 %. Zero: 2 h.
+	// Refresh is how often an unchanged service is looked at again, ±25 %. Zero: 2 h.
 	Refresh time.Duration
 	// ApplyTimeout bounds a run, and each of its stages where it has several. Waiting for health does not count. Zero: 5 min.
 	ApplyTimeout time.Duration
@@ -92,6 +94,7 @@ type Engine struct {
 	params Params
 	slots  chan struct{} // one token per service that is being worked on
 	claims claims
+	bench  *bench
 	events events
 
 	planned chan struct{} // one token when plan was replaced
@@ -111,13 +114,18 @@ func New(p Params) *Engine {
 	if p.Tracer == nil {
 		p.Tracer = noop.NewTracerProvider().Tracer("")
 	}
+	if p.Fingerprints == nil {
+		p.Fingerprints = forgetful{}
+	}
 	if p.Owner == nil {
 		p.Owner = func() string { return "" }
 	}
+	p.Inventories = newThrifty(p.Inventories)
 	return &Engine{
 		params:  p,
 		slots:   make(chan struct{}, p.Settings.Workers),
 		planned: make(chan struct{}, 1),
+		bench:   newBench(),
 		units:   map[string]*unit{},
 		kinds:   map[string]kindSet{},
 	}
@@ -181,6 +189,7 @@ func (e *Engine) load(ctx context.Context) (records []inventory.Record, err erro
 // start makes the unit of a service and its goroutine.
 func (e *Engine) start(ctx context.Context, group *errgroup.Group, record inventory.Record) *unit {
 	u := newUnit(e, record)
+	u.load(ctx)
 	for _, o := range record.Objects.Objects() {
 		e.claims.take(o.Key, record.Service)
 	}
@@ -198,6 +207,7 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 // adopt gives every unit its order under the newest plan.
 func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
 	plan, known := e.snapshot()
+	e.learn(ctx, plan)
 	now := time.Now()
 	for _, s := range plan.Services {
 		u := known[s.Name]
@@ -248,6 +258,7 @@ func (e *Engine) forget(u *unit) bool {
 		return false
 	}
 	delete(e.units, u.name)
+	e.bench.forget(u.name)
 	return true
 }
 
