@@ -66,7 +66,9 @@ func translate(err error, kind string) error {
 	case apierrors.IsNotFound(err) && isAbout(status.Status(), kind):
 		return fmt.Errorf("%w: %s", reconcile.ErrNotFound, status.Status().Message)
 	case len(conflicts(status.Status())) > 0:
-		return reconcile.ConflictProblem(conflicts(status.Status()))
+		return reconcile.Conflicting(conflicts(status.Status()), kind == secretKind)
+	case closing(err) != "":
+		return rejectedf("%s; it is tried again until the namespace is gone and there anew", closing(err))
 	case passing(err) && !apierrors.IsInternalError(err):
 		return problemf(reconcile.ClusterUnreachable, "the cluster's API server does not serve: %s", status.Status().Message)
 	default:

@@ -74,7 +74,7 @@ func (r *run) adopt(ctx context.Context, ref inventory.Ref, live *unstructured.U
 		return fields.HandOver(live, live.GetAPIVersion())
 	})
 	if err == nil && live != nil && len(from) > 0 {
-		r.tell(ctx, ref, "adopted what "+strings.Join(from, ", ")+" had set")
+		r.decided(ctx, ref, "adopted what "+strings.Join(from, ", ")+" had set")
 	}
 	return live, err
 }

@@ -21,7 +21,7 @@ func equalProblem(a, b *Problem) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.Reason == b.Reason && a.Message == b.Message && slices.Equal(a.Conflicts, b.Conflicts)
+	return *a == *b
 }
 
 func equalApplied(a, b inventory.Applied) bool {

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -24,23 +23,35 @@ type Conflict struct {
 	Field string
 }
 
-// ConflictProblem says in a text, too, what conflicts there are.
-func ConflictProblem(conflicts []Conflict) *Problem {
-	problem := problemf(ApplyConflict, "%s; remove the fields from the manifest, or say in the service's policy (conflicts, ignore) whose they are",
-		held(conflicts, "owns"))
-	problem.Conflicts = conflicts
-	return problem
+// ConflictError is a Cluster's answer to an apply without force that sets fields of others, and what a run says about those that
+// it leaves alone.
+type ConflictError struct {
+	*Problem
+
+	Conflicts []Conflict
 }
 
-// held says which manager holds which fields.
-func held(conflicts []Conflict, verb string) string {
+// Unwrap gives the problem.
+func (e *ConflictError) Unwrap() error {
+	return e.Problem
+}
+
+// Conflicting makes an error that names managers and fields. Of confidential objects it does not name items of lists: what they
+// are called by are values, too.
+func Conflicting(conflicts []Conflict, confidential bool) *ConflictError {
+	const advice = "remove the fields from the manifest, or say in the service's policy (conflicts, ignore) whose they are"
+	return &ConflictError{Problem: problemf(ApplyConflict, "%s; %s", whose(conflicts, confidential, "owns"), advice), Conflicts: conflicts}
+}
+
+// whose says which manager holds which fields.
+func whose(conflicts []Conflict, confidential bool, verb string) string {
 	const enough = 8
 	var parts []string
 	for _, manager := range managersOf(conflicts) {
 		var names []string
 		for _, c := range conflicts {
 			if c.Manager == manager {
-				names = append(names, fields.Legible(c.Field))
+				names = append(names, fields.Legible(c.Field, confidential))
 			}
 		}
 		slices.Sort(names)
@@ -72,15 +83,12 @@ func namesOf(conflicts []Conflict) []string {
 
 // tellYielded says that fields of an object are left to others.
 func (r *run) tellYielded(ctx context.Context, o *unstructured.Unstructured, conflicts []Conflict) {
-	r.tell(ctx, inventory.RefOf(o), "some fields are left to others: "+held(conflicts, "keeps"))
+	r.decided(ctx, inventory.RefOf(o), "some fields are left to others: "+whose(conflicts, r.result.confidential(o), "keeps"))
 }
 
-// tell says something about an object to whoever watches, and to the log.
-func (r *run) tell(ctx context.Context, ref inventory.Ref, message string) {
-	r.unit.mu.Lock()
-	phase := r.unit.status.Phase
-	r.unit.mu.Unlock()
-	r.engine.params.Logger.InfoContext(ctx, "object was applied with a decision", slog.String("leat.service", r.service.Name),
-		slog.String("object", ref.String()), slog.String("decision", message))
-	r.engine.events.publish(Event{Time: time.Now(), Service: r.service.Name, Phase: phase, Object: &ref, Message: message})
+// decided tells what became of an object, to whoever watches and to the log.
+func (r *run) decided(ctx context.Context, ref inventory.Ref, what string) {
+	r.engine.params.Logger.InfoContext(ctx, "decided about an object of others", slog.String("leat.service", r.service.Name),
+		slog.String("object", ref.String()), slog.String("decision", what))
+	r.tell(ref, what)
 }

@@ -4,7 +4,7 @@
 package reconcile
 
 import (
-	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -20,15 +20,10 @@ type leniency struct {
 
 func lenient(s Service) leniency {
 	rules, err := fields.Compile(s.Spec.Policy.Ignore)
-	return leniency{rules: rules, invalid: err}
-}
-
-// obey fails where the policy cannot be understood: without it too much would be applied.
-func (r *run) obey(context.Context) error {
-	if r.lenient.invalid != nil {
-		return problemf(ManifestInvalid, "the service's policy: %v", r.lenient.invalid)
+	if err != nil {
+		err = fmt.Errorf("ignore: %w", err)
 	}
-	return nil
+	return leniency{rules: rules, invalid: err}
 }
 
 // ignored is what is left to others of an object of this run.
@@ -49,7 +44,10 @@ func (r *run) sumOf(o *unstructured.Unstructured) fingerprint.Sum {
 // Fingerprint sums up what Leat has of an object in the cluster, without what its service ignores. It is fast, and safe for
 // concurrent use.
 func (e *Engine) Fingerprint(o *unstructured.Unstructured) fingerprint.Sum {
-	u, err := e.unit(o.GetLabels()[ServiceLabel])
+	metadata, _ := o.Object["metadata"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any) // o.GetLabels would copy them
+	service, _ := labels[ServiceLabel].(string)
+	u, err := e.unit(service)
 	if err != nil {
 		return fingerprint.Live(o, FieldManager)
 	}

@@ -43,7 +43,11 @@ func (r *run) submit(ctx context.Context, o *unstructured.Unstructured, repair b
 	return s.apply(ctx)
 }
 
+// isRejected tells refusals that say nothing more.
 func isRejected(err error) bool {
+	if _, ok := errors.AsType[*ImmutableError](err); ok {
+		return false
+	}
 	problem, ok := errors.AsType[*Problem](err)
 	return ok && problem.Reason == ApplyRejected
 }
@@ -83,13 +87,13 @@ func (s submission) apply(ctx context.Context) (live *unstructured.Unstructured,
 	var yielded []Conflict
 	for range submissions {
 		live, err = s.run.engine.params.Cluster.Apply(ctx, s.shaped, options)
-		problem, ok := errors.AsType[*Problem](err)
-		if !ok || len(problem.Conflicts) == 0 {
+		conflict, ok := errors.AsType[*ConflictError](err)
+		if !ok {
 			break
 		}
-		d := s.decide(problem.Conflicts)
+		d := s.decide(conflict.Conflicts)
 		if len(d.report) > 0 {
-			return nil, ConflictProblem(d.report)
+			return nil, Conflicting(d.report, options.Confidential)
 		}
 		s.shaped = fields.Without(s.shaped, namesOf(d.yield)...)
 		yielded = append(yielded, d.tell...)
