@@ -16,6 +16,7 @@ import (
 // encounter is a service with one object that others have a say in. NAME in texts is the name of the object.
 type encounter struct {
 	at     string // the collection; ConfigMaps where empty
+	first  string // what the service has applied before the others came; empty: nothing
 	others func(t *testing.T, c *cluster, path, name string)
 	ours   string
 	spec   reconcile.Spec
@@ -42,6 +43,9 @@ func (e encounter) meet(t *testing.T, c *cluster) {
 	at := e.at
 	if at == "" {
 		at = configMaps
+	}
+	if e.first != "" {
+		c.carriedOut(t, c.put(t, name, map[string]string{"a.yaml": strings.ReplaceAll(e.first, "NAME", name)}, reconcile.Spec{Prune: true}))
 	}
 	if e.others != nil {
 		e.others(t, c, at+name, name)
@@ -220,10 +224,12 @@ var conflicts = map[string]encounter{
 func TestOthers(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, audited)
-	for name, e := range conflicts {
-		t.Run("conflicts/"+name, func(t *testing.T) {
-			t.Parallel()
-			e.meet(t, c)
-		})
+	for group, encounters := range map[string]map[string]encounter{"conflicts": conflicts, "ignored": ignored, "adopted": adoptions} {
+		for name, e := range encounters {
+			t.Run(group+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				e.meet(t, c)
+			})
+		}
 	}
 }
