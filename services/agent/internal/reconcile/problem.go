@@ -29,7 +29,9 @@ const (
 	DeadlineExceeded   Reason = "DEADLINE_EXCEEDED"
 	// DependencyUnavailable means that the hub did not give the configuration.
 	DependencyUnavailable Reason = "DEPENDENCY_UNAVAILABLE"
-	Internal              Reason = "INTERNAL"
+	// Unsupported means that the service's policy comes from a newer hub.
+	Unsupported Reason = "UNIMPLEMENTED"
+	Internal    Reason = "INTERNAL"
 )
 
 // Problem is a failure that a person reads. It never holds an object's data.
@@ -105,5 +107,5 @@ func ProblemOf(err error) *Problem {
 // lasting tells problems that trying again cannot mend: the same content meets the same renderer, with the same
 // configuration.
 func lasting(p *Problem) bool {
-	return p.Reason == ManifestInvalid || p.Reason == VariableMissing || p.Reason == PruneGuarded
+	return p.Reason == ManifestInvalid || p.Reason == VariableMissing || p.Reason == PruneGuarded || p.Reason == Unsupported
 }
