@@ -21,16 +21,29 @@ import (
 func (r *run) applyOne(ctx context.Context, o *unstructured.Unstructured) error {
 	sum := r.sumOf(o)
 	what := r.decide(o, sum)
-	if what == keep {
+	switch what {
+	case keep:
 		return nil
+	case tell:
+		return r.tell(ctx, o)
+	case install, repair:
 	}
+	return r.put(ctx, o, sum, what == repair)
+}
+
+// put applies an object, and notes what the cluster made of it.
+func (r *run) put(ctx context.Context, o *unstructured.Unstructured, sum fingerprint.Sum, repair bool) error {
 	if r.service.Spec.CreateNamespace && o.GetNamespace() == r.service.Spec.namespace() {
 		if err := r.ensureNamespace(ctx); err != nil {
 			return err
 		}
 	}
+	var before *unstructured.Unstructured
+	if repair {
+		before = r.rival(ctx, o)
+	}
 	r.unit.begun(o, sum)
-	live, err := r.submit(ctx, o, what == repair)
+	live, err := r.submit(ctx, o, repair)
 	if err != nil {
 		r.unit.broken(o)
 		return err
@@ -41,6 +54,9 @@ func (r *run) applyOne(ctx context.Context, o *unstructured.Unstructured) error 
 		ResourceVersion: live.GetResourceVersion(), Health: health.Of(live),
 		Fingerprint: fingerprint.Live(live, FieldManager), Terminating: live.GetDeletionTimestamp() != nil,
 	})
+	if repair {
+		r.corrected(ctx, o, before, live)
+	}
 	if isDefinition(o) {
 		return r.engine.params.Cluster.AwaitDefined(ctx, live)
 	}

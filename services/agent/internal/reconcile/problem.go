@@ -24,6 +24,7 @@ const (
 	PruneGuarded       Reason = "PRUNE_GUARDED"
 	BundleUnavailable  Reason = "BUNDLE_UNAVAILABLE"
 	ObjectClaimed      Reason = "OBJECT_CLAIMED"
+	DriftDetected      Reason = "DRIFT_DETECTED"
 	VariableMissing    Reason = "VARIABLE_MISSING"
 	ClusterUnreachable Reason = "CLUSTER_UNREACHABLE"
 	DeadlineExceeded   Reason = "DEADLINE_EXCEEDED"
