@@ -30,7 +30,8 @@ func (r *run) prepare(
 			continue
 		}
 		ref := inventory.RefOf(complete)
-		if _, twice := r.desired.Get(ref.Key); twice {
+		_, twice := r.desired.Get(ref.Key)
+		if _, hook := r.hooked.Get(ref.Key); twice || hook {
 			return nil, problemf(ManifestInvalid, "%s stands in the manifests twice; remove one of them", ref.Key)
 		}
 		r.desired.Put(inventory.Object{Ref: ref})

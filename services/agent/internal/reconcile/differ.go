@@ -43,8 +43,8 @@ func (d *told) about(t *track) bool {
 	return d != nil && d.server == t.Server && d.deleted == t.deleted && d.replaced == t.replaced
 }
 
-// tell looks into what others have changed, and notes it for the status. It changes nothing in the cluster.
-func (r *run) tell(ctx context.Context, o *unstructured.Unstructured) error {
+// explain looks into what others have changed, and notes it for the status. It changes nothing in the cluster.
+func (r *run) explain(ctx context.Context, o *unstructured.Unstructured) error {
 	ref := inventory.RefOf(o)
 	r.unit.mu.Lock()
 	t := r.unit.observed.get(ref.Key)
@@ -131,9 +131,7 @@ func (r *run) corrected(ctx context.Context, o, before, after *unstructured.Unst
 	ref := inventory.RefOf(o)
 	r.engine.params.Logger.InfoContext(ctx, "object was changed by others and is put right",
 		slog.String("leat.service", r.service.Name), slog.String("object", ref.Key.String()))
-	r.engine.events.publish(Event{
-		Time: time.Now(), Service: r.service.Name, Phase: r.unit.phase(), Object: &ref, Message: "was changed by others and is put right",
-	})
+	r.tell(ref, "was changed by others and is put right")
 	found := &told{ObjectDrift: ObjectDrift{Ref: ref}}
 	if before != nil {
 		found.Fields = r.changes(o, before, after)
@@ -149,13 +147,6 @@ func (u *unit) quarrel(d *told, now time.Time) {
 		u.told(d)
 		u.calm = now.Add(contestWindow + time.Second)
 	}
-}
-
-// phase is the one that was last reported.
-func (u *unit) phase() Phase {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.status.Phase
 }
 
 // drifted lists what is to be reported, and forgets what no longer is. u.mu is held.

@@ -104,7 +104,7 @@ const (
 	keep    verdict = iota // it is as it should be, or left as it is
 	install                // apply the manifest
 	repair                 // apply the manifest, which is the one that was applied last
-	tell                   // say what differs
+	explain                // say what differs
 )
 
 // decide compares an object with what is known of it.
@@ -127,7 +127,7 @@ func (r *run) decide(o *unstructured.Unstructured, sum fingerprint.Sum) verdict 
 	case t.astray() && r.corrects(t):
 		return repair
 	case t.astray() && r.service.Spec.Policy.Drift == syncpolicy.DriftReport && !r.unit.drifts[key].about(t):
-		return tell
+		return explain
 	default:
 		return keep
 	}

@@ -94,6 +94,7 @@ type Engine struct {
 	params Params
 	slots  chan struct{} // one token per service that is being worked on
 	claims claims
+	bench  *bench
 	events events
 
 	planned chan struct{} // one token when plan was replaced
@@ -124,6 +125,7 @@ func New(p Params) *Engine {
 		params:  p,
 		slots:   make(chan struct{}, p.Settings.Workers),
 		planned: make(chan struct{}, 1),
+		bench:   newBench(),
 		units:   map[string]*unit{},
 		kinds:   map[string]kindSet{},
 	}
@@ -191,6 +193,9 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 	for _, o := range record.Objects.Objects() {
 		e.claims.take(o.Key, record.Service)
 	}
+	for _, o := range record.Hooks.Objects {
+		e.claims.take(o.Key, record.Service)
+	}
 	e.mu.Lock()
 	e.units[u.name] = u
 	e.mu.Unlock()
@@ -205,6 +210,7 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 // adopt gives every unit its order under the newest plan.
 func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
 	plan, known := e.snapshot()
+	e.learn(ctx, plan)
 	now := time.Now()
 	for _, s := range plan.Services {
 		u := known[s.Name]
@@ -255,6 +261,7 @@ func (e *Engine) forget(u *unit) bool {
 		return false
 	}
 	delete(e.units, u.name)
+	e.bench.forget(u.name)
 	return true
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
-	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
@@ -24,26 +23,26 @@ func (r *run) applyOne(ctx context.Context, o *unstructured.Unstructured) error 
 	switch what {
 	case keep:
 		return nil
-	case tell:
-		return r.tell(ctx, o)
+	case explain:
+		return r.explain(ctx, o)
 	case install, repair:
 	}
-	return r.put(ctx, o, sum, what == repair)
+	return r.write(ctx, o, sum, what)
 }
 
-// put applies an object, and notes what the cluster made of it.
-func (r *run) put(ctx context.Context, o *unstructured.Unstructured, sum fingerprint.Sum, repair bool) error {
+// write applies an object whatever is known of it.
+func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum fingerprint.Sum, what verdict) error {
 	if r.service.Spec.CreateNamespace && o.GetNamespace() == r.service.Spec.namespace() {
 		if err := r.ensureNamespace(ctx); err != nil {
 			return err
 		}
 	}
 	var before *unstructured.Unstructured
-	if repair {
+	if what == repair {
 		before = r.rival(ctx, o)
 	}
 	r.unit.begun(o, sum)
-	live, err := r.submit(ctx, o, repair)
+	live, err := r.submit(ctx, o, what == repair)
 	if err != nil {
 		r.unit.broken(o)
 		return err
@@ -51,10 +50,10 @@ func (r *run) put(ctx context.Context, o *unstructured.Unstructured, sum fingerp
 	r.wrote.Add(1)
 	r.unit.applied(r, sum, Observation{
 		Service: r.service.Name, Object: inventory.Object{Ref: inventory.RefOf(o), UID: string(live.GetUID())},
-		ResourceVersion: live.GetResourceVersion(), Health: health.Of(live),
+		ResourceVersion: live.GetResourceVersion(), Health: r.engine.Judge(live),
 		Fingerprint: fingerprint.Live(live, FieldManager), Terminating: live.GetDeletionTimestamp() != nil,
 	})
-	if repair {
+	if what == repair {
 		r.corrected(ctx, o, before, live)
 	}
 	if isDefinition(o) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/order"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
@@ -26,6 +27,7 @@ const (
 	ObjectClaimed      Reason = "OBJECT_CLAIMED"
 	DriftDetected      Reason = "DRIFT_DETECTED"
 	VariableMissing    Reason = "VARIABLE_MISSING"
+	HookFailed         Reason = "HOOK_FAILED"
 	ClusterUnreachable Reason = "CLUSTER_UNREACHABLE"
 	DeadlineExceeded   Reason = "DEADLINE_EXCEEDED"
 	// DependencyUnavailable means that the hub did not give the configuration.
@@ -96,6 +98,9 @@ func ProblemOf(err error) *Problem {
 	if _, ok := errors.AsType[*render.VariableError](err); ok {
 		return &Problem{Reason: VariableMissing, Message: err.Error()}
 	}
+	if _, ok := errors.AsType[*order.Error](err); ok {
+		return &Problem{Reason: ManifestInvalid, Message: err.Error()}
+	}
 	if _, ok := errors.AsType[*render.Error](err); ok {
 		return &Problem{Reason: ManifestInvalid, Message: err.Error()}
 	}
@@ -106,7 +111,12 @@ func ProblemOf(err error) *Problem {
 }
 
 // lasting tells problems that trying again cannot mend: the same content meets the same renderer, with the same
-// configuration.
+// configuration, and a hook runs once.
 func lasting(p *Problem) bool {
-	return p.Reason == ManifestInvalid || p.Reason == VariableMissing || p.Reason == PruneGuarded || p.Reason == Unsupported
+	switch p.Reason {
+	case ManifestInvalid, VariableMissing, PruneGuarded, Unsupported, HookFailed:
+		return true
+	default:
+		return false
+	}
 }
