@@ -71,6 +71,7 @@ type unit struct {
 	retryAt  time.Time
 	refresh  time.Time
 	observed tracks
+	lenient  leniency
 	runs     uint32                  // how many have begun
 	drift    time.Time               // when objects that others have changed are to be put right; zero when none is
 	drifts   map[inventory.Key]*told // what is reported of objects that others have changed
@@ -98,6 +99,9 @@ func (u *unit) follow(s Service, planned, now time.Time) bool {
 		return false
 	}
 	fresh := u.order != follow || !sameInputs(s.inputs(), u.desired.inputs()) || s.UID != u.desired.UID
+	if fresh {
+		u.lenient = lenient(s)
+	}
 	u.order, u.desired, u.heldWhy = follow, s, ""
 	if sameInputs(s.inputs(), u.record.Applied) {
 		u.record.Applied.Commits = s.inputs().Commits
@@ -317,7 +321,7 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 	record.Objects = record.Objects.Clone()
 	return &run{
 		unit: u, engine: u.engine, service: u.desired,
-		rules: rulesOf(u.desired.Spec.Policy), arrived: u.arrived, timings: u.timings, news: news, asked: asked, record: record,
+		rules: rulesOf(u.desired.Spec.Policy), lenient: u.lenient, arrived: u.arrived, timings: u.timings, news: news, asked: asked, record: record,
 	}
 }
 
