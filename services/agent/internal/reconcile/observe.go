@@ -98,6 +98,7 @@ func (u *unit) publish(now time.Time) {
 	}
 	changed := status.Phase != u.status.Phase
 	u.status = status
+	u.engine.relations.note(status)
 	u.engine.params.Reporter.Report(status)
 	if changed {
 		u.engine.events.publish(Event{Time: now, Service: u.name, Phase: status.Phase, Message: headline(status)})
@@ -149,6 +150,8 @@ func (u *unit) judge(now time.Time, s Status) (Phase, *Problem) {
 		return Syncing, nil
 	case u.problem != nil:
 		return Failed, u.problem
+	case u.bar != nil:
+		return Pending, u.bar
 	case len(u.desired.Bundles) == 0 || !u.current():
 		return Pending, nil
 	case s.Counts.Failed > 0:

@@ -29,7 +29,13 @@ const (
 	DeadlineExceeded   Reason = "DEADLINE_EXCEEDED"
 	// DependencyUnavailable means that the hub did not give the configuration.
 	DependencyUnavailable Reason = "DEPENDENCY_UNAVAILABLE"
-	Internal              Reason = "INTERNAL"
+	// DependencyNotReady means that the service waits for another, or for an object.
+	DependencyNotReady Reason = "DEPENDENCY_NOT_READY"
+	// SyncWindowClosed means that the service waits for its next window.
+	SyncWindowClosed Reason = "SYNC_WINDOW_CLOSED"
+	// TestFailed means that everything is healthy, and a test failed.
+	TestFailed Reason = "TEST_FAILED"
+	Internal   Reason = "INTERNAL"
 )
 
 // Problem is a failure that a person reads. It never holds an object's data.

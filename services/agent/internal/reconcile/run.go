@@ -200,6 +200,7 @@ func (r *run) createNamespace(ctx context.Context) error {
 // save stores the record, and makes it known to the unit.
 func (r *run) save(ctx context.Context) error {
 	r.record.Service, r.record.ServiceUID, r.record.Prune = r.service.Name, r.service.UID, r.service.Spec.Prune
+	r.record.DependsOn = needs(r.service.Spec)
 	if owner := r.engine.params.Owner(); owner != "" {
 		r.record.Owner = owner
 	}

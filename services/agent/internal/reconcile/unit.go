@@ -49,7 +49,8 @@ type unit struct {
 	name   string
 	wake   chan struct{} // one token when something below changed
 
-	mu       sync.Mutex // guards what follows
+	mu sync.Mutex // guards what follows
+	gate
 	order    order
 	closed   bool // the goroutine ends; nobody may give orders any more
 	heldWhy  string
@@ -91,17 +92,22 @@ func (u *unit) follow(s Service, planned, now time.Time) bool {
 	if u.closed {
 		return false
 	}
-	fresh := u.order != follow || !sameInputs(s.inputs(), u.desired.inputs()) || s.UID != u.desired.UID
-	u.order, u.desired, u.heldWhy = follow, s, ""
+	if u.order != follow {
+		u.renew()
+	}
+	fresh := u.order != follow || !sameInputs(s.inputs(), u.newest.inputs()) || s.UID != u.newest.UID
+	u.order, u.heldWhy = follow, ""
 	if sameInputs(s.inputs(), u.record.Applied) {
 		u.record.Applied.Commits = s.inputs().Commits
 	}
 	if fresh {
 		u.arrived, u.planned, u.stage, u.timings = now, planned, untried, Timings{}
-		u.renew()
+		u.attempts, u.retryAt = 0, time.Time{}
 	}
+	u.offer(s)
+	u.admit(now)
 	if u.current() {
-		u.tried = s.inputs() // as good as tried: there is nothing to do
+		u.tried = u.desired.inputs() // as good as tried: there is nothing to do
 	}
 	signal(u.wake)
 	return true
@@ -138,6 +144,7 @@ func (u *unit) force() {
 		u.order, u.heldWhy = leave, ""
 	}
 	u.forced, u.retryAt = true, time.Time{}
+	u.request = u.newest.inputs()
 	signal(u.wake)
 }
 
@@ -164,7 +171,9 @@ func (u *unit) close() bool {
 
 // run is the unit's goroutine.
 func (u *unit) run(ctx context.Context) {
+	defer func() { u.lookout.end() }()
 	for ctx.Err() == nil {
+		u.look(ctx, time.Now())
 		u.publish(time.Now())
 		switch what, at := u.next(time.Now()); what {
 		case bring:
@@ -186,19 +195,19 @@ func (u *unit) next(now time.Time) (action, time.Time) {
 	what := u.wanted(now)
 	switch {
 	case what != rest && now.Before(u.retryAt):
-		return rest, u.retryAt
+		return rest, earlier(u.until, u.retryAt)
 	case what != rest:
 		return what, time.Time{}
 	case u.order == follow && !u.still():
-		return rest, earlier(u.refresh, u.deadline())
+		return rest, earlier(u.until, earlier(u.refresh, u.deadline()))
 	default:
-		return rest, time.Time{}
+		return rest, u.until
 	}
 }
 
 func (u *unit) wanted(now time.Time) action {
 	switch {
-	case u.order == leave:
+	case u.order == leave && !u.needed():
 		return remove
 	case u.order == follow && !u.still() && u.due(now):
 		return bring
@@ -209,12 +218,12 @@ func (u *unit) wanted(now time.Time) action {
 
 // still tells a service that is to be left as it is.
 func (u *unit) still() bool {
-	return u.desired.Spec.Paused || len(u.desired.Bundles) == 0
+	return u.desired.Spec.Paused || u.desired.Spec.DryRun || u.frozen || len(u.desired.Bundles) == 0
 }
 
 // due tells whether there is something to apply. This is the place where a finer memory of what is applied can say no.
 func (u *unit) due(now time.Time) bool {
-	return u.forced || u.dirty || !u.current() || !now.Before(u.refresh)
+	return u.forced && u.bar == nil || u.dirty || !u.current() || !now.Before(u.refresh)
 }
 
 // current tells whether the desired inputs are the ones that were applied completely.
