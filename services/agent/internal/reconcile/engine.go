@@ -52,7 +52,7 @@ type Settings struct {
 	Workers int
 	// Refresh is how often an unchanged service is applied again, ±25 %. Zero: 2 h.
 	Refresh time.Duration
-	// ApplyTimeout bounds one run. Zero: 5 min.
+	// ApplyTimeout bounds a run, and each of its stages where it has several. Waiting for health does not count. Zero: 5 min.
 	ApplyTimeout time.Duration
 	// Guard stops prunes inside a service. Zero: inventory.DefaultGuard.
 	Guard inventory.Guard

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/render"
@@ -104,9 +105,16 @@ type Observation struct {
 	ResourceVersion string
 	// Health is the verdict on it.
 	Health health.Verdict
-	// Deleted tells that the object is gone.
+	// Fingerprint sums up what Leat's field manager has of the object.
+	Fingerprint fingerprint.Sum
+	// Terminating tells that the object is being deleted.
+	Terminating bool
+	// Deleted tells that the object is gone. Then Fingerprint and Terminating are zero.
 	Deleted bool
 }
+
+// FieldManager is Leat's name in managedFields.
+const FieldManager = "leat"
 
 // ServiceLabel is on every object that Leat applies; its value is the service's name. It is how watches find the objects,
 // and how a service sees that an object belongs to another.

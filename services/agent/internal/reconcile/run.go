@@ -23,6 +23,7 @@ import (
 type run struct {
 	unit    *unit
 	engine  *Engine
+	turn    *turn
 	service Service
 	arrived time.Time
 	timings Timings

@@ -270,25 +270,26 @@ func (u *unit) remove(ctx context.Context) bool {
 
 // work runs do in a slot, and reports whether it succeeded.
 func (u *unit) work(ctx context.Context, what action, do func(context.Context, *run) error) bool {
-	select {
-	case u.engine.slots <- struct{}{}:
-		defer func() { <-u.engine.slots }()
-	case <-ctx.Done():
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, u.engine.params.Settings.ApplyTimeout)
-	defer cancel()
 	runCtx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	turn := &turn{slots: u.engine.slots, limit: u.engine.params.Settings.ApplyTimeout, run: stop, ended: runCtx.Done()}
+	if !turn.take() {
+		return false
+	}
+	defer turn.leave()
 	r := u.begin(what, stop)
 	if r == nil {
 		return false // the order changed while waiting for the slot
 	}
+	r.turn = turn
 	u.publish(time.Now())
 	started := time.Now()
 	runCtx, span := r.trace(runCtx, what)
 	defer span.End()
 	err := do(runCtx, r)
+	if runCtx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = context.Cause(runCtx) // which may be that it took too long
+	}
 	return u.conclude(runCtx, r, err, time.Since(started))
 }
 

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// turn is a run's right to work on the cluster: one of the engine's slots, for so long at a stretch. It is for the goroutine of
+// the run.
+type turn struct {
+	slots chan struct{}
+	limit time.Duration
+	run   context.CancelCauseFunc // ends the run
+	ended <-chan struct{}         // closed when the run is ended
+
+	alarm *time.Timer // nil while no slot is held
+}
+
+// take waits for a slot. It reports false when the run ended before there was one.
+func (t *turn) take() bool {
+	select {
+	case <-t.ended: // also where a slot is free at the same time
+		return false
+	default:
+	}
+	select {
+	case t.slots <- struct{}{}:
+		t.alarm = time.AfterFunc(t.limit, func() { t.run(overdue(t.limit)) })
+		return true
+	case <-t.ended:
+		return false
+	}
+}
+
+// leave gives the slot back, if one is held.
+func (t *turn) leave() {
+	if t.alarm == nil {
+		return
+	}
+	t.alarm.Stop()
+	t.alarm = nil
+	<-t.slots
+}
+
+// renew lets the time at a stretch begin anew.
+func (t *turn) renew() {
+	t.alarm.Reset(t.limit)
+}
+
+func overdue(limit time.Duration) error {
+	return fmt.Errorf("not done within %v: %w", limit, context.DeadlineExceeded)
+}
+
+// await waits until what is observed makes until true. Meanwhile the run has no slot, and its time does not pass. It returns the
+// cause when ctx ends first, which a newer plan makes happen at once; where the run itself goes on, it has its slot again by then.
+//
+// Until is called after everything that wakes the unit: observations of the service's objects and hooks, and new orders.
+func (r *run) await(ctx context.Context, until func() bool) error {
+	if until() {
+		return nil
+	}
+	r.turn.leave()
+	err := r.unit.watchFor(ctx, until)
+	if !r.turn.take() && err == nil {
+		<-ctx.Done() // which is of the run
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+func (u *unit) watchFor(ctx context.Context, until func() bool) error {
+	for !until() {
+		u.publish(time.Now())
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait: %w", context.Cause(ctx))
+		case <-u.wake:
+		}
+	}
+	return nil
+}
