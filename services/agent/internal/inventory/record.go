@@ -40,6 +40,8 @@ type Record struct {
 	Touched bool
 	// Objects are the objects in the cluster.
 	Objects Set
+	// Hooks are what was run around them.
+	Hooks Hooks
 	// Confirmed tells that a person marked the stored record: the service may go, however many leave the plan with it. It
 	// is read and never written.
 	Confirmed bool
@@ -68,6 +70,7 @@ type head struct {
 	Base    int      `json:"base,omitempty"`
 	Applied Applied  `json:"applied,omitzero"`
 	Touched bool     `json:"touched,omitempty"`
+	Hooks   Hooks    `json:"hooks,omitzero"`
 	Objects int      `json:"objects"` // how many; a missing shard is thereby noticed
 }
 
@@ -95,7 +98,7 @@ func (r Record) Encode(shardBytes int) (head []byte, shards [][]byte, err error)
 func (r Record) head() head {
 	return head{
 		Format: format, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune, Needs: r.DependsOn, Guarded: r.Guarded, Base: r.Base,
-		Applied: r.Applied, Touched: r.Touched,
+		Applied: r.Applied, Touched: r.Touched, Hooks: r.Hooks,
 		Objects: r.Objects.Len(),
 	}
 }
@@ -110,7 +113,7 @@ func Decode(encodedHead []byte, shards [][]byte) (Record, error) {
 	if h.Format != format {
 		return Record{}, fmt.Errorf("%w: format %d, want %d", ErrMalformed, h.Format, format)
 	}
-	r := Record{Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, DependsOn: h.Needs, Guarded: h.Guarded, Base: h.Base, Applied: h.Applied, Touched: h.Touched}
+	r := Record{Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, DependsOn: h.Needs, Guarded: h.Guarded, Base: h.Base, Applied: h.Applied, Touched: h.Touched, Hooks: h.Hooks}
 	for _, shard := range shards {
 		if err := r.Objects.decode(string(shard)); err != nil {
 			return Record{}, err

@@ -30,7 +30,8 @@ func (r *run) prepare(
 			continue
 		}
 		ref := inventory.RefOf(complete)
-		if _, twice := r.desired.Get(ref.Key); twice {
+		_, twice := r.desired.Get(ref.Key)
+		if _, hook := r.hooked.Get(ref.Key); twice || hook {
 			return nil, problemf(ManifestInvalid, "%s stands in the manifests twice; remove one of them", ref.Key)
 		}
 		r.desired.Put(inventory.Object{Ref: ref})
@@ -111,6 +112,7 @@ func claimedBy(owner string) error {
 func (r *run) enlist(ctx context.Context, prepared []*unstructured.Unstructured) error {
 	grown := !r.record.Touched && !sameInputs(r.service.inputs(), r.record.Applied)
 	r.record.Touched = r.record.Touched || grown
+	r.announce(ctx, prepared)
 	for _, o := range prepared {
 		ref := inventory.RefOf(o)
 		if _, known := r.record.Objects.Get(ref.Key); !known {

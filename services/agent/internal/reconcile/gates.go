@@ -23,9 +23,9 @@ type gate struct {
 	frozen  bool              // a strict window denies even corrections
 	until   time.Time         // when to look again; zero: when something changes
 
-	calendar window.Calendar
-	broken   error    // the windows cannot be read
-	lookout  *lookout // nil while nobody has to look for objects
+	calendar   window.Calendar
+	unreadable error  // the windows cannot be read
+	vigil      *vigil // nil while nobody has to look for objects
 }
 
 // offer takes over what the plan says. u.mu is held, as in all that follows.
@@ -34,7 +34,7 @@ func (u *unit) offer(s Service) {
 		u.request = s.inputs()
 	}
 	u.newest = s
-	u.calendar, u.broken = window.New(s.Spec.Policy.Windows)
+	u.calendar, u.unreadable = window.New(s.Spec.Policy.Windows)
 }
 
 // admit lets the newest entry in, or keeps to what is applied.
@@ -47,9 +47,9 @@ func (u *unit) admit(now time.Time) {
 	u.bar = u.barred(now)
 	switch {
 	case u.bar == nil:
-		u.workOn(u.newest)
+		u.workOn(u.newest, now)
 	case u.cancel == nil: // otherwise a run that was let in goes on to its end
-		u.workOn(u.fallback())
+		u.workOn(u.fallback(), now)
 	}
 	if u.current() && len(u.desired.Bundles) > 0 {
 		u.kept = u.desired
@@ -57,13 +57,15 @@ func (u *unit) admit(now time.Time) {
 }
 
 // workOn changes what the unit works on. That alone does not make the next try of what failed come earlier.
-func (u *unit) workOn(s Service) {
-	if s.UID != u.desired.UID || !sameInputs(s.inputs(), u.desired.inputs()) {
-		attempts, retryAt := u.attempts, u.retryAt
-		u.renew()
-		u.attempts, u.retryAt = attempts, retryAt
+func (u *unit) workOn(s Service, now time.Time) {
+	if s.UID == u.desired.UID && sameInputs(s.inputs(), u.desired.inputs()) {
+		u.desired = s
+		return
 	}
-	u.desired = s
+	attempts, retryAt := u.attempts, u.retryAt
+	u.renew()
+	u.attempts, u.retryAt = attempts, retryAt
+	u.desired, u.drift = s, u.scan(now)
 }
 
 // fallback is what is applied; without bundles, and thus left alone, where the cluster holds something half-way, or where
@@ -110,14 +112,14 @@ func (u *unit) shut(now time.Time) *Problem {
 	if sameInputs(u.request, u.newest.inputs()) {
 		occasion = window.Request
 	}
-	if u.broken != nil && occasion == window.Change {
-		return problemf(SyncWindowClosed, "the service's windows cannot be read, so a change waits until somebody syncs the service: %v", u.broken)
+	if u.unreadable != nil && occasion == window.Change {
+		return problemf(SyncWindowClosed, "the service's windows cannot be read, so a change waits until somebody syncs the service: %v", u.unreadable)
 	}
 	if u.calendar.Open(now, occasion) {
 		return nil
 	}
 	opening, opens := u.calendar.Next(now, occasion)
-	u.until = earlier(u.until, opening)
+	u.until = earliest(u.until, opening)
 	if !opens {
 		return problemf(SyncWindowClosed, "no window of the service opens in the foreseeable future; correct its windows")
 	}
@@ -128,7 +130,7 @@ func (u *unit) shut(now time.Time) *Problem {
 func (u *unit) missing() *Problem {
 	all := u.engine.relations.unmet(u.name, needs(u.newest.Spec))
 	for i, w := range wantsOf(u.newest) {
-		if why := u.lookout.unmet(i, w); why != "" {
+		if why := u.vigil.unmet(i, w); why != "" {
 			all = append(all, why)
 		}
 	}

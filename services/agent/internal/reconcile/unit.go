@@ -23,14 +23,14 @@ var errSuperseded = errors.New("superseded by a newer plan")
 // refreshJitter spreads periodic work.
 const refreshJitter = 0.25
 
-// order is what the plan wants of a service.
-type order int
+// orders are what the plan wants of a service.
+type orders int
 
 const (
-	wait   order = iota // there are objects in the cluster, and no plan yet
-	follow              // run what the plan says
-	hold                // it left the plan, and the guard holds it back
-	leave               // it left the plan: remove it
+	wait   orders = iota // there are objects in the cluster, and no plan yet
+	follow               // run what the plan says
+	hold                 // it left the plan, and the guard holds it back
+	leave                // it left the plan: remove it
 )
 
 // action is what a unit does next.
@@ -51,7 +51,7 @@ type unit struct {
 
 	mu sync.Mutex // guards what follows
 	gate
-	order    order
+	order    orders
 	closed   bool // the goroutine ends; nobody may give orders any more
 	heldWhy  string
 	desired  Service
@@ -71,7 +71,11 @@ type unit struct {
 	attempts int
 	retryAt  time.Time
 	refresh  time.Time
-	observed map[inventory.Key]Observation
+	observed tracks
+	runs     uint32    // how many have begun
+	drift    time.Time // when objects that others have changed are to be put right; zero when none is
+	lost     bool      // there are objects of which nobody knows what was applied
+	unsaved  bool      // what is known of the objects differs from what is stored
 	since    time.Time // since when objects are on their way; zero when none is
 	status   Status    // as last reported
 }
@@ -79,8 +83,8 @@ type unit struct {
 func newUnit(e *Engine, record inventory.Record) *unit {
 	return &unit{
 		engine: e, name: record.Service, wake: make(chan struct{}, 1),
-		record: record, observed: map[inventory.Key]Observation{},
-		tried: inputsOf(record.Applied), carried: record.Applied.SyncRequest,
+		record: record,
+		tried:  inputsOf(record.Applied), carried: record.Applied.SyncRequest,
 		refresh: time.Now().Add(backoff.Jitter(e.params.Settings.Refresh, refreshJitter)),
 	}
 }
@@ -171,10 +175,11 @@ func (u *unit) close() bool {
 
 // run is the unit's goroutine.
 func (u *unit) run(ctx context.Context) {
-	defer func() { u.lookout.end() }()
+	defer func() { u.vigil.end() }()
 	for ctx.Err() == nil {
 		u.look(ctx, time.Now())
 		u.publish(time.Now())
+		u.store(ctx)
 		switch what, at := u.next(time.Now()); what {
 		case bring:
 			u.sync(ctx)
@@ -186,6 +191,7 @@ func (u *unit) run(ctx context.Context) {
 			u.rest(ctx, at)
 		}
 	}
+	u.store(ctx)
 }
 
 // next decides what to do now, or until when to rest; the zero time means until somebody wakes the unit.
@@ -195,11 +201,11 @@ func (u *unit) next(now time.Time) (action, time.Time) {
 	what := u.wanted(now)
 	switch {
 	case what != rest && now.Before(u.retryAt):
-		return rest, earlier(u.until, u.retryAt)
+		return rest, earliest(u.until, u.retryAt)
 	case what != rest:
 		return what, time.Time{}
 	case u.order == follow && !u.still():
-		return rest, earlier(u.until, earlier(u.refresh, u.deadline()))
+		return rest, earliest(u.until, earliest(u.drift, earliest(u.refresh, u.deadline())))
 	default:
 		return rest, u.until
 	}
@@ -221,9 +227,9 @@ func (u *unit) still() bool {
 	return u.desired.Spec.Paused || u.desired.Spec.DryRun || u.frozen || len(u.desired.Bundles) == 0
 }
 
-// due tells whether there is something to apply. This is the place where a finer memory of what is applied can say no.
+// due tells whether there may be something to apply. What of it is applied, each object decides.
 func (u *unit) due(now time.Time) bool {
-	return u.forced && u.bar == nil || u.dirty || !u.current() || !now.Before(u.refresh)
+	return u.forced && u.bar == nil || u.dirty || u.lost || !u.current() || !now.Before(u.refresh) || !u.drift.IsZero() && !now.Before(u.drift)
 }
 
 // current tells whether the desired inputs are the ones that were applied completely.
@@ -263,6 +269,9 @@ func (u *unit) remove(ctx context.Context) bool {
 	if !u.work(ctx, remove, func(ctx context.Context, r *run) error { return r.remove(ctx) }) || !u.engine.forget(u) {
 		return false
 	}
+	if err := u.engine.params.Fingerprints.Delete(context.WithoutCancel(ctx), u.name); err != nil {
+		u.engine.params.Logger.WarnContext(ctx, "fingerprints cannot be removed", slog.String("leat.service", u.name), slog.Any("error", err))
+	}
 	u.engine.params.Reporter.Forget(u.name)
 	u.engine.events.publish(Event{Time: time.Now(), Service: u.name, Message: "removed"})
 	return true
@@ -300,9 +309,10 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 	if u.wanted(time.Now()) != what {
 		return nil
 	}
-	news := !u.current()
+	news, asked := !u.current(), u.forced
 	u.syncing = u.problem == nil && (u.forced || news)
-	u.forced, u.cancel = false, stop
+	u.forced, u.cancel, u.drift = false, stop, time.Time{}
+	u.runs++
 	if what == bring {
 		u.tried = u.desired.inputs()
 	}
@@ -311,7 +321,10 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 	}
 	record := u.record
 	record.Objects = record.Objects.Clone()
-	return &run{unit: u, engine: u.engine, service: u.desired, arrived: u.arrived, timings: u.timings, news: news, record: record}
+	return &run{
+		unit: u, engine: u.engine, service: u.desired,
+		rules: rulesOf(u.desired.Spec.Policy), arrived: u.arrived, timings: u.timings, news: news, asked: asked, record: record,
+	}
 }
 
 // conclude turns the outcome of a run into state, which publish turns into a status.
@@ -319,6 +332,7 @@ func (u *unit) conclude(ctx context.Context, r *run, err error, took time.Durati
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.cancel, u.syncing, u.record = nil, false, r.record
+	u.drift = u.scan(time.Now())
 	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errSuperseded) || errors.Is(cause, context.Canceled)) {
 		return false
 	}
@@ -330,7 +344,7 @@ func (u *unit) conclude(ctx context.Context, r *run, err error, took time.Durati
 		u.fail(ctx, err)
 		trace.SpanFromContext(ctx).SetStatus(codes.Error, string(u.problem.Reason))
 	} else {
-		u.attempts, u.retryAt, u.since = 0, time.Time{}, time.Time{}
+		u.attempts, u.retryAt, u.since, u.lost = 0, time.Time{}, time.Time{}, false
 	}
 	u.engine.params.Observer(context.WithoutCancel(ctx), took, u.problem)
 	return err == nil
@@ -354,7 +368,7 @@ func (u *unit) fail(ctx context.Context, err error) {
 		u.failures = failed.objects
 	}
 	u.retryAt = time.Now().Add(u.engine.params.Settings.Retry.Delay(u.attempts))
-	if lasting(u.problem) {
+	if lasting(u.problem) && u.order != leave { // hooks of a removal are run again: nobody could change them
 		u.retryAt = u.refresh
 	}
 	u.attempts++
@@ -369,11 +383,4 @@ func (u *unit) keep(record inventory.Record) {
 	u.mu.Lock()
 	u.record = record
 	u.mu.Unlock()
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.IsZero() || !a.IsZero() && a.Before(b) {
-		return a
-	}
-	return b
 }
