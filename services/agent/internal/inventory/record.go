@@ -42,6 +42,8 @@ type Record struct {
 	Objects Set
 	// Hooks are what was run around them.
 	Hooks Hooks
+	// Tests are what was run to see whether they work.
+	Tests Tests
 	// Confirmed tells that a person marked the stored record: the service may go, however many leave the plan with it. It
 	// is read and never written.
 	Confirmed bool
@@ -71,6 +73,7 @@ type head struct {
 	Applied Applied  `json:"applied,omitzero"`
 	Touched bool     `json:"touched,omitempty"`
 	Hooks   Hooks    `json:"hooks,omitzero"`
+	Tests   Tests    `json:"tests,omitzero"`
 	Objects int      `json:"objects"` // how many; a missing shard is thereby noticed
 }
 
@@ -98,7 +101,7 @@ func (r Record) Encode(shardBytes int) (head []byte, shards [][]byte, err error)
 func (r Record) head() head {
 	return head{
 		Format: format, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune, Needs: r.DependsOn, Guarded: r.Guarded, Base: r.Base,
-		Applied: r.Applied, Touched: r.Touched, Hooks: r.Hooks,
+		Applied: r.Applied, Touched: r.Touched, Hooks: r.Hooks, Tests: r.Tests,
 		Objects: r.Objects.Len(),
 	}
 }
@@ -113,7 +116,7 @@ func Decode(encodedHead []byte, shards [][]byte) (Record, error) {
 	if h.Format != format {
 		return Record{}, fmt.Errorf("%w: format %d, want %d", ErrMalformed, h.Format, format)
 	}
-	r := Record{Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, DependsOn: h.Needs, Guarded: h.Guarded, Base: h.Base, Applied: h.Applied, Touched: h.Touched, Hooks: h.Hooks}
+	r := Record{Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, DependsOn: h.Needs, Guarded: h.Guarded, Base: h.Base, Applied: h.Applied, Touched: h.Touched, Hooks: h.Hooks, Tests: h.Tests}
 	for _, shard := range shards {
 		if err := r.Objects.decode(string(shard)); err != nil {
 			return Record{}, err

@@ -148,3 +148,11 @@ func (u *unit) missing() *Problem {
 func (u *unit) needed() bool {
 	return len(u.engine.relations.needed(u.name)) > 0
 }
+
+// alarm is when to look again for the sake of a window, or of tests that could not be run; zero when neither counts.
+func (u *unit) alarm() time.Time {
+	if u.untested() && time.Now().Before(u.retrial) {
+		return earliest(u.until, u.retrial)
+	}
+	return u.until
+}

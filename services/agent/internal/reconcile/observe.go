@@ -125,6 +125,9 @@ func (u *unit) assess(now time.Time) Status {
 	if s.UID == "" {
 		s.UID = u.record.ServiceUID
 	}
+	if !u.record.Tests.Due {
+		s.Tests = u.record.Tests.Results
+	}
 	if counts.Healthy == counts.Total {
 		u.since = time.Time{}
 	} else if u.since.IsZero() {
@@ -160,7 +163,7 @@ func (u *unit) judge(now time.Time, s Status) (Phase, *Problem) {
 	case s.Counts.Failed > 0:
 		return Degraded, unhealthy("not healthy", s.Objects, health.Degraded, health.Missing)
 	case s.Counts.Healthy == s.Counts.Total:
-		return Healthy, nil
+		return u.verdict()
 	case now.Sub(u.since) >= u.desired.Spec.healthTimeout():
 		return Degraded, unhealthy(fmt.Sprintf("not healthy within %v", u.desired.Spec.healthTimeout()), s.Objects,
 			health.Unknown, health.Progressing, health.Terminating)

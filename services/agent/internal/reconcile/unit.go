@@ -78,6 +78,10 @@ type unit struct {
 	unsaved  bool      // what is known of the objects differs from what is stored
 	since    time.Time // since when objects are on their way; zero when none is
 	status   Status    // as last reported
+
+	trial    *trial    // the tests that run; the goroutine's alone
+	retrials int       // of tests that could not be run
+	retrial  time.Time // when to try those again
 }
 
 func newUnit(e *Engine, record inventory.Record) *unit {
@@ -175,9 +179,10 @@ func (u *unit) close() bool {
 
 // run is the unit's goroutine.
 func (u *unit) run(ctx context.Context) {
-	defer func() { u.vigil.end() }()
+	defer func() { u.vigil.end(); u.trial.end() }()
 	for ctx.Err() == nil {
 		u.look(ctx, time.Now())
+		u.try(ctx)
 		u.publish(time.Now())
 		u.store(ctx)
 		switch what, at := u.next(time.Now()); what {
@@ -201,11 +206,11 @@ func (u *unit) next(now time.Time) (action, time.Time) {
 	what := u.wanted(now)
 	switch {
 	case what != rest && now.Before(u.retryAt):
-		return rest, earliest(u.until, u.retryAt)
+		return rest, earliest(u.alarm(), u.retryAt)
 	case what != rest:
 		return what, time.Time{}
 	case u.order == follow && !u.still():
-		return rest, earliest(u.until, earliest(u.drift, earliest(u.refresh, u.deadline())))
+		return rest, earliest(u.alarm(), earliest(u.drift, earliest(u.refresh, u.deadline())))
 	default:
 		return rest, u.until
 	}
