@@ -94,6 +94,7 @@ type Engine struct {
 	params Params
 	slots  chan struct{} // one token per service that is being worked on
 	claims claims
+	bench  *bench
 	events events
 
 	relations relations
@@ -126,6 +127,7 @@ func New(p Params) *Engine {
 		params:  p,
 		slots:   make(chan struct{}, p.Settings.Workers),
 		planned: make(chan struct{}, 1),
+		bench:   newBench(),
 		units:   map[string]*unit{},
 		kinds:   map[string]kindSet{},
 	}
@@ -211,6 +213,7 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 // adopt gives every unit its order under the newest plan.
 func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
 	plan, known := e.snapshot()
+	e.learn(ctx, plan)
 	now := time.Now()
 	e.relations.plan(plan.Services)
 	for _, s := range plan.Services {
@@ -264,6 +267,7 @@ func (e *Engine) forget(u *unit) bool {
 	}
 	delete(e.units, u.name)
 	e.relations.forget(u.name)
+	e.bench.forget(u.name)
 	return true
 }
 

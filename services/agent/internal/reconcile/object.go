@@ -12,7 +12,6 @@ import (
 
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
-	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
@@ -43,7 +42,7 @@ func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum finge
 	r.wrote.Add(1)
 	r.unit.applied(r, sum, Observation{
 		Service: r.service.Name, Object: inventory.Object{Ref: inventory.RefOf(o), UID: string(live.GetUID())},
-		ResourceVersion: live.GetResourceVersion(), Health: health.Of(live),
+		ResourceVersion: live.GetResourceVersion(), Health: r.engine.Judge(live),
 		Fingerprint: fingerprint.Live(live, FieldManager), Terminating: live.GetDeletionTimestamp() != nil,
 	})
 	if isDefinition(o) {

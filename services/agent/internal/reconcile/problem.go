@@ -37,7 +37,9 @@ const (
 	SyncWindowClosed Reason = "SYNC_WINDOW_CLOSED"
 	// TestFailed means that everything is healthy, and a test failed.
 	TestFailed Reason = "TEST_FAILED"
-	Internal   Reason = "INTERNAL"
+	// Unsupported means that the service's policy comes from a newer hub.
+	Unsupported Reason = "UNIMPLEMENTED"
+	Internal    Reason = "INTERNAL"
 )
 
 // Problem is a failure that a person reads. It never holds an object's data.
@@ -116,5 +118,10 @@ func ProblemOf(err error) *Problem {
 // lasting tells problems that trying again cannot mend: the same content meets the same renderer, with the same
 // configuration, and a hook runs once.
 func lasting(p *Problem) bool {
-	return p.Reason == ManifestInvalid || p.Reason == VariableMissing || p.Reason == PruneGuarded || p.Reason == HookFailed
+	switch p.Reason {
+	case ManifestInvalid, VariableMissing, PruneGuarded, Unsupported, HookFailed:
+		return true
+	default:
+		return false
+	}
 }

@@ -55,6 +55,7 @@ type step struct {
 
 func (r *run) sync(ctx context.Context) error {
 	return r.take(ctx, []step{
+		{"understand", r.understand},
 		{"render", r.render},
 		{"create namespace", r.createNamespace},
 		{"apply", r.apply},
