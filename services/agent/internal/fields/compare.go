@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -135,7 +134,7 @@ func (c *comparison) items(at trail, p place, wanted, live []any) bool {
 		if i := find(live, key); i >= 0 {
 			there = live[i]
 		}
-		c.value(at.to(bracket(key), name), place{wanted: item, live: there, ours: child(p.ours, name), theirs: child(p.theirs, name)})
+		c.value(at.to(bracket(key, c.secret), name), place{wanted: item, live: there, ours: child(p.ours, name), theirs: child(p.theirs, name)})
 	}
 	return true
 }
@@ -147,14 +146,6 @@ func named(item any) map[string]any {
 		return map[string]any{"name": name}
 	}
 	return nil
-}
-
-func bracket(key map[string]any) string {
-	var conditions []string
-	for _, name := range slices.Sorted(maps.Keys(key)) {
-		conditions = append(conditions, name+"="+spell(key[name]))
-	}
-	return "[" + strings.Join(conditions, ",") + "]"
 }
 
 // equal tells whether the values are the same. The API server writes quantities in its own way: as long as the field is ours

@@ -4,6 +4,7 @@
 package fields
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -171,13 +172,13 @@ func (p pointer) covers(value any, hops []hop) bool {
 }
 
 // Legible is the API server's name of a field as people read it: without the leading dot, and without quotes where they say
-// nothing.
-func Legible(name string) string {
+// nothing. Masked shows nothing of what items of lists are called by.
+func Legible(name string, masked bool) string {
 	var b strings.Builder
 	for rest := strings.TrimPrefix(name, "."); rest != ""; {
-		if quoted, err := strconv.QuotedPrefix(rest); err == nil && quoted[0] == '"' {
-			b.WriteString(plain(quoted))
-			rest = rest[len(quoted):]
+		if key, after, ok := cutKey(rest); ok {
+			b.WriteString(bracket(key, masked))
+			rest = after
 			continue
 		}
 		b.WriteByte(rest[0])
@@ -186,11 +187,14 @@ func Legible(name string) string {
 	return b.String()
 }
 
-// plain takes the quotes off a text that reads well without.
-func plain(quoted string) string {
-	text, err := strconv.Unquote(quoted)
-	if err != nil || text == "" || strings.ContainsAny(text, "[]=,\"\\ ") {
-		return quoted
+// bracket spells the key of an item.
+func bracket(key map[string]any, masked bool) string {
+	if masked {
+		return "[…]"
 	}
-	return text
+	var conditions []string
+	for _, name := range slices.Sorted(maps.Keys(key)) {
+		conditions = append(conditions, name+"="+spell(key[name]))
+	}
+	return "[" + strings.Join(conditions, ",") + "]"
 }

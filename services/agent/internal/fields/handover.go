@@ -29,6 +29,22 @@ func Deployer(manager string) bool {
 	}, manager)
 }
 
+// Deployers lists those who have set fields of o, and are no longer to own them, each once.
+func Deployers(o *unstructured.Unstructured) []string {
+	var all []string
+	for _, e := range entriesOf(o) {
+		if e.subresource() == "" && Deployer(e.manager()) && e.manager() != Manager && !slices.Contains(all, e.manager()) {
+			all = append(all, e.manager())
+		}
+	}
+	return all
+}
+
+// Touched tells whether Leat has ever set a field of o.
+func Touched(o *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(entriesOf(o), func(e entry) bool { return e.manager() == Manager })
+}
+
 // HandOver returns the managedFields of live with what deployers have set in Leat's own entry, of that version, so that it
 // goes when the manifest does not name it, and conflicts with nobody. Entries of subresources stay, and so does everything
 // else. It reports false when there is nothing to hand over. What it returns shares with live, which is not changed.

@@ -25,6 +25,7 @@ type Rules struct {
 
 type rule struct {
 	objects  Selector
+	texts    []string
 	pointers []pointer
 	managers []string
 }
@@ -46,7 +47,7 @@ func compile(from syncpolicy.IgnoreRule) (r rule, err error) {
 	if r.objects, err = Select(from.Objects); err != nil {
 		return rule{}, err
 	}
-	r.managers = from.Managers
+	r.texts, r.managers = from.Pointers, from.Managers
 	r.pointers, err = parseAll(from.Pointers)
 	return r, err
 }
@@ -65,6 +66,7 @@ func parseAll(texts []string) ([]pointer, error) {
 
 // Ignored is what is ignored of one object. The zero Ignored is nothing.
 type Ignored struct {
+	texts    []string // of the pointers
 	pointers []pointer
 	managers []string
 }
@@ -75,6 +77,7 @@ func (r *Rules) Of(o *unstructured.Unstructured) (Ignored, error) {
 	if r != nil {
 		for _, one := range r.rules {
 			if one.objects.Match(o) {
+				all.texts = append(all.texts, one.texts...)
 				all.pointers = append(all.pointers, one.pointers...)
 				all.managers = append(all.managers, one.managers...)
 			}
@@ -84,7 +87,9 @@ func (r *Rules) Of(o *unstructured.Unstructured) (Ignored, error) {
 	if text == "" {
 		return all, nil
 	}
-	own, err := parseAll(split(text))
+	texts := split(text)
+	own, err := parseAll(texts)
+	all.texts = append(all.texts, texts...)
 	all.pointers = append(all.pointers, own...)
 	return all, err
 }
@@ -112,6 +117,14 @@ func annotation(o *unstructured.Unstructured, name string) string {
 // Empty tells that nothing is ignored.
 func (i Ignored) Empty() bool {
 	return len(i.pointers) == 0 && len(i.managers) == 0
+}
+
+// String spells what is ignored; it is empty where nothing is.
+func (i Ignored) String() string {
+	if i.Empty() {
+		return ""
+	}
+	return fmt.Sprintf("%q %q", i.texts, i.managers)
 }
 
 // Manager tells whether all fields of a manager are ignored.

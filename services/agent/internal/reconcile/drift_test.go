@@ -147,10 +147,14 @@ func TestChangedManifest(t *testing.T) {
 		w.plan(s)
 		pass(t, time.Second)
 		w.assertApplied(t, "b")
-		s.SpecDigest, s.Spec.Policy.Ignore = "other", []syncpolicy.IgnoreRule{{Pointers: []string{"/data"}}}
+		s.SpecDigest, s.Spec.Policy.Conflicts = "other", []syncpolicy.ConflictRule{{Manager: "x", Action: syncpolicy.ConflictForce}}
 		w.plan(s)
 		pass(t, time.Second)
 		w.assertApplied(t, "a", "b", "c") // other rules, other outcome
+		s.SpecDigest, s.Spec.Policy.Ignore = "another", []syncpolicy.IgnoreRule{{Pointers: []string{"/data"}}}
+		w.plan(s)
+		pass(t, time.Second)
+		w.assertApplied(t) // what is to be left as it is, is as it was applied
 	})
 }
 

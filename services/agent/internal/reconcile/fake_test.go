@@ -200,6 +200,11 @@ func (w *world) Apply(ctx context.Context, o *unstructured.Unstructured, options
 	return live.DeepCopy(), nil
 }
 
+// Reown implements reconcile.Cluster.
+func (w *world) Reown(_ context.Context, live *unstructured.Unstructured, _ []any) (*unstructured.Unstructured, error) {
+	return live, nil
+}
+
 // AwaitDefined implements reconcile.Cluster.
 func (w *world) AwaitDefined(context.Context, *unstructured.Unstructured) error { return nil }
 

@@ -102,6 +102,7 @@ func (u *unit) publish(now time.Time) {
 	}
 	changed := status.Phase != u.status.Phase
 	u.status = status
+	u.engine.relations.note(status)
 	u.engine.params.Reporter.Report(status)
 	if changed {
 		u.engine.events.publish(Event{Time: now, Service: u.name, Phase: status.Phase, Message: headline(status)})
@@ -125,6 +126,9 @@ func (u *unit) assess(now time.Time) Status {
 	}
 	if s.UID == "" {
 		s.UID = u.record.ServiceUID
+	}
+	if !u.record.Tests.Due {
+		s.Tests = u.record.Tests.Results
 	}
 	if counts.Healthy == counts.Total {
 		u.since = time.Time{}
@@ -154,6 +158,8 @@ func (u *unit) judge(now time.Time, s Status) (Phase, *Problem) {
 		return Syncing, nil
 	case u.problem != nil:
 		return Failed, u.problem
+	case u.bar != nil:
+		return Pending, u.bar
 	case len(u.desired.Bundles) == 0 || !u.current():
 		return Pending, nil
 	case s.Counts.Failed > 0:
@@ -161,7 +167,7 @@ func (u *unit) judge(now time.Time, s Status) (Phase, *Problem) {
 	case u.engine.bench.problem(u.name) != nil:
 		return Degraded, u.engine.bench.problem(u.name)
 	case s.Counts.Healthy == s.Counts.Total:
-		return Healthy, u.driftProblem(s.Drift)
+		return u.verdict(s.Drift)
 	case now.Sub(u.since) >= u.desired.Spec.healthTimeout():
 		return Degraded, unhealthy(fmt.Sprintf("not healthy within %v", u.desired.Spec.healthTimeout()), s.Objects,
 			health.Unknown, health.Progressing, health.Terminating)
