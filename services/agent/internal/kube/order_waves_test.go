@@ -188,7 +188,9 @@ func definitionScenarios() map[string]func(*scenario) {
 		s.t.Helper()
 		s.mustExist(s.t, "/apis/other.test/v1/namespaces/"+s.name+"/"+plural+"/"+name)
 	}
-	namespace := func(name string, annotations ...string) string { return manifest("v1", "Namespace", name, nil, annotations...) }
+	namespace := func(name string, annotations ...string) string {
+		return manifest("v1", "Namespace", name, nil, annotations...)
+	}
 	return map[string]func(*scenario){
 		"a definition comes before its objects": func(s *scenario) {
 			s.healthy(s.sync(manifest("other.test/v1", "Apple", "a", nil), other("Apple")))
