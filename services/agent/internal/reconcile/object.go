@@ -20,8 +20,12 @@ import (
 func (r *run) applyOne(ctx context.Context, o *unstructured.Unstructured) error {
 	sum := r.sumOf(o)
 	what := r.decide(o, sum)
-	if what == keep {
+	switch what {
+	case keep:
 		return nil
+	case explain:
+		return r.explain(ctx, o)
+	case install, repair:
 	}
 	return r.write(ctx, o, sum, what)
 }
@@ -32,6 +36,10 @@ func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum finge
 		if err := r.ensureNamespace(ctx); err != nil {
 			return err
 		}
+	}
+	var before *unstructured.Unstructured
+	if what == repair {
+		before = r.rival(ctx, o)
 	}
 	r.unit.begun(o, sum)
 	live, err := r.submit(ctx, o, what == repair)
@@ -45,6 +53,9 @@ func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum finge
 		ResourceVersion: live.GetResourceVersion(), Health: r.engine.Judge(live),
 		Fingerprint: r.lenient.live(live), Terminating: live.GetDeletionTimestamp() != nil,
 	})
+	if what == repair {
+		r.corrected(ctx, o, before, live)
+	}
 	if isDefinition(o) {
 		return r.engine.params.Cluster.AwaitDefined(ctx, live)
 	}

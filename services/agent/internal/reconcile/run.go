@@ -41,6 +41,7 @@ type run struct {
 	schedule    order.Schedule
 	desired     inventory.Set   // what the rendered objects are, filled while applying
 	hooked      inventory.Set   // likewise the hooks
+	tidying     []*hook         // those of the phase, to be deleted at its end if their policy says so
 	rules       fingerprint.Sum // of what the policy says about conflicts
 	lenient     leniency
 	strangers   strangers
@@ -63,6 +64,7 @@ func (r *run) sync(ctx context.Context) error {
 		{"apply", r.apply},
 		{"prune", r.prune},
 		{"finish", r.finish},
+		{"expect tests", r.expectTests},
 		{"record", r.complete},
 	})
 }
@@ -71,6 +73,7 @@ func (r *run) remove(ctx context.Context) error {
 	r.leaving = true
 	return r.take(ctx, []step{
 		{"mark inventory", r.withdraw},
+		{"delete tests", r.deleteTests},
 		{"run PreDelete hooks", r.preDelete},
 		{"delete objects", r.deleteAll},
 		{"run PostDelete hooks", r.postDelete},
@@ -131,6 +134,8 @@ func (c *clock) Config(ctx context.Context, s Service) (render.Variables, error)
 // result is what a service is to consist of.
 type result struct {
 	objects []*unstructured.Unstructured
+	// tests are those that are run afterwards, in their order.
+	tests []test
 	// substitution knows the texts that secrets went into; nil where there is no configuration.
 	substitution *render.Substitution
 }
@@ -155,13 +160,18 @@ func renderAll(ctx context.Context, bundles Bundles, configs Configs, s Service,
 		if err != nil {
 			return result{}, err
 		}
+		if i == 0 {
+			if files, err = all.readTests(files, b, s); err != nil {
+				return result{}, err
+			}
+		}
 		objects, err := render.Objects(files, b.Subpath, s.Spec.Renderer, all.substitution)
 		if err != nil {
 			return result{}, fmt.Errorf("read manifests of %s: %w", b.origin(), err)
 		}
 		all.objects = append(all.objects, objects...)
 	}
-	return all, nil
+	return all, all.setTestsApart()
 }
 
 // baseOf is what was applied last from the source at that place: what comes next differs little from it.
@@ -231,6 +241,7 @@ func (r *run) ensureNamespace(ctx context.Context) error {
 // save stores the record, and makes it known to the unit.
 func (r *run) save(ctx context.Context) error {
 	r.record.Service, r.record.ServiceUID, r.record.Prune = r.service.Name, r.service.UID, r.service.Spec.Prune
+	r.record.DependsOn = needs(r.service.Spec)
 	if owner := r.engine.params.Owner(); owner != "" {
 		r.record.Owner = owner
 	}

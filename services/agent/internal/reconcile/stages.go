@@ -4,6 +4,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,13 +53,28 @@ func (r *run) finish(ctx context.Context) error {
 }
 
 func (r *run) stages(ctx context.Context, phases ...order.Phase) error {
-	for _, s := range r.schedule.Of(phases...) {
-		if err := r.stage(ctx, s); err != nil {
+	for _, phase := range phases {
+		if err := r.phase(ctx, phase); err != nil {
 			r.compensate(ctx, err)
 			return err
 		}
 	}
 	return nil
+}
+
+// phase applies the stages of a phase. Hooks are deleted at its end, not at theirs: later ones may need what earlier ones made.
+func (r *run) phase(ctx context.Context, phase order.Phase) error {
+	r.tidying = nil
+	var err error
+	for _, s := range r.schedule.Of(phase) {
+		if err = r.stage(ctx, s); err != nil {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	return cmp.Or(err, r.tidy(ctx))
 }
 
 // spare notes the objects that are in the manifests and not applied now: they are not to be pruned.
