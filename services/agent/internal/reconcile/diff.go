@@ -56,6 +56,7 @@ func (e *Engine) Diff(ctx context.Context, service string) ([]Difference, error)
 	}
 	d := differ{
 		cluster: e.params.Cluster, service: desired, substitution: all.substitution,
+		run:   &run{unit: u, engine: e, service: desired, result: all, lenient: lenient(desired)},
 		stale: desired.ConfigDigest != record.Applied.ConfigDigest,
 	}
 	for _, o := range all.objects {
@@ -71,6 +72,7 @@ func (e *Engine) Diff(ctx context.Context, service string) ([]Difference, error)
 
 type differ struct {
 	cluster Cluster
+	run     *run // which changes nothing
 	service Service
 	desired inventory.Set
 	found   []Difference
@@ -96,7 +98,7 @@ func (d *differ) object(ctx context.Context, o *unstructured.Unstructured) error
 	if err != nil {
 		return err
 	}
-	after, err := d.cluster.Apply(ctx, full, ApplyOptions{Force: d.service.Spec.ForceConflicts, DryRun: true})
+	after, err := d.run.rehearse(ctx, full, live, false)
 	if err != nil {
 		return err
 	}
