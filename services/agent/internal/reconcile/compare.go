@@ -14,7 +14,8 @@ func equalStatus(a, b Status) bool {
 	return a.Service == b.Service && a.UID == b.UID && a.Phase == b.Phase && a.PhaseSince.Equal(b.PhaseSince) &&
 		equalProblem(a.Problem, b.Problem) &&
 		equalApplied(a.Observed, b.Observed) && a.Planned.Equal(b.Planned) && a.Timings == b.Timings && a.ObservedSyncRequest == b.ObservedSyncRequest &&
-		equalApplied(a.Applied, b.Applied) && a.Counts == b.Counts && slices.EqualFunc(a.Objects, b.Objects, equalObject)
+		equalApplied(a.Applied, b.Applied) && a.Counts == b.Counts && slices.EqualFunc(a.Objects, b.Objects, equalObject) &&
+		a.Guarded.Digest == b.Guarded.Digest
 }
 
 func equalProblem(a, b *Problem) bool {

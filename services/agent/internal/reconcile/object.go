@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/services/agent/internal/health"
-	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
 func (r *run) applyOne(ctx context.Context, o *unstructured.Unstructured) error {
@@ -19,7 +18,8 @@ func (r *run) applyOne(ctx context.Context, o *unstructured.Unstructured) error 
 	if err != nil {
 		return err
 	}
-	object := inventory.Object{Ref: inventory.RefOf(o), UID: string(live.GetUID())}
+	object := entryOf(o)
+	object.UID = string(live.GetUID())
 	r.unit.applied(r, Observation{
 		Service: r.service.Name, Object: object, ResourceVersion: live.GetResourceVersion(), Health: health.Of(live),
 	})

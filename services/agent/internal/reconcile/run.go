@@ -33,6 +33,8 @@ type run struct {
 	result   result
 	rendered time.Time
 	desired  inventory.Set // what the rendered objects are, filled while applying
+
+	inherited inherited // taken over from other services, and not stored yet
 }
 
 // step is one verb of a reconciliation.
@@ -200,15 +202,24 @@ func (r *run) createNamespace(ctx context.Context) error {
 
 // save stores the record, and makes it known to the unit.
 func (r *run) save(ctx context.Context) error {
-	r.record.Service, r.record.ServiceUID, r.record.Prune = r.service.Name, r.service.UID, r.service.Spec.Prune
+	r.record.Service, r.record.ServiceUID = r.service.Name, r.service.UID
+	r.record.Prune, r.record.Deletion = r.service.Spec.Prune, r.service.Spec.Policy.Deletion
 	if owner := r.engine.params.Owner(); owner != "" {
 		r.record.Owner = owner
 	}
+	if err := r.store(ctx); err != nil {
+		return err
+	}
+	r.engine.watch(r.service.Name, r.record.Objects)
+	return nil
+}
+
+// store stores the record as it is.
+func (r *run) store(ctx context.Context) error {
 	if err := r.engine.params.Inventories.Save(ctx, r.record); err != nil {
 		return fmt.Errorf("store inventory: %w", err)
 	}
 	r.unit.keep(r.record)
-	r.engine.watch(r.service.Name, r.record.Objects)
 	return nil
 }
 
@@ -222,6 +233,7 @@ func (r *run) complete(ctx context.Context) error {
 		applied.Took = r.record.Applied.Took // a refresh brings nothing new; the figure of the change is the one of interest
 	}
 	r.record.Applied, r.record.Base, r.record.Guarded, r.record.Touched = applied, r.record.Objects.Len(), "", false
+	r.record.Pruned = 0
 	if err := r.save(ctx); err != nil {
 		return err
 	}

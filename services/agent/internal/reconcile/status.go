@@ -56,6 +56,16 @@ type Status struct {
 	Counts health.Counts
 	// Objects are those that need attention, MaxObjects at the most.
 	Objects []ObjectStatus
+	// Guarded is what the guard keeps. Zero when it keeps nothing.
+	Guarded Guarded
+}
+
+// Guarded is a prune that waits for the agreement of a person.
+type Guarded struct {
+	// Digest names the objects, and is what the agreement has to name.
+	Digest string
+	// Objects are those that would leave the service, MaxObjects at the most.
+	Objects []inventory.Ref
 }
 
 // Timings tell how long a change took. A step that was not reached is zero. It is comparable.

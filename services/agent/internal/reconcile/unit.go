@@ -73,6 +73,14 @@ type unit struct {
 	observed map[inventory.Key]Observation
 	since    time.Time // since when objects are on their way; zero when none is
 	status   Status    // as last reported
+
+	guarded   Guarded       // of the latest run
+	running   chan struct{} // closed at the end of the run that is under way; nil when none is
+	born      int64         // the generation of the plan that named the service first
+	ordered   int64         // the generation of the plan that brought the latest order
+	orderedAt time.Time
+	lent      map[inventory.Key]bool // what is left for another service to take over
+	wishes    *wishes                // under the desired inputs, if somebody asked; see wants
 }
 
 func newUnit(e *Engine, record inventory.Record) *unit {
@@ -92,6 +100,8 @@ func (u *unit) follow(s Service, planned, now time.Time) bool {
 		return false
 	}
 	fresh := u.order != follow || !sameInputs(s.inputs(), u.desired.inputs()) || s.UID != u.desired.UID
+	owing := len(u.lent) > 0
+	u.reckon(fresh)
 	u.order, u.desired, u.heldWhy = follow, s, ""
 	if sameInputs(s.inputs(), u.record.Applied) {
 		u.record.Applied.Commits = s.inputs().Commits
@@ -100,11 +110,23 @@ func (u *unit) follow(s Service, planned, now time.Time) bool {
 		u.arrived, u.planned, u.stage, u.timings = now, planned, untried, Timings{}
 		u.renew()
 	}
+	u.dirty = u.dirty || owing // what another service was to take over may have no taker any more
 	if u.current() {
 		u.tried = s.inputs() // as good as tried: there is nothing to do
 	}
 	signal(u.wake)
 	return true
+}
+
+// reckon notes which plan brought an order. u.mu is held.
+func (u *unit) reckon(fresh bool) {
+	generation := u.engine.generation.Load()
+	if u.born == 0 {
+		u.born = generation
+	}
+	if fresh {
+		u.ordered, u.orderedAt, u.lent, u.wishes = generation, time.Now(), nil, nil
+	}
 }
 
 // dismiss takes the unit out of the plan.
@@ -118,13 +140,14 @@ func (u *unit) dismiss(held bool, why string) {
 	if held {
 		u.order, u.heldWhy = hold, why
 	}
+	u.reckon(true)
 	u.renew()
 	signal(u.wake)
 }
 
 // renew forgets what came of earlier orders and ends a run under them. u.mu is held.
 func (u *unit) renew() {
-	u.attempts, u.retryAt, u.problem, u.failures, u.dirty = 0, time.Time{}, nil, nil, false
+	u.attempts, u.retryAt, u.problem, u.failures, u.guarded, u.dirty = 0, time.Time{}, nil, nil, Guarded{}, false
 	if u.cancel != nil {
 		u.cancel(errSuperseded)
 	}
@@ -293,7 +316,7 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 	}
 	news := !u.current()
 	u.syncing = u.problem == nil && (u.forced || news)
-	u.forced, u.cancel = false, stop
+	u.forced, u.cancel, u.running = false, stop, make(chan struct{})
 	if what == bring {
 		u.tried = u.desired.inputs()
 	}
@@ -310,13 +333,15 @@ func (u *unit) conclude(ctx context.Context, r *run, err error, took time.Durati
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.cancel, u.syncing, u.record = nil, false, r.record
+	close(u.running)
+	u.running = nil
 	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errSuperseded) || errors.Is(cause, context.Canceled)) {
 		return false
 	}
 	u.carried = r.service.SyncRequest
 	u.note(r, err)
 	u.refresh = time.Now().Add(backoff.Jitter(u.engine.params.Settings.Refresh, refreshJitter))
-	u.problem, u.failures, u.dirty = nil, nil, err != nil
+	u.problem, u.failures, u.guarded, u.dirty = nil, nil, Guarded{}, err != nil
 	if err != nil {
 		u.fail(ctx, err)
 		trace.SpanFromContext(ctx).SetStatus(codes.Error, string(u.problem.Reason))
@@ -343,6 +368,9 @@ func (u *unit) fail(ctx context.Context, err error) {
 	u.problem = ProblemOf(err)
 	if failed, ok := errors.AsType[*failedObjects](err); ok {
 		u.failures = failed.objects
+	}
+	if held, ok := errors.AsType[*heldPrune](err); ok {
+		u.guarded = held.guard()
 	}
 	u.retryAt = time.Now().Add(u.engine.params.Settings.Retry.Delay(u.attempts))
 	if lasting(u.problem) {
