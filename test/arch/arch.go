@@ -42,7 +42,8 @@ var cores = []string{
 	"services/distributor/internal/intake", "services/distributor/internal/encodings",
 	"services/tunnel/internal/session", "services/tunnel/internal/policy", "services/tunnel/internal/audit",
 	"services/agent/internal/reconcile", "services/agent/internal/inventory", "services/agent/internal/health",
-	"services/agent/internal/render",
+	"services/agent/internal/render", "services/agent/internal/fingerprint", "services/agent/internal/order",
+	"services/agent/internal/window",
 }
 
 var rules = []rule{

@@ -22,11 +22,11 @@ const (
 	Permit
 )
 
-// PruneAnnotation says whether Leat may delete an object: "disabled" or "enabled".
-const PruneAnnotation = "leat.dev/prune"
-
-// The annotations by which other tools are told to keep an object.
+// The annotations that say whether an object may be deleted: Leat's own, "disabled" or "enabled", and in the manner of Argo CD;
+// and those by which other tools are told to keep it.
 const (
+	leatPrune   = "leat.dev/prune"
+	leatOptions = "leat.dev/sync-options"
 	helmPolicy  = "helm.sh/resource-policy"
 	argoOptions = "argocd.argoproj.io/sync-options"
 	fluxPrune   = "kustomize.toolkit.fluxcd.io/prune"
@@ -35,10 +35,10 @@ const (
 // WishOf reads the wish from annotations. One that wants the object kept outweighs one that does not.
 func WishOf(annotations map[string]string) Wish {
 	switch {
-	case says(annotations[PruneAnnotation], "disabled"), says(annotations[fluxPrune], "disabled"), says(annotations[helmPolicy], "keep"),
-		slices.ContainsFunc(strings.Split(annotations[argoOptions], ","), keepsInArgo):
+	case says(annotations[leatPrune], "disabled"), says(annotations[fluxPrune], "disabled"), says(annotations[helmPolicy], "keep"),
+		slices.ContainsFunc(strings.Split(annotations[argoOptions]+","+annotations[leatOptions], ","), keeps):
 		return Keep
-	case says(annotations[PruneAnnotation], "enabled"):
+	case says(annotations[leatPrune], "enabled"):
 		return Permit
 	default:
 		return NoWish
@@ -59,8 +59,9 @@ func says(value, word string) bool {
 	return strings.EqualFold(strings.TrimSpace(value), word)
 }
 
-// keepsInArgo tells options that keep Argo CD from deleting an object, or from doing so unasked.
-func keepsInArgo(option string) bool {
+// keeps tells options that keep an object from being deleted. Nobody is asked about a single object, so one that wants a
+// confirmation stays.
+func keeps(option string) bool {
 	name, value, _ := strings.Cut(option, "=")
 	return (says(name, "Prune") || says(name, "Delete")) && (says(value, "false") || says(value, "confirm"))
 }

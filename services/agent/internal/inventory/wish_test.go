@@ -29,6 +29,7 @@ func TestWishOf(t *testing.T) {
 		"Argo CD, prune":     {map[string]string{"argocd.argoproj.io/sync-options": "Prune=false"}, inventory.Keep},
 		"Argo CD, delete":    {map[string]string{"argocd.argoproj.io/sync-options": "Replace=true, Delete=false"}, inventory.Keep},
 		"Argo CD, confirm":   {map[string]string{"argocd.argoproj.io/sync-options": "Delete=confirm"}, inventory.Keep},
+		"ours, options":      {map[string]string{"leat.dev/sync-options": "Recreate=true,Prune=false"}, inventory.Keep},
 		"Argo CD, true":      {map[string]string{"argocd.argoproj.io/sync-options": "Prune=true,Validate=false"}, inventory.NoWish},
 		"keeping outweighs":  {map[string]string{"leat.dev/prune": "enabled", "helm.sh/resource-policy": "keep"}, inventory.Keep},
 		"other's annotation": {map[string]string{"example.test/prune": "disabled"}, inventory.NoWish},

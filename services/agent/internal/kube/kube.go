@@ -27,7 +27,7 @@ import (
 )
 
 // fieldManager is Leat's name in managedFields.
-const fieldManager = "leat"
+const fieldManager = reconcile.FieldManager
 
 // requestTimeout bounds one request that is not a watch.
 const requestTimeout = time.Minute

@@ -53,6 +53,8 @@ type world struct {
 	statuses map[string]reconcile.Status
 	phases   map[string][]reconcile.Phase
 	kinds    []schema.GroupVersionKind
+	followed map[inventory.Key][]chan struct{} // told of every write
+	logs     string
 }
 
 func newWorld(settings reconcile.Settings) *world {
@@ -170,6 +172,7 @@ func (w *world) Apply(ctx context.Context, o *unstructured.Unstructured, options
 	if !options.DryRun {
 		w.objects[key] = live
 		w.applied = append(w.applied, key.Kind+"/"+key.Name)
+		w.tell(key)
 	}
 	return live.DeepCopy(), nil
 }
@@ -197,6 +200,7 @@ func (w *world) Delete(ctx context.Context, object inventory.Object, _ reconcile
 		return nil, reconcile.ErrReplaced
 	}
 	delete(w.objects, object.Key)
+	w.tell(object.Key)
 	w.deleted = append(w.deleted, object.Name)
 	return nil, nil
 }
@@ -212,6 +216,65 @@ func (w *world) Release(_ context.Context, object inventory.Object) error {
 		live.SetLabels(nil)
 	}
 	return nil
+}
+
+// Follow implements reconcile.Cluster.
+func (w *world) Follow(ctx context.Context, ref inventory.Ref, see reconcile.Sight) {
+	changed := make(chan struct{}, 1)
+	w.mu.Lock()
+	if w.followed == nil {
+		w.followed = map[inventory.Key][]chan struct{}{}
+	}
+	w.followed[ref.Key] = append(w.followed[ref.Key], changed)
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.followed[ref.Key] = slices.DeleteFunc(w.followed[ref.Key], func(c chan struct{}) bool { return c == changed })
+	}()
+	for {
+		live, _ := w.Get(ctx, ref)
+		see(live, nil)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// followers counts those who follow an object.
+func (w *world) followers(k inventory.Key) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.followed[k])
+}
+
+// set puts an object into the cluster as somebody else would; nil takes it away.
+func (w *world) set(k inventory.Key, o *unstructured.Unstructured) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if delete(w.objects, k); o != nil {
+		w.objects[k] = o
+	}
+	w.tell(k)
+}
+
+// tell wakes those who follow an object. w.mu is held.
+func (w *world) tell(k inventory.Key) {
+	for _, c := range w.followed[k] {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Logs implements reconcile.Cluster.
+func (w *world) Logs(context.Context, inventory.Object) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.logs, nil
 }
 
 // Open implements reconcile.Bundles.

@@ -110,6 +110,23 @@ func (r *run) bequeath(ctx context.Context, gone []inventory.Object) (rest []inv
 	return rest, nil
 }
 
+// release lets other services have what they want of one that the guard holds back. When nothing is left of it, nothing can be
+// deleted by mistake, and it may go.
+func (r *run) release(ctx context.Context) error {
+	if _, err := r.bequeath(ctx, r.record.Objects.Objects()); err != nil {
+		return err
+	}
+	if err := r.store(ctx); err != nil {
+		return err
+	}
+	r.unit.mu.Lock()
+	defer r.unit.mu.Unlock()
+	if r.unit.order == hold && r.record.Objects.Len() == 0 {
+		r.unit.order, r.unit.heldWhy = leave, ""
+	}
+	return nil
+}
+
 // lend notes which objects wait for another service.
 func (u *unit) lend(lent map[inventory.Key]bool) {
 	u.mu.Lock()
@@ -275,7 +292,7 @@ func (e *Engine) imagine(ctx context.Context, s Service, applied inventory.Appli
 func (u *unit) nudge() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.dirty = u.dirty || u.order == follow
+	u.dirty = true
 	u.retryAt = time.Time{}
 	signal(u.wake)
 }

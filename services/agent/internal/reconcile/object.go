@@ -12,9 +12,7 @@ import (
 )
 
 func (r *run) applyOne(ctx context.Context, o *unstructured.Unstructured) error {
-	live, err := r.engine.params.Cluster.Apply(ctx, o, ApplyOptions{
-		Force: r.service.Spec.ForceConflicts, Confidential: r.result.confidential(o),
-	})
+	live, err := r.submit(ctx, o, false)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/render"
@@ -40,7 +41,16 @@ type Cluster interface {
 	Contents(ctx context.Context, container inventory.Ref) ([]inventory.Object, error)
 	// Release takes Leat's label off the object with that UID. Errors as Delete.
 	Release(ctx context.Context, object inventory.Object) error
+	// Follow tells see of one object until ctx is done, whatever label it has: at once, and whenever it changes.
+	Follow(ctx context.Context, ref inventory.Ref, see Sight)
+	// Logs returns the last lines of what a Pod, or the Pods of a Job, have written: of the containers that failed in the Pod
+	// that failed last. Empty where there is none, and for other kinds.
+	Logs(ctx context.Context, object inventory.Object) (string, error)
 }
+
+// Sight is told of an object that is followed, one call at a time: nil while there is no such object, or no such kind. The
+// error says why it cannot be seen. The object is the callee's.
+type Sight func(live *unstructured.Unstructured, err error)
 
 // ApplyOptions modify Cluster.Apply.
 type ApplyOptions struct {
@@ -108,13 +118,17 @@ type Observation struct {
 	ResourceVersion string
 	// Health is the verdict on it.
 	Health health.Verdict
-	// Deleted tells that the object is gone.
+	// Fingerprint sums up what Leat's field manager has of the object.
+	Fingerprint fingerprint.Sum
+	// Terminating tells that the object is being deleted.
+	Terminating bool
+	// Deleted tells that the object is gone. Then Fingerprint and Terminating are zero.
 	Deleted bool
 }
+
+// FieldManager is Leat's name in managedFields.
+const FieldManager = "leat"
 
 // ServiceLabel is on every object that Leat applies; its value is the service's name. It is how watches find the objects,
 // and how a service sees that an object belongs to another.
 const ServiceLabel = "leat.dev/service"
-
-// FieldManager is Leat's name in managedFields.
-const FieldManager = "leat"

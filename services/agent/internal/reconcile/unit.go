@@ -40,6 +40,7 @@ const (
 	rest action = iota
 	bring
 	remove
+	release // give to others what they want of a service that the guard holds back
 )
 
 // unit is one service. Its goroutine is the only one that works on the cluster; everybody else changes its orders and
@@ -196,6 +197,8 @@ func (u *unit) run(ctx context.Context) {
 			if u.remove(ctx) {
 				return
 			}
+		case release:
+			u.work(ctx, release, func(ctx context.Context, r *run) error { return r.release(ctx) })
 		case rest:
 			u.rest(ctx, at)
 		}
@@ -223,6 +226,8 @@ func (u *unit) wanted(now time.Time) action {
 	switch {
 	case u.order == leave:
 		return remove
+	case u.order == hold && u.dirty:
+		return release
 	case u.order == follow && !u.still() && u.due(now):
 		return bring
 	default:

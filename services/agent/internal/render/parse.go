@@ -111,11 +111,8 @@ func check(object *unstructured.Unstructured) error {
 	if err := checkMetadata(object); err != nil {
 		return err
 	}
-	if object.GetName() != "" {
+	if object.GetName() != "" || object.GetGenerateName() != "" { // the latter is for hooks, which are told apart later
 		return nil
-	}
-	if object.GetGenerateName() != "" {
-		return fmt.Errorf("%s has generateName; want metadata.name, because it is applied again and again", object.GetKind())
 	}
 	return fmt.Errorf("%s has no metadata.name", object.GetKind())
 }
@@ -123,7 +120,7 @@ func check(object *unstructured.Unstructured) error {
 // checkMetadata finds values that YAML does not read as text, such as n, yes or 1.0 without quotes. What reads metadata
 // would take them for absent, and the object would land in another namespace, or lose its labels.
 func checkMetadata(object *unstructured.Unstructured) error {
-	for _, field := range []string{"name", "namespace"} {
+	for _, field := range []string{"name", "generateName", "namespace"} {
 		if _, _, err := unstructured.NestedString(object.Object, "metadata", field); err != nil {
 			return fmt.Errorf("%s: metadata.%s is not text; put it in quotes", object.GetKind(), field)
 		}

@@ -132,7 +132,7 @@ func TestErrors(t *testing.T) {
 		"no kind":            {files: map[string]string{"a.yaml": "apiVersion: v1\n"}, want: []string{"has no kind"}},
 		"no apiVersion":      {files: map[string]string{"a.yaml": "kind: ConfigMap\n"}, want: []string{"ConfigMap has no apiVersion"}},
 		"no name":            {files: map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\n"}, want: []string{"ConfigMap has no metadata.name"}},
-		"generated name":     {files: map[string]string{"a.yaml": "apiVersion: v1\nkind: Job\nmetadata: {generateName: x}\n"}, want: []string{"generateName"}},
+		"generated name":     {files: map[string]string{"a.yaml": "apiVersion: v1\nkind: Job\nmetadata: {generateName: 1.0}\n"}, want: []string{"generateName"}},
 		"unquoted namespace": {files: map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: n}\n"}, want: []string{"metadata.namespace is not text"}},
 		"unquoted label":     {files: map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {v: 1.0}}\n"}, want: []string{"metadata.labels", "quotes"}},
 		"null metadata":      {files: map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n"}, want: []string{"ConfigMap has no metadata.name"}},

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package expression
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/ext"
+)
+
+// self is the name of the object in an expression.
+const self = "self"
+
+// CompileError says what is wrong with the text of an expression, and where.
+type CompileError struct {
+	// Line and Column point into the source, from 1.
+	Line, Column int
+	// Message says what is wrong, and what is allowed where that helps.
+	Message string
+}
+
+// Error implements error.
+func (e *CompileError) Error() string {
+	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Message)
+}
+
+func newEnvironment() (*cel.Env, error) {
+	return cel.NewEnv(
+		cel.Variable(self, cel.DynType),
+		cel.OptionalTypes(),
+		cel.CrossTypeNumericComparisons(true),
+		cel.DefaultUTCTimeZone(true),
+		cel.EagerlyValidateDeclarations(true),
+		cel.ParserExpressionSizeLimit(maxSource),
+		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals()),
+		ext.Strings(), ext.Lists(), ext.Sets(), ext.Math(), ext.Encoders(), ext.Regex(), ext.Bindings(), ext.TwoVarComprehensions(),
+		cel.Lib(conditions{}), cel.Lib(quantities{}),
+	)
+}
+
+// explain makes an error of the first issue: those after it are often its consequences.
+func explain(issues *cel.Issues) error {
+	first := issues.Errors()[0]
+	return &CompileError{Line: first.Location.Line(), Column: first.Location.Column() + 1, Message: first.Message + hint(first.Message)}
+}
+
+// topLevel are the fields that people write without self, as other tools let them.
+var topLevel = []string{"apiVersion", "kind", "metadata", "spec", "status", "data", "object", "obj", "resource", "this"}
+
+func hint(message string) string {
+	rest, found := strings.CutPrefix(message, "undeclared reference to '")
+	if !found {
+		return ""
+	}
+	name, _, _ := strings.Cut(rest, "'")
+	switch i := slices.Index(topLevel, name); {
+	case i < 0:
+		return "; the only variable is self, the object"
+	case i < slices.Index(topLevel, "object"):
+		return "; the only variable is self, the object: write self." + name
+	default:
+		return "; the object is called self"
+	}
+}

@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package expression evaluates what people say about Kubernetes objects, in CEL: rules of health, conditions of
+// dependencies, gates.
+//
+// An expression sees one variable, self, which is the whole object. Besides CEL's standard library it may use optional
+// values, the extensions for strings, lists, sets, numbers, encodings, regular expressions, bindings and comprehensions
+// over two variables, Kubernetes' quantities, and short words for conditions: self.isTrue('Ready'), self.isFalse('Ready'),
+// self.reason('Ready'), self.message('Ready') and self.condition('Ready').
+package expression
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+// Kind is what an expression makes of an object.
+type Kind int
+
+// The kinds.
+const (
+	Bool Kind = iota + 1 // true or false, see Expression.Holds
+	Text                 // a text, see Expression.Text
+)
+
+// String implements fmt.Stringer.
+func (k Kind) String() string {
+	switch k {
+	case Bool:
+		return "true or false"
+	case Text:
+		return "a text"
+	}
+	return fmt.Sprintf("Kind(%d)", int(k))
+}
+
+const (
+	// maxSource bounds the text of an expression, in code points.
+	maxSource = 16 << 10
+	// maxCost bounds what one evaluation may cost, in CEL's own unit, of which the usual rule takes less than a hundred. The most
+	// expensive evaluation takes some 30 ms.
+	maxCost = 200_000
+	// interruptEvery is how many steps of a comprehension may pass before the end of the context is noticed.
+	interruptEvery = 100
+)
+
+// Errors of an evaluation. Whether a field that is missing is a failure or just an answer is the caller's decision.
+var (
+	// ErrMissing means that the object has no field, key or item that the expression reads.
+	ErrMissing = errors.New("the object has no such field")
+	// ErrTooExpensive means that the evaluation was given up for its cost.
+	ErrTooExpensive = errors.New("the expression costs too much")
+	// ErrType means that a value is of another type than the expression takes it for.
+	ErrType = errors.New("a value has another type than the expression expects")
+)
+
+// Expression is compiled. It is immutable and safe for concurrent use.
+type Expression struct {
+	source  string
+	kind    Kind
+	program cel.Program
+}
+
+// environment is what every expression is compiled in. To make it takes milliseconds and about a mebibyte, so it is made when
+// the first expression needs it, and never changes.
+var environment = sync.OnceValues(newEnvironment)
+
+// Compile checks source and makes it ready. Errors are *CompileError.
+func Compile(source string, kind Kind) (*Expression, error) {
+	if strings.TrimSpace(source) == "" {
+		return nil, &CompileError{Line: 1, Column: 1, Message: "the expression is empty"}
+	}
+	env, err := environment()
+	if err != nil {
+		return nil, fmt.Errorf("make CEL environment: %w", err)
+	}
+	ast, issues := env.Compile(source)
+	if issues.Err() != nil {
+		return nil, explain(issues)
+	}
+	if !produces(ast.OutputType(), kind) {
+		return nil, &CompileError{
+			Line: 1, Column: 1, Message: fmt.Sprintf("the expression makes %s, and should make %s", ast.OutputType(), kind),
+		}
+	}
+	program, err := env.Program(ast,
+		cel.EvalOptions(cel.OptOptimize), cel.CostLimit(maxCost), cel.InterruptCheckFrequency(interruptEvery))
+	if err != nil {
+		return nil, &CompileError{Line: 1, Column: 1, Message: err.Error()}
+	}
+	return &Expression{source: source, kind: kind, program: program}, nil
+}
+
+// produces tells whether a value of type t can be of kind. What is read from an object has no type before it is read.
+func produces(t *cel.Type, kind Kind) bool {
+	switch t.Kind() {
+	case types.DynKind, types.AnyKind:
+		return true
+	case types.BoolKind:
+		return kind == Bool
+	case types.StringKind:
+		return kind == Text
+	default:
+		return false
+	}
+}
+
+// String returns the source.
+func (e *Expression) String() string {
+	return e.source
+}
+
+// Holds tells whether the object is as a Bool expression says. The object is only read. Errors wrap ErrMissing,
+// ErrTooExpensive or ErrType, are ctx's own, or have the words of CEL.
+func (e *Expression) Holds(ctx context.Context, object map[string]any) (bool, error) {
+	value, err := e.eval(ctx, object, Bool)
+	if err != nil {
+		return false, err
+	}
+	holds, ok := value.Value().(bool)
+	if !ok {
+		return false, fmt.Errorf("%w: the result is %s, and should be true or false", ErrType, value.Type().TypeName())
+	}
+	return holds, nil
+}
+
+// Text makes the text that a Text expression says about the object. Errors as Holds.
+func (e *Expression) Text(ctx context.Context, object map[string]any) (string, error) {
+	value, err := e.eval(ctx, object, Text)
+	if err != nil {
+		return "", err
+	}
+	text, ok := value.Value().(string)
+	if !ok {
+		return "", fmt.Errorf("%w: the result is %s, and should be a text", ErrType, value.Type().TypeName())
+	}
+	return text, nil
+}
+
+func (e *Expression) eval(ctx context.Context, object map[string]any, kind Kind) (ref.Val, error) {
+	if e.kind != kind {
+		return nil, fmt.Errorf("%w: the expression makes %s", ErrType, e.kind)
+	}
+	value, _, err := e.program.ContextEval(ctx, map[string]any{self: object})
+	if err != nil {
+		return nil, classify(ctx, err)
+	}
+	return value, nil
+}
+
+// classify gives the errors of CEL a type. Of a missing field CEL tells nothing but its words.
+func classify(ctx context.Context, err error) error {
+	if cancelled := (interpreter.EvalCancelledError{}); errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
+		return ErrTooExpensive
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	words := err.Error()
+	for _, missing := range []string{"no such key", "no such field", "no such attribute", "index out of bounds", "optional.none() dereference"} {
+		if what, found := strings.CutPrefix(words, missing); found {
+			return fmt.Errorf("%w%s", ErrMissing, what)
+		}
+	}
+	if strings.HasPrefix(words, "no such overload") || strings.HasPrefix(words, "unsupported conversion") {
+		return fmt.Errorf("%w: %s", ErrType, words)
+	}
+	return err
+}

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// Follow implements reconcile.Cluster: a list and a watch of the one object, again from the start whenever the watch ends.
+func (c *Client) Follow(ctx context.Context, ref inventory.Ref, see reconcile.Sight) {
+	const lasting = time.Minute // a watch that lived that long is no failure
+	policy := backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Multiplier: 2}
+	for attempt := 0; ; attempt++ {
+		began := time.Now()
+		if err := c.followOnce(ctx, ref, see); err != nil && ctx.Err() == nil {
+			see(nil, err)
+		}
+		if time.Since(began) > lasting {
+			attempt = 0
+		}
+		if backoff.Wait(ctx, policy.Delay(attempt)) != nil {
+			return
+		}
+	}
+}
+
+// followOnce follows until the watch ends. An error is one that a person should know of.
+func (c *Client) followOnce(ctx context.Context, ref inventory.Ref, see reconcile.Sight) error {
+	resource, err := c.resource(ctx, ref)
+	if rejected := new(reconcile.Problem); errors.As(err, &rejected) && rejected.Reason == reconcile.ApplyRejected {
+		see(nil, nil) // no kind, hence no object
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, ref.Name).String()}
+	var list *unstructured.UnstructuredList
+	err = c.try(ctx, ref.Kind, func(ctx context.Context) error {
+		list, err = resource.List(ctx, options)
+		return err
+	})
+	if errors.Is(err, reconcile.ErrNotFound) {
+		see(nil, nil) // the kind has just gone
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	see(first(list), nil)
+	options.ResourceVersion, options.AllowWatchBookmarks = list.GetResourceVersion(), true
+	return c.stream(ctx, resource, options, see)
+}
+
+func first(list *unstructured.UnstructuredList) *unstructured.Unstructured {
+	if len(list.Items) == 0 {
+		return nil
+	}
+	return &list.Items[0]
+}
+
+func (c *Client) stream(ctx context.Context, resource dynamic.ResourceInterface, options metav1.ListOptions, see reconcile.Sight) error {
+	w, err := resource.Watch(ctx, options)
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("watch: %w", translate(err, ""))
+	}
+	if err != nil {
+		return nil // the next list tells more
+	}
+	defer w.Stop()
+	for event := range w.ResultChan() {
+		live, _ := event.Object.(*unstructured.Unstructured)
+		switch event.Type {
+		case watch.Added, watch.Modified:
+			see(live, nil)
+		case watch.Deleted:
+			see(nil, nil)
+		case watch.Error:
+			return nil
+		case watch.Bookmark:
+		}
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package order
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// rank orders objects inside a stage: each may need the ones before.
+type rank int
+
+const (
+	foundation    rank = iota // namespaces and definitions
+	configuration             // what workloads are configured with, run as, stored on and reached through
+	workload                  // everything else, custom resources included
+	admission                 // webhooks and policies, which could refuse what comes with them
+)
+
+func rankOf(o *unstructured.Unstructured) rank {
+	kind := o.GroupVersionKind().GroupKind()
+	switch {
+	case isFoundation(o):
+		return foundation
+	case kind.Group == "admissionregistration.k8s.io":
+		return admission
+	case slices.Contains([]string{"rbac.authorization.k8s.io", "storage.k8s.io", "scheduling.k8s.io", "node.k8s.io", "policy"}, kind.Group),
+		slices.Contains(configurations(), kind):
+		return configuration
+	default:
+		return workload
+	}
+}
+
+func configurations() []schema.GroupKind {
+	return []schema.GroupKind{
+		{Kind: "ResourceQuota"}, {Kind: "LimitRange"}, {Kind: "ServiceAccount"}, {Kind: "Secret"}, {Kind: "ConfigMap"},
+		{Kind: "PersistentVolume"}, {Kind: "PersistentVolumeClaim"}, {Kind: "Service"}, {Kind: "Endpoints"},
+		{Group: "networking.k8s.io", Kind: "NetworkPolicy"}, {Group: "networking.k8s.io", Kind: "IngressClass"},
+		{Group: "discovery.k8s.io", Kind: "EndpointSlice"},
+	}
+}
+
+func isFoundation(o *unstructured.Unstructured) bool {
+	kind := o.GroupVersionKind().GroupKind()
+	return kind == schema.GroupKind{Kind: "Namespace"} || kind == definition()
+}
+
+func definition() schema.GroupKind {
+	return schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+}
+
+// definedBy is the kind that o defines, as a schema.GroupKind prints it. Empty: o is no definition.
+func definedBy(o *unstructured.Unstructured) string {
+	if o.GroupVersionKind().GroupKind() != definition() {
+		return ""
+	}
+	group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
+	return schema.GroupKind{Group: group, Kind: kind}.String()
+}

@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package window says when a service may be changed.
+//
+// Windows open by the clocks of their time zone. Where clocks are put back, a window that begins in the hour that comes
+// twice opens twice; where they are put forward, one that begins in the hour that is left out opens when that hour is
+// skipped. A freeze is thus never missed.
+package window
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // names of time zones mean the same on a machine that knows none
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/leatdev/leat/internal/syncpolicy"
+)
+
+// Occasion is why something is applied.
+type Occasion int
+
+// The occasions.
+const (
+	Change     Occasion = iota // the plan brings something new
+	Request                    // a person asks for it
+	Correction                 // what is applied already is put right
+)
+
+// Calendar are the windows of one service. The zero Calendar is always open. It is immutable.
+type Calendar struct {
+	windows []window
+}
+
+type window struct {
+	schedule     cron.Schedule
+	zone         *time.Location
+	length       time.Duration
+	deny, strict bool
+}
+
+// New reads windows, and names the first that cannot be read.
+func New(windows []syncpolicy.Window) (Calendar, error) {
+	var c Calendar
+	for i, w := range windows {
+		parsed, err := parse(w)
+		if err != nil {
+			return Calendar{}, fmt.Errorf("window %d: %w", i+1, err)
+		}
+		c.windows = append(c.windows, parsed)
+	}
+	return c, nil
+}
+
+func parse(w syncpolicy.Window) (window, error) {
+	const fields = cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow
+	if strings.Contains(w.Schedule, "TZ=") {
+		return window{}, fmt.Errorf("schedule %q names a time zone; that has a field of its own", w.Schedule)
+	}
+	schedule, err := cron.NewParser(fields).Parse(w.Schedule)
+	if err != nil {
+		return window{}, fmt.Errorf("read schedule %q: %w", w.Schedule, err)
+	}
+	zone, err := time.LoadLocation(w.TimeZone)
+	if err != nil {
+		return window{}, fmt.Errorf("find time zone: %w", err)
+	}
+	if w.Duration <= 0 {
+		return window{}, fmt.Errorf("duration is %v, want more than nothing", w.Duration)
+	}
+	return window{schedule: schedule, zone: zone, length: w.Duration, deny: w.Deny, strict: w.Strict}, nil
+}
+
+// Open tells whether something may be applied at that time.
+func (c Calendar) Open(at time.Time, why Occasion) bool {
+	_, denied := c.denied(at, why)
+	return !denied && (!c.picky(why) || c.allowed(at))
+}
+
+// maxSteps bounds how far Next looks ahead.
+const maxSteps = 500
+
+// Next returns the first time from now on at which something may be applied. When it finds none it says so, and returns
+// until when it has looked; the zero time means that there will never be one.
+func (c Calendar) Next(now time.Time, why Occasion) (at time.Time, opens bool) {
+	at = now
+	for range maxSteps {
+		end, denied := c.denied(at, why)
+		switch {
+		case denied:
+			at = end
+		case c.picky(why) && !c.allowed(at):
+			if at = c.opening(at); at.IsZero() {
+				return at, false
+			}
+		default:
+			return at, true
+		}
+	}
+	return at, false
+}
+
+// denied tells whether a window that denies is open, and when those that are have all been closed for once.
+func (c Calendar) denied(at time.Time, why Occasion) (end time.Time, denied bool) {
+	for _, w := range c.windows {
+		if !w.deny || why != Change && !w.strict {
+			continue
+		}
+		if until, open := w.open(at); open {
+			denied = true
+			if until.After(end) {
+				end = until
+			}
+		}
+	}
+	return end, denied
+}
+
+// picky tells whether one of the windows has to be open.
+func (c Calendar) picky(why Occasion) bool {
+	if why == Correction {
+		return false
+	}
+	for _, w := range c.windows {
+		if !w.deny && (why == Change || w.strict) {
+			return true
+		}
+	}
+	return false
+}
+
+// allowed tells whether a window that does not deny is open.
+func (c Calendar) allowed(at time.Time) bool {
+	for _, w := range c.windows {
+		if _, open := w.open(at); open && !w.deny {
+			return true
+		}
+	}
+	return false
+}
+
+// opening is when the next window that does not deny opens after that time; zero when none ever does.
+func (c Calendar) opening(after time.Time) (first time.Time) {
+	for _, w := range c.windows {
+		if w.deny {
+			continue
+		}
+		if start := w.start(after); !start.IsZero() && (first.IsZero() || start.Before(first)) {
+			first = start
+		}
+	}
+	return first
+}
+
+// open tells whether the window is open at that time, and when it closes. It may be that it opens again at once.
+func (w window) open(at time.Time) (until time.Time, open bool) {
+	start := w.start(at.Add(-w.length))
+	if start.IsZero() || start.After(at) {
+		return time.Time{}, false
+	}
+	return start.Add(w.length), true
+}
+
+// start is when the window opens for the first time after that time; zero when it never does. Between two changes of the
+// clocks these are as good as those of Greenwich, for which alone the schedule is asked.
+func (w window) start(after time.Time) time.Time {
+	for at := after; ; {
+		_, offset := at.In(w.zone).Zone()
+		clock := time.Duration(offset) * time.Second
+		next := w.schedule.Next(at.UTC().Add(clock))
+		if next.IsZero() {
+			return next
+		}
+		next = next.Add(-clock)
+		_, end := at.In(w.zone).ZoneBounds()
+		if end.IsZero() || next.Before(end) {
+			return next
+		}
+		if w.begins(end) {
+			return end.UTC()
+		}
+		at = end
+	}
+}
+
+// begins tells whether the window opens at the very moment of a change of the clocks, because these show its time then, or
+// are put forward past it.
+func (w window) begins(change time.Time) bool {
+	_, before := change.Add(-time.Second).Zone()
+	_, after := change.Zone()
+	shown := change.UTC().Add(time.Duration(min(before, after)) * time.Second)
+	if after < before { // put back
+		return w.schedule.Next(shown.Add(-time.Second)).Equal(shown)
+	}
+	gap := time.Duration(after-before) * time.Second
+	return !w.schedule.Next(shown.Add(-time.Second)).After(shown.Add(gap))
+}
