@@ -87,6 +87,7 @@ func (r *run) enlist(ctx context.Context, prepared []*unstructured.Unstructured)
 	grown := len(r.inherited.from) > 0 || !r.record.Touched && !sameInputs(r.service.inputs(), r.record.Applied)
 	before := r.record
 	r.record.Touched, r.record.Objects = r.record.Touched || grown, r.record.Objects.Clone()
+	r.announce(ctx, prepared)
 	for _, o := range prepared {
 		grown = r.enter(entryOf(o)) || grown
 	}

@@ -35,6 +35,8 @@ type Params struct {
 	Inventories Inventories
 	Reporter    Reporter
 	Watches     Watches
+	// Fingerprints keeps what was applied. Nil keeps it nowhere: a restart applies everything again.
+	Fingerprints Fingerprints
 	// Owner is the uid that the hub gave the cluster. Nil, or an empty answer: unknown, and every inventory is one's own.
 	Owner    func() string
 	Observer Observer
@@ -51,7 +53,7 @@ type Observer func(ctx context.Context, took time.Duration, problem *Problem)
 type Settings struct {
 	// Workers is how many services are worked on at once. Zero: 16.
 	Workers int
-	// Refresh is how often an unchanged service is applied again, ±25 %. Zero: 2 h.
+	// Refresh is how often an unchanged service is looked at again, ±25 %. Zero: 2 h.
 	Refresh time.Duration
 	// ApplyTimeout bounds a run, and each of its stages where it has several. Waiting for health does not count. Zero: 5 min.
 	ApplyTimeout time.Duration
@@ -115,9 +117,13 @@ func New(p Params) *Engine {
 	if p.Tracer == nil {
 		p.Tracer = noop.NewTracerProvider().Tracer("")
 	}
+	if p.Fingerprints == nil {
+		p.Fingerprints = forgetful{}
+	}
 	if p.Owner == nil {
 		p.Owner = func() string { return "" }
 	}
+	p.Inventories = newThrifty(p.Inventories)
 	return &Engine{
 		params:  p,
 		slots:   make(chan struct{}, p.Settings.Workers),
@@ -185,6 +191,7 @@ func (e *Engine) load(ctx context.Context) (records []inventory.Record, err erro
 // start makes the unit of a service and its goroutine.
 func (e *Engine) start(ctx context.Context, group *errgroup.Group, record inventory.Record) *unit {
 	u := newUnit(e, record)
+	u.load(ctx)
 	for _, o := range record.Objects.Objects() {
 		e.claims.take(o.Key, record.Service)
 	}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
@@ -172,11 +171,9 @@ func (u *unit) lingering(objects []inventory.Object) []inventory.Object {
 	defer u.mu.Unlock()
 	var left []inventory.Object
 	for _, o := range objects {
-		seen, known := u.observed[o.Key]
-		if known && (seen.Health.State == health.Missing || seen.Object.UID != o.UID) {
-			continue
+		if t := u.observed.get(o.Key); t == nil || !t.deleted && !t.replaced {
+			left = append(left, o)
 		}
-		left = append(left, o)
 	}
 	return left
 }
@@ -212,7 +209,8 @@ func (r *run) leave(ctx context.Context, o inventory.Object, what outcome) {
 	r.unit.mu.Lock()
 	r.record.Objects.Remove(o.Key)
 	r.unit.record.Objects.Remove(o.Key)
-	delete(r.unit.observed, o.Key)
+	r.unit.observed.drop(o.Key)
+	r.unit.unsaved = true
 	if what == pruned && !o.Agreed {
 		r.record.Pruned++
 	}

@@ -92,6 +92,16 @@ type Inventories interface {
 	Delete(ctx context.Context, service string) error
 }
 
+// Fingerprints keeps what was applied, across restarts. It is a cache: whatever is lost of it is only slower.
+type Fingerprints interface {
+	// Load returns what was saved last for a service; nil when there is nothing, or nothing that can be read.
+	Load(ctx context.Context, service string) fingerprint.Table
+	// Save replaces it. A reader sees the old table or the new one, also after a crash.
+	Save(ctx context.Context, service string, table fingerprint.Table) error
+	// Delete removes it, if there is something.
+	Delete(ctx context.Context, service string) error
+}
+
 // Reporter hears what becomes of services. Its methods return at once.
 type Reporter interface {
 	// Report tells a service's new status.

@@ -9,12 +9,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
@@ -28,11 +31,16 @@ type run struct {
 	arrived time.Time
 	timings Timings
 	news    bool             // the plan brought something that is not applied yet
+	asked   bool             // somebody asked for the run
 	record  inventory.Record // as stored in the cluster, or about to be
 
-	result   result
-	rendered time.Time
-	desired  inventory.Set // what the rendered objects are, filled while applying
+	result      result
+	rendered    time.Time
+	desired     inventory.Set   // what the rendered objects are, filled while applying
+	rules       fingerprint.Sum // of what the policy says about applying
+	namespace   sync.Once
+	noNamespace error        // why there is none
+	wrote       atomic.Int32 // how many objects were applied
 
 	inherited inherited // taken over from other services, and not stored yet
 }
@@ -191,13 +199,20 @@ func (b Bundle) origin() string {
 }
 
 func (r *run) createNamespace(ctx context.Context) error {
-	if !r.service.Spec.CreateNamespace {
-		return nil
+	if !r.service.Spec.CreateNamespace || !r.news {
+		return nil // a run that brings nothing new creates it if it has something to put into it
 	}
-	if err := r.engine.params.Cluster.EnsureNamespace(ctx, r.service.Spec.namespace()); err != nil {
-		return fmt.Errorf("create namespace %s: %w", r.service.Spec.namespace(), err)
-	}
-	return nil
+	return r.ensureNamespace(ctx)
+}
+
+// ensureNamespace creates the service's namespace, once a run. It may be called concurrently.
+func (r *run) ensureNamespace(ctx context.Context) error {
+	r.namespace.Do(func() {
+		if err := r.engine.params.Cluster.EnsureNamespace(ctx, r.service.Spec.namespace()); err != nil {
+			r.noNamespace = fmt.Errorf("create namespace %s: %w", r.service.Spec.namespace(), err)
+		}
+	})
+	return r.noNamespace
 }
 
 // save stores the record, and makes it known to the unit.
@@ -223,21 +238,32 @@ func (r *run) store(ctx context.Context) error {
 	return nil
 }
 
-// complete records that everything was applied.
+// complete records that everything was applied. A run that has brought nothing new, and was not asked for, leaves no trace.
 func (r *run) complete(ctx context.Context) error {
 	now := time.Now()
 	applied := r.service.inputs()
 	applied.At, applied.Took = now, now.Sub(r.arrived)
 	r.timings.Apply = now.Sub(r.rendered)
 	if sameInputs(applied, r.record.Applied) {
-		applied.Took = r.record.Applied.Took // a refresh brings nothing new; the figure of the change is the one of interest
+		applied.Took = r.record.Applied.Took // the figure of the change is the one of interest
+		if !r.news && !r.asked {
+			applied = r.record.Applied
+		}
 	}
 	r.record.Applied, r.record.Base, r.record.Guarded, r.record.Touched = applied, r.record.Objects.Len(), "", false
 	r.record.Pruned = 0
 	if err := r.save(ctx); err != nil {
 		return err
 	}
-	r.engine.params.Logger.InfoContext(ctx, "service applied", slog.String("leat.service", r.service.Name),
-		slog.Int("objects", r.record.Objects.Len()), slog.Duration("took", applied.Took))
+	r.engine.params.Logger.Log(ctx, r.level(), "service applied", slog.String("leat.service", r.service.Name),
+		slog.Int("objects", r.record.Objects.Len()), slog.Int("written", int(r.wrote.Load())), slog.Duration("took", applied.Took))
 	return nil
+}
+
+// level is that of the line about a run that went well: nobody wants to read that nothing happened.
+func (r *run) level() slog.Level {
+	if r.news || r.asked || r.wrote.Load() > 0 {
+		return slog.LevelInfo
+	}
+	return slog.LevelDebug
 }

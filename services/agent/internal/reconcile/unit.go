@@ -71,7 +71,11 @@ type unit struct {
 	attempts int
 	retryAt  time.Time
 	refresh  time.Time
-	observed map[inventory.Key]Observation
+	observed tracks
+	runs     uint32    // how many have begun
+	drift    time.Time // when objects that others have changed are to be put right; zero when none is
+	lost     bool      // there are objects of which nobody knows what was applied
+	unsaved  bool      // what is known of the objects differs from what is stored
 	since    time.Time // since when objects are on their way; zero when none is
 	status   Status    // as last reported
 
@@ -87,8 +91,8 @@ type unit struct {
 func newUnit(e *Engine, record inventory.Record) *unit {
 	return &unit{
 		engine: e, name: record.Service, wake: make(chan struct{}, 1),
-		record: record, observed: map[inventory.Key]Observation{},
-		tried: inputsOf(record.Applied), carried: record.Applied.SyncRequest,
+		record: record,
+		tried:  inputsOf(record.Applied), carried: record.Applied.SyncRequest,
 		refresh: time.Now().Add(backoff.Jitter(e.params.Settings.Refresh, refreshJitter)),
 	}
 }
@@ -110,6 +114,7 @@ func (u *unit) follow(s Service, planned, now time.Time) bool {
 	if fresh {
 		u.arrived, u.planned, u.stage, u.timings = now, planned, untried, Timings{}
 		u.renew()
+		u.drift = u.scan(now)
 	}
 	u.dirty = u.dirty || owing // what another service was to take over may have no taker any more
 	if u.current() {
@@ -190,6 +195,7 @@ func (u *unit) close() bool {
 func (u *unit) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		u.publish(time.Now())
+		u.store(ctx)
 		switch what, at := u.next(time.Now()); what {
 		case bring:
 			u.sync(ctx)
@@ -203,6 +209,7 @@ func (u *unit) run(ctx context.Context) {
 			u.rest(ctx, at)
 		}
 	}
+	u.store(ctx)
 }
 
 // next decides what to do now, or until when to rest; the zero time means until somebody wakes the unit.
@@ -216,7 +223,7 @@ func (u *unit) next(now time.Time) (action, time.Time) {
 	case what != rest:
 		return what, time.Time{}
 	case u.order == follow && !u.still():
-		return rest, earlier(u.refresh, u.deadline())
+		return rest, earliest(u.drift, earliest(u.refresh, u.deadline()))
 	default:
 		return rest, time.Time{}
 	}
@@ -240,9 +247,9 @@ func (u *unit) still() bool {
 	return u.desired.Spec.Paused || len(u.desired.Bundles) == 0
 }
 
-// due tells whether there is something to apply. This is the place where a finer memory of what is applied can say no.
+// due tells whether there may be something to apply. What of it is applied, each object decides.
 func (u *unit) due(now time.Time) bool {
-	return u.forced || u.dirty || !u.current() || !now.Before(u.refresh)
+	return u.forced || u.dirty || u.lost || !u.current() || !now.Before(u.refresh) || !u.drift.IsZero() && !now.Before(u.drift)
 }
 
 // current tells whether the desired inputs are the ones that were applied completely.
@@ -282,6 +289,9 @@ func (u *unit) remove(ctx context.Context) bool {
 	if !u.work(ctx, remove, func(ctx context.Context, r *run) error { return r.remove(ctx) }) || !u.engine.forget(u) {
 		return false
 	}
+	if err := u.engine.params.Fingerprints.Delete(context.WithoutCancel(ctx), u.name); err != nil {
+		u.engine.params.Logger.WarnContext(ctx, "fingerprints cannot be removed", slog.String("leat.service", u.name), slog.Any("error", err))
+	}
 	u.engine.params.Reporter.Forget(u.name)
 	u.engine.events.publish(Event{Time: time.Now(), Service: u.name, Message: "removed"})
 	return true
@@ -319,9 +329,11 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 	if u.wanted(time.Now()) != what {
 		return nil
 	}
-	news := !u.current()
+	news, asked := !u.current(), u.forced
 	u.syncing = u.problem == nil && (u.forced || news)
-	u.forced, u.cancel, u.running = false, stop, make(chan struct{})
+	u.forced, u.cancel, u.drift = false, stop, time.Time{}
+	u.running = make(chan struct{})
+	u.runs++
 	if what == bring {
 		u.tried = u.desired.inputs()
 	}
@@ -330,7 +342,10 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 	}
 	record := u.record
 	record.Objects = record.Objects.Clone()
-	return &run{unit: u, engine: u.engine, service: u.desired, arrived: u.arrived, timings: u.timings, news: news, record: record}
+	return &run{
+		unit: u, engine: u.engine, service: u.desired,
+		rules: rulesOf(u.desired.Spec.Policy), arrived: u.arrived, timings: u.timings, news: news, asked: asked, record: record,
+	}
 }
 
 // conclude turns the outcome of a run into state, which publish turns into a status.
@@ -340,6 +355,7 @@ func (u *unit) conclude(ctx context.Context, r *run, err error, took time.Durati
 	u.cancel, u.syncing, u.record = nil, false, r.record
 	close(u.running)
 	u.running = nil
+	u.drift = u.scan(time.Now())
 	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errSuperseded) || errors.Is(cause, context.Canceled)) {
 		return false
 	}
@@ -351,7 +367,7 @@ func (u *unit) conclude(ctx context.Context, r *run, err error, took time.Durati
 		u.fail(ctx, err)
 		trace.SpanFromContext(ctx).SetStatus(codes.Error, string(u.problem.Reason))
 	} else {
-		u.attempts, u.retryAt, u.since = 0, time.Time{}, time.Time{}
+		u.attempts, u.retryAt, u.since, u.lost = 0, time.Time{}, time.Time{}, false
 	}
 	u.engine.params.Observer(context.WithoutCancel(ctx), took, u.problem)
 	return err == nil
@@ -393,11 +409,4 @@ func (u *unit) keep(record inventory.Record) {
 	u.mu.Lock()
 	u.record = record
 	u.mu.Unlock()
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.IsZero() || !a.IsZero() && a.Before(b) {
-		return a
-	}
-	return b
 }
