@@ -15,6 +15,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
@@ -38,6 +39,7 @@ func planOf(message *distributorv1.Plan) (reconcile.Plan, error) {
 		seen[service.Name] = true
 		plan.Services = append(plan.Services, service)
 	}
+	plan.Settings, _ = policywire.Settings(message.GetSettings()) // what is not known does not keep the plan from being followed
 	return plan, nil
 }
 
@@ -46,6 +48,11 @@ func serviceOf(message *distributorv1.PlanService) (reconcile.Service, error) {
 		Name: message.GetName(), UID: message.GetUid(), SpecDigest: message.GetSpecDigest(),
 		ConfigDigest: message.GetConfigDigest(), SyncRequest: message.GetSyncRequest(), Spec: specOf(message.GetApply()),
 		Traceparent: message.GetTraceparent(),
+	}
+	if policy, err := policywire.Policy(message.GetApply().GetPolicy()); err != nil {
+		service.Refused = reconcile.Refuse(err)
+	} else if policy != nil {
+		service.Spec.Policy = *policy
 	}
 	for _, b := range message.GetBundles() {
 		parsed, err := digest.Parse(b.GetDigest())
@@ -64,7 +71,7 @@ func specOf(message *distributorv1.ApplySpec) reconcile.Spec {
 		Namespace: message.GetNamespace(), CreateNamespace: message.GetCreateNamespace(), Prune: message.GetPrune(),
 		HealthTimeout: message.GetHealthTimeout().AsDuration(), Paused: message.GetPaused(),
 		ForceConflicts: message.GetForceConflicts(), Renderer: rendererOf(message.GetRenderer()),
-		PruneConfirmation: message.GetPruneConfirmation(),
+		PruneConfirmation: message.GetPruneConfirmation(), DryRun: message.GetDryRun(),
 	}
 }
 

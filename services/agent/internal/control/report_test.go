@@ -244,6 +244,7 @@ func TestWords(t *testing.T) {
 	reasons := []reconcile.Reason{
 		reconcile.ManifestInvalid, reconcile.ApplyRejected, reconcile.ApplyConflict, reconcile.HealthTimeout, reconcile.PruneGuarded,
 		reconcile.BundleUnavailable, reconcile.ObjectClaimed, reconcile.ClusterUnreachable, reconcile.DeadlineExceeded, reconcile.Internal,
+		reconcile.Unsupported,
 	}
 	withReports(t, nil, func(t *testing.T, h *reportHub, r *control.Reports) {
 		r.Adopted("v")

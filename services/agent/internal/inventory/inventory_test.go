@@ -4,6 +4,7 @@
 package inventory_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -171,6 +172,10 @@ func TestRecordRoundTrip(t *testing.T) {
 			Deletion: syncpolicy.Deletion{Propagation: syncpolicy.DeleteOrphan, Timeout: time.Minute, Detach: true, Namespaces: true},
 			Applied:  inventory.Applied{SpecDigest: "s", Digests: []string{"d"}, Commits: []string{"c"}, At: time.Unix(1, 2).UTC(), Took: time.Second},
 			Objects:  inventory.NewSet(rapid.SliceOf(anyObject()).Draw(t, "objects")...),
+			Hooks: inventory.Hooks{
+				Change: "c", Run: "r", Ended: map[string]string{"a": "", "b": "failed"},
+				Objects: rapid.SliceOfN(anyObject(), 1, 3).Draw(t, "hooks"), Farewell: []json.RawMessage{json.RawMessage(`{"kind":"Job"}`)},
+			},
 		}
 		head, shards, err := want.Encode()
 		if err != nil {

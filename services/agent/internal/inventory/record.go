@@ -44,6 +44,8 @@ type Record struct {
 	Touched bool
 	// Objects are the objects in the cluster.
 	Objects Set
+	// Hooks are what was run around them.
+	Hooks Hooks
 	// Confirmed tells that a person marked the stored record: the service may go, however many leave the plan with it. It
 	// is read and never written.
 	Confirmed bool
@@ -73,6 +75,7 @@ type head struct {
 	Pruned   int                 `json:"pruned,omitempty"`
 	Applied  Applied             `json:"applied,omitzero"`
 	Touched  bool                `json:"touched,omitempty"`
+	Hooks    Hooks               `json:"hooks,omitzero"`
 	Objects  int                 `json:"objects"` // how many; a missing shard is thereby noticed
 }
 
@@ -95,14 +98,15 @@ func (r Record) Encode() (head []byte, shards [][]byte, err error) {
 func (r Record) head() head {
 	return head{
 		Format: formatShards, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune, Deletion: r.Deletion,
-		Guarded: r.Guarded, Base: r.Base, Pruned: r.Pruned, Applied: r.Applied, Touched: r.Touched, Objects: r.Objects.Len(),
+		Guarded: r.Guarded, Base: r.Base, Pruned: r.Pruned, Applied: r.Applied, Touched: r.Touched, Hooks: r.Hooks,
+		Objects: r.Objects.Len(),
 	}
 }
 
 func (h head) record() Record {
 	return Record{
 		Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, Deletion: h.Deletion,
-		Guarded: h.Guarded, Base: h.Base, Pruned: h.Pruned, Applied: h.Applied, Touched: h.Touched,
+		Guarded: h.Guarded, Base: h.Base, Pruned: h.Pruned, Applied: h.Applied, Touched: h.Touched, Hooks: h.Hooks,
 	}
 }
 

@@ -91,6 +91,11 @@ var (
 	claimKind      = Key{Kind: "PersistentVolumeClaim"}
 )
 
+// Precious tells kinds whose deletion takes away more than the object.
+func Precious(k Key) bool {
+	return k.Contains() || Key{Group: k.Group, Kind: k.Kind} == claimKind
+}
+
 // Contains tells kinds whose objects hold others, which would go with them.
 func (k Key) Contains() bool {
 	kind := Key{Group: k.Group, Kind: k.Kind}

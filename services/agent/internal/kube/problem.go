@@ -68,6 +68,8 @@ func translate(err error, kind string) error {
 	case len(conflicts(status.Status())) > 0:
 		return problemf(reconcile.ApplyConflict, "%s; remove the fields from the manifest, or set force_conflicts",
 			strings.Join(conflicts(status.Status()), "; "))
+	case closing(err) != "":
+		return rejectedf("%s; it is tried again until the namespace is gone and there anew", closing(err))
 	case passing(err) && !apierrors.IsInternalError(err):
 		return problemf(reconcile.ClusterUnreachable, "the cluster's API server does not serve: %s", status.Status().Message)
 	default:

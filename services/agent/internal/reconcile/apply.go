@@ -30,10 +30,11 @@ func (r *run) prepare(
 			continue
 		}
 		ref := inventory.RefOf(complete)
-		if _, twice := r.desired.Get(ref.Key); twice {
+		_, twice := r.desired.Get(ref.Key)
+		if _, hook := r.hooked.Get(ref.Key); twice || hook {
 			return nil, problemf(ManifestInvalid, "%s stands in the manifests twice; remove one of them", ref.Key)
 		}
-		r.desired.Put(entryOf(complete))
+		r.desired.Put(r.entry(complete))
 		prepared = append(prepared, complete)
 	}
 	return prepared, nil
@@ -89,7 +90,7 @@ func (r *run) enlist(ctx context.Context, prepared []*unstructured.Unstructured)
 	r.record.Touched, r.record.Objects = r.record.Touched || grown, r.record.Objects.Clone()
 	r.announce(ctx, prepared)
 	for _, o := range prepared {
-		grown = r.enter(entryOf(o)) || grown
+		grown = r.enter(r.entry(o)) || grown
 	}
 	if !grown {
 		return nil
@@ -111,9 +112,9 @@ func (r *run) enter(o inventory.Object) bool {
 	return !known || before.Agreed // who agreed to its deletion did so when it had left
 }
 
-// entryOf is how the inventory knows an object that is about to be applied.
-func entryOf(o *unstructured.Unstructured) inventory.Object {
-	return inventory.Object{Ref: inventory.RefOf(o), Wave: waveOf(o), Wish: inventory.WishOf(o.GetAnnotations())}
+// entry is how the inventory knows an object of the stage that is being applied.
+func (r *run) entry(o *unstructured.Unstructured) inventory.Object {
+	return inventory.Object{Ref: inventory.RefOf(o), Wave: r.wave, Wish: inventory.WishOf(o.GetAnnotations())}
 }
 
 // describe names objects for a message.

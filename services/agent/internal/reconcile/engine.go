@@ -95,6 +95,7 @@ type Engine struct {
 	params Params
 	slots  chan struct{} // one token per service that is being worked on
 	claims claims
+	bench  *bench
 	events events
 
 	planned chan struct{} // one token when plan was replaced
@@ -128,6 +129,7 @@ func New(p Params) *Engine {
 		params:  p,
 		slots:   make(chan struct{}, p.Settings.Workers),
 		planned: make(chan struct{}, 1),
+		bench:   newBench(),
 		units:   map[string]*unit{},
 		kinds:   map[string]kindSet{},
 	}
@@ -195,6 +197,9 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 	for _, o := range record.Objects.Objects() {
 		e.claims.take(o.Key, record.Service)
 	}
+	for _, o := range record.Hooks.Objects {
+		e.claims.take(o.Key, record.Service)
+	}
 	e.mu.Lock()
 	e.units[u.name] = u
 	e.mu.Unlock()
@@ -212,6 +217,7 @@ func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
 	defer e.adopting.Unlock()
 	e.generation.Add(1)
 	plan, known := e.snapshot()
+	e.learn(ctx, plan)
 	now := time.Now()
 	for _, s := range plan.Services {
 		u := known[s.Name]
@@ -262,6 +268,7 @@ func (e *Engine) forget(u *unit) bool {
 		return false
 	}
 	delete(e.units, u.name)
+	e.bench.forget(u.name)
 	return true
 }
 

@@ -57,7 +57,8 @@ type world struct {
 	saves    int // of inventories
 	prints   map[string][]byte
 	settings reconcile.Settings
-	reads    int                               // of objects
+	reads    int // of objects
+	rechecks int
 	followed map[inventory.Key][]chan struct{} // told of every write
 	logs     string
 }
@@ -329,6 +330,18 @@ func (w *world) Forget(service string) {
 
 // Adopted implements reconcile.Reporter.
 func (w *world) Adopted(string) {}
+
+// Recheck implements reconcile.Watches: every object is judged and observed again.
+func (w *world) Recheck() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rechecks++
+	for _, live := range w.objects {
+		seen := sight(live)
+		seen.Health = w.engine.Judge(live)
+		go w.engine.Observe(seen)
+	}
+}
 
 // Watch implements reconcile.Watches.
 func (w *world) Watch(kinds []schema.GroupVersionKind) {

@@ -92,7 +92,7 @@ func (r *run) bequeath(ctx context.Context, gone []inventory.Object) (rest []inv
 	for _, o := range gone {
 		owner := r.engine.claims.owner(o.Key)
 		if owner != r.unit.name && r.engine.holds(owner, o.Key) {
-			r.leave(ctx, o, outcome("belongs to service "+owner))
+			r.leave(ctx, o, departure("belongs to service "+owner))
 			continue
 		}
 		heir, err := r.engine.heir(ctx, r.unit, o.Key)
@@ -132,6 +132,19 @@ func (u *unit) lend(lent map[inventory.Key]bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.lent = lent
+}
+
+// lends lists what waits for another service.
+func (u *unit) lends() []inventory.Object {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var lent []inventory.Object
+	for _, o := range u.record.Objects.Objects() {
+		if u.lent[o.Key] {
+			lent = append(lent, o)
+		}
+	}
+	return lent
 }
 
 // holds tells whether the stored inventory of a service has an object.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
-	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
@@ -24,6 +23,11 @@ func (r *run) applyOne(ctx context.Context, o *unstructured.Unstructured) error 
 	if what == keep {
 		return nil
 	}
+	return r.write(ctx, o, sum, what)
+}
+
+// write applies an object whatever is known of it.
+func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum fingerprint.Sum, what verdict) error {
 	if r.service.Spec.CreateNamespace && o.GetNamespace() == r.service.Spec.namespace() {
 		if err := r.ensureNamespace(ctx); err != nil {
 			return err
@@ -35,11 +39,11 @@ func (r *run) applyOne(ctx context.Context, o *unstructured.Unstructured) error 
 		r.unit.broken(o)
 		return err
 	}
-	object := entryOf(o)
+	object := r.entry(o)
 	object.UID = string(live.GetUID())
 	r.wrote.Add(1)
 	r.unit.applied(r, sum, Observation{
-		Service: r.service.Name, Object: object, ResourceVersion: live.GetResourceVersion(), Health: health.Of(live),
+		Service: r.service.Name, Object: object, ResourceVersion: live.GetResourceVersion(), Health: r.engine.Judge(live),
 		Fingerprint: fingerprint.Live(live, FieldManager), Terminating: live.GetDeletionTimestamp() != nil,
 	})
 	if isDefinition(o) {

@@ -5,6 +5,7 @@ package reconcile
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -50,6 +51,7 @@ func (u *unit) observe(o Observation) {
 	u.unsaved = t.see(o, version, mine.UID) || u.unsaved
 	u.notice(mine.Key, t, now)
 	if before != o.Health {
+		u.stirred(o)
 		u.engine.events.publish(Event{Time: now, Service: u.name, Phase: u.status.Phase, Object: &mine.Ref, Message: sentence(o.Health)})
 	}
 	if before != o.Health || !drift.Equal(u.drift) {
@@ -155,6 +157,8 @@ func (u *unit) judge(now time.Time, s Status) (Phase, *Problem) {
 		return Pending, nil
 	case s.Counts.Failed > 0:
 		return Degraded, unhealthy("not healthy", s.Objects, health.Degraded, health.Missing)
+	case u.engine.bench.problem(u.name) != nil:
+		return Degraded, u.engine.bench.problem(u.name)
 	case s.Counts.Healthy == s.Counts.Total:
 		return Healthy, nil
 	case now.Sub(u.since) >= u.desired.Spec.healthTimeout():
@@ -165,18 +169,18 @@ func (u *unit) judge(now time.Time, s Status) (Phase, *Problem) {
 	}
 }
 
-// unhealthy names the objects in the given states.
+// unhealthy names the objects in the given states, the first that says why in front, and tells what it says.
 func unhealthy(what string, objects []ObjectStatus, states ...health.State) *Problem {
 	var named []inventory.Object
 	message := ""
 	for _, o := range objects {
-		for _, state := range states {
-			if o.Health.State == state {
-				named = append(named, inventory.Object{Ref: o.Ref})
-				if message == "" && o.Health.Message != "" {
-					message = ": " + o.Health.Message
-				}
-			}
+		switch {
+		case !slices.Contains(states, o.Health.State):
+		case message == "" && o.Health.Message != "":
+			message = ": " + o.Health.Message
+			named = slices.Insert(named, 0, inventory.Object{Ref: o.Ref})
+		default:
+			named = append(named, inventory.Object{Ref: o.Ref})
 		}
 	}
 	return problemf(HealthTimeout, "%s: %s%s", what, describe(named), message)

@@ -49,7 +49,7 @@ func (r *run) partOne(ctx context.Context, o inventory.Object, how parting, leav
 			return err
 		}
 		if owner := r.stranger(o, live); owner != "" {
-			r.leave(ctx, o, outcome(owner))
+			r.leave(ctx, o, departure(owner))
 			return nil
 		}
 		o.UID = string(live.GetUID())
@@ -60,13 +60,39 @@ func (r *run) partOne(ctx context.Context, o inventory.Object, how parting, leav
 	return problemf(ApplyRejected, "is being changed all the time; it will be tried again")
 }
 
+// erase deletes an object that is not one of the inventory's objects, such as a hook, in the background.
+func (r *run) erase(ctx context.Context, o inventory.Object) error {
+	return r.certain(ctx, o, func(ctx context.Context, o inventory.Object) error {
+		_, err := r.engine.params.Cluster.Delete(ctx, o, DeleteOptions{Propagation: syncpolicy.DeleteBackground})
+		return err
+	})
+}
+
+// certain calls act for the very object that is meant. One that only has its name is left alone.
+func (r *run) certain(ctx context.Context, o inventory.Object, act func(context.Context, inventory.Object) error) error {
+	for range partTries {
+		live, err := r.engine.params.Cluster.Get(ctx, o.Ref)
+		if errors.Is(err, ErrNotFound) || err == nil && r.stranger(o, live) != "" {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		o.UID = string(live.GetUID())
+		if err := act(ctx, o); !errors.Is(err, ErrReplaced) {
+			return err
+		}
+	}
+	return problemf(ApplyRejected, "is being replaced all the time; it will be tried again")
+}
+
 // stranger tells why an object that has the name of one in the inventory is not that one; empty when it is. An object whose UID
 // is not the recorded one is Leat's own only if it says so twice: in its label, and in the API server's record of who applied it.
-func (r *run) stranger(o inventory.Object, live *unstructured.Unstructured) outcome {
+func (r *run) stranger(o inventory.Object, live *unstructured.Unstructured) departure {
 	label := live.GetLabels()[ServiceLabel]
 	if o.UID == string(live.GetUID()) {
 		if label != r.unit.name && r.engine.holds(label, o.Key) {
-			return outcome("belongs to service " + label)
+			return departure("belongs to service " + label)
 		}
 		return ""
 	}
@@ -195,17 +221,17 @@ func (r *run) stuck(ctx context.Context, o inventory.Object, timeout time.Durati
 	return problemf(DeadlineExceeded, "is being deleted and has not gone within %v; %s", timeout, holders)
 }
 
-// outcome is what became of an object that left a service.
-type outcome string
+// departure is what became of an object that left a service.
+type departure string
 
 const (
-	pruned   outcome = "pruned"
-	detached outcome = "left the service and stays in the cluster"
-	wasGone  outcome = "was gone already"
+	pruned   departure = "pruned"
+	detached departure = "left the service and stays in the cluster"
+	wasGone  departure = "was gone already"
 )
 
 // leave takes an object out of the inventory. It is called concurrently.
-func (r *run) leave(ctx context.Context, o inventory.Object, what outcome) {
+func (r *run) leave(ctx context.Context, o inventory.Object, what departure) {
 	r.unit.mu.Lock()
 	r.record.Objects.Remove(o.Key)
 	r.unit.record.Objects.Remove(o.Key)

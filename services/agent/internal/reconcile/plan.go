@@ -21,6 +21,8 @@ type Plan struct {
 	Time time.Time
 	// Services are the services, each name once.
 	Services []Service
+	// Settings are what the hub says to the agent itself.
+	Settings syncpolicy.AgentSettings
 }
 
 // Service is one service of a plan. It is a value; nobody changes its slices.
@@ -39,6 +41,8 @@ type Service struct {
 	Spec Spec
 	// SyncRequest changes when a person asks for a sync.
 	SyncRequest string
+	// Refused says why the service cannot be kept as it was asked for, and so is left as it is. Nil: it can.
+	Refused *Problem
 	// Traceparent is the W3C trace context of what caused the latest change. Empty: not traced.
 	Traceparent string
 }

@@ -116,6 +116,8 @@ type Reporter interface {
 type Watches interface {
 	// Watch sets the kinds to observe, in place of those before. It returns at once.
 	Watch(kinds []schema.GroupVersionKind)
+	// Recheck lists, judges and observes every object again: the rules of judging changed. It returns at once.
+	Recheck()
 }
 
 // Observation is what a watch saw of one object.

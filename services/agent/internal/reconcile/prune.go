@@ -115,14 +115,41 @@ func (r *run) deleteAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	how := parting{deletion: r.record.Deletion, detach: !r.record.Prune || r.record.Deletion.Detach}
+	how := parting{deletion: r.record.Deletion, detach: !r.deletes()}
 	if err := r.part(ctx, gone, how); err != nil {
 		return err
 	}
-	if left := r.record.Objects.Objects(); len(left) > 0 {
-		return problemf(ObjectClaimed, "waits for another service of the plan to take over %s", describe(left))
+	return r.nothingLent()
+}
+
+// handOver lets other services of the plan take what they want of one that left it. Of a service that is gone thereby, as one that
+// was renamed is, nothing is deleted, and so its hooks for that do not run.
+func (r *run) handOver(ctx context.Context) error {
+	before := r.record.Objects.Objects()
+	if _, err := r.bequeath(ctx, before); err != nil {
+		return err
+	}
+	if err := r.nothingLent(); err != nil {
+		return err
+	}
+	if len(before) == 0 || r.record.Objects.Len() > 0 {
+		return nil
+	}
+	r.record.Hooks.Farewell = nil
+	return r.store(ctx)
+}
+
+// nothingLent fails while others have not taken what they want.
+func (r *run) nothingLent() error {
+	if lent := r.unit.lends(); len(lent) > 0 {
+		return problemf(ObjectClaimed, "waits for another service of the plan to take over %s", describe(lent))
 	}
 	return nil
+}
+
+// deletes tells whether the objects of a service that goes are to go, too.
+func (r *run) deletes() bool {
+	return r.record.Prune && !r.record.Deletion.Detach
 }
 
 func (r *run) deleteRecord(ctx context.Context) error {

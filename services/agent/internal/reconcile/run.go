@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/order"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
@@ -30,18 +31,22 @@ type run struct {
 	service Service
 	arrived time.Time
 	timings Timings
+	leaving bool             // the service goes
 	news    bool             // the plan brought something that is not applied yet
 	asked   bool             // somebody asked for the run
 	record  inventory.Record // as stored in the cluster, or about to be
 
 	result      result
 	rendered    time.Time
+	schedule    order.Schedule
 	desired     inventory.Set   // what the rendered objects are, filled while applying
+	hooked      inventory.Set   // likewise the hooks
 	rules       fingerprint.Sum // of what the policy says about applying
 	namespace   sync.Once
 	noNamespace error        // why there is none
 	wrote       atomic.Int32 // how many objects were applied
 
+	wave      int       // of the stage that is being applied
 	inherited inherited // taken over from other services, and not stored yet
 }
 
@@ -53,18 +58,25 @@ type step struct {
 
 func (r *run) sync(ctx context.Context) error {
 	return r.take(ctx, []step{
+		{"understand", r.understand},
 		{"render", r.render},
 		{"create namespace", r.createNamespace},
 		{"apply", r.apply},
 		{"prune", r.prune},
+		{"finish", r.finish},
 		{"record", r.complete},
 	})
 }
 
 func (r *run) remove(ctx context.Context) error {
+	r.leaving = true
 	return r.take(ctx, []step{
 		{"mark inventory", r.withdraw},
+		{"hand over objects", r.handOver},
+		{"run PreDelete hooks", r.preDelete},
 		{"delete objects", r.deleteAll},
+		{"run PostDelete hooks", r.postDelete},
+		{"delete hooks", r.deleteHooks},
 		{"delete inventory", r.deleteRecord},
 	})
 }
@@ -89,7 +101,10 @@ func (r *run) render(ctx context.Context) error {
 	r.result, err = renderAll(ctx, sources, sources, r.service, r.record.Applied)
 	r.rendered = time.Now()
 	r.timings.Download, r.timings.Render = sources.took, r.rendered.Sub(started)-sources.took
-	return err
+	if err != nil {
+		return err
+	}
+	return r.arrange()
 }
 
 // clock measures how long bundles and configurations take to come. It is for one goroutine.

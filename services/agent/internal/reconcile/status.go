@@ -97,17 +97,18 @@ type ObjectStatus struct {
 	Problem *Problem // nil when nothing is wrong
 }
 
-// attention picks the objects that a person should look at.
+// attention picks the objects that a person should look at, those that failed first.
 func attention(all []ObjectStatus) []ObjectStatus {
-	var picked []ObjectStatus
+	var failed, others []ObjectStatus
 	for _, o := range all {
-		if o.Health.State == health.Healthy && o.Problem == nil {
-			continue
+		switch counted(o) {
+		case health.Degraded, health.Missing:
+			failed = append(failed, o)
+		case health.Unknown, health.Progressing, health.Terminating:
+			others = append(others, o)
+		case health.Healthy:
 		}
-		if len(picked) == MaxObjects {
-			break
-		}
-		picked = append(picked, o)
 	}
-	return picked
+	picked := append(failed, others...)
+	return picked[:min(len(picked), MaxObjects)]
 }

@@ -23,14 +23,14 @@ var errSuperseded = errors.New("superseded by a newer plan")
 // refreshJitter spreads periodic work.
 const refreshJitter = 0.25
 
-// order is what the plan wants of a service.
-type order int
+// orders are what the plan wants of a service.
+type orders int
 
 const (
-	wait   order = iota // there are objects in the cluster, and no plan yet
-	follow              // run what the plan says
-	hold                // it left the plan, and the guard holds it back
-	leave               // it left the plan: remove it
+	wait   orders = iota // there are objects in the cluster, and no plan yet
+	follow               // run what the plan says
+	hold                 // it left the plan, and the guard holds it back
+	leave                // it left the plan: remove it
 )
 
 // action is what a unit does next.
@@ -51,7 +51,7 @@ type unit struct {
 	wake   chan struct{} // one token when something below changed
 
 	mu       sync.Mutex // guards what follows
-	order    order
+	order    orders
 	closed   bool // the goroutine ends; nobody may give orders any more
 	heldWhy  string
 	desired  Service
@@ -394,7 +394,7 @@ func (u *unit) fail(ctx context.Context, err error) {
 		u.guarded = held.guard()
 	}
 	u.retryAt = time.Now().Add(u.engine.params.Settings.Retry.Delay(u.attempts))
-	if lasting(u.problem) {
+	if lasting(u.problem) && u.order != leave { // hooks of a removal are run again: nobody could change them
 		u.retryAt = u.refresh
 	}
 	u.attempts++

@@ -5,6 +5,7 @@ package clustertest
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -105,6 +106,18 @@ func (w *Watches) Watch(kinds []schema.GroupVersionKind) {
 	w.mu.Lock()
 	w.kinds = wanted
 	w.mu.Unlock()
+}
+
+// Recheck implements reconcile.Watches.
+func (w *Watches) Recheck() {
+	w.memory.mu.Lock()
+	defer w.memory.mu.Unlock()
+	w.mu.Lock()
+	kinds := maps.Clone(w.kinds)
+	w.mu.Unlock()
+	for kind, version := range kinds {
+		w.list(kind.WithVersion(version))
+	}
 }
 
 // list tells everything of a kind. The memory's lock is held.
