@@ -58,6 +58,8 @@ type Status struct {
 	Objects []ObjectStatus
 	// Tests are the results of the latest tests, in their order. Empty while they run, and where there are none.
 	Tests []inventory.TestResult
+	// DryRun is what would be applied, where nothing is. Nil: it is not known yet, or the service is no dry run.
+	DryRun *DryRun
 }
 
 // Timings tell how long a change took. A step that was not reached is zero. It is comparable.

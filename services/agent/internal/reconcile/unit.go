@@ -40,6 +40,7 @@ const (
 	rest action = iota
 	bring
 	remove
+	preview // see what bringing would do
 )
 
 // unit is one service. Its goroutine is the only one that works on the cluster; everybody else changes its orders and
@@ -79,9 +80,10 @@ type unit struct {
 	since    time.Time // since when objects are on their way; zero when none is
 	status   Status    // as last reported
 
-	trial    *trial    // the tests that run; the goroutine's alone
-	retrials int       // of tests that could not be run
-	retrial  time.Time // when to try those again
+	rehearsal rehearsal
+	trial     *trial    // the tests that run; the goroutine's alone
+	retrials  int       // of tests that could not be run
+	retrial   time.Time // when to try those again
 }
 
 func newUnit(e *Engine, record inventory.Record) *unit {
@@ -192,6 +194,8 @@ func (u *unit) run(ctx context.Context) {
 			if u.remove(ctx) {
 				return
 			}
+		case preview:
+			u.rehearse(ctx)
 		case rest:
 			u.rest(ctx, at)
 		}
@@ -212,7 +216,7 @@ func (u *unit) next(now time.Time) (action, time.Time) {
 	case u.order == follow && !u.still():
 		return rest, earliest(u.alarm(), earliest(u.drift, earliest(u.refresh, u.deadline())))
 	default:
-		return rest, u.until
+		return rest, u.alarm()
 	}
 }
 
@@ -222,6 +226,8 @@ func (u *unit) wanted(now time.Time) action {
 		return remove
 	case u.order == follow && !u.still() && u.due(now):
 		return bring
+	case u.rehearses(now):
+		return preview
 	default:
 		return rest
 	}
@@ -315,7 +321,7 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 		return nil
 	}
 	news, asked := !u.current(), u.forced
-	u.syncing = u.problem == nil && (u.forced || news)
+	u.syncing = what == bring && u.problem == nil && (u.forced || news)
 	u.forced, u.cancel, u.drift = false, stop, time.Time{}
 	u.runs++
 	if what == bring {
