@@ -86,7 +86,7 @@ func (r *run) claimOne(ctx context.Context, ref inventory.Ref) error {
 	if owner := r.engine.claims.take(ref.Key, r.service.Name); owner != r.service.Name {
 		return claimedBy(owner)
 	}
-	if known, ok := r.record.Objects.Get(ref.Key); ok && known.UID != "" {
+	if r.familiar(ref.Key) {
 		return nil
 	}
 	live, err := r.engine.params.Cluster.Get(ctx, ref)
@@ -94,9 +94,7 @@ func (r *run) claimOne(ctx context.Context, ref inventory.Ref) error {
 		return nil
 	}
 	if err == nil {
-		if owner := live.GetLabels()[ServiceLabel]; owner != "" && owner != r.service.Name {
-			err = claimedBy(owner)
-		}
+		err = r.admit(ref.Key, live)
 	}
 	if err != nil {
 		r.engine.claims.drop(ref.Key, r.service.Name)

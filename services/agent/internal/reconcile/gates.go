@@ -60,14 +60,14 @@ func (u *unit) admit(now time.Time) {
 // workOn changes what the unit works on. That alone does not make the next try of what failed come earlier.
 func (u *unit) workOn(s Service, now time.Time) {
 	if s.UID == u.desired.UID && sameInputs(s.inputs(), u.desired.inputs()) {
-		u.desired = s
+		u.desired, u.lenient = s, lenient(s)
 		return
 	}
 	attempts, retryAt := u.attempts, u.retryAt
 	rested := u.desired.Spec.Paused || u.desired.Spec.DryRun
 	u.renew()
 	u.attempts, u.retryAt = attempts, retryAt
-	u.desired = s
+	u.desired, u.lenient = s, lenient(s)
 	u.drift, u.dirty = u.scan(now), rested && !u.still() // what others did meanwhile is looked at
 }
 

@@ -25,6 +25,8 @@ const (
 	PruneGuarded       Reason = "PRUNE_GUARDED"
 	BundleUnavailable  Reason = "BUNDLE_UNAVAILABLE"
 	ObjectClaimed      Reason = "OBJECT_CLAIMED"
+	DriftDetected      Reason = "DRIFT_DETECTED"
+	ObjectUnmanaged    Reason = "OBJECT_UNMANAGED"
 	VariableMissing    Reason = "VARIABLE_MISSING"
 	HookFailed         Reason = "HOOK_FAILED"
 	ClusterUnreachable Reason = "CLUSTER_UNREACHABLE"

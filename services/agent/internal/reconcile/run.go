@@ -41,7 +41,9 @@ type run struct {
 	schedule    order.Schedule
 	desired     inventory.Set   // what the rendered objects are, filled while applying
 	hooked      inventory.Set   // likewise the hooks
-	rules       fingerprint.Sum // of what the policy says about applying
+	rules       fingerprint.Sum // of what the policy says about conflicts
+	lenient     leniency
+	strangers   strangers
 	namespace   sync.Once
 	noNamespace error        // why there is none
 	wrote       atomic.Int32 // how many objects were applied

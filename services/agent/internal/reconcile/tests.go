@@ -134,13 +134,13 @@ func (u *unit) untested() bool {
 }
 
 // verdict is the phase of a service whose objects are all healthy.
-func (u *unit) verdict() (Phase, *Problem) {
+func (u *unit) verdict(drift []ObjectDrift) (Phase, *Problem) {
 	if u.record.Tests.Due && !u.desired.Spec.DryRun {
 		return Progressing, nil
 	}
 	failed, found := u.record.Tests.Failed()
 	if !found {
-		return Healthy, nil
+		return Healthy, u.driftProblem(drift)
 	}
 	message := fmt.Sprintf("test %s failed: %s", failed.Ref.Key, failed.Message)
 	if end := lastLines(failed.LogTail); end != "" {

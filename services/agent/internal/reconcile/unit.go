@@ -73,12 +73,15 @@ type unit struct {
 	retryAt  time.Time
 	refresh  time.Time
 	observed tracks
-	runs     uint32    // how many have begun
-	drift    time.Time // when objects that others have changed are to be put right; zero when none is
-	lost     bool      // there are objects of which nobody knows what was applied
-	unsaved  bool      // what is known of the objects differs from what is stored
-	since    time.Time // since when objects are on their way; zero when none is
-	status   Status    // as last reported
+	lenient  leniency
+	runs     uint32                  // how many have begun
+	drift    time.Time               // when objects that others have changed are to be put right; zero when none is
+	drifts   map[inventory.Key]*told // what is reported of objects that others have changed
+	calm     time.Time               // when the latest quarrel about an object is forgotten; zero when there is none
+	lost     bool                    // there are objects of which nobody knows what was applied
+	unsaved  bool                    // what is known of the objects differs from what is stored
+	since    time.Time               // since when objects are on their way; zero when none is
+	status   Status                  // as last reported
 
 	rehearsal rehearsal
 	trial     *trial    // the tests that run; the goroutine's alone
@@ -214,7 +217,7 @@ func (u *unit) next(now time.Time) (action, time.Time) {
 	case what != rest:
 		return what, time.Time{}
 	case u.order == follow && !u.still():
-		return rest, earliest(u.alarm(), earliest(u.drift, earliest(u.refresh, u.deadline())))
+		return rest, earliest(u.alarm(), earliest(earliest(u.drift, u.calm), earliest(u.refresh, u.deadline())))
 	default:
 		return rest, u.alarm()
 	}
@@ -334,7 +337,7 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 	record.Objects = record.Objects.Clone()
 	return &run{
 		unit: u, engine: u.engine, service: u.desired,
-		rules: rulesOf(u.desired.Spec.Policy), arrived: u.arrived, timings: u.timings, news: news, asked: asked, record: record,
+		rules: rulesOf(u.desired.Spec.Policy), lenient: u.lenient, arrived: u.arrived, timings: u.timings, news: news, asked: asked, record: record,
 	}
 }
 
