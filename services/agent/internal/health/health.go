@@ -3,16 +3,14 @@
 
 // Package health judges whether objects do what they should.
 //
-// The rules per kind are those of kstatus, which most tools of the field share: an object is healthy when its controller
-// has observed the current generation and reports the desired state as reached.
+// What judges an object is, in this order: the rules of its service, those of the cluster and the fleet, the package's own
+// knowledge of Kubernetes' kinds, the library of rules that it brings for the kinds of others, and for everything else the
+// conventions that controllers share. Rules of people and of the library have one and the same format, see Compile.
+//
+// An object that is suspended at its owner's wish does what it should: it is healthy, and its message says so.
 package health
 
-import (
-	"fmt"
-
-	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-)
+import "fmt"
 
 // State is the verdict on one object.
 type State int
@@ -36,40 +34,11 @@ func (s State) String() string {
 	return names[s]
 }
 
-// Verdict is a state and its reason.
+// Verdict is a state and its reason. It is comparable.
 type Verdict struct {
 	State State
-	// Message is a sentence for people, from the object's own status. Empty when healthy.
+	// Message is a sentence for people, from the object's own status. Empty when healthy, unless the object is suspended.
 	Message string
-}
-
-// Of judges a live object. An object whose status cannot be understood is Degraded, and the message says why.
-func Of(obj *unstructured.Unstructured) Verdict {
-	result, err := status.Compute(obj)
-	if err != nil {
-		return Verdict{State: Degraded, Message: "status cannot be read: " + err.Error()}
-	}
-	state := stateOf(result.Status)
-	if state == Healthy {
-		return Verdict{State: Healthy}
-	}
-	return Verdict{State: state, Message: result.Message}
-}
-
-func stateOf(s status.Status) State {
-	switch s {
-	case status.CurrentStatus:
-		return Healthy
-	case status.FailedStatus:
-		return Degraded
-	case status.TerminatingStatus:
-		return Terminating
-	case status.NotFoundStatus:
-		return Missing
-	case status.InProgressStatus, status.UnknownStatus:
-		return Progressing
-	}
-	return Progressing
 }
 
 // Counts counts objects by state.

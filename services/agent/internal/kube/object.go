@@ -61,14 +61,18 @@ func (c *Client) Apply(
 	if options.Confidential {
 		kind = secretKind
 	}
+	var raw error
 	err = c.try(ctx, kind, func(ctx context.Context) error {
-		live, err = resource.Patch(ctx, ref.Name, types.ApplyPatchType, body, patch)
-		return err
+		live, raw = resource.Patch(ctx, ref.Name, types.ApplyPatchType, body, patch)
+		return raw
 	})
 	if errors.Is(err, reconcile.ErrNotFound) {
 		return nil, rejectedf("%v", err) // an apply creates; only what it depends on can be missing
 	}
-	return live, err
+	if err != nil {
+		return nil, c.explain(ctx, resource, obj, raw, err)
+	}
+	return live, nil
 }
 
 // EnsureNamespace implements reconcile.Cluster.
@@ -163,7 +167,7 @@ func (c *Client) AwaitDefined(ctx context.Context, definition *unstructured.Unst
 		if !established(live) {
 			return errors.New("it is not established")
 		}
-		return c.discovered(live)
+		return c.discovered(ctx, live)
 	})
 	if err != nil {
 		return rejectedf("the definition cannot be used yet: %v", err)
@@ -183,7 +187,7 @@ func established(definition *unstructured.Unstructured) bool {
 }
 
 // discovered makes sure that every served version of a definition's kind is known.
-func (c *Client) discovered(definition *unstructured.Unstructured) error {
+func (c *Client) discovered(ctx context.Context, definition *unstructured.Unstructured) error {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
 	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
@@ -193,8 +197,8 @@ func (c *Client) discovered(definition *unstructured.Unstructured) error {
 		if version["served"] != true {
 			continue
 		}
-		if _, err := c.kinds.mapping(schema.GroupVersionKind{Group: group, Version: name, Kind: kind}); err != nil {
-			c.kinds.refresh(definedPoll)
+		if _, err := c.kinds.mapping(ctx, schema.GroupVersionKind{Group: group, Version: name, Kind: kind}); err != nil {
+			_ = c.kinds.refresh(ctx, definedPoll) // the next poll sees what came of it
 			return fmt.Errorf("find its kind: %w", err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
@@ -27,6 +28,9 @@ type Cluster interface {
 	Get(ctx context.Context, ref inventory.Ref) (*unstructured.Unstructured, error)
 	// Apply server-side-applies obj, which must not be changed, and returns what the cluster made of it.
 	Apply(ctx context.Context, obj *unstructured.Unstructured, options ApplyOptions) (*unstructured.Unstructured, error)
+	// Reown replaces the managedFields of an object as it was read, takes kubectl's record of what it applied last off it, and
+	// returns it as it is then. ErrReplaced when it is another, or has changed since.
+	Reown(ctx context.Context, live *unstructured.Unstructured, managedFields []any) (*unstructured.Unstructured, error)
 	// AwaitDefined waits until the kinds of a CustomResourceDefinition that was just applied can be used.
 	AwaitDefined(ctx context.Context, definition *unstructured.Unstructured) error
 	// EnsureNamespace creates a namespace unless it exists.
@@ -79,6 +83,16 @@ type Inventories interface {
 	Delete(ctx context.Context, service string) error
 }
 
+// Fingerprints keeps what was applied, across restarts. It is a cache: whatever is lost of it is only slower.
+type Fingerprints interface {
+	// Load returns what was saved last for a service; nil when there is nothing, or nothing that can be read.
+	Load(ctx context.Context, service string) fingerprint.Table
+	// Save replaces it. A reader sees the old table or the new one, also after a crash.
+	Save(ctx context.Context, service string, table fingerprint.Table) error
+	// Delete removes it, if there is something.
+	Delete(ctx context.Context, service string) error
+}
+
 // Reporter hears what becomes of services. Its methods return at once.
 type Reporter interface {
 	// Report tells a service's new status.
@@ -93,6 +107,8 @@ type Reporter interface {
 type Watches interface {
 	// Watch sets the kinds to observe, in place of those before. It returns at once.
 	Watch(kinds []schema.GroupVersionKind)
+	// Recheck lists, judges and observes every object again: the rules of judging changed. It returns at once.
+	Recheck()
 }
 
 // Observation is what a watch saw of one object.
@@ -114,7 +130,7 @@ type Observation struct {
 }
 
 // FieldManager is Leat's name in managedFields.
-const FieldManager = "leat"
+const FieldManager = fields.Manager
 
 // ServiceLabel is on every object that Leat applies; its value is the service's name. It is how watches find the objects,
 // and how a service sees that an object belongs to another.

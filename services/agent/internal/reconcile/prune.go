@@ -156,7 +156,8 @@ func (r *run) leave(ctx context.Context, o inventory.Object, what string) {
 	r.unit.mu.Lock()
 	r.record.Objects.Remove(o.Key)
 	r.unit.record.Objects.Remove(o.Key)
-	delete(r.unit.observed, o.Key)
+	r.unit.observed.drop(o.Key)
+	r.unit.unsaved = true
 	phase := r.unit.status.Phase
 	r.unit.mu.Unlock()
 

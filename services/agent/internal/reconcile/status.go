@@ -56,6 +56,11 @@ type Status struct {
 	Counts health.Counts
 	// Objects are those that need attention, MaxObjects at the most.
 	Objects []ObjectStatus
+	// Drift are objects that others have changed, MaxObjects at the most: in drift mode report all that differ, in mode correct
+	// those that are changed again and again.
+	Drift []ObjectDrift
+	// Tests are the results of the latest tests, in their order. Empty while they run, and where there are none.
+	Tests []inventory.TestResult
 }
 
 // Timings tell how long a change took. A step that was not reached is zero. It is comparable.
@@ -87,17 +92,18 @@ type ObjectStatus struct {
 	Problem *Problem // nil when nothing is wrong
 }
 
-// attention picks the objects that a person should look at.
+// attention picks the objects that a person should look at, those that failed first.
 func attention(all []ObjectStatus) []ObjectStatus {
-	var picked []ObjectStatus
+	var failed, others []ObjectStatus
 	for _, o := range all {
-		if o.Health.State == health.Healthy && o.Problem == nil {
-			continue
+		switch counted(o) {
+		case health.Degraded, health.Missing:
+			failed = append(failed, o)
+		case health.Unknown, health.Progressing, health.Terminating:
+			others = append(others, o)
+		case health.Healthy:
 		}
-		if len(picked) == MaxObjects {
-			break
-		}
-		picked = append(picked, o)
 	}
-	return picked
+	picked := append(failed, others...)
+	return picked[:min(len(picked), MaxObjects)]
 }

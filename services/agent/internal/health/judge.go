@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Annotations that take an object out of the verdict on its service: it counts as healthy once it exists.
+const (
+	// IgnoreAnnotation is Leat's; its value is "ignore".
+	IgnoreAnnotation = "leat.dev/health"
+	// argoIgnoreAnnotation is what people have written for Argo CD; its value is "true".
+	argoIgnoreAnnotation = "argocd.argoproj.io/ignore-healthcheck"
+)
+
+// Judge judges a live object by the given rules, of which the first that are for its kind decide, or else by the package's own
+// knowledge. It only reads the object, never fails, and is safe for concurrent use.
+func (l *Library) Judge(o *unstructured.Unstructured, rules ...*Rules) Verdict {
+	if at(o.Object, "metadata", "deletionTimestamp") != nil {
+		return Verdict{State: Terminating, Message: whatHolds(o.Object)}
+	}
+	if ignored(o.Object) {
+		return Verdict{State: Healthy}
+	}
+	group, kind := groupKind(o.Object)
+	for _, r := range rules {
+		if rule := r.find(group, kind); rule != nil {
+			return orUnobserved(o.Object, rule.judge)
+		}
+	}
+	if judge := coreKind(group, kind); judge != nil {
+		return orUnobserved(o.Object, judge)
+	}
+	judge := conventional
+	if rule := l.find(group, kind); rule != nil {
+		judge = rule.judge
+	}
+	return rest(suspended(o.Object), orUnobserved(o.Object, judge))
+}
+
+// rest changes the verdict on an object that is suspended. Its controller rests, so it is not on its way: it is where its owner
+// wants it.
+func rest(how string, v Verdict) Verdict {
+	switch {
+	case how == "":
+		return v
+	case v.State == Progressing:
+		return Verdict{State: Healthy, Message: how}
+	case v.Message == "":
+		return Verdict{State: v.State, Message: how}
+	default:
+		return Verdict{State: v.State, Message: how + "; " + v.Message}
+	}
+}
+
+func ignored(o object) bool {
+	annotations, _ := at(o, "metadata", "annotations").(object)
+	return annotations[IgnoreAnnotation] == "ignore" || annotations[argoIgnoreAnnotation] == "true"
+}
+
+// suspended says how the object is suspended at its owner's wish; empty when it is not.
+func suspended(o object) string {
+	switch {
+	case flag(o, "spec", "suspend"), flag(o, "spec", "suspended"):
+		return "is suspended"
+	case flag(o, "spec", "paused"):
+		return "is paused"
+	}
+	annotations, _ := at(o, "metadata", "annotations").(object)
+	for _, name := range [...]string{
+		"crossplane.io/paused", "strimzi.io/pause-reconciliation", "autoscaling.keda.sh/paused", "cluster.x-k8s.io/paused",
+	} {
+		if value, ok := annotations[name]; ok && value != "false" {
+			return "is paused by the annotation " + name
+		}
+	}
+	return ""
+}
+
+// orUnobserved judges an object unless its controller has not seen its newest version: then the status is about an older one.
+// The generation may only be behind: a status that was restored from a backup can be ahead of it for ever.
+func orUnobserved(o object, judge func(object) Verdict) Verdict {
+	generation, _ := number(o, "metadata", "generation")
+	observed, ok := number(o, "status", "observedGeneration")
+	if !ok || observed >= generation {
+		return judge(o)
+	}
+	return Verdict{
+		State:   Progressing,
+		Message: fmt.Sprintf("its controller has seen generation %d, the newest is %d", observed, generation),
+	}
+}
+
+// conventional judges by the conditions that controllers share: Stalled and Reconciling, which decide, and Ready. An object
+// without them is healthy once it exists.
+func conventional(o object) Verdict {
+	if c := conditionOf(o, "Reconciling"); c.status == isTrue {
+		return Verdict{State: Progressing, Message: c.say()}
+	}
+	if c := conditionOf(o, "Stalled"); c.status == isTrue {
+		return Verdict{State: Degraded, Message: c.say()}
+	}
+	if c := conditionOf(o, "Ready"); c.status == isFalse || c.status == isUnknown {
+		return Verdict{State: Progressing, Message: c.say()}
+	}
+	return Verdict{State: Healthy}
+}
+
+// whatHolds says what a deletion waits for.
+func whatHolds(o object) string {
+	if group, kind := groupKind(o); group == "" && kind == "Namespace" {
+		if held := namespaceHeld(o); held != "" {
+			return "is being deleted; " + held
+		}
+	}
+	finalizers, _ := at(o, "metadata", "finalizers").([]any)
+	if len(finalizers) == 0 {
+		return "is being deleted"
+	}
+	names := make([]string, 0, len(finalizers))
+	for _, name := range finalizers {
+		names = append(names, fmt.Sprint(name))
+	}
+	return "is being deleted, and waits for whoever removes " + plural(len(names), "the finalizer ", "the finalizers ") + strings.Join(names, ", ")
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// groupKind reads what an object is, without the allocations of a schema.GroupVersionKind.
+func groupKind(o object) (group, kind string) {
+	version, _ := o["apiVersion"].(string)
+	kind, _ = o["kind"].(string)
+	group, _, found := strings.Cut(version, "/")
+	if !found {
+		group = ""
+	}
+	return group, kind
+}
+
+// Of judges an object without rules and without the library.
+func Of(o *unstructured.Unstructured) Verdict {
+	none := Library{load: func() ([]*lazyRule, error) { return nil, nil }, known: map[[2]string]*rule{}}
+	return none.Judge(o)
+}

@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/leatdev/leat/internal/expression"
+	"github.com/leatdev/leat/internal/syncpolicy"
+)
+
+// Rules are compiled rules, in the order in which they count. They are immutable and safe for concurrent use; nil has none.
+type Rules struct {
+	rules []*rule
+}
+
+// rule judges the objects of some kinds.
+type rule struct {
+	group, kind string // with wildcards; an empty group is any
+	verdicts    []when
+	message     *expression.Expression // nil: none is given
+}
+
+// when is one of the verdicts that a rule can give.
+type when struct {
+	state State
+	holds *expression.Expression
+}
+
+// RuleError says what is wrong with a rule.
+type RuleError struct {
+	// Group and Kind are what the rule is for.
+	Group, Kind string
+	// Field is the part of the rule that is wrong.
+	Field string
+	// Err is an *expression.CompileError where Field is an expression.
+	Err error
+}
+
+// Error implements error.
+func (e *RuleError) Error() string {
+	name := e.Kind
+	if e.Group != "" {
+		name = e.Group + "/" + e.Kind
+	}
+	return fmt.Sprintf("health rule for %s: %s: %v", name, e.Field, e.Err)
+}
+
+// Unwrap returns what is wrong.
+func (e *RuleError) Unwrap() error {
+	return e.Err
+}
+
+// Compile makes rules ready. Those that are wrong are left out; each has its *RuleError.
+func Compile(rules []syncpolicy.HealthRule) (*Rules, []error) {
+	compiled, errs := &Rules{}, []error(nil)
+	for _, r := range rules {
+		one, err := compile(r)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		compiled.rules = append(compiled.rules, one)
+	}
+	return compiled, errs
+}
+
+func compile(r syncpolicy.HealthRule) (*rule, error) {
+	wrong := func(field string, err error) error {
+		return &RuleError{Group: r.Group, Kind: r.Kind, Field: field, Err: err}
+	}
+	if r.Kind == "" {
+		return nil, wrong("kind", errors.New("a rule needs the kind that it is for"))
+	}
+	if r.Healthy == "" && r.Progressing == "" && r.Degraded == "" {
+		return nil, wrong("healthy", errors.New("a rule without any condition would leave every object progressing"))
+	}
+	compiled := &rule{group: r.Group, kind: r.Kind}
+	for _, part := range []struct {
+		state  State
+		source string
+	}{{Degraded, r.Degraded}, {Progressing, r.Progressing}, {Healthy, r.Healthy}} {
+		if part.source == "" {
+			continue
+		}
+		holds, err := expression.Compile(part.source, expression.Bool)
+		if err != nil {
+			return nil, wrong(strings.ToLower(part.state.String()), err)
+		}
+		compiled.verdicts = append(compiled.verdicts, when{part.state, holds})
+	}
+	if r.Message != "" {
+		message, err := expression.Compile(r.Message, expression.Text)
+		if err != nil {
+			return nil, wrong("message", err)
+		}
+		compiled.message = message
+	}
+	return compiled, nil
+}
+
+// find returns the first rule for a kind; nil when there is none.
+func (r *Rules) find(group, kind string) *rule {
+	if r == nil {
+		return nil
+	}
+	for _, candidate := range r.rules {
+		if candidate.matches(group, kind) {
+			return candidate
+		}
+	}
+	return nil
+}
+
+func (r *rule) matches(group, kind string) bool {
+	return match(r.kind, kind) && matchGroup(r.group, group)
+}
+
+// matchGroup matches a group as a syncpolicy.Selector does.
+func matchGroup(pattern, group string) bool {
+	switch {
+	case pattern == "":
+		return true
+	case group == "":
+		return match(pattern, "core")
+	default:
+		return match(pattern, group)
+	}
+}
+
+// match tells whether s is as the pattern says, in which * stands for any text and ? for any character.
+func match(pattern, s string) bool {
+	p, i := 0, 0
+	star, resume := -1, 0 // the last * and what it may have to take in as well
+	for i < len(s) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, resume = p, i
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
+			p, i = p+1, i+1
+		case star >= 0:
+			resume++
+			p, i = star+1, resume
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}
+
+// judge gives the first verdict that holds. Where an expression cannot be evaluated, nothing is known: the object is on its way,
+// and never healthy.
+func (r *rule) judge(o object) Verdict {
+	for _, v := range r.verdicts {
+		holds, err := v.holds.Holds(context.Background(), o)
+		if err != nil {
+			return Verdict{State: Progressing, Message: r.complain(o, v.state, err)}
+		}
+		if holds && v.state == Healthy {
+			return Verdict{State: Healthy}
+		}
+		if holds {
+			return Verdict{State: v.state, Message: r.explain(o)}
+		}
+	}
+	return Verdict{State: Progressing, Message: r.explain(o)}
+}
+
+func (r *rule) complain(o object, state State, err error) string {
+	if errors.Is(err, expression.ErrMissing) && at(o, "status") == nil {
+		return noStatus
+	}
+	return fmt.Sprintf("the rule that tells when it is %s cannot be evaluated: %v", strings.ToLower(state.String()), err)
+}
+
+const noStatus = "its controller has not reported a status yet"
+
+// explain says why the object is not healthy.
+func (r *rule) explain(o object) string {
+	if r.message != nil {
+		message, err := r.message.Text(context.Background(), o)
+		if message = strings.TrimSpace(message); err == nil && message != "" {
+			return message
+		}
+	}
+	if at(o, "status") == nil {
+		return noStatus
+	}
+	if said := conditionOf(o, "Ready").say(); said != "" {
+		return said
+	}
+	return "is not healthy yet, and its status does not say why"
+}
