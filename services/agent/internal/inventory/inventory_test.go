@@ -4,6 +4,7 @@
 package inventory_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -145,6 +146,10 @@ func TestRecordRoundTrip(t *testing.T) {
 			Service: "web", Owner: "o", ServiceUID: "u", Prune: rapid.Bool().Draw(t, "prune"), Guarded: "sha256:1", Base: 3, Touched: true,
 			Applied: inventory.Applied{SpecDigest: "s", Digests: []string{"d"}, Commits: []string{"c"}, At: time.Unix(1, 2).UTC(), Took: time.Second},
 			Objects: inventory.NewSet(rapid.SliceOf(anyObject()).Draw(t, "objects")...),
+			Hooks: inventory.Hooks{
+				Change: "c", Run: "r", Ended: map[string]string{"a": "", "b": "failed"},
+				Objects: rapid.SliceOfN(anyObject(), 1, 3).Draw(t, "hooks"), Farewell: []json.RawMessage{json.RawMessage(`{"kind":"Job"}`)},
+			},
 		}
 		limit := rapid.IntRange(1, 500).Draw(t, "limit")
 		head, shards, err := want.Encode(limit)

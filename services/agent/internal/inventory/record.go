@@ -26,6 +26,8 @@ type Record struct {
 	ServiceUID string
 	// Prune tells whether the objects are to be deleted when the service leaves the plan.
 	Prune bool
+	// DependsOn names the services that have to go after this one, when they leave the plan together.
+	DependsOn []string
 	// Guarded is the spec digest of the run whose prune the guard stopped. Empty when the latest run was not stopped.
 	Guarded string
 	// Base is the number of objects after the latest complete run, which the guard measures against. A run that failed
@@ -38,6 +40,10 @@ type Record struct {
 	Touched bool
 	// Objects are the objects in the cluster.
 	Objects Set
+	// Hooks are what was run around them.
+	Hooks Hooks
+	// Tests are what was run to see whether they work.
+	Tests Tests
 	// Confirmed tells that a person marked the stored record: the service may go, however many leave the plan with it. It
 	// is read and never written.
 	Confirmed bool
@@ -56,16 +62,19 @@ type Applied struct {
 
 // head is the JSON form of a Record without its objects.
 type head struct {
-	Format  int     `json:"format"`
-	Service string  `json:"service"`
-	Owner   string  `json:"owner,omitempty"`
-	UID     string  `json:"uid,omitempty"`
-	Prune   bool    `json:"prune,omitempty"`
-	Guarded string  `json:"guarded,omitempty"`
-	Base    int     `json:"base,omitempty"`
-	Applied Applied `json:"applied,omitzero"`
-	Touched bool    `json:"touched,omitempty"`
-	Objects int     `json:"objects"` // how many; a missing shard is thereby noticed
+	Format  int      `json:"format"`
+	Service string   `json:"service"`
+	Owner   string   `json:"owner,omitempty"`
+	UID     string   `json:"uid,omitempty"`
+	Prune   bool     `json:"prune,omitempty"`
+	Needs   []string `json:"dependsOn,omitempty"`
+	Guarded string   `json:"guarded,omitempty"`
+	Base    int      `json:"base,omitempty"`
+	Applied Applied  `json:"applied,omitzero"`
+	Touched bool     `json:"touched,omitempty"`
+	Hooks   Hooks    `json:"hooks,omitzero"`
+	Tests   Tests    `json:"tests,omitzero"`
+	Objects int      `json:"objects"` // how many; a missing shard is thereby noticed
 }
 
 const format = 1
@@ -91,8 +100,8 @@ func (r Record) Encode(shardBytes int) (head []byte, shards [][]byte, err error)
 
 func (r Record) head() head {
 	return head{
-		Format: format, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune, Guarded: r.Guarded, Base: r.Base,
-		Applied: r.Applied, Touched: r.Touched,
+		Format: format, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune, Needs: r.DependsOn, Guarded: r.Guarded, Base: r.Base,
+		Applied: r.Applied, Touched: r.Touched, Hooks: r.Hooks, Tests: r.Tests,
 		Objects: r.Objects.Len(),
 	}
 }
@@ -107,7 +116,7 @@ func Decode(encodedHead []byte, shards [][]byte) (Record, error) {
 	if h.Format != format {
 		return Record{}, fmt.Errorf("%w: format %d, want %d", ErrMalformed, h.Format, format)
 	}
-	r := Record{Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, Guarded: h.Guarded, Base: h.Base, Applied: h.Applied, Touched: h.Touched}
+	r := Record{Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, DependsOn: h.Needs, Guarded: h.Guarded, Base: h.Base, Applied: h.Applied, Touched: h.Touched, Hooks: h.Hooks, Tests: h.Tests}
 	for _, shard := range shards {
 		if err := r.Objects.decode(string(shard)); err != nil {
 			return Record{}, err

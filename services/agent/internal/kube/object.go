@@ -61,14 +61,18 @@ func (c *Client) Apply(
 	if options.Confidential {
 		kind = secretKind
 	}
+	var raw error
 	err = c.try(ctx, kind, func(ctx context.Context) error {
-		live, err = resource.Patch(ctx, ref.Name, types.ApplyPatchType, body, patch)
-		return err
+		live, raw = resource.Patch(ctx, ref.Name, types.ApplyPatchType, body, patch)
+		return raw
 	})
 	if errors.Is(err, reconcile.ErrNotFound) {
 		return nil, rejectedf("%v", err) // an apply creates; only what it depends on can be missing
 	}
-	return live, err
+	if err != nil {
+		return nil, c.explain(ctx, resource, obj, raw, err)
+	}
+	return live, nil
 }
 
 // EnsureNamespace implements reconcile.Cluster.

@@ -30,7 +30,8 @@ func (r *run) prepare(
 			continue
 		}
 		ref := inventory.RefOf(complete)
-		if _, twice := r.desired.Get(ref.Key); twice {
+		_, twice := r.desired.Get(ref.Key)
+		if _, hook := r.hooked.Get(ref.Key); twice || hook {
 			return nil, problemf(ManifestInvalid, "%s stands in the manifests twice; remove one of them", ref.Key)
 		}
 		r.desired.Put(inventory.Object{Ref: ref})
@@ -85,7 +86,7 @@ func (r *run) claimOne(ctx context.Context, ref inventory.Ref) error {
 	if owner := r.engine.claims.take(ref.Key, r.service.Name); owner != r.service.Name {
 		return claimedBy(owner)
 	}
-	if known, ok := r.record.Objects.Get(ref.Key); ok && known.UID != "" {
+	if r.familiar(ref.Key) {
 		return nil
 	}
 	live, err := r.engine.params.Cluster.Get(ctx, ref)
@@ -93,9 +94,7 @@ func (r *run) claimOne(ctx context.Context, ref inventory.Ref) error {
 		return nil
 	}
 	if err == nil {
-		if owner := live.GetLabels()[ServiceLabel]; owner != "" && owner != r.service.Name {
-			err = claimedBy(owner)
-		}
+		err = r.admit(ref.Key, live)
 	}
 	if err != nil {
 		r.engine.claims.drop(ref.Key, r.service.Name)

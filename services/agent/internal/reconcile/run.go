@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/order"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
@@ -30,14 +31,20 @@ type run struct {
 	service Service
 	arrived time.Time
 	timings Timings
+	leaving bool             // the service goes
 	news    bool             // the plan brought something that is not applied yet
 	asked   bool             // somebody asked for the run
 	record  inventory.Record // as stored in the cluster, or about to be
 
 	result      result
 	rendered    time.Time
+	schedule    order.Schedule
 	desired     inventory.Set   // what the rendered objects are, filled while applying
-	rules       fingerprint.Sum // of what the policy says about applying
+	hooked      inventory.Set   // likewise the hooks
+	tidying     []*hook         // those of the phase, to be deleted at its end if their policy says so
+	rules       fingerprint.Sum // of what the policy says about conflicts
+	lenient     leniency
+	strangers   strangers
 	namespace   sync.Once
 	noNamespace error        // why there is none
 	wrote       atomic.Int32 // how many objects were applied
@@ -56,14 +63,21 @@ func (r *run) sync(ctx context.Context) error {
 		{"create namespace", r.createNamespace},
 		{"apply", r.apply},
 		{"prune", r.prune},
+		{"finish", r.finish},
+		{"expect tests", r.expectTests},
 		{"record", r.complete},
 	})
 }
 
 func (r *run) remove(ctx context.Context) error {
+	r.leaving = true
 	return r.take(ctx, []step{
 		{"mark inventory", r.withdraw},
+		{"delete tests", r.deleteTests},
+		{"run PreDelete hooks", r.preDelete},
 		{"delete objects", r.deleteAll},
+		{"run PostDelete hooks", r.postDelete},
+		{"delete hooks", r.deleteHooks},
 		{"delete inventory", r.deleteRecord},
 	})
 }
@@ -88,7 +102,10 @@ func (r *run) render(ctx context.Context) error {
 	r.result, err = renderAll(ctx, sources, sources, r.service, r.record.Applied)
 	r.rendered = time.Now()
 	r.timings.Download, r.timings.Render = sources.took, r.rendered.Sub(started)-sources.took
-	return err
+	if err != nil {
+		return err
+	}
+	return r.arrange()
 }
 
 // clock measures how long bundles and configurations take to come. It is for one goroutine.
@@ -117,6 +134,8 @@ func (c *clock) Config(ctx context.Context, s Service) (render.Variables, error)
 // result is what a service is to consist of.
 type result struct {
 	objects []*unstructured.Unstructured
+	// tests are those that are run afterwards, in their order.
+	tests []test
 	// substitution knows the texts that secrets went into; nil where there is no configuration.
 	substitution *render.Substitution
 }
@@ -141,13 +160,18 @@ func renderAll(ctx context.Context, bundles Bundles, configs Configs, s Service,
 		if err != nil {
 			return result{}, err
 		}
+		if i == 0 {
+			if files, err = all.readTests(files, b, s); err != nil {
+				return result{}, err
+			}
+		}
 		objects, err := render.Objects(files, b.Subpath, s.Spec.Renderer, all.substitution)
 		if err != nil {
 			return result{}, fmt.Errorf("read manifests of %s: %w", b.origin(), err)
 		}
 		all.objects = append(all.objects, objects...)
 	}
-	return all, nil
+	return all, all.setTestsApart()
 }
 
 // baseOf is what was applied last from the source at that place: what comes next differs little from it.
@@ -217,6 +241,7 @@ func (r *run) ensureNamespace(ctx context.Context) error {
 // save stores the record, and makes it known to the unit.
 func (r *run) save(ctx context.Context) error {
 	r.record.Service, r.record.ServiceUID, r.record.Prune = r.service.Name, r.service.UID, r.service.Spec.Prune
+	r.record.DependsOn = needs(r.service.Spec)
 	if owner := r.engine.params.Owner(); owner != "" {
 		r.record.Owner = owner
 	}
