@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
@@ -260,7 +261,8 @@ func testRemoval(t *testing.T, c *cluster) {
 }
 
 func testDrift(t *testing.T, c *cluster) {
-	s := c.put(t, "drift", map[string]string{"a.yaml": configMap("drift-a", "1")}, reconcile.Spec{Prune: true})
+	spec := reconcile.Spec{Prune: true, Policy: syncpolicy.Policy{Drift: syncpolicy.DriftOff}}
+	s := c.put(t, "drift", map[string]string{"a.yaml": configMap("drift-a", "1")}, spec)
 	c.settled(t, s, reconcile.Healthy)
 	c.request(t, http.MethodDelete, configMaps+"drift-a", "", "")
 	got := c.settled(t, s, reconcile.Degraded)
