@@ -73,7 +73,7 @@ func (r *run) gather(hooks []*hook, look *lookout) (left []string) {
 			continue
 		}
 		seen, known := look.at(h.ref.Key)
-		state := outcomeOf(seen.last)
+		state := r.engine.outcomeOf(seen.last)
 		switch {
 		case !known:
 			left = append(left, h.id())
