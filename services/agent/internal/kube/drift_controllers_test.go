@@ -160,6 +160,8 @@ func testVersions(t *testing.T, c *cluster) {
 		g.corrected(t, "target")
 		g.must(t, http.MethodPatch, path+"?fieldManager=somebody", mergePatch, `{"metadata":{"labels":{"leat.dev/service":null}}}`)
 		g.corrected(t, "target")
+		g.fence(t)
+		g.fence(t)
 		if got := g.applies(t, "horizontalpodautoscalers", g.name, "target"); got != 3 {
 			t.Errorf("%s: got %d applies, want the first and one for each of two changes", g.name, got)
 		}
