@@ -56,8 +56,10 @@ type ControlPlane struct {
 	audit      bool
 	client     *client
 	unlock     func()
-	processes  []*process    // in the order in which they were started; Start alone writes it
+	processes  []*process    // in the order in which they were started; Start and StartAPIServer alone write it
 	failed     chan struct{} // closed when err is set
+
+	restarting sync.Mutex // held while the API server is started or stopped; before mu
 
 	mu       sync.Mutex
 	stopping bool
@@ -186,7 +188,7 @@ func (cp *ControlPlane) watch(p *process) {
 	<-p.done
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
-	if cp.stopping || cp.err != nil {
+	if cp.stopping || p.expected || cp.err != nil {
 		return
 	}
 	cp.err = p.failure()

@@ -217,6 +217,34 @@ func TestRestart(t *testing.T) {
 	})
 }
 
+// TestRestartAPIServer has the API server go and come back alone, while etcd forgets what was before.
+func TestRestartAPIServer(t *testing.T) {
+	t.Parallel()
+	const path = "/api/v1/namespaces/default/configmaps"
+	cp := start(t, localkube.Params{DataDir: t.TempDir(), APIServerOnly: true})
+	send(t, cp, http.MethodPost, path, configMap)
+	if err := cp.StartAPIServer(t.Context()); err == nil {
+		t.Error("start of a running API server: got no error")
+	}
+	for range 2 {
+		cp.KillAPIServer()
+		if response, err := cp.HTTPClient().Get(cp.Host() + "/readyz"); err == nil {
+			_ = response.Body.Close()
+			t.Errorf("readyz of a stopped API server: got %s, want no answer", response.Status)
+		}
+		if err := cp.CompactHistory(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := cp.StartAPIServer(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		read(t, cp, path+"/kept", &watched{})
+	}
+	if err := cp.Err(); err != nil {
+		t.Errorf("got %v, want no failure of a component", err)
+	}
+}
+
 // TestWorkloadsRunAfterRestart asks for a pod right after a restart: the new kwok must not wait until the leases by which the
 // old one held the nodes run out. That takes longer than await does.
 func TestWorkloadsRunAfterRestart(t *testing.T) {

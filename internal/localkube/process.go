@@ -31,6 +31,8 @@ type process struct {
 	child *os.Process
 	done  chan struct{} // closed when the process has ended and err is set
 	err   error         // how it ended; read it after done
+
+	expected bool // its end was asked for; guarded by ControlPlane.mu
 }
 
 // startProcess starts c. The child does not outlive this process, however that ends.

@@ -18,10 +18,12 @@ func (cp *ControlPlane) Stop(ctx context.Context) error {
 	if !cp.expectEnd() {
 		return nil
 	}
+	cp.restarting.Lock()
+	defer cp.restarting.Unlock()
 	defer cp.unlock()
 	cp.client.close()
 
-	const servers = 2 // etcd and kube-apiserver, which were started first
+	const servers = apiServerPlace + 1
 	users := cp.processes[servers:]
 	errs := make([]error, len(users))
 	var group sync.WaitGroup

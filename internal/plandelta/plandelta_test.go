@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/plandelta"
 )
 
@@ -34,6 +35,9 @@ func drawPlan(t *rapid.T) *distributorv1.Plan {
 			p.Services = append(p.Services, s)
 		}
 	}
+	if rapid.Bool().Draw(t, "settings") {
+		p.Settings = &typev1.AgentSettings{Workers: rapid.Int32Range(0, 2).Draw(t, "workers")}
+	}
 	return p
 }
 
@@ -42,6 +46,7 @@ func between(from, to *distributorv1.Plan) *distributorv1.PlanDelta {
 	d := &distributorv1.PlanDelta{
 		FromVersion: from.GetVersion(), ToVersion: to.GetVersion(), Services: to.GetServices(),
 		Time: timestamppb.Now(), Sum: plandelta.Sum(to.GetServices()...),
+		Settings: to.GetSettings(),
 	}
 	for _, s := range from.GetServices() {
 		if !slices.ContainsFunc(to.GetServices(), func(o *distributorv1.PlanService) bool { return o.GetName() == s.GetName() }) {

@@ -49,6 +49,10 @@ func assemble(cfg Config, tel *telemetry.Telemetry) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	fingerprints, err := control.OpenFingerprints(control.FingerprintParams{Dir: cfg.DataDir, Identity: me, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
 	// The parts refer to each other in a ring: plans → engine → bundles → store → plans. Deliver closes it; it is called
 	// only once everything runs.
 	a := &agent{cfg: cfg, telemetry: tel, cluster: cluster, watches: cluster.Watches()}
@@ -81,7 +85,8 @@ func assemble(cfg Config, tel *telemetry.Telemetry) (*agent, error) {
 	}
 	a.engine = reconcile.New(reconcile.Params{
 		Cluster: cluster, Bundles: bundles, Configs: configs, Inventories: cluster.Inventories(), Reporter: lastGood, Watches: a.watches,
-		Owner: me.ClusterUID, Observer: observer, Logger: logger,
+		Fingerprints: fingerprints,
+		Owner:        me.ClusterUID, Observer: observer, Logger: logger,
 		Tracer:   tel.Tracer("github.com/leatdev/leat/services/agent/internal/reconcile"),
 		Settings: reconcile.Settings{Workers: cfg.Workers, Refresh: cfg.RefreshInterval, ApplyTimeout: cfg.ApplyTimeout},
 	})

@@ -66,7 +66,7 @@ type hub struct {
 	changed   chan struct{} // closed and replaced at every change
 }
 
-func newHub(t *testing.T) *hub {
+func newHub(t testing.TB) *hub {
 	t.Helper()
 	h := &hub{
 		joins: map[string]bool{joinToken: true}, bundles: map[string][]byte{}, plan: &distributorv1.Plan{Cluster: "mill", Version: "v0"},
@@ -79,7 +79,7 @@ func newHub(t *testing.T) *hub {
 
 func (h *hub) url() string { return "http://" + h.address }
 
-func (h *hub) listen(t *testing.T, address string) {
+func (h *hub) listen(t testing.TB, address string) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
 	if err != nil {
@@ -109,7 +109,7 @@ func (h *hub) change(do func()) {
 }
 
 // await waits for something that is read under the lock.
-func (h *hub) await(t *testing.T, what string, ready func() bool) {
+func (h *hub) await(t testing.TB, what string, ready func() bool) {
 	t.Helper()
 	timeout := time.After(patience)
 	for {
@@ -130,7 +130,7 @@ func (h *hub) await(t *testing.T, what string, ready func() bool) {
 }
 
 // awaitReport waits for a service's report to be as wanted.
-func (h *hub) awaitReport(t *testing.T, service string, want func(*distributorv1.ServiceReport) bool) *distributorv1.ServiceReport {
+func (h *hub) awaitReport(t testing.TB, service string, want func(*distributorv1.ServiceReport) bool) *distributorv1.ServiceReport {
 	t.Helper()
 	var got *distributorv1.ServiceReport
 	h.await(t, "report of "+service, func() bool {
@@ -141,7 +141,7 @@ func (h *hub) awaitReport(t *testing.T, service string, want func(*distributorv1
 }
 
 // deploy puts a service into the plan and returns its bundle's digest.
-func (h *hub) deploy(t *testing.T, service string, files map[string]string) string {
+func (h *hub) deploy(t testing.TB, service string, files map[string]string) string {
 	t.Helper()
 	d, stored := pack(t, files)
 	h.change(func() {
@@ -159,7 +159,7 @@ func (h *hub) deploy(t *testing.T, service string, files map[string]string) stri
 	return d
 }
 
-func pack(t *testing.T, files map[string]string) (string, []byte) {
+func pack(t testing.TB, files map[string]string) (string, []byte) {
 	t.Helper()
 	var content, stored bytes.Buffer
 	w := bundle.NewWriter(&content, bundle.Limits{})

@@ -39,6 +39,9 @@ type Config struct {
 	AdminToken config.Secret
 	// TunnelURL is the public base URL of the tunnel, which agents and people are told. Empty: the hub has none.
 	TunnelURL string
+	// AgentSettingsFile is a YAML file with what the agents of all clusters are told, as spec.agent of a Cluster document. It is
+	// read at the start. Empty: they are told nothing but what their cluster says.
+	AgentSettingsFile string
 	// BundleCache bounds the bundle cache on disk. Zero: 10 GiB.
 	BundleCache config.Bytes
 	// EncodingCache bounds what is kept on disk of bundles in gzip and without compression, for clients that do not take
@@ -69,6 +72,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.String(&c.DatabaseURL, "distributor-database-url", "", "where the catalog is: sqlite:///path/to/file.db or postgres://user@host/name; empty means leat.db in the data folder")
 	s.String(&c.DataDir, "distributor-data-dir", "", "folder of the bundle cache, of this replica alone (required)")
 	s.Secret(&c.AdminToken, "distributor-admin-token", "", "API token of the user admin; begins with leat_")
+	s.String(&c.AgentSettingsFile, "distributor-agent-settings-file", "", "YAML file with what the agents of all clusters are told, in the form of spec.agent of a Cluster; a cluster's own settings come before it; read at the start")
 	s.Size(&c.BundleCache, "distributor-bundle-cache", 10*config.GiB, "bound of the bundle cache on disk")
 	s.Size(&c.EncodingCache, "distributor-encoding-cache", config.GiB, "bound of bundles on disk in gzip and without compression, for clients that take no zstd")
 	s.Int(&c.AgentRate, "distributor-agent-rate", 1000, "how many agents may open the stream of their plan at a replica in a second, and obtain a token, and enrol; five times as many at once after a quiet time")

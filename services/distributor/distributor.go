@@ -68,6 +68,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	settings, err := readSettings(cfg.AgentSettingsFile)
+	if err != nil {
+		return err
+	}
 	tel, err := telemetry.Start(ctx, cfg.Telemetry, program)
 	if err != nil {
 		return err
@@ -99,7 +103,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	plans, objects := fanout.NewHub[string](0), fanout.NewHub[catalog.Key](0)
 	view := fleet.New(fleet.Params{
 		Store: store, Logger: logger, Tracer: tel.Tracer(scope), Plans: plans, Objects: objects,
-		PollInterval: cfg.CatalogPollInterval,
+		Settings: settings, PollInterval: cfg.CatalogPollInterval,
 	})
 	if err := view.Load(ctx); err != nil {
 		return fmt.Errorf("load catalog: %w", err)

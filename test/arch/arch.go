@@ -44,6 +44,7 @@ var cores = []string{
 	"services/agent/internal/reconcile", "services/agent/internal/inventory", "services/agent/internal/health",
 	"services/agent/internal/render", "services/agent/internal/fingerprint", "services/agent/internal/order",
 	"services/agent/internal/window",
+	"internal/syncpolicy",
 }
 
 var rules = []rule{

@@ -146,7 +146,7 @@ func (c *Configs) keep(s reconcile.Service, config *distributorv1.GetServiceConf
 	if err != nil {
 		return errors.New("encode configuration")
 	}
-	sealer, err := c.params.Identity.sealer()
+	sealer, err := c.params.Identity.sealer(purposeConfig)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (c *Configs) read(s reconcile.Service) (*distributorv1.GetServiceConfigResp
 	if err != nil {
 		return nil, err
 	}
-	sealer, err := c.params.Identity.sealer()
+	sealer, err := c.params.Identity.sealer(purposeConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -208,10 +208,10 @@ func (c *Configs) path(service string) string {
 func place(s reconcile.Service) []byte { return []byte(s.UID + "/" + s.Name) }
 
 // sealer seals for this agent alone: its key is made of the agent's, and what was sealed ends with that.
-func (i *Identity) sealer() (*seal.Sealer, error) {
+func (i *Identity) sealer(purpose string) (*seal.Sealer, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return seal.NewSealer(i.key.Seed(), purposeConfig)
+	return seal.NewSealer(i.key.Seed(), purpose)
 }
 
 func variablesOf(config *distributorv1.GetServiceConfigResponse) render.Variables {

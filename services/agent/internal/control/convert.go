@@ -15,6 +15,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
@@ -38,6 +39,7 @@ func planOf(message *distributorv1.Plan) (reconcile.Plan, error) {
 		seen[service.Name] = true
 		plan.Services = append(plan.Services, service)
 	}
+	plan.Settings, _ = policywire.Settings(message.GetSettings()) // what is not known does not keep the plan from being followed
 	return plan, nil
 }
 
@@ -46,6 +48,11 @@ func serviceOf(message *distributorv1.PlanService) (reconcile.Service, error) {
 		Name: message.GetName(), UID: message.GetUid(), SpecDigest: message.GetSpecDigest(),
 		ConfigDigest: message.GetConfigDigest(), SyncRequest: message.GetSyncRequest(), Spec: specOf(message.GetApply()),
 		Traceparent: message.GetTraceparent(),
+	}
+	if policy, err := policywire.Policy(message.GetApply().GetPolicy()); err != nil {
+		service.Refused = reconcile.Refuse(err)
+	} else if policy != nil {
+		service.Spec.Policy = *policy
 	}
 	for _, b := range message.GetBundles() {
 		parsed, err := digest.Parse(b.GetDigest())
@@ -64,7 +71,7 @@ func specOf(message *distributorv1.ApplySpec) reconcile.Spec {
 		Namespace: message.GetNamespace(), CreateNamespace: message.GetCreateNamespace(), Prune: message.GetPrune(),
 		HealthTimeout: message.GetHealthTimeout().AsDuration(), Paused: message.GetPaused(),
 		ForceConflicts: message.GetForceConflicts(), Renderer: rendererOf(message.GetRenderer()),
-		PruneConfirmation: message.GetPruneConfirmation(),
+		PruneConfirmation: message.GetPruneConfirmation(), DryRun: message.GetDryRun(),
 	}
 }
 
@@ -87,7 +94,7 @@ func reportOf(s reconcile.Status) *distributorv1.ServiceReport {
 		AppliedConfigDigest: s.Applied.ConfigDigest, Counts: countsOf(s.Counts), Objects: objectsOf(s.Objects),
 		AppliedAt: timeOf(s.Applied.At), ApplyDuration: durationpb.New(s.Applied.Took),
 		ObservedSyncRequest: s.ObservedSyncRequest, PhaseSince: timeOf(s.PhaseSince),
-		PlannedAt: timeOf(s.Planned), Timings: timingsOf(s.Timings),
+		PlannedAt: timeOf(s.Planned), Timings: timingsOf(s.Timings), Drift: driftOf(s.Drift),
 	}
 	if !complete(s.Phase) {
 		report.ObservedDigests, report.ObservedCommits = s.Observed.Digests, s.Observed.Commits
@@ -167,6 +174,18 @@ func objectsOf(objects []reconcile.ObjectStatus) []*typev1.ObjectStatus {
 			problem = &typev1.Problem{Message: o.Health.Message}
 		}
 		all = append(all, &typev1.ObjectStatus{Ref: refOf(o.Ref), Health: healthOf(o.Health.State), Problem: problem})
+	}
+	return all
+}
+
+func driftOf(drift []reconcile.ObjectDrift) []*distributorv1.ObjectDrift {
+	var all []*distributorv1.ObjectDrift
+	for _, o := range drift {
+		m := &distributorv1.ObjectDrift{Ref: refOf(o.Ref)}
+		for _, f := range o.Fields {
+			m.Fields = append(m.Fields, &distributorv1.FieldDrift{Path: f.Path, Old: f.Old, New: f.New, Manager: f.Manager})
+		}
+		all = append(all, m)
 	}
 	return all
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/plandelta"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
@@ -283,6 +284,9 @@ func (p *Plans) take(ctx context.Context, message *distributorv1.Plan) error {
 	plan, err := planOf(message)
 	if err != nil {
 		return err
+	}
+	if _, err := policywire.Settings(message.GetSettings()); err != nil {
+		p.params.Logger.WarnContext(ctx, "hub's settings are newer than this agent, following those it knows", slog.Any("error", err))
 	}
 	p.held = message
 	p.deliver(plan)

@@ -10,6 +10,7 @@
 package fingerprint
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"slices"
 
@@ -24,6 +25,24 @@ func (s Sum) IsZero() bool { return s == Sum{} }
 
 // String implements fmt.Stringer.
 func (s Sum) String() string { return hex.EncodeToString(s[:]) }
+
+// Joined returns the sum of both; where other is zero, it is s itself.
+func (s Sum) Joined(other Sum) Sum {
+	if other.IsZero() {
+		return s
+	}
+	full := sha256.Sum256(append(s[:], other[:]...))
+	return Sum(full[:len(Sum{})])
+}
+
+// Text sums up text. That of no text is zero.
+func Text(text []byte) Sum {
+	if len(text) == 0 {
+		return Sum{}
+	}
+	full := sha256.Sum256(text)
+	return Sum(full[:len(Sum{})])
+}
 
 // bookkeeping are the fields of metadata that only the API server writes, or that it refuses in an apply.
 var bookkeeping = [...]string{

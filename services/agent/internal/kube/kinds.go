@@ -5,54 +5,136 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/restmapper"
 
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
-// refreshKinds is how often an unknown kind may cause the API server to be asked for all its kinds.
-const refreshKinds = 2 * time.Second
+// refreshKinds is how often the API server may be asked for its kinds, whoever misses one.
+const refreshKinds = 500 * time.Millisecond
 
-// kinds knows which resource holds a kind. What it learned stays until an unknown kind is asked for.
+// kinds knows which resource holds a kind. What it learned stays until a kind is asked for that is not in it, or somebody
+// knows that it is outdated. It is safe for concurrent use; those who ask at the same time share a request.
 type kinds struct {
-	mapper *restmapper.DeferredDiscoveryRESTMapper
+	fetch   func(ctx context.Context, before *catalog) (*catalog, error)
+	flights singleflight.Group
 
 	mu        sync.Mutex
-	refreshed time.Time
+	known     *catalog // nil before the first answer
+	outdated  bool
+	refreshed time.Time // when the latest request began that has been answered
+	err       error     // its error
+	changed   chan struct{}
 }
 
-func newKinds(client discovery.DiscoveryInterface) *kinds {
-	return &kinds{mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client))}
+func newKinds(fetch func(ctx context.Context, before *catalog) (*catalog, error)) *kinds {
+	return &kinds{fetch: fetch, changed: make(chan struct{})}
 }
 
-// mapping finds the resource of a kind.
-func (k *kinds) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	mapping, err := k.mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	if meta.IsNoMatchError(err) && k.refresh(refreshKinds) {
-		mapping, err = k.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+// mapping finds the resource of a kind. Errors are a NoKindMatchError where the API server has no such kind, and others where
+// that is not certain.
+func (k *kinds) mapping(ctx context.Context, kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	if mapping, sure := k.lookup(kind); mapping != nil && sure {
+		return mapping, nil
 	}
-	return mapping, err
+	err := k.refresh(ctx, refreshKinds)
+	mapping, _ := k.lookup(kind)
+	switch {
+	case mapping != nil:
+		return mapping, nil // outdated perhaps, and all there is
+	case err != nil:
+		return nil, err
+	case k.silent(kind.GroupVersion()):
+		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("the server of %s does not answer", kind.GroupVersion()))
+	default:
+		return nil, noMatch(kind)
+	}
 }
 
-// refresh forgets what is known unless that is younger than age, and reports whether it did.
-func (k *kinds) refresh(age time.Duration) bool {
+func (k *kinds) lookup(kind schema.GroupVersionKind) (mapping *meta.RESTMapping, sure bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if time.Since(k.refreshed) < age {
-		return false
+	if k.known == nil {
+		return nil, false
 	}
-	k.mapper.Reset()
-	k.refreshed = time.Now()
-	return true
+	return k.known.mappings[kind], !k.outdated
+}
+
+func (k *kinds) silent(version schema.GroupVersion) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.known != nil && k.known.absent[version]
+}
+
+// refresh asks the API server again unless what is known is younger than age; then the error is that of the last time.
+func (k *kinds) refresh(ctx context.Context, age time.Duration) error {
+	k.mu.Lock()
+	recent, err := time.Since(k.refreshed) < age, k.err
+	k.mu.Unlock()
+	if recent {
+		return err
+	}
+	// Whoever came first may go; the others still want the answer.
+	detached := context.WithoutCancel(ctx)
+	answer := k.flights.DoChan("", func() (any, error) { return nil, k.load(detached) })
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case result := <-answer:
+		return result.Err
+	}
+}
+
+func (k *kinds) load(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	began := time.Now()
+	k.mu.Lock()
+	before := k.known
+	k.outdated = false
+	k.mu.Unlock()
+	now, err := k.fetch(ctx, before)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.refreshed, k.err = began, err
+	if err != nil {
+		k.outdated = true
+		return err
+	}
+	if k.known = now; now != before {
+		k.broadcast()
+	}
+	return nil
+}
+
+// outdate has the API server asked again before the next answer, and wakes those who wait for a kind.
+func (k *kinds) outdate() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.outdated = true
+	k.broadcast()
+}
+
+// changes returns a channel that is closed when other kinds may be known than before.
+func (k *kinds) changes() <-chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.changed
+}
+
+// broadcast wakes whoever waits. k.mu is held.
+func (k *kinds) broadcast() {
+	close(k.changed)
+	k.changed = make(chan struct{})
 }
 
 // Namespaced implements reconcile.Cluster.
@@ -66,8 +148,8 @@ func (c *Client) Namespaced(ctx context.Context, kind schema.GroupVersionKind) (
 
 // mapping finds the resource of a kind, with the errors of reconcile.Cluster.
 func (c *Client) mapping(ctx context.Context, kind schema.GroupVersionKind) (mapping *meta.RESTMapping, err error) {
-	err = c.try(ctx, kind.Kind, func(context.Context) error {
-		mapping, err = c.kinds.mapping(kind)
+	err = c.try(ctx, kind.Kind, func(ctx context.Context) error {
+		mapping, err = c.kinds.mapping(ctx, kind)
 		return err
 	})
 	return mapping, err

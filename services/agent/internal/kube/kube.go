@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
@@ -47,6 +48,7 @@ type Client struct {
 	config    *rest.Config
 	dynamic   dynamic.Interface
 	discovery *discovery.DiscoveryClient
+	server    *watch.Server
 	kinds     *kinds
 	retry     backoff.Policy
 	logger    *slog.Logger
@@ -72,8 +74,17 @@ func New(p Params) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make discovery client: %w", err)
 	}
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make HTTP client: %w", err)
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("parse API server's address: %w", err)
+	}
 	return &Client{
-		config: config, dynamic: dynamicClient, discovery: discoveryClient, kinds: newKinds(discoveryClient),
+		config: config, dynamic: dynamicClient, discovery: discoveryClient, server: watch.NewServer(base, httpClient),
+		kinds:  newKinds(newDiscoverer(base, httpClient, discoveryClient).fetch),
 		retry:  backoff.Policy{Initial: 200 * time.Millisecond, Max: 5 * time.Second, Multiplier: 3, MaxAttempts: 4},
 		logger: p.Logger,
 	}, nil

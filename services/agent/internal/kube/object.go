@@ -61,14 +61,18 @@ func (c *Client) Apply(
 	if options.Confidential {
 		kind = secretKind
 	}
+	var raw error
 	err = c.try(ctx, kind, func(ctx context.Context) error {
-		live, err = resource.Patch(ctx, ref.Name, types.ApplyPatchType, body, patch)
-		return err
+		live, raw = resource.Patch(ctx, ref.Name, types.ApplyPatchType, body, patch)
+		return raw
 	})
 	if errors.Is(err, reconcile.ErrNotFound) {
 		return nil, rejectedf("%v", err) // an apply creates; only what it depends on can be missing
 	}
-	return live, err
+	if err != nil {
+		return nil, c.explain(ctx, resource, obj, raw, err)
+	}
+	return live, nil
 }
 
 // EnsureNamespace implements reconcile.Cluster.
@@ -90,61 +94,6 @@ func (c *Client) EnsureNamespace(ctx context.Context, name string) error {
 	})
 }
 
-// Delete implements reconcile.Cluster.
-func (c *Client) Delete(ctx context.Context, object inventory.Object) error {
-	resource, err := c.resource(ctx, object.Ref)
-	if rejected := new(reconcile.Problem); errors.As(err, &rejected) && rejected.Reason == reconcile.ApplyRejected {
-		return nil // the kind is gone, and its objects with it
-	}
-	if err != nil {
-		return err
-	}
-	uid, policy := types.UID(object.UID), metav1.DeletePropagationBackground
-	err = c.try(ctx, object.Kind, func(ctx context.Context) error {
-		return replaced(resource.Delete(ctx, object.Name, metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &policy,
-		}))
-	})
-	if errors.Is(err, reconcile.ErrNotFound) {
-		return nil
-	}
-	return err
-}
-
-// Release implements reconcile.Cluster.
-func (c *Client) Release(ctx context.Context, object inventory.Object) error {
-	resource, err := c.resource(ctx, object.Ref)
-	if rejected := new(reconcile.Problem); errors.As(err, &rejected) && rejected.Reason == reconcile.ApplyRejected {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	// A uid in the body is a precondition of the patch.
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": object.UID, "labels": map[string]any{reconcile.ServiceLabel: nil},
-	}})
-	if err != nil {
-		return fmt.Errorf("encode patch: %w", err)
-	}
-	err = c.try(ctx, object.Kind, func(ctx context.Context) error {
-		_, err := resource.Patch(ctx, object.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
-		return replaced(err)
-	})
-	if errors.Is(err, reconcile.ErrNotFound) {
-		return nil
-	}
-	return err
-}
-
-// replaced recognises a failed UID precondition.
-func replaced(err error) error {
-	if apierrors.IsConflict(err) {
-		return backoff.Permanent(fmt.Errorf("%w: %w", reconcile.ErrReplaced, err))
-	}
-	return err
-}
-
 const (
 	definedTimeout = time.Minute
 	definedPoll    = 100 * time.Millisecond
@@ -163,7 +112,7 @@ func (c *Client) AwaitDefined(ctx context.Context, definition *unstructured.Unst
 		if !established(live) {
 			return errors.New("it is not established")
 		}
-		return c.discovered(live)
+		return c.discovered(ctx, live)
 	})
 	if err != nil {
 		return rejectedf("the definition cannot be used yet: %v", err)
@@ -183,7 +132,7 @@ func established(definition *unstructured.Unstructured) bool {
 }
 
 // discovered makes sure that every served version of a definition's kind is known.
-func (c *Client) discovered(definition *unstructured.Unstructured) error {
+func (c *Client) discovered(ctx context.Context, definition *unstructured.Unstructured) error {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
 	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
@@ -193,8 +142,8 @@ func (c *Client) discovered(definition *unstructured.Unstructured) error {
 		if version["served"] != true {
 			continue
 		}
-		if _, err := c.kinds.mapping(schema.GroupVersionKind{Group: group, Version: name, Kind: kind}); err != nil {
-			c.kinds.refresh(definedPoll)
+		if _, err := c.kinds.mapping(ctx, schema.GroupVersionKind{Group: group, Version: name, Kind: kind}); err != nil {
+			_ = c.kinds.refresh(ctx, definedPoll) // the next poll sees what came of it
 			return fmt.Errorf("find its kind: %w", err)
 		}
 	}

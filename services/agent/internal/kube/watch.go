@@ -7,44 +7,45 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic/dynamicinformer"
-	"k8s.io/client-go/tools/cache"
 
-	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
-	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
-// Sink hears what watches see.
+// Sink hears what watches see. Its methods are called concurrently for objects of different kinds, and return at once.
 type Sink interface {
-	Observe(o reconcile.Observation)
-	Synced(kind schema.GroupKind)
+	// Judge tells how an object fares. It only reads it.
 	Judge(o *unstructured.Unstructured) health.Verdict
+	// Fingerprint sums up what counts of an object. It only reads it.
+	Fingerprint(o *unstructured.Unstructured) fingerprint.Sum
+	// Observe takes in the newest state of an object.
+	Observe(o reconcile.Observation)
+	// Synced tells, once after each complete list of a kind, that everything has been observed that was in it.
+	Synced(kind schema.GroupKind)
 }
 
-// Watches observes the objects that carry Leat's label, one watch per kind. Memory follows the objects that Leat manages,
-// not the size of the cluster, and of each object only its name and its health are kept.
+// Watches observes the objects that carry Leat's label, one watch per kind. Memory follows the objects that Leat manages, not the
+// size of the cluster, and of each object hardly more than its name is kept.
 type Watches struct {
-	client  *Client
-	changed chan struct{} // one token when desired was replaced
+	client   *Client
+	settings watch.Settings
+	changed  chan struct{} // one token when desired was replaced
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows
 	desired []schema.GroupVersionKind
-	recheck bool // begin all watches anew
+	running map[schema.GroupKind]*observer
 }
 
 var _ reconcile.Watches = (*Watches)(nil)
 
 // Watches returns watches that observe nothing before Run.
 func (c *Client) Watches() *Watches {
-	return &Watches{client: c, changed: make(chan struct{}, 1)}
+	return &Watches{client: c, changed: make(chan struct{}, 1), running: map[schema.GroupKind]*observer{}}
 }
 
 // Watch implements reconcile.Watches.
@@ -58,14 +59,12 @@ func (w *Watches) Watch(kinds []schema.GroupVersionKind) {
 	}
 }
 
-// Recheck implements reconcile.Watches.
+// Recheck has every object listed, judged and observed again. It returns at once.
 func (w *Watches) Recheck() {
 	w.mu.Lock()
-	w.recheck = true
-	w.mu.Unlock()
-	select {
-	case w.changed <- struct{}{}:
-	default:
+	defer w.mu.Unlock()
+	for _, o := range w.running {
+		o.relist()
 	}
 }
 
@@ -73,139 +72,83 @@ func (w *Watches) Recheck() {
 func (w *Watches) Run(ctx context.Context, sink Sink) error {
 	var group sync.WaitGroup
 	defer group.Wait()
-	running := map[schema.GroupVersionKind]context.CancelFunc{}
+	group.Go(func() { w.followDefinitions(ctx) })
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-w.changed:
-			w.adjust(ctx, &group, running, sink)
+			w.adjust(ctx, &group, sink)
 		}
 	}
 }
 
-func (w *Watches) adjust(
-	ctx context.Context, group *sync.WaitGroup, running map[schema.GroupVersionKind]context.CancelFunc, sink Sink,
-) {
+// adjust ends the watches of kinds that are no longer wanted, and begins those of new ones.
+func (w *Watches) adjust(ctx context.Context, group *sync.WaitGroup, sink Sink) {
 	w.mu.Lock()
-	wanted := make(map[schema.GroupVersionKind]bool, len(w.desired))
+	defer w.mu.Unlock()
+	wanted := make(map[schema.GroupKind]string, len(w.desired))
 	for _, kind := range w.desired {
-		wanted[kind] = true
+		wanted[kind.GroupKind()] = kind.Version
 	}
-	recheck := w.recheck
-	w.recheck = false
-	w.mu.Unlock()
-	for kind, stop := range running {
-		if !wanted[kind] || recheck {
-			stop()
-			delete(running, kind)
+	for kind, o := range w.running {
+		if wanted[kind] == "" {
+			o.stop()
+			delete(w.running, kind)
 		}
 	}
-	for kind := range wanted {
-		if running[kind] == nil {
-			ctx, stop := context.WithCancel(ctx)
-			running[kind] = stop
-			group.Go(func() { w.observe(ctx, kind, sink) })
+	for kind, version := range wanted {
+		if o := w.running[kind]; o != nil {
+			o.use(version)
+		} else {
+			w.running[kind] = w.begin(ctx, group, kind.WithVersion(version), sink)
 		}
 	}
 }
 
-// observe watches one kind until ctx is done.
-func (w *Watches) observe(ctx context.Context, kind schema.GroupVersionKind, sink Sink) {
-	mapping, err := w.await(ctx, kind)
-	if err != nil {
-		return // ctx is done
+func (w *Watches) begin(ctx context.Context, group *sync.WaitGroup, kind schema.GroupVersionKind, sink Sink) *observer {
+	ctx, stop := context.WithCancel(ctx)
+	o := &observer{
+		client: w.client, settings: w.settings, kind: kind.GroupKind(), version: kind.Version, sink: sink, stop: stop,
+		known: watch.NewKnown(), logger: w.client.logger.With(slog.String("kind", kind.GroupKind().String())),
 	}
-	informer := dynamicinformer.NewFilteredDynamicInformer(w.client.dynamic, mapping.Resource, metav1.NamespaceAll, 0,
-		cache.Indexers{}, func(o *metav1.ListOptions) { o.LabelSelector = reconcile.ServiceLabel }).Informer()
-	logger := w.client.logger.With(slog.String("kind", kind.GroupKind().String()))
-	_ = informer.SetTransform(condense(sink)) // fails only on a started informer
-	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
-		logger.DebugContext(ctx, "watch broke off, starting it again", slog.Any("error", err))
+	group.Go(func() { o.run(ctx) })
+	return o
+}
+
+// followDefinitions watches the names of all CustomResourceDefinitions: when one comes, goes or changes, other kinds are served
+// than before.
+func (w *Watches) followDefinitions(ctx context.Context) {
+	kind := schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	watcher := watch.New(watch.Params{
+		Server:     w.client.server,
+		Collection: watch.Collection{Resource: kind.GroupVersion().WithResource("customresourcedefinitions"), Kind: kind, Metadata: true},
+		Handler:    &definitions{kinds: w.client.kinds}, Known: watch.NewKnown(), Settings: w.settings,
+		Logger: w.client.logger.With(slog.String("kind", kind.GroupKind().String())),
 	})
-	registration, err := informer.AddEventHandler(handler(kind, sink))
-	if err != nil {
-		logger.ErrorContext(ctx, "kind cannot be watched", slog.Any("error", err))
-		return
-	}
-	var synced sync.WaitGroup
-	synced.Go(func() {
-		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
-			sink.Synced(kind.GroupKind())
-		}
-	})
-	informer.RunWithContext(ctx)
-	synced.Wait()
-}
-
-// await finds the kind's resource, however long it takes for the kind to exist.
-func (w *Watches) await(ctx context.Context, kind schema.GroupVersionKind) (mapping *meta.RESTMapping, err error) {
-	err = backoff.Retry(ctx, backoff.Policy{Initial: time.Second, Max: time.Minute}, func(context.Context) error {
-		mapping, err = w.client.kinds.mapping(kind)
-		return err
-	})
-	return mapping, err
-}
-
-// seen is what is kept of an object.
-type seen struct {
-	metav1.PartialObjectMetadata
-
-	health health.Verdict
-}
-
-func condense(sink Sink) cache.TransformFunc {
-	return func(object any) (any, error) {
-		full, ok := object.(*unstructured.Unstructured)
-		if !ok {
-			return object, nil // condensed already
-		}
-		s := &seen{health: sink.Judge(full)}
-		s.Name, s.Namespace, s.UID = full.GetName(), full.GetNamespace(), full.GetUID()
-		s.ResourceVersion, s.Labels = full.GetResourceVersion(), full.GetLabels()
-		return s, nil
+	if err := watcher.Run(ctx); err != nil {
+		w.client.logger.DebugContext(ctx, "cluster has no definitions of kinds", slog.Any("error", err))
 	}
 }
 
-func handler(kind schema.GroupVersionKind, sink Sink) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) { report(kind, sink, object, false) },
-		UpdateFunc: func(before, object any) {
-			// An object that is handed from one service to another leaves the first.
-			if old, ok := before.(*seen); ok && old.Labels[reconcile.ServiceLabel] != service(object) {
-				report(kind, sink, before, true)
-			}
-			report(kind, sink, object, false)
-		},
-		DeleteFunc: func(object any) { report(kind, sink, object, true) },
+// definitions is a watch.Handler.
+type definitions struct {
+	kinds  *kinds
+	listed bool
+}
+
+// Seen implements watch.Handler.
+func (d *definitions) Seen(*unstructured.Unstructured) {
+	if d.listed {
+		d.kinds.outdate()
 	}
 }
 
-func service(object any) string {
-	s, ok := object.(*seen)
-	if !ok {
-		return ""
-	}
-	return s.Labels[reconcile.ServiceLabel]
-}
+// Gone implements watch.Handler.
+func (d *definitions) Gone(watch.Object, string) { d.kinds.outdate() }
 
-func report(kind schema.GroupVersionKind, sink Sink, object any, deleted bool) {
-	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = tombstone.Obj
-	}
-	s, ok := object.(*seen)
-	if !ok {
-		return
-	}
-	sink.Observe(reconcile.Observation{
-		Service: service(s),
-		Object: inventory.Object{
-			Ref: inventory.Ref{
-				Key:     inventory.Key{Group: kind.Group, Kind: kind.Kind, Namespace: s.Namespace, Name: s.Name},
-				Version: kind.Version,
-			},
-			UID: string(s.UID),
-		},
-		ResourceVersion: s.ResourceVersion, Health: s.health, Deleted: deleted,
-	})
+// Synced implements watch.Handler.
+func (d *definitions) Synced() {
+	d.listed = true
+	d.kinds.outdate()
 }

@@ -83,17 +83,25 @@ func (s Stage) String() string {
 	return fmt.Sprintf("wave %d of %s", s.Wave, s.Phase)
 }
 
-// Ranks splits the stage into what may be sent at once: none of them waits for the health of another, but what a rank holds is
-// accepted before the next is sent, and definitions can be used.
-func (s Stage) Ranks() [][]Member {
-	var ranks [][]Member
-	rest := s.Members
-	for len(rest) > 0 {
-		end := slices.IndexFunc(rest, func(m Member) bool { return m.rank != rest[0].rank })
-		if end < 0 {
-			end = len(rest)
+// Rank is a part of a stage that is sent at once. Ranks do not wait for each other's health, but what one holds is accepted before
+// the next is sent, and definitions can be used.
+type Rank struct {
+	Members []Member
+	// Strict ranks are not sent when something before them in the stage was refused: they would fail for that, or make the
+	// failure worse.
+	Strict bool
+}
+
+// Ranks splits the stage into parts that follow each other.
+func (s Stage) Ranks() []Rank {
+	var ranks []Rank
+	for i, m := range s.Members {
+		if i == 0 || m.rank != s.Members[i-1].rank {
+			strict := m.rank == admission || i > 0 && s.Members[i-1].rank == foundation
+			ranks = append(ranks, Rank{Strict: strict})
 		}
-		ranks, rest = append(ranks, rest[:end]), rest[end:]
+		last := &ranks[len(ranks)-1]
+		last.Members = append(last.Members, m)
 	}
 	return ranks
 }
@@ -105,6 +113,19 @@ type Schedule struct {
 	// Skipped are objects that are not applied now, such as hooks of a first installation later on. They belong to the manifests
 	// all the same: whatever the cluster has of them is left alone.
 	Skipped []*unstructured.Unstructured
+}
+
+// Objects lists the objects that the service consists of, in their order.
+func (s Schedule) Objects() []*unstructured.Unstructured {
+	var all []*unstructured.Unstructured
+	for _, stage := range s.Stages {
+		for _, m := range stage.Members {
+			if !m.Hook {
+				all = append(all, m.Object)
+			}
+		}
+	}
+	return all
 }
 
 // Of lists the stages of the given phases.

@@ -36,19 +36,22 @@ func object(what string, annotations ...string) *unstructured.Unstructured {
 	return o
 }
 
-// text prints a schedule, a line for each stage: hooks with a star and their deletion, ranks apart by a bar.
+// text prints a schedule, a line for each stage: hooks with a star and their deletion, ranks apart by a bar, strict ones with a mark.
 func text(s order.Schedule) []string {
 	var lines []string
 	for _, stage := range s.Stages {
 		var ranks []string
-		for _, members := range stage.Ranks() {
+		for _, rank := range stage.Ranks() {
 			var names []string
-			for _, m := range members {
+			for _, m := range rank.Members {
 				name := m.Object.GetName() + m.Object.GetGenerateName()
 				if m.Hook {
 					name += fmt.Sprintf("*%d", m.Deletion)
 				}
 				names = append(names, name)
+			}
+			if rank.Strict {
+				names = append([]string{"!"}, names...)
 			}
 			ranks = append(ranks, strings.Join(names, " "))
 		}
@@ -79,7 +82,7 @@ func TestNew(t *testing.T) {
 				object("ValidatingWebhookConfiguration.admissionregistration.k8s.io/hook"), object("Deployment.apps/web"), object("Secret/s"),
 				object("ConfigMap/c"), object("Role.rbac.authorization.k8s.io/r"), object("Mill.example.test/m"), object("Namespace/n"), object(definition),
 			},
-			want: []string{"Foundation 0: n crd", "Sync 0: c s r | web m | hook"},
+			want: []string{"Foundation 0: n crd", "Sync 0: c s r | web m | ! hook"},
 		},
 		"waves": {
 			objects: []*unstructured.Unstructured{object("ConfigMap/z", "leat.dev/wave=10"), object("ConfigMap/y"), object("ConfigMap/x", "leat.dev/wave=-2")},
@@ -95,7 +98,7 @@ func TestNew(t *testing.T) {
 		},
 		"a namespace and a definition with a place of their own": {
 			objects: []*unstructured.Unstructured{object("Namespace/n", "leat.dev/wave=1"), object(definition, "leat.dev/phase=Sync"), object("ConfigMap/a")},
-			want:    []string{"Sync 0: crd | a ...", "Sync 1: n"},
+			want:    []string{"Sync 0: crd | ! a ...", "Sync 1: n"},
 		},
 		"Leat's phases": {
 			objects: []*unstructured.Unstructured{
@@ -168,7 +171,7 @@ func TestNew(t *testing.T) {
 		},
 		"a definition in the wave of its objects": {
 			objects: []*unstructured.Unstructured{mill("leat.dev/wave=2"), object("Mill.example.test/m", "leat.dev/wave=2")},
-			want:    []string{"Sync 2: mills | m"},
+			want:    []string{"Sync 2: mills | ! m"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

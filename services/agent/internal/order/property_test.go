@@ -88,8 +88,8 @@ func checkPlaces(t *rapid.T, s order.Schedule, objects []*unstructured.Unstructu
 		for _, m := range stage.Members {
 			places[key{m.Object, stage.Phase}]++
 		}
-		for _, members := range stage.Ranks() {
-			count += len(members)
+		for _, rank := range stage.Ranks() {
+			count += len(rank.Members)
 		}
 		if count != len(stage.Members) || count == 0 {
 			t.Fatalf("%s: got %d members in ranks, want %d, and at least one", stage, count, len(stage.Members))

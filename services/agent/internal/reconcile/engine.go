@@ -16,6 +16,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -34,6 +35,8 @@ type Params struct {
 	Inventories Inventories
 	Reporter    Reporter
 	Watches     Watches
+	// Fingerprints keeps what was applied. Nil keeps it nowhere: a restart applies everything again.
+	Fingerprints Fingerprints
 	// Owner is the uid that the hub gave the cluster. Nil, or an empty answer: unknown, and every inventory is one's own.
 	Owner    func() string
 	Observer Observer
@@ -50,7 +53,7 @@ type Observer func(ctx context.Context, took time.Duration, problem *Problem)
 type Settings struct {
 	// Workers is how many services are worked on at once. Zero: 16.
 	Workers int
-	// Refresh is how often an unchanged service is applied again, ±25 %. Zero: 2 h.
+	// Refresh is how often an unchanged service is looked at again, ±25 %. Zero: 2 h.
 	Refresh time.Duration
 	// ApplyTimeout bounds a run, and each of its stages where it has several. Waiting for health does not count. Zero: 5 min.
 	ApplyTimeout time.Duration
@@ -95,7 +98,12 @@ type Engine struct {
 	bench  *bench
 	events events
 
+	relations relations
+
 	planned chan struct{} // one token when plan was replaced
+
+	generation atomic.Int64 // of the plan that is being handed out, or was last
+	adopting   sync.RWMutex // locked while it is being handed out
 
 	mu    sync.Mutex // guards what follows
 	plan  *Plan      // the newest; nil before the first
@@ -112,9 +120,13 @@ func New(p Params) *Engine {
 	if p.Tracer == nil {
 		p.Tracer = noop.NewTracerProvider().Tracer("")
 	}
+	if p.Fingerprints == nil {
+		p.Fingerprints = forgetful{}
+	}
 	if p.Owner == nil {
 		p.Owner = func() string { return "" }
 	}
+	p.Inventories = newThrifty(p.Inventories)
 	return &Engine{
 		params:  p,
 		slots:   make(chan struct{}, p.Settings.Workers),
@@ -183,7 +195,12 @@ func (e *Engine) load(ctx context.Context) (records []inventory.Record, err erro
 // start makes the unit of a service and its goroutine.
 func (e *Engine) start(ctx context.Context, group *errgroup.Group, record inventory.Record) *unit {
 	u := newUnit(e, record)
+	e.relations.join(u, record.DependsOn)
+	u.load(ctx)
 	for _, o := range record.Objects.Objects() {
+		e.claims.take(o.Key, record.Service)
+	}
+	for _, o := range record.Hooks.Objects {
 		e.claims.take(o.Key, record.Service)
 	}
 	e.mu.Lock()
@@ -199,9 +216,13 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 
 // adopt gives every unit its order under the newest plan.
 func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
+	e.adopting.Lock()
+	defer e.adopting.Unlock()
+	e.generation.Add(1)
 	plan, known := e.snapshot()
 	e.learn(ctx, plan)
 	now := time.Now()
+	e.relations.plan(plan.Services)
 	for _, s := range plan.Services {
 		u := known[s.Name]
 		delete(known, s.Name)
@@ -238,6 +259,7 @@ func (e *Engine) dismiss(ctx context.Context, vanished map[string]*unit) {
 			slog.Int("vanished", fresh), slog.Int("known", total),
 			slog.Any("services", slices.Sorted(maps.Keys(vanished))), slog.String("advice", howToConfirm))
 	}
+	e.relations.leave(vanished)
 	for _, u := range vanished {
 		u.dismiss(held, fmt.Sprintf("%d of %d services left the plan at once", fresh, total))
 	}
@@ -251,6 +273,7 @@ func (e *Engine) forget(u *unit) bool {
 		return false
 	}
 	delete(e.units, u.name)
+	e.relations.forget(u.name)
 	e.bench.forget(u.name)
 	return true
 }

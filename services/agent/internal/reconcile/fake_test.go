@@ -19,6 +19,7 @@ import (
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +28,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
 // world is everything around an engine, in memory. It is enough of a cluster for questions of time and order; what a real
@@ -39,49 +41,69 @@ type world struct {
 	onApply  func(ctx context.Context, o *unstructured.Unstructured) error
 	onDelete func(ctx context.Context, o inventory.Object) error
 
-	openDelay time.Duration // before a bundle comes
+	watcher   func(reconcile.Observation) // of every write of the engine's
+	openDelay time.Duration               // before a bundle comes
 
-	mu       sync.Mutex
-	objects  map[inventory.Key]*unstructured.Unstructured
-	writes   int // counts and versions every write
-	applied  []string
-	deleted  []string
-	bundles  map[digest.Digest][]byte
-	bases    []digest.Digest // of the bundles that were opened
-	records  map[string]inventory.Record
-	statuses map[string]reconcile.Status
-	phases   map[string][]reconcile.Phase
-	kinds    []schema.GroupVersionKind
-	rechecks int
-	followed map[inventory.Key][]chan struct{} // told of every write
-	logs     string
+	mu        sync.Mutex
+	objects   map[inventory.Key]*unstructured.Unstructured
+	writes    int // counts and versions every write
+	applied   []string
+	deleted   []string
+	bundles   map[digest.Digest][]byte
+	bases     []digest.Digest // of the bundles that were opened
+	records   map[string]inventory.Record
+	statuses  map[string]reconcile.Status
+	phases    map[string][]reconcile.Phase
+	kinds     []schema.GroupVersionKind
+	saves     int // of inventories
+	prints    map[string][]byte
+	settings  reconcile.Settings
+	variables render.Variables
+	reads     int                               // of objects
+	followed  map[inventory.Key][]chan struct{} // told of every write
+	logs      string
+	rechecks  int
 }
 
 func newWorld(settings reconcile.Settings) *world {
 	w := &world{
 		spans:   tracetest.NewSpanRecorder(),
 		objects: map[inventory.Key]*unstructured.Unstructured{}, bundles: map[digest.Digest][]byte{},
-		records: map[string]inventory.Record{}, statuses: map[string]reconcile.Status{}, phases: map[string][]reconcile.Phase{},
+		records: map[string]inventory.Record{}, prints: map[string][]byte{}, statuses: map[string]reconcile.Status{}, phases: map[string][]reconcile.Phase{},
 	}
-	w.engine = reconcile.New(reconcile.Params{
-		Cluster: w, Bundles: w, Inventories: inventories{w}, Reporter: w, Watches: w,
-		Owner: func() string { return "us" }, Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(w.spans)).Tracer(""), Logger: slog.New(slog.DiscardHandler), Settings: settings,
-	})
+	w.settings = settings
+	w.engine = w.newEngine()
 	return w
+}
+
+func (w *world) newEngine() *reconcile.Engine {
+	return reconcile.New(reconcile.Params{
+		Cluster: w, Bundles: w, Configs: w, Inventories: inventories{w}, Reporter: w, Watches: w, Fingerprints: prints{w},
+		Owner: func() string { return "us" }, Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(w.spans)).Tracer(""), Logger: slog.New(slog.DiscardHandler), Settings: w.settings,
+	})
 }
 
 // run runs the engine until the test, which is in a synctest bubble, ends.
 func (w *world) run(t *testing.T) {
 	t.Helper()
+	w.runUntil(t)
+}
+
+// runUntil runs the engine until stop is called, or the test ends.
+func (w *world) runUntil(t *testing.T) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- w.engine.Run(ctx) }()
-	t.Cleanup(func() {
+	engine := w.engine
+	go func() { done <- engine.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("engine ended: %v", err)
 		}
 	})
+	t.Cleanup(stop)
+	return stop
 }
 
 // service makes a service of ConfigMaps, one for each name, in a bundle of its own.
@@ -145,6 +167,7 @@ func (w *world) Namespaced(_ context.Context, kind schema.GroupVersionKind) (boo
 func (w *world) Get(_ context.Context, ref inventory.Ref) (*unstructured.Unstructured, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.reads++
 	if o, ok := w.objects[ref.Key]; ok {
 		return o.DeepCopy(), nil
 	}
@@ -162,18 +185,26 @@ func (w *world) Apply(ctx context.Context, o *unstructured.Unstructured, options
 	defer w.mu.Unlock()
 	key := inventory.RefOf(o).Key
 	live := o.DeepCopy()
+	live.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: reconcile.FieldManager}})
 	w.writes++
 	live.SetUID(types.UID(fmt.Sprintf("uid-%d", w.writes)))
 	if before, ok := w.objects[key]; ok {
 		live.SetUID(before.GetUID())
 	}
 	live.SetResourceVersion(fmt.Sprint(w.writes))
+	own(live)
 	if !options.DryRun {
 		w.objects[key] = live
 		w.applied = append(w.applied, key.Kind+"/"+key.Name)
+		w.wrote(live)
 		w.tell(key)
 	}
 	return live.DeepCopy(), nil
+}
+
+// Reown implements reconcile.Cluster.
+func (w *world) Reown(_ context.Context, live *unstructured.Unstructured, _ []any) (*unstructured.Unstructured, error) {
+	return live, nil
 }
 
 // AwaitDefined implements reconcile.Cluster.
@@ -183,26 +214,29 @@ func (w *world) AwaitDefined(context.Context, *unstructured.Unstructured) error 
 func (w *world) EnsureNamespace(context.Context, string) error { return nil }
 
 // Delete implements reconcile.Cluster.
-func (w *world) Delete(ctx context.Context, object inventory.Object) error {
+func (w *world) Delete(ctx context.Context, object inventory.Object, _ reconcile.DeleteOptions) (*unstructured.Unstructured, error) {
 	if w.onDelete != nil {
 		if err := w.onDelete(ctx, object); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	live, ok := w.objects[object.Key]
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	if string(live.GetUID()) != object.UID {
-		return reconcile.ErrReplaced
+		return nil, reconcile.ErrReplaced
 	}
 	delete(w.objects, object.Key)
 	w.tell(object.Key)
 	w.deleted = append(w.deleted, object.Name)
-	return nil
+	return nil, nil
 }
+
+// Contents implements reconcile.Cluster.
+func (w *world) Contents(context.Context, inventory.Ref) ([]inventory.Object, error) { return nil, nil }
 
 // Release implements reconcile.Cluster.
 func (w *world) Release(_ context.Context, object inventory.Object) error {
@@ -304,11 +338,16 @@ func (w *world) Forget(service string) {
 // Adopted implements reconcile.Reporter.
 func (w *world) Adopted(string) {}
 
-// Recheck implements reconcile.Watches.
+// Recheck implements reconcile.Watches: every object is judged and observed again.
 func (w *world) Recheck() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rechecks++
+	for _, live := range w.objects {
+		seen := sight(live)
+		seen.Health = w.engine.Judge(live)
+		go w.engine.Observe(seen)
+	}
 }
 
 // Watch implements reconcile.Watches.
@@ -316,6 +355,11 @@ func (w *world) Watch(kinds []schema.GroupVersionKind) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.kinds = kinds
+}
+
+// manifest is a ConfigMap.
+func manifest(name, value string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {value: %q}\n", name, value)
 }
 
 // mark is what a person does to an inventory.
@@ -340,6 +384,7 @@ func (i inventories) Save(_ context.Context, record inventory.Record) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.records[record.Service] = record
+	i.saves++
 	return nil
 }
 

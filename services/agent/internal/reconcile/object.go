@@ -5,32 +5,124 @@ package reconcile
 
 import (
 	"context"
+	"encoding/json"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
+// applyOne applies an object if it differs from what is in the cluster, as far as it is Leat's. An object that is as it
+// should be costs no request.
 func (r *run) applyOne(ctx context.Context, o *unstructured.Unstructured) error {
-	live, err := r.submit(ctx, o, false)
+	sum := r.sumOf(o)
+	what := r.decide(o, sum)
+	switch what {
+	case keep:
+		return nil
+	case explain:
+		return r.explain(ctx, o)
+	case install, repair:
+	}
+	return r.write(ctx, o, sum, what)
+}
+
+// write applies an object whatever is known of it.
+func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum fingerprint.Sum, what verdict) error {
+	if r.service.Spec.CreateNamespace && o.GetNamespace() == r.service.Spec.namespace() {
+		if err := r.ensureNamespace(ctx); err != nil {
+			return err
+		}
+	}
+	var before *unstructured.Unstructured
+	if what == repair {
+		before = r.rival(ctx, o)
+	}
+	r.unit.begun(o, sum)
+	live, err := r.submit(ctx, o, what == repair)
 	if err != nil {
+		r.unit.broken(o)
 		return err
 	}
-	object := inventory.Object{Ref: inventory.RefOf(o), UID: string(live.GetUID())}
-	r.unit.applied(r, Observation{
+	object := r.entry(o)
+	object.UID = string(live.GetUID())
+	r.wrote.Add(1)
+	r.unit.applied(r, sum, Observation{
 		Service: r.service.Name, Object: object, ResourceVersion: live.GetResourceVersion(), Health: r.engine.Judge(live),
+		Fingerprint: r.lenient.live(live), Terminating: live.GetDeletionTimestamp() != nil,
 	})
+	if what == repair {
+		r.corrected(ctx, o, before, live)
+	}
 	if isDefinition(o) {
 		return r.engine.params.Cluster.AwaitDefined(ctx, live)
 	}
 	return nil
 }
 
-// applied notes the cluster's answer to an apply. Unlike other parts of the run it is called concurrently.
-func (u *unit) applied(r *run, o Observation) {
+// begun notes that an object is about to be applied. From now on only the answer says what the object is; if there is none,
+// a manifest that has changed counts as owed.
+func (u *unit) begun(o *unstructured.Unstructured, sum fingerprint.Sum) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	r.record.Objects.Put(o.Object)
-	u.record.Objects.Put(o.Object)
-	u.observed[o.Object.Key] = o
+	t := u.observed.of(inventory.RefOf(o).Key)
+	t.pending = true
+	if t.Manifest != sum {
+		u.owe(t)
+	}
+}
+
+// broken notes that there was no answer, or none that helps.
+func (u *unit) broken(o *unstructured.Unstructured) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.observed.of(inventory.RefOf(o).Key).pending = false
+}
+
+// applied notes the cluster's answer to an apply. Unlike other parts of the run it is called concurrently.
+func (u *unit) applied(r *run, sum fingerprint.Sum, o Observation) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	t, now := u.observed.of(o.Object.Key), time.Now()
+	if t.Manifest == sum {
+		t.corrected(now)
+	}
+	before := t.Kept
+	t.answer(sum, o)
+	u.unsaved = u.unsaved || t.Kept != before
+	known, _ := r.record.Objects.Get(o.Object.Key)
+	known.Ref, known.UID = o.Object.Ref, o.Object.UID
+	r.record.Objects.Put(known)
+	u.record.Objects.Put(known)
+	u.notice(o.Object.Key, t, now) // others may have changed it since
+}
+
+// announce notes of all objects that are about to get another manifest that they are neither the old nor the new until the
+// cluster has answered, also for a process that comes after this one.
+func (r *run) announce(ctx context.Context, prepared []*unstructured.Unstructured) {
+	for _, o := range prepared {
+		sum := r.sumOf(o)
+		if r.decide(o, sum) != install {
+			continue
+		}
+		r.unit.mu.Lock()
+		r.unit.owe(r.unit.observed.of(inventory.RefOf(o).Key))
+		r.unit.mu.Unlock()
+	}
+	r.unit.store(ctx)
+}
+
+// rulesOf sums up what a policy says about conflicts: with other rules, the same manifest is applied again.
+func rulesOf(p syncpolicy.Policy) fingerprint.Sum {
+	if len(p.Conflicts) == 0 {
+		return fingerprint.Sum{}
+	}
+	text, err := json.Marshal(p.Conflicts)
+	if err != nil {
+		return fingerprint.Sum{} // texts and lists of texts always have a JSON form
+	}
+	return fingerprint.Text(text)
 }

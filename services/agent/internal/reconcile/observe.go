@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
@@ -40,28 +40,31 @@ func (u *unit) observe(o Observation) {
 	if !ok || o.Deleted && mine.UID != o.Object.UID {
 		return
 	}
-	before, seen := u.observed[o.Object.Key]
-	if seen && older(o, before) {
+	t, version, now := u.observed.of(mine.Key), versionOf(o.ResourceVersion), time.Now()
+	if t.seen && older(version, t.Version) {
 		return
 	}
 	if o.Deleted {
-		o.Health = health.Verdict{State: health.Missing, Message: "was deleted by somebody else; the next sync restores it"}
+		o.Health = health.Verdict{State: health.Missing, Message: "was deleted by somebody else; " + u.restored()}
 	}
-	u.observed[o.Object.Key] = o
-	if before.Health == o.Health {
-		return
+	before, drift, astray := t.health(), u.drift, t.astray()
+	u.unsaved = t.see(o, version, mine.UID) || u.unsaved
+	u.notice(mine.Key, t, now)
+	if before != o.Health {
+		u.stirred(o)
+		u.engine.events.publish(Event{Time: now, Service: u.name, Phase: u.status.Phase, Object: &mine.Ref, Message: sentence(o.Health)})
 	}
-	u.engine.events.publish(Event{
-		Time: time.Now(), Service: u.name, Phase: u.status.Phase, Object: &mine.Ref, Message: sentence(o.Health),
-	})
-	signal(u.wake)
+	if before != o.Health || !drift.Equal(u.drift) || astray != t.astray() {
+		signal(u.wake)
+	}
 }
 
-// older tells whether o was made before what is known. The API server promises that versions can be compared; should it
-// not keep that promise, what comes later counts as newer.
-func older(o, known Observation) bool {
-	order, err := resourceversion.CompareResourceVersion(o.ResourceVersion, known.ResourceVersion)
-	return err == nil && order < 0
+// restored says what becomes of an object that is missing. u.mu is held.
+func (u *unit) restored() string {
+	if u.desired.Spec.Policy.Drift == syncpolicy.DriftCorrect {
+		return "it is made again"
+	}
+	return "the next sync restores it"
 }
 
 func sentence(v health.Verdict) string {
@@ -75,13 +78,13 @@ func (u *unit) synced(kind schema.GroupKind) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, o := range u.record.Objects.Objects() {
-		if _, seen := u.observed[o.Key]; seen || o.GroupKind() != kind || o.UID == "" {
+		t := u.observed.of(o.Key)
+		if t.seen || o.GroupKind() != kind || o.UID == "" {
 			continue
 		}
-		u.observed[o.Key] = Observation{
-			Service: u.name, Object: o,
-			Health: health.Verdict{State: health.Missing, Message: "is not in the cluster; the next sync restores it"},
-		}
+		t.deleted = true
+		t.judge(health.Verdict{State: health.Missing, Message: "is not in the cluster; " + u.restored()})
+		u.notice(o.Key, t, time.Now())
 	}
 	signal(u.wake)
 }
@@ -99,6 +102,7 @@ func (u *unit) publish(now time.Time) {
 	}
 	changed := status.Phase != u.status.Phase
 	u.status = status
+	u.engine.relations.note(status)
 	u.engine.params.Reporter.Report(status)
 	if changed {
 		u.engine.events.publish(Event{Time: now, Service: u.name, Phase: status.Phase, Message: headline(status)})
@@ -117,10 +121,15 @@ func (u *unit) assess(now time.Time) Status {
 	objects, counts := u.survey()
 	s := Status{
 		Service: u.name, UID: u.desired.UID, Observed: u.tried, Planned: u.planned, ObservedSyncRequest: u.carried,
-		Applied: u.record.Applied, Counts: counts, Objects: attention(objects),
+		Applied: u.record.Applied, Counts: counts, Objects: attention(objects), Guarded: u.guarded,
+		Drift: u.drifted(now),
 	}
 	if s.UID == "" {
 		s.UID = u.record.ServiceUID
+	}
+	s.DryRun = u.rehearsed()
+	if !u.record.Tests.Due {
+		s.Tests = u.record.Tests.Results
 	}
 	if counts.Healthy == counts.Total {
 		u.since = time.Time{}
@@ -150,14 +159,16 @@ func (u *unit) judge(now time.Time, s Status) (Phase, *Problem) {
 		return Syncing, nil
 	case u.problem != nil:
 		return Failed, u.problem
-	case len(u.desired.Bundles) == 0 || !u.current():
+	case u.bar != nil:
+		return Pending, u.bar
+	case len(u.desired.Bundles) == 0 || !u.current() && !u.once():
 		return Pending, nil
 	case s.Counts.Failed > 0:
 		return Degraded, unhealthy("not healthy", s.Objects, health.Degraded, health.Missing)
 	case u.engine.bench.problem(u.name) != nil:
 		return Degraded, u.engine.bench.problem(u.name)
 	case s.Counts.Healthy == s.Counts.Total:
-		return Healthy, nil
+		return u.verdict(s.Drift)
 	case now.Sub(u.since) >= u.desired.Spec.healthTimeout():
 		return Degraded, unhealthy(fmt.Sprintf("not healthy within %v", u.desired.Spec.healthTimeout()), s.Objects,
 			health.Unknown, health.Progressing, health.Terminating)
@@ -192,7 +203,7 @@ func (u *unit) survey() ([]ObjectStatus, health.Counts) {
 	var all []ObjectStatus
 	var counts health.Counts
 	for _, o := range u.record.Objects.Objects() {
-		s := ObjectStatus{Ref: o.Ref, Health: u.observed[o.Key].Health, Problem: failures[o.Key]}
+		s := ObjectStatus{Ref: o.Ref, Health: u.observed.get(o.Key).health(), Problem: failures[o.Key]}
 		delete(failures, o.Key)
 		all = append(all, s)
 		counts.Add(counted(s))

@@ -41,6 +41,8 @@ type Service struct {
 	Spec Spec
 	// SyncRequest changes when a person asks for a sync.
 	SyncRequest string
+	// Refused says why the service cannot be kept as it was asked for, and so is left as it is. Nil: it can.
+	Refused *Problem
 	// Traceparent is the W3C trace context of what caused the latest change. Empty: not traced.
 	Traceparent string
 }

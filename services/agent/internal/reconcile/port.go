@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
@@ -27,13 +29,20 @@ type Cluster interface {
 	Get(ctx context.Context, ref inventory.Ref) (*unstructured.Unstructured, error)
 	// Apply server-side-applies obj, which must not be changed, and returns what the cluster made of it.
 	Apply(ctx context.Context, obj *unstructured.Unstructured, options ApplyOptions) (*unstructured.Unstructured, error)
+	// Reown replaces the managedFields of an object as it was read, takes kubectl's record of what it applied last off it, and
+	// returns it as it is then. ErrReplaced when it is another, or has changed since.
+	Reown(ctx context.Context, live *unstructured.Unstructured, managedFields []any) (*unstructured.Unstructured, error)
 	// AwaitDefined waits until the kinds of a CustomResourceDefinition that was just applied can be used.
 	AwaitDefined(ctx context.Context, definition *unstructured.Unstructured) error
 	// EnsureNamespace creates a namespace unless it exists.
 	EnsureNamespace(ctx context.Context, name string) error
-	// Delete deletes the object with that UID, in the background. No error when there is none; ErrReplaced when there is
-	// another of that name.
-	Delete(ctx context.Context, object inventory.Object) error
+	// Delete deletes the object with that UID, and returns what is left of it: nil when it is gone already, and otherwise an
+	// object that is on its way. No error when there is none; ErrReplaced when there is another of that name, or one that
+	// does not meet the options.
+	Delete(ctx context.Context, object inventory.Object, options DeleteOptions) (remains *unstructured.Unstructured, err error)
+	// Contents lists objects that would go with a Namespace or CustomResourceDefinition: not what Kubernetes itself puts into
+	// every namespace, what belongs to an owner and goes with that, nor what is on its way already. A few are enough.
+	Contents(ctx context.Context, container inventory.Ref) ([]inventory.Object, error)
 	// Release takes Leat's label off the object with that UID. Errors as Delete.
 	Release(ctx context.Context, object inventory.Object) error
 	// Follow tells see of one object until ctx is done, whatever label it has: at once, and whenever it changes.
@@ -53,6 +62,14 @@ type ApplyOptions struct {
 	DryRun bool // change nothing
 	// Confidential keeps the cluster's words out of errors: they may repeat what the object holds.
 	Confidential bool
+}
+
+// DeleteOptions modify Cluster.Delete.
+type DeleteOptions struct {
+	// Propagation is what becomes of the object's dependents.
+	Propagation syncpolicy.Propagation
+	// ResourceVersion is the one that the object must still have. Empty: any.
+	ResourceVersion string
 }
 
 // Bundles gives access to content.
@@ -76,6 +93,16 @@ type Inventories interface {
 	// Save stores a record in place of the service's previous one.
 	Save(ctx context.Context, record inventory.Record) error
 	// Delete removes a service's record, if there is one.
+	Delete(ctx context.Context, service string) error
+}
+
+// Fingerprints keeps what was applied, across restarts. It is a cache: whatever is lost of it is only slower.
+type Fingerprints interface {
+	// Load returns what was saved last for a service; nil when there is nothing, or nothing that can be read.
+	Load(ctx context.Context, service string) fingerprint.Table
+	// Save replaces it. A reader sees the old table or the new one, also after a crash.
+	Save(ctx context.Context, service string, table fingerprint.Table) error
+	// Delete removes it, if there is something.
 	Delete(ctx context.Context, service string) error
 }
 
@@ -116,7 +143,7 @@ type Observation struct {
 }
 
 // FieldManager is Leat's name in managedFields.
-const FieldManager = "leat"
+const FieldManager = fields.Manager
 
 // ServiceLabel is on every object that Leat applies; its value is the service's name. It is how watches find the objects,
 // and how a service sees that an object belongs to another.

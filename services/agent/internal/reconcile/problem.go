@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/order"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
@@ -24,12 +25,23 @@ const (
 	PruneGuarded       Reason = "PRUNE_GUARDED"
 	BundleUnavailable  Reason = "BUNDLE_UNAVAILABLE"
 	ObjectClaimed      Reason = "OBJECT_CLAIMED"
+	DriftDetected      Reason = "DRIFT_DETECTED"
+	ObjectUnmanaged    Reason = "OBJECT_UNMANAGED"
 	VariableMissing    Reason = "VARIABLE_MISSING"
+	HookFailed         Reason = "HOOK_FAILED"
 	ClusterUnreachable Reason = "CLUSTER_UNREACHABLE"
 	DeadlineExceeded   Reason = "DEADLINE_EXCEEDED"
 	// DependencyUnavailable means that the hub did not give the configuration.
 	DependencyUnavailable Reason = "DEPENDENCY_UNAVAILABLE"
-	Internal              Reason = "INTERNAL"
+	// DependencyNotReady means that the service waits for another, or for an object.
+	DependencyNotReady Reason = "DEPENDENCY_NOT_READY"
+	// SyncWindowClosed means that the service waits for its next window.
+	SyncWindowClosed Reason = "SYNC_WINDOW_CLOSED"
+	// TestFailed means that everything is healthy, and a test failed.
+	TestFailed Reason = "TEST_FAILED"
+	// Unsupported means that the service's policy comes from a newer hub.
+	Unsupported Reason = "UNIMPLEMENTED"
+	Internal    Reason = "INTERNAL"
 )
 
 // Problem is a failure that a person reads. It never holds an object's data.
@@ -93,6 +105,9 @@ func ProblemOf(err error) *Problem {
 	if _, ok := errors.AsType[*render.VariableError](err); ok {
 		return &Problem{Reason: VariableMissing, Message: err.Error()}
 	}
+	if _, ok := errors.AsType[*order.Error](err); ok {
+		return &Problem{Reason: ManifestInvalid, Message: err.Error()}
+	}
 	if _, ok := errors.AsType[*render.Error](err); ok {
 		return &Problem{Reason: ManifestInvalid, Message: err.Error()}
 	}
@@ -103,7 +118,12 @@ func ProblemOf(err error) *Problem {
 }
 
 // lasting tells problems that trying again cannot mend: the same content meets the same renderer, with the same
-// configuration.
+// configuration, and a hook runs once.
 func lasting(p *Problem) bool {
-	return p.Reason == ManifestInvalid || p.Reason == VariableMissing || p.Reason == PruneGuarded
+	switch p.Reason {
+	case ManifestInvalid, VariableMissing, PruneGuarded, Unsupported, HookFailed:
+		return true
+	default:
+		return false
+	}
 }

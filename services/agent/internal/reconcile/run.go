@@ -9,13 +9,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/order"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
@@ -27,12 +31,26 @@ type run struct {
 	service Service
 	arrived time.Time
 	timings Timings
+	leaving bool             // the service goes
 	news    bool             // the plan brought something that is not applied yet
+	asked   bool             // somebody asked for the run
 	record  inventory.Record // as stored in the cluster, or about to be
 
-	result   result
-	rendered time.Time
-	desired  inventory.Set // what the rendered objects are, filled while applying
+	result      result
+	rendered    time.Time
+	schedule    order.Schedule
+	desired     inventory.Set   // what the rendered objects are, filled while applying
+	hooked      inventory.Set   // likewise the hooks
+	tidying     []*hook         // those of the phase, to be deleted at its end if their policy says so
+	rules       fingerprint.Sum // of what the policy says about conflicts
+	lenient     leniency
+	strangers   strangers
+	namespace   sync.Once
+	noNamespace error        // why there is none
+	wrote       atomic.Int32 // how many objects were applied
+
+	wave      int       // of the stage that is being applied
+	inherited inherited // taken over from other services, and not stored yet
 }
 
 // step is one verb of a reconciliation.
@@ -43,18 +61,27 @@ type step struct {
 
 func (r *run) sync(ctx context.Context) error {
 	return r.take(ctx, []step{
+		{"understand", r.understand},
 		{"render", r.render},
 		{"create namespace", r.createNamespace},
 		{"apply", r.apply},
 		{"prune", r.prune},
+		{"finish", r.finish},
+		{"expect tests", r.expectTests},
 		{"record", r.complete},
 	})
 }
 
 func (r *run) remove(ctx context.Context) error {
+	r.leaving = true
 	return r.take(ctx, []step{
 		{"mark inventory", r.withdraw},
+		{"delete tests", r.deleteTests},
+		{"hand over objects", r.handOver},
+		{"run PreDelete hooks", r.preDelete},
 		{"delete objects", r.deleteAll},
+		{"run PostDelete hooks", r.postDelete},
+		{"delete hooks", r.deleteHooks},
 		{"delete inventory", r.deleteRecord},
 	})
 }
@@ -79,7 +106,10 @@ func (r *run) render(ctx context.Context) error {
 	r.result, err = renderAll(ctx, sources, sources, r.service, r.record.Applied)
 	r.rendered = time.Now()
 	r.timings.Download, r.timings.Render = sources.took, r.rendered.Sub(started)-sources.took
-	return err
+	if err != nil {
+		return err
+	}
+	return r.arrange()
 }
 
 // clock measures how long bundles and configurations take to come. It is for one goroutine.
@@ -108,6 +138,8 @@ func (c *clock) Config(ctx context.Context, s Service) (render.Variables, error)
 // result is what a service is to consist of.
 type result struct {
 	objects []*unstructured.Unstructured
+	// tests are those that are run afterwards, in their order.
+	tests []test
 	// substitution knows the texts that secrets went into; nil where there is no configuration.
 	substitution *render.Substitution
 }
@@ -132,13 +164,18 @@ func renderAll(ctx context.Context, bundles Bundles, configs Configs, s Service,
 		if err != nil {
 			return result{}, err
 		}
+		if i == 0 {
+			if files, err = all.readTests(files, b, s); err != nil {
+				return result{}, err
+			}
+		}
 		objects, err := render.Objects(files, b.Subpath, s.Spec.Renderer, all.substitution)
 		if err != nil {
 			return result{}, fmt.Errorf("read manifests of %s: %w", b.origin(), err)
 		}
 		all.objects = append(all.objects, objects...)
 	}
-	return all, nil
+	return all, all.setTestsApart()
 }
 
 // baseOf is what was applied last from the source at that place: what comes next differs little from it.
@@ -189,43 +226,72 @@ func (b Bundle) origin() string {
 }
 
 func (r *run) createNamespace(ctx context.Context) error {
-	if !r.service.Spec.CreateNamespace {
-		return nil
+	if !r.service.Spec.CreateNamespace || !r.news {
+		return nil // a run that brings nothing new creates it if it has something to put into it
 	}
-	if err := r.engine.params.Cluster.EnsureNamespace(ctx, r.service.Spec.namespace()); err != nil {
-		return fmt.Errorf("create namespace %s: %w", r.service.Spec.namespace(), err)
-	}
-	return nil
+	return r.ensureNamespace(ctx)
+}
+
+// ensureNamespace creates the service's namespace, once a run. It may be called concurrently.
+func (r *run) ensureNamespace(ctx context.Context) error {
+	r.namespace.Do(func() {
+		if err := r.engine.params.Cluster.EnsureNamespace(ctx, r.service.Spec.namespace()); err != nil {
+			r.noNamespace = fmt.Errorf("create namespace %s: %w", r.service.Spec.namespace(), err)
+		}
+	})
+	return r.noNamespace
 }
 
 // save stores the record, and makes it known to the unit.
 func (r *run) save(ctx context.Context) error {
-	r.record.Service, r.record.ServiceUID, r.record.Prune = r.service.Name, r.service.UID, r.service.Spec.Prune
+	r.record.Service, r.record.ServiceUID = r.service.Name, r.service.UID
+	r.record.Prune, r.record.Deletion = r.service.Spec.Prune, r.service.Spec.Policy.Deletion
+	r.record.DependsOn = needs(r.service.Spec)
 	if owner := r.engine.params.Owner(); owner != "" {
 		r.record.Owner = owner
 	}
-	if err := r.engine.params.Inventories.Save(ctx, r.record); err != nil {
-		return fmt.Errorf("store inventory: %w", err)
+	if err := r.store(ctx); err != nil {
+		return err
 	}
-	r.unit.keep(r.record)
 	r.engine.watch(r.service.Name, r.record.Objects)
 	return nil
 }
 
-// complete records that everything was applied.
+// store stores the record as it is.
+func (r *run) store(ctx context.Context) error {
+	if err := r.engine.params.Inventories.Save(ctx, r.record); err != nil {
+		return fmt.Errorf("store inventory: %w", err)
+	}
+	r.unit.keep(r.record)
+	return nil
+}
+
+// complete records that everything was applied. A run that has brought nothing new, and was not asked for, leaves no trace.
 func (r *run) complete(ctx context.Context) error {
 	now := time.Now()
 	applied := r.service.inputs()
 	applied.At, applied.Took = now, now.Sub(r.arrived)
 	r.timings.Apply = now.Sub(r.rendered)
 	if sameInputs(applied, r.record.Applied) {
-		applied.Took = r.record.Applied.Took // a refresh brings nothing new; the figure of the change is the one of interest
+		applied.Took = r.record.Applied.Took // the figure of the change is the one of interest
+		if !r.news && !r.asked {
+			applied = r.record.Applied
+		}
 	}
 	r.record.Applied, r.record.Base, r.record.Guarded, r.record.Touched = applied, r.record.Objects.Len(), "", false
+	r.record.Pruned = 0
 	if err := r.save(ctx); err != nil {
 		return err
 	}
-	r.engine.params.Logger.InfoContext(ctx, "service applied", slog.String("leat.service", r.service.Name),
-		slog.Int("objects", r.record.Objects.Len()), slog.Duration("took", applied.Took))
+	r.engine.params.Logger.Log(ctx, r.level(), "service applied", slog.String("leat.service", r.service.Name),
+		slog.Int("objects", r.record.Objects.Len()), slog.Int("written", int(r.wrote.Load())), slog.Duration("took", applied.Took))
 	return nil
+}
+
+// level is that of the line about a run that went well: nobody wants to read that nothing happened.
+func (r *run) level() slog.Level {
+	if r.news || r.asked || r.wrote.Load() > 0 {
+		return slog.LevelInfo
+	}
+	return slog.LevelDebug
 }

@@ -23,14 +23,14 @@ var errSuperseded = errors.New("superseded by a newer plan")
 // refreshJitter spreads periodic work.
 const refreshJitter = 0.25
 
-// order is what the plan wants of a service.
-type order int
+// orders are what the plan wants of a service.
+type orders int
 
 const (
-	wait   order = iota // there are objects in the cluster, and no plan yet
-	follow              // run what the plan says
-	hold                // it left the plan, and the guard holds it back
-	leave               // it left the plan: remove it
+	wait   orders = iota // there are objects in the cluster, and no plan yet
+	follow               // run what the plan says
+	hold                 // it left the plan, and the guard holds it back
+	leave                // it left the plan: remove it
 )
 
 // action is what a unit does next.
@@ -40,6 +40,8 @@ const (
 	rest action = iota
 	bring
 	remove
+	release // give to others what they want of a service that the guard holds back
+	preview // see what bringing would do
 )
 
 // unit is one service. Its goroutine is the only one that works on the cluster; everybody else changes its orders and
@@ -49,8 +51,9 @@ type unit struct {
 	name   string
 	wake   chan struct{} // one token when something below changed
 
-	mu       sync.Mutex // guards what follows
-	order    order
+	mu sync.Mutex // guards what follows
+	gate
+	order    orders
 	closed   bool // the goroutine ends; nobody may give orders any more
 	heldWhy  string
 	desired  Service
@@ -70,16 +73,36 @@ type unit struct {
 	attempts int
 	retryAt  time.Time
 	refresh  time.Time
-	observed map[inventory.Key]Observation
-	since    time.Time // since when objects are on their way; zero when none is
-	status   Status    // as last reported
+	observed tracks
+	lenient  leniency
+	runs     uint32                  // how many have begun
+	drift    time.Time               // when objects that others have changed are to be put right; zero when none is
+	drifts   map[inventory.Key]*told // what is reported of objects that others have changed
+	calm     time.Time               // when the latest quarrel about an object is forgotten; zero when there is none
+	lost     bool                    // there are objects of which nobody knows what was applied
+	unsaved  bool                    // what is known of the objects differs from what is stored
+	since    time.Time               // since when objects are on their way; zero when none is
+	status   Status                  // as last reported
+
+	rehearsal rehearsal
+	trial     *trial    // the tests that run; the goroutine's alone
+	retrials  int       // of tests that could not be run
+	retrial   time.Time // when to try those again
+
+	guarded   Guarded       // of the latest run
+	running   chan struct{} // closed at the end of the run that is under way; nil when none is
+	born      int64         // the generation of the plan that named the service first
+	ordered   int64         // the generation of the plan that brought the latest order
+	orderedAt time.Time
+	lent      map[inventory.Key]bool // what is left for another service to take over
+	wishes    *wishes                // under the desired inputs, if somebody asked; see wants
 }
 
 func newUnit(e *Engine, record inventory.Record) *unit {
 	return &unit{
 		engine: e, name: record.Service, wake: make(chan struct{}, 1),
-		record: record, observed: map[inventory.Key]Observation{},
-		tried: inputsOf(record.Applied), carried: record.Applied.SyncRequest,
+		record: record,
+		tried:  inputsOf(record.Applied), carried: record.Applied.SyncRequest,
 		refresh: time.Now().Add(backoff.Jitter(e.params.Settings.Refresh, refreshJitter)),
 	}
 }
@@ -91,20 +114,39 @@ func (u *unit) follow(s Service, planned, now time.Time) bool {
 	if u.closed {
 		return false
 	}
-	fresh := u.order != follow || !sameInputs(s.inputs(), u.desired.inputs()) || s.UID != u.desired.UID
-	u.order, u.desired, u.heldWhy = follow, s, ""
+	if u.order != follow {
+		u.renew()
+	}
+	fresh := u.order != follow || !sameInputs(s.inputs(), u.newest.inputs()) || s.UID != u.newest.UID
+	owing := len(u.lent) > 0
+	u.reckon(fresh)
+	u.order, u.heldWhy = follow, ""
 	if sameInputs(s.inputs(), u.record.Applied) {
 		u.record.Applied.Commits = s.inputs().Commits
 	}
 	if fresh {
 		u.arrived, u.planned, u.stage, u.timings = now, planned, untried, Timings{}
-		u.renew()
+		u.attempts, u.retryAt = 0, time.Time{}
 	}
+	u.dirty = u.dirty || owing // what another service was to take over may have no taker any more
+	u.offer(s)
+	u.admit(now)
 	if u.current() {
-		u.tried = s.inputs() // as good as tried: there is nothing to do
+		u.tried = u.desired.inputs() // as good as tried: there is nothing to do
 	}
 	signal(u.wake)
 	return true
+}
+
+// reckon notes which plan brought an order. u.mu is held.
+func (u *unit) reckon(fresh bool) {
+	generation := u.engine.generation.Load()
+	if u.born == 0 {
+		u.born = generation
+	}
+	if fresh {
+		u.ordered, u.orderedAt, u.lent, u.wishes = generation, time.Now(), nil, nil
+	}
 }
 
 // dismiss takes the unit out of the plan.
@@ -118,13 +160,14 @@ func (u *unit) dismiss(held bool, why string) {
 	if held {
 		u.order, u.heldWhy = hold, why
 	}
+	u.reckon(true)
 	u.renew()
 	signal(u.wake)
 }
 
 // renew forgets what came of earlier orders and ends a run under them. u.mu is held.
 func (u *unit) renew() {
-	u.attempts, u.retryAt, u.problem, u.failures, u.dirty = 0, time.Time{}, nil, nil, false
+	u.attempts, u.retryAt, u.problem, u.failures, u.guarded, u.dirty = 0, time.Time{}, nil, nil, Guarded{}, false
 	if u.cancel != nil {
 		u.cancel(errSuperseded)
 	}
@@ -138,6 +181,7 @@ func (u *unit) force() {
 		u.order, u.heldWhy = leave, ""
 	}
 	u.forced, u.retryAt = true, time.Time{}
+	u.request = u.newest.inputs()
 	signal(u.wake)
 }
 
@@ -164,8 +208,12 @@ func (u *unit) close() bool {
 
 // run is the unit's goroutine.
 func (u *unit) run(ctx context.Context) {
+	defer func() { u.vigil.end(); u.trial.end() }()
 	for ctx.Err() == nil {
+		u.look(ctx, time.Now())
+		u.try(ctx)
 		u.publish(time.Now())
+		u.store(ctx)
 		switch what, at := u.next(time.Now()); what {
 		case bring:
 			u.sync(ctx)
@@ -173,10 +221,15 @@ func (u *unit) run(ctx context.Context) {
 			if u.remove(ctx) {
 				return
 			}
+		case release:
+			u.work(ctx, release, func(ctx context.Context, r *run) error { return r.release(ctx) })
+		case preview:
+			u.rehearse(ctx)
 		case rest:
 			u.rest(ctx, at)
 		}
 	}
+	u.store(ctx)
 }
 
 // next decides what to do now, or until when to rest; the zero time means until somebody wakes the unit.
@@ -186,22 +239,26 @@ func (u *unit) next(now time.Time) (action, time.Time) {
 	what := u.wanted(now)
 	switch {
 	case what != rest && now.Before(u.retryAt):
-		return rest, u.retryAt
+		return rest, earliest(u.alarm(), u.retryAt)
 	case what != rest:
 		return what, time.Time{}
 	case u.order == follow && !u.still():
-		return rest, earlier(u.refresh, u.deadline())
+		return rest, earliest(u.alarm(), earliest(earliest(u.drift, u.calm), earliest(u.refresh, u.deadline())))
 	default:
-		return rest, time.Time{}
+		return rest, u.alarm()
 	}
 }
 
 func (u *unit) wanted(now time.Time) action {
 	switch {
-	case u.order == leave:
+	case u.order == leave && !u.needed():
 		return remove
+	case u.order == hold && u.dirty:
+		return release
 	case u.order == follow && !u.still() && u.due(now):
 		return bring
+	case u.rehearses(now):
+		return preview
 	default:
 		return rest
 	}
@@ -209,12 +266,12 @@ func (u *unit) wanted(now time.Time) action {
 
 // still tells a service that is to be left as it is.
 func (u *unit) still() bool {
-	return u.desired.Spec.Paused || len(u.desired.Bundles) == 0
+	return u.desired.Spec.Paused || u.desired.Spec.DryRun || u.frozen || len(u.desired.Bundles) == 0
 }
 
-// due tells whether there is something to apply. This is the place where a finer memory of what is applied can say no.
+// due tells whether there may be something to apply. What of it is applied, each object decides.
 func (u *unit) due(now time.Time) bool {
-	return u.forced || u.dirty || !u.current() || !now.Before(u.refresh)
+	return u.forced && u.bar == nil || u.dirty || u.lost || !u.current() || !now.Before(u.refresh) || !u.drift.IsZero() && !now.Before(u.drift)
 }
 
 // current tells whether the desired inputs are the ones that were applied completely.
@@ -254,6 +311,9 @@ func (u *unit) remove(ctx context.Context) bool {
 	if !u.work(ctx, remove, func(ctx context.Context, r *run) error { return r.remove(ctx) }) || !u.engine.forget(u) {
 		return false
 	}
+	if err := u.engine.params.Fingerprints.Delete(context.WithoutCancel(ctx), u.name); err != nil {
+		u.engine.params.Logger.WarnContext(ctx, "fingerprints cannot be removed", slog.String("leat.service", u.name), slog.Any("error", err))
+	}
 	u.engine.params.Reporter.Forget(u.name)
 	u.engine.events.publish(Event{Time: time.Now(), Service: u.name, Message: "removed"})
 	return true
@@ -291,9 +351,11 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 	if u.wanted(time.Now()) != what {
 		return nil
 	}
-	news := !u.current()
-	u.syncing = u.problem == nil && (u.forced || news)
-	u.forced, u.cancel = false, stop
+	news, asked := !u.current(), u.forced
+	u.syncing = what == bring && u.problem == nil && (u.forced || news)
+	u.forced, u.cancel, u.drift = false, stop, time.Time{}
+	u.running = make(chan struct{})
+	u.runs++
 	if what == bring {
 		u.tried = u.desired.inputs()
 	}
@@ -302,7 +364,10 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 	}
 	record := u.record
 	record.Objects = record.Objects.Clone()
-	return &run{unit: u, engine: u.engine, service: u.desired, arrived: u.arrived, timings: u.timings, news: news, record: record}
+	return &run{
+		unit: u, engine: u.engine, service: u.desired,
+		rules: rulesOf(u.desired.Spec.Policy), lenient: u.lenient, arrived: u.arrived, timings: u.timings, news: news, asked: asked, record: record,
+	}
 }
 
 // conclude turns the outcome of a run into state, which publish turns into a status.
@@ -310,18 +375,21 @@ func (u *unit) conclude(ctx context.Context, r *run, err error, took time.Durati
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.cancel, u.syncing, u.record = nil, false, r.record
+	close(u.running)
+	u.running = nil
+	u.drift = u.scan(time.Now())
 	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errSuperseded) || errors.Is(cause, context.Canceled)) {
 		return false
 	}
 	u.carried = r.service.SyncRequest
 	u.note(r, err)
 	u.refresh = time.Now().Add(backoff.Jitter(u.engine.params.Settings.Refresh, refreshJitter))
-	u.problem, u.failures, u.dirty = nil, nil, err != nil
+	u.problem, u.failures, u.guarded, u.dirty = nil, nil, Guarded{}, err != nil
 	if err != nil {
 		u.fail(ctx, err)
 		trace.SpanFromContext(ctx).SetStatus(codes.Error, string(u.problem.Reason))
 	} else {
-		u.attempts, u.retryAt, u.since = 0, time.Time{}, time.Time{}
+		u.attempts, u.retryAt, u.since, u.lost = 0, time.Time{}, time.Time{}, false
 	}
 	u.engine.params.Observer(context.WithoutCancel(ctx), took, u.problem)
 	return err == nil
@@ -344,8 +412,11 @@ func (u *unit) fail(ctx context.Context, err error) {
 	if failed, ok := errors.AsType[*failedObjects](err); ok {
 		u.failures = failed.objects
 	}
+	if held, ok := errors.AsType[*heldPrune](err); ok {
+		u.guarded = held.guard()
+	}
 	u.retryAt = time.Now().Add(u.engine.params.Settings.Retry.Delay(u.attempts))
-	if lasting(u.problem) {
+	if lasting(u.problem) && u.order != leave { // hooks of a removal are run again: nobody could change them
 		u.retryAt = u.refresh
 	}
 	u.attempts++
@@ -360,11 +431,4 @@ func (u *unit) keep(record inventory.Record) {
 	u.mu.Lock()
 	u.record = record
 	u.mu.Unlock()
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.IsZero() || !a.IsZero() && a.Before(b) {
-		return a
-	}
-	return b
 }

@@ -13,14 +13,19 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-func clusterOf(m *fleetv1.Cluster) *catalog.Cluster {
+func clusterOf(m *fleetv1.Cluster) (*catalog.Cluster, error) {
+	settings, err := policywire.Settings(m.GetSpec().GetAgent())
+	if err != nil {
+		return nil, catalog.Within("spec.agent", err)
+	}
 	return &catalog.Cluster{
 		Metadata: metadataOf(m.GetMetadata()),
-		Spec:     catalog.ClusterSpec{Description: m.GetSpec().GetDescription()},
-	}
+		Spec:     catalog.ClusterSpec{Description: m.GetSpec().GetDescription(), Settings: settings},
+	}, nil
 }
 
 func repositoryOf(m *fleetv1.Repository) (*catalog.Repository, error) {
@@ -94,6 +99,10 @@ func serviceOf(m *fleetv1.Service) (*catalog.Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	policy, err := policywire.Policy(spec.GetPolicy())
+	if err != nil {
+		return nil, catalog.Within("spec.policy", err)
+	}
 	s := &catalog.Service{
 		Metadata: metadataOf(m.GetMetadata()),
 		Spec: catalog.ServiceSpec{
@@ -102,6 +111,8 @@ func serviceOf(m *fleetv1.Service) (*catalog.Service, error) {
 			Renderer:  rendererOf(spec.GetRenderer()),
 			Paused:    spec.GetPaused(),
 			Config:    configOf(spec.GetConfig()),
+			Policy:    policy,
+			DryRun:    spec.GetDryRun(),
 			Sync: catalog.SyncOptions{
 				HealthTimeout: timeout, ForceConflicts: spec.GetSync().GetForceConflicts(),
 				PruneConfirmation: spec.GetSync().GetPruneConfirmation(),
@@ -149,7 +160,7 @@ func durationOf(field string, d *durationpb.Duration) (time.Duration, error) {
 func documentOf(m *fleetv1.Document) (catalog.Object, error) {
 	switch object := m.GetObject().(type) {
 	case *fleetv1.Document_Cluster:
-		return clusterOf(object.Cluster), nil
+		return clusterOf(object.Cluster)
 	case *fleetv1.Document_Repository:
 		return repositoryOf(object.Repository)
 	case *fleetv1.Document_Service:

@@ -9,6 +9,7 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/internal/plandelta"
+	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
@@ -18,6 +19,7 @@ func planMessage(p *plan.Plan) *distributorv1.Plan {
 		Version:  p.Version,
 		Services: make([]*distributorv1.PlanService, len(p.Entries)),
 		Time:     timestamppb.New(p.ComputedAt),
+		Settings: policywire.SettingsMessage(p.Settings),
 	}
 	for i, entry := range p.Entries {
 		m.Services[i] = entryMessage(entry)
@@ -42,6 +44,7 @@ func deltaMessage(from, to *plan.Plan) *distributorv1.PlanDelta {
 		Removed:     delta.Removed,
 		Time:        timestamppb.New(delta.ComputedAt),
 		Sum:         plandelta.Sum(planMessage(to).GetServices()...),
+		Settings:    policywire.SettingsMessage(delta.Settings),
 	}
 	for i, entry := range delta.Changed {
 		m.Services[i] = entryMessage(entry)
@@ -82,5 +85,7 @@ func applyMessage(a plan.Apply) *distributorv1.ApplySpec {
 		Renderer:        rendererMessage(a.Renderer),
 
 		PruneConfirmation: a.PruneConfirmation,
+		Policy:            policywire.PolicyMessage(a.Policy),
+		DryRun:            a.DryRun,
 	}
 }

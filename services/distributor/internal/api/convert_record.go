@@ -8,6 +8,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
@@ -48,7 +49,9 @@ func clusterMessage(r fleet.Record) *fleetv1.Cluster {
 	status := r.Cluster
 	return &fleetv1.Cluster{
 		Metadata: metadataMessage(&c.Metadata),
-		Spec:     &fleetv1.ClusterSpec{Description: c.Spec.Description},
+		Spec: &fleetv1.ClusterSpec{
+			Description: c.Spec.Description, Agent: policywire.SettingsMessage(c.Spec.Settings),
+		},
 		Status: &fleetv1.ClusterStatus{
 			Enrolled:        status.Enrolled,
 			Connected:       status.Connected,
@@ -135,6 +138,8 @@ func serviceSpecMessage(spec catalog.ServiceSpec) *fleetv1.ServiceSpec {
 		Renderer:  rendererMessage(spec.Renderer),
 		Paused:    spec.Paused,
 		Config:    configMessage(spec.Config),
+		Policy:    policywire.PolicyMessage(spec.Policy),
+		DryRun:    spec.DryRun,
 	}
 	if spec.Sync != (catalog.SyncOptions{}) {
 		m.Sync = &fleetv1.SyncOptions{

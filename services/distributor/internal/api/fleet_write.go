@@ -87,7 +87,11 @@ func (s *Fleet) edit(ctx context.Context, object catalog.Object, do func(context
 
 // CreateCluster implements FleetService.
 func (s *Fleet) CreateCluster(ctx context.Context, req *fleetv1.CreateClusterRequest) (*fleetv1.CreateClusterResponse, error) {
-	record, err := s.edit(ctx, clusterOf(req.GetCluster()), s.d.Editor.Create)
+	cluster, err := clusterOf(req.GetCluster())
+	if err != nil {
+		return nil, mapped(err)
+	}
+	record, err := s.edit(ctx, cluster, s.d.Editor.Create)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +100,11 @@ func (s *Fleet) CreateCluster(ctx context.Context, req *fleetv1.CreateClusterReq
 
 // UpdateCluster implements FleetService.
 func (s *Fleet) UpdateCluster(ctx context.Context, req *fleetv1.UpdateClusterRequest) (*fleetv1.UpdateClusterResponse, error) {
-	record, err := s.edit(ctx, clusterOf(req.GetCluster()), s.d.Editor.Update)
+	cluster, err := clusterOf(req.GetCluster())
+	if err != nil {
+		return nil, mapped(err)
+	}
+	record, err := s.edit(ctx, cluster, s.d.Editor.Update)
 	if err != nil {
 		return nil, err
 	}

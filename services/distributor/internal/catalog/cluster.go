@@ -6,6 +6,8 @@ package catalog
 import (
 	"crypto/ed25519"
 	"time"
+
+	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
 // Cluster is a Kubernetes cluster with one agent.
@@ -20,6 +22,8 @@ type Cluster struct {
 type ClusterSpec struct {
 	// Description is a sentence for people.
 	Description string
+	// Settings are what its agent is told. They come before those of the fleet.
+	Settings syncpolicy.AgentSettings
 }
 
 // Agent is the identity and the last word of a cluster's agent.
@@ -52,7 +56,7 @@ func (c *Cluster) Meta() *Metadata { return &c.Metadata }
 
 func (c *Cluster) sameSpec(other Object) bool {
 	o, ok := other.(*Cluster)
-	return ok && c.Spec == o.Spec
+	return ok && c.Spec.Description == o.Spec.Description && c.Spec.Settings.Equal(o.Spec.Settings)
 }
 
 func (c *Cluster) clone() Object {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
 // Sentinels. Everything that a store or the Editor returns matches one of them, or one of the error types below, or the
@@ -37,6 +39,14 @@ func (e *FieldError) Error() string { return e.Path + ": " + e.Message }
 
 func invalid(path, format string, args ...any) error {
 	return &FieldError{Path: path, Message: fmt.Sprintf(format, args...)}
+}
+
+// Within makes an error of package syncpolicy one about a field of an object, in which path is the field that it begins at.
+func Within(path string, err error) error {
+	if e, ok := errors.AsType[*syncpolicy.FieldError](err); ok {
+		return &FieldError{Path: strings.TrimSuffix(path+"."+e.Path, "."), Message: e.Message}
+	}
+	return err
 }
 
 // NotFoundError names the object that does not exist.

@@ -6,6 +6,8 @@ package catalog
 import (
 	"slices"
 	"time"
+
+	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
 // MaxSources bounds the sources of one service.
@@ -30,6 +32,10 @@ type ServiceSpec struct {
 	Renderer  Renderer    `json:"renderer,omitempty"`
 	Sync      SyncOptions `json:"sync"`
 	Paused    bool        `json:"paused,omitempty"`
+	// Policy says how objects are kept. Nil means every default.
+	Policy *syncpolicy.Policy `json:"policy,omitempty"`
+	// DryRun has the agent report what would change, and change nothing.
+	DryRun bool `json:"dryRun,omitempty"`
 	// Config is nil where none is given: none for a new service, the stored one in an update. The store keeps it apart.
 	Config *Config `json:"-"`
 }
@@ -71,7 +77,8 @@ func (s *Service) sameSpec(other Object) bool {
 	}
 	a, b := s.Spec, o.Spec
 	return a.Cluster == b.Cluster && a.Namespace == b.Namespace && slices.Equal(a.Sources, b.Sources) &&
-		a.Renderer == b.Renderer && a.Paused == b.Paused && a.Sync.equal(b.Sync) && a.Config.equal(b.Config)
+		a.Renderer == b.Renderer && a.Paused == b.Paused && a.Sync.equal(b.Sync) && a.Config.equal(b.Config) &&
+		a.DryRun == b.DryRun && a.Policy.Equal(b.Policy)
 }
 
 func (o SyncOptions) equal(p SyncOptions) bool {

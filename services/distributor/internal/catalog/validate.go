@@ -108,7 +108,7 @@ func (c *Cluster) Validate() error {
 	if len(c.Spec.Description) > maxDescription {
 		return invalid("spec.description", "has %d bytes; at most %d are allowed", len(c.Spec.Description), maxDescription)
 	}
-	return nil
+	return Within("spec.agent", c.Spec.Settings.Validate())
 }
 
 // Validate implements Object.
@@ -138,6 +138,9 @@ func (s *Service) Validate() error {
 		}
 	}
 	if err := s.Spec.Config.validate(); err != nil {
+		return err
+	}
+	if err := Within("spec.policy", s.Spec.Policy.Validate(s.Name)); err != nil {
 		return err
 	}
 	return validateSources(s.Spec.Sources)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -44,6 +45,10 @@ func ref(kind catalog.RefKind, value string) *catalog.Service {
 
 func url(text string) *catalog.Repository {
 	return repository(func(r *catalog.RepositorySpec) { r.URL = text })
+}
+
+func policy(p syncpolicy.Policy) *catalog.Service {
+	return service(func(s *catalog.Service) { s.Spec.Policy = &p })
 }
 
 func credential(address string, c catalog.Credential) *catalog.Repository {
@@ -122,7 +127,11 @@ func TestValidate(t *testing.T) {
 		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a", Labels: map[string]string{"y": "a b"}}}, "metadata.labels[y]"},
 		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a", Annotations: map[string]string{"y": strings.Repeat("x", 300<<10)}}}, "metadata.annotations"},
 		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a"}, Spec: catalog.ClusterSpec{Description: strings.Repeat("x", 2000)}}, "spec.description"},
+		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a"}, Spec: catalog.ClusterSpec{Settings: syncpolicy.AgentSettings{Workers: -1}}}, "spec.agent.workers"},
 		{service(func(*catalog.Service) {}), ""},
+		{policy(syncpolicy.Policy{Drift: syncpolicy.DriftOff}), ""},
+		{policy(syncpolicy.Policy{Drift: "x"}), "spec.policy.drift"},
+		{policy(syncpolicy.Policy{DependsOn: []syncpolicy.Dependency{{Service: "app"}}}), "spec.policy.depends_on[0].service"},
 		{service(func(s *catalog.Service) { s.Spec.Cluster = "" }), "spec.cluster"},
 		{service(func(s *catalog.Service) { s.Spec.Namespace = "Up" }), "spec.namespace"},
 		{service(func(s *catalog.Service) { s.Spec.Sync.HealthTimeout = -time.Second }), "spec.sync.health_timeout"},

@@ -20,6 +20,7 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
@@ -42,6 +43,8 @@ type Params struct {
 	Plans *fanout.Hub[string]
 	// Objects is told the keys of objects that changed, themselves or in their status.
 	Objects *fanout.Hub[catalog.Key]
+	// Settings are what the agents of all clusters are told, whose own come first.
+	Settings syncpolicy.AgentSettings
 	// PollInterval is how often the store is asked for changes made by other replicas.
 	PollInterval time.Duration
 }

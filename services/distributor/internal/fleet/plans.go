@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
@@ -107,7 +108,8 @@ func (v *View) compute(cluster string) *plans {
 		inputs[i] = v.input(v.index.Service(name))
 	}
 	p := &plans{asked: new(atomic.Int64)}
-	p.current = plan.Compute(cluster, inputs, plan.Cause{Time: now()})
+	why := plan.Cause{Time: now()}
+	p.current = plan.Compute(cluster, inputs, why).With(v.settings(cluster), why)
 	v.share(p.current)
 	v.plans[cluster] = p
 	return p
@@ -146,7 +148,8 @@ func (v *View) reviseCluster(ctx context.Context, name string, services map[stri
 	}
 	v.update(p)
 	last := p.current
-	p.current = plan.Revise(last, inputs, gone, plan.Cause{Time: now(), Traceparent: why.carry(span)})
+	because := plan.Cause{Time: now(), Traceparent: why.carry(span), Last: last}
+	p.current = plan.Revise(last, inputs, gone, because).With(v.settings(name), because)
 	v.share(p.current)
 	if last.Version == p.current.Version {
 		return false
@@ -154,6 +157,11 @@ func (v *View) reviseCluster(ctx context.Context, name string, services map[stri
 	v.lineage(name).add(v.hash(last.Version))
 	p.recent = append([]*plan.Plan{last}, p.recent[:min(len(p.recent), recentPlans-1)]...)
 	return true
+}
+
+// settings are what the cluster's agent is told.
+func (v *View) settings(cluster string) syncpolicy.AgentSettings {
+	return v.clusters[cluster].Spec.Settings.Over(v.p.Settings)
 }
 
 // share lets a plan that nobody has seen yet use what others use already.

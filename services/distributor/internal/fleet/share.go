@@ -4,6 +4,9 @@
 package fleet
 
 import (
+	"encoding/json"
+
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -16,10 +19,12 @@ const maxShared = 1 << 16
 type sharing struct {
 	texts   map[string]string
 	sources map[catalog.Source][]catalog.Source
+	// policies are by their JSON.
+	policies map[string]*syncpolicy.Policy
 }
 
 func newSharing() *sharing {
-	return &sharing{texts: map[string]string{}, sources: map[catalog.Source][]catalog.Source{}}
+	return &sharing{texts: map[string]string{}, sources: map[catalog.Source][]catalog.Source{}, policies: map[string]*syncpolicy.Policy{}}
 }
 
 func (s *sharing) text(text string) string {
@@ -49,6 +54,7 @@ func (s *sharing) service(given *catalog.Service) *catalog.Service {
 	if len(given.Spec.Sources) == 1 {
 		next.Spec.Sources = s.source(given.Spec.Sources)
 	}
+	next.Spec.Policy = s.policy(given.Spec.Policy)
 	return &next
 }
 
@@ -63,6 +69,25 @@ func (s *sharing) source(list []catalog.Source) []catalog.Source {
 	}
 	s.sources[list[0]] = list
 	return list
+}
+
+// policy shares policies, of which a fleet has few, and which may be large.
+func (s *sharing) policy(given *syncpolicy.Policy) *syncpolicy.Policy {
+	if given.Zero() {
+		return nil
+	}
+	key, err := json.Marshal(given)
+	if err != nil {
+		return given
+	}
+	if known, ok := s.policies[string(key)]; ok {
+		return known
+	}
+	if len(s.policies) >= maxShared {
+		clear(s.policies)
+	}
+	s.policies[string(key)] = given
+	return given
 }
 
 // report returns a report of the service that equals the given one.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -20,6 +21,7 @@ func TestEqualPartsAreHeldOnce(t *testing.T) {
 	read := func(name string) (*catalog.Service, catalog.StoredReport) {
 		own := func(text string) string { return strings.Clone(text) }
 		s := service(name, own("one"), catalog.Source{Repository: own("demo"), Path: own("shared")})
+		s.Spec.Policy = &syncpolicy.Policy{ServiceAccount: own("tenant")}
 		return s, catalog.StoredReport{
 			Service: own(name), ServiceUID: own(s.UID), Entry: own("entry"),
 			Report: &catalog.ServiceReport{Phase: catalog.PhaseHealthy, AppliedDigests: []string{own("sha256:1")}, Counts: catalog.Counts{Total: 3}},
@@ -49,5 +51,8 @@ func TestEqualPartsAreHeldOnce(t *testing.T) {
 	}
 	if &got[0].Spec.Sources[0] != &got[1].Spec.Sources[0] {
 		t.Error("equal sources are held twice")
+	}
+	if got[0].Spec.Policy != got[1].Spec.Policy {
+		t.Error("equal policies are held twice")
 	}
 }

@@ -27,12 +27,17 @@ func (d *dirt) object(key catalog.Key) { d.objects[key] = struct{}{} }
 func (d *dirt) service(s *catalog.Service) {
 	d.object(s.Key())
 	d.object(catalog.Key{Kind: catalog.KindCluster, Name: s.Spec.Cluster})
-	names, ok := d.services[s.Spec.Cluster]
+	d.plan(s.Spec.Cluster)[s.Name] = struct{}{}
+}
+
+// plan notes that the cluster's plan may change, and returns the services of it that do.
+func (d *dirt) plan(cluster string) map[string]struct{} {
+	names, ok := d.services[cluster]
 	if !ok {
 		names = map[string]struct{}{}
-		d.services[s.Spec.Cluster] = names
+		d.services[cluster] = names
 	}
-	names[s.Name] = struct{}{}
+	return names
 }
 
 // take applies changes and tells the watchers.
@@ -129,6 +134,9 @@ func (v *View) takeClusters(d *dirt, clusters []*catalog.Cluster) {
 		}
 		if old == nil || old.UID != cluster.UID || !reflect.DeepEqual(visible(old), visible(cluster)) {
 			d.object(cluster.Key())
+		}
+		if old != nil && !old.Spec.Settings.Equal(cluster.Spec.Settings) {
+			d.plan(cluster.Name)
 		}
 		if old != nil && old.Agent.KeyGeneration != cluster.Agent.KeyGeneration {
 			// Streams that were opened with the old key look again whether they may go on.

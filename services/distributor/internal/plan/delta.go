@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
 // Delta leads from one version of a cluster's plan to another. It is immutable.
@@ -18,6 +20,8 @@ type Delta struct {
 	Changed []Entry
 	// Removed are the names of entries that are gone, sorted.
 	Removed []string
+	// Settings are those of the new plan, whole.
+	Settings syncpolicy.AgentSettings
 	// ComputedAt is that of the new plan.
 	ComputedAt time.Time
 }
@@ -39,7 +43,7 @@ func (e *VersionError) Error() string {
 // traces that entries were last seen with. In a repository with many folders every commit moves the commit of every
 // service, and a delta would be as large as the plan.
 func Diff(from, to *Plan) Delta {
-	d := Delta{From: from.Version, To: to.Version, ComputedAt: to.ComputedAt}
+	d := Delta{From: from.Version, To: to.Version, Settings: to.Settings, ComputedAt: to.ComputedAt}
 	for _, next := range to.Entries {
 		if last, ok := from.Entry(next.Name); !ok || !same(last, next) {
 			d.Changed = append(d.Changed, next)
@@ -80,7 +84,10 @@ func (d Delta) Apply(old *Plan) (*Plan, error) {
 	}
 	entries = append(entries, d.Changed...)
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
-	next := &Plan{Cluster: old.Cluster, Version: versionOf(old.Cluster, entries), Entries: entries, ComputedAt: d.ComputedAt}
+	next := &Plan{
+		Cluster: old.Cluster, Version: versionOf(old.Cluster, d.Settings, entries), Entries: entries,
+		Settings: d.Settings, ComputedAt: d.ComputedAt,
+	}
 	if next.Version != d.To {
 		return nil, &VersionError{Got: next.Version, Want: d.To}
 	}

@@ -73,8 +73,10 @@ func TestApplyingTheDifferenceGivesTheNewPlan(t *testing.T) {
 		if rapid.Bool().Draw(t, "unrelated") {
 			after = drawInputs(t)
 		}
-		last := plan.Compute("one", before, plan.Cause{Time: time.Unix(1, 0), Traceparent: "x"})
-		next := plan.Compute("one", after, plan.Cause{Time: time.Unix(2, 0), Traceparent: "y", Last: last})
+		first := plan.Cause{Time: time.Unix(1, 0), Traceparent: "x"}
+		last := plan.Compute("one", before, first).With(drawSettings(t), first)
+		second := plan.Cause{Time: time.Unix(2, 0), Traceparent: "y", Last: last}
+		next := plan.Compute("one", after, second).With(drawSettings(t), second)
 		delta := plan.Diff(last, next)
 		got, err := delta.Apply(last)
 		if err != nil {
@@ -107,7 +109,7 @@ func checkMinimal(t *rapid.T, last, next *plan.Plan, delta plan.Delta) {
 	if diff := cmp.Diff(removed, delta.Removed); diff != "" {
 		t.Fatalf("removed (-want +got):\n%s", diff)
 	}
-	if same := last.Version == next.Version; same != (len(changed)+len(removed) == 0) {
+	if same := last.Version == next.Version; same != (len(changed)+len(removed) == 0 && last.Settings.Equal(next.Settings)) {
 		t.Fatalf("same version: %v, but %d changed and %d removed", same, len(changed), len(removed))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -25,10 +26,12 @@ const (
 // Plan is everything a cluster should run. It is immutable.
 type Plan struct {
 	Cluster string
-	// Version is a digest over the cluster's name and its entries, but not their commits and traces.
+	// Version is a digest over the cluster's name, its settings and its entries, but not their commits and traces.
 	Version string
 	// Entries are sorted by name.
 	Entries []Entry
+	// Settings are what the agent is told.
+	Settings syncpolicy.AgentSettings
 	// ComputedAt is when a plan of this version was first computed here.
 	ComputedAt time.Time
 }
@@ -75,6 +78,10 @@ type Apply struct {
 	Renderer        catalog.Renderer
 	// PruneConfirmation is the spec digest of a prune that the guard stopped and a person confirmed; "" is none.
 	PruneConfirmation string
+	// Policy says how objects are kept. Nil means every default.
+	Policy *syncpolicy.Policy
+	// DryRun reports what would change, and changes nothing.
+	DryRun bool
 }
 
 // Input is one service with what its sources hold.
@@ -141,6 +148,8 @@ func applyOf(spec catalog.ServiceSpec) Apply {
 		Renderer:        spec.Renderer,
 
 		PruneConfirmation: spec.Sync.PruneConfirmation,
+		Policy:            spec.Policy,
+		DryRun:            spec.DryRun,
 	}
 }
 

@@ -14,12 +14,44 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
 // small draws from few values, so that collisions are common.
 var small = rapid.StringMatching("[ab]{0,2}")
+
+// policies are some that differ in one thing each, and two that say nothing.
+func policies() []*syncpolicy.Policy {
+	return []*syncpolicy.Policy{
+		nil,
+		{},
+		{Drift: syncpolicy.DriftReport},
+		{Drift: syncpolicy.DriftOff},
+		{Recreate: true},
+		{Tests: &syncpolicy.Tests{Disabled: true}},
+		{Windows: []syncpolicy.Window{{Schedule: "* * * * *", Duration: time.Hour}}},
+	}
+}
+
+// policyOf is the policy itself.
+func policyOf(e plan.Entry) syncpolicy.Policy {
+	if e.Apply.Policy == nil {
+		return syncpolicy.Policy{}
+	}
+	p := *e.Apply.Policy
+	if p.Tests != nil { // another pointer
+		p.ServiceAccount, p.Tests = fmt.Sprint(*p.Tests), nil
+	}
+	return p
+}
+
+func drawSettings(t *rapid.T) syncpolicy.AgentSettings {
+	return rapid.SampledFrom([]syncpolicy.AgentSettings{
+		{}, {Workers: 1}, {LockDown: true}, {HealthRules: []syncpolicy.HealthRule{{Kind: "A"}}}, {HealthRules: []syncpolicy.HealthRule{{Kind: "B"}}},
+	}).Draw(t, "settings")
+}
 
 func drawService(t *rapid.T, name string) *catalog.Service {
 	draw := func(label string) string { return small.Draw(t, label) }
@@ -34,6 +66,7 @@ func drawService(t *rapid.T, name string) *catalog.Service {
 			Prune: optional.Draw(t, "prune"), CreateNamespace: optional.Draw(t, "create"),
 			HealthTimeout: time.Duration(rapid.IntRange(0, 2).Draw(t, "timeout")) * 10 * time.Minute,
 		},
+		Policy: rapid.SampledFrom(policies()).Draw(t, "policy"), DryRun: rapid.Bool().Draw(t, "dry run"),
 	}
 	for range rapid.IntRange(1, 3).Draw(t, "sources") {
 		s.Spec.Sources = append(s.Spec.Sources, catalog.Source{
@@ -61,15 +94,17 @@ func drawInputs(t *rapid.T) []plan.Input {
 
 // content is what a plan wants, written down without hashing: the model of what a version has to tell apart.
 func content(p *plan.Plan) string {
-	entries := slices.Clone(p.Entries)
+	entries, text := slices.Clone(p.Entries), ""
 	for i := range entries {
 		entries[i].Traceparent, entries[i].SpecDigest, entries[i].Digest = "", "", ""
+		text += fmt.Sprintf("%+v\n", policyOf(entries[i]))
+		entries[i].Apply.Policy = nil // a pointer, which tells nothing
 		entries[i].Bundles = slices.Clone(entries[i].Bundles)
 		for j := range entries[i].Bundles {
 			entries[i].Bundles[j].Commit = ""
 		}
 	}
-	return fmt.Sprintf("%q %#v", p.Cluster, entries)
+	return fmt.Sprintf("%q %#v %+v", p.Cluster, entries, p.Settings) + text
 }
 
 // places is what unresolved sources still add to a version.

@@ -6,6 +6,8 @@ package plan
 import (
 	"cmp"
 	"slices"
+
+	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
 // Revise makes the next plan of a cluster from its last one: the services that changed or came, and the names of those
@@ -28,7 +30,17 @@ func Revise(last *Plan, changed []Input, gone []string, why Cause) *Plan {
 	for _, input := range changed {
 		entries = append(entries, why.entry(input))
 	}
-	return why.plan(last.Cluster, entries)
+	return why.plan(last.Cluster, entries).With(last.Settings, why)
+}
+
+// With returns the plan with other settings.
+func (p *Plan) With(settings syncpolicy.AgentSettings, why Cause) *Plan {
+	if p.Settings.Equal(settings) {
+		return p
+	}
+	next := *p
+	next.Settings, next.Version, next.ComputedAt = settings, versionOf(p.Cluster, settings, p.Entries), why.Time
+	return why.keepTime(&next)
 }
 
 // At returns the plan with other commits: commit tells the latest one at which the bundle's source holds its content. Version
@@ -62,7 +74,12 @@ func (c Cause) entry(input Input) Entry {
 // plan takes the entries over and puts them into their order.
 func (c Cause) plan(cluster string, entries []Entry) *Plan {
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
-	next := &Plan{Cluster: cluster, Version: versionOf(cluster, entries), Entries: entries, ComputedAt: c.Time}
+	version := versionOf(cluster, syncpolicy.AgentSettings{}, entries)
+	return c.keepTime(&Plan{Cluster: cluster, Version: version, Entries: entries, ComputedAt: c.Time})
+}
+
+// keepTime sets the time of a plan that nobody has seen yet back to that of the last one, if it has that one's version.
+func (c Cause) keepTime(next *Plan) *Plan {
 	if c.Last != nil && c.Last.Version == next.Version {
 		next.ComputedAt = c.Last.ComputedAt
 	}

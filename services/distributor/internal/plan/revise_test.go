@@ -28,9 +28,10 @@ func TestReviseIsCompute(t *testing.T) {
 				after[i] = before[i]
 			}
 		}
-		last := plan.Compute("one", before, plan.Cause{Time: time.Unix(1, 0), Traceparent: "first"})
+		first, settings := plan.Cause{Time: time.Unix(1, 0), Traceparent: "first"}, drawSettings(t)
+		last := plan.Compute("one", before, first).With(settings, first)
 		why := plan.Cause{Time: time.Unix(2, 0), Traceparent: "second", Last: last}
-		want := plan.Compute("one", after, why)
+		want := plan.Compute("one", after, why).With(settings, why)
 		var changed []plan.Input
 		var gone []string
 		for i, input := range after {

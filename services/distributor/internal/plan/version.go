@@ -5,8 +5,10 @@ package plan
 
 import (
 	"encoding/binary"
+	"encoding/json"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -46,6 +48,16 @@ func (e *encoder) flag(b bool) {
 	e.number(0)
 }
 
+// value takes the JSON of a value that consists of structs, lists and scalars only, and so has but one. Its field names are a
+// part of what is hashed.
+func (e *encoder) value(v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		text = []byte(err.Error()) // which cannot be: there is nothing in it that has no JSON
+	}
+	e.text(string(text))
+}
+
 func (e *encoder) sum() string { return e.hasher.Digest().String() }
 
 func specDigest(apply Apply, sources []catalog.Source) string {
@@ -64,10 +76,19 @@ func specDigest(apply Apply, sources []catalog.Source) string {
 		e.text(source.Normal().Path)
 		e.text(source.Subpath())
 	}
+	// The number of sources tells where they end. Services that use none of what follows keep the digests that they had before
+	// it was there, so that nothing is applied again because the hub was upgraded.
+	if !apply.Policy.Zero() {
+		e.text("policy")
+		e.value(apply.Policy)
+	}
+	if apply.DryRun {
+		e.text("dry run")
+	}
 	return e.sum()
 }
 
-func versionOf(cluster string, entries []Entry) string {
+func versionOf(cluster string, settings syncpolicy.AgentSettings, entries []Entry) string {
 	e := newEncoder("plan")
 	e.text(cluster)
 	e.number(int64(len(entries)))
@@ -76,6 +97,9 @@ func versionOf(cluster string, entries []Entry) string {
 		e.text(entry.UID)
 		e.text(entry.Digest)
 		e.text(entry.SyncRequest)
+	}
+	if !settings.Zero() { // as for a service's policy
+		e.value(settings)
 	}
 	return e.sum()
 }

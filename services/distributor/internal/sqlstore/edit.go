@@ -108,13 +108,25 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) error {
 	}
 	switch o := object.(type) {
 	case *catalog.Cluster:
-		err = t.upsert(ctx, &clusterRow{metaColumns: meta, Description: o.Spec.Description, Report: "{}"}, "description")
+		err = t.putCluster(ctx, meta, o)
 	case *catalog.Repository:
 		err = t.putRepository(ctx, meta, o)
 	case *catalog.Service:
 		err = t.putService(ctx, meta, o)
 	}
 	return translate("write object", err)
+}
+
+func (t *tx) putCluster(ctx context.Context, meta metaColumns, c *catalog.Cluster) error {
+	row := &clusterRow{metaColumns: meta, Description: c.Spec.Description, Report: "{}"}
+	if !c.Spec.Settings.Zero() {
+		settings, err := encode(c.Spec.Settings)
+		if err != nil {
+			return err
+		}
+		row.Settings = settings
+	}
+	return t.upsert(ctx, row, "description", "agent_settings")
 }
 
 // upsert writes a row; of one that is there only the metadata and the given columns.

@@ -30,6 +30,7 @@ type clusterRow struct {
 	bun.BaseModel `bun:"table:clusters,alias:c"`
 	metaColumns
 	Description    string `bun:"description"`
+	Settings       string `bun:"agent_settings"` // JSON, or empty
 	PublicKey      []byte `bun:"public_key"`
 	KeyGeneration  int64  `bun:"key_generation"`
 	LastSeenAt     int64  `bun:"last_seen_at"`
@@ -175,6 +176,11 @@ func (r *clusterRow) cluster() (*catalog.Cluster, error) {
 		PlanVersion:    r.PlanVersion,
 		Instance:       r.Instance,
 		Sequence:       uint64(r.Sequence),
+	}
+	if r.Settings != "" {
+		if err := decode("agent_settings", r.Settings, &c.Spec.Settings); err != nil {
+			return nil, err
+		}
 	}
 	return c, decode("report", r.Report, &c.Agent.Report)
 }

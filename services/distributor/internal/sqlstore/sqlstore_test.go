@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
@@ -99,7 +100,9 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 }
 
 func cluster(name string) *catalog.Cluster {
-	return &catalog.Cluster{Metadata: catalog.Metadata{Name: name, Labels: map[string]string{"env": "prod"}}, Spec: catalog.ClusterSpec{Description: "it's the first \\ ? \"line\"\nsecond"}}
+	return &catalog.Cluster{Metadata: catalog.Metadata{Name: name, Labels: map[string]string{"env": "prod"}}, Spec: catalog.ClusterSpec{
+		Description: "it's the first \\ ? \"line\"\nsecond", Settings: syncpolicy.AgentSettings{LockDown: true, RefreshInterval: time.Hour},
+	}}
 }
 
 func repository(name string) *catalog.Repository {
@@ -112,6 +115,10 @@ func service(name, cluster string, repositories ...string) *catalog.Service {
 	no := false
 	s := &catalog.Service{Metadata: catalog.Metadata{Name: name, Annotations: map[string]string{"a": "b"}}, Spec: catalog.ServiceSpec{
 		Cluster: cluster, Namespace: "ns", Renderer: catalog.RenderPlain, Sync: catalog.SyncOptions{Prune: &no, HealthTimeout: time.Minute},
+		DryRun: true, Policy: &syncpolicy.Policy{
+			Drift: syncpolicy.DriftReport, Deletion: syncpolicy.Deletion{Timeout: time.Minute}, Tests: &syncpolicy.Tests{Path: "t"},
+			DependsOn: []syncpolicy.Dependency{{Object: &syncpolicy.ObjectReference{APIVersion: "v1", Kind: "Secret", Name: "x"}}},
+		},
 	}}
 	for _, r := range repositories {
 		s.Spec.Sources = append(s.Spec.Sources, catalog.Source{
@@ -178,6 +185,14 @@ func testEdits(t *testing.T, s subject) {
 	}
 	if diff := cmp.Diff(updated, catalog.Object(changes(t, s, 1).Services[0])); diff != "" {
 		t.Errorf("stored object differs (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(cluster("one").Spec, stored.Clusters[0].Spec); diff != "" {
+		t.Errorf("stored cluster differs (-want +got):\n%s", diff)
+	}
+	plain := *stored.Clusters[0]
+	plain.Spec.Settings = syncpolicy.AgentSettings{}
+	if _, err := editor.Update(ctx, &plain); err != nil || !changes(t, s, 2).Clusters[0].Spec.Settings.Zero() {
+		t.Errorf("got %v and settings %+v, want none", err, changes(t, s, 2).Clusters)
 	}
 }
 

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package localkube
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// The places of the servers among the processes: they are started first.
+const (
+	etcdPlace = iota
+	apiServerPlace
+)
+
+// KillAPIServer ends the API server alone, and at once. StartAPIServer runs it
+// again. Whatever needs it meanwhile fails.
+func (cp *ControlPlane) KillAPIServer() {
+	cp.restarting.Lock()
+	defer cp.restarting.Unlock()
+	server := cp.processes[apiServerPlace]
+	cp.mu.Lock()
+	server.expected = true
+	cp.mu.Unlock()
+	cp.client.close()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = server.stop(ctx) // says that it was killed, as it was to be
+}
+
+// StartAPIServer runs the API server again after KillAPIServer, at the same
+// address, and returns when it is ready. It fails if somebody took the port.
+func (cp *ControlPlane) StartAPIServer(ctx context.Context) error {
+	cp.restarting.Lock()
+	defer cp.restarting.Unlock()
+	cp.mu.Lock()
+	stopping := cp.stopping
+	cp.mu.Unlock()
+	old := cp.processes[apiServerPlace]
+	if stopping || !old.ended() {
+		return errors.New("start kube-apiserver: KillAPIServer has not ended it")
+	}
+	server, err := startProcess(old.command)
+	if err != nil {
+		return err
+	}
+	cp.processes = slices.Clone(cp.processes)
+	cp.processes[apiServerPlace] = server
+	if err := cp.waitFor(ctx, "kube-apiserver to be ready", cp.client.ready); err != nil {
+		return err
+	}
+	go cp.watch(server)
+	return nil
+}
+
+// CompactHistory has etcd forget all versions of objects but the newest, as
+// the API server has it do every few minutes for those that are older.
+func (cp *ControlPlane) CompactHistory(ctx context.Context) error {
+	client, end, err := cp.etcdClient()
+	if err != nil {
+		return fmt.Errorf("compact history: %w", err)
+	}
+	defer end()
+	var found struct{ Header struct{ Revision string } }
+	if err := askEtcd(ctx, client, "range", map[string]any{"key": []byte{0}}, &found); err != nil {
+		return fmt.Errorf("compact history: %w", err)
+	}
+	request := map[string]any{"revision": found.Header.Revision, "physical": true}
+	if err := askEtcd(ctx, client, "compaction", request, &struct{}{}); err != nil {
+		return fmt.Errorf("compact history: %w", err)
+	}
+	return nil
+}
+
+// etcdClient speaks HTTP to etcd's socket, through a link that is short enough for the name of a socket.
+func (cp *ControlPlane) etcdClient() (client *http.Client, end func(), err error) {
+	dir, err := os.MkdirTemp("", "etcd")
+	if err != nil {
+		return nil, nil, err
+	}
+	link := filepath.Join(dir, "s")
+	if err := os.Symlink(cp.path(filepath.Join(runDir, "etcd.sock")), link); err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", link)
+	}}
+	return &http.Client{Transport: transport}, func() {
+		transport.CloseIdleConnections()
+		_ = os.RemoveAll(dir)
+	}, nil
+}
+
+// askEtcd calls a method of etcd's key-value service.
+func askEtcd(ctx context.Context, client *http.Client, method string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://etcd/v3/kv/"+method, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("etcd answers %s: %s", response.Status, answer)
+	}
+	return json.Unmarshal(answer, out)
+}

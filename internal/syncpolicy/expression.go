@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package syncpolicy
+
+import "github.com/leatdev/leat/internal/expression"
+
+// validateExpression compiles an expression. An empty one is none.
+func validateExpression(path, source string, kind expression.Kind) error {
+	if source == "" {
+		return nil
+	}
+	if _, err := expression.Compile(source, kind); err != nil {
+		return invalid(path, "is not an expression: %v", err)
+	}
+	return nil
+}

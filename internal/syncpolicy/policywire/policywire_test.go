@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policywire_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
+
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/syncpolicy/policywire"
+)
+
+// fill sets fields of a message at random; all of them when every is set. Enums get no value that stands for the default, and
+// messages are not left empty: neither comes back as it went.
+func fill(t *rapid.T, m protoreflect.Message, every bool) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		if every || rapid.Bool().Draw(t, string(fields.Get(i).FullName())) {
+			set(t, m, fields.Get(i), every)
+		}
+	}
+}
+
+func set(t *rapid.T, m protoreflect.Message, field protoreflect.FieldDescriptor, every bool) {
+	name := string(field.FullName())
+	switch {
+	case field.IsList() && field.Message() != nil:
+		for range rapid.IntRange(1, 3).Draw(t, name) {
+			item := m.Mutable(field).List().AppendMutable().Message()
+			fill(t, item, every)
+			explicit(item)
+		}
+	case field.IsList():
+		m.Mutable(field).List().Append(protoreflect.ValueOfString(rapid.String().Draw(t, name)))
+	case field.Message() != nil && field.Message().FullName() == "google.protobuf.Duration":
+		d := durationpb.New(time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, name)))
+		m.Set(field, protoreflect.ValueOfMessage(d.ProtoReflect()))
+	case field.Message() != nil:
+		fill(t, m.Mutable(field).Message(), true)
+	case field.Kind() == protoreflect.EnumKind:
+		m.Set(field, protoreflect.ValueOfEnum(protoreflect.EnumNumber(rapid.IntRange(2, field.Enum().Values().Len()-1).Draw(t, name))))
+	case field.Kind() == protoreflect.BoolKind:
+		m.Set(field, protoreflect.ValueOfBool(true))
+	case field.Kind() == protoreflect.Int32Kind:
+		m.Set(field, protoreflect.ValueOfInt32(rapid.Int32Range(1, 100).Draw(t, name)))
+	default:
+		m.Set(field, protoreflect.ValueOfString(rapid.StringN(1, 8, -1).Draw(t, name)))
+	}
+}
+
+// explicit is what a conflict rule comes back with.
+func explicit(m protoreflect.Message) {
+	if rule, ok := m.Interface().(*typev1.ConflictRule); ok && rule.GetAction() == typev1.ConflictAction_CONFLICT_ACTION_UNSPECIFIED {
+		rule.Action = typev1.ConflictAction_CONFLICT_ACTION_REPORT
+	}
+}
+
+// TestEveryFieldComesBack fails for a field of the protocol that one of the two directions forgets.
+func TestEveryFieldComesBack(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		sent, every := &typev1.SyncPolicy{}, rapid.Bool().Draw(t, "every")
+		fill(t, sent.ProtoReflect(), every)
+		policy, err := policywire.Policy(sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := policywire.PolicyMessage(policy)
+		if proto.Size(sent) == 0 {
+			sent = nil
+		}
+		if diff := cmp.Diff(sent, got, protocmp.Transform()); diff != "" {
+			t.Fatalf("policy (-sent +got):\n%s", diff)
+		}
+		settings := &typev1.AgentSettings{}
+		fill(t, settings.ProtoReflect(), every)
+		read, err := policywire.Settings(settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if proto.Size(settings) == 0 {
+			settings = nil
+		}
+		if diff := cmp.Diff(settings, policywire.SettingsMessage(read), protocmp.Transform()); diff != "" {
+			t.Fatalf("settings (-sent +got):\n%s", diff)
+		}
+	})
+}
+
+// TestDefaultsAreNothing has what is written out beside what is left out.
+func TestDefaultsAreNothing(t *testing.T) {
+	t.Parallel()
+	for _, m := range []*typev1.SyncPolicy{
+		nil,
+		{},
+		{
+			Drift: typev1.DriftMode_DRIFT_MODE_CORRECT, Adoption: typev1.Adoption_ADOPTION_ALWAYS, Tests: &typev1.Tests{},
+			Deletion: &typev1.Deletion{Propagation: typev1.DeletePropagation_DELETE_PROPAGATION_FOREGROUND},
+		},
+	} {
+		if got, err := policywire.Policy(m); err != nil || got != nil {
+			t.Errorf("policy of %v: got %+v, %v, want none", m, got, err)
+		}
+	}
+	if got := policywire.PolicyMessage(&syncpolicy.Policy{}); got != nil {
+		t.Errorf("got %v, want no message", got)
+	}
+}
+
+// newer is a message with a field that nobody has yet.
+func newer[M proto.Message](m M) M {
+	m.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 999, protowire.VarintType), 1))
+	return m
+}
+
+// TestWhatIsNotKnownIsAnError keeps a version from following half of what a newer one asked for.
+func TestWhatIsNotKnownIsAnError(t *testing.T) {
+	t.Parallel()
+	for want, m := range map[string]*typev1.SyncPolicy{
+		"drift":                {Drift: 9},
+		"adoption":             {Adoption: -1},
+		"deletion.propagation": {Deletion: &typev1.Deletion{Propagation: 4}},
+		"conflicts[1].action":  {Conflicts: []*typev1.ConflictRule{{}, {Action: 7}}},
+		"":                     newer(&typev1.SyncPolicy{}),
+		"ignore[0].objects":    {Ignore: []*typev1.IgnoreRule{{Objects: newer(&typev1.ObjectSelector{})}}},
+		"windows[0]":           {Windows: []*typev1.SyncWindow{newer(&typev1.SyncWindow{})}},
+		"tests.timeout":        {Tests: &typev1.Tests{Timeout: &durationpb.Duration{Seconds: 1, Nanos: -1}}},
+	} {
+		got, err := policywire.Policy(m)
+		field, ok := errors.AsType[*syncpolicy.FieldError](err)
+		if !ok || field.Path != want || got != nil {
+			t.Errorf("%v: got %+v, %v, want an error at %q", m, got, err, want)
+		}
+	}
+	if _, err := policywire.Settings(newer(&typev1.AgentSettings{})); err == nil {
+		t.Error("settings with an unknown field: got no error")
+	}
+}

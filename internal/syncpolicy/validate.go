@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package syncpolicy
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leatdev/leat/internal/expression"
+)
+
+// Limits of single fields. Those of lists stand in the protocol's comments, too.
+const (
+	maxRules         = 64
+	maxFields        = 64
+	maxWindows       = 32
+	maxSettingsRules = 256
+	maxPolicyBytes   = 64 << 10
+	maxWait          = 24 * time.Hour
+	maxWindow        = 31 * 24 * time.Hour
+)
+
+// FieldError tells which field is not acceptable.
+type FieldError struct {
+	// Path is the field in the protocol's spelling, from what was validated on, such as depends_on[0].service. Empty: all of it.
+	Path string
+	// Message is a phrase that follows the path.
+	Message string
+}
+
+// Error implements error.
+func (e *FieldError) Error() string { return strings.TrimPrefix(e.Path+": "+e.Message, ": ") }
+
+func invalid(path, format string, args ...any) error {
+	return &FieldError{Path: path, Message: fmt.Sprintf(format, args...)}
+}
+
+func indexed(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
+
+// first returns the first error there is.
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// known checks that a value is one that this version knows. The first of all is the default.
+func known[T ~string](path string, value T, all ...T) error {
+	if !slices.Contains(all, value) {
+		return invalid(path, "%q is not known", value)
+	}
+	return nil
+}
+
+func bounded(path string, count, limit int) error {
+	if count > limit {
+		return invalid(path, "has %d elements; at most %d are allowed", count, limit)
+	}
+	return nil
+}
+
+// each validates the elements of a list that has a bound.
+func each[T any](path string, list []T, limit int, validate func(path string, element T) error) error {
+	if err := bounded(path, len(list), limit); err != nil {
+		return err
+	}
+	for i, element := range list {
+		if err := validate(indexed(path, i), element); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func between(path string, d, least, most time.Duration) error {
+	if d < least || d > most {
+		return invalid(path, "is %s; it must be between %s and %s", d, least, most)
+	}
+	return nil
+}
+
+// Validate checks everything that can be checked without looking at other objects. Service is the name of the one that the
+// policy is for. The error is a *FieldError. A nil Policy is valid.
+func (p *Policy) Validate(service string) error {
+	if p == nil {
+		return nil
+	}
+	if err := p.validateSize(); err != nil {
+		return err // before anything of it is compiled
+	}
+	return first(
+		known("drift", p.Drift, DriftCorrect, DriftReport, DriftOff),
+		each("ignore", p.Ignore, maxRules, validateIgnore),
+		each("conflicts", p.Conflicts, maxRules, validateConflict),
+		known("adoption", p.Adoption, AdoptAlways, AdoptNever),
+		validateDeletion(p.Deletion),
+		each("depends_on", p.DependsOn, maxRules, func(path string, d Dependency) error { return validateDependency(path, d, service) }),
+		each("windows", p.Windows, maxWindows, validateWindow),
+		validateTests(p.Tests),
+		validateAccount("service_account", p.ServiceAccount),
+		each("health_rules", p.HealthRules, maxRules, validateHealth),
+	)
+}
+
+// validateSize bounds what each plan of the cluster carries.
+func (p *Policy) validateSize() error {
+	text, err := json.Marshal(p)
+	if err != nil || len(text) > maxPolicyBytes {
+		return invalid("", "has %d bytes; at most %d are allowed", len(text), maxPolicyBytes)
+	}
+	return nil
+}
+
+func validateIgnore(path string, rule IgnoreRule) error {
+	if len(rule.Pointers)+len(rule.Managers) == 0 {
+		return invalid(path, "names no fields: give pointers or managers")
+	}
+	return first(
+		validateSelector(path+".objects", rule.Objects),
+		each(path+".pointers", rule.Pointers, maxFields, validatePointer),
+		each(path+".managers", rule.Managers, maxFields, validatePattern),
+	)
+}
+
+func validateSelector(path string, s Selector) error {
+	return first(
+		validateText(path+".group", s.Group), validateText(path+".kind", s.Kind),
+		validateText(path+".namespace", s.Namespace), validateText(path+".name", s.Name),
+		validateLabels(path+".labels", s.Labels),
+	)
+}
+
+func validateConflict(path string, rule ConflictRule) error {
+	return first(
+		validateText(path+".manager", rule.Manager),
+		known(path+".action", rule.Action, ConflictReport, ConflictForce, ConflictYield),
+	)
+}
+
+func validateDeletion(d Deletion) error {
+	return first(
+		known("deletion.propagation", d.Propagation, DeleteForeground, DeleteBackground, DeleteOrphan),
+		between("deletion.timeout", d.Timeout, 0, maxWait),
+	)
+}
+
+func validateDependency(path string, d Dependency, service string) error {
+	switch {
+	case (d.Service == "") == (d.Object == nil):
+		return invalid(path, "must name either a service or an object")
+	case d.Object != nil:
+		return first(validateObject(path+".object", *d.Object), validateExpression(path+".condition", d.Condition, expression.Bool))
+	case d.Service == service:
+		return invalid(path+".service", "is the service itself, which can never be there before itself")
+	case d.Condition != "":
+		return invalid(path+".condition", "is for objects; a service has to be healthy")
+	}
+	return validateLabel(path+".service", d.Service)
+}
+
+func validateObject(path string, o ObjectReference) error {
+	if err := first(validateVersion(path+".api_version", o.APIVersion), required(path+".kind", o.Kind), required(path+".name", o.Name)); err != nil {
+		return err
+	}
+	if o.Namespace == "" {
+		return nil
+	}
+	return validateLabel(path+".namespace", o.Namespace)
+}
+
+func validateTests(t *Tests) error {
+	if t == nil {
+		return nil
+	}
+	return first(validateFolder("tests.path", t.Path), between("tests.timeout", t.Timeout, 0, maxWait))
+}
+
+func validateHealth(path string, rule HealthRule) error {
+	if rule.Healthy+rule.Progressing+rule.Degraded == "" {
+		return invalid(path, "judges nothing: give healthy, progressing or degraded")
+	}
+	return first(
+		validateText(path+".group", rule.Group), required(path+".kind", rule.Kind),
+		validateExpression(path+".healthy", rule.Healthy, expression.Bool),
+		validateExpression(path+".progressing", rule.Progressing, expression.Bool),
+		validateExpression(path+".degraded", rule.Degraded, expression.Bool),
+		validateExpression(path+".message", rule.Message, expression.Text),
+	)
+}

@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/kube/watch"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// absentRetry spaces questions for a kind that does not exist. Its definition is noticed when it comes; what is left are kinds
+// that other API servers bring, and agents that may not see definitions.
+func absentRetry() backoff.Policy {
+	return backoff.Policy{Initial: refreshKinds, Max: 5 * time.Minute, Multiplier: 1.5}
+}
+
+// absentDoubt is how many answers it takes to believe at the start that a kind does not exist: an API server that has just
+// started does not know all of its kinds.
+const absentDoubt = 3
+
+// observer keeps up with the objects of one kind, whether it exists or not. It is a watch.Handler.
+type observer struct {
+	client   *Client
+	settings watch.Settings
+	kind     schema.GroupKind
+	sink     Sink
+	stop     context.CancelFunc
+	logger   *slog.Logger
+
+	known   *watch.Known // outlives watches, so that nothing that goes between them is missed
+	reading string       // version in which objects are read
+	ended   int          // watches in a row that ended because the kind was gone
+	told    bool         // the sink knows that the kind does not exist
+
+	mu      sync.Mutex // guards what follows
+	version string     // in which objects are to be read
+	restart context.CancelFunc
+	watcher *watch.Watcher
+}
+
+// use sets the version in which objects are read.
+func (o *observer) use(version string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.version == version {
+		return
+	}
+	o.version = version
+	if o.restart != nil {
+		o.restart()
+	}
+}
+
+// relist has all objects listed and observed again.
+func (o *observer) relist() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.watcher != nil {
+		o.watcher.Relist()
+	}
+}
+
+// run observes until ctx is done.
+func (o *observer) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		turn, cancel := context.WithCancel(ctx)
+		o.mu.Lock()
+		o.restart, o.reading, o.watcher = cancel, o.version, nil
+		o.mu.Unlock()
+		o.follow(turn)
+		cancel()
+	}
+}
+
+// follow watches the kind from when it exists until it no longer does.
+func (o *observer) follow(ctx context.Context) {
+	mapping := o.await(ctx)
+	if mapping == nil {
+		return
+	}
+	watcher := watch.New(watch.Params{
+		Server: o.client.server,
+		Collection: watch.Collection{
+			Resource: mapping.Resource, Kind: mapping.GroupVersionKind, Selector: reconcile.ServiceLabel, Label: reconcile.ServiceLabel,
+		},
+		Handler: o, Known: o.known, Logger: o.logger, Settings: o.settings,
+	})
+	o.mu.Lock()
+	o.watcher = watcher
+	o.mu.Unlock()
+	if err := watcher.Run(ctx); errors.Is(err, watch.ErrAbsent) {
+		o.client.kinds.outdate()
+		_ = backoff.Wait(ctx, absentRetry().Delay(o.ended)) // discovery may lag behind, and await sees the end of ctx
+		o.ended++
+	}
+}
+
+// await finds the kind's resource, however long it takes for the kind to exist; nil when ctx ends first.
+func (o *observer) await(ctx context.Context) *meta.RESTMapping {
+	for attempt := 0; ; attempt++ {
+		changed := o.client.kinds.changes()
+		mapping, err := o.client.kinds.mapping(ctx, o.kind.WithVersion(o.reading))
+		if err == nil {
+			return mapping
+		}
+		if meta.IsNoMatchError(err) {
+			o.absent(attempt)
+		}
+		timer := time.NewTimer(absentRetry().Delay(attempt))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-changed:
+			timer.Stop()
+			attempt = -1
+		case <-timer.C:
+		}
+	}
+}
+
+// absent tells the sink, once, that there are no objects because there is no such kind.
+func (o *observer) absent(attempt int) {
+	if o.told || o.ended == 0 && attempt+1 < absentDoubt {
+		return
+	}
+	o.known.Clear(func(object watch.Object) { o.Gone(object, "") })
+	o.told, o.ended = true, 0
+	o.sink.Synced(o.kind)
+}
+
+// Seen implements watch.Handler.
+func (o *observer) Seen(object *unstructured.Unstructured) {
+	o.sink.Observe(reconcile.Observation{
+		Service:         object.GetLabels()[reconcile.ServiceLabel],
+		Object:          inventory.Object{Ref: o.ref(object.GetNamespace(), object.GetName()), UID: string(object.GetUID())},
+		ResourceVersion: object.GetResourceVersion(),
+		Health:          o.sink.Judge(object),
+		Fingerprint:     o.sink.Fingerprint(object),
+		Terminating:     object.GetDeletionTimestamp() != nil,
+	})
+}
+
+// Gone implements watch.Handler. An object that lost Leat's label is gone for the service, too.
+func (o *observer) Gone(object watch.Object, version string) {
+	o.sink.Observe(reconcile.Observation{
+		Service:         object.Label,
+		Object:          inventory.Object{Ref: o.ref(object.Namespace, object.Name), UID: object.UID},
+		ResourceVersion: version,
+		Deleted:         true,
+	})
+}
+
+// Synced implements watch.Handler.
+func (o *observer) Synced() {
+	o.told, o.ended = false, 0
+	o.sink.Synced(o.kind)
+}
+
+func (o *observer) ref(namespace, name string) inventory.Ref {
+	return inventory.Ref{
+		Key: inventory.Key{Group: o.kind.Group, Kind: o.kind.Kind, Namespace: namespace, Name: name}, Version: o.reading,
+	}
+}

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package watch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/leatdev/leat/internal/backoff"
+)
+
+// Server is an API server. It remembers which of the servers behind it do not offer streaming lists. It is safe for
+// concurrent use; all Watchers of a process share one.
+type Server struct {
+	base   *url.URL
+	client *http.Client
+
+	mu    sync.Mutex
+	plain map[string]bool // API groups whose lists are read page by page
+}
+
+// NewServer returns the API server at base. The client authenticates, and has no timeout of its own.
+func NewServer(base *url.URL, client *http.Client) *Server {
+	return &Server{base: base, client: client, plain: map[string]bool{}}
+}
+
+// streams tells whether a group's lists may be asked for as streams. Each group can have a server of its own.
+func (s *Server) streams(group string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.plain[group]
+}
+
+// declines remembers that the group's server does not know streaming lists.
+func (s *Server) declines(group string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plain[group] = true
+}
+
+const (
+	acceptObjects  = "application/json"
+	acceptMetadata = "application/json;as=%s;g=meta.k8s.io;v=v1"
+)
+
+// get asks for a collection. The caller closes the body. An answer other than 200 is an *apierrors.StatusError, with the
+// server's Retry-After as backoff.RetryAfter.
+func (s *Server) get(ctx context.Context, collection schema.GroupVersionResource, query url.Values, accept string) (io.ReadCloser, error) {
+	address := s.address(collection)
+	address.RawQuery = query.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	request.Header.Set("Accept", accept)
+	response, err := s.client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask API server: %w", err)
+	}
+	if response.StatusCode == http.StatusOK {
+		return response.Body, nil
+	}
+	defer response.Body.Close()
+	return nil, refusal(response)
+}
+
+func (s *Server) address(collection schema.GroupVersionResource) *url.URL {
+	if collection.Group == "" {
+		return s.base.JoinPath("api", collection.Version, collection.Resource)
+	}
+	return s.base.JoinPath("apis", collection.Group, collection.Version, collection.Resource)
+}
+
+// maxRefusal is more than any refusal that a person would want to read.
+const maxRefusal = 64 << 10
+
+// refusal reads why a request was refused.
+func refusal(response *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal)) // what could be read is what there is to say
+	var status metav1.Status
+	if json.Unmarshal(text, &status) != nil || status.Kind != "Status" {
+		status = metav1.Status{Message: string(text)}
+	}
+	if status.Code == 0 {
+		status.Code = int32(response.StatusCode)
+	}
+	if status.Reason == "" {
+		status.Reason = reasonOf(response.StatusCode)
+	}
+	return withHint(&apierrors.StatusError{ErrStatus: status}, response.Header.Get("Retry-After"))
+}
+
+// reasonOf names the codes that matter here, for servers that give no reason.
+func reasonOf(code int) metav1.StatusReason {
+	switch code {
+	case http.StatusForbidden:
+		return metav1.StatusReasonForbidden
+	case http.StatusNotFound:
+		return metav1.StatusReasonNotFound
+	case http.StatusMethodNotAllowed:
+		return metav1.StatusReasonMethodNotAllowed
+	case http.StatusGone:
+		return metav1.StatusReasonExpired
+	default:
+		return metav1.StatusReasonUnknown
+	}
+}
+
+// withHint adds how long the server wants to be left alone.
+func withHint(err *apierrors.StatusError, header string) error {
+	if seconds, parsed := strconv.Atoi(header); parsed == nil && seconds > 0 {
+		return backoff.RetryAfter(err, time.Duration(seconds)*time.Second)
+	}
+	if seconds, told := apierrors.SuggestsClientDelay(err); told && seconds > 0 {
+		return backoff.RetryAfter(err, time.Duration(seconds)*time.Second)
+	}
+	return err
+}

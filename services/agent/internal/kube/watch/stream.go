@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package watch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/leatdev/leat/internal/backoff"
+)
+
+// lively is how long a connection lives that is worth no pause, even if it brought nothing.
+const lively = 10 * time.Second
+
+// stream reads one watch to its end, which is always an error. With list, the watch begins with a list.
+func (w *Watcher) stream(ctx context.Context, list bool) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(w.Settings.ListSilence, func() { cancel(errSilent) })
+	defer silence.Stop()
+	started := time.Now()
+	err := w.open(ctx, list, silence)
+	if context.Cause(ctx) != nil {
+		err = context.Cause(ctx) // why nothing could be read any more
+	}
+	w.heard = w.heard || time.Since(started) >= lively
+	return err
+}
+
+func (w *Watcher) open(ctx context.Context, list bool, silence *time.Timer) error {
+	body, err := w.Server.get(ctx, w.Collection.Resource, w.watchQuery(list), w.accept(""))
+	if list && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) {
+		w.Server.declines(w.Collection.Resource.Group)
+		return fmt.Errorf("%w: %w", errDeclined, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if list {
+		w.Known.begin()
+		w.broken++
+	}
+	return w.follow(ctx, newReader(body), list, silence)
+}
+
+// follow takes in events until they end.
+func (w *Watcher) follow(ctx context.Context, r *reader, listing bool, silence *time.Timer) error {
+	for {
+		if listing {
+			silence.Reset(w.Settings.ListSilence)
+		} else {
+			silence.Reset(w.Settings.Silence)
+		}
+		var e event
+		if err := r.decode(&e); err != nil {
+			return fmt.Errorf("read event: %w", err)
+		}
+		listed, err := w.take(e, listing)
+		if err != nil {
+			return err
+		}
+		listing = listing && !listed
+		w.hear(ctx)
+	}
+}
+
+// take takes in one event, and tells whether it is the one that completes a list.
+func (w *Watcher) take(e event, listing bool) (listed bool, err error) {
+	o := &unstructured.Unstructured{Object: e.Object}
+	switch watch.EventType(e.Type) {
+	case watch.Added, watch.Modified:
+		w.seen(o)
+	case watch.Deleted:
+		w.gone(o)
+	case watch.Error:
+		return false, failure(e.Object)
+	case watch.Bookmark:
+		if listing && o.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
+			return true, w.complete(o.GetResourceVersion())
+		}
+	}
+	if version := o.GetResourceVersion(); !listing && version != "" {
+		w.version = version // before the end of a list versions are in no order
+	}
+	return false, nil
+}
+
+// failure is the error that a server sends as an event.
+func failure(object map[string]any) error {
+	var status metav1.Status
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &status); err != nil {
+		return fmt.Errorf("read error event: %w", err)
+	}
+	return withHint(&apierrors.StatusError{ErrStatus: status}, "")
+}
+
+// pageRetries is how often one page is asked for again before the list is begun anew.
+const pageRetries = 5
+
+// pages lists page by page. A page that breaks off is asked for again, so that a list gets on however short connections live.
+func (w *Watcher) pages(ctx context.Context) error {
+	w.Known.begin()
+	next := ""
+	for failures := 0; ; {
+		meta, err := w.page(ctx, next)
+		if err == nil {
+			w.hear(ctx)
+		}
+		switch {
+		case err == nil && meta.Continue == "":
+			return w.complete(meta.ResourceVersion)
+		case err == nil:
+			next, failures = meta.Continue, 0
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case next == "" || refused(err) || failures == pageRetries:
+			return fmt.Errorf("list: %w", err)
+		default:
+			_ = backoff.Wait(ctx, w.Settings.Retry.After(err, failures)) // the next page sees the end of ctx, too
+			failures++
+		}
+	}
+}
+
+func (w *Watcher) page(ctx context.Context, next string) (metav1.ListMeta, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.Settings.ListSilence)
+	defer cancel()
+	body, err := w.Server.get(ctx, w.Collection.Resource, w.listQuery(next), w.accept("List"))
+	if err != nil {
+		return metav1.ListMeta{}, err
+	}
+	defer body.Close()
+	meta, err := newReader(body).list(func(object map[string]any) {
+		w.seen(&unstructured.Unstructured{Object: object})
+	})
+	if err == io.EOF { //nolint:errorlint // a decoder returns it bare; here it is not the end but a lack
+		err = io.ErrUnexpectedEOF
+	}
+	return meta, err
+}
+
+// maxExpired is how many lists may expire between two pages before the next is asked for in one piece.
+const maxExpired = 2
+
+func (w *Watcher) listQuery(next string) url.Values {
+	query := url.Values{}
+	if w.expired < maxExpired {
+		query.Set("limit", strconv.Itoa(w.Settings.PageSize))
+	}
+	if next != "" {
+		query.Set("continue", next)
+	}
+	w.selected(query)
+	return query
+}
+
+// lifetimeJitter keeps watches that began together from ending together.
+const lifetimeJitter = 0.33
+
+func (w *Watcher) watchQuery(list bool) url.Values {
+	query := url.Values{"watch": {"true"}, "allowWatchBookmarks": {"true"}}
+	query.Set("timeoutSeconds", strconv.Itoa(int(backoff.Jitter(w.Settings.Lifetime, lifetimeJitter).Seconds())))
+	if list {
+		query.Set("sendInitialEvents", "true")
+		query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchNotOlderThan))
+	} else {
+		query.Set("resourceVersion", w.version)
+	}
+	w.selected(query)
+	return query
+}
+
+func (w *Watcher) selected(query url.Values) {
+	if w.Collection.Selector != "" {
+		query.Set("labelSelector", w.Collection.Selector)
+	}
+}
+
+// accept says in which form objects are wanted; suffix is of the name of the form.
+func (w *Watcher) accept(suffix string) string {
+	if w.Collection.Metadata {
+		return fmt.Sprintf(acceptMetadata, "PartialObjectMetadata"+suffix)
+	}
+	return acceptObjects
+}

@@ -1,0 +1,453 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/render"
+)
+
+// follow has a service of the given objects applied, and forgets the applies.
+func (w *world) follow(t *testing.T, mode syncpolicy.DriftMode, objects ...string) reconcile.Service {
+	t.Helper()
+	files := map[string]string{}
+	for _, name := range objects {
+		files[name+".yaml"] = manifest(name, "1")
+	}
+	s := reconcile.Service{
+		Name: "s", UID: "uid-s", SpecDigest: "spec", Spec: reconcile.Spec{Prune: true, Policy: syncpolicy.Policy{Drift: mode}},
+		Bundles: []reconcile.Bundle{{Digest: w.pack(t, files), Commit: "c1"}},
+	}
+	w.plan(s)
+	pass(t, time.Second)
+	assertPhase(t, w, "s", reconcile.Healthy)
+	w.assertApplied(t, objects...)
+	return s
+}
+
+// assertApplied compares what was applied since the last call.
+func (w *world) assertApplied(t *testing.T, want ...string) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var got []string
+	for _, name := range w.applied {
+		got = append(got, name[len("ConfigMap/"):])
+	}
+	w.applied = nil
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("applied: got %v, want %v", got, want)
+	}
+}
+
+// TestDriftCorrection lets others do all sorts of things to one of three objects.
+func TestDriftCorrection(t *testing.T) {
+	t.Parallel()
+	b := []string{"b"}
+	for name, test := range map[string]struct {
+		change func(t *testing.T, w *world) reconcile.Observation
+		want   []string
+	}{
+		"data": {func(t *testing.T, w *world) reconcile.Observation { return w.edit(t, "b", setData("2")) }, b},
+		"field of nobody": {func(t *testing.T, w *world) reconcile.Observation {
+			return w.edit(t, "b", func(o *unstructured.Unstructured) { o.Object["immutable"] = false })
+		}, nil},
+		"status": {func(t *testing.T, w *world) reconcile.Observation {
+			return w.edit(t, "b", func(o *unstructured.Unstructured) { o.Object["status"] = "x" })
+		}, nil},
+		"nothing": {func(t *testing.T, w *world) reconcile.Observation {
+			return w.edit(t, "b", func(*unstructured.Unstructured) {})
+		}, nil},
+		"ownership wiped": {func(t *testing.T, w *world) reconcile.Observation {
+			return w.edit(t, "b", func(o *unstructured.Unstructured) { o.SetManagedFields(nil) })
+		}, b},
+		"deleted": {func(_ *testing.T, w *world) reconcile.Observation { return w.erase("b") }, b},
+		"label taken away": {func(t *testing.T, w *world) reconcile.Observation {
+			seen := w.edit(t, "b", func(o *unstructured.Unstructured) { o.SetLabels(nil) })
+			return reconcile.Observation{Service: "s", Object: seen.Object, ResourceVersion: seen.ResourceVersion, Deleted: true}
+		}, b},
+		"replaced": {func(t *testing.T, w *world) reconcile.Observation { return w.edit(t, "b", setUID("another")) }, b},
+		"deletion of an earlier one": {func(t *testing.T, w *world) reconcile.Observation {
+			seen := w.edit(t, "b", setUID("earlier"))
+			return reconcile.Observation{Service: "s", Object: seen.Object, ResourceVersion: seen.ResourceVersion, Deleted: true}
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
+				w.follow(t, syncpolicy.DriftCorrect, "a", "b", "c")
+				reads, saves := w.reads, w.saves
+				w.engine.Observe(test.change(t, w))
+				pass(t, 500*time.Millisecond)
+				w.assertApplied(t, test.want...)
+				assertPhase(t, w, "s", reconcile.Healthy)
+				if w.reads != reads || len(test.want) == 0 && w.saves != saves {
+					t.Errorf("got %d reads and %d changes of the inventory, want none", w.reads-reads, w.saves-saves)
+				}
+				pass(t, 10*time.Hour)
+				w.assertApplied(t)
+			})
+		})
+	}
+}
+
+// TestDriftModes changes one object and deletes another, in each mode.
+func TestDriftModes(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[syncpolicy.DriftMode][]string{
+		syncpolicy.DriftCorrect: {"b", "c"}, syncpolicy.DriftOff: nil, syncpolicy.DriftReport: nil,
+	} {
+		t.Run(string(mode)+"-mode", func(t *testing.T) {
+			bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
+				s := w.follow(t, mode, "a", "b", "c")
+				w.engine.Observe(w.edit(t, "b", setData("2")))
+				w.engine.Observe(w.erase("c"))
+				pass(t, 5*time.Hour)
+				w.assertApplied(t, want...)
+				if err := w.engine.Reconcile("s"); err != nil { // a sync corrects in any mode
+					t.Fatal(err)
+				}
+				pass(t, time.Second)
+				w.assertApplied(t, []string{"b", "c"}[len(want):]...)
+				w.engine.Observe(w.edit(t, "a", setData("2")))
+				pass(t, time.Second)
+				w.assertApplied(t, []string{"a"}[:min(1, len(want))]...)
+				s.SyncRequest = "again"
+				w.plan(s)
+				pass(t, time.Second)
+				w.assertApplied(t, []string{"a"}[min(1, len(want)):]...)
+				assertPhase(t, w, "s", reconcile.Healthy)
+			})
+		})
+	}
+}
+
+// TestChangedManifest changes one of three manifests: the others are not applied.
+func TestChangedManifest(t *testing.T) {
+	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
+		s := w.follow(t, syncpolicy.DriftCorrect, "a", "b", "c")
+		s.Bundles[0].Digest = w.pack(t, map[string]string{"a.yaml": manifest("a", "1"), "b.yaml": manifest("b", "2"), "c.yaml": manifest("c", "1")})
+		w.plan(s)
+		pass(t, time.Second)
+		w.assertApplied(t, "b")
+		s.SpecDigest, s.Spec.Policy.Conflicts = "other", []syncpolicy.ConflictRule{{Manager: "x", Action: syncpolicy.ConflictForce}}
+		w.plan(s)
+		pass(t, time.Second)
+		w.assertApplied(t, "a", "b", "c") // other rules, other outcome
+		s.SpecDigest, s.Spec.Policy.Ignore = "another", []syncpolicy.IgnoreRule{{Pointers: []string{"/data"}}}
+		w.plan(s)
+		pass(t, time.Second)
+		w.assertApplied(t) // what is to be left as it is, is as it was applied
+	})
+}
+
+// TestTerminating has an object that somebody deletes and whose finalizer is stuck, while its manifest changes.
+func TestTerminating(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []syncpolicy.DriftMode{syncpolicy.DriftCorrect, syncpolicy.DriftOff} {
+		t.Run(string(mode)+"-mode", func(t *testing.T) {
+			bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
+				s := w.follow(t, mode, "a", "b")
+				w.engine.Observe(w.edit(t, "b", func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(&metav1.Time{Time: time.Now()}) }))
+				pass(t, 5*time.Hour)
+				w.assertApplied(t)
+				s.Bundles[0].Digest = w.pack(t, map[string]string{"a.yaml": manifest("a", "1"), "b.yaml": manifest("b", "2")})
+				w.plan(s)
+				pass(t, 5*time.Hour)
+				w.assertApplied(t)
+				w.engine.Observe(w.erase("b"))
+				pass(t, time.Second)
+				w.assertApplied(t, "b")
+			})
+		})
+	}
+}
+
+// TestContest has somebody who changes an object again as soon as it is corrected.
+func TestContest(t *testing.T) {
+	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
+		w.follow(t, syncpolicy.DriftCorrect, "a", "b")
+		fight := func(d time.Duration) (corrections int) {
+			for end := time.Now().Add(d); time.Now().Before(end); pass(t, 100*time.Millisecond) {
+				w.mu.Lock()
+				corrected := w.objects[keyOf("b")].Object["data"].(map[string]any)["value"] == "1"
+				w.mu.Unlock()
+				if corrected {
+					corrections++
+					w.engine.Observe(w.edit(t, "b", setData("theirs")))
+				}
+			}
+			return corrections - 1
+		}
+		if got := fight(time.Hour); got < 15 || got > 30 {
+			t.Errorf("corrections in an hour: got %d, want a few at once, and then fewer and fewer, down to one in five minutes", got)
+		}
+		w.assertDrifted(t, "b: data.value 1 -> theirs by leat")
+		if got := w.status("s"); got.Phase != reconcile.Healthy || got.Problem == nil || got.Problem.Reason != reconcile.DriftDetected {
+			t.Errorf("got %s, %+v, want it to be healthy, with DRIFT_DETECTED", got.Phase, got.Problem)
+		}
+		w.applied = nil
+		w.engine.Observe(w.edit(t, "a", setData("2")))
+		pass(t, 500*time.Millisecond)
+		w.assertApplied(t, "a") // the quarrel is about b alone
+		pass(t, time.Hour)
+		w.assertDrifted(t)
+		if got := w.status("s").Problem; got != nil {
+			t.Errorf("an hour later: got %+v, want it to be forgotten", got)
+		}
+		w.engine.Observe(w.edit(t, "b", setData("2")))
+		pass(t, 500*time.Millisecond)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !slices.Contains(w.applied, "ConfigMap/b") {
+			t.Error("b was not corrected at once, want the quarrel to be forgotten")
+		}
+	})
+}
+
+// drifted is what the status says of drift: object: field old -> new by manager.
+func (w *world) drifted() (lines []string) {
+	for _, o := range w.status("s").Drift {
+		for _, f := range o.Fields {
+			lines = append(lines, fmt.Sprintf("%s: %s %s -> %s by %s", o.Ref.Name, f.Path, f.Old, f.New, f.Manager))
+		}
+		if len(o.Fields) == 0 {
+			lines = append(lines, o.Ref.Name+" gone")
+		}
+	}
+	return lines
+}
+
+func (w *world) assertDrifted(t *testing.T, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, w.drifted()); diff != "" {
+		t.Errorf("drift (-want +got):\n%s", diff)
+	}
+}
+
+// TestDriftReport looks into each change once, and changes nothing.
+func TestDriftReport(t *testing.T) {
+	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
+		w.follow(t, syncpolicy.DriftReport, "a", "b", "c")
+		reads := w.reads
+		w.engine.Observe(w.edit(t, "b", setData("2")))
+		pass(t, 500*time.Millisecond)
+		w.assertDrifted(t, "b: data.value 1 -> 2 by leat")
+		got := w.status("s")
+		if got.Phase != reconcile.Healthy || got.Problem == nil || got.Problem.Reason != reconcile.DriftDetected {
+			t.Errorf("got %s, %+v, want it to be healthy, with DRIFT_DETECTED", got.Phase, got.Problem)
+		}
+		w.engine.Observe(w.edit(t, "b", func(o *unstructured.Unstructured) { o.Object["status"] = "x" }))
+		pass(t, 5*time.Hour)
+		if got := w.reads - reads; got != 1 {
+			t.Errorf("reads for one change: got %d, want 1", got)
+		}
+		w.engine.Observe(w.edit(t, "b", setData("3")))
+		w.engine.Observe(w.erase("c"))
+		pass(t, 500*time.Millisecond)
+		w.assertDrifted(t, "b: data.value 1 -> 3 by leat", "c gone")
+		w.engine.Observe(w.edit(t, "b", setData("1"))) // they thought better of it
+		pass(t, 500*time.Millisecond)
+		w.assertDrifted(t, "c gone")
+		w.assertApplied(t)
+		if err := w.engine.Reconcile("s"); err != nil {
+			t.Fatal(err)
+		}
+		pass(t, time.Second)
+		w.assertDrifted(t)
+		w.assertApplied(t, "c")
+		if got := w.status("s"); got.Phase != reconcile.Healthy || got.Problem != nil {
+			t.Errorf("after a sync: got %s, %+v, want it to be well", got.Phase, got.Problem)
+		}
+	})
+}
+
+// TestDriftReportMasksSecrets changes an object that holds a secret of the configuration, and a Secret.
+func TestDriftReportMasksSecrets(t *testing.T) {
+	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
+		s := w.follow(t, syncpolicy.DriftReport, "a")
+		s.ConfigDigest = "config"
+		s.Bundles[0].Digest = w.pack(t, map[string]string{
+			"a.yaml": manifest("a", "${PASSWORD}"),
+			"b.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: b}\nstringData: {key: c2VjcmV0}\n",
+		})
+		w.variables = render.Variables{Secrets: map[string]string{"PASSWORD": "hunter22"}}
+		w.plan(s)
+		pass(t, time.Second)
+		assertPhase(t, w, "s", reconcile.Healthy)
+		w.engine.Observe(w.edit(t, "a", setData("hunter22-theirs")))
+		w.mu.Lock()
+		secret := w.objects[inventory.Key{Kind: "Secret", Namespace: "default", Name: "b"}].DeepCopy()
+		secret.Object["stringData"] = map[string]any{"key": "dGhlaXJz"}
+		secret.SetResourceVersion("1000")
+		w.objects[inventory.Key{Kind: "Secret", Namespace: "default", Name: "b"}] = secret
+		w.mu.Unlock()
+		w.engine.Observe(sight(secret))
+		pass(t, time.Second)
+		w.assertDrifted(t, "a: data.value (masked) -> (masked) by leat", "b: stringData.key (masked) -> (masked) by leat")
+	})
+}
+
+// TestDriftOfFailingService shows that drift does not shorten the pauses between tries.
+func TestDriftOfFailingService(t *testing.T) {
+	bubble(t, reconcile.Settings{Retry: backoff.Policy{Initial: 10_000 * time.Hour, Max: 10_000 * time.Hour}}, func(t *testing.T, w *world) {
+		s := w.follow(t, syncpolicy.DriftCorrect, "a", "b")
+		tries := 0
+		w.onApply = func(_ context.Context, o *unstructured.Unstructured) error {
+			if o.GetName() == "c" {
+				tries++
+				return rejected()
+			}
+			return nil
+		}
+		s.Bundles[0].Digest = w.pack(t, map[string]string{"a.yaml": manifest("a", "1"), "b.yaml": manifest("b", "1"), "c.yaml": manifest("c", "1")})
+		w.plan(s)
+		pass(t, time.Second)
+		for range 10 {
+			w.engine.Observe(w.edit(t, "a", setData("2")))
+			pass(t, time.Minute)
+		}
+		if tries != 1 {
+			t.Errorf("tries within the pause: got %d, want 1", tries)
+		}
+		w.assertApplied(t)
+		pass(t, 10_001*time.Hour)
+		w.assertApplied(t, "a")
+	})
+}
+
+// TestUnansweredApply has an apply whose answer is lost, and a plan that goes back: what the cluster has made of it is not
+// taken for what was there before.
+func TestUnansweredApply(t *testing.T) {
+	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
+		first := w.follow(t, syncpolicy.DriftOff, "a")
+		second := first
+		second.Bundles = []reconcile.Bundle{{Digest: w.pack(t, map[string]string{"a.yaml": manifest("a", "2")})}}
+		w.onApply = func(_ context.Context, o *unstructured.Unstructured) error {
+			w.edit(t, "a", setData("2"))
+			return errors.New("connection lost")
+		}
+		w.plan(second)
+		pass(t, time.Millisecond)
+		w.onApply = nil
+		w.plan(first)
+		pass(t, time.Second)
+		w.assertApplied(t, "a")
+	})
+}
+
+// TestRestart ends the process, and starts the next with what it left, or with less.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		meanwhile func(t *testing.T, w *world)
+		want      []string
+	}{
+		"nothing happened": {func(*testing.T, *world) {}, nil},
+		"state lost":       {func(_ *testing.T, w *world) { clear(w.prints) }, []string{"a", "b"}},
+		"state damaged":    {func(_ *testing.T, w *world) { w.prints["s"][40] ^= 1 }, []string{"a", "b"}},
+		"one changed":      {func(t *testing.T, w *world) { w.edit(t, "b", setData("2")) }, []string{"b"}},
+		"one deleted":      {func(_ *testing.T, w *world) { w.erase("b") }, []string{"b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(reconcile.Settings{})
+				stop := w.runUntil(t)
+				s := w.follow(t, syncpolicy.DriftCorrect, "a", "b")
+				stop()
+				test.meanwhile(t, w)
+				reads, saves := w.reads, w.saves
+				w.engine = w.newEngine()
+				w.run(t)
+				w.plan(s)
+				synctest.Wait()
+				for _, o := range w.objects {
+					w.engine.Observe(sight(o))
+				}
+				w.engine.Synced(keyOf("a").GroupKind())
+				pass(t, time.Second)
+				w.assertApplied(t, test.want...)
+				assertPhase(t, w, "s", reconcile.Healthy)
+				pass(t, 5*time.Hour)
+				w.assertApplied(t)
+				if w.reads != reads || w.saves != saves && name != "one deleted" {
+					t.Errorf("got %d reads and %d changes of the inventory, want none", w.reads-reads, w.saves-saves)
+				}
+			})
+		})
+	}
+}
+
+// TestEventsLateAndOutOfOrder delays and reorders what watches see, while manifests change, and others change objects, too.
+// What Leat itself has written is never taken for drift, and in the end the cluster holds what it should.
+func TestEventsLateAndOutOfOrder(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
+				random := rand.New(rand.NewPCG(seed, 0))
+				later := func(o reconcile.Observation, most time.Duration) {
+					go func(delay time.Duration) {
+						<-time.After(delay)
+						w.engine.Observe(o)
+					}(time.Duration(random.Int64N(int64(most))))
+				}
+				w.onApply = func(context.Context, *unstructured.Unstructured) error {
+					w.mu.Lock()
+					delay := time.Duration(random.Int64N(int64(50 * time.Millisecond)))
+					w.mu.Unlock()
+					<-time.After(delay)
+					return nil
+				}
+				w.watcher = func(o reconcile.Observation) { later(o, 300*time.Millisecond) }
+				s := w.follow(t, syncpolicy.DriftCorrect, "a", "b", "c")
+				edits, changes := 0, 0
+				for round := range 20 {
+					files := map[string]string{}
+					for _, name := range []string{"a", "b", "c"} {
+						files[name+".yaml"] = manifest(name, fmt.Sprint(round))
+					}
+					s.Bundles = []reconcile.Bundle{{Digest: w.pack(t, files)}}
+					w.plan(s)
+					changes += 3
+					pass(t, time.Duration(random.Int64N(int64(200*time.Millisecond))))
+					if seed%2 == 1 && random.IntN(3) == 0 {
+						edits++
+						o := w.edit(t, "b", setData("theirs"))
+						w.mu.Lock()
+						later(o, 300*time.Millisecond)
+						w.mu.Unlock()
+					}
+				}
+				pass(t, time.Hour)
+				for _, name := range []string{"a", "b", "c"} {
+					if got := w.objects[keyOf(name)].Object["data"].(map[string]any)["value"]; got != "19" {
+						t.Errorf("%s: got %v, want 19", name, got)
+					}
+				}
+				if got := len(w.applied); got > changes+edits {
+					t.Errorf("applies: got %d, want at most %d for %d changes and %d edits", got, changes+edits, changes, edits)
+				}
+				assertPhase(t, w, "s", reconcile.Healthy)
+			})
+		})
+	}
+}

@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/order"
+)
+
+// ImmutableError is a Cluster's answer to an apply that changes what cannot be changed.
+type ImmutableError struct {
+	*Problem
+
+	// Fields are the ones that cannot be changed, as far as they are known.
+	Fields []string
+}
+
+// Unwrap gives the problem.
+func (e *ImmutableError) Unwrap() error {
+	return e.Problem
+}
+
+// stubborn collects objects that have to be recreated. It is safe for concurrent use.
+type stubborn struct {
+	mu      sync.Mutex
+	objects []*unstructured.Unstructured
+}
+
+// spot wraps do: an object that can only be changed by making it anew is collected, if that was asked for, and counts as dealt with.
+func (s *stubborn) spot(r *run, do func(context.Context, *unstructured.Unstructured) error) func(context.Context, *unstructured.Unstructured) error {
+	return func(ctx context.Context, o *unstructured.Unstructured) error {
+		err := do(ctx, o)
+		immutable, ok := errors.AsType[*ImmutableError](err)
+		if !ok {
+			return err
+		}
+		if err := r.mayRecreate(o, immutable); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.objects = append(s.objects, o)
+		return nil
+	}
+}
+
+// mayRecreate returns nil when the object may be deleted to be made anew, and otherwise the problem that this leaves.
+func (r *run) mayRecreate(o *unstructured.Unstructured, immutable *ImmutableError) error {
+	options, err := order.OptionsOf(o)
+	if err != nil {
+		return err
+	}
+	fields := "what the manifest changes"
+	if len(immutable.Fields) > 0 {
+		fields = strings.Join(immutable.Fields, ", ")
+	}
+	switch {
+	case inventory.Precious(inventory.RefOf(o).Key):
+		return problemf(ApplyRejected, "%s; %s cannot be changed, and a %s is never recreated, because more than itself would go with it",
+			immutable.Message, fields, o.GetKind())
+	case !options.Recreate.Or(r.service.Spec.Policy.Recreate):
+		return problemf(ApplyRejected, "%s; %s cannot be changed: to have the object deleted and made anew, give it the annotation %s: enabled, "+
+			"or set recreate in the service's policy", immutable.Message, fields, order.LeatRecreate)
+	}
+	return nil
+}
+
+// recreate deletes objects, and makes them anew once they are gone.
+func (r *run) recreate(ctx context.Context, objects []*unstructured.Unstructured, failed *failedObjects) error {
+	var ready []*unstructured.Unstructured
+	for _, o := range objects {
+		ref := inventory.RefOf(o)
+		err := r.takeDown(ctx, ref)
+		if fatal(ctx, err) {
+			return err
+		}
+		if err != nil {
+			failed.add(ref, err)
+			continue
+		}
+		ready = append(ready, o)
+	}
+	return each(ctx, ready, inventory.RefOf, failed, func(ctx context.Context, o *unstructured.Unstructured) error {
+		return r.write(ctx, o, r.sumOf(o), install) // a watch may not have seen yet that the old one is gone
+	})
+}
+
+// takeDown deletes an object of the service and waits until it is gone. One that Leat has not made is left alone.
+func (r *run) takeDown(ctx context.Context, ref inventory.Ref) error {
+	live, err := r.engine.params.Cluster.Get(ctx, ref)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if live.GetLabels()[ServiceLabel] != r.service.Name {
+		return problemf(ApplyRejected, "cannot be changed as the manifest wants, and is not recreated, because Leat has not made it; delete it yourself")
+	}
+	r.engine.params.Logger.InfoContext(ctx, "object is recreated", slog.String("leat.service", r.service.Name), slog.String("object", ref.String()))
+	r.tell(ref, "is recreated, because a field changed that cannot be changed")
+	return r.vanish(ctx, []inventory.Object{{Ref: ref, UID: string(live.GetUID())}})
+}
+
+const defaultDeletionTimeout = 5 * time.Minute
+
+// vanish deletes objects, and waits until they are gone.
+func (r *run) vanish(ctx context.Context, objects []inventory.Object) error {
+	var refs []inventory.Ref
+	for _, o := range objects {
+		_, err := r.engine.params.Cluster.Delete(ctx, o, DeleteOptions{Propagation: syncpolicy.DeleteBackground})
+		if err != nil && !errors.Is(err, ErrReplaced) {
+			return err
+		}
+		refs = append(refs, o.Ref)
+	}
+	timeout := r.service.Spec.Policy.Deletion.Timeout
+	if timeout <= 0 {
+		timeout = defaultDeletionTimeout
+	}
+	waiting, cancel := context.WithTimeoutCause(ctx, timeout, errImpatient)
+	defer cancel()
+	look := r.lookOut(ctx, refs)
+	defer look.end()
+	err := r.await(waiting, func() bool {
+		return !slices.ContainsFunc(objects, func(o inventory.Object) bool { return stands(look, o) })
+	})
+	if errors.Is(err, errImpatient) {
+		return problemf(ApplyRejected, "is to be deleted and made anew, and is not gone after %v%s", timeout, held(look, objects))
+	}
+	return err
+}
+
+// stands tells whether an object is still there, or may be.
+func stands(look *lookout, o inventory.Object) bool {
+	seen, known := look.at(o.Key)
+	return !known || seen.live != nil && string(seen.live.GetUID()) == o.UID
+}
+
+// held says what keeps objects.
+func held(look *lookout, objects []inventory.Object) string {
+	for _, o := range objects {
+		if seen, _ := look.at(o.Key); seen.live != nil && len(seen.live.GetFinalizers()) > 0 {
+			return fmt.Sprintf(": finalizer %s holds it", strings.Join(seen.live.GetFinalizers(), ", "))
+		}
+	}
+	return ""
+}

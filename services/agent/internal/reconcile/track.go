@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+)
+
+// track is what is known of one object of a unit. There is one for every object of the inventory, so it is small: a service
+// may have ten thousand.
+type track struct {
+	fingerprint.Entry
+
+	verdict *health.Verdict // nil: healthy
+	contest *contest        // nil: nobody has changed the object lately
+	noted   uint32          // the run before, or during, which the latest news of the object came
+
+	seen        bool // by a watch, or in the answer to an apply
+	deleted     bool // it is not in the cluster, or has lost the label
+	replaced    bool // another object has taken its name
+	terminating bool // it is being deleted
+	pending     bool // an apply is under way, and what is seen may be its outcome
+}
+
+// health returns the verdict on the object; Unknown before anything was seen.
+func (t *track) health() health.Verdict {
+	switch {
+	case t == nil || !t.seen:
+		return health.Verdict{}
+	case t.verdict == nil:
+		return health.Verdict{State: health.Healthy}
+	default:
+		return *t.verdict
+	}
+}
+
+func (t *track) judge(v health.Verdict) {
+	t.seen, t.verdict = true, &v
+	if v == (health.Verdict{State: health.Healthy}) {
+		t.verdict = nil
+	}
+}
+
+// astray tells that the object is not what was applied.
+func (t *track) astray() bool {
+	return t.deleted || t.replaced || t.Strayed()
+}
+
+// owed tells that a manifest was to be applied which was not, or not for certain.
+func (t *track) owed() bool { return t.Manifest.IsZero() }
+
+// see takes in what a watch saw of the object that the inventory knows under uid. It reports whether what is kept of it has
+// changed, which it does when the API server shows the object otherwise to watches than in its answer to the apply: in
+// another version of its kind.
+func (t *track) see(o Observation, version uint64, uid string) (adjusted bool) {
+	same := version != 0 && version == t.Version && !t.deleted && !t.pending && !t.Applied.IsZero() && t.Applied == t.Server
+	t.deleted, t.terminating, t.Version = o.Deleted, o.Terminating, version
+	t.replaced = !o.Deleted && uid != "" && uid != o.Object.UID
+	t.judge(o.Health)
+	if o.Deleted || o.Fingerprint.IsZero() {
+		return false
+	}
+	t.Server = o.Fingerprint
+	if same && !t.replaced && t.Applied != t.Server {
+		t.Applied = t.Server
+		return true
+	}
+	return false
+}
+
+// answer takes in the cluster's answer to an apply. A watch may have seen the outcome, and what came of it, before.
+func (t *track) answer(manifest fingerprint.Sum, o Observation) {
+	version := versionOf(o.ResourceVersion)
+	t.pending, t.Manifest, t.Applied = false, manifest, o.Fingerprint
+	switch {
+	case version != 0 && t.Version == version && !t.deleted && !t.Server.IsZero():
+		t.Applied = t.Server
+	case version == 0 || t.Version < version || !t.seen:
+		t.Server, t.Version = o.Fingerprint, version
+		t.deleted, t.terminating = false, o.Terminating
+		t.judge(o.Health)
+	}
+	t.replaced = false
+}
+
+// versionOf reads a resource version. The API server promises that versions can be compared; zero where one cannot.
+func versionOf(text string) uint64 {
+	version, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return version
+}
+
+// older tells whether a version was made before what is known. One that cannot be read counts as newer.
+func older(version, known uint64) bool {
+	return version != 0 && version < known
+}
+
+// tracks are what is known of a unit's objects, by key. The zero tracks are empty and ready to use.
+type tracks struct {
+	objects map[inventory.Key]*track
+}
+
+// get returns what is known of an object, nil when nothing is.
+func (s *tracks) get(k inventory.Key) *track { return s.objects[k] }
+
+// of returns what is known of an object, to be changed.
+func (s *tracks) of(k inventory.Key) *track {
+	t := s.objects[k]
+	if t == nil {
+		if s.objects == nil {
+			s.objects = map[inventory.Key]*track{}
+		}
+		t = &track{}
+		s.objects[k] = t
+	}
+	return t
+}
+
+func (s *tracks) drop(k inventory.Key) { delete(s.objects, k) }
+
+// all goes through everything, in no order.
+func (s *tracks) all() iter.Seq2[inventory.Key, *track] {
+	return func(yield func(inventory.Key, *track) bool) {
+		for k, t := range s.objects {
+			if !yield(k, t) {
+				return
+			}
+		}
+	}
+}
+
+// table is what outlives a restart.
+func (s *tracks) table() fingerprint.Table {
+	table := fingerprint.Table{}
+	for k, t := range s.all() {
+		if !t.owed() && !t.Applied.IsZero() {
+			table[k] = t.Kept
+		}
+	}
+	return table
+}
+
+// contest is the memory of an object that is corrected again and again.
+type contest struct {
+	count int           // of corrections in a row
+	last  time.Time     // when the latest was made
+	pause time.Duration // from the latest to the next
+	until time.Time     // when the next may be made
+}

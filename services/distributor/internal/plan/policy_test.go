@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
+)
+
+// simple is the plan of one service that uses nothing but what there was in the first release.
+func simple(change func(*catalog.ServiceSpec)) *plan.Plan {
+	spec := catalog.ServiceSpec{Cluster: "one", Sources: []catalog.Source{{Repository: "r", Path: "x"}}}
+	change(&spec)
+	service := &catalog.Service{Metadata: catalog.Metadata{Name: "a", UID: "u"}, Spec: spec}
+	return plan.Compute("one", []plan.Input{{Service: service, Snapshots: []*catalog.Snapshot{{Digest: digest.FromBytes([]byte("x"))}}}}, plan.Cause{})
+}
+
+// TestServicesWithoutAPolicyKeepTheirDigests pins what they had before there were policies and settings: an upgrade of the hub
+// must not have every agent apply everything again.
+func TestServicesWithoutAPolicyKeepTheirDigests(t *testing.T) {
+	t.Parallel()
+	const (
+		version = "sha256:634e461de3d5abc343b1f750dc2117b5d37977e25b53381ef472cca11dbc0498"
+		spec    = "sha256:6cfd4c7d4b6f735577fe8adfb7391b26f3a18d7e963635bfbe61fcdcb6e9c758"
+	)
+	for name, p := range map[string]*plan.Plan{
+		"none":        simple(func(*catalog.ServiceSpec) {}),
+		"empty":       simple(func(s *catalog.ServiceSpec) { s.Policy = &syncpolicy.Policy{} }),
+		"no settings": simple(func(*catalog.ServiceSpec) {}).With(syncpolicy.AgentSettings{}, plan.Cause{}),
+	} {
+		if p.Version != version || p.Entries[0].SpecDigest != spec {
+			t.Errorf("%s: got version %s and spec %s, want %s and %s", name, p.Version, p.Entries[0].SpecDigest, version, spec)
+		}
+	}
+}
+
+func TestPolicyDryRunAndSettingsCount(t *testing.T) {
+	t.Parallel()
+	plans := []*plan.Plan{
+		simple(func(*catalog.ServiceSpec) {}),
+		simple(func(s *catalog.ServiceSpec) { s.DryRun = true }),
+		simple(func(s *catalog.ServiceSpec) { s.Policy = &syncpolicy.Policy{Recreate: true} }),
+		simple(func(s *catalog.ServiceSpec) { s.Policy, s.DryRun = &syncpolicy.Policy{Recreate: true}, true }),
+	}
+	specs, versions := map[string]bool{}, map[string]bool{}
+	for _, p := range plans {
+		specs[p.Entries[0].SpecDigest], versions[p.Version] = true, true
+		changed := p.With(syncpolicy.AgentSettings{LockDown: true}, plan.Cause{})
+		specs[changed.Entries[0].SpecDigest], versions[changed.Version] = true, true
+	}
+	if len(specs) != len(plans) || len(versions) != 2*len(plans) {
+		t.Errorf("got %d spec digests and %d versions, want %d and %d", len(specs), len(versions), len(plans), 2*len(plans))
+	}
+}
+
+// TestSettingsKeepTheTimeOfTheirVersion comes back to settings that were there, and revises a plan that has some.
+func TestSettingsKeepTheTimeOfTheirVersion(t *testing.T) {
+	t.Parallel()
+	strict := syncpolicy.AgentSettings{LockDown: true}
+	last := simple(func(*catalog.ServiceSpec) {}).With(strict, plan.Cause{Time: time.Unix(1, 0)})
+	why := plan.Cause{Time: time.Unix(2, 0), Last: last}
+	if got := plan.Revise(last, nil, nil, why).With(strict, why); got.Version != last.Version || !got.ComputedAt.Equal(time.Unix(1, 0)) {
+		t.Errorf("got version %s of %s, want the last one's", got.Version, got.ComputedAt)
+	}
+	other := plan.Revise(last, nil, nil, why).With(syncpolicy.AgentSettings{}, why)
+	if other.Version == last.Version || !other.ComputedAt.Equal(time.Unix(2, 0)) {
+		t.Errorf("got version %s of %s, want a new one", other.Version, other.ComputedAt)
+	}
+}
