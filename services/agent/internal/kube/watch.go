@@ -71,8 +71,10 @@ func (w *Watches) Recheck() {
 // Run keeps the watches going until ctx is done, and returns when all have ended.
 func (w *Watches) Run(ctx context.Context, sink Sink) error {
 	var group sync.WaitGroup
+	defer w.forget()
 	defer group.Wait()
 	group.Go(func() { w.followDefinitions(ctx) })
+	w.adjust(ctx, &group, sink) // to what was wanted when an earlier Run ended
 	for {
 		select {
 		case <-ctx.Done():
@@ -81,6 +83,12 @@ func (w *Watches) Run(ctx context.Context, sink Sink) error {
 			w.adjust(ctx, &group, sink)
 		}
 	}
+}
+
+func (w *Watches) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.running)
 }
 
 // adjust ends the watches of kinds that are no longer wanted, and begins those of new ones.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
@@ -122,6 +123,11 @@ func (w *witness) Judge(*unstructured.Unstructured) health.Verdict {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return health.Verdict{State: health.Healthy, Message: w.verdict}
+}
+
+// Fingerprint implements kube.Sink.
+func (w *witness) Fingerprint(o *unstructured.Unstructured) fingerprint.Sum {
+	return fingerprint.Live(o, reconcile.FieldManager)
 }
 
 // Observe implements kube.Sink.

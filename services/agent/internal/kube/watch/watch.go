@@ -60,8 +60,8 @@ type Collection struct {
 
 // Settings are times and sizes. A zero field takes its default.
 type Settings struct {
-	// Silence is how long a watch may say nothing before it counts as broken; the API server sends a bookmark every minute or
-	// so. Zero: 3 min.
+	// Silence is how long a watch may say nothing before it counts as broken. Most API servers send a bookmark every minute or
+	// so. Zero: 5 min.
 	Silence time.Duration
 	// ListSilence is the same before a list is complete, and bounds a page. Zero: 1 min.
 	ListSilence time.Duration
@@ -77,7 +77,7 @@ type Settings struct {
 
 func (s Settings) withDefaults() Settings {
 	if s.Silence <= 0 {
-		s.Silence = 3 * time.Minute
+		s.Silence = 5 * time.Minute
 	}
 	if s.ListSilence <= 0 {
 		s.ListSilence = time.Minute

@@ -155,7 +155,7 @@ func TestSilence(t *testing.T) {
 		if s.difference() == "" {
 			t.Fatal("the frozen connection went on")
 		}
-		pass(3 * time.Minute)
+		pass(5 * time.Minute)
 		s.assert(t)
 		if _, synced, _ := s.recorder.state(); synced != 1 || s.fake.served["watch"] != before+1 {
 			t.Errorf("got %d lists and requests %v, want one list, and one resumed watch", synced, s.fake.served)
