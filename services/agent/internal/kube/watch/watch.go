@@ -69,6 +69,8 @@ type Settings struct {
 	Lifetime time.Duration
 	// PageSize is how many objects are asked for at once where lists are not streams. Zero: 500.
 	PageSize int
+	// MaxObject is how many bytes one object may have. Zero: 16 MiB, which is several times what the API server takes.
+	MaxObject int
 	// Retry spaces attempts after errors. Zero: 200 ms doubling to 15 s.
 	Retry backoff.Policy
 	// Denied spaces attempts where the server says that watching is not allowed. Zero: 1 min doubling to 5 min.
@@ -87,6 +89,9 @@ func (s Settings) withDefaults() Settings {
 	}
 	if s.PageSize <= 0 {
 		s.PageSize = 500
+	}
+	if s.MaxObject <= 0 {
+		s.MaxObject = 16 << 20
 	}
 	if s.Retry == (backoff.Policy{}) {
 		s.Retry = backoff.Policy{Initial: 200 * time.Millisecond, Max: 15 * time.Second, Multiplier: 2}
