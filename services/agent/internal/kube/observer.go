@@ -175,6 +175,11 @@ func (o *observer) Synced() {
 	o.sink.Synced(o.kind)
 }
 
+// Denied implements watch.Handler.
+func (o *observer) Denied(err error) {
+	o.sink.Blind(o.kind, "the agent may not watch its kind: "+err.Error())
+}
+
 func (o *observer) ref(namespace, name string) inventory.Ref {
 	return inventory.Ref{
 		Key: inventory.Key{Group: o.kind.Group, Kind: o.kind.Kind, Namespace: namespace, Name: name}, Version: o.reading,

@@ -27,6 +27,8 @@ type Sink interface {
 	Observe(o reconcile.Observation)
 	// Synced tells, once after each complete list of a kind, that everything has been observed that was in it.
 	Synced(kind schema.GroupKind)
+	// Blind tells why objects of a kind cannot be observed, until one is.
+	Blind(kind schema.GroupKind, why string)
 }
 
 // Watches observes the objects that carry Leat's label, one watch per kind. Memory follows the objects that Leat manages, not the
@@ -160,3 +162,6 @@ func (d *definitions) Synced() {
 	d.listed = true
 	d.kinds.outdate()
 }
+
+// Denied implements watch.Handler.
+func (d *definitions) Denied(error) {} // kinds that are missing are looked for now and again

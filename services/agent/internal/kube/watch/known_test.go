@@ -48,9 +48,17 @@ type synced struct {
 	done chan struct{}
 }
 
+// Seen implements watch.Handler.
 func (s *synced) Seen(o *unstructured.Unstructured) { s.seen(o) }
-func (s *synced) Gone(o watch.Object, _ string)     { s.gone = append(s.gone, o) }
-func (s *synced) Synced()                           { close(s.done) }
+
+// Gone implements watch.Handler.
+func (s *synced) Gone(o watch.Object, _ string) { s.gone = append(s.gone, o) }
+
+// Synced implements watch.Handler.
+func (s *synced) Synced() { close(s.done) }
+
+// Denied implements watch.Handler.
+func (s *synced) Denied(error) {}
 
 // deployments is a streaming list of so many Deployments.
 func deployments(t testing.TB, count int, uid func(int) string) string {

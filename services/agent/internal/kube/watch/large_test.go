@@ -82,6 +82,9 @@ func (p *probe) Gone(watch.Object, string) {}
 // Synced implements watch.Handler.
 func (p *probe) Synced() { close(p.done) }
 
+// Denied implements watch.Handler.
+func (p *probe) Denied(error) {}
+
 // fill creates ConfigMaps of about a kilobyte, the given number of them with Leat's label.
 func fill(t testing.TB, cp *localkube.ControlPlane, all, ours int) {
 	t.Helper()

@@ -33,6 +33,8 @@ type Handler interface {
 	Gone(o Object, version string)
 	// Synced tells, once after every complete list, that everything has been told that was in the collection then.
 	Synced()
+	// Denied tells, once until something is heard again, that the server does not allow to watch.
+	Denied(err error)
 }
 
 // Params are the collaborators of a Watcher. All are required.
