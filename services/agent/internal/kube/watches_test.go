@@ -119,6 +119,11 @@ func kubeconfigAs(t *testing.T, c *cluster, as string) string {
 	return path
 }
 
+// Fingerprint implements kube.Sink.
+func (w *witness) Fingerprint(o *unstructured.Unstructured) fingerprint.Sum {
+	return fingerprint.Live(o, reconcile.FieldManager)
+}
+
 // Judge implements kube.Sink.
 func (w *witness) Judge(*unstructured.Unstructured) health.Verdict {
 	w.mu.Lock()
