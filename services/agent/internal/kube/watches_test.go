@@ -131,11 +131,6 @@ func (w *witness) Judge(*unstructured.Unstructured) health.Verdict {
 	return health.Verdict{State: health.Healthy, Message: w.verdict}
 }
 
-// Fingerprint implements kube.Sink.
-func (w *witness) Fingerprint(o *unstructured.Unstructured) fingerprint.Sum {
-	return fingerprint.Live(o, reconcile.FieldManager)
-}
-
 // Observe implements kube.Sink.
 func (w *witness) Observe(o reconcile.Observation) {
 	w.mu.Lock()
@@ -306,7 +301,7 @@ func testForbidden(t *testing.T, c *cluster) {
 	w.seen(t, "allowed", present)
 	w.until(t, "a complaint", func() bool {
 		return slices.ContainsFunc(w.heard, func(line string) bool {
-			return strings.HasPrefix(line, "blind for Secret: the agent may not watch") && strings.Contains(line, `cannot list resource "secrets"`)
+			return strings.HasPrefix(line, "blind for Secret: the agent may not watch") && strings.Contains(line, `resource "secrets"`)
 		})
 	})
 	c.request(t, http.MethodDelete, configMaps+"allowed", "", "")
