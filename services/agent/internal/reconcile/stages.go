@@ -101,6 +101,7 @@ func spare(ctx context.Context, cluster Cluster, s Service, schedule order.Sched
 // stage applies one stage. Every object of it is tried; a stage with failures is the last.
 func (r *run) stage(ctx context.Context, s order.Stage) error {
 	r.turn.renew()
+	r.wave = s.Wave
 	failed := &failedObjects{verb: "apply"}
 	var hooks []*hook
 	var refs []inventory.Ref
