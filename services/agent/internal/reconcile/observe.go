@@ -121,7 +121,7 @@ func (u *unit) assess(now time.Time) Status {
 	objects, counts := u.survey()
 	s := Status{
 		Service: u.name, UID: u.desired.UID, Observed: u.tried, Planned: u.planned, ObservedSyncRequest: u.carried,
-		Applied: u.record.Applied, Counts: counts, Objects: attention(objects),
+		Applied: u.record.Applied, Counts: counts, Objects: attention(objects), Guarded: u.guarded,
 		Drift: u.drifted(now),
 	}
 	if s.UID == "" {
