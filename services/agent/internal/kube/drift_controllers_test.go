@@ -23,15 +23,15 @@ func workload(name, replicas string) string {
 }
 
 const (
-	deployments = "apps/v1 deployments/"
-	scale       = `{"spec":{"replicas":3}}`
+	deploymentRequests = "apps/v1 deployments/"
+	scale              = `{"spec":{"replicas":3}}`
 )
 
 // controlled waits until the deployment's controller has answered to the generation that it has now.
 func (g *stage) controlled(t *testing.T, name string) {
 	t.Helper()
 	g.await(t, g.name, func(got reconcile.Status) bool { return got.Phase == reconcile.Healthy })
-	o := g.must(t, http.MethodGet, deployments+name, "", "")
+	o := g.must(t, http.MethodGet, deploymentRequests+name, "", "")
 	status, _ := o["status"].(map[string]any)
 	if status["readyReplicas"] == nil {
 		t.Errorf("status of %s: got %v, want replicas that are ready", name, status)
@@ -44,11 +44,11 @@ func testScale(t *testing.T, c *cluster) {
 	for _, name := range []string{"said", "unsaid", "fence"} {
 		g.controlled(t, name)
 	}
-	g.must(t, http.MethodPatch, deployments+"unsaid/scale?fieldManager=autoscaler", mergePatch, scale)
-	g.must(t, http.MethodPatch, deployments+"said/scale?fieldManager=autoscaler", mergePatch, scale)
+	g.must(t, http.MethodPatch, deploymentRequests+"unsaid/scale?fieldManager=autoscaler", mergePatch, scale)
+	g.must(t, http.MethodPatch, deploymentRequests+"said/scale?fieldManager=autoscaler", mergePatch, scale)
 	g.corrected(t, "said")
 	g.await(t, g.name, func(got reconcile.Status) bool { return got.Phase == reconcile.Healthy })
-	g.must(t, http.MethodPatch, deployments+"fence?fieldManager=somebody", mergePatch, `{"spec":{"template":{"spec":{"containers":[{"name":"x","image":"other"}]}}}}`)
+	g.must(t, http.MethodPatch, deploymentRequests+"fence?fieldManager=somebody", mergePatch, `{"spec":{"template":{"spec":{"containers":[{"name":"x","image":"other"}]}}}}`)
 	g.corrected(t, "fence")
 	g.await(t, g.name, func(got reconcile.Status) bool { return got.Phase == reconcile.Healthy })
 	for name, want := range map[string]int{"said": 2, "unsaid": 1, "fence": 2} {
@@ -57,7 +57,7 @@ func testScale(t *testing.T, c *cluster) {
 		}
 	}
 	for name, want := range map[string]float64{"said": 2, "unsaid": 3} {
-		o := g.must(t, http.MethodGet, deployments+name, "", "")
+		o := g.must(t, http.MethodGet, deploymentRequests+name, "", "")
 		if got := o["spec"].(map[string]any)["replicas"]; got != want {
 			t.Errorf("replicas of %s: got %v, want %v", name, got, want)
 		}
@@ -90,9 +90,9 @@ func testStatus(t *testing.T, c *cluster) {
 	g.controlled(t, "web")
 	for i := range 5 {
 		body := fmt.Sprintf(`{"status":{"conditions":[{"type":"Custom","status":"True","reason":"r%d"}]}}`, i)
-		g.must(t, http.MethodPatch, deployments+"web/status?fieldManager=somebody", mergePatch, body)
+		g.must(t, http.MethodPatch, deploymentRequests+"web/status?fieldManager=somebody", mergePatch, body)
 	}
-	g.must(t, http.MethodPatch, deployments+"fence?fieldManager=somebody", mergePatch, `{"metadata":{"labels":{"leat.dev/service":null}}}`)
+	g.must(t, http.MethodPatch, deploymentRequests+"fence?fieldManager=somebody", mergePatch, `{"metadata":{"labels":{"leat.dev/service":null}}}`)
 	g.corrected(t, "fence")
 	if got := g.applies(t, "deployments", g.name, "web"); got != 1 {
 		t.Errorf("applies: got %d, want only the first", got)

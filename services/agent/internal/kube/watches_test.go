@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
@@ -115,6 +116,11 @@ func kubeconfigAs(t *testing.T, c *cluster, as string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Fingerprint implements kube.Sink.
+func (w *witness) Fingerprint(o *unstructured.Unstructured) fingerprint.Sum {
+	return fingerprint.Live(o, reconcile.FieldManager)
 }
 
 // Judge implements kube.Sink.
