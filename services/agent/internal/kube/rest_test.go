@@ -162,7 +162,9 @@ func dryRunScenarios() map[string]func(*scenario) {
 			}
 		},
 		"dry run of what would be refused": func(s *scenario) {
-			s.healthy(s.sync(s.gatedDeployment("web")))
+			s.sync(s.gatedDeployment("web"))
+			s.ready("web", 1)
+			s.await(s.t, s.name, func(got reconcile.Status) bool { return got.Phase == reconcile.Healthy })
 			s.spec.DryRun = true
 			got := s.fails(s.sync(deploymentWith("web", map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"other": "x"}}}, nil), config("a", "1")),
 				reconcile.ApplyRejected, "compare")
@@ -208,4 +210,3 @@ func dryRunScenarios() map[string]func(*scenario) {
 		},
 	}
 }
-
