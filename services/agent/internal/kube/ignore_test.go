@@ -204,13 +204,13 @@ func TestAutoscaler(t *testing.T) {
 				"a.yaml": strings.ReplaceAll(fmt.Sprintf(deployment, 1, 1), "NAME", object), "b.yaml": marked(fmt.Sprintf(deployment, 0, 1), sentinel),
 			}
 			c.carriedOut(t, c.put(t, name, files, spec))
-			c.assertQuiet(t, deployments+object, deployments+sentinel, 0, func() {
+			c.assertQuiet(t, deploymentsPath+object, deploymentsPath+sentinel, 0, func() {
 				c.must(t, http.MethodPost, "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", plainYAML, strings.ReplaceAll(scaler, "NAME", object))
-				c.until(t, deployments+object, func(o map[string]any) bool { return part(o, "spec", "replicas") == 3.0 })
+				c.until(t, deploymentsPath+object, func(o map[string]any) bool { return part(o, "spec", "replicas") == 3.0 })
 			})
 			files["a.yaml"] = strings.ReplaceAll(fmt.Sprintf(deployment, 2, 2), "NAME", object)
-			c.assertQuiet(t, deployments+object, deployments+sentinel, 1, func() { c.carriedOut(t, c.put(t, name, files, spec)) })
-			live := c.get(t, deployments+object)
+			c.assertQuiet(t, deploymentsPath+object, deploymentsPath+sentinel, 1, func() { c.carriedOut(t, c.put(t, name, files, spec)) })
+			live := c.get(t, deploymentsPath+object)
 			if got := part(live, "spec", "replicas"); got != 3.0 {
 				t.Errorf("replicas: got %v, want 3", got)
 			}

@@ -20,14 +20,14 @@ import (
 
 // Paths of the API server, for objects in namespace default.
 const (
-	podTemplates = "/api/v1/namespaces/default/podtemplates/"
-	secrets      = "/api/v1/namespaces/default/secrets/"
-	services     = "/api/v1/namespaces/default/services/"
-	deployments  = "/apis/apps/v1/namespaces/default/deployments/"
-	jsonPatch    = "application/json-patch+json"
-	plainJSON    = "application/json"
-	strategic    = "application/strategic-merge-patch+json"
-	plainYAML    = "application/yaml"
+	podTemplates    = "/api/v1/namespaces/default/podtemplates/"
+	secrets         = "/api/v1/namespaces/default/secrets/"
+	services        = "/api/v1/namespaces/default/services/"
+	deploymentsPath = "/apis/apps/v1/namespaces/default/deployments/"
+	jsonPatch       = "application/json-patch+json"
+	plainJSON       = "application/json"
+	strategic       = "application/strategic-merge-patch+json"
+	plainYAML       = "application/yaml"
 )
 
 // audited starts a control plane that records requests.
