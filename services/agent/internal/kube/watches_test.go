@@ -131,11 +131,6 @@ func (w *witness) Judge(*unstructured.Unstructured) health.Verdict {
 	return health.Verdict{State: health.Healthy, Message: w.verdict}
 }
 
-// Fingerprint implements kube.Sink.
-func (w *witness) Fingerprint(o *unstructured.Unstructured) fingerprint.Sum {
-	return fingerprint.Live(o, reconcile.FieldManager)
-}
-
 // Observe implements kube.Sink.
 func (w *witness) Observe(o reconcile.Observation) {
 	w.mu.Lock()
