@@ -102,6 +102,10 @@ func stated(service, uid, content, text string, phase typev1.ServicePhase) *dist
 		Counts:    &typev1.ObjectCounts{Total: 1},
 		Objects:   []*typev1.ObjectStatus{{Ref: &typev1.ObjectRef{Version: "v1", Kind: "Pod", Name: text}, Health: typev1.Health_HEALTH_DEGRADED}},
 		PlannedAt: &timestamppb.Timestamp{Seconds: 1},
+		Drift: []*distributorv1.ObjectDrift{{
+			Ref:    &typev1.ObjectRef{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: text},
+			Fields: []*distributorv1.FieldDrift{{Path: "spec.replicas", Old: "1", New: "2", Manager: "kubectl"}},
+		}},
 	}
 	switch phase {
 	case typev1.ServicePhase_SERVICE_PHASE_PROGRESSING, typev1.ServicePhase_SERVICE_PHASE_HEALTHY, typev1.ServicePhase_SERVICE_PHASE_DEGRADED:

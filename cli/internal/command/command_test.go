@@ -66,7 +66,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// putService stores a service in a state: service NAME healthy|pending|failed|stale|unfetched.
+// putService stores a service in a state: service NAME healthy|pending|failed|stale|unfetched|drifted.
 func putService(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: service NAME STATE")
@@ -95,6 +95,15 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 		service.Status.Phase = typev1.ServicePhase_SERVICE_PHASE_FAILED
 		service.Status.Problem = &typev1.Problem{
 			Reason: errorsv1.Reason_REASON_REF_NOT_FOUND, Message: "repository shop has no branch mian",
+		}
+	case "drifted":
+		service.Status.Problem = &typev1.Problem{Reason: errorsv1.Reason_REASON_DRIFT_DETECTED, Message: "2 objects differ"}
+		service.Status.Report.Drift = []*distributorv1.ObjectDrift{
+			{
+				Ref:    &typev1.ObjectRef{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: "web"},
+				Fields: []*distributorv1.FieldDrift{{Path: "spec.replicas", Old: "2", New: "5", Manager: "kubectl-edit"}, {Path: "spec.paused", Old: "false\nand\x20more"}},
+			},
+			{Ref: &typev1.ObjectRef{Version: "v1", Kind: "Namespace", Name: "shop"}},
 		}
 	default:
 		ts.Fatalf("unknown state %q", args[1])

@@ -69,7 +69,10 @@ func Object(w io.Writer, format Format, style Style, now time.Time, object *flee
 		return document.WriteYAML(w, object)
 	default:
 		kind, _ := document.Identify(object)
-		return NewTable(style, kind).Print(w, now, []*fleetv1.Document{object})
+		if err := NewTable(style, kind).Print(w, now, []*fleetv1.Document{object}); err != nil {
+			return err
+		}
+		return drift(w, style, object.GetService().GetStatus().GetReport().GetDrift())
 	}
 }
 

@@ -94,7 +94,7 @@ func reportOf(s reconcile.Status) *distributorv1.ServiceReport {
 		AppliedConfigDigest: s.Applied.ConfigDigest, Counts: countsOf(s.Counts), Objects: objectsOf(s.Objects),
 		AppliedAt: timeOf(s.Applied.At), ApplyDuration: durationpb.New(s.Applied.Took),
 		ObservedSyncRequest: s.ObservedSyncRequest, PhaseSince: timeOf(s.PhaseSince),
-		PlannedAt: timeOf(s.Planned), Timings: timingsOf(s.Timings),
+		PlannedAt: timeOf(s.Planned), Timings: timingsOf(s.Timings), Drift: driftOf(s.Drift),
 	}
 	if !complete(s.Phase) {
 		report.ObservedDigests, report.ObservedCommits = s.Observed.Digests, s.Observed.Commits
@@ -174,6 +174,18 @@ func objectsOf(objects []reconcile.ObjectStatus) []*typev1.ObjectStatus {
 			problem = &typev1.Problem{Message: o.Health.Message}
 		}
 		all = append(all, &typev1.ObjectStatus{Ref: refOf(o.Ref), Health: healthOf(o.Health.State), Problem: problem})
+	}
+	return all
+}
+
+func driftOf(drift []reconcile.ObjectDrift) []*distributorv1.ObjectDrift {
+	var all []*distributorv1.ObjectDrift
+	for _, o := range drift {
+		m := &distributorv1.ObjectDrift{Ref: refOf(o.Ref)}
+		for _, f := range o.Fields {
+			m.Fields = append(m.Fields, &distributorv1.FieldDrift{Path: f.Path, Old: f.Old, New: f.New, Manager: f.Manager})
+		}
+		all = append(all, m)
 	}
 	return all
 }

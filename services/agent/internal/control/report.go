@@ -250,6 +250,7 @@ func trim(request *distributorv1.ReportStatusRequest) *distributorv1.ReportStatu
 	for i, service := range request.GetServices() {
 		short := proto.CloneOf(service)
 		short.Objects = short.GetObjects()[:min(fewObjects, len(short.GetObjects()))]
+		short.Drift = short.GetDrift()[:min(fewObjects, len(short.GetDrift()))]
 		request.Services[i] = short
 	}
 	return request

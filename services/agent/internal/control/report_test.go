@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
@@ -23,6 +25,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/agent/internal/control"
+	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
@@ -239,12 +242,33 @@ func TestOneObjectIsASmallMessage(t *testing.T) {
 	})
 }
 
+// TestDriftOnTheWire reports what others have changed.
+func TestDriftOnTheWire(t *testing.T) {
+	withReports(t, nil, func(t *testing.T, h *reportHub, r *control.Reports) {
+		r.Adopted("v")
+		s := status("web", reconcile.Healthy)
+		s.Drift = []reconcile.ObjectDrift{{
+			Ref:    inventory.Ref{Key: inventory.Key{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}, Version: "v1"},
+			Fields: []fields.Change{{Path: "spec.replicas", Old: "1", New: "2", Manager: "kubectl"}},
+		}}
+		r.Report(s)
+		pass(time.Minute)
+		want := []*distributorv1.ObjectDrift{{
+			Ref:    &typev1.ObjectRef{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: "web"},
+			Fields: []*distributorv1.FieldDrift{{Path: "spec.replicas", Old: "1", New: "2", Manager: "kubectl"}},
+		}}
+		if diff := cmp.Diff(want, h.requests[0].GetServices()[0].GetDrift(), protocmp.Transform()); diff != "" {
+			t.Errorf("drift (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestWords makes sure that every word of the agent's own lists has its counterpart on the wire.
 func TestWords(t *testing.T) {
 	reasons := []reconcile.Reason{
 		reconcile.ManifestInvalid, reconcile.ApplyRejected, reconcile.ApplyConflict, reconcile.HealthTimeout, reconcile.PruneGuarded,
 		reconcile.BundleUnavailable, reconcile.ObjectClaimed, reconcile.ClusterUnreachable, reconcile.DeadlineExceeded, reconcile.Internal,
-		reconcile.Unsupported,
+		reconcile.Unsupported, reconcile.DriftDetected,
 	}
 	withReports(t, nil, func(t *testing.T, h *reportHub, r *control.Reports) {
 		r.Adopted("v")

@@ -28,6 +28,8 @@ type Record struct {
 	Prune bool
 	// Deletion says how they go then.
 	Deletion syncpolicy.Deletion
+	// DependsOn names the services that have to go after this one, when they leave the plan together.
+	DependsOn []string
 	// Guarded is the Digest of the objects that the guard kept from being deleted in the latest run. Empty when it was not
 	// stopped.
 	Guarded string
@@ -46,6 +48,8 @@ type Record struct {
 	Objects Set
 	// Hooks are what was run around them.
 	Hooks Hooks
+	// Tests are what was run to see whether they work.
+	Tests Tests
 	// Confirmed tells that a person marked the stored record: the service may go, however many leave the plan with it. It
 	// is read and never written.
 	Confirmed bool
@@ -70,12 +74,14 @@ type head struct {
 	UID      string              `json:"uid,omitempty"`
 	Prune    bool                `json:"prune,omitempty"`
 	Deletion syncpolicy.Deletion `json:"deletion,omitzero"`
+	Needs    []string            `json:"dependsOn,omitempty"`
 	Guarded  string              `json:"guarded,omitempty"`
 	Base     int                 `json:"base,omitempty"`
 	Pruned   int                 `json:"pruned,omitempty"`
 	Applied  Applied             `json:"applied,omitzero"`
 	Touched  bool                `json:"touched,omitempty"`
 	Hooks    Hooks               `json:"hooks,omitzero"`
+	Tests    Tests               `json:"tests,omitzero"`
 	Objects  int                 `json:"objects"` // how many; a missing shard is thereby noticed
 }
 
@@ -97,16 +103,16 @@ func (r Record) Encode() (head []byte, shards [][]byte, err error) {
 
 func (r Record) head() head {
 	return head{
-		Format: formatShards, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune, Deletion: r.Deletion,
-		Guarded: r.Guarded, Base: r.Base, Pruned: r.Pruned, Applied: r.Applied, Touched: r.Touched, Hooks: r.Hooks,
+		Format: formatShards, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune, Deletion: r.Deletion, Needs: r.DependsOn,
+		Guarded: r.Guarded, Base: r.Base, Pruned: r.Pruned, Applied: r.Applied, Touched: r.Touched, Hooks: r.Hooks, Tests: r.Tests,
 		Objects: r.Objects.Len(),
 	}
 }
 
 func (h head) record() Record {
 	return Record{
-		Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, Deletion: h.Deletion,
-		Guarded: h.Guarded, Base: h.Base, Pruned: h.Pruned, Applied: h.Applied, Touched: h.Touched, Hooks: h.Hooks,
+		Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, Deletion: h.Deletion, DependsOn: h.Needs,
+		Guarded: h.Guarded, Base: h.Base, Pruned: h.Pruned, Applied: h.Applied, Touched: h.Touched, Hooks: h.Hooks, Tests: h.Tests,
 	}
 }
 

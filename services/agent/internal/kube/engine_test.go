@@ -141,8 +141,8 @@ func testConflict(t *testing.T, c *cluster) {
 	s := c.put(t, "conflict", files, reconcile.Spec{})
 	got := c.settled(t, s, reconcile.Failed)
 	if got.Problem.Reason != reconcile.ApplyConflict || !strings.Contains(got.Problem.Message, "somebody-else") ||
-		!strings.Contains(got.Problem.Message, ".data.value") {
-		t.Errorf("problem: got %+v, want APPLY_CONFLICT that names somebody-else and .data.value", got.Problem)
+		!strings.Contains(got.Problem.Message, "data.value") {
+		t.Errorf("problem: got %+v, want APPLY_CONFLICT that names somebody-else and data.value", got.Problem)
 	}
 	s = c.put(t, "conflict", files, reconcile.Spec{ForceConflicts: true})
 	c.settled(t, s, reconcile.Healthy)

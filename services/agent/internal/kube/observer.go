@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
@@ -149,7 +148,7 @@ func (o *observer) Seen(object *unstructured.Unstructured) {
 		Object:          inventory.Object{Ref: o.ref(object.GetNamespace(), object.GetName()), UID: string(object.GetUID())},
 		ResourceVersion: object.GetResourceVersion(),
 		Health:          o.sink.Judge(object),
-		Fingerprint:     fingerprint.Live(object, reconcile.FieldManager),
+		Fingerprint:     o.sink.Fingerprint(object),
 		Terminating:     object.GetDeletionTimestamp() != nil,
 	})
 }

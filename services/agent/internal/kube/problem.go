@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -66,8 +66,7 @@ func translate(err error, kind string) error {
 	case apierrors.IsNotFound(err) && isAbout(status.Status(), kind):
 		return fmt.Errorf("%w: %s", reconcile.ErrNotFound, status.Status().Message)
 	case len(conflicts(status.Status())) > 0:
-		return problemf(reconcile.ApplyConflict, "%s; remove the fields from the manifest, or set force_conflicts",
-			strings.Join(conflicts(status.Status()), "; "))
+		return reconcile.Conflicting(conflicts(status.Status()), kind == secretKind)
 	case closing(err) != "":
 		return rejectedf("%s; it is tried again until the namespace is gone and there anew", closing(err))
 	case passing(err) && !apierrors.IsInternalError(err):
@@ -83,18 +82,31 @@ func isAbout(status metav1.Status, kind string) bool {
 }
 
 // conflicts says which manager owns which field.
-func conflicts(status metav1.Status) []string {
+func conflicts(status metav1.Status) []reconcile.Conflict {
 	if status.Code != http.StatusConflict || status.Details == nil {
 		return nil
 	}
-	var all []string
+	var all []reconcile.Conflict
 	for _, cause := range status.Details.Causes {
 		if cause.Type == metav1.CauseTypeFieldManagerConflict {
-			all = append(all, fmt.Sprintf("%s: %s", cause.Field, cause.Message))
+			all = append(all, reconcile.Conflict{Manager: managerIn(cause.Message), Field: cause.Field})
 		}
 	}
-	slices.Sort(all)
 	return all
+}
+
+// managerIn reads the name out of: conflict with "name" using apps/v1.
+func managerIn(message string) string {
+	_, rest, _ := strings.Cut(message, "conflict with ")
+	quoted, err := strconv.QuotedPrefix(rest)
+	if err != nil {
+		return message
+	}
+	name, err := strconv.Unquote(quoted)
+	if err != nil {
+		return message
+	}
+	return name
 }
 
 // secretKind is the kind about whose objects the API server's words are not repeated.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
@@ -20,6 +21,8 @@ import (
 type Sink interface {
 	// Judge tells how an object fares. It only reads it.
 	Judge(o *unstructured.Unstructured) health.Verdict
+	// Fingerprint sums up what counts of an object. It only reads it.
+	Fingerprint(o *unstructured.Unstructured) fingerprint.Sum
 	// Observe takes in the newest state of an object.
 	Observe(o reconcile.Observation)
 	// Synced tells, once after each complete list of a kind, that everything has been observed that was in it.

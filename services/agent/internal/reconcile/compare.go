@@ -15,7 +15,12 @@ func equalStatus(a, b Status) bool {
 		equalProblem(a.Problem, b.Problem) &&
 		equalApplied(a.Observed, b.Observed) && a.Planned.Equal(b.Planned) && a.Timings == b.Timings && a.ObservedSyncRequest == b.ObservedSyncRequest &&
 		equalApplied(a.Applied, b.Applied) && a.Counts == b.Counts && slices.EqualFunc(a.Objects, b.Objects, equalObject) &&
-		a.Guarded.Digest == b.Guarded.Digest
+		a.Guarded.Digest == b.Guarded.Digest &&
+		slices.EqualFunc(a.Drift, b.Drift, equalDrift) && slices.EqualFunc(a.Tests, b.Tests, inventory.TestResult.Equal)
+}
+
+func equalDrift(a, b ObjectDrift) bool {
+	return a.Ref == b.Ref && slices.Equal(a.Fields, b.Fields)
 }
 
 func equalProblem(a, b *Problem) bool {

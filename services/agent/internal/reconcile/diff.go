@@ -44,7 +44,7 @@ func (e *Engine) Diff(ctx context.Context, service string) ([]Difference, error)
 		return nil, err
 	}
 	u.mu.Lock()
-	desired, record := u.desired, u.record
+	desired, record := u.newest, u.record
 	record.Objects = record.Objects.Clone()
 	u.mu.Unlock()
 	if len(desired.Bundles) == 0 {

@@ -41,6 +41,11 @@ func (t *track) corrected(now time.Time) {
 	}
 }
 
+// contested tells that somebody insists on changing the object.
+func (t *track) contested(now time.Time) bool {
+	return t.contest != nil && t.contest.count > freeCorrections && now.Sub(t.contest.last) <= contestWindow
+}
+
 // correctable is when the object may be corrected next.
 func (t *track) correctable(now time.Time) time.Time {
 	at := now.Add(gather)
@@ -57,6 +62,8 @@ func (u *unit) calls(k inventory.Key, t *track) bool {
 		return false
 	case t.owed(): // it was being deleted when it was its turn
 		return true
+	case u.desired.Spec.Policy.Drift == syncpolicy.DriftReport:
+		return !u.drifts[k].about(t)
 	default:
 		return u.desired.Spec.Policy.Drift == syncpolicy.DriftCorrect
 	}
@@ -97,6 +104,7 @@ const (
 	keep    verdict = iota // it is as it should be, or left as it is
 	install                // apply the manifest
 	repair                 // apply the manifest, which is the one that was applied last
+	explain                // say what differs
 )
 
 // decide compares an object with what is known of it.
@@ -118,6 +126,8 @@ func (r *run) decide(o *unstructured.Unstructured, sum fingerprint.Sum) verdict 
 		return install
 	case t.astray() && r.corrects(t):
 		return repair
+	case t.astray() && r.service.Spec.Policy.Drift == syncpolicy.DriftReport && !r.unit.drifts[key].about(t):
+		return explain
 	default:
 		return keep
 	}

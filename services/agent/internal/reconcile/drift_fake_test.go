@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
 // own makes Leat the manager of all that an object holds.
@@ -116,4 +117,9 @@ func (p prints) Delete(_ context.Context, service string) error {
 	defer p.mu.Unlock()
 	delete(p.prints, service)
 	return nil
+}
+
+// Config implements reconcile.Configs.
+func (w *world) Config(context.Context, reconcile.Service) (render.Variables, error) {
+	return w.variables, nil
 }

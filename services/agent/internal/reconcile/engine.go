@@ -98,6 +98,8 @@ type Engine struct {
 	bench  *bench
 	events events
 
+	relations relations
+
 	planned chan struct{} // one token when plan was replaced
 
 	generation atomic.Int64 // of the plan that is being handed out, or was last
@@ -193,9 +195,12 @@ func (e *Engine) load(ctx context.Context) (records []inventory.Record, err erro
 // start makes the unit of a service and its goroutine.
 func (e *Engine) start(ctx context.Context, group *errgroup.Group, record inventory.Record) *unit {
 	u := newUnit(e, record)
+	e.relations.join(u, record.DependsOn)
 	u.load(ctx)
 	for _, o := range record.Objects.Objects() {
-		e.claims.take(o.Key, record.Service)
+		if o.UID != "" { // otherwise it may be another's: this one has only been about to make it
+			e.claims.take(o.Key, record.Service)
+		}
 	}
 	for _, o := range record.Hooks.Objects {
 		e.claims.take(o.Key, record.Service)
@@ -219,6 +224,7 @@ func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
 	plan, known := e.snapshot()
 	e.learn(ctx, plan)
 	now := time.Now()
+	e.relations.plan(plan.Services)
 	for _, s := range plan.Services {
 		u := known[s.Name]
 		delete(known, s.Name)
@@ -255,6 +261,7 @@ func (e *Engine) dismiss(ctx context.Context, vanished map[string]*unit) {
 			slog.Int("vanished", fresh), slog.Int("known", total),
 			slog.Any("services", slices.Sorted(maps.Keys(vanished))), slog.String("advice", howToConfirm))
 	}
+	e.relations.leave(vanished)
 	for _, u := range vanished {
 		u.dismiss(held, fmt.Sprintf("%d of %d services left the plan at once", fresh, total))
 	}
@@ -268,6 +275,7 @@ func (e *Engine) forget(u *unit) bool {
 		return false
 	}
 	delete(e.units, u.name)
+	e.relations.forget(u.name)
 	e.bench.forget(u.name)
 	return true
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
 // world is everything around an engine, in memory. It is enough of a cluster for questions of time and order; what a real
@@ -43,24 +44,25 @@ type world struct {
 	watcher   func(reconcile.Observation) // of every write of the engine's
 	openDelay time.Duration               // before a bundle comes
 
-	mu       sync.Mutex
-	objects  map[inventory.Key]*unstructured.Unstructured
-	writes   int // counts and versions every write
-	applied  []string
-	deleted  []string
-	bundles  map[digest.Digest][]byte
-	bases    []digest.Digest // of the bundles that were opened
-	records  map[string]inventory.Record
-	statuses map[string]reconcile.Status
-	phases   map[string][]reconcile.Phase
-	kinds    []schema.GroupVersionKind
-	saves    int // of inventories
-	prints   map[string][]byte
-	settings reconcile.Settings
-	reads    int // of objects
-	rechecks int
-	followed map[inventory.Key][]chan struct{} // told of every write
-	logs     string
+	mu        sync.Mutex
+	objects   map[inventory.Key]*unstructured.Unstructured
+	writes    int // counts and versions every write
+	applied   []string
+	deleted   []string
+	bundles   map[digest.Digest][]byte
+	bases     []digest.Digest // of the bundles that were opened
+	records   map[string]inventory.Record
+	statuses  map[string]reconcile.Status
+	phases    map[string][]reconcile.Phase
+	kinds     []schema.GroupVersionKind
+	saves     int // of inventories
+	prints    map[string][]byte
+	settings  reconcile.Settings
+	variables render.Variables
+	reads     int                               // of objects
+	followed  map[inventory.Key][]chan struct{} // told of every write
+	logs      string
+	rechecks  int
 }
 
 func newWorld(settings reconcile.Settings) *world {
@@ -76,7 +78,7 @@ func newWorld(settings reconcile.Settings) *world {
 
 func (w *world) newEngine() *reconcile.Engine {
 	return reconcile.New(reconcile.Params{
-		Cluster: w, Bundles: w, Inventories: inventories{w}, Reporter: w, Watches: w, Fingerprints: prints{w},
+		Cluster: w, Bundles: w, Configs: w, Inventories: inventories{w}, Reporter: w, Watches: w, Fingerprints: prints{w},
 		Owner: func() string { return "us" }, Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(w.spans)).Tracer(""), Logger: slog.New(slog.DiscardHandler), Settings: w.settings,
 	})
 }
@@ -198,6 +200,11 @@ func (w *world) Apply(ctx context.Context, o *unstructured.Unstructured, options
 		w.tell(key)
 	}
 	return live.DeepCopy(), nil
+}
+
+// Reown implements reconcile.Cluster.
+func (w *world) Reown(_ context.Context, live *unstructured.Unstructured, _ []any) (*unstructured.Unstructured, error) {
+	return live, nil
 }
 
 // AwaitDefined implements reconcile.Cluster.

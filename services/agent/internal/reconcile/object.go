@@ -20,8 +20,12 @@ import (
 func (r *run) applyOne(ctx context.Context, o *unstructured.Unstructured) error {
 	sum := r.sumOf(o)
 	what := r.decide(o, sum)
-	if what == keep {
+	switch what {
+	case keep:
 		return nil
+	case explain:
+		return r.explain(ctx, o)
+	case install, repair:
 	}
 	return r.write(ctx, o, sum, what)
 }
@@ -32,6 +36,10 @@ func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum finge
 		if err := r.ensureNamespace(ctx); err != nil {
 			return err
 		}
+	}
+	var before *unstructured.Unstructured
+	if what == repair {
+		before = r.rival(ctx, o)
 	}
 	r.unit.begun(o, sum)
 	live, err := r.submit(ctx, o, what == repair)
@@ -44,17 +52,15 @@ func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum finge
 	r.wrote.Add(1)
 	r.unit.applied(r, sum, Observation{
 		Service: r.service.Name, Object: object, ResourceVersion: live.GetResourceVersion(), Health: r.engine.Judge(live),
-		Fingerprint: fingerprint.Live(live, FieldManager), Terminating: live.GetDeletionTimestamp() != nil,
+		Fingerprint: r.lenient.live(live), Terminating: live.GetDeletionTimestamp() != nil,
 	})
+	if what == repair {
+		r.corrected(ctx, o, before, live)
+	}
 	if isDefinition(o) {
 		return r.engine.params.Cluster.AwaitDefined(ctx, live)
 	}
 	return nil
-}
-
-// sumOf sums up the manifest of an object, and what the policy makes of it when it is applied.
-func (r *run) sumOf(o *unstructured.Unstructured) fingerprint.Sum {
-	return fingerprint.Desired(o).Joined(r.rules)
 }
 
 // begun notes that an object is about to be applied. From now on only the answer says what the object is; if there is none,
@@ -109,12 +115,12 @@ func (r *run) announce(ctx context.Context, prepared []*unstructured.Unstructure
 	r.unit.store(ctx)
 }
 
-// rulesOf sums up what a policy says about how objects are applied: with other rules, the same manifest is applied again.
+// rulesOf sums up what a policy says about conflicts: with other rules, the same manifest is applied again.
 func rulesOf(p syncpolicy.Policy) fingerprint.Sum {
-	if len(p.Ignore) == 0 && len(p.Conflicts) == 0 {
+	if len(p.Conflicts) == 0 {
 		return fingerprint.Sum{}
 	}
-	text, err := json.Marshal([]any{p.Ignore, p.Conflicts})
+	text, err := json.Marshal(p.Conflicts)
 	if err != nil {
 		return fingerprint.Sum{} // texts and lists of texts always have a JSON form
 	}

@@ -47,14 +47,14 @@ func (u *unit) observe(o Observation) {
 	if o.Deleted {
 		o.Health = health.Verdict{State: health.Missing, Message: "was deleted by somebody else; " + u.restored()}
 	}
-	before, drift := t.health(), u.drift
+	before, drift, astray := t.health(), u.drift, t.astray()
 	u.unsaved = t.see(o, version, mine.UID) || u.unsaved
 	u.notice(mine.Key, t, now)
 	if before != o.Health {
 		u.stirred(o)
 		u.engine.events.publish(Event{Time: now, Service: u.name, Phase: u.status.Phase, Object: &mine.Ref, Message: sentence(o.Health)})
 	}
-	if before != o.Health || !drift.Equal(u.drift) {
+	if before != o.Health || !drift.Equal(u.drift) || astray != t.astray() {
 		signal(u.wake)
 	}
 }
@@ -102,6 +102,7 @@ func (u *unit) publish(now time.Time) {
 	}
 	changed := status.Phase != u.status.Phase
 	u.status = status
+	u.engine.relations.note(status)
 	u.engine.params.Reporter.Report(status)
 	if changed {
 		u.engine.events.publish(Event{Time: now, Service: u.name, Phase: status.Phase, Message: headline(status)})
@@ -121,9 +122,13 @@ func (u *unit) assess(now time.Time) Status {
 	s := Status{
 		Service: u.name, UID: u.desired.UID, Observed: u.tried, Planned: u.planned, ObservedSyncRequest: u.carried,
 		Applied: u.record.Applied, Counts: counts, Objects: attention(objects), Guarded: u.guarded,
+		Drift: u.drifted(now),
 	}
 	if s.UID == "" {
 		s.UID = u.record.ServiceUID
+	}
+	if !u.record.Tests.Due {
+		s.Tests = u.record.Tests.Results
 	}
 	if counts.Healthy == counts.Total {
 		u.since = time.Time{}
@@ -153,6 +158,8 @@ func (u *unit) judge(now time.Time, s Status) (Phase, *Problem) {
 		return Syncing, nil
 	case u.problem != nil:
 		return Failed, u.problem
+	case u.bar != nil:
+		return Pending, u.bar
 	case len(u.desired.Bundles) == 0 || !u.current():
 		return Pending, nil
 	case s.Counts.Failed > 0:
@@ -160,7 +167,7 @@ func (u *unit) judge(now time.Time, s Status) (Phase, *Problem) {
 	case u.engine.bench.problem(u.name) != nil:
 		return Degraded, u.engine.bench.problem(u.name)
 	case s.Counts.Healthy == s.Counts.Total:
-		return Healthy, nil
+		return u.verdict(s.Drift)
 	case now.Sub(u.since) >= u.desired.Spec.healthTimeout():
 		return Degraded, unhealthy(fmt.Sprintf("not healthy within %v", u.desired.Spec.healthTimeout()), s.Objects,
 			health.Unknown, health.Progressing, health.Terminating)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
@@ -28,6 +29,9 @@ type Cluster interface {
 	Get(ctx context.Context, ref inventory.Ref) (*unstructured.Unstructured, error)
 	// Apply server-side-applies obj, which must not be changed, and returns what the cluster made of it.
 	Apply(ctx context.Context, obj *unstructured.Unstructured, options ApplyOptions) (*unstructured.Unstructured, error)
+	// Reown replaces the managedFields of an object as it was read, takes kubectl's record of what it applied last off it, and
+	// returns it as it is then. ErrReplaced when it is another, or has changed since.
+	Reown(ctx context.Context, live *unstructured.Unstructured, managedFields []any) (*unstructured.Unstructured, error)
 	// AwaitDefined waits until the kinds of a CustomResourceDefinition that was just applied can be used.
 	AwaitDefined(ctx context.Context, definition *unstructured.Unstructured) error
 	// EnsureNamespace creates a namespace unless it exists.
@@ -139,7 +143,7 @@ type Observation struct {
 }
 
 // FieldManager is Leat's name in managedFields.
-const FieldManager = "leat"
+const FieldManager = fields.Manager
 
 // ServiceLabel is on every object that Leat applies; its value is the service's name. It is how watches find the objects,
 // and how a service sees that an object belongs to another.

@@ -25,12 +25,20 @@ const (
 	PruneGuarded       Reason = "PRUNE_GUARDED"
 	BundleUnavailable  Reason = "BUNDLE_UNAVAILABLE"
 	ObjectClaimed      Reason = "OBJECT_CLAIMED"
+	DriftDetected      Reason = "DRIFT_DETECTED"
+	ObjectUnmanaged    Reason = "OBJECT_UNMANAGED"
 	VariableMissing    Reason = "VARIABLE_MISSING"
 	HookFailed         Reason = "HOOK_FAILED"
 	ClusterUnreachable Reason = "CLUSTER_UNREACHABLE"
 	DeadlineExceeded   Reason = "DEADLINE_EXCEEDED"
 	// DependencyUnavailable means that the hub did not give the configuration.
 	DependencyUnavailable Reason = "DEPENDENCY_UNAVAILABLE"
+	// DependencyNotReady means that the service waits for another, or for an object.
+	DependencyNotReady Reason = "DEPENDENCY_NOT_READY"
+	// SyncWindowClosed means that the service waits for its next window.
+	SyncWindowClosed Reason = "SYNC_WINDOW_CLOSED"
+	// TestFailed means that everything is healthy, and a test failed.
+	TestFailed Reason = "TEST_FAILED"
 	// Unsupported means that the service's policy comes from a newer hub.
 	Unsupported Reason = "UNIMPLEMENTED"
 	Internal    Reason = "INTERNAL"

@@ -16,5 +16,8 @@ func (r *run) understand(context.Context) error {
 	if r.service.Refused != nil {
 		return r.service.Refused
 	}
+	if r.lenient.invalid != nil {
+		return Refuse(r.lenient.invalid)
+	}
 	return nil
 }

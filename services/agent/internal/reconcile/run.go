@@ -41,7 +41,9 @@ type run struct {
 	schedule    order.Schedule
 	desired     inventory.Set   // what the rendered objects are, filled while applying
 	hooked      inventory.Set   // likewise the hooks
-	rules       fingerprint.Sum // of what the policy says about applying
+	rules       fingerprint.Sum // of what the policy says about conflicts
+	lenient     leniency
+	strangers   strangers
 	namespace   sync.Once
 	noNamespace error        // why there is none
 	wrote       atomic.Int32 // how many objects were applied
@@ -57,15 +59,21 @@ type step struct {
 }
 
 func (r *run) sync(ctx context.Context) error {
-	return r.take(ctx, []step{
+	err := r.take(ctx, []step{
 		{"understand", r.understand},
 		{"render", r.render},
 		{"create namespace", r.createNamespace},
+		{"concede", r.concede},
 		{"apply", r.apply},
 		{"prune", r.prune},
 		{"finish", r.finish},
+		{"expect tests", r.expectTests},
 		{"record", r.complete},
 	})
+	if err != nil && ctx.Err() == nil && r.wrote.Load() > 0 {
+		err = errors.Join(err, r.store(ctx)) // the UIDs of what was applied all the same
+	}
+	return err
 }
 
 func (r *run) remove(ctx context.Context) error {
@@ -73,6 +81,7 @@ func (r *run) remove(ctx context.Context) error {
 	return r.take(ctx, []step{
 		{"mark inventory", r.withdraw},
 		{"hand over objects", r.handOver},
+		{"delete tests", r.deleteTests},
 		{"run PreDelete hooks", r.preDelete},
 		{"delete objects", r.deleteAll},
 		{"run PostDelete hooks", r.postDelete},
@@ -133,6 +142,8 @@ func (c *clock) Config(ctx context.Context, s Service) (render.Variables, error)
 // result is what a service is to consist of.
 type result struct {
 	objects []*unstructured.Unstructured
+	// tests are those that are run afterwards, in their order.
+	tests []test
 	// substitution knows the texts that secrets went into; nil where there is no configuration.
 	substitution *render.Substitution
 }
@@ -157,13 +168,18 @@ func renderAll(ctx context.Context, bundles Bundles, configs Configs, s Service,
 		if err != nil {
 			return result{}, err
 		}
+		if i == 0 {
+			if files, err = all.readTests(files, b, s); err != nil {
+				return result{}, err
+			}
+		}
 		objects, err := render.Objects(files, b.Subpath, s.Spec.Renderer, all.substitution)
 		if err != nil {
 			return result{}, fmt.Errorf("read manifests of %s: %w", b.origin(), err)
 		}
 		all.objects = append(all.objects, objects...)
 	}
-	return all, nil
+	return all, all.setTestsApart()
 }
 
 // baseOf is what was applied last from the source at that place: what comes next differs little from it.
@@ -234,6 +250,7 @@ func (r *run) ensureNamespace(ctx context.Context) error {
 func (r *run) save(ctx context.Context) error {
 	r.record.Service, r.record.ServiceUID = r.service.Name, r.service.UID
 	r.record.Prune, r.record.Deletion = r.service.Spec.Prune, r.service.Spec.Policy.Deletion
+	r.record.DependsOn = needs(r.service.Spec)
 	if owner := r.engine.params.Owner(); owner != "" {
 		r.record.Owner = owner
 	}

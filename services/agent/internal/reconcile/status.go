@@ -56,6 +56,11 @@ type Status struct {
 	Counts health.Counts
 	// Objects are those that need attention, MaxObjects at the most.
 	Objects []ObjectStatus
+	// Drift are objects that others have changed, MaxObjects at the most: in drift mode report all that differ, in mode correct
+	// those that are changed again and again.
+	Drift []ObjectDrift
+	// Tests are the results of the latest tests, in their order. Empty while they run, and where there are none.
+	Tests []inventory.TestResult
 	// Guarded is what the guard keeps. Zero when it keeps nothing.
 	Guarded Guarded
 }

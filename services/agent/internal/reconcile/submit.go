@@ -5,14 +5,163 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/fields"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
 // submit applies one object and returns what the cluster made of it. Repair tells that the manifest is what was applied
-// last, and that somebody has changed the object since: fields that they took are taken back.
+// last, and that somebody has changed the object since: fields that they took are taken back, unless the policy names them.
+//
+// What is ignored is left out, or kept as it is, and where that leaves nothing to change, nothing is sent. An object that
+// Leat has not made is adopted first.
 func (r *run) submit(ctx context.Context, o *unstructured.Unstructured, repair bool) (*unstructured.Unstructured, error) {
-	return r.engine.params.Cluster.Apply(ctx, o, ApplyOptions{
-		Force: r.service.Spec.ForceConflicts || repair, Confidential: r.result.confidential(o),
-	})
+	ignored, err := r.ignored(o)
+	if err != nil {
+		return nil, err
+	}
+	live, err := r.look(ctx, o, ignored)
+	if err != nil {
+		return nil, err
+	}
+	s := submission{run: r, shaped: ignored.Shape(o, live), ignored: ignored, repair: repair}
+	if fields.Settled(s.shaped, live) {
+		return live, nil
+	}
+	applied, err := s.apply(ctx)
+	if !isRejected(err) {
+		return applied, err
+	}
+	// Fields that were set in a version of the kind that is gone make the API server refuse whatever is applied.
+	if migrated, failed := r.migrate(ctx, inventory.RefOf(o)); failed != nil || migrated == nil {
+		return applied, err
+	}
+	return s.apply(ctx)
+}
+
+// isRejected tells refusals that say nothing more.
+func isRejected(err error) bool {
+	if _, ok := errors.AsType[*ImmutableError](err); ok {
+		return false
+	}
+	problem, ok := errors.AsType[*Problem](err)
+	return ok && problem.Reason == ApplyRejected
+}
+
+// look reads the object in the cluster, where that has to be known before o is applied. It returns nil where it has not, and
+// where there is none.
+func (r *run) look(ctx context.Context, o *unstructured.Unstructured, ignored fields.Ignored) (*unstructured.Unstructured, error) {
+	ref := inventory.RefOf(o)
+	if stranger := r.strangers.take(ref.Key); stranger != nil {
+		return r.adopt(ctx, ref, stranger)
+	}
+	if known, ok := r.record.Objects.Get(ref.Key); ok && known.UID != "" && known.Version != ref.Version {
+		return r.migrate(ctx, ref)
+	}
+	if ignored.Empty() {
+		return nil, nil
+	}
+	live, err := r.engine.params.Cluster.Get(ctx, ref)
+	return live, ignoreNotFound(err)
+}
+
+// submission is the apply of one object, with what is decided about conflicts.
+type submission struct {
+	run     *run
+	shaped  *unstructured.Unstructured
+	ignored fields.Ignored
+	repair  bool
+}
+
+// submissions bounds how often an object is tried in a run when there are new conflicts every time.
+const submissions = 4
+
+// apply applies what was shaped. Conflicts are seen first and decided then: unless one of them is to be reported, those that
+// yield are left out, and the others are forced.
+func (s submission) apply(ctx context.Context) (live *unstructured.Unstructured, err error) {
+	options := ApplyOptions{Force: s.forcesAny(), Confidential: s.run.result.confidential(s.shaped)}
+	var yielded []Conflict
+	for range submissions {
+		live, err = s.run.engine.params.Cluster.Apply(ctx, s.shaped, options)
+		conflict, ok := errors.AsType[*ConflictError](err)
+		if !ok {
+			break
+		}
+		d := s.decide(conflict.Conflicts)
+		if len(d.report) > 0 {
+			return nil, Conflicting(d.report, options.Confidential)
+		}
+		s.shaped = fields.Without(s.shaped, namesOf(d.yield)...)
+		yielded = append(yielded, d.tell...)
+		options.Force = len(d.force) > 0
+	}
+	if err == nil && len(yielded) > 0 {
+		s.run.tellYielded(ctx, s.shaped, yielded)
+	}
+	return live, err
+}
+
+// decision sorts conflicts by what is done about them.
+type decision struct {
+	report, force, yield []Conflict
+	tell                 []Conflict // those that yield, and that nobody has asked to ignore
+}
+
+func (s submission) decide(conflicts []Conflict) (d decision) {
+	for _, c := range conflicts {
+		if s.ignored.Manager(c.Manager) || s.ignored.Field(s.shaped, c.Field) { // set after we looked
+			d.yield = append(d.yield, c)
+			continue
+		}
+		switch s.action(c.Manager) {
+		case syncpolicy.ConflictForce:
+			d.force = append(d.force, c)
+		case syncpolicy.ConflictYield:
+			d.yield, d.tell = append(d.yield, c), append(d.tell, c)
+		case syncpolicy.ConflictReport:
+			d.report = append(d.report, c)
+		}
+	}
+	return d
+}
+
+// action is what to do about the conflicts with a manager: what the first rule says that matches. A change that undoes what
+// the manifest says is no conflict of intentions but drift, unless a rule is about that very manager.
+func (s submission) action(manager string) syncpolicy.ConflictAction {
+	for _, rule := range s.run.service.Spec.Policy.Conflicts {
+		if catchesAll(rule) && s.repair {
+			break
+		}
+		if catchesAll(rule) || fields.Match(rule.Manager, manager) {
+			return rule.Action
+		}
+	}
+	if s.repair || s.run.service.Spec.ForceConflicts || manager == fields.BeforeFirstApply {
+		return syncpolicy.ConflictForce
+	}
+	return syncpolicy.ConflictReport
+}
+
+// forcesAny tells that all conflicts will be forced, whoever the manager is, so that none has to be seen first.
+func (s submission) forcesAny() bool {
+	if !s.ignored.Empty() {
+		return false
+	}
+	rules := s.run.service.Spec.Policy.Conflicts
+	switch {
+	case len(rules) == 0:
+		return s.repair || s.run.service.Spec.ForceConflicts
+	case catchesAll(rules[0]):
+		return s.repair || rules[0].Action == syncpolicy.ConflictForce
+	default:
+		return false
+	}
+}
+
+func catchesAll(rule syncpolicy.ConflictRule) bool {
+	return rule.Manager == "" || rule.Manager == "*"
 }

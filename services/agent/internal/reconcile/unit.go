@@ -50,7 +50,8 @@ type unit struct {
 	name   string
 	wake   chan struct{} // one token when something below changed
 
-	mu       sync.Mutex // guards what follows
+	mu sync.Mutex // guards what follows
+	gate
 	order    orders
 	closed   bool // the goroutine ends; nobody may give orders any more
 	heldWhy  string
@@ -72,12 +73,19 @@ type unit struct {
 	retryAt  time.Time
 	refresh  time.Time
 	observed tracks
-	runs     uint32    // how many have begun
-	drift    time.Time // when objects that others have changed are to be put right; zero when none is
-	lost     bool      // there are objects of which nobody knows what was applied
-	unsaved  bool      // what is known of the objects differs from what is stored
-	since    time.Time // since when objects are on their way; zero when none is
-	status   Status    // as last reported
+	lenient  leniency
+	runs     uint32                  // how many have begun
+	drift    time.Time               // when objects that others have changed are to be put right; zero when none is
+	drifts   map[inventory.Key]*told // what is reported of objects that others have changed
+	calm     time.Time               // when the latest quarrel about an object is forgotten; zero when there is none
+	lost     bool                    // there are objects of which nobody knows what was applied
+	unsaved  bool                    // what is known of the objects differs from what is stored
+	since    time.Time               // since when objects are on their way; zero when none is
+	status   Status                  // as last reported
+
+	trial    *trial    // the tests that run; the goroutine's alone
+	retrials int       // of tests that could not be run
+	retrial  time.Time // when to try those again
 
 	guarded   Guarded       // of the latest run
 	running   chan struct{} // closed at the end of the run that is under way; nil when none is
@@ -85,7 +93,7 @@ type unit struct {
 	ordered   int64         // the generation of the plan that brought the latest order
 	orderedAt time.Time
 	lent      map[inventory.Key]bool // what is left for another service to take over
-	wishes    *wishes                // under the desired inputs, if somebody asked; see wants
+	wishes    *wishes                // of what the plan says, if somebody asked; see wants
 }
 
 func newUnit(e *Engine, record inventory.Record) *unit {
@@ -104,21 +112,25 @@ func (u *unit) follow(s Service, planned, now time.Time) bool {
 	if u.closed {
 		return false
 	}
-	fresh := u.order != follow || !sameInputs(s.inputs(), u.desired.inputs()) || s.UID != u.desired.UID
+	if u.order != follow {
+		u.renew()
+	}
+	fresh := u.order != follow || !sameInputs(s.inputs(), u.newest.inputs()) || s.UID != u.newest.UID
 	owing := len(u.lent) > 0
 	u.reckon(fresh)
-	u.order, u.desired, u.heldWhy = follow, s, ""
+	u.order, u.heldWhy = follow, ""
 	if sameInputs(s.inputs(), u.record.Applied) {
 		u.record.Applied.Commits = s.inputs().Commits
 	}
 	if fresh {
 		u.arrived, u.planned, u.stage, u.timings = now, planned, untried, Timings{}
-		u.renew()
-		u.drift = u.scan(now)
+		u.attempts, u.retryAt = 0, time.Time{}
 	}
+	u.offer(s)
+	u.admit(now)
 	u.dirty = u.dirty || owing // what another service was to take over may have no taker any more
 	if u.current() {
-		u.tried = s.inputs() // as good as tried: there is nothing to do
+		u.tried = u.desired.inputs() // as good as tried: there is nothing to do
 	}
 	signal(u.wake)
 	return true
@@ -167,6 +179,7 @@ func (u *unit) force() {
 		u.order, u.heldWhy = leave, ""
 	}
 	u.forced, u.retryAt = true, time.Time{}
+	u.request = u.newest.inputs()
 	signal(u.wake)
 }
 
@@ -193,7 +206,10 @@ func (u *unit) close() bool {
 
 // run is the unit's goroutine.
 func (u *unit) run(ctx context.Context) {
+	defer func() { u.vigil.end(); u.trial.end() }()
 	for ctx.Err() == nil {
+		u.look(ctx, time.Now())
+		u.try(ctx)
 		u.publish(time.Now())
 		u.store(ctx)
 		switch what, at := u.next(time.Now()); what {
@@ -219,19 +235,19 @@ func (u *unit) next(now time.Time) (action, time.Time) {
 	what := u.wanted(now)
 	switch {
 	case what != rest && now.Before(u.retryAt):
-		return rest, u.retryAt
+		return rest, earliest(u.alarm(), u.retryAt)
 	case what != rest:
 		return what, time.Time{}
 	case u.order == follow && !u.still():
-		return rest, earliest(u.drift, earliest(u.refresh, u.deadline()))
+		return rest, earliest(u.alarm(), earliest(earliest(u.drift, u.calm), earliest(u.refresh, u.deadline())))
 	default:
-		return rest, time.Time{}
+		return rest, u.until
 	}
 }
 
 func (u *unit) wanted(now time.Time) action {
 	switch {
-	case u.order == leave:
+	case u.order == leave && !u.needed():
 		return remove
 	case u.order == hold && u.dirty:
 		return release
@@ -244,12 +260,12 @@ func (u *unit) wanted(now time.Time) action {
 
 // still tells a service that is to be left as it is.
 func (u *unit) still() bool {
-	return u.desired.Spec.Paused || len(u.desired.Bundles) == 0
+	return u.desired.Spec.Paused || u.desired.Spec.DryRun || u.frozen || len(u.desired.Bundles) == 0
 }
 
 // due tells whether there may be something to apply. What of it is applied, each object decides.
 func (u *unit) due(now time.Time) bool {
-	return u.forced || u.dirty || u.lost || !u.current() || !now.Before(u.refresh) || !u.drift.IsZero() && !now.Before(u.drift)
+	return u.forced && u.bar == nil || u.dirty || u.lost || !u.current() || !now.Before(u.refresh) || !u.drift.IsZero() && !now.Before(u.drift)
 }
 
 // current tells whether the desired inputs are the ones that were applied completely.
@@ -344,7 +360,7 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 	record.Objects = record.Objects.Clone()
 	return &run{
 		unit: u, engine: u.engine, service: u.desired,
-		rules: rulesOf(u.desired.Spec.Policy), arrived: u.arrived, timings: u.timings, news: news, asked: asked, record: record,
+		rules: rulesOf(u.desired.Spec.Policy), lenient: u.lenient, arrived: u.arrived, timings: u.timings, news: news, asked: asked, record: record,
 	}
 }
 

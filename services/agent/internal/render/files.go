@@ -21,6 +21,13 @@ import (
 type Files struct {
 	content map[string][]byte
 	origin  map[string]string // of a name that was reached through a link: the file it stands for
+	except  string            // a folder whose files are no manifests; empty: none
+}
+
+// Except returns the same files without a folder, whose files are not read as manifests where every file is. A kustomization
+// may go on naming them.
+func (f *Files) Except(folder string) *Files {
+	return &Files{content: f.content, origin: f.origin, except: strings.TrimPrefix(path.Clean("/"+folder), "/")}
 }
 
 // maxHops bounds a chain of symbolic links.

@@ -79,7 +79,7 @@ func plain(files *Files, folder string, p parser) ([]*unstructured.Unstructured,
 func (f *Files) manifests(folder string) []string {
 	var names []string
 	for name := range f.content {
-		if !below(name, folder) || !isManifest(name) {
+		if !below(name, folder) || !isManifest(name) || f.except != "" && below(name, f.except) {
 			continue
 		}
 		if target, linked := f.origin[name]; linked && below(target, folder) && isManifest(target) {

@@ -40,6 +40,7 @@ func reportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.
 		ObservedConfigDigest: r.ObservedConfigDigest,
 		PlannedAt:            stamp(r.PlannedAt),
 		Timings:              timingsMessage(r.Timings),
+		Drift:                driftMessages(r.Drift),
 	}
 	for _, o := range r.Objects {
 		m.Objects = append(m.Objects, &typev1.ObjectStatus{
@@ -120,6 +121,7 @@ func reportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 		ObservedConfigDigest: m.GetObservedConfigDigest(),
 		PlannedAt:            timeOf(m.GetPlannedAt()),
 		Timings:              timingsOf(m.GetTimings()),
+		Drift:                driftOf(m.GetDrift()),
 	}
 	objects := m.GetObjects()
 	for _, o := range objects[:min(len(objects), maxReportObjects)] {

@@ -80,6 +80,8 @@ type ServiceReport struct {
 	ObservedConfigDigest string    `json:"observedConfigDigest,omitempty"`
 	PlannedAt            time.Time `json:"plannedAt,omitzero"`
 	Timings              Timings   `json:"timings,omitzero"`
+	// Drift are objects that others have changed.
+	Drift []ObjectDrift `json:"drift,omitempty"`
 }
 
 // Timings tell how long a service took from the plan to health, on the agent's clock. What was not reached is zero. It is

@@ -63,6 +63,7 @@ func testReports(t *testing.T, s subject) {
 				Phase: catalog.PhaseFailed, Problem: &catalog.Problem{Reason: "APPLY_REJECTED", Message: "no"}, AppliedDigests: []string{"a"},
 				Objects: []catalog.ObjectStatus{{Kind: "Pod", Health: "DEGRADED"}}, AppliedAt: time.Unix(1, 0).UTC(),
 				Timings: catalog.Timings{ArrivedAt: time.Unix(2, 0).UTC(), Download: time.Second},
+				Drift:   []catalog.ObjectDrift{{Kind: "Service", Name: "web", Fields: []catalog.FieldDrift{{Path: "spec.type", Old: "a", New: "b", Manager: "m"}}}},
 			}},
 			{Service: "gone", ServiceUID: "no such uid", Report: &catalog.ServiceReport{}},
 		},

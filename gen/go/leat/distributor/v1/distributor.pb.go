@@ -1157,7 +1157,10 @@ type ServiceReport struct {
 	// The time of the plan with which that entry came, on the hub's clock. Unset when the agent does not know.
 	PlannedAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=planned_at,json=plannedAt,proto3" json:"planned_at,omitempty"`
 	// How long the latest change took. Unset before the first, and after a restart of the agent until the next.
-	Timings       *Timings `protobuf:"bytes,19,opt,name=timings,proto3" json:"timings,omitempty"`
+	Timings *Timings `protobuf:"bytes,19,opt,name=timings,proto3" json:"timings,omitempty"`
+	// Objects that others have changed: where the service's drift mode is report, all that differ; where it is correct, only those
+	// that are changed again and again. At most 50. Empty when there are none, and from agents that do not look.
+	Drift         []*ObjectDrift `protobuf:"bytes,20,rep,name=drift,proto3" json:"drift,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1325,6 +1328,142 @@ func (x *ServiceReport) GetTimings() *Timings {
 	return nil
 }
 
+func (x *ServiceReport) GetDrift() []*ObjectDrift {
+	if x != nil {
+		return x.Drift
+	}
+	return nil
+}
+
+// ObjectDrift is an object that others have changed.
+type ObjectDrift struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which object.
+	Ref *v1.ObjectRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// The fields that differ, at most 20. Empty where the object is gone, or lost the label by which Leat knows it.
+	Fields        []*FieldDrift `protobuf:"bytes,2,rep,name=fields,proto3" json:"fields,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ObjectDrift) Reset() {
+	*x = ObjectDrift{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ObjectDrift) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ObjectDrift) ProtoMessage() {}
+
+func (x *ObjectDrift) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ObjectDrift.ProtoReflect.Descriptor instead.
+func (*ObjectDrift) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ObjectDrift) GetRef() *v1.ObjectRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *ObjectDrift) GetFields() []*FieldDrift {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+// FieldDrift is a field that others have changed. What a Secret holds, or a secret of the service's configuration went into, is
+// masked.
+type FieldDrift struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The field as people write it, such as spec.template.spec.containers[name=app].image.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// What the manifest says, at most 256 bytes. Empty where it says nothing.
+	Old string `protobuf:"bytes,2,opt,name=old,proto3" json:"old,omitempty"`
+	// What is in the cluster, at most 256 bytes. Empty where there is nothing.
+	New string `protobuf:"bytes,3,opt,name=new,proto3" json:"new,omitempty"`
+	// The field manager that wrote it. Empty where nobody owns the field, as when it was removed.
+	Manager       string `protobuf:"bytes,4,opt,name=manager,proto3" json:"manager,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FieldDrift) Reset() {
+	*x = FieldDrift{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FieldDrift) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FieldDrift) ProtoMessage() {}
+
+func (x *FieldDrift) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FieldDrift.ProtoReflect.Descriptor instead.
+func (*FieldDrift) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *FieldDrift) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *FieldDrift) GetOld() string {
+	if x != nil {
+		return x.Old
+	}
+	return ""
+}
+
+func (x *FieldDrift) GetNew() string {
+	if x != nil {
+		return x.New
+	}
+	return ""
+}
+
+func (x *FieldDrift) GetManager() string {
+	if x != nil {
+		return x.Manager
+	}
+	return ""
+}
+
 // Timings tell how long a service took from the plan to health, on the agent's clock. A step that was not reached is unset.
 type Timings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1344,7 +1483,7 @@ type Timings struct {
 
 func (x *Timings) Reset() {
 	*x = Timings{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[17]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1495,7 @@ func (x *Timings) String() string {
 func (*Timings) ProtoMessage() {}
 
 func (x *Timings) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[17]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1508,7 @@ func (x *Timings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timings.ProtoReflect.Descriptor instead.
 func (*Timings) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{17}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Timings) GetArrivedAt() *timestamppb.Timestamp {
@@ -1424,7 +1563,7 @@ type ClusterReport struct {
 
 func (x *ClusterReport) Reset() {
 	*x = ClusterReport{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[18]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1575,7 @@ func (x *ClusterReport) String() string {
 func (*ClusterReport) ProtoMessage() {}
 
 func (x *ClusterReport) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[18]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1588,7 @@ func (x *ClusterReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterReport.ProtoReflect.Descriptor instead.
 func (*ClusterReport) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{18}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ClusterReport) GetAgentVersion() string {
@@ -1495,7 +1634,7 @@ type CheckAccessRequest struct {
 
 func (x *CheckAccessRequest) Reset() {
 	*x = CheckAccessRequest{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[19]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1507,7 +1646,7 @@ func (x *CheckAccessRequest) String() string {
 func (*CheckAccessRequest) ProtoMessage() {}
 
 func (x *CheckAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[19]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1520,7 +1659,7 @@ func (x *CheckAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAccessRequest.ProtoReflect.Descriptor instead.
 func (*CheckAccessRequest) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{19}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CheckAccessRequest) GetSubject() string {
@@ -1563,7 +1702,7 @@ type CheckAccessResponse struct {
 
 func (x *CheckAccessResponse) Reset() {
 	*x = CheckAccessResponse{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[20]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1714,7 @@ func (x *CheckAccessResponse) String() string {
 func (*CheckAccessResponse) ProtoMessage() {}
 
 func (x *CheckAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[20]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1727,7 @@ func (x *CheckAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAccessResponse.ProtoReflect.Descriptor instead.
 func (*CheckAccessResponse) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{20}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CheckAccessResponse) GetAllowed() bool {
@@ -1711,7 +1850,7 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x14ReportStatusResponse\x12\x1b\n" +
 	"\twant_full\x18\x01 \x01(\bR\bwantFull\x12.\n" +
 	"\x10current_instance\x18\x02 \x01(\tH\x00R\x0fcurrentInstance\x88\x01\x01B\x13\n" +
-	"\x11_current_instance\"\xbc\a\n" +
+	"\x11_current_instance\"\xf4\a\n" +
 	"\rServiceReport\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x1f\n" +
 	"\vservice_uid\x18\x02 \x01(\tR\n" +
@@ -1736,7 +1875,17 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x16observed_config_digest\x18\x11 \x01(\tR\x14observedConfigDigest\x129\n" +
 	"\n" +
 	"planned_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\tplannedAt\x126\n" +
-	"\atimings\x18\x13 \x01(\v2\x1c.leat.distributor.v1.TimingsR\atimings\"\x94\x02\n" +
+	"\atimings\x18\x13 \x01(\v2\x1c.leat.distributor.v1.TimingsR\atimings\x126\n" +
+	"\x05drift\x18\x14 \x03(\v2 .leat.distributor.v1.ObjectDriftR\x05drift\"q\n" +
+	"\vObjectDrift\x12)\n" +
+	"\x03ref\x18\x01 \x01(\v2\x17.leat.type.v1.ObjectRefR\x03ref\x127\n" +
+	"\x06fields\x18\x02 \x03(\v2\x1f.leat.distributor.v1.FieldDriftR\x06fields\"^\n" +
+	"\n" +
+	"FieldDrift\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x10\n" +
+	"\x03old\x18\x02 \x01(\tR\x03old\x12\x10\n" +
+	"\x03new\x18\x03 \x01(\tR\x03new\x12\x18\n" +
+	"\amanager\x18\x04 \x01(\tR\amanager\"\x94\x02\n" +
 	"\aTimings\x129\n" +
 	"\n" +
 	"arrived_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tarrivedAt\x125\n" +
@@ -1785,7 +1934,7 @@ func file_leat_distributor_v1_distributor_proto_rawDescGZIP() []byte {
 	return file_leat_distributor_v1_distributor_proto_rawDescData
 }
 
-var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_leat_distributor_v1_distributor_proto_goTypes = []any{
 	(*EnrollRequest)(nil),            // 0: leat.distributor.v1.EnrollRequest
 	(*EnrollResponse)(nil),           // 1: leat.distributor.v1.EnrollResponse
@@ -1804,72 +1953,78 @@ var file_leat_distributor_v1_distributor_proto_goTypes = []any{
 	(*ReportStatusRequest)(nil),      // 14: leat.distributor.v1.ReportStatusRequest
 	(*ReportStatusResponse)(nil),     // 15: leat.distributor.v1.ReportStatusResponse
 	(*ServiceReport)(nil),            // 16: leat.distributor.v1.ServiceReport
-	(*Timings)(nil),                  // 17: leat.distributor.v1.Timings
-	(*ClusterReport)(nil),            // 18: leat.distributor.v1.ClusterReport
-	(*CheckAccessRequest)(nil),       // 19: leat.distributor.v1.CheckAccessRequest
-	(*CheckAccessResponse)(nil),      // 20: leat.distributor.v1.CheckAccessResponse
-	nil,                              // 21: leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
-	nil,                              // 22: leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
-	(*timestamppb.Timestamp)(nil),    // 23: google.protobuf.Timestamp
-	(*Plan)(nil),                     // 24: leat.distributor.v1.Plan
-	(*durationpb.Duration)(nil),      // 25: google.protobuf.Duration
-	(*PlanDelta)(nil),                // 26: leat.distributor.v1.PlanDelta
-	(v1.ServicePhase)(0),             // 27: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),               // 28: leat.type.v1.Problem
-	(*v1.ObjectCounts)(nil),          // 29: leat.type.v1.ObjectCounts
-	(*v1.ObjectStatus)(nil),          // 30: leat.type.v1.ObjectStatus
+	(*ObjectDrift)(nil),              // 17: leat.distributor.v1.ObjectDrift
+	(*FieldDrift)(nil),               // 18: leat.distributor.v1.FieldDrift
+	(*Timings)(nil),                  // 19: leat.distributor.v1.Timings
+	(*ClusterReport)(nil),            // 20: leat.distributor.v1.ClusterReport
+	(*CheckAccessRequest)(nil),       // 21: leat.distributor.v1.CheckAccessRequest
+	(*CheckAccessResponse)(nil),      // 22: leat.distributor.v1.CheckAccessResponse
+	nil,                              // 23: leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
+	nil,                              // 24: leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
+	(*timestamppb.Timestamp)(nil),    // 25: google.protobuf.Timestamp
+	(*Plan)(nil),                     // 26: leat.distributor.v1.Plan
+	(*durationpb.Duration)(nil),      // 27: google.protobuf.Duration
+	(*PlanDelta)(nil),                // 28: leat.distributor.v1.PlanDelta
+	(v1.ServicePhase)(0),             // 29: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),               // 30: leat.type.v1.Problem
+	(*v1.ObjectCounts)(nil),          // 31: leat.type.v1.ObjectCounts
+	(*v1.ObjectStatus)(nil),          // 32: leat.type.v1.ObjectStatus
+	(*v1.ObjectRef)(nil),             // 33: leat.type.v1.ObjectRef
 }
 var file_leat_distributor_v1_distributor_proto_depIdxs = []int32{
-	23, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	24, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
-	25, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
-	26, // 3: leat.distributor.v1.GetPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
-	24, // 4: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	25, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	26, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	27, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
+	28, // 3: leat.distributor.v1.GetPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	26, // 4: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
 	10, // 5: leat.distributor.v1.WatchPlanResponse.heartbeat:type_name -> leat.distributor.v1.Heartbeat
 	11, // 6: leat.distributor.v1.WatchPlanResponse.drain:type_name -> leat.distributor.v1.Drain
-	26, // 7: leat.distributor.v1.WatchPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
-	25, // 8: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	21, // 9: leat.distributor.v1.GetServiceConfigResponse.values:type_name -> leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
-	22, // 10: leat.distributor.v1.GetServiceConfigResponse.secrets:type_name -> leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
+	28, // 7: leat.distributor.v1.WatchPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	27, // 8: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	23, // 9: leat.distributor.v1.GetServiceConfigResponse.values:type_name -> leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
+	24, // 10: leat.distributor.v1.GetServiceConfigResponse.secrets:type_name -> leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
 	16, // 11: leat.distributor.v1.ReportStatusRequest.services:type_name -> leat.distributor.v1.ServiceReport
-	18, // 12: leat.distributor.v1.ReportStatusRequest.cluster:type_name -> leat.distributor.v1.ClusterReport
-	27, // 13: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
-	28, // 14: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
-	29, // 15: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
-	30, // 16: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
-	23, // 17: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
-	25, // 18: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
-	23, // 19: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
-	23, // 20: leat.distributor.v1.ServiceReport.planned_at:type_name -> google.protobuf.Timestamp
-	17, // 21: leat.distributor.v1.ServiceReport.timings:type_name -> leat.distributor.v1.Timings
-	23, // 22: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
-	25, // 23: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
-	25, // 24: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
-	25, // 25: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
-	25, // 26: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
-	23, // 27: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
-	25, // 28: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
-	0,  // 29: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
-	2,  // 30: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
-	4,  // 31: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
-	6,  // 32: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
-	8,  // 33: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
-	12, // 34: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
-	14, // 35: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
-	19, // 36: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
-	1,  // 37: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
-	3,  // 38: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
-	5,  // 39: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
-	7,  // 40: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
-	9,  // 41: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
-	13, // 42: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
-	15, // 43: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
-	20, // 44: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
-	37, // [37:45] is the sub-list for method output_type
-	29, // [29:37] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	20, // 12: leat.distributor.v1.ReportStatusRequest.cluster:type_name -> leat.distributor.v1.ClusterReport
+	29, // 13: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
+	30, // 14: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
+	31, // 15: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
+	32, // 16: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
+	25, // 17: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
+	27, // 18: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
+	25, // 19: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
+	25, // 20: leat.distributor.v1.ServiceReport.planned_at:type_name -> google.protobuf.Timestamp
+	19, // 21: leat.distributor.v1.ServiceReport.timings:type_name -> leat.distributor.v1.Timings
+	17, // 22: leat.distributor.v1.ServiceReport.drift:type_name -> leat.distributor.v1.ObjectDrift
+	33, // 23: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
+	18, // 24: leat.distributor.v1.ObjectDrift.fields:type_name -> leat.distributor.v1.FieldDrift
+	25, // 25: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
+	27, // 26: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
+	27, // 27: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
+	27, // 28: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
+	27, // 29: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
+	25, // 30: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
+	27, // 31: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
+	0,  // 32: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
+	2,  // 33: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
+	4,  // 34: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
+	6,  // 35: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
+	8,  // 36: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
+	12, // 37: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
+	14, // 38: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
+	21, // 39: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
+	1,  // 40: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
+	3,  // 41: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
+	5,  // 42: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
+	7,  // 43: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
+	9,  // 44: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
+	13, // 45: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
+	15, // 46: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
+	22, // 47: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
+	40, // [40:48] is the sub-list for method output_type
+	32, // [32:40] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_distributor_proto_init() }
@@ -1892,7 +2047,7 @@ func file_leat_distributor_v1_distributor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_distributor_v1_distributor_proto_rawDesc), len(file_leat_distributor_v1_distributor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

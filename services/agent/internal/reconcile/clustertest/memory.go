@@ -31,6 +31,8 @@ type Memory struct {
 	// Fault, if it is set, is asked before and after every call of an agent, which it may fail: before it, nothing was done;
 	// after it, only the answer is lost.
 	Fault func(ctx context.Context, call string, done bool) error
+	// Deleting, if it is set, is told of every object that an agent deletes, and of the inventories at that moment.
+	Deleting func(o *unstructured.Unstructured, records map[string]inventory.Record)
 
 	mu       sync.Mutex
 	objects  map[inventory.Key]*unstructured.Unstructured
@@ -102,6 +104,27 @@ func (m *Memory) Apply(
 		return err
 	})
 	return live, err
+}
+
+// Reown implements reconcile.Cluster.
+func (m *Memory) Reown(
+	ctx context.Context, live *unstructured.Unstructured, managedFields []any,
+) (done *unstructured.Unstructured, err error) {
+	key := inventory.RefOf(live).Key
+	err = m.call(ctx, "reown "+key.String(), func() error {
+		before := m.objects[key]
+		if before == nil || before.GetUID() != live.GetUID() || before.GetResourceVersion() != live.GetResourceVersion() {
+			return reconcile.ErrReplaced
+		}
+		after := before.DeepCopy()
+		if err := unstructured.SetNestedSlice(after.Object, managedFields, "metadata", "managedFields"); err != nil {
+			return fmt.Errorf("set managedFields: %w", err)
+		}
+		m.put(key, after)
+		done = after.DeepCopy()
+		return nil
+	})
+	return done, err
 }
 
 // merge applies o as Leat. m.mu is held.
@@ -196,6 +219,8 @@ func (m *Memory) EnsureNamespace(context.Context, string) error { return nil }
 func (m *Memory) Delete(
 	ctx context.Context, object inventory.Object, options reconcile.DeleteOptions,
 ) (remains *unstructured.Unstructured, err error) {
+	var doomed *unstructured.Unstructured
+	var records map[string]inventory.Record
 	err = m.call(ctx, "delete "+object.Key.String(), func() error {
 		live := m.objects[object.Key]
 		if live == nil {
@@ -204,9 +229,13 @@ func (m *Memory) Delete(
 		if string(live.GetUID()) != object.UID || options.ResourceVersion != "" && live.GetResourceVersion() != options.ResourceVersion {
 			return reconcile.ErrReplaced
 		}
+		doomed, records = live.DeepCopy(), m.decode()
 		remains = m.begin(object.Key, live)
 		return nil
 	})
+	if m.Deleting != nil && doomed != nil {
+		m.Deleting(doomed, records)
+	}
 	return remains.DeepCopy(), err
 }
 
@@ -294,6 +323,30 @@ func (m *Memory) Live() map[inventory.Key]*unstructured.Unstructured {
 	all := maps.Clone(m.objects)
 	for key, o := range all {
 		all[key] = o.DeepCopy()
+	}
+	return all
+}
+
+// Records are the inventories.
+func (m *Memory) Records() map[string]inventory.Record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.decode()
+}
+
+// Record is the inventory of a service.
+func (m *Memory) Record(service string) (inventory.Record, bool) {
+	r, ok := m.Records()[service]
+	return r, ok
+}
+
+// decode reads all inventories. m.mu is held.
+func (m *Memory) decode() map[string]inventory.Record {
+	all := map[string]inventory.Record{}
+	for service, s := range m.records {
+		if r, err := inventory.Decode(s.head, s.shards); err == nil {
+			all[service] = r
+		}
 	}
 	return all
 }

@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"io"
+	"strings"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+)
+
+// drift prints what others have changed of a service's objects, a field a line; nothing when there is none.
+func drift(w io.Writer, style Style, objects []*distributorv1.ObjectDrift) error {
+	if len(objects) == 0 {
+		return nil
+	}
+	var rows [][]cell
+	for _, object := range objects {
+		ref := object.GetRef()
+		name := strings.TrimPrefix(ref.GetNamespace()+"/"+ref.GetName(), "/")
+		if len(object.GetFields()) == 0 {
+			rows = append(rows, []cell{plain(ref.GetKind() + " " + name), plain(""), plain(""), cell{"gone", red}, plain("")})
+		}
+		for _, field := range object.GetFields() {
+			rows = append(rows, []cell{
+				plain(ref.GetKind() + " " + name), plain(field.GetPath()), line(field.GetOld()), line(field.GetNew()), plain(field.GetManager()),
+			})
+		}
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	return newRows(style, []column{{title: "DRIFTED OBJECT"}, {title: "FIELD"}, {title: "MANIFEST"}, {title: "CLUSTER"}, {title: "CHANGED BY"}}).write(w, rows)
+}
+
+// line is a value in one line.
+func line(text string) cell {
+	return plain(strings.Join(strings.Fields(text), " "))
+}

@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fields
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ErrInvalid is in every error about a rule that cannot be understood.
+var ErrInvalid = errors.New("invalid ignore rule")
+
+// pointer names fields of an object: the steps that lead there.
+type pointer []step
+
+// step is one part of a pointer: a name, which is also a number where it meets a list, a selector, or a star.
+type step struct {
+	name     string
+	index    int               // -1: not a number
+	selector map[string]string // of items, by their fields; nil: none
+	any      bool
+}
+
+// parse reads a JSON pointer (RFC 6901) whose parts may also be "*", any field or item, and "[name=app]", the items of a
+// list with that field.
+func parse(text string) (pointer, error) {
+	rest, ok := strings.CutPrefix(text, "/")
+	if !ok {
+		return nil, fmt.Errorf("%w: pointer %q does not begin with a slash", ErrInvalid, text)
+	}
+	var p pointer
+	for part := range strings.SplitSeq(rest, "/") {
+		s, err := parseStep(strings.NewReplacer("~1", "/", "~0", "~").Replace(part))
+		if err != nil {
+			return nil, fmt.Errorf("%w: pointer %q: %w", ErrInvalid, text, err)
+		}
+		p = append(p, s)
+	}
+	if p.namesIdentity() {
+		return nil, fmt.Errorf("%w: pointer %q takes away what tells the object from others", ErrInvalid, text)
+	}
+	return p, nil
+}
+
+func parseStep(text string) (step, error) {
+	if text == "*" {
+		return step{any: true, index: -1}, nil
+	}
+	inner, opened := strings.CutPrefix(text, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	if !opened || !closed {
+		return step{name: text, index: parseIndex(text)}, nil
+	}
+	selector := map[string]string{}
+	for condition := range strings.SplitSeq(inner, ",") {
+		field, value, ok := strings.Cut(condition, "=")
+		if !ok || field == "" {
+			return step{}, fmt.Errorf("%q is not of the form [field=value]", text)
+		}
+		selector[field] = value
+	}
+	return step{selector: selector, index: -1}, nil
+}
+
+func parseIndex(text string) int {
+	index, err := strconv.Atoi(text)
+	if err != nil || index < 0 || strconv.Itoa(index) != text {
+		return -1
+	}
+	return index
+}
+
+// namesIdentity tells pointers to what no object can be applied without.
+func (p pointer) namesIdentity() bool {
+	for _, path := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "namespace"}} {
+		if p.leadsTo(path) {
+			return true
+		}
+	}
+	return false
+}
+
+// leadsTo tells whether path, or something that it lies in, is named.
+func (p pointer) leadsTo(path []string) bool {
+	if len(p) > len(path) {
+		return false
+	}
+	for i, s := range p {
+		if !s.any && s.name != path[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// picks tells whether the step names that item of a list.
+func (s step) picks(position int, item any) bool {
+	switch {
+	case s.any:
+		return true
+	case s.selector == nil:
+		return s.index == position
+	}
+	fields, ok := item.(map[string]any)
+	if !ok {
+		return false
+	}
+	for name, want := range s.selector {
+		if got, there := fields[name]; !there || spell(got) != want {
+			return false
+		}
+	}
+	return true
+}
+
+// names lists the fields that the step names, in any of the maps for a star.
+func (s step) names(of ...map[string]any) []string {
+	if s.selector != nil {
+		return nil
+	}
+	if !s.any {
+		return []string{s.name}
+	}
+	var all []string
+	seen := map[string]bool{}
+	for _, m := range of {
+		for name := range m {
+			if !seen[name] {
+				seen[name] = true
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fields
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/leatdev/leat/internal/syncpolicy"
+)
+
+// IgnoreAnnotation on an object lists pointers, with commas between them, to fields that are left to others.
+const IgnoreAnnotation = "leat.dev/ignore"
+
+// Rules say which fields of which objects are left to others. They are safe for concurrent use. The nil Rules have none
+// but those that objects carry themselves.
+type Rules struct {
+	rules []rule
+}
+
+type rule struct {
+	objects  Selector
+	texts    []string
+	pointers []pointer
+	managers []string
+}
+
+// Compile reads rules. Errors are ErrInvalid.
+func Compile(from []syncpolicy.IgnoreRule) (*Rules, error) {
+	r := &Rules{}
+	for i, one := range from {
+		compiled, err := compile(one)
+		if err != nil {
+			return nil, fmt.Errorf("rule %d: %w", i+1, err)
+		}
+		r.rules = append(r.rules, compiled)
+	}
+	return r, nil
+}
+
+func compile(from syncpolicy.IgnoreRule) (r rule, err error) {
+	if r.objects, err = Select(from.Objects); err != nil {
+		return rule{}, err
+	}
+	r.texts, r.managers = from.Pointers, from.Managers
+	r.pointers, err = parseAll(from.Pointers)
+	return r, err
+}
+
+func parseAll(texts []string) ([]pointer, error) {
+	var all []pointer
+	for _, text := range texts {
+		p, err := parse(text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// Ignored is what is ignored of one object. The zero Ignored is nothing.
+type Ignored struct {
+	texts    []string // of the pointers
+	pointers []pointer
+	managers []string
+}
+
+// Of returns what is ignored of o. The only error is ErrInvalid about the object's own annotation; the rest holds then.
+func (r *Rules) Of(o *unstructured.Unstructured) (Ignored, error) {
+	var all Ignored
+	if r != nil {
+		for _, one := range r.rules {
+			if one.objects.Match(o) {
+				all.texts = append(all.texts, one.texts...)
+				all.pointers = append(all.pointers, one.pointers...)
+				all.managers = append(all.managers, one.managers...)
+			}
+		}
+	}
+	text := annotation(o, IgnoreAnnotation)
+	if text == "" {
+		return all, nil
+	}
+	texts := split(text)
+	own, err := parseAll(texts)
+	all.texts = append(all.texts, texts...)
+	all.pointers = append(all.pointers, own...)
+	return all, err
+}
+
+// split separates pointers at the commas that a slash follows; others belong to selectors.
+func split(text string) []string {
+	var all []string
+	for part := range strings.SplitSeq(text, ",") {
+		if trimmed := strings.TrimSpace(part); strings.HasPrefix(trimmed, "/") || len(all) == 0 {
+			all = append(all, trimmed)
+		} else {
+			all[len(all)-1] += "," + trimmed
+		}
+	}
+	return all
+}
+
+func annotation(o *unstructured.Unstructured, name string) string {
+	metadata, _ := o.Object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	text, _ := annotations[name].(string)
+	return text
+}
+
+// Empty tells that nothing is ignored.
+func (i Ignored) Empty() bool {
+	return len(i.pointers) == 0 && len(i.managers) == 0
+}
+
+// String spells what is ignored; it is empty where nothing is.
+func (i Ignored) String() string {
+	if i.Empty() {
+		return ""
+	}
+	return fmt.Sprintf("%q %q", i.texts, i.managers)
+}
+
+// Manager tells whether all fields of a manager are ignored.
+func (i Ignored) Manager(name string) bool {
+	return slices.ContainsFunc(i.managers, func(pattern string) bool { return Match(pattern, name) })
+}
+
+// Selector chooses objects. It is safe for concurrent use.
+type Selector struct {
+	group, kind, namespace, name string
+	labels                       labels.Selector // nil: any
+}
+
+// Select reads a selector. Errors are ErrInvalid.
+func Select(from syncpolicy.Selector) (Selector, error) {
+	s := Selector{group: from.Group, kind: from.Kind, namespace: from.Namespace, name: from.Name}
+	if from.Labels == "" {
+		return s, nil
+	}
+	var err error
+	if s.labels, err = labels.Parse(from.Labels); err != nil {
+		return Selector{}, fmt.Errorf("%w: labels %q: %w", ErrInvalid, from.Labels, err)
+	}
+	return s, nil
+}
+
+// coreGroup stands for the API group without a name.
+const coreGroup = "core"
+
+// Match tells whether o is chosen.
+func (s Selector) Match(o *unstructured.Unstructured) bool {
+	kind := o.GroupVersionKind()
+	group := kind.Group
+	if group == "" {
+		group = coreGroup
+	}
+	return (s.group == "" || Match(s.group, group)) && (s.kind == "" || Match(s.kind, kind.Kind)) &&
+		(s.namespace == "" || Match(s.namespace, o.GetNamespace())) && (s.name == "" || Match(s.name, o.GetName())) &&
+		(s.labels == nil || s.labels.Matches(labels.Set(o.GetLabels())))
+}
+
+// Match tells whether a pattern, in which * stands for any text and ? for any character, is all of text.
+func Match(pattern, text string) bool {
+	p, t, star, mark := 0, 0, -1, 0
+	for t < len(text) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, t
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == text[t]):
+			p++
+			t++
+		case star >= 0:
+			mark++
+			p, t = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}

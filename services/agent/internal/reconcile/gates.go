@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/window"
+)
+
+// gate stands between the plan and what a unit works on. While the newest entry may not be applied, because something that
+// it depends on is not there or its window is closed, the unit goes on with what is applied already, as if the plan had not
+// changed: drift is put right, health is watched. Waiting takes no slot. The unit's lock guards the gate.
+type gate struct {
+	newest  Service           // what the plan says
+	kept    Service           // what is applied completely; without a name: this process does not know it
+	request inventory.Applied // the inputs that a person asked to be applied now
+	bar     *Problem          // why newest is not worked on; nil: it is
+	frozen  bool              // a strict window denies even corrections
+	until   time.Time         // when to look again; zero: when something changes
+
+	calendar   window.Calendar
+	unreadable error  // the windows cannot be read
+	vigil      *vigil // nil while nobody has to look for objects
+}
+
+// offer takes over what the plan says. u.mu is held, as in all that follows.
+func (u *unit) offer(s Service) {
+	if s.SyncRequest != u.newest.SyncRequest && s.SyncRequest != u.record.Applied.SyncRequest {
+		u.request = s.inputs()
+	}
+	u.newest = s
+	u.calendar, u.unreadable = window.New(s.Spec.Policy.Windows)
+}
+
+// admit lets the newest entry in, or keeps to what is applied.
+func (u *unit) admit(now time.Time) {
+	if u.order != follow {
+		u.bar, u.frozen, u.until = nil, false, time.Time{}
+		return
+	}
+	u.freeze(now)
+	u.bar = u.barred(now)
+	switch {
+	case u.bar == nil:
+		u.workOn(u.newest, now)
+	case u.cancel == nil: // otherwise a run that was let in goes on to its end
+		u.workOn(u.fallback(), now)
+	}
+	if u.current() && len(u.desired.Bundles) > 0 {
+		u.kept = u.desired
+	}
+}
+
+// workOn changes what the unit works on. That alone does not make the next try of what failed come earlier.
+func (u *unit) workOn(s Service, now time.Time) {
+	if s.UID == u.desired.UID && sameInputs(s.inputs(), u.desired.inputs()) {
+		u.desired = s
+		return
+	}
+	attempts, retryAt := u.attempts, u.retryAt
+	u.renew()
+	u.attempts, u.retryAt = attempts, retryAt
+	u.desired, u.lenient = s, lenient(s)
+	u.drift = u.scan(now)
+}
+
+// fallback is what is applied; without bundles, and thus left alone, where the cluster holds something half-way, or where
+// another process has applied it.
+func (u *unit) fallback() Service {
+	if u.kept.Name != "" && u.kept.UID == u.newest.UID && !u.record.Touched && sameInputs(u.kept.inputs(), u.record.Applied) {
+		return u.kept
+	}
+	return Service{Name: u.name, UID: u.newest.UID}
+}
+
+// brings tells whether the newest entry, once let in, changes the cluster beyond putting right what is applied.
+func (u *unit) brings() bool {
+	s := u.newest
+	return len(s.Bundles) > 0 && !s.Spec.Paused && !s.Spec.DryRun &&
+		(u.forced || u.record.Touched || !sameInputs(s.inputs(), u.record.Applied))
+}
+
+// barred says why the newest entry may not be applied now.
+func (u *unit) barred(now time.Time) *Problem {
+	if !u.brings() {
+		return nil
+	}
+	if problem := u.shut(now); problem != nil {
+		return problem
+	}
+	if !u.record.Touched && sameContent(u.newest.inputs(), u.record.Applied) {
+		return nil // nothing is new but that somebody asked
+	}
+	return u.missing()
+}
+
+// freeze looks whether a strict window denies everything, and notes when that ends.
+func (u *unit) freeze(now time.Time) {
+	u.frozen, u.until = !u.calendar.Open(now, window.Correction), time.Time{}
+	if u.frozen {
+		u.until, _ = u.calendar.Next(now, window.Correction)
+	}
+}
+
+// shut says that the service's windows are closed, and notes when to look again.
+func (u *unit) shut(now time.Time) *Problem {
+	occasion := window.Change
+	if sameInputs(u.request, u.newest.inputs()) {
+		occasion = window.Request
+	}
+	if u.unreadable != nil && occasion == window.Change {
+		return problemf(SyncWindowClosed, "the service's windows cannot be read, so a change waits until somebody syncs the service: %v", u.unreadable)
+	}
+	if u.calendar.Open(now, occasion) {
+		return nil
+	}
+	opening, opens := u.calendar.Next(now, occasion)
+	u.until = earliest(u.until, opening)
+	if !opens {
+		return problemf(SyncWindowClosed, "no window of the service opens in the foreseeable future; correct its windows")
+	}
+	return problemf(SyncWindowClosed, "a change waits for the service's next window, which opens at %s", opening.UTC().Format("2006-01-02 15:04 MST"))
+}
+
+// missing says what the service waits for.
+func (u *unit) missing() *Problem {
+	all := u.engine.relations.unmet(u.name, needs(u.newest.Spec))
+	for i, w := range wantsOf(u.newest) {
+		if why := u.vigil.unmet(i, w); why != "" {
+			all = append(all, why)
+		}
+	}
+	const enough = 3
+	switch {
+	case len(all) == 0:
+		return nil
+	case len(all) > enough:
+		all = append(all[:enough], fmt.Sprintf("and %d more", len(all)-enough))
+	}
+	return problemf(DependencyNotReady, "a change waits: %s", strings.Join(all, "; "))
+}
+
+// needed tells whether others, which left the plan with this one, have to go before it.
+func (u *unit) needed() bool {
+	return len(u.engine.relations.needed(u.name)) > 0
+}
+
+// alarm is when to look again for the sake of a window, or of tests that could not be run; zero when neither counts.
+func (u *unit) alarm() time.Time {
+	if u.untested() && time.Now().Before(u.retrial) {
+		return earliest(u.until, u.retrial)
+	}
+	return u.until
+}

@@ -1,0 +1,328 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// after makes a service depend on others.
+func after(s reconcile.Service, services ...string) reconcile.Service {
+	for _, name := range services {
+		s.Spec.Policy.DependsOn = append(slices.Clone(s.Spec.Policy.DependsOn), syncpolicy.Dependency{Service: name})
+	}
+	return s
+}
+
+// afterObject makes a service depend on a ConfigMap of the default namespace.
+func afterObject(s reconcile.Service, name, condition string) reconcile.Service {
+	s.Spec.Policy.DependsOn = append(slices.Clone(s.Spec.Policy.DependsOn), syncpolicy.Dependency{
+		Object: &syncpolicy.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Name: name}, Condition: condition,
+	})
+	return s
+}
+
+func configMapKey(name string) inventory.Key {
+	return inventory.Key{Kind: "ConfigMap", Namespace: "default", Name: name}
+}
+
+func foreign(name string, data map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "namespace": "default", "uid": "u-" + name}, "data": data,
+	}}
+}
+
+// heal lets a watch see an object of a service in a state.
+func (w *world) heal(service, kind, name string, state health.State) {
+	w.mu.Lock()
+	w.writes++
+	live := w.objects[inventory.Key{Kind: kind, Namespace: "default", Name: name}]
+	version := w.writes
+	w.mu.Unlock()
+	w.engine.Observe(reconcile.Observation{
+		Service: service, Object: inventory.Object{Ref: inventory.RefOf(live), UID: string(live.GetUID())},
+		ResourceVersion: fmt.Sprint(version), Health: health.Verdict{State: state},
+	})
+}
+
+func (w *world) wants(t *testing.T, service string, phase reconcile.Phase, reason reconcile.Reason, words ...string) {
+	t.Helper()
+	synctest.Wait()
+	got := w.status(service)
+	problem := reconcile.Problem{}
+	if got.Problem != nil {
+		problem = *got.Problem
+	}
+	if got.Phase != phase || problem.Reason != reason {
+		t.Fatalf("service %s: got %s, %+v, want %s, %q", service, got.Phase, problem, phase, reason)
+	}
+	for _, word := range words {
+		if !strings.Contains(problem.Message, word) {
+			t.Errorf("service %s: got message %q, want one that holds %q", service, problem.Message, word)
+		}
+	}
+}
+
+const notReady, noReason = reconcile.DependencyNotReady, reconcile.Reason("")
+
+func TestDependsOnService(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(*testing.T, *world){
+		"it waits and goes on by itself": func(t *testing.T, w *world) {
+			w.plan(after(w.service(t, "app", "app"), "db"), w.service(t, "db", "Pod:db"))
+			w.wants(t, "app", reconcile.Pending, notReady, `service "db" is Progressing`)
+			w.heal("db", "Pod", "db", health.Healthy)
+			w.wants(t, "app", reconcile.Healthy, noReason)
+			if got, want := w.applied, []string{"Pod/db", "ConfigMap/app"}; !slices.Equal(got, want) {
+				t.Errorf("applied: got %v, want %v", got, want)
+			}
+		},
+		"a chain comes up in order": func(t *testing.T, w *world) {
+			w.plan(after(w.service(t, "a", "a"), "b"), after(w.service(t, "b", "b"), "c"), w.service(t, "c", "c"))
+			w.wants(t, "a", reconcile.Healthy, noReason)
+			if got, want := w.applied, []string{"ConfigMap/c", "ConfigMap/b", "ConfigMap/a"}; !slices.Equal(got, want) {
+				t.Errorf("applied: got %v, want %v", got, want)
+			}
+		},
+		"both change at once, whichever is told first": func(t *testing.T, w *world) {
+			w.plan(after(w.service(t, "a", "a1"), "b"), w.service(t, "b", "b1"))
+			w.wants(t, "a", reconcile.Healthy, noReason)
+			w.plan(after(w.service(t, "a", "a2"), "b"), w.service(t, "b", "b2"))
+			w.wants(t, "a", reconcile.Healthy, noReason)
+			if got, want := w.applied[2:], []string{"ConfigMap/b2", "ConfigMap/a2"}; !slices.Equal(got, want) {
+				t.Errorf("applied: got %v, want %v", got, want)
+			}
+		},
+		"an unknown service": func(t *testing.T, w *world) {
+			w.plan(after(w.service(t, "app", "app"), "database"))
+			w.wants(t, "app", reconcile.Pending, notReady, `no service "database" is in this cluster's plan`)
+			w.plan(after(w.service(t, "app", "app"), "database"), w.service(t, "database", "x"))
+			w.wants(t, "app", reconcile.Healthy, noReason)
+		},
+		"a circle": func(t *testing.T, w *world) {
+			w.plan(after(w.service(t, "a", "a"), "b"), after(w.service(t, "b", "b"), "c"), after(w.service(t, "c", "c"), "a"), after(w.service(t, "d", "d"), "a"))
+			w.wants(t, "a", reconcile.Pending, notReady, "a depends on b depends on c depends on a")
+			w.wants(t, "b", reconcile.Pending, notReady, "b depends on c depends on a depends on b")
+			w.wants(t, "d", reconcile.Pending, notReady, `service "a" is Pending`)
+			w.plan(after(w.service(t, "a", "a"), "b"), after(w.service(t, "b", "b"), "c"), w.service(t, "c", "c2"), after(w.service(t, "d", "d"), "a"))
+			w.wants(t, "d", reconcile.Healthy, noReason)
+		},
+		"itself": func(t *testing.T, w *world) {
+			w.plan(after(w.service(t, "a", "a"), "a"))
+			w.wants(t, "a", reconcile.Pending, notReady, "a depends on a")
+		},
+		"several are counted": func(t *testing.T, w *world) {
+			w.plan(after(w.service(t, "a", "a"), "b", "c", "d", "e", "f"))
+			w.wants(t, "a", reconcile.Pending, notReady, `"b"`, `"c"`, `"d"`, "and 2 more")
+		},
+		"a paused one": func(t *testing.T, w *world) {
+			db := w.service(t, "db", "db")
+			db.Spec.Paused = true
+			w.plan(after(w.service(t, "app", "app"), "db"), db)
+			w.wants(t, "app", reconcile.Pending, notReady, `service "db" is Paused`)
+		},
+		"a failed one": func(t *testing.T, w *world) {
+			w.onApply = func(_ context.Context, o *unstructured.Unstructured) error {
+				if o.GetName() == "db" {
+					return rejected()
+				}
+				return nil
+			}
+			w.plan(after(w.service(t, "app", "app"), "db"), w.service(t, "db", "db"))
+			w.wants(t, "app", reconcile.Pending, notReady, `service "db" is Failed`)
+		},
+		"what is applied is not questioned": func(t *testing.T, w *world) {
+			app := after(w.service(t, "app", "app"), "db")
+			w.plan(app, w.service(t, "db", "Pod:db"))
+			synctest.Wait()
+			w.heal("db", "Pod", "db", health.Healthy)
+			w.wants(t, "app", reconcile.Healthy, noReason)
+			w.heal("db", "Pod", "db", health.Degraded)
+			w.wants(t, "db", reconcile.Degraded, reconcile.HealthTimeout)
+			w.wants(t, "app", reconcile.Healthy, noReason)
+			app.SyncRequest = "now" // brings nothing new
+			w.plan(app, w.service(t, "db", "Pod:db"))
+			w.wants(t, "app", reconcile.Healthy, noReason)
+			next := after(w.service(t, "app", "app2"), "db")
+			w.plan(next, w.service(t, "db", "Pod:db"))
+			w.wants(t, "app", reconcile.Pending, notReady, `service "db" is Degraded`)
+			app.SyncRequest = ""
+			w.plan(app, w.service(t, "db", "Pod:db")) // and back
+			w.wants(t, "app", reconcile.Healthy, noReason)
+		},
+		"the newest entry counts when it comes to it": func(t *testing.T, w *world) {
+			db := w.service(t, "db", "Pod:db")
+			w.plan(after(w.service(t, "app", "first"), "db"), db)
+			synctest.Wait()
+			w.plan(after(w.service(t, "app", "second"), "db"), db)
+			synctest.Wait()
+			w.heal("db", "Pod", "db", health.Healthy)
+			w.wants(t, "app", reconcile.Healthy, noReason)
+			if got, want := w.applied, []string{"Pod/db", "ConfigMap/second"}; !slices.Equal(got, want) {
+				t.Errorf("applied: got %v, want %v", got, want)
+			}
+		},
+		"pausing needs nobody": func(t *testing.T, w *world) {
+			app := after(w.service(t, "app", "app"), "nobody")
+			app.Spec.Paused, app.SpecDigest = true, "paused"
+			w.plan(app)
+			w.wants(t, "app", reconcile.Paused, noReason)
+			app.Spec.Paused, app.SpecDigest = false, "again"
+			w.plan(app)
+			w.wants(t, "app", reconcile.Pending, notReady)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { bubble(t, reconcile.Settings{Workers: 1}, test) })
+	}
+}
+
+func TestDependsOnObject(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(*testing.T, *world){
+		"it has to exist": func(t *testing.T, w *world) {
+			w.plan(afterObject(w.service(t, "app", "app"), "gate", ""))
+			w.wants(t, "app", reconcile.Pending, notReady, "ConfigMap default/gate does not exist")
+			w.set(configMapKey("gate"), foreign("gate", nil))
+			w.wants(t, "app", reconcile.Healthy, noReason)
+			if got := w.followers(configMapKey("gate")); got != 0 {
+				t.Errorf("followers: got %d, want none: nobody waits", got)
+			}
+		},
+		"a condition": func(t *testing.T, w *world) {
+			w.set(configMapKey("gate"), foreign("gate", map[string]any{"open": "no"}))
+			w.plan(afterObject(w.service(t, "app", "app"), "gate", `self.data.open == "yes"`))
+			w.wants(t, "app", reconcile.Pending, notReady, `does not meet "self.data.open == \"yes\""`)
+			w.set(configMapKey("gate"), foreign("gate", nil)) // without the field
+			w.wants(t, "app", reconcile.Pending, notReady, "does not meet")
+			w.set(configMapKey("gate"), foreign("gate", map[string]any{"open": "yes"}))
+			w.wants(t, "app", reconcile.Healthy, noReason)
+		},
+		"a condition that cannot be read": func(t *testing.T, w *world) {
+			w.set(configMapKey("gate"), foreign("gate", nil))
+			w.plan(afterObject(w.service(t, "app", "app"), "gate", "self.data.("))
+			w.wants(t, "app", reconcile.Pending, notReady, "the condition on ConfigMap default/gate cannot be read")
+		},
+		"only a service that waits looks": func(t *testing.T, w *world) {
+			app := afterObject(w.service(t, "app", "app"), "gate", "")
+			w.plan(app)
+			synctest.Wait()
+			if got := w.followers(configMapKey("gate")); got != 1 {
+				t.Errorf("followers: got %d, want 1", got)
+			}
+			app.Spec.Paused, app.SpecDigest = true, "paused"
+			w.plan(app)
+			synctest.Wait()
+			if got := w.followers(configMapKey("gate")); got != 0 {
+				t.Errorf("followers while paused: got %d, want 0", got)
+			}
+			app.Spec.Paused, app.SpecDigest = false, "again"
+			w.plan(app)
+			synctest.Wait()
+			w.plan() // it leaves the plan
+			synctest.Wait()
+			if got := w.followers(configMapKey("gate")); got != 0 {
+				t.Errorf("followers after it left: got %d, want 0", got)
+			}
+		},
+		"a failing run is not tried more often": func(t *testing.T, w *world) {
+			tries := 0
+			w.onApply = func(context.Context, *unstructured.Unstructured) error {
+				tries++
+				return rejected()
+			}
+			w.set(configMapKey("gate"), foreign("gate", nil))
+			w.plan(afterObject(w.service(t, "app", "app"), "gate", ""))
+			pass(t, 10*time.Minute)
+			if tries < 3 || tries > 15 {
+				t.Errorf("tries in ten minutes: got %d, want a few, spaced", tries)
+			}
+			assertPhase(t, w, "app", reconcile.Failed)
+			w.set(configMapKey("gate"), nil)
+			w.wants(t, "app", reconcile.Pending, notReady)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { bubble(t, reconcile.Settings{}, test) })
+	}
+}
+
+func TestRemovalOrder(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(*testing.T, *world){
+		"dependents go first": func(t *testing.T, w *world) {
+			w.onDelete = func(ctx context.Context, o inventory.Object) error {
+				if o.Name == "b" {
+					<-time.After(time.Second)
+				}
+				return ctx.Err()
+			}
+			w.plan(w.service(t, "a", "a"), after(w.service(t, "b", "b"), "a"), after(w.service(t, "c", "c"), "b"), w.service(t, "stays", "stays"))
+			synctest.Wait()
+			w.plan(w.service(t, "stays", "stays"))
+			pass(t, 2*time.Second)
+			if got, want := w.deleted, []string{"c", "b", "a"}; !slices.Equal(got, want) {
+				t.Errorf("deleted: got %v, want %v", got, want)
+			}
+		},
+		"a circle goes all the same": func(t *testing.T, w *world) {
+			w.plan(w.service(t, "a", "a"), after(w.service(t, "b", "b"), "a"), w.service(t, "stays", "stays"))
+			synctest.Wait()
+			w.plan(after(w.service(t, "a", "a2"), "b"), after(w.service(t, "b", "b"), "a"), w.service(t, "stays", "stays"))
+			synctest.Wait()
+			w.plan(w.service(t, "stays", "stays"))
+			synctest.Wait()
+			if _, deleted := w.count(); deleted != 2 {
+				t.Errorf("deleted: got %v, want both", w.deleted)
+			}
+		},
+		"who stays does not hold it": func(t *testing.T, w *world) {
+			b := after(w.service(t, "b", "b"), "a")
+			w.plan(w.service(t, "a", "a"), b)
+			synctest.Wait()
+			w.plan(b)
+			synctest.Wait()
+			if got, want := w.deleted, []string{"a"}; !slices.Equal(got, want) {
+				t.Errorf("deleted: got %v, want %v", got, want)
+			}
+			assertPhase(t, w, "b", reconcile.Healthy)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { bubble(t, reconcile.Settings{}, test) })
+	}
+}
+
+// TestRemovalOrderAfterRestart shows that the order is remembered.
+func TestRemovalOrderAfterRestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(reconcile.Settings{})
+		for service, on := range map[string][]string{"a": nil, "b": {"a"}} {
+			live := foreign(service, nil)
+			live.SetLabels(map[string]string{reconcile.ServiceLabel: service})
+			w.objects[configMapKey(service)] = live
+			w.records[service] = inventory.Record{
+				Service: service, Owner: "us", Prune: true, DependsOn: on, Applied: inventory.Applied{SpecDigest: "x"},
+				Objects: inventory.NewSet(inventory.Object{Ref: inventory.RefOf(live), UID: string(live.GetUID())}),
+			}
+		}
+		w.run(t)
+		w.plan()
+		synctest.Wait()
+		if got, want := w.deleted, []string{"b", "a"}; !slices.Equal(got, want) {
+			t.Errorf("deleted: got %v, want %v", got, want)
+		}
+	})
+}

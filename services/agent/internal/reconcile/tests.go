@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/order"
+	"github.com/leatdev/leat/services/agent/internal/render"
+)
+
+// Tests are manifests that show whether a service works: those in the folder that the policy names, and those that
+// annotations say are tests. They are no part of the service: they are neither pruned nor counted. When all that is desired
+// is applied and healthy they run beside the unit's other work, so that drift is put right meanwhile, and only when they
+// passed is the service healthy.
+
+const defaultTestsTimeout = 5 * time.Minute
+
+func (s Spec) testsTimeout() time.Duration {
+	if s.Policy.Tests == nil || s.Policy.Tests.Timeout <= 0 {
+		return defaultTestsTimeout
+	}
+	return s.Policy.Tests.Timeout
+}
+
+func (s Spec) testsDisabled() bool {
+	return s.Policy.Tests != nil && s.Policy.Tests.Disabled
+}
+
+// readTests takes the tests out of the files of the first source.
+func (r *result) readTests(files *render.Files, b Bundle, s Service) (*render.Files, error) {
+	if s.Spec.Policy.Tests == nil || s.Spec.Policy.Tests.Path == "" {
+		return files, nil
+	}
+	folder := path.Join(b.Subpath, s.Spec.Policy.Tests.Path)
+	objects, err := render.Objects(files, folder, render.Auto, r.substitution)
+	if err != nil {
+		return nil, fmt.Errorf("read tests of %s: %w", b.origin(), err)
+	}
+	schedule, err := order.New(objects, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, stage := range schedule.Stages {
+		r.addTests(stage)
+	}
+	return files.Except(folder), nil
+}
+
+func (r *result) addTests(stage order.Stage) {
+	for _, m := range stage.Members {
+		r.tests = append(r.tests, test{object: m.Object, wave: stage.Wave, deletion: m.Deletion})
+	}
+}
+
+// setTestsApart takes the tests out of the objects.
+func (r *result) setTestsApart() error {
+	schedule, err := order.New(r.objects, false)
+	if err != nil {
+		return err
+	}
+	apart := map[inventory.Ref]bool{} // those that stand in the tests' folder, which a kustomization may name, too
+	for _, t := range r.tests {
+		apart[inventory.RefOf(t.object)] = t.object.GetName() != ""
+	}
+	part := map[*unstructured.Unstructured]bool{}
+	for _, o := range schedule.Skipped {
+		part[o] = true
+	}
+	for _, stage := range schedule.Stages {
+		if stage.Phase == order.Test {
+			r.addTests(stage)
+			continue
+		}
+		for _, m := range stage.Members {
+			part[m.Object] = true
+		}
+	}
+	r.objects = slices.DeleteFunc(r.objects, func(o *unstructured.Unstructured) bool { return !part[o] || apart[inventory.RefOf(o)] })
+	slices.SortStableFunc(r.tests, func(a, b test) int { return cmp.Compare(a.wave, b.wave) })
+	return nil
+}
+
+// expectTests notes that the tests have to run for what has just been applied. It is stored with it.
+func (r *run) expectTests(ctx context.Context) error {
+	if !r.news && !r.asked {
+		return nil
+	}
+	tests, run := inventory.Tests{Objects: r.record.Tests.Objects}, rand.Text()
+	for i, t := range r.result.tests {
+		o, err := t.complete(ctx, r.engine.params.Cluster, r.service, run, i)
+		if fatal(ctx, err) {
+			return err
+		}
+		if err == nil && !r.service.Spec.testsDisabled() {
+			tests = tests.With(inventory.RefOf(o))
+		}
+	}
+	if len(tests.Objects) > 0 { // which may be only what is to be swept up
+		tests.Run, tests.Due = run, true
+	}
+	r.record.Tests = tests
+	return nil
+}
+
+// deleteTests deletes what tests have left of a service that goes.
+func (r *run) deleteTests(ctx context.Context) error {
+	failed := &failedObjects{verb: "delete test"}
+	err := each(ctx, r.record.Tests.Objects, refOf, failed, func(ctx context.Context, o inventory.Object) error {
+		return r.certain(ctx, o, r.engine.erase)
+	})
+	if err != nil {
+		return err
+	}
+	return failed.orNil()
+}
+
+// untested tells that tests have to run. u.mu is held, as in what follows.
+func (u *unit) untested() bool {
+	return u.order == follow && u.record.Tests.Due && u.current() && !u.still()
+}
+
+// verdict is the phase of a service whose objects are all healthy.
+func (u *unit) verdict(drift []ObjectDrift) (Phase, *Problem) {
+	if u.record.Tests.Due {
+		return Progressing, nil
+	}
+	failed, found := u.record.Tests.Failed()
+	if !found {
+		return Healthy, u.driftProblem(drift)
+	}
+	message := fmt.Sprintf("test %s failed: %s", failed.Ref.Key, failed.Message)
+	if end := lastLines(failed.LogTail); end != "" {
+		message += "; its log ends with: " + end
+	}
+	return Degraded, &Problem{Reason: TestFailed, Message: message}
+}
+
+// lastLines is what of a log has room in a message.
+func lastLines(log string) string {
+	const lines, bytes = 3, 300
+	all := strings.Split(strings.TrimSpace(log), "\n")
+	text := strings.Join(all[max(len(all)-lines, 0):], " | ")
+	return strings.ToValidUTF8(text[max(len(text)-bytes, 0):], "")
+}
+
+// try runs the tests when it is time for them, ends those of other inputs, and takes over what came of those that ended.
+func (u *unit) try(ctx context.Context) {
+	u.mu.Lock()
+	t, due := u.trial, u.untested()
+	ready := due && u.well() && !time.Now().Before(u.retrial)
+	record := u.record.Tests.Run
+	u.mu.Unlock()
+	switch {
+	case t == nil && ready:
+		u.trial = startTrial(ctx, u)
+	case t == nil:
+	case !due || t.tests.Run != record:
+		t.end()
+		u.trial = nil
+	case t.over():
+		u.trial = nil
+		u.settle(ctx, t)
+	}
+}
+
+// well tells that all objects are healthy.
+func (u *unit) well() bool {
+	for _, o := range u.record.Objects.Objects() {
+		if u.observed.get(o.Key).health().State != health.Healthy {
+			return false
+		}
+	}
+	return u.problem == nil
+}
+
+// settle stores what came of tests. Whatever keeps it from that, the tests are looked at again after a while.
+func (u *unit) settle(ctx context.Context, t *trial) {
+	err := t.err
+	u.mu.Lock()
+	record := u.record
+	record.Objects = record.Objects.Clone()
+	u.mu.Unlock()
+	if err == nil {
+		record.Tests = t.tests
+		err = u.engine.params.Inventories.Save(ctx, record)
+	}
+	if err == nil {
+		u.keep(record)
+		u.engine.announce(u.name, t.tests)
+		return
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	u.engine.params.Logger.WarnContext(ctx, "tests could not be run, trying again", slog.String("leat.service", u.name), slog.Any("error", err))
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.retrials++
+	u.retrial = time.Now().Add(u.engine.params.Settings.Retry.Delay(u.retrials))
+}
+
+// announce tells those who watch what came of tests.
+func (e *Engine) announce(service string, tests inventory.Tests) {
+	for _, result := range tests.Results {
+		message := "test passed"
+		if !result.Passed {
+			message = "test failed: " + result.Message
+		}
+		e.events.publish(Event{Time: result.EndedAt, Service: service, Phase: Progressing, Object: &result.Ref, Message: message})
+	}
+}

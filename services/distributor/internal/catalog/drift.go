@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+// ObjectDrift is one Kubernetes object that others have changed.
+type ObjectDrift struct {
+	Group     string `json:"group,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Kind      string `json:"kind,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	// Fields are those that differ. Empty: the object is gone.
+	Fields []FieldDrift `json:"fields,omitempty"`
+}
+
+// FieldDrift is a field whose value in the cluster, New, is not that of the manifest, Old. Manager is who wrote it.
+type FieldDrift struct {
+	Path    string `json:"path,omitempty"`
+	Old     string `json:"old,omitempty"`
+	New     string `json:"new,omitempty"`
+	Manager string `json:"manager,omitempty"`
+}
