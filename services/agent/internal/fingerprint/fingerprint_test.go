@@ -175,6 +175,21 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// TestStringData has a Secret that was applied in plain text: its fields are owned where they never are.
+func TestStringData(t *testing.T) {
+	t.Parallel()
+	secret := func(ours, theirs string) *unstructured.Unstructured {
+		return parse(t, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"n","managedFields":[{"manager":"leat","operation":"Apply",
+			"fieldsV1":{"f:stringData":{"f:ours":{}}}}]},"data":{"ours":"`+ours+`","theirs":"`+theirs+`"}}`)
+	}
+	if fingerprint.Live(secret("YQ==", "YQ=="), manager) == fingerprint.Live(secret("Yg==", "YQ=="), manager) {
+		t.Error("a value that was applied does not count, want it to")
+	}
+	if fingerprint.Live(secret("YQ==", "YQ=="), manager) != fingerprint.Live(secret("YQ==", "Yg=="), manager) {
+		t.Error("a value of others counts, want it not to")
+	}
+}
+
 // TestOrderOfEntries has an object that was applied in two versions, whose entries the API server may list in any order.
 func TestOrderOfEntries(t *testing.T) {
 	t.Parallel()

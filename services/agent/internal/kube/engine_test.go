@@ -264,7 +264,8 @@ func testRemoval(t *testing.T, c *cluster) {
 }
 
 func testDrift(t *testing.T, c *cluster) {
-	s := c.put(t, "drift", map[string]string{"a.yaml": configMap("drift-a", "1")}, reconcile.Spec{Prune: true})
+	spec := reconcile.Spec{Prune: true, Policy: syncpolicy.Policy{Drift: syncpolicy.DriftOff}}
+	s := c.put(t, "drift", map[string]string{"a.yaml": configMap("drift-a", "1")}, spec)
 	c.settled(t, s, reconcile.Healthy)
 	c.request(t, http.MethodDelete, configMaps+"drift-a", "", "")
 	got := c.settled(t, s, reconcile.Degraded)

@@ -30,6 +30,9 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
+// userAgent is the agent's name in the audit log.
+const userAgent = "leat-agent/test"
+
 // patience is for a busy machine; everything here takes milliseconds when it works.
 const patience = 60 * time.Second
 
@@ -42,6 +45,10 @@ type cluster struct {
 
 	engine *reconcile.Engine
 	stop   func()
+
+	prints   memoryPrints
+	refresh  time.Duration // zero: the engine's default
+	observer reconcile.Observer
 
 	mu       sync.Mutex
 	services map[string]reconcile.Service
@@ -58,7 +65,7 @@ func startCluster(t *testing.T, options ...func(*localkube.Params)) *cluster {
 	}
 	cp := kubetest.Start(t, options...)
 	client, err := kube.New(kube.Params{
-		Kubeconfig: cp.KubeconfigPath(), UserAgent: "leat-agent/test", Logger: slog.New(slog.DiscardHandler),
+		Kubeconfig: cp.KubeconfigPath(), UserAgent: userAgent, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -78,8 +85,9 @@ func (c *cluster) start(t *testing.T) {
 	watches := c.client.Watches()
 	c.engine = reconcile.New(reconcile.Params{
 		Cluster: c.client, Bundles: c.bundles, Configs: c.configs, Inventories: c.client.Inventories(), Reporter: c, Watches: watches,
-		Logger:   slog.New(slog.DiscardHandler),
-		Settings: reconcile.Settings{Retry: backoff.Policy{Initial: 50 * time.Millisecond, Max: 500 * time.Millisecond}},
+		Logger:       slog.New(slog.DiscardHandler),
+		Fingerprints: &c.prints, Observer: c.observer,
+		Settings: reconcile.Settings{Refresh: c.refresh, Retry: backoff.Policy{Initial: 50 * time.Millisecond, Max: 500 * time.Millisecond}},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	group, ctx := errgroup.WithContext(ctx)
@@ -97,11 +105,16 @@ func (c *cluster) start(t *testing.T) {
 func (c *cluster) restart(t *testing.T) {
 	t.Helper()
 	c.stop()
-	c.mu.Lock()
-	clear(c.statuses)
-	c.mu.Unlock()
+	c.forget()
 	c.start(t)
 	c.plan()
+}
+
+// forget drops what was reported so far.
+func (c *cluster) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.statuses)
 }
 
 // Report implements reconcile.Reporter.

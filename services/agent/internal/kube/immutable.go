@@ -18,8 +18,9 @@ import (
 )
 
 // explain turns the refusal of an apply into an ImmutableError where the change is what was refused, and not the object. The API
-// server has one reason for both, Invalid, and says only in words that a field cannot be changed. Where the words are not the usual
-// ones, such as those of a definition's own rules, it is asked whether it would take the same object under another name.
+// server has one reason for both, Invalid, and says only in words that a field cannot be changed. So it is asked whether it would take
+// the same object under another name, which finds what has words of its own, such as the rules of a definition. The usual words
+// decide where it would not: what is allocated once, such as the port of a Service, cannot be had under another name.
 func (c *Client) explain(
 	ctx context.Context, resource dynamic.ResourceInterface, obj *unstructured.Unstructured, raw, refused error,
 ) error {
@@ -29,22 +30,29 @@ func (c *Client) explain(
 		return refused
 	}
 	fields := unchangeable(status.Status())
-	if len(fields) == 0 && c.wouldCreate(ctx, resource, obj) {
+	err := c.probe(ctx, resource, obj)
+	switch {
+	case err == nil && len(fields) == 0:
 		fields = causes(status.Status(), func(string) bool { return true })
-	} else if len(fields) == 0 {
+	case err != nil && len(fields) == 0, apierrors.IsForbidden(err): // it is not the change, or the object would be refused as a new one, too
 		return refused
 	}
 	return &reconcile.ImmutableError{Problem: problem, Fields: fields}
 }
 
-// unchangeable lists the fields of which the API server says that they cannot be changed.
+// unchangeable lists the fields of which the API server says that they cannot be changed, if that is all that it says: an object that
+// is wrong in itself would be refused as a new one, too.
 func unchangeable(status metav1.Status) []string {
-	return causes(status, func(message string) bool {
+	fields := causes(status, func(message string) bool {
 		return slices.ContainsFunc([]string{
 			"immutable", "cannot change", "cannot be changed", "may not change", "may not be changed", "not be updated",
 			"updates to ", "updates may not change", "update is forbidden",
 		}, func(words string) bool { return strings.Contains(message, words) })
 	})
+	if len(fields) < len(causes(status, func(string) bool { return true })) {
+		return nil
+	}
+	return fields
 }
 
 // causes lists the fields of the causes whose messages are as wanted, each once.
@@ -60,13 +68,13 @@ func causes(status metav1.Status, wanted func(message string) bool) (fields []st
 	return fields
 }
 
-// wouldCreate asks the API server whether it would create the object, were there none of its name.
-func (c *Client) wouldCreate(ctx context.Context, resource dynamic.ResourceInterface, obj *unstructured.Unstructured) bool {
+// probe asks the API server whether it would create the object, were there none of its name.
+func (c *Client) probe(ctx context.Context, resource dynamic.ResourceInterface, obj *unstructured.Unstructured) error {
 	other := obj.DeepCopy()
 	other.SetName("")
 	other.SetGenerateName("leat-probe-")
 	_, err := resource.Create(ctx, other, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: fieldManager})
-	return err == nil
+	return err
 }
 
 // terminating is what the API server says about an object whose namespace is being deleted.

@@ -16,7 +16,8 @@ func equalStatus(a, b Status) bool {
 		equalApplied(a.Observed, b.Observed) && a.Planned.Equal(b.Planned) && a.Timings == b.Timings && a.ObservedSyncRequest == b.ObservedSyncRequest &&
 		equalApplied(a.Applied, b.Applied) && a.Counts == b.Counts && slices.EqualFunc(a.Objects, b.Objects, equalObject) &&
 		a.Guarded.Digest == b.Guarded.Digest &&
-		slices.EqualFunc(a.Drift, b.Drift, equalDrift) && slices.EqualFunc(a.Tests, b.Tests, inventory.TestResult.Equal)
+		slices.EqualFunc(a.Drift, b.Drift, equalDrift) &&
+		slices.EqualFunc(a.Tests, b.Tests, inventory.TestResult.Equal) && equalDryRun(a.DryRun, b.DryRun)
 }
 
 func equalDrift(a, b ObjectDrift) bool {

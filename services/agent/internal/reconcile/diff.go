@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/order"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
@@ -58,7 +59,14 @@ func (e *Engine) Diff(ctx context.Context, service string) ([]Difference, error)
 		cluster: e.params.Cluster, service: desired, substitution: all.substitution,
 		stale: desired.ConfigDigest != record.Applied.ConfigDigest,
 	}
-	for _, o := range all.objects {
+	schedule, err := order.New(all.objects, record.Applied.At.IsZero())
+	if err != nil {
+		return nil, err
+	}
+	if err := spare(ctx, d.cluster, desired, schedule, &d.desired); err != nil {
+		return nil, err
+	}
+	for _, o := range schedule.Objects() { // hooks are run, not changed
 		if err := d.object(ctx, o); err != nil {
 			return nil, fmt.Errorf("compare %s: %w", inventory.RefOf(o).Key, err)
 		}

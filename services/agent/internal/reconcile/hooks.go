@@ -55,7 +55,8 @@ func (r *run) openHooks(ctx context.Context) error {
 	hooked := slices.ContainsFunc(r.schedule.Stages, func(s order.Stage) bool {
 		return slices.ContainsFunc(s.Members, func(m order.Member) bool { return m.Hook })
 	})
-	if !hooked || !r.news || !r.beginHooks(changeOf(r.service.inputs())) {
+	none := !hooked && r.record.Hooks.Change == ""
+	if none || !r.news || !r.beginHooks(changeOf(r.service.inputs())) || !hooked {
 		return nil
 	}
 	r.record.Touched = true
@@ -89,12 +90,7 @@ func sum(texts ...string) string {
 
 // runHooks runs the hooks of a phase.
 func (r *run) runHooks(ctx context.Context, phase order.Phase) error {
-	for _, s := range r.schedule.Of(phase) {
-		if err := r.stage(ctx, s); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.phase(ctx, phase)
 }
 
 // compensate runs the SyncFail hooks where a run failed for what it was to apply. What becomes of them does not change the failure.
@@ -119,6 +115,7 @@ func (r *run) launchAll(ctx context.Context, phase order.Phase, members []order.
 	if err := r.enlistHooks(ctx, hooks); err != nil {
 		return nil, err
 	}
+	r.tidying = append(r.tidying, hooks...)
 	for _, h := range hooks {
 		r.hooked.Put(inventory.Object{Ref: h.ref})
 		if _, ended := r.record.Hooks.Ended[h.id()]; ended {
@@ -260,7 +257,7 @@ func (r *run) made(h *hook, live *unstructured.Unstructured) bool {
 // makeWay deals with an object that stands where a hook is to be made: it is deleted, left to be applied over, or in the way.
 func (r *run) makeWay(ctx context.Context, h *hook, live *unstructured.Unstructured) error {
 	owner := live.GetLabels()[ServiceLabel]
-	state := outcomeOf(live)
+	state := r.engine.outcomeOf(live)
 	switch {
 	case owner != "" && owner != r.service.Name:
 		r.engine.claims.drop(h.ref.Key, r.service.Name)

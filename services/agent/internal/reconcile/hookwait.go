@@ -14,8 +14,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
 
-// awaitHooks waits until hooks have ended, notes what became of them, and deletes those whose policy says so. A hook that failed,
-// now or earlier in the same run, fails the run.
+// awaitHooks waits until hooks have ended, and notes what became of them. A hook that failed, now or earlier in the same run, fails
+// the run.
 func (r *run) awaitHooks(ctx context.Context, hooks []*hook) error {
 	if len(hooks) == 0 {
 		return nil
@@ -25,9 +25,6 @@ func (r *run) awaitHooks(ctx context.Context, hooks []*hook) error {
 		return late
 	}
 	if err := r.saveHooks(ctx); err != nil { // before anything is deleted that tells how it ended
-		return err
-	}
-	if err := r.tidy(ctx, hooks); err != nil {
 		return err
 	}
 	var failures []string
@@ -76,7 +73,7 @@ func (r *run) gather(hooks []*hook, look *lookout) (left []string) {
 			continue
 		}
 		seen, known := look.at(h.ref.Key)
-		state := outcomeOf(seen.last)
+		state := r.engine.outcomeOf(seen.last)
 		switch {
 		case !known:
 			left = append(left, h.id())
@@ -106,9 +103,9 @@ func (r *run) ended(h *hook, failure string) {
 	r.tell(h.ref, fmt.Sprintf("%s hook %s", h.phase, message))
 }
 
-// tidy deletes the hooks that have ended and whose policy says so, also those of a run that was interrupted before it could.
-func (r *run) tidy(ctx context.Context, hooks []*hook) error {
-	for _, h := range hooks {
+// tidy deletes the hooks of a phase that have ended and whose policy says so, also those of a run that was interrupted before it could.
+func (r *run) tidy(ctx context.Context) error {
+	for _, h := range r.tidying {
 		failure, ended := r.record.Hooks.Ended[h.id()]
 		_, there := r.record.Hooks.Get(h.ref.Key)
 		when := order.OnSuccess

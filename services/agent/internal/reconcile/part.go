@@ -108,13 +108,6 @@ func (r *run) certain(ctx context.Context, o inventory.Object, act func(context.
 	return problemf(ApplyRejected, "is being replaced all the time; it will be tried again")
 }
 
-func ignoreNotFound(err error) error {
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	return err
-}
-
 // stranger tells why an object that has the name of one in the inventory is not that one; empty when it is. An object whose UID
 // is not the recorded one is Leat's own only if it says so twice: in its label, and in the API server's record of who applied it.
 func (r *run) stranger(o inventory.Object, live *unstructured.Unstructured) departure {

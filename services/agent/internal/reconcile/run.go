@@ -41,6 +41,7 @@ type run struct {
 	schedule    order.Schedule
 	desired     inventory.Set   // what the rendered objects are, filled while applying
 	hooked      inventory.Set   // likewise the hooks
+	tidying     []*hook         // those of the phase, to be deleted at its end if their policy says so
 	rules       fingerprint.Sum // of what the policy says about conflicts
 	lenient     leniency
 	strangers   strangers
@@ -80,8 +81,8 @@ func (r *run) remove(ctx context.Context) error {
 	r.leaving = true
 	return r.take(ctx, []step{
 		{"mark inventory", r.withdraw},
-		{"hand over objects", r.handOver},
 		{"delete tests", r.deleteTests},
+		{"hand over objects", r.handOver},
 		{"run PreDelete hooks", r.preDelete},
 		{"delete objects", r.deleteAll},
 		{"run PostDelete hooks", r.postDelete},

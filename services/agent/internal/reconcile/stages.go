@@ -4,6 +4,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,8 +53,8 @@ func (r *run) finish(ctx context.Context) error {
 }
 
 func (r *run) stages(ctx context.Context, phases ...order.Phase) error {
-	for _, s := range r.schedule.Of(phases...) {
-		if err := r.stage(ctx, s); err != nil {
+	for _, phase := range phases {
+		if err := r.phase(ctx, phase); err != nil {
 			r.compensate(ctx, err)
 			return err
 		}
@@ -61,18 +62,37 @@ func (r *run) stages(ctx context.Context, phases ...order.Phase) error {
 	return nil
 }
 
+// phase applies the stages of a phase. Hooks are deleted at its end, not at theirs: later ones may need what earlier ones made.
+func (r *run) phase(ctx context.Context, phase order.Phase) error {
+	r.tidying = nil
+	var err error
+	for _, s := range r.schedule.Of(phase) {
+		if err = r.stage(ctx, s); err != nil {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	return cmp.Or(err, r.tidy(ctx))
+}
+
 // spare notes the objects that are in the manifests and not applied now: they are not to be pruned.
 func (r *run) spare(ctx context.Context) error {
-	for _, o := range r.schedule.Skipped {
+	return spare(ctx, r.engine.params.Cluster, r.service, r.schedule, &r.desired)
+}
+
+func spare(ctx context.Context, cluster Cluster, s Service, schedule order.Schedule, desired *inventory.Set) error {
+	for _, o := range schedule.Skipped {
 		if o.GetName() == "" {
 			continue
 		}
-		o, err := complete(ctx, r.engine.params.Cluster, r.service, o)
+		o, err := complete(ctx, cluster, s, o)
 		if fatal(ctx, err) {
 			return err
 		}
 		if err == nil { // otherwise there is no such kind, and hence no object
-			r.desired.Put(inventory.Object{Ref: inventory.RefOf(o)})
+			desired.Put(inventory.Object{Ref: inventory.RefOf(o)})
 		}
 	}
 	return nil

@@ -61,6 +61,8 @@ type Status struct {
 	Drift []ObjectDrift
 	// Tests are the results of the latest tests, in their order. Empty while they run, and where there are none.
 	Tests []inventory.TestResult
+	// DryRun is what would be applied, where nothing is. Nil: it is not known yet, or the service is no dry run.
+	DryRun *DryRun
 	// Guarded is what the guard keeps. Zero when it keeps nothing.
 	Guarded Guarded
 }

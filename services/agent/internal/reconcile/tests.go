@@ -135,7 +135,7 @@ func (u *unit) untested() bool {
 
 // verdict is the phase of a service whose objects are all healthy.
 func (u *unit) verdict(drift []ObjectDrift) (Phase, *Problem) {
-	if u.record.Tests.Due {
+	if u.record.Tests.Due && !u.desired.Spec.DryRun {
 		return Progressing, nil
 	}
 	failed, found := u.record.Tests.Failed()

@@ -47,6 +47,8 @@ func (a action) String() string {
 		return "remove"
 	case release:
 		return "release"
+	case preview:
+		return "preview"
 	case rest:
 	}
 	return "rest"

@@ -267,7 +267,7 @@ func (t *trial) await(ctx context.Context, o inventory.Object) (ended outcome, e
 			ended = outcome{ended: true, failed: true, message: "was deleted before it ended"}
 			return true
 		}
-		ended = outcomeOf(live)
+		ended = t.unit.engine.outcomeOf(live)
 		return ended.ended
 	})
 	return ended, err

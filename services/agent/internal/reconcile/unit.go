@@ -41,6 +41,7 @@ const (
 	bring
 	remove
 	release // give to others what they want of a service that the guard holds back
+	preview // see what bringing would do
 )
 
 // unit is one service. Its goroutine is the only one that works on the cluster; everybody else changes its orders and
@@ -83,9 +84,10 @@ type unit struct {
 	since    time.Time               // since when objects are on their way; zero when none is
 	status   Status                  // as last reported
 
-	trial    *trial    // the tests that run; the goroutine's alone
-	retrials int       // of tests that could not be run
-	retrial  time.Time // when to try those again
+	rehearsal rehearsal
+	trial     *trial    // the tests that run; the goroutine's alone
+	retrials  int       // of tests that could not be run
+	retrial   time.Time // when to try those again
 
 	guarded   Guarded       // of the latest run
 	running   chan struct{} // closed at the end of the run that is under way; nil when none is
@@ -221,6 +223,8 @@ func (u *unit) run(ctx context.Context) {
 			}
 		case release:
 			u.work(ctx, release, func(ctx context.Context, r *run) error { return r.release(ctx) })
+		case preview:
+			u.rehearse(ctx)
 		case rest:
 			u.rest(ctx, at)
 		}
@@ -241,7 +245,7 @@ func (u *unit) next(now time.Time) (action, time.Time) {
 	case u.order == follow && !u.still():
 		return rest, earliest(u.alarm(), earliest(earliest(u.drift, u.calm), earliest(u.refresh, u.deadline())))
 	default:
-		return rest, u.until
+		return rest, u.alarm()
 	}
 }
 
@@ -253,6 +257,8 @@ func (u *unit) wanted(now time.Time) action {
 		return release
 	case u.order == follow && !u.still() && u.due(now):
 		return bring
+	case u.rehearses(now):
+		return preview
 	default:
 		return rest
 	}
@@ -346,7 +352,7 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 		return nil
 	}
 	news, asked := !u.current(), u.forced
-	u.syncing = u.problem == nil && (u.forced || news)
+	u.syncing = what == bring && u.problem == nil && (u.forced || news)
 	u.forced, u.cancel, u.drift = false, stop, time.Time{}
 	u.running = make(chan struct{})
 	u.runs++

@@ -12,6 +12,7 @@ import (
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
@@ -43,9 +44,14 @@ func (p parser) parse(name string, content []byte) ([]*unstructured.Unstructured
 }
 
 func (p parser) document(text []byte) ([]*unstructured.Unstructured, error) {
-	var value any
 	// Strict: a key that stands twice is a mistake whose first half would be lost without a word.
-	if err := yaml.UnmarshalStrict(text, &value); err != nil {
+	encoded, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return nil, err
+	}
+	var value any
+	// Numbers become int64 or float64, as everything that works on unstructured objects expects.
+	if err := utiljson.Unmarshal(encoded, &value); err != nil {
 		return nil, err
 	}
 	if value == nil {
@@ -55,17 +61,9 @@ func (p parser) document(text []byte) ([]*unstructured.Unstructured, error) {
 	if !ok {
 		return nil, fmt.Errorf("is a %s, want an object with apiVersion and kind", kindOf(value))
 	}
-	// Numbers have to be int64 or float64, as everything that works on unstructured objects expects.
-	encoded, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		return nil, err
-	}
 	object := &unstructured.Unstructured{Object: fields}
 	if object.GetKind() == "" || object.GetAPIVersion() == "" {
 		return nil, missing(object)
-	}
-	if err := object.UnmarshalJSON(encoded); err != nil {
-		return nil, err
 	}
 	if err := p.substitute(object, text); err != nil {
 		return nil, err

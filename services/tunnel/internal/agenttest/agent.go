@@ -31,6 +31,8 @@ type Options struct {
 	ID string
 	// Handler is the cluster's API server. It sees requests as an API server does, without the tunnel's prefix.
 	Handler http.Handler
+	// Agent answers the calls of AgentService. Nil: there are none.
+	Agent http.Handler
 	// TLS makes the agent connect with TLS. Nil means without.
 	TLS *tls.Config
 	// MaxStreams is the number of requests at once that the agent allows. Zero means 1000.
@@ -106,8 +108,20 @@ func (a *Agent) serve(opts Options) {
 		MaxUploadBufferPerStream:     512 << 10,
 		MaxUploadBufferPerConnection: 512 << 20,
 	}
-	server.ServeConn(a.conn, &http2.ServeConnOpts{Handler: stripPrefix(opts.Handler)})
+	server.ServeConn(a.conn, &http2.ServeConnOpts{Handler: opts.route()})
 	_ = a.conn.Close()
+}
+
+// route sends calls of the agent to it, and everything else to the API server.
+func (o Options) route() http.Handler {
+	cluster := stripPrefix(o.Handler)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if o.Agent != nil && strings.HasPrefix(r.RequestURI, "/leat.agent.v1.AgentService/") {
+			o.Agent.ServeHTTP(w, r)
+			return
+		}
+		cluster.ServeHTTP(w, r)
+	})
 }
 
 // stripPrefix shows the API server what it would see without a tunnel, in the raw form, too.

@@ -95,10 +95,14 @@ func (c *call) decide() *refusal {
 		return refusePath()
 	case isUpgrade(c.r):
 		return refuseUpgrade()
-	default:
-		c.decision = decision
-		return nil
 	}
+	if c.target.isAgentCall() {
+		if refused := c.decideAgentCall(decision.Groups); refused != nil {
+			return refused
+		}
+	}
+	c.decision = decision
+	return nil
 }
 
 func (c *call) question() policy.Question {

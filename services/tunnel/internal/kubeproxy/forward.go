@@ -24,7 +24,7 @@ import (
 // agentHost is the name that requests carry through the tunnel. The agent puts its API server's in its place.
 const agentHost = "kubernetes"
 
-// agentPrefix is where the agent serves its API server.
+// agentPrefix is where the agent serves its API server. Its own calls have none.
 const agentPrefix = "/kubernetes"
 
 // lingerTimeout is how long the rest of a body may keep a connection whose request was answered with an error.
@@ -90,13 +90,19 @@ func (f *forward) prepareUpload(req *http.Request) {
 // rewrite makes the agent's request of the caller's. Hop-by-hop headers are gone already.
 func (f *forward) rewrite(p *httputil.ProxyRequest) {
 	scrubRequest(p.Out.Header)
-	impersonate(p.Out.Header, f.decision)
+	prefix := agentPrefix
+	if f.target.isAgentCall() {
+		prefix = ""
+		p.Out.Header.Set(headerSubject, f.caller.Subject())
+	} else {
+		impersonate(p.Out.Header, f.decision)
+	}
 	f.deps.Propagator.Inject(p.Out.Context(), propagation.HeaderCarrier(p.Out.Header))
 	p.Out.Trailer = nil // trailers could name reserved headers
 	p.Out.Host = agentHost
 	// An opaque URL is written as it is; a parsed one would be escaped again, and differently.
 	p.Out.URL = &url.URL{
-		Scheme: "http", Host: agentHost, Opaque: agentPrefix + f.target.path,
+		Scheme: "http", Host: agentHost, Opaque: prefix + f.target.path,
 		RawQuery: f.target.query, ForceQuery: p.In.URL.ForceQuery,
 	}
 }

@@ -64,6 +64,10 @@ type statusCause struct {
 
 // write answers the request. Nothing may have been written before.
 func (r *refusal) write(w http.ResponseWriter, req *http.Request, cluster, traceID string) {
+	if (target{path: pathBelow(req)}).isAgentCall() {
+		r.writeRPC(w, req, traceID)
+		return
+	}
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", "no-store")

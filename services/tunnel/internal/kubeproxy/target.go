@@ -54,9 +54,15 @@ func rawPath(r *http.Request) string {
 // parseTarget splits the path. ok is false when the cluster's name cannot be one or the path tries to leave its place:
 // a dot segment, written out or escaped, would be resolved by somebody on the way.
 func parseTarget(r *http.Request) (t target, ok bool) {
-	name, rest, _ := strings.Cut(strings.TrimPrefix(rawPath(r), Prefix), "/")
-	t = target{cluster: name, path: "/" + rest, query: r.URL.RawQuery}
+	name, _, _ := strings.Cut(strings.TrimPrefix(rawPath(r), Prefix), "/")
+	t = target{cluster: name, path: pathBelow(r), query: r.URL.RawQuery}
 	return t, validCluster(name) && !hasDotSegment(t.path)
+}
+
+// pathBelow is the path behind the cluster's name.
+func pathBelow(r *http.Request) string {
+	_, rest, _ := strings.Cut(strings.TrimPrefix(rawPath(r), Prefix), "/")
+	return "/" + rest
 }
 
 // validCluster accepts DNS subdomains (RFC 1123), which all names of clusters are.
@@ -85,11 +91,11 @@ func hasDotSegment(path string) bool {
 	return false
 }
 
-// isEndless reports whether the answer goes on until somebody ends it: a watch, or a log that is followed.
-func (t target) isEndless() bool { return t.isWatch() || t.asks("follow") }
+// isEndless reports whether the answer goes on until somebody ends it: a watch, a log that is followed, or an agent's events.
+func (t target) isEndless() bool { return t.isWatch() || t.asks("follow") || t.isEventStream() }
 
 // isWatch reports whether the answer is a watch, which API servers end now and then and clients begin again.
-func (t target) isWatch() bool { return t.asks("watch") }
+func (t target) isWatch() bool { return t.asks("watch") && !t.isAgentCall() }
 
 // asks reports whether a boolean parameter is true. To the Kubernetes API everything is true but these words.
 func (t target) asks(parameter string) bool {

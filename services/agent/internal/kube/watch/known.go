@@ -19,7 +19,7 @@ type Object struct {
 }
 
 // Known is the set of objects that a collection holds, as far as was heard. It is there to find out what is missing from a
-// later list, so it keeps little of each object: about 110 bytes and its name. The zero Known is not usable; see NewKnown.
+// later list, so it keeps little of each object: about 100 bytes and its name. The zero Known is not usable; see NewKnown.
 // It is for one goroutine.
 type Known struct {
 	objects map[key]entry

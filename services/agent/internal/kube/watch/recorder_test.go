@@ -159,23 +159,31 @@ type subject struct {
 // start runs a Watcher until the test ends.
 func start(t *testing.T, change ...func(*subject, *watch.Params)) *subject {
 	t.Helper()
-	s := &subject{fake: newFakeServer(), recorder: newRecorder(), known: watch.NewKnown(), ended: make(chan error, 1)}
+	s := &subject{fake: newFakeServer(), recorder: newRecorder(), known: watch.NewKnown()}
 	s.network = &network{handler: s.fake}
 	server, _, _ := s.network.server(t)
 	p := watch.Params{
-		Server: server, Collection: configMaps(), Handler: s.recorder, Known: s.known, Logger: slog.New(slog.DiscardHandler),
+		Server: server, Collection: configMaps(), Handler: s.recorder, Known: s.known, Logger: quiet(),
 	}
 	for _, c := range change {
 		c(s, &p)
 	}
 	s.watcher = watch.New(p)
+	s.ended = run(t, s.watcher)
+	return s
+}
+
+// run runs a Watcher until the test ends. What it returns before can be received, and has to be put back.
+func run(t testing.TB, w *watch.Watcher) chan error {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { s.ended <- s.watcher.Run(ctx) }()
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		<-s.ended
+		<-ended
 	})
-	return s
+	return ended
 }
 
 // assert compares what is known with what there is.
@@ -196,3 +204,5 @@ func (s *subject) difference() string {
 	}
 	return ""
 }
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

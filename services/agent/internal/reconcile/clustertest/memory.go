@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/managedfields/managedfieldstest"
 
+	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
@@ -117,6 +118,7 @@ func (m *Memory) Reown(
 			return reconcile.ErrReplaced
 		}
 		after := before.DeepCopy()
+		unstructured.RemoveNestedField(after.Object, "metadata", "annotations", fields.LastAppliedAnnotation)
 		if err := unstructured.SetNestedSlice(after.Object, managedFields, "metadata", "managedFields"); err != nil {
 			return fmt.Errorf("set managedFields: %w", err)
 		}

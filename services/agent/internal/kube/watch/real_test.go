@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package watch_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/services/agent/internal/kube/watch"
+)
+
+// patience is for a busy machine; everything here takes a second or two when it works.
+const patience = 90 * time.Second
+
+// scene is a Watcher that reaches a real API server through a proxy.
+type scene struct {
+	cp       *localkube.ControlPlane
+	server   apiServer
+	proxy    *proxy
+	recorder *recorder
+	watcher  *watch.Watcher
+	random   *rand.Rand
+}
+
+// TestFaults breaks connections between a Watcher and a real API server at random points, kills that API server, and has it
+// and etcd forget, while objects change. After each round the Watcher has to know what a fresh list says.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for _, paged := range []bool{false, true} {
+		t.Run(fmt.Sprintf("paged=%t", paged), func(t *testing.T) {
+			t.Parallel()
+			s := startScene(t, paged)
+			for i := range 60 {
+				s.server.put(t, fmt.Sprintf("object-%d", i), "web", "0")
+			}
+			s.settle(t, "start")
+			for round, fault := range s.faults(t) {
+				for range 6 {
+					fault.do()
+					s.edit(t, 4)
+				}
+				s.proxy.setFate(nil)
+				s.settle(t, fmt.Sprintf("round %d: %s", round, fault.name))
+			}
+		})
+	}
+}
+
+func startScene(t *testing.T, paged bool) *scene {
+	t.Helper()
+	cp := kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true })
+	s := &scene{
+		cp: cp, server: realServer(cp), proxy: startProxy(t, strings.TrimPrefix(cp.Host(), "https://")), recorder: newRecorder(),
+		random: rand.New(rand.NewPCG(7, 7)),
+	}
+	address, err := url.Parse("https://" + s.proxy.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := watch.NewServer(address, &http.Client{Transport: newTransport(t, cp, paged)})
+	s.watcher = watch.New(watch.Params{
+		Server: server, Collection: configMaps(), Handler: s.recorder, Known: watch.NewKnown(), Logger: quiet(),
+		Settings: watch.Settings{
+			Silence: 2 * time.Second, ListSilence: time.Second, Lifetime: 4 * time.Second, PageSize: 10,
+			Retry: backoff.Policy{Initial: 20 * time.Millisecond, Max: 300 * time.Millisecond},
+		},
+	})
+	run(t, s.watcher)
+	return s
+}
+
+// newTransport speaks HTTP/1.1, so that each watch is a connection of its own.
+func newTransport(t *testing.T, cp *localkube.ControlPlane, paged bool) http.RoundTripper {
+	t.Helper()
+	original, ok := cp.HTTPClient().Transport.(*http.Transport)
+	if !ok {
+		t.Fatalf("transport: got %T", cp.HTTPClient().Transport)
+	}
+	transport := &http.Transport{TLSClientConfig: original.TLSClientConfig.Clone(), Protocols: new(http.Protocols)}
+	transport.TLSClientConfig.NextProtos = nil
+	transport.Protocols.SetHTTP1(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	if paged {
+		return noStreams{transport}
+	}
+	return transport
+}
+
+// noStreams answers as servers do that do not know streaming lists.
+type noStreams struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (n noStreams) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.URL.Query().Get("sendInitialEvents") == "" {
+		return n.RoundTripper.RoundTrip(request)
+	}
+	return &http.Response{StatusCode: http.StatusUnprocessableEntity, Body: http.NoBody, Request: request}, nil
+}
+
+// fault is one way to disturb.
+type fault struct {
+	name string
+	do   func()
+}
+
+// faults lists those of the short form once, and for the long one again and again.
+func (s *scene) faults(t *testing.T) []fault {
+	once := []fault{
+		{"cut", s.proxy.cut},
+		{"cut after random bytes", func() {
+			s.proxy.setFate(func() fate { return fate{bytes: 1 + s.random.IntN(20_000)} })
+			s.proxy.cut()
+		}},
+		{"silence after random bytes", func() {
+			s.proxy.setFate(func() fate { return fate{bytes: 1 + s.random.IntN(20_000), silent: true} })
+			s.proxy.cut()
+		}},
+		{"silence", s.proxy.freeze},
+		{"delay", func() {
+			s.proxy.setFate(func() fate { return fate{delay: time.Duration(s.random.IntN(50)) * time.Millisecond} })
+			s.proxy.cut()
+		}},
+		{"compaction", func() {
+			if err := s.cp.CompactHistory(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.proxy.cut()
+		}},
+		{"a list is asked for", s.watcher.Relist},
+		{"kill", s.killOnce(t)},
+	}
+	if os.Getenv("LEAT_FAULT_LONG") == "" {
+		return once
+	}
+	var all []fault
+	for range 20 {
+		all = append(all, once[:len(once)-1]...)
+		all = append(all, fault{"kill", s.killOnce(t)})
+	}
+	return all
+}
+
+// killOnce kills the API server and has it come back without its memory, the first time it is called.
+func (s *scene) killOnce(t *testing.T) func() {
+	killed := false
+	return func() {
+		if killed {
+			return
+		}
+		killed = true
+		s.edit(t, 3)
+		s.cp.KillAPIServer()
+		if err := s.cp.CompactHistory(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.cp.StartAPIServer(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (s *scene) edit(t *testing.T, times int) {
+	t.Helper()
+	for range times {
+		name := fmt.Sprintf("object-%d", s.random.IntN(70))
+		if s.random.IntN(3) == 0 {
+			s.server.delete(t, name)
+		} else {
+			s.server.put(t, name, []string{"web", "web", "api", ""}[s.random.IntN(4)], fmt.Sprint(s.random.Int32()))
+		}
+	}
+}
+
+// settle waits until what the Watcher has told is what a fresh list says.
+func (s *scene) settle(t *testing.T, after string) {
+	t.Helper()
+	want, timeout := s.fresh(t), time.After(patience)
+	for {
+		got, synced, changed := s.recorder.state()
+		diff := cmp.Diff(want, got)
+		if diff == "" && synced > 0 {
+			break
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			t.Fatalf("%s: objects (-want +got):\n%s", after, diff)
+		}
+	}
+	if wrong := s.recorder.mistakes(); len(wrong) > 0 {
+		t.Fatalf("%s: told wrongly:\n%s", after, strings.Join(wrong, "\n"))
+	}
+}
+
+func (s *scene) fresh(t *testing.T) map[string]seen {
+	t.Helper()
+	status, body := s.server.get(t.Context(), t, "/api/v1/configmaps?labelSelector="+serviceLabel)
+	defer body.Close()
+	var list struct{ Items []map[string]any }
+	if err := json.NewDecoder(body).Decode(&list); err != nil || status != http.StatusOK {
+		t.Fatalf("list: got %d, %v", status, err)
+	}
+	all := map[string]seen{}
+	for _, item := range list.Items {
+		o := unstructured.Unstructured{Object: item}
+		value, _, _ := unstructured.NestedString(item, "data", "value")
+		all[o.GetName()] = seen{UID: string(o.GetUID()), Version: o.GetResourceVersion(), Label: o.GetLabels()[serviceLabel], Value: value}
+	}
+	return all
+}
