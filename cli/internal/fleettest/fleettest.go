@@ -320,6 +320,18 @@ func (h *Hub) GetService(_ context.Context, request *fleetv1.GetServiceRequest) 
 	return &fleetv1.GetServiceResponse{Service: object.GetService()}, err
 }
 
+// UpdateService implements FleetService. It keeps the status.
+func (h *Hub) UpdateService(_ context.Context, request *fleetv1.UpdateServiceRequest) (*fleetv1.UpdateServiceResponse, error) {
+	object, err := h.get("service", request.GetService().GetMetadata().GetName())
+	if err != nil {
+		return nil, err
+	}
+	service := proto.CloneOf(request.GetService())
+	service.Status = object.GetService().GetStatus()
+	h.Put(document.Of(service))
+	return &fleetv1.UpdateServiceResponse{Service: service}, nil
+}
+
 // ListClusters implements FleetService, one object a page.
 func (h *Hub) ListClusters(_ context.Context, request *fleetv1.ListClustersRequest) (*fleetv1.ListClustersResponse, error) {
 	object, next := paged(h.list("cluster"), request.GetPage())

@@ -11,7 +11,9 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -35,13 +37,17 @@ import (
 // come to rest, the inventories say what is there.
 func TestHistories(t *testing.T) {
 	t.Parallel()
+	longest := 12
+	if os.Getenv("LEAT_FAULT_LONG") != "" {
+		longest = 60
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		var failure any
 		synctest.Test(t, func(*testing.T) {
 			h := newHistory(rt)
 			defer func() { failure = recover() }() // rapid's way to stop, which is for its own goroutine
 			defer func() { h.kill() }()
-			for range rapid.IntRange(5, 40).Draw(rt, "length") {
+			for range rapid.IntRange(5, longest).Draw(rt, "length") {
 				h.step()
 			}
 			h.rest()
@@ -65,7 +71,37 @@ type history struct {
 
 	mu       sync.Mutex
 	unagreed map[string]int // deletions since the service's latest complete run
-	broken   []string       // promises
+
+	version   int
+	departing map[string]int // services that left the plan; not zero: with the plan that they came back in
+	broken    []string       // promises
+
+	log diary // of the agent, for those who have to find out why
+}
+
+// diary is a log that is shown only of what failed.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// Write implements io.Writer.
+func (d *diary) Write(line []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
+// show prints the lines about an object.
+func (d *diary) show(t *rapid.T, name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, line := range d.lines {
+		if strings.Contains(line, name) {
+			t.Log(line)
+		}
+	}
 }
 
 // intent is what people want of a service.
@@ -87,11 +123,12 @@ type faulty struct {
 func newHistory(t *rapid.T) *history {
 	h := &history{
 		t: t, cluster: clustertest.NewMemory(), reports: &reports{statuses: map[string]reconcile.Status{}, bundles: map[digest.Digest][]byte{}},
-		plan: map[string]*intent{}, unagreed: map[string]int{}, faulty: faulty{in: -1},
+		plan: map[string]*intent{}, unagreed: map[string]int{}, departing: map[string]int{}, faulty: faulty{in: -1},
 	}
 	for i := range 14 {
 		h.names = append(h.names, fmt.Sprintf("object-%d", i))
 	}
+	h.reports.adopted = h.adopted
 	h.cluster.Fault, h.cluster.Deleting = h.fault, h.deleting
 	h.start()
 	return h
@@ -103,7 +140,7 @@ func (h *history) start() {
 	watches := h.cluster.Watches()
 	engine := reconcile.New(reconcile.Params{
 		Cluster: h.cluster, Bundles: h.reports, Inventories: h.cluster.Inventories(), Reporter: h.reports, Watches: watches,
-		Logger: slog.New(slog.DiscardHandler),
+		Logger: slog.New(slog.NewTextHandler(&h.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
 	var group sync.WaitGroup
 	group.Go(func() { _ = engine.Run(ctx) })
@@ -125,12 +162,35 @@ func (h *history) hand() {
 			Bundles: []reconcile.Bundle{{Digest: h.reports.pack(h.t, i.objects)}},
 		})
 	}
-	h.reports.engine.SetPlan(reconcile.Plan{Version: "v", Services: services})
+	h.mu.Lock()
+	h.version++
+	for service := range h.departing {
+		if h.plan[service] != nil {
+			h.departing[service] = h.version // until this plan is worked on, the agent may still be removing it
+		}
+	}
+	version := fmt.Sprint(h.version)
+	h.mu.Unlock()
+	h.reports.engine.SetPlan(reconcile.Plan{Version: version, Services: services})
+}
+
+// adopted hears from which plan on services that came back are not removed any more.
+func (h *history) adopted(version string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for service, back := range h.departing {
+		if v, err := strconv.Atoi(version); err == nil && back > 0 && v >= back {
+			delete(h.departing, service)
+		}
+	}
 }
 
 func (h *history) fault(_ context.Context, call string, done bool) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if done {
+		_, _ = fmt.Fprintf(&h.log, "%s %s\"", time.Now().Format(time.TimeOnly), call)
+	}
 	if strings.HasPrefix(call, "save inventory of ") && done {
 		service := strings.TrimPrefix(call, "save inventory of ")
 		if r, ok := h.cluster.Record(service); ok && !r.Touched {
@@ -163,8 +223,9 @@ func (h *history) deleting(o *unstructured.Unstructured, records map[string]inve
 			continue
 		}
 		i := h.plan[service]
+		_, departing := h.departing[service]
 		switch {
-		case i == nil: // the service is gone
+		case i == nil || departing: // the service is gone
 		case entry.Agreed && !i.confirmed:
 			h.broken = append(h.broken, fmt.Sprintf("takes the deletion of %s for agreed to", o.GetName()))
 		case !entry.Agreed:
@@ -192,10 +253,10 @@ func (h *history) step() {
 			i.prune, i.detach, i.edits = rapid.Bool().Draw(t, "prune"), rapid.Bool().Draw(t, "detach"), i.edits+1
 		}
 	case "remove":
-		delete(h.plan, service)
+		h.remove(service)
 	case "rename":
 		if i, other := h.plan[service], rapid.SampledFrom(services).Draw(t, "to"); i != nil && h.plan[other] == nil {
-			delete(h.plan, service)
+			h.remove(service)
 			h.plan[other] = &intent{objects: i.objects, prune: i.prune}
 		}
 	case "confirm":
@@ -230,8 +291,18 @@ func (h *history) step() {
 		h.faulty = faulty{in: rapid.IntRange(0, 12).Draw(t, "after"), late: rapid.Bool().Draw(t, "late")}
 		h.mu.Unlock()
 	}
+	_, _ = fmt.Fprintf(&h.log, "%s now %s wants %v\"", time.Now().Format(time.TimeOnly), service, h.plan[service])
 	h.hand()
 	h.pass(rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, time.Second, 10 * time.Minute}).Draw(t, "pause"))
+}
+
+func (h *history) remove(service string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.plan[service] != nil {
+		h.departing[service] = 0
+	}
+	delete(h.plan, service)
 }
 
 func (h *history) edit(service string, objects []string) {
@@ -288,6 +359,7 @@ func (h *history) rest() {
 		}
 		// The label follows only when the object is applied, which a failing service may not come to.
 		if by := holders[o.GetUID()]; len(by) != 1 || by[0] != label && h.reports.status(by[0]).Phase == reconcile.Healthy {
+			h.log.show(h.t, key.Name+`"`)
 			h.t.Errorf("%s has the label of %s, and is in the inventories of %v", key, label, by)
 		}
 	}
@@ -327,7 +399,8 @@ func (h *history) fulfilled() {
 
 // reports is what an agent needs besides a cluster.
 type reports struct {
-	engine *reconcile.Engine
+	engine  *reconcile.Engine
+	adopted func(version string)
 
 	mu       sync.Mutex
 	statuses map[string]reconcile.Status
@@ -388,4 +461,4 @@ func (r *reports) Forget(service string) {
 }
 
 // Adopted implements reconcile.Reporter.
-func (r *reports) Adopted(string) {}
+func (r *reports) Adopted(version string) { r.adopted(version) }

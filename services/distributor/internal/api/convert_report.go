@@ -41,6 +41,8 @@ func reportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.
 		PlannedAt:            stamp(r.PlannedAt),
 		Timings:              timingsMessage(r.Timings),
 		Drift:                driftMessages(r.Drift),
+		GuardedSpecDigest:    r.GuardedDigest,
+		Guarded:              refMessages(r.Guarded),
 	}
 	for _, o := range r.Objects {
 		m.Objects = append(m.Objects, &typev1.ObjectStatus{
@@ -122,6 +124,8 @@ func reportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 		PlannedAt:            timeOf(m.GetPlannedAt()),
 		Timings:              timingsOf(m.GetTimings()),
 		Drift:                driftOf(m.GetDrift()),
+		GuardedDigest:        m.GetGuardedSpecDigest(),
+		Guarded:              refsOf(m.GetGuarded()),
 	}
 	objects := m.GetObjects()
 	for _, o := range objects[:min(len(objects), maxReportObjects)] {
