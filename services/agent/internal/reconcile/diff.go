@@ -57,7 +57,9 @@ func (e *Engine) Diff(ctx context.Context, service string) ([]Difference, error)
 	}
 	d := differ{
 		cluster: e.params.Cluster, service: desired, substitution: all.substitution,
-		run:   &run{unit: u, engine: e, service: desired, result: all, lenient: lenient(desired)},
+		run: &run{
+			unit: u, engine: e, service: desired, result: all, rules: rulesOf(desired.Spec.Policy), lenient: lenient(desired),
+		},
 		stale: desired.ConfigDigest != record.Applied.ConfigDigest,
 	}
 	schedule, err := order.New(all.objects, record.Applied.At.IsZero())
@@ -106,7 +108,7 @@ func (d *differ) object(ctx context.Context, o *unstructured.Unstructured) error
 	if err != nil {
 		return err
 	}
-	after, err := d.run.rehearse(ctx, full, live, false)
+	after, err := d.run.rehearse(ctx, full, live, d.run.repairs(full))
 	if err != nil {
 		return err
 	}
