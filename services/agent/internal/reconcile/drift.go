@@ -134,6 +134,15 @@ func (r *run) decide(o *unstructured.Unstructured, sum fingerprint.Sum) verdict 
 	}
 }
 
+// repairs tells whether the manifest of an object is what was applied last, so that a run would take back what others took.
+func (r *run) repairs(o *unstructured.Unstructured) bool {
+	sum := r.sumOf(o)
+	r.unit.mu.Lock()
+	defer r.unit.mu.Unlock()
+	t := r.unit.observed.get(inventory.RefOf(o).Key)
+	return t != nil && t.Manifest == sum
+}
+
 // corrects tells whether this run puts right what others have changed: any run that somebody asked for, or that brings
 // something new, does; others only where the policy says so. r.unit.mu is held.
 func (r *run) corrects(t *track) bool {

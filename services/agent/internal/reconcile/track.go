@@ -18,7 +18,7 @@ import (
 type track struct {
 	fingerprint.Entry
 
-	verdict *health.Verdict // nil: healthy
+	verdict *health.Verdict // nil: healthy where the object was seen, and else unknown
 	contest *contest        // nil: nobody has changed the object lately
 	noted   uint32          // the run before, or during, which the latest news of the object came
 
@@ -31,7 +31,7 @@ type track struct {
 // health returns the verdict on the object; Unknown before anything was seen.
 func (t *track) health() health.Verdict {
 	switch {
-	case t == nil || !t.seen:
+	case t == nil, !t.seen && t.verdict == nil:
 		return health.Verdict{}
 	case t.verdict == nil:
 		return health.Verdict{State: health.Healthy}
