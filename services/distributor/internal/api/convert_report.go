@@ -41,6 +41,8 @@ func reportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.
 		PlannedAt:            stamp(r.PlannedAt),
 		Timings:              timingsMessage(r.Timings),
 		Drift:                driftMessages(r.Drift),
+		Tests:                testMessages(r.Tests),
+		DryRun:               dryRunMessage(r.DryRun),
 	}
 	for _, o := range r.Objects {
 		m.Objects = append(m.Objects, &typev1.ObjectStatus{
@@ -122,6 +124,8 @@ func reportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 		PlannedAt:            timeOf(m.GetPlannedAt()),
 		Timings:              timingsOf(m.GetTimings()),
 		Drift:                driftOf(m.GetDrift()),
+		Tests:                testsOf(m.GetTests()),
+		DryRun:               dryRunOf(m.GetDryRun()),
 	}
 	objects := m.GetObjects()
 	for _, o := range objects[:min(len(objects), maxReportObjects)] {

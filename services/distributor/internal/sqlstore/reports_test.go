@@ -64,6 +64,8 @@ func testReports(t *testing.T, s subject) {
 				Objects: []catalog.ObjectStatus{{Kind: "Pod", Health: "DEGRADED"}}, AppliedAt: time.Unix(1, 0).UTC(),
 				Timings: catalog.Timings{ArrivedAt: time.Unix(2, 0).UTC(), Download: time.Second},
 				Drift:   []catalog.ObjectDrift{{Kind: "Service", Name: "web", Fields: []catalog.FieldDrift{{Path: "spec.type", Old: "a", New: "b", Manager: "m"}}}},
+				Tests:   []catalog.TestResult{{Kind: "Job", Name: "smoke", Message: "no", LogTail: "end", EndedAt: time.Unix(3, 0).UTC()}},
+				DryRun:  &catalog.DryRun{Created: 1, Changes: []catalog.DryRunChange{{Kind: "Job", Name: "new", Action: "CREATE"}}},
 			}},
 			{Service: "gone", ServiceUID: "no such uid", Report: &catalog.ServiceReport{}},
 		},
