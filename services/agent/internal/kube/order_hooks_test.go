@@ -56,7 +56,7 @@ func hookScenarios() map[string]func(*scenario) {
 			service := s.sync(config("a", "1", "Bad!=x"), job("alarm", syncFail))
 			s.fails(service, reconcile.ApplyRejected)
 			before := s.uid("Job", "alarm")
-			service = s.again(service, "please")
+			s.again(service, "please")
 			s.until("Job", "alarm", func(o map[string]any) bool { return o != nil && uidOf(o) != before })
 		},
 		"SyncFail does not run when all is well": func(s *scenario) {

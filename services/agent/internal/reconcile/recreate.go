@@ -154,14 +154,14 @@ func refsOf(objects []inventory.Object) []inventory.Ref {
 
 // stands tells whether an object is still there, or may be.
 func stands(look *lookout, o inventory.Object) bool {
-	seen, known := look.at(o.Key)
-	return !known || seen.live != nil && string(seen.live.GetUID()) == o.UID
+	seen := look.at(o.Key)
+	return !seen.known || seen.live != nil && string(seen.live.GetUID()) == o.UID
 }
 
 // held says what keeps objects.
 func held(look *lookout, objects []inventory.Object) string {
 	for _, o := range objects {
-		if seen, _ := look.at(o.Key); seen.live != nil && len(seen.live.GetFinalizers()) > 0 {
+		if seen := look.at(o.Key); seen.live != nil && len(seen.live.GetFinalizers()) > 0 {
 			return fmt.Sprintf(": finalizer %s holds it", strings.Join(seen.live.GetFinalizers(), ", "))
 		}
 	}
