@@ -55,10 +55,11 @@ func (t *track) correctable(now time.Time) time.Time {
 	return at
 }
 
-// calls tells whether an object needs a run on its own account. u.mu is held.
+// calls tells whether an object needs a run on its own account. While a run applies it, what a watch has seen may be the outcome
+// of that; when the run is over, the cluster's answer has said so. u.mu is held.
 func (u *unit) calls(k inventory.Key, t *track) bool {
 	switch {
-	case t.pending || t.terminating || !t.astray():
+	case t.terminating || !t.astray():
 		return false
 	case t.owed(): // it was being deleted when it was its turn
 		return true
