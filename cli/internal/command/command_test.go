@@ -66,7 +66,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// putService stores a service in a state: service NAME healthy|pending|failed|stale|unfetched|drifted|tested|dry|contested.
+// putService stores a service in a state: service NAME healthy|pending|failed|stale|unfetched|drifted|guarded|tested|dry|contested.
 func putService(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: service NAME STATE")
@@ -131,6 +131,14 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	case "contested":
 		service.Metadata.Labels = map[string]string{fleettest.Contested: ""}
+	case "guarded":
+		service.Status.Phase = typev1.ServicePhase_SERVICE_PHASE_FAILED
+		service.Status.Report.Problem = &typev1.Problem{Reason: errorsv1.Reason_REASON_PRUNE_GUARDED, Message: "pruning would take 2 of 2 objects away"}
+		service.Status.Problem = service.Status.Report.Problem
+		service.Status.Report.GuardedSpecDigest = "sha256:" + strings.Repeat("7", 64)
+		service.Status.Report.Guarded = []*typev1.ObjectRef{
+			{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: "web"}, {Version: "v1", Kind: "Namespace", Name: "shop"},
+		}
 	default:
 		ts.Fatalf("unknown state %q", args[1])
 	}

@@ -96,7 +96,7 @@ type unit struct {
 	ordered   int64         // the generation of the plan that brought the latest order
 	orderedAt time.Time
 	lent      map[inventory.Key]bool // what is left for another service to take over
-	wishes    *wishes                // under the desired inputs, if somebody asked; see wants
+	wishes    *wishes                // of what the plan says, if somebody asked; see wants
 }
 
 func newUnit(e *Engine, record inventory.Record) *unit {
@@ -129,9 +129,9 @@ func (u *unit) follow(s Service, planned, now time.Time) bool {
 		u.arrived, u.planned, u.stage, u.timings = now, planned, untried, Timings{}
 		u.attempts, u.retryAt = 0, time.Time{}
 	}
-	u.dirty = u.dirty || owing // what another service was to take over may have no taker any more
 	u.offer(s)
 	u.admit(now)
+	u.dirty = u.dirty || owing // what another service was to take over may have no taker any more
 	if u.current() {
 		u.tried = u.desired.inputs() // as good as tried: there is nothing to do
 	}

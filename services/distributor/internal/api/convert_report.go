@@ -43,6 +43,8 @@ func reportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.
 		Drift:                driftMessages(r.Drift),
 		Tests:                testMessages(r.Tests),
 		DryRun:               dryRunMessage(r.DryRun),
+		GuardedSpecDigest:    r.GuardedDigest,
+		Guarded:              refMessages(r.Guarded),
 	}
 	for _, o := range r.Objects {
 		m.Objects = append(m.Objects, &typev1.ObjectStatus{
@@ -126,6 +128,8 @@ func reportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 		Drift:                driftOf(m.GetDrift()),
 		Tests:                testsOf(m.GetTests()),
 		DryRun:               dryRunOf(m.GetDryRun()),
+		GuardedDigest:        m.GetGuardedSpecDigest(),
+		Guarded:              refsOf(m.GetGuarded()),
 	}
 	objects := m.GetObjects()
 	for _, o := range objects[:min(len(objects), maxReportObjects)] {

@@ -86,6 +86,18 @@ type ServiceReport struct {
 	Tests []TestResult `json:"tests,omitempty"`
 	// DryRun is what would be applied; nil where the service is no dry run.
 	DryRun *DryRun `json:"dryRun,omitempty"`
+	// GuardedDigest names the objects that the agent's guard keeps from leaving the service, Guarded lists them.
+	GuardedDigest string      `json:"guardedDigest,omitempty"`
+	Guarded       []ObjectRef `json:"guarded,omitempty"`
+}
+
+// ObjectRef names an object of a cluster.
+type ObjectRef struct {
+	Group     string `json:"group,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
 }
 
 // Timings tell how long a service took from the plan to health, on the agent's clock. What was not reached is zero. It is

@@ -1222,7 +1222,12 @@ type ServiceReport struct {
 	// while they run, where there are none, and from agents that run none.
 	Tests []*TestReport `protobuf:"bytes,21,rep,name=tests,proto3" json:"tests,omitempty"`
 	// What would be applied, where the service is a dry run. Unset where it is none, before the comparison, and where that failed.
-	DryRun        *DryRunReport `protobuf:"bytes,22,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	DryRun *DryRunReport `protobuf:"bytes,22,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Names the objects that would leave the service, where the guard keeps them (PRUNE_GUARDED): what spec.sync.prune_confirmation has
+	// to hold for them to go. Empty where the guard keeps nothing, and from agents that cannot tell.
+	GuardedSpecDigest string `protobuf:"bytes,23,opt,name=guarded_spec_digest,json=guardedSpecDigest,proto3" json:"guarded_spec_digest,omitempty"`
+	// Those objects, at most 50.
+	Guarded       []*v1.ObjectRef `protobuf:"bytes,24,rep,name=guarded,proto3" json:"guarded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1407,6 +1412,20 @@ func (x *ServiceReport) GetTests() []*TestReport {
 func (x *ServiceReport) GetDryRun() *DryRunReport {
 	if x != nil {
 		return x.DryRun
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetGuardedSpecDigest() string {
+	if x != nil {
+		return x.GuardedSpecDigest
+	}
+	return ""
+}
+
+func (x *ServiceReport) GetGuarded() []*v1.ObjectRef {
+	if x != nil {
+		return x.Guarded
 	}
 	return nil
 }
@@ -2155,7 +2174,7 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x14ReportStatusResponse\x12\x1b\n" +
 	"\twant_full\x18\x01 \x01(\bR\bwantFull\x12.\n" +
 	"\x10current_instance\x18\x02 \x01(\tH\x00R\x0fcurrentInstance\x88\x01\x01B\x13\n" +
-	"\x11_current_instance\"\xe7\b\n" +
+	"\x11_current_instance\"\xca\t\n" +
 	"\rServiceReport\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x1f\n" +
 	"\vservice_uid\x18\x02 \x01(\tR\n" +
@@ -2183,7 +2202,9 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\atimings\x18\x13 \x01(\v2\x1c.leat.distributor.v1.TimingsR\atimings\x126\n" +
 	"\x05drift\x18\x14 \x03(\v2 .leat.distributor.v1.ObjectDriftR\x05drift\x125\n" +
 	"\x05tests\x18\x15 \x03(\v2\x1f.leat.distributor.v1.TestReportR\x05tests\x12:\n" +
-	"\adry_run\x18\x16 \x01(\v2!.leat.distributor.v1.DryRunReportR\x06dryRun\"\xf6\x01\n" +
+	"\adry_run\x18\x16 \x01(\v2!.leat.distributor.v1.DryRunReportR\x06dryRun\x12.\n" +
+	"\x13guarded_spec_digest\x18\x17 \x01(\tR\x11guardedSpecDigest\x121\n" +
+	"\aguarded\x18\x18 \x03(\v2\x17.leat.type.v1.ObjectRefR\aguarded\"\xf6\x01\n" +
 	"\n" +
 	"TestReport\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.leat.type.v1.ObjectRefR\x03ref\x12\x16\n" +
@@ -2332,42 +2353,43 @@ var file_leat_distributor_v1_distributor_proto_depIdxs = []int32{
 	21, // 22: leat.distributor.v1.ServiceReport.drift:type_name -> leat.distributor.v1.ObjectDrift
 	18, // 23: leat.distributor.v1.ServiceReport.tests:type_name -> leat.distributor.v1.TestReport
 	19, // 24: leat.distributor.v1.ServiceReport.dry_run:type_name -> leat.distributor.v1.DryRunReport
-	37, // 25: leat.distributor.v1.TestReport.ref:type_name -> leat.type.v1.ObjectRef
-	29, // 26: leat.distributor.v1.TestReport.started_at:type_name -> google.protobuf.Timestamp
-	29, // 27: leat.distributor.v1.TestReport.ended_at:type_name -> google.protobuf.Timestamp
-	20, // 28: leat.distributor.v1.DryRunReport.changes:type_name -> leat.distributor.v1.DryRunChange
-	37, // 29: leat.distributor.v1.DryRunChange.ref:type_name -> leat.type.v1.ObjectRef
-	0,  // 30: leat.distributor.v1.DryRunChange.action:type_name -> leat.distributor.v1.DryRunAction
-	37, // 31: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
-	22, // 32: leat.distributor.v1.ObjectDrift.fields:type_name -> leat.distributor.v1.FieldDrift
-	29, // 33: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
-	31, // 34: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
-	31, // 35: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
-	31, // 36: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
-	31, // 37: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
-	29, // 38: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
-	31, // 39: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
-	1,  // 40: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
-	3,  // 41: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
-	5,  // 42: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
-	7,  // 43: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
-	9,  // 44: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
-	13, // 45: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
-	15, // 46: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
-	25, // 47: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
-	2,  // 48: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
-	4,  // 49: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
-	6,  // 50: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
-	8,  // 51: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
-	10, // 52: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
-	14, // 53: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
-	16, // 54: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
-	26, // 55: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
-	48, // [48:56] is the sub-list for method output_type
-	40, // [40:48] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	37, // 25: leat.distributor.v1.ServiceReport.guarded:type_name -> leat.type.v1.ObjectRef
+	37, // 26: leat.distributor.v1.TestReport.ref:type_name -> leat.type.v1.ObjectRef
+	29, // 27: leat.distributor.v1.TestReport.started_at:type_name -> google.protobuf.Timestamp
+	29, // 28: leat.distributor.v1.TestReport.ended_at:type_name -> google.protobuf.Timestamp
+	20, // 29: leat.distributor.v1.DryRunReport.changes:type_name -> leat.distributor.v1.DryRunChange
+	37, // 30: leat.distributor.v1.DryRunChange.ref:type_name -> leat.type.v1.ObjectRef
+	0,  // 31: leat.distributor.v1.DryRunChange.action:type_name -> leat.distributor.v1.DryRunAction
+	37, // 32: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
+	22, // 33: leat.distributor.v1.ObjectDrift.fields:type_name -> leat.distributor.v1.FieldDrift
+	29, // 34: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
+	31, // 35: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
+	31, // 36: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
+	31, // 37: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
+	31, // 38: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
+	29, // 39: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
+	31, // 40: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
+	1,  // 41: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
+	3,  // 42: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
+	5,  // 43: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
+	7,  // 44: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
+	9,  // 45: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
+	13, // 46: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
+	15, // 47: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
+	25, // 48: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
+	2,  // 49: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
+	4,  // 50: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
+	6,  // 51: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
+	8,  // 52: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
+	10, // 53: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
+	14, // 54: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
+	16, // 55: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
+	26, // 56: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
+	49, // [49:57] is the sub-list for method output_type
+	41, // [41:49] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_distributor_proto_init() }
