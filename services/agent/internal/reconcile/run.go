@@ -72,10 +72,10 @@ func (r *run) sync(ctx context.Context) error {
 		{"expect tests", r.expectTests},
 		{"record", r.complete},
 	})
-	if err != nil && ctx.Err() == nil && r.wrote.Load() > 0 {
-		err = errors.Join(err, r.store(ctx)) // the UIDs of what was applied all the same
+	if err == nil || ctx.Err() != nil || r.record.Objects.Len() == 0 {
+		return err
 	}
-	return err
+	return errors.Join(err, r.store(ctx)) // the UIDs of what was applied all the same
 }
 
 func (r *run) remove(ctx context.Context) error {
