@@ -75,6 +75,7 @@ type submission struct {
 	shaped  *unstructured.Unstructured
 	ignored fields.Ignored
 	repair  bool
+	dry     bool // nothing is kept, and nobody told
 }
 
 // submissions bounds how often an object is tried in a run when there are new conflicts every time.
@@ -83,7 +84,7 @@ const submissions = 4
 // apply applies what was shaped. Conflicts are seen first and decided then: unless one of them is to be reported, those that
 // yield are left out, and the others are forced.
 func (s submission) apply(ctx context.Context) (live *unstructured.Unstructured, err error) {
-	options := ApplyOptions{Force: s.forcesAny(), Confidential: s.run.result.confidential(s.shaped)}
+	options := ApplyOptions{Force: s.forcesAny(), Confidential: s.run.result.confidential(s.shaped), DryRun: s.dry}
 	var yielded []Conflict
 	for range submissions {
 		live, err = s.run.engine.params.Cluster.Apply(ctx, s.shaped, options)
@@ -99,7 +100,7 @@ func (s submission) apply(ctx context.Context) (live *unstructured.Unstructured,
 		yielded = append(yielded, d.tell...)
 		options.Force = len(d.force) > 0
 	}
-	if err == nil && len(yielded) > 0 {
+	if err == nil && len(yielded) > 0 && !s.dry {
 		s.run.tellYielded(ctx, s.shaped, yielded)
 	}
 	return live, err

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/services/agent/internal/fields"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+)
+
+// Diff says what a run of a service would change, by letting the API server do it without keeping it. A candidate stands in for
+// the bundles that the plan names; everything else is as the plan says. Objects of kinds that the bundle itself brings are
+// reported as created, and hooks not at all. What cannot be applied is reported with its problem, and does not keep the rest
+// from being compared. Errors: ErrUnknownService, those of rendering, *Problem.
+func (e *Engine) Diff(ctx context.Context, service string, candidate ...Bundle) ([]Difference, error) {
+	u, err := e.unit(service)
+	if err != nil {
+		return nil, err
+	}
+	r := u.foresee(candidate)
+	if len(r.service.Bundles) == 0 {
+		return nil, nil // not resolved, or no longer in the plan: there is nothing to compare with
+	}
+	if err := r.understand(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.render(ctx); err != nil {
+		return nil, err
+	}
+	return r.differences(ctx)
+}
+
+// foresee makes a run that changes nothing.
+func (u *unit) foresee(candidate []Bundle) *run {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	r := &run{unit: u, engine: u.engine, service: u.newest, record: u.record, rules: rulesOf(u.newest.Spec.Policy), lenient: lenient(u.newest)}
+	r.record.Objects = r.record.Objects.Clone()
+	if len(candidate) > 0 {
+		r.service.Bundles = candidate
+	}
+	return r
+}
+
+func (r *run) differences(ctx context.Context) ([]Difference, error) {
+	d := differ{
+		run: r, cluster: r.engine.params.Cluster, service: r.service, substitution: r.result.substitution,
+		stale: r.service.ConfigDigest != r.record.Applied.ConfigDigest,
+	}
+	for _, stage := range r.schedule.Stages {
+		for _, m := range stage.Members {
+			if m.Hook {
+				continue
+			}
+			if err := d.tried(ctx, m.Object, d.object(ctx, m.Object)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := d.pruned(ctx, r.record.Objects); err != nil {
+		return nil, err
+	}
+	d.holdBack()
+	return d.found, nil
+}
+
+// tried notes why an object could not be applied. The error is one that ends the comparison.
+func (d *differ) tried(ctx context.Context, o *unstructured.Unstructured, err error) error {
+	if err == nil {
+		return nil
+	}
+	ref := inventory.RefOf(o)
+	if fatal(ctx, err) {
+		return fmt.Errorf("compare %s: %w", ref.Key, err)
+	}
+	if o.GetNamespace() == "" { // as it was when it was looked for
+		if full, completed := complete(ctx, d.cluster, d.service, o); completed == nil {
+			ref = inventory.RefOf(full)
+		}
+	}
+	d.found = append(d.found, Difference{Ref: ref, Change: Impossible, Problem: ProblemOf(err)})
+	return nil
+}
+
+// after is what the run would make of an object that exists: as submit does it, but that nothing is kept, and nobody adopts
+// anything. Fields that only an adoption would take away are not seen.
+func (d *differ) after(ctx context.Context, full, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	r := d.run
+	if r == nil {
+		return d.cluster.Apply(ctx, full, ApplyOptions{Force: d.service.Spec.ForceConflicts, DryRun: true})
+	}
+	if ref := inventory.RefOf(full); !r.familiar(ref.Key) {
+		if err := r.admit(ref.Key, live); err != nil {
+			return nil, err
+		}
+	}
+	ignored, err := r.ignored(full)
+	if err != nil {
+		return nil, err
+	}
+	s := submission{run: r, shaped: ignored.Shape(full, live), ignored: ignored, repair: r.repairs(full), dry: true}
+	if fields.Settled(s.shaped, live) {
+		return live, nil
+	}
+	after, err := s.apply(ctx)
+	if _, immutable := errors.AsType[*ImmutableError](err); immutable && d.service.Spec.Policy.Recreate {
+		return full, nil
+	}
+	return after, err
+}
+
+// repairs tells whether the manifest is what was applied last, and somebody has changed the object since.
+func (r *run) repairs(o *unstructured.Unstructured) bool {
+	sum := r.sumOf(o)
+	r.unit.mu.Lock()
+	defer r.unit.mu.Unlock()
+	t := r.unit.observed.get(inventory.RefOf(o).Key)
+	return t != nil && t.Manifest == sum && t.astray()
+}
+
+// holdBack notes what the guard would keep from being deleted.
+func (d *differ) holdBack() {
+	r := d.run
+	decision := r.engine.params.Settings.Guard.Decide(r.base(), r.record.Objects.Minus(d.desired), r.confirmed())
+	if !decision.Stopped() {
+		return
+	}
+	held := problemf(PruneGuarded, "the guard would keep the service from deleting %d of %d objects", len(decision.Guarded), r.base())
+	for i := range d.found {
+		if d.found[i].Change == Delete {
+			d.found[i].Problem = held
+		}
+	}
+}
