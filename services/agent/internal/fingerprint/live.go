@@ -61,7 +61,7 @@ func (h *hasher) owned(set map[string]any, value any, top bool) {
 		h.text('k', element)
 		inner, _ := below.(map[string]any)
 		found, exists := find(value, element)
-		if top && element == "f:stringData" {
+		if top && !exists && element == "f:stringData" {
 			found, exists = find(value, "f:data") // where the API server puts what a Secret's manifest has in plain text
 		}
 		if exists && len(inner) == 0 {

@@ -3,7 +3,11 @@
 
 package inventory
 
-import "slices"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
 
 // Guard stops a prune that would take too much at once: the mark of a folder that was emptied or a path that was mistyped.
 type Guard struct {
@@ -23,44 +27,40 @@ func (g Guard) Stops(total, going int) bool {
 	return going >= g.Objects && going*100 > total*g.Percent
 }
 
-// Decision is what is to become of the objects that left a service.
-type Decision struct {
-	// Delete lists what is to be deleted; empty when Stopped.
-	Delete []Object
-	// Detach lists what stays in the cluster and is no longer Leat's: kinds whose deletion destroys what they contain.
-	Detach []Object
-	// Guarded lists what would be deleted if the guard had not stopped it; empty otherwise.
-	Guarded []Object
+// Departure is what would leave a service, for the guard to judge.
+type Departure struct {
+	// Base is the number of objects after the latest complete run.
+	Base int
+	// Pruned is how many have been deleted since, without anybody's agreement.
+	Pruned int
+	// Left is how many objects the manifests hold.
+	Left int
+	// Going are the objects that would leave. Those that would be detached count like those that would be deleted: both are
+	// signs of an emptied folder.
+	Going []Object
 }
 
-// Stopped tells whether the guard stopped the prune.
-func (d Decision) Stopped() bool {
-	return len(d.Guarded) > 0
-}
-
-// Decide sorts gone, the objects of a service that its manifests no longer hold, into what to delete and what to detach.
-// The guard compares what would be deleted with total, the size of the inventory; confirmed lifts it.
-func (g Guard) Decide(total int, gone []Object, confirmed bool) Decision {
-	var d Decision
-	for _, o := range gone {
-		if Precious(o.Key) {
-			d.Detach = append(d.Detach, o)
-		} else {
-			d.Delete = append(d.Delete, o)
+// Holds tells whether the departure needs the agreement of a person: it is too large, or would leave nothing over.
+// Objects whose departure was agreed to do not count.
+func (g Guard) Holds(d Departure) bool {
+	unasked := 0
+	for _, o := range d.Going {
+		if !o.Agreed {
+			unasked++
 		}
 	}
-	if !confirmed && g.Stops(total, len(d.Delete)) {
-		return Decision{Guarded: d.Delete}
+	if unasked == 0 {
+		return false
 	}
-	return d
+	return d.Left == 0 || g.Stops(d.Base, d.Pruned+unasked)
 }
 
-// Precious tells kinds whose deletion takes away more than the object: a Namespace takes everything in it, a
-// CustomResourceDefinition all its objects, a PersistentVolumeClaim its data. They are never pruned.
-func Precious(k Key) bool {
-	return slices.Contains([]Key{
-		{Kind: "Namespace"},
-		{Kind: "PersistentVolumeClaim"},
-		{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"},
-	}, Key{Group: k.Group, Kind: k.Kind})
+// Digest names a set of objects, so that a person agrees to the departure of exactly these.
+func Digest(service string, objects []Object) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q", service)
+	for _, o := range NewSet(objects...).Objects() {
+		fmt.Fprintf(h, "%q%q%q%q%q", o.Group, o.Kind, o.Namespace, o.Name, o.UID)
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }

@@ -20,6 +20,13 @@ type Object struct {
 	// UID is what the cluster called this very object. Empty between the moment the agent decided to apply it and the
 	// cluster's answer.
 	UID string
+	// Wave is the place of the object in the order of applying: those with a smaller one come before. Deleting goes the
+	// other way round.
+	Wave int
+	// Wish is what the manifest that was last applied says about the object's deletion.
+	Wish Wish
+	// Agreed tells that a person has agreed to the object's deletion.
+	Agreed bool
 }
 
 // Set is a set of objects by key. The zero Set is empty and ready to use. It is not safe for concurrent use; Clone it.
@@ -81,7 +88,7 @@ func (s Set) Clone() Set {
 	return Set{objects: maps.Clone(s.objects)}
 }
 
-// Equal tells whether both sets hold the same objects, versions and UIDs included.
+// Equal tells whether both sets hold the same objects, in every respect.
 func (s Set) Equal(other Set) bool {
 	return maps.Equal(s.objects, other.objects)
 }

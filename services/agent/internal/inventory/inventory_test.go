@@ -7,13 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
@@ -29,43 +29,65 @@ func names(objects []inventory.Object) []string {
 	return all
 }
 
-func TestDecide(t *testing.T) {
-	t.Parallel()
-	many := func(kind string, n int) (objects []inventory.Object) {
-		for i := range n {
-			objects = append(objects, object(kind, fmt.Sprint(kind, i)))
-		}
-		return objects
+func many(kind string, n int) (objects []inventory.Object) {
+	for i := range n {
+		objects = append(objects, object(kind, fmt.Sprint(kind, i)))
 	}
+	return objects
+}
+
+func agreed(objects []inventory.Object) []inventory.Object {
+	for i := range objects {
+		objects[i].Agreed = true
+	}
+	return objects
+}
+
+func TestGuard(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
-		total                   int
-		gone                    []inventory.Object
-		confirmed               bool
-		delete, detach, guarded int
+		departure inventory.Departure
+		want      bool
 	}{
-		"nothing":                            {total: 10},
-		"few of few":                         {total: 4, gone: many("ConfigMap", 4), delete: 4},
-		"five of many":                       {total: 17, gone: many("ConfigMap", 5), delete: 5},
-		"exactly the share":                  {total: 20, gone: many("ConfigMap", 6), delete: 6},
-		"more than the share":                {total: 19, gone: many("ConfigMap", 6), guarded: 6},
-		"everything":                         {total: 5, gone: many("ConfigMap", 5), guarded: 5},
-		"confirmed":                          {total: 5, gone: many("ConfigMap", 5), confirmed: true, delete: 5},
-		"precious ones are never deleted":    {total: 5, gone: many("Namespace", 5), confirmed: true, detach: 5},
-		"precious ones do not count":         {total: 9, gone: append(many("PersistentVolumeClaim", 5), many("ConfigMap", 4)...), delete: 4, detach: 5},
-		"a stopped prune detaches nothing":   {total: 9, gone: append(many("Namespace", 1), many("ConfigMap", 5)...), guarded: 5},
-		"a namesake of another group may go": {total: 9, gone: []inventory.Object{{Ref: inventory.Ref{Key: inventory.Key{Group: "x.test", Kind: "Namespace", Name: "n"}}}}, delete: 1},
+		"nothing":               {inventory.Departure{Base: 10, Left: 10}, false},
+		"nothing of nothing":    {inventory.Departure{}, false},
+		"few of few":            {inventory.Departure{Base: 5, Left: 1, Going: many("ConfigMap", 4)}, false},
+		"all of few":            {inventory.Departure{Base: 4, Going: many("ConfigMap", 4)}, true},
+		"the only one":          {inventory.Departure{Base: 1, Going: many("ConfigMap", 1)}, true},
+		"five of many":          {inventory.Departure{Base: 17, Left: 12, Going: many("ConfigMap", 5)}, false},
+		"exactly the share":     {inventory.Departure{Base: 20, Left: 14, Going: many("ConfigMap", 6)}, false},
+		"more than the share":   {inventory.Departure{Base: 19, Left: 13, Going: many("ConfigMap", 6)}, true},
+		"agreed":                {inventory.Departure{Base: 5, Going: agreed(many("ConfigMap", 5))}, false},
+		"half agreed":           {inventory.Departure{Base: 20, Left: 8, Going: append(agreed(many("A", 6)), many("B", 6)...)}, false},
+		"more than agreed":      {inventory.Departure{Base: 20, Left: 1, Going: append(agreed(many("A", 6)), many("B", 7)...)}, true},
+		"several failed prunes": {inventory.Departure{Base: 20, Pruned: 4, Left: 13, Going: many("ConfigMap", 3)}, true},
+		"protected ones count":  {inventory.Departure{Base: 10, Left: 1, Going: many("Namespace", 9)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := inventory.DefaultGuard().Decide(test.total, test.gone, test.confirmed)
-			if len(got.Delete) != test.delete || len(got.Detach) != test.detach || len(got.Guarded) != test.guarded {
-				t.Errorf("got %d deleted, %d detached, %d guarded, want %d, %d, %d",
-					len(got.Delete), len(got.Detach), len(got.Guarded), test.delete, test.detach, test.guarded)
-			}
-			if got.Stopped() != (test.guarded > 0) {
-				t.Errorf("stopped: got %v", got.Stopped())
+			if got := inventory.DefaultGuard().Holds(test.departure); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+func TestDigestNamesTheSet(t *testing.T) {
+	t.Parallel()
+	a, b := object("ConfigMap", "a"), object("ConfigMap", "b")
+	other := a
+	other.UID = "another"
+	digest := inventory.Digest("s", []inventory.Object{a, b})
+	if got := inventory.Digest("s", []inventory.Object{b, a}); got != digest {
+		t.Errorf("got %s and %s, want the order not to count", digest, got)
+	}
+	for name, got := range map[string]string{
+		"less": inventory.Digest("s", []inventory.Object{a}), "another UID": inventory.Digest("s", []inventory.Object{other, b}),
+		"another service": inventory.Digest("t", []inventory.Object{a, b}),
+	} {
+		if got == digest {
+			t.Errorf("%s: got the same digest, want another", name)
+		}
 	}
 }
 
@@ -78,11 +100,14 @@ func anyObject() *rapid.Generator[inventory.Object] {
 					Group:     rapid.SampledFrom([]string{"", "apps", "rbac.authorization.k8s.io", "apiextensions.k8s.io"}).Draw(t, "group"),
 					Kind:      rapid.SampledFrom([]string{"ConfigMap", "Role", "Namespace", "CustomResourceDefinition"}).Draw(t, "kind"),
 					Namespace: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "namespace"),
-					Name:      rapid.SampledFrom([]string{"x", "y", "system:z", "a.b-c"}).Draw(t, "name"),
+					Name:      rapid.SampledFrom([]string{"x", "y", "system:z", "a.b-c", "with space", "line\nbreak"}).Draw(t, "name"),
 				},
 				Version: rapid.SampledFrom([]string{"v1", "v1beta1"}).Draw(t, "version"),
 			},
-			UID: rapid.SampledFrom([]string{"", "uid-1", "uid-2"}).Draw(t, "uid"),
+			UID:    rapid.SampledFrom([]string{"", "uid-1", "=x y", "5c1b0b44-36a5-4c29-9f6f-3b8a4a5d8f10", "5C1B0B44-36A5-4C29-9F6F-3B8A4A5D8F10"}).Draw(t, "uid"),
+			Wave:   rapid.IntRange(-3, 3).Draw(t, "wave"),
+			Wish:   rapid.SampledFrom([]inventory.Wish{inventory.NoWish, inventory.Keep, inventory.Permit}).Draw(t, "wish"),
+			Agreed: rapid.Bool().Draw(t, "agreed"),
 		}
 	})
 }
@@ -117,24 +142,24 @@ func TestSetProperties(t *testing.T) {
 	})
 }
 
-// TestGuardProperties holds whatever the sizes: without a confirmation no more than the share, or fewer than five, are
-// deleted, and precious objects never.
+// TestGuardProperties holds whatever the sizes: what nobody agreed to is at most the share, or fewer than five, and never the rest.
 func TestGuardProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		gone := inventory.NewSet(rapid.SliceOf(anyObject()).Draw(t, "gone")...).Objects()
-		total := len(gone) + rapid.IntRange(0, 100).Draw(t, "rest")
-		d := inventory.DefaultGuard().Decide(total, gone, false)
-		if n := len(d.Delete); n >= 5 && n*100 > 30*total {
-			t.Fatalf("deletes %d of %d", n, total)
+		going := inventory.NewSet(rapid.SliceOf(anyObject()).Draw(t, "going")...).Objects()
+		d := inventory.Departure{Left: rapid.IntRange(0, 100).Draw(t, "left"), Pruned: rapid.IntRange(0, 10).Draw(t, "pruned"), Going: going}
+		d.Base = len(going) + d.Left
+		if inventory.DefaultGuard().Holds(d) {
+			return
 		}
-		for _, o := range d.Delete {
-			if inventory.Precious(o.Key) {
-				t.Fatalf("deletes %s", o.Key)
+		unasked := 0
+		for _, o := range going {
+			if !o.Agreed {
+				unasked++
 			}
 		}
-		if !d.Stopped() && len(d.Delete)+len(d.Detach) != len(gone) {
-			t.Fatalf("got %d deleted and %d detached, want %d together", len(d.Delete), len(d.Detach), len(gone))
+		if n := unasked + d.Pruned; unasked > 0 && (d.Left == 0 || n >= 5 && n*100 > 30*d.Base) {
+			t.Fatalf("lets %d of %d go, %d of them unasked", len(going), d.Base, unasked)
 		}
 	})
 }
@@ -143,23 +168,18 @@ func TestRecordRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		want := inventory.Record{
-			Service: "web", Owner: "o", ServiceUID: "u", Prune: rapid.Bool().Draw(t, "prune"), Guarded: "sha256:1", Base: 3, Touched: true,
-			Applied: inventory.Applied{SpecDigest: "s", Digests: []string{"d"}, Commits: []string{"c"}, At: time.Unix(1, 2).UTC(), Took: time.Second},
-			Objects: inventory.NewSet(rapid.SliceOf(anyObject()).Draw(t, "objects")...),
+			Service: "web", Owner: "o", ServiceUID: "u", Prune: rapid.Bool().Draw(t, "prune"), Guarded: "sha256:1", Base: 3, Pruned: 2, Touched: true,
+			Deletion: syncpolicy.Deletion{Propagation: syncpolicy.DeleteOrphan, Timeout: time.Minute, Detach: true, Namespaces: true},
+			Applied:  inventory.Applied{SpecDigest: "s", Digests: []string{"d"}, Commits: []string{"c"}, At: time.Unix(1, 2).UTC(), Took: time.Second},
+			Objects:  inventory.NewSet(rapid.SliceOf(anyObject()).Draw(t, "objects")...),
 			Hooks: inventory.Hooks{
 				Change: "c", Run: "r", Ended: map[string]string{"a": "", "b": "failed"},
 				Objects: rapid.SliceOfN(anyObject(), 1, 3).Draw(t, "hooks"), Farewell: []json.RawMessage{json.RawMessage(`{"kind":"Job"}`)},
 			},
 		}
-		limit := rapid.IntRange(1, 500).Draw(t, "limit")
-		head, shards, err := want.Encode(limit)
+		head, shards, err := want.Encode()
 		if err != nil {
 			t.Fatal(err)
-		}
-		for _, shard := range shards {
-			if len(shard) > limit && strings.Count(string(shard), "\n") > 1 {
-				t.Fatalf("got a shard of %d bytes, want at most %d", len(shard), limit)
-			}
 		}
 		got, err := inventory.Decode(head, shards)
 		if err != nil {
@@ -177,8 +197,8 @@ func TestRecordRoundTrip(t *testing.T) {
 
 func TestDecodeRefusesHalves(t *testing.T) {
 	t.Parallel()
-	record := inventory.Record{Service: "web", Objects: inventory.NewSet(object("ConfigMap", "a"), object("ConfigMap", "b"))}
-	head, shards, err := record.Encode(10)
+	record := inventory.Record{Service: "web", Objects: inventory.NewSet(many("ConfigMap", inventory.ShardObjects+1)...)}
+	head, shards, err := record.Encode()
 	if err != nil || len(shards) != 2 {
 		t.Fatalf("got %d shards, %v, want 2", len(shards), err)
 	}
@@ -188,9 +208,14 @@ func TestDecodeRefusesHalves(t *testing.T) {
 	}{
 		"missing shard":  {string(head), shards[:1]},
 		"no JSON":        {"{", shards},
-		"other format":   {`{"format":2}`, shards},
-		"no uid":         {string(head), [][]byte{[]byte("/v1/ConfigMap/web/a\n")}},
-		"too few fields": {string(head), [][]byte{[]byte("v1/ConfigMap/web/a uid\n")}},
+		"other format":   {`{"format":3}`, shards},
+		"no kind":        {string(head), [][]byte{[]byte("a - 0 -\n")}},
+		"half a kind":    {string(head), [][]byte{[]byte("/v1/ConfigMap\na - 0 -\n")}},
+		"too few words":  {string(head), [][]byte{[]byte("/v1/ConfigMap/web\na - 0\n")}},
+		"no wave":        {string(head), [][]byte{[]byte("/v1/ConfigMap/web\na - x -\n")}},
+		"no uid":         {string(head), [][]byte{[]byte("/v1/ConfigMap/web\na .x 0 -\n")}},
+		"old, no uid":    {`{"format":1,"objects":1}`, [][]byte{[]byte("/v1/ConfigMap/web/a\n")}},
+		"old, too short": {`{"format":1,"objects":1}`, [][]byte{[]byte("v1/ConfigMap/web/a uid\n")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,6 +223,62 @@ func TestDecodeRefusesHalves(t *testing.T) {
 				t.Errorf("got %d objects, %v, want ErrMalformed", got.Objects.Len(), err)
 			}
 		})
+	}
+}
+
+// TestOldFormat reads what agents have written before objects had waves.
+func TestOldFormat(t *testing.T) {
+	t.Parallel()
+	head := `{"format":1,"service":"web","prune":true,"base":2,"objects":2}`
+	got, err := inventory.Decode([]byte(head), [][]byte{[]byte("/v1/ConfigMap/web/a uid-a\n"), []byte("apps/v1/Deployment/web/b \n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployment := inventory.Object{Ref: inventory.Ref{Key: inventory.Key{Group: "apps", Kind: "Deployment", Namespace: "web", Name: "b"}, Version: "v1"}}
+	if want := inventory.NewSet(object("ConfigMap", "a"), deployment); !got.Objects.Equal(want) || !got.Prune || got.Base != 2 {
+		t.Errorf("got %+v, want %v", got, want.Objects())
+	}
+}
+
+// TestNewerFormat ignores words that later agents add to an object.
+func TestNewerFormat(t *testing.T) {
+	t.Parallel()
+	got, err := inventory.Decode([]byte(`{"format":2,"objects":1}`), [][]byte{[]byte("/v1/ConfigMap/web\na =uid-a 0 - more and more\n")})
+	if want := inventory.NewSet(object("ConfigMap", "a")); err != nil || !got.Objects.Equal(want) {
+		t.Errorf("got %+v, %v, want one object", got, err)
+	}
+}
+
+// TestOneChangeOneShard has ten thousand objects, one of which changes.
+func TestOneChangeOneShard(t *testing.T) {
+	t.Parallel()
+	record := inventory.Record{Service: "web"}
+	for i := range 10_000 {
+		o := object("ConfigMap", fmt.Sprintf("settings-of-shop-%d", i))
+		o.UID = fmt.Sprintf("00000000-0000-0000-0000-%012d", i)
+		record.Objects.Put(o)
+	}
+	_, before, err := record.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	record.Objects.Put(object("ConfigMap", "settings-of-shop-77"))
+	_, after, err := record.Encode()
+	if err != nil || len(after) != len(before) {
+		t.Fatalf("got %d shards, %v, want %d", len(after), err, len(before))
+	}
+	changed, total := 0, 0
+	for i := range after {
+		total += len(after[i])
+		if string(before[i]) != string(after[i]) {
+			changed++
+		}
+		if len(after[i]) > 64<<10 {
+			t.Errorf("shard %d: got %d bytes, want at most 64 KiB", i, len(after[i]))
+		}
+	}
+	if changed != 1 || total > 1<<20 {
+		t.Errorf("got %d shards changed of %d with %d bytes, want 1 of less than 1 MiB", changed, len(after), total)
 	}
 }
 

@@ -4,12 +4,12 @@
 package inventory
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
+
+	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
 // ErrMalformed is matched by errors about a stored record that cannot be read.
@@ -28,11 +28,17 @@ type Record struct {
 	Prune bool
 	// DependsOn names the services that have to go after this one, when they leave the plan together.
 	DependsOn []string
-	// Guarded is the spec digest of the run whose prune the guard stopped. Empty when the latest run was not stopped.
+	// Deletion says how they go then.
+	Deletion syncpolicy.Deletion
+	// Guarded is the Digest of the objects that the guard kept from being deleted in the latest run. Empty when it was not
+	// stopped.
 	Guarded string
 	// Base is the number of objects after the latest complete run, which the guard measures against. A run that failed
 	// half-way leaves more objects in the inventory than either state has, and must not soften the guard thereby.
 	Base int
+	// Pruned is how many objects were deleted since then without anybody's agreement: several runs that fail must not
+	// together delete what one would be stopped for.
+	Pruned int
 	// Applied is what the latest complete run applied. Zero before the first.
 	Applied Applied
 	// Touched tells that a later run has begun to change the cluster, and did not end well: the cluster then holds
@@ -62,63 +68,72 @@ type Applied struct {
 
 // head is the JSON form of a Record without its objects.
 type head struct {
-	Format  int      `json:"format"`
-	Service string   `json:"service"`
-	Owner   string   `json:"owner,omitempty"`
-	UID     string   `json:"uid,omitempty"`
-	Prune   bool     `json:"prune,omitempty"`
-	Needs   []string `json:"dependsOn,omitempty"`
-	Guarded string   `json:"guarded,omitempty"`
-	Base    int      `json:"base,omitempty"`
-	Applied Applied  `json:"applied,omitzero"`
-	Touched bool     `json:"touched,omitempty"`
-	Hooks   Hooks    `json:"hooks,omitzero"`
-	Tests   Tests    `json:"tests,omitzero"`
-	Objects int      `json:"objects"` // how many; a missing shard is thereby noticed
+	Format   int                 `json:"format"`
+	Service  string              `json:"service"`
+	Owner    string              `json:"owner,omitempty"`
+	UID      string              `json:"uid,omitempty"`
+	Prune    bool                `json:"prune,omitempty"`
+	Deletion syncpolicy.Deletion `json:"deletion,omitzero"`
+	Needs    []string            `json:"dependsOn,omitempty"`
+	Guarded  string              `json:"guarded,omitempty"`
+	Base     int                 `json:"base,omitempty"`
+	Pruned   int                 `json:"pruned,omitempty"`
+	Applied  Applied             `json:"applied,omitzero"`
+	Touched  bool                `json:"touched,omitempty"`
+	Hooks    Hooks               `json:"hooks,omitzero"`
+	Tests    Tests               `json:"tests,omitzero"`
+	Objects  int                 `json:"objects"` // how many; a missing shard is thereby noticed
 }
 
-const format = 1
+// The formats that can be read; the latter is written. They differ in the shards.
+const (
+	formatLines  = 1
+	formatShards = 2
+)
 
-// Encode turns r into a small JSON head and as many shards as needed for none to be longer than shardBytes. A shard is
-// text, one object a line: "group/version/kind/namespace/name uid". At least one shard is returned.
-func (r Record) Encode(shardBytes int) (head []byte, shards [][]byte, err error) {
+// Encode turns r into a small JSON head, and its objects into shards: an object stands in the same one as long as the number
+// of shards stays the same, so that a change of one object changes one shard. A service of up to ShardObjects objects has one.
+func (r Record) Encode() (head []byte, shards [][]byte, err error) {
 	head, err = json.Marshal(r.head())
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode inventory of %s: %w", r.Service, err)
 	}
-	var shard bytes.Buffer
-	for _, o := range r.Objects.Objects() {
-		line := o.encode() + " " + o.UID + "\n"
-		if shard.Len() > 0 && shard.Len()+len(line) > shardBytes {
-			shards = append(shards, bytes.Clone(shard.Bytes()))
-			shard.Reset()
-		}
-		shard.WriteString(line)
-	}
-	return head, append(shards, bytes.Clone(shard.Bytes())), nil
+	return head, r.Objects.shards(), nil
 }
 
 func (r Record) head() head {
 	return head{
-		Format: format, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune, Needs: r.DependsOn, Guarded: r.Guarded, Base: r.Base,
-		Applied: r.Applied, Touched: r.Touched, Hooks: r.Hooks, Tests: r.Tests,
+		Format: formatShards, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune, Deletion: r.Deletion, Needs: r.DependsOn,
+		Guarded: r.Guarded, Base: r.Base, Pruned: r.Pruned, Applied: r.Applied, Touched: r.Touched, Hooks: r.Hooks, Tests: r.Tests,
 		Objects: r.Objects.Len(),
 	}
 }
 
-// Decode reads what Encode wrote. Errors match ErrMalformed; a record that cannot be read completely is never returned
-// in part, because a prune would act on the difference.
+func (h head) record() Record {
+	return Record{
+		Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, Deletion: h.Deletion, DependsOn: h.Needs,
+		Guarded: h.Guarded, Base: h.Base, Pruned: h.Pruned, Applied: h.Applied, Touched: h.Touched, Hooks: h.Hooks, Tests: h.Tests,
+	}
+}
+
+// Decode reads what Encode wrote, in this version or an earlier one. Errors match ErrMalformed; a record that cannot be read
+// completely is never returned in part, because a prune would act on the difference.
 func Decode(encodedHead []byte, shards [][]byte) (Record, error) {
 	var h head
 	if err := json.Unmarshal(encodedHead, &h); err != nil {
 		return Record{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	if h.Format != format {
-		return Record{}, fmt.Errorf("%w: format %d, want %d", ErrMalformed, h.Format, format)
+	r := h.record()
+	read := r.Objects.readShard
+	switch h.Format {
+	case formatShards:
+	case formatLines:
+		read = r.Objects.readLines
+	default:
+		return Record{}, fmt.Errorf("%w: format %d, want at most %d", ErrMalformed, h.Format, formatShards)
 	}
-	r := Record{Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, DependsOn: h.Needs, Guarded: h.Guarded, Base: h.Base, Applied: h.Applied, Touched: h.Touched, Hooks: h.Hooks, Tests: h.Tests}
 	for _, shard := range shards {
-		if err := r.Objects.decode(string(shard)); err != nil {
+		if err := read(string(shard)); err != nil {
 			return Record{}, err
 		}
 	}
@@ -126,19 +141,4 @@ func Decode(encodedHead []byte, shards [][]byte) (Record, error) {
 		return Record{}, fmt.Errorf("%w: got %d objects, want %d", ErrMalformed, r.Objects.Len(), h.Objects)
 	}
 	return r, nil
-}
-
-func (s *Set) decode(shard string) error {
-	for line := range strings.Lines(shard) {
-		text, uid, found := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if !found {
-			return fmt.Errorf("%w: line %q, want an object and its uid", ErrMalformed, line)
-		}
-		ref, err := decodeRef(text)
-		if err != nil {
-			return err
-		}
-		s.Put(Object{Ref: ref, UID: uid})
-	}
-	return nil
 }

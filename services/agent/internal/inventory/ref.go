@@ -70,11 +70,6 @@ func (k Key) Compare(other Key) int {
 	)
 }
 
-// encode writes group/version/kind/namespace/name. None of the five can hold a slash.
-func (r Ref) encode() string {
-	return strings.Join([]string{r.Group, r.Version, r.Kind, r.Namespace, r.Name}, "/")
-}
-
 func decodeRef(text string) (Ref, error) {
 	const fields = 5
 	parts := strings.Split(text, "/")

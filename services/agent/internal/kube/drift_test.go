@@ -117,17 +117,21 @@ func (g *stage) data(t *testing.T, name string) any {
 
 const target = "configmaps/target"
 
-// TestDriftOfConfigMaps has others do what they may do to an object, and counts what that costs.
-func TestDriftOfConfigMaps(t *testing.T) {
+// TestDriftMatrix has others do what they may do to an object, and counts what that costs.
+func TestDriftMatrix(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, func(p *localkube.Params) { p.APIServerOnly, p.Audit = true, true })
+	c := startCluster(t, func(p *localkube.Params) { p.Audit = true })
 	theirs := func(value string) string {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: target\ndata:\n  value: \"" + value + "\"\n"
 	}
-	t.Run("report", func(t *testing.T) {
-		t.Parallel()
-		testDriftReport(t, c)
-	})
+	for name, test := range map[string]func(*testing.T, *cluster){
+		"report": testDriftReport, "scale": testScale, "status": testStatus, "admission": testAdmission, "versions": testVersions,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, c)
+		})
+	}
 	for name, test := range map[string]struct {
 		change func(t *testing.T, g *stage)
 		want   int // applies beside the first

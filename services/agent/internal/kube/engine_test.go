@@ -157,8 +157,9 @@ func testDefinition(t *testing.T, c *cluster) {
 	c.settled(t, s, reconcile.Healthy)
 	c.mustExist(t, "/apis/example.test/v1/namespaces/default/mills/wind")
 
-	// A definition that leaves the bundle stays, and everything of its kind that is not pruned itself.
-	s = c.put(t, "definition", map[string]string{"b.yaml": configMap("definition-b", "1")}, reconcile.Spec{Prune: true})
+	// A definition that leaves the bundle stays, and everything of its kind that is not pruned itself. Nobody collects garbage here.
+	background := reconcile.Spec{Prune: true, Policy: syncpolicy.Policy{Deletion: syncpolicy.Deletion{Propagation: syncpolicy.DeleteBackground}}}
+	s = c.put(t, "definition", map[string]string{"b.yaml": configMap("definition-b", "1")}, background)
 	c.settled(t, s, reconcile.Healthy)
 	c.mustExist(t, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/mills.example.test")
 	c.mustNotExist(t, "/apis/example.test/v1/namespaces/default/mills/wind")
@@ -213,8 +214,8 @@ func testGuard(t *testing.T, c *cluster) {
 	few := map[string]string{"guard-0.yaml": configMap("guard-0", "1")}
 	s = c.put(t, "guard", few, reconcile.Spec{Prune: true, Namespace: "default"})
 	got := c.settled(t, s, reconcile.Failed)
-	if got.Problem.Reason != reconcile.PruneGuarded || !strings.Contains(got.Problem.Message, s.SpecDigest) {
-		t.Errorf("problem: got %+v, want PRUNE_GUARDED that names %s", got.Problem, s.SpecDigest)
+	if got.Problem.Reason != reconcile.PruneGuarded || !strings.Contains(got.Problem.Message, got.Guarded.Digest) || len(got.Guarded.Objects) != 9 {
+		t.Errorf("problem: got %+v, guarded %+v, want PRUNE_GUARDED that names the digest of nine objects", got.Problem, got.Guarded)
 	}
 	c.mustExist(t, paths...)
 
@@ -232,7 +233,9 @@ func testGuard(t *testing.T, c *cluster) {
 	c.settled(t, s, reconcile.Failed)
 	c.mustExist(t, paths...)
 
-	s = c.put(t, "guard", few, reconcile.Spec{Prune: true, PruneConfirmation: s.SpecDigest})
+	s = c.put(t, "guard", few, reconcile.Spec{Prune: true, PruneConfirmation: got.Guarded.Digest})
+	got = c.settled(t, s, reconcile.Failed) // thirty more would go than that person has seen
+	s = c.put(t, "guard", few, reconcile.Spec{Prune: true, PruneConfirmation: got.Guarded.Digest})
 	c.settled(t, s, reconcile.Healthy)
 	c.mustExist(t, paths[0])
 	c.mustNotExist(t, paths[1:]...)
@@ -371,6 +374,7 @@ func TestLargeInventory(t *testing.T) {
 		}
 	}
 	assertRecord(t, c.client.Inventories(), record)
+	assertShards(t, c, store, record)
 	small := largeRecord("large", 3)
 	if err := store.Save(t.Context(), small); err != nil {
 		t.Fatal(err)

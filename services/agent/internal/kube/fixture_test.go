@@ -46,8 +46,9 @@ type cluster struct {
 	engine *reconcile.Engine
 	stop   func()
 
-	prints  memoryPrints
-	refresh time.Duration // zero: the engine's default
+	prints   memoryPrints
+	refresh  time.Duration // zero: the engine's default
+	observer reconcile.Observer
 
 	mu       sync.Mutex
 	services map[string]reconcile.Service
@@ -85,8 +86,8 @@ func (c *cluster) start(t *testing.T) {
 	c.engine = reconcile.New(reconcile.Params{
 		Cluster: c.client, Bundles: c.bundles, Configs: c.configs, Inventories: c.client.Inventories(), Reporter: c, Watches: watches,
 		Logger:       slog.New(slog.DiscardHandler),
-		Fingerprints: &c.prints,
-		Settings:     reconcile.Settings{Refresh: c.refresh, Retry: backoff.Policy{Initial: 50 * time.Millisecond, Max: 500 * time.Millisecond}},
+		Fingerprints: &c.prints, Observer: c.observer,
+		Settings: reconcile.Settings{Refresh: c.refresh, Retry: backoff.Policy{Initial: 50 * time.Millisecond, Max: 500 * time.Millisecond}},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	group, ctx := errgroup.WithContext(ctx)
@@ -104,11 +105,16 @@ func (c *cluster) start(t *testing.T) {
 func (c *cluster) restart(t *testing.T) {
 	t.Helper()
 	c.stop()
-	c.mu.Lock()
-	clear(c.statuses)
-	c.mu.Unlock()
+	c.forget()
 	c.start(t)
 	c.plan()
+}
+
+// forget drops what was reported so far.
+func (c *cluster) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.statuses)
 }
 
 // Report implements reconcile.Reporter.

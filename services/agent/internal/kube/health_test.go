@@ -5,6 +5,7 @@ package kube_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -63,4 +64,37 @@ func assertRecord(t *testing.T, store *kube.Inventories, want inventory.Record) 
 	if diff := cmp.Diff(want, got[0], cmp.AllowUnexported(inventory.Set{})); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
 	}
+}
+
+// assertShards shows that a change of one object writes one of the shards, and the head.
+func assertShards(t *testing.T, c *cluster, store *kube.Inventories, record inventory.Record) {
+	t.Helper()
+	versions := func() map[string]string {
+		_, list := c.request(t, http.MethodGet, "/api/v1/namespaces/leat-system/configmaps?labelSelector=leat.dev/inventory", "", "")
+		all := map[string]string{}
+		for _, item := range list["items"].([]any) {
+			metadata := item.(map[string]any)["metadata"].(map[string]any)
+			all[metadata["name"].(string)] = metadata["resourceVersion"].(string)
+		}
+		return all
+	}
+	before := versions()
+	record.Objects = record.Objects.Clone()
+	changed := record.Objects.Objects()[7]
+	changed.UID = "11111111-0000-0000-0000-000000000000"
+	record.Objects.Put(changed)
+	if err := store.Save(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	var written int
+	after := versions()
+	for name, version := range after {
+		if before[name] != version {
+			written++
+		}
+	}
+	if len(after) != len(before) || len(after) < 30 || written != 2 {
+		t.Errorf("got %d ConfigMaps written of %d, want 2 of many: the head and a shard", written, len(after))
+	}
+	assertRecord(t, c.client.Inventories(), record)
 }

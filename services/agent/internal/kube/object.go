@@ -94,61 +94,6 @@ func (c *Client) EnsureNamespace(ctx context.Context, name string) error {
 	})
 }
 
-// Delete implements reconcile.Cluster.
-func (c *Client) Delete(ctx context.Context, object inventory.Object) error {
-	resource, err := c.resource(ctx, object.Ref)
-	if rejected := new(reconcile.Problem); errors.As(err, &rejected) && rejected.Reason == reconcile.ApplyRejected {
-		return nil // the kind is gone, and its objects with it
-	}
-	if err != nil {
-		return err
-	}
-	uid, policy := types.UID(object.UID), metav1.DeletePropagationBackground
-	err = c.try(ctx, object.Kind, func(ctx context.Context) error {
-		return replaced(resource.Delete(ctx, object.Name, metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &policy,
-		}))
-	})
-	if errors.Is(err, reconcile.ErrNotFound) {
-		return nil
-	}
-	return err
-}
-
-// Release implements reconcile.Cluster.
-func (c *Client) Release(ctx context.Context, object inventory.Object) error {
-	resource, err := c.resource(ctx, object.Ref)
-	if rejected := new(reconcile.Problem); errors.As(err, &rejected) && rejected.Reason == reconcile.ApplyRejected {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	// A uid in the body is a precondition of the patch.
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": object.UID, "labels": map[string]any{reconcile.ServiceLabel: nil},
-	}})
-	if err != nil {
-		return fmt.Errorf("encode patch: %w", err)
-	}
-	err = c.try(ctx, object.Kind, func(ctx context.Context) error {
-		_, err := resource.Patch(ctx, object.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
-		return replaced(err)
-	})
-	if errors.Is(err, reconcile.ErrNotFound) {
-		return nil
-	}
-	return err
-}
-
-// replaced recognises a failed UID precondition.
-func replaced(err error) error {
-	if apierrors.IsConflict(err) {
-		return backoff.Permanent(fmt.Errorf("%w: %w", reconcile.ErrReplaced, err))
-	}
-	return err
-}
-
 const (
 	definedTimeout = time.Minute
 	definedPoll    = 100 * time.Millisecond

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -34,33 +35,51 @@ const (
 	// A service's name is a DNS label, so the dot keeps the two kinds of names apart.
 	headPrefix  = "leat-inventory."
 	shardPrefix = "leat-inventory-shard."
-	// maxShard leaves room below the 1 MiB that a ConfigMap may have.
-	maxShard = 700 << 10
 )
 
-// The keys of a ConfigMap that holds an inventory. The first shard stands in the head itself; further ones, which only very
-// large services have, are in ConfigMaps of their own. Those are named by their content and written before the head that
-// names them, so the head's single write is what makes a new record visible.
+// The keys of a ConfigMap that holds an inventory. A single shard stands in the head itself; several, which only large
+// services have, are in ConfigMaps of their own. Those are named by their content and written before the head that
+// names them, so the head's single write is what makes a new record visible, and what did not change is not written again.
 const (
 	keyHead    = "head"
 	keyObjects = "objects"
 	keyShards  = "shards"
 )
 
-// shardNames remembers which extra shards each service has, to delete those that a new record does not name.
+// shardNames remembers which shards of each service are in the cluster: those need not be written, and those that a new
+// record does not name are deleted.
 type shardNames struct {
 	mu        sync.Mutex
+	listed    bool // what is in the cluster has been noted
 	byService map[string][]string
 }
 
-func (s *shardNames) replace(service string, names []string) (before []string) {
+func (s *shardNames) of(service string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byService[service]
+}
+
+func (s *shardNames) replace(service string, names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byService == nil {
 		s.byService = map[string][]string{}
 	}
-	before, s.byService[service] = s.byService[service], names
-	return before
+	s.byService[service] = names
+}
+
+// settled tells whether what is in the cluster has been noted.
+func (s *shardNames) settled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listed
+}
+
+func (s *shardNames) settle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listed = true
 }
 
 // Inventories keeps records in ConfigMaps. It is safe for concurrent use, each service by one caller at a time.
@@ -80,7 +99,8 @@ func (i *Inventories) configMaps() dynamic.ResourceInterface {
 	return i.client.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(Namespace)
 }
 
-// List implements reconcile.Inventories.
+// List implements reconcile.Inventories. The first call also clears away what an agent that ended between two requests has
+// left behind: shards that no head names.
 func (i *Inventories) List(ctx context.Context) (records []inventory.Record, err error) {
 	var list *unstructured.UnstructuredList
 	err = i.client.try(ctx, "ConfigMap", func(ctx context.Context) error {
@@ -90,65 +110,114 @@ func (i *Inventories) List(ctx context.Context) (records []inventory.Record, err
 	if err != nil {
 		return nil, err
 	}
-	byName, confirmed := map[string]map[string]string{}, map[string]bool{}
+	found := stored{data: map[string]map[string]string{}, shards: map[string][]string{}, confirmed: map[string]bool{}}
 	for _, item := range list.Items {
-		byName[item.GetName()], _, _ = unstructured.NestedStringMap(item.Object, "data")
-		confirmed[item.GetName()] = item.GetAnnotations()[removeAnnotation] == removeConfirmed
+		found.add(&item)
 	}
-	for name, data := range byName {
+	for name, data := range found.data {
 		if !strings.HasPrefix(name, headPrefix) {
 			continue
 		}
-		record, err := i.assemble(data, byName)
+		record, err := found.assemble(data)
 		if err != nil {
 			return nil, fmt.Errorf("read inventory from ConfigMap %s/%s: %w", Namespace, name, err)
 		}
-		record.Confirmed = confirmed[name]
+		record.Confirmed = found.confirmed[name]
 		records = append(records, record)
 	}
-	return records, nil
+	return records, i.settle(ctx, found)
 }
 
-func (i *Inventories) assemble(head map[string]string, all map[string]map[string]string) (inventory.Record, error) {
-	shards, names := [][]byte{[]byte(head[keyObjects])}, strings.Fields(head[keyShards])
-	for _, name := range names {
-		shards = append(shards, []byte(all[name][keyObjects]))
+// settle notes, once, which shards there are, and deletes those that nothing names.
+func (i *Inventories) settle(ctx context.Context, found stored) error {
+	if i.shards.settled() {
+		return nil // they are known better than a list that may be older than the latest Save
 	}
-	record, err := inventory.Decode([]byte(head[keyHead]), shards)
-	if err != nil {
-		return inventory.Record{}, err
+	for service, names := range found.shards {
+		named := strings.Fields(found.data[headPrefix+service][keyShards])
+		if err := i.sweep(ctx, names, named); err != nil {
+			return err
+		}
+		i.shards.replace(service, named)
 	}
-	i.shards.replace(record.Service, names)
-	return record, nil
+	i.shards.settle()
+	return nil
+}
+
+// stored is what the cluster holds of all inventories.
+type stored struct {
+	data      map[string]map[string]string // by the ConfigMap's name
+	shards    map[string][]string          // names by service
+	confirmed map[string]bool              // heads by name
+}
+
+func (s *stored) add(item *unstructured.Unstructured) {
+	name, service := item.GetName(), item.GetLabels()[inventoryLabel]
+	s.data[name], _, _ = unstructured.NestedStringMap(item.Object, "data")
+	s.confirmed[name] = item.GetAnnotations()[removeAnnotation] == removeConfirmed
+	if strings.HasPrefix(name, shardPrefix) {
+		s.shards[service] = append(s.shards[service], name)
+	}
+}
+
+func (s *stored) assemble(head map[string]string) (inventory.Record, error) {
+	shards := [][]byte{[]byte(head[keyObjects])}
+	for _, name := range strings.Fields(head[keyShards]) {
+		shards = append(shards, []byte(s.data[name][keyObjects]))
+	}
+	return inventory.Decode([]byte(head[keyHead]), shards)
 }
 
 // Save implements reconcile.Inventories.
 func (i *Inventories) Save(ctx context.Context, record inventory.Record) error {
-	head, shards, err := record.Encode(maxShard)
+	head, shards, err := record.Encode()
 	if err != nil {
 		return err
 	}
-	var names []string
-	for _, shard := range shards[1:] {
-		sum := sha256.Sum256(shard)
-		name := shardPrefix + record.Service + "." + hex.EncodeToString(sum[:8])
-		if err := i.write(ctx, record.Service, name, map[string]string{keyObjects: string(shard)}); err != nil {
-			return err
-		}
-		names = append(names, name)
+	data, names := map[string]string{keyHead: string(head)}, []string(nil)
+	if len(shards) == 1 {
+		data[keyObjects] = string(shards[0])
+	} else if names, err = i.writeShards(ctx, record.Service, shards); err != nil {
+		return err
 	}
-	data := map[string]string{keyHead: string(head), keyObjects: string(shards[0]), keyShards: strings.Join(names, " ")}
+	data[keyShards] = strings.Join(names, " ")
 	if err := i.write(ctx, record.Service, headPrefix+record.Service, data); err != nil {
 		return err
 	}
-	return i.sweep(ctx, i.shards.replace(record.Service, names), names)
+	return i.forsake(ctx, record.Service, names)
+}
+
+// writeShards stores those shards that are not there yet, and names all.
+func (i *Inventories) writeShards(ctx context.Context, service string, shards [][]byte) (names []string, err error) {
+	known := i.shards.of(service)
+	for _, shard := range shards {
+		sum := sha256.Sum256(shard)
+		name := shardPrefix + service + "." + hex.EncodeToString(sum[:8])
+		if names = append(names, name); slices.Contains(known, name) {
+			continue
+		}
+		if err := i.write(ctx, service, name, map[string]string{keyObjects: string(shard)}); err != nil {
+			return nil, err
+		}
+		known = append(known, name)
+		i.shards.replace(service, known) // the next Save deletes it, should this one fail
+	}
+	return names, nil
+}
+
+// forsake deletes the shards of a service that now does not name.
+func (i *Inventories) forsake(ctx context.Context, service string, now []string) error {
+	if err := i.sweep(ctx, i.shards.of(service), now); err != nil {
+		return err
+	}
+	i.shards.replace(service, now)
+	return nil
 }
 
 // sweep deletes shards that nothing names any more.
 func (i *Inventories) sweep(ctx context.Context, before, now []string) error {
-	keep := strings.Join(now, " ") + " "
 	for _, name := range before {
-		if strings.Contains(keep, name+" ") {
+		if slices.Contains(now, name) {
 			continue
 		}
 		if err := i.erase(ctx, name); err != nil {
@@ -163,7 +232,7 @@ func (i *Inventories) Delete(ctx context.Context, service string) error {
 	if err := i.erase(ctx, headPrefix+service); err != nil {
 		return err
 	}
-	return i.sweep(ctx, i.shards.replace(service, nil), nil)
+	return i.forsake(ctx, service, nil)
 }
 
 func (i *Inventories) erase(ctx context.Context, name string) error {

@@ -115,6 +115,19 @@ type Schedule struct {
 	Skipped []*unstructured.Unstructured
 }
 
+// Objects lists the objects that the service consists of, in their order.
+func (s Schedule) Objects() []*unstructured.Unstructured {
+	var all []*unstructured.Unstructured
+	for _, stage := range s.Stages {
+		for _, m := range stage.Members {
+			if !m.Hook {
+				all = append(all, m.Object)
+			}
+		}
+	}
+	return all
+}
+
 // Of lists the stages of the given phases.
 func (s Schedule) Of(phases ...Phase) []Stage {
 	var all []Stage

@@ -55,12 +55,10 @@ func (r *run) familiar(k inventory.Key) bool {
 	return t == nil || !t.deleted
 }
 
-// admit decides whether an object that exists may become this service's.
+// admit decides whether an object that exists and is no other service's may become this one's.
 func (r *run) admit(k inventory.Key, live *unstructured.Unstructured) error {
-	switch owner := live.GetLabels()[ServiceLabel]; {
-	case owner != "" && owner != r.service.Name:
-		return claimedBy(owner)
-	case owner == "" && r.service.Spec.Policy.Adoption == syncpolicy.AdoptNever && !fields.Touched(live):
+	unmarked := live.GetLabels()[ServiceLabel] == ""
+	if unmarked && r.service.Spec.Policy.Adoption == syncpolicy.AdoptNever && !fields.Touched(live) {
 		return problemf(ObjectUnmanaged, "exists, and Leat has not made it; remove it, or allow the service's policy to adopt it")
 	}
 	r.strangers.put(k, live)

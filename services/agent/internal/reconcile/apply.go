@@ -4,8 +4,8 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -34,7 +34,7 @@ func (r *run) prepare(
 		if _, hook := r.hooked.Get(ref.Key); twice || hook {
 			return nil, problemf(ManifestInvalid, "%s stands in the manifests twice; remove one of them", ref.Key)
 		}
-		r.desired.Put(inventory.Object{Ref: ref})
+		r.desired.Put(r.entry(complete))
 		prepared = append(prepared, complete)
 	}
 	return prepared, nil
@@ -82,46 +82,39 @@ func (r *run) claim(
 	return slices.DeleteFunc(prepared, func(o *unstructured.Unstructured) bool { return refused[inventory.RefOf(o).Key] }), err
 }
 
-func (r *run) claimOne(ctx context.Context, ref inventory.Ref) error {
-	if owner := r.engine.claims.take(ref.Key, r.service.Name); owner != r.service.Name {
-		return claimedBy(owner)
-	}
-	if r.familiar(ref.Key) {
-		return nil
-	}
-	live, err := r.engine.params.Cluster.Get(ctx, ref)
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	if err == nil {
-		err = r.admit(ref.Key, live)
-	}
-	if err != nil {
-		r.engine.claims.drop(ref.Key, r.service.Name)
-	}
-	return err
-}
-
-func claimedBy(owner string) error {
-	return problemf(ObjectClaimed, "belongs to service %q already; remove it from one of the two", owner)
-}
-
-// enlist adds the objects to the inventory, and notes that the cluster is about to change. A refresh changes neither.
+// enlist adds the objects to the inventory, and notes that the cluster is about to change. A refresh changes neither. What could
+// not be stored is not in the record either: other services rely on it.
 func (r *run) enlist(ctx context.Context, prepared []*unstructured.Unstructured) error {
-	grown := !r.record.Touched && !sameInputs(r.service.inputs(), r.record.Applied)
-	r.record.Touched = r.record.Touched || grown
+	grown := len(r.inherited.from) > 0 || !r.record.Touched && !sameInputs(r.service.inputs(), r.record.Applied)
+	before := r.record
+	r.record.Touched, r.record.Objects = r.record.Touched || grown, r.record.Objects.Clone()
 	r.announce(ctx, prepared)
 	for _, o := range prepared {
-		ref := inventory.RefOf(o)
-		if _, known := r.record.Objects.Get(ref.Key); !known {
-			r.record.Objects.Put(inventory.Object{Ref: ref})
-			grown = true
-		}
+		grown = r.enter(r.entry(o)) || grown
 	}
 	if !grown {
 		return nil
 	}
-	return r.save(ctx)
+	if err := r.save(ctx); err != nil {
+		r.record = before
+		return err
+	}
+	r.thank()
+	return nil
+}
+
+// enter puts an object into the record, and tells whether the stored one has to know.
+func (r *run) enter(o inventory.Object) bool {
+	before, known := r.record.Objects.Get(o.Key)
+	heirloom, _ := r.inherited.objects.Get(o.Key)
+	o.UID = cmp.Or(heirloom.UID, before.UID)
+	r.record.Objects.Put(o)
+	return !known || before.Agreed // who agreed to its deletion did so when it had left
+}
+
+// entry is how the inventory knows an object of the stage that is being applied.
+func (r *run) entry(o *unstructured.Unstructured) inventory.Object {
+	return inventory.Object{Ref: inventory.RefOf(o), Wave: r.wave, Wish: inventory.WishOf(o.GetAnnotations())}
 }
 
 // describe names objects for a message.

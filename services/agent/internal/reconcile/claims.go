@@ -35,6 +35,31 @@ func (c *claims) take(k inventory.Key, service string) (owner string) {
 	return service
 }
 
+// move gives an object from one service to another, and reports whether it was the first one's.
+func (c *claims) move(k inventory.Key, from, to string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owners[k] != from {
+		return false
+	}
+	c.owners[k] = to
+	return true
+}
+
+// giveBack undoes a take or a move of an object that service has: its owner has it again, and nobody if that is the same.
+func (c *claims) giveBack(k inventory.Key, service, owner string) {
+	if owner == service || !c.move(k, service, owner) {
+		c.drop(k, service)
+	}
+}
+
+// owner is the service that has an object; empty when none has.
+func (c *claims) owner(k inventory.Key) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.owners[k]
+}
+
 // drop gives an object up, if service has it.
 func (c *claims) drop(k inventory.Key, service string) {
 	c.mu.Lock()

@@ -15,7 +15,9 @@ func equalStatus(a, b Status) bool {
 		equalProblem(a.Problem, b.Problem) &&
 		equalApplied(a.Observed, b.Observed) && a.Planned.Equal(b.Planned) && a.Timings == b.Timings && a.ObservedSyncRequest == b.ObservedSyncRequest &&
 		equalApplied(a.Applied, b.Applied) && a.Counts == b.Counts && slices.EqualFunc(a.Objects, b.Objects, equalObject) &&
-		slices.EqualFunc(a.Drift, b.Drift, equalDrift) && slices.EqualFunc(a.Tests, b.Tests, inventory.TestResult.Equal)
+		a.Guarded.Digest == b.Guarded.Digest &&
+		slices.EqualFunc(a.Drift, b.Drift, equalDrift) &&
+		slices.EqualFunc(a.Tests, b.Tests, inventory.TestResult.Equal) && equalDryRun(a.DryRun, b.DryRun)
 }
 
 func equalDrift(a, b ObjectDrift) bool {

@@ -80,15 +80,15 @@ func (d *differ) pruned(ctx context.Context, objects inventory.Set) error {
 		return nil
 	}
 	for _, o := range objects.Minus(d.desired) {
-		if inventory.Precious(o.Key) {
-			continue
-		}
 		live, err := d.cluster.Get(ctx, o.Ref)
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return err
+		}
+		if !inventory.Deletable(o.Key, o.Wish.And(inventory.WishOf(live.GetAnnotations())), d.service.Spec.Policy.Deletion) {
+			continue
 		}
 		if err := d.add(o.Ref, Delete, live, nil); err != nil {
 			return err

@@ -57,3 +57,10 @@ func fatal(ctx context.Context, err error) bool {
 	problem, ok := errors.AsType[*Problem](err)
 	return !ok || problem.Reason == ClusterUnreachable || problem.Reason == Internal
 }
+
+func ignoreNotFound(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}

@@ -16,6 +16,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -100,6 +101,9 @@ type Engine struct {
 	relations relations
 
 	planned chan struct{} // one token when plan was replaced
+
+	generation atomic.Int64 // of the plan that is being handed out, or was last
+	adopting   sync.RWMutex // locked while it is being handed out
 
 	mu    sync.Mutex // guards what follows
 	plan  *Plan      // the newest; nil before the first
@@ -212,6 +216,9 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 
 // adopt gives every unit its order under the newest plan.
 func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
+	e.adopting.Lock()
+	defer e.adopting.Unlock()
+	e.generation.Add(1)
 	plan, known := e.snapshot()
 	e.learn(ctx, plan)
 	now := time.Now()

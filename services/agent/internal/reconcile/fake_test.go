@@ -19,6 +19,7 @@ import (
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -184,6 +185,7 @@ func (w *world) Apply(ctx context.Context, o *unstructured.Unstructured, options
 	defer w.mu.Unlock()
 	key := inventory.RefOf(o).Key
 	live := o.DeepCopy()
+	live.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: reconcile.FieldManager}})
 	w.writes++
 	live.SetUID(types.UID(fmt.Sprintf("uid-%d", w.writes)))
 	if before, ok := w.objects[key]; ok {
@@ -212,26 +214,29 @@ func (w *world) AwaitDefined(context.Context, *unstructured.Unstructured) error 
 func (w *world) EnsureNamespace(context.Context, string) error { return nil }
 
 // Delete implements reconcile.Cluster.
-func (w *world) Delete(ctx context.Context, object inventory.Object) error {
+func (w *world) Delete(ctx context.Context, object inventory.Object, _ reconcile.DeleteOptions) (*unstructured.Unstructured, error) {
 	if w.onDelete != nil {
 		if err := w.onDelete(ctx, object); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	live, ok := w.objects[object.Key]
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	if string(live.GetUID()) != object.UID {
-		return reconcile.ErrReplaced
+		return nil, reconcile.ErrReplaced
 	}
 	delete(w.objects, object.Key)
 	w.tell(object.Key)
 	w.deleted = append(w.deleted, object.Name)
-	return nil
+	return nil, nil
 }
+
+// Contents implements reconcile.Cluster.
+func (w *world) Contents(context.Context, inventory.Ref) ([]inventory.Object, error) { return nil, nil }
 
 // Release implements reconcile.Cluster.
 func (w *world) Release(_ context.Context, object inventory.Object) error {

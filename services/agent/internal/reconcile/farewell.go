@@ -80,7 +80,7 @@ func (r *run) postDelete(ctx context.Context) error {
 
 // goes tells whether the removal of the service takes its objects along.
 func (r *run) goes() bool {
-	return r.record.Prune && len(r.record.Hooks.Farewell) > 0
+	return r.deletes() && len(r.record.Hooks.Farewell) > 0
 }
 
 // recall reads the manifests that were kept, and makes the run one that runs hooks. After a restart nothing is known of the service
@@ -103,7 +103,7 @@ func (r *run) recall() error {
 // deleteHooks takes the hooks of a service that goes out of the cluster, or only Leat's label off them where its objects stay.
 func (r *run) deleteHooks(ctx context.Context) error {
 	for _, o := range r.record.Hooks.Objects {
-		if r.record.Prune {
+		if r.deletes() {
 			if err := r.discard(ctx, o); err != nil {
 				return err
 			}

@@ -53,14 +53,12 @@ func (r *run) differences(ctx context.Context) ([]Difference, error) {
 		run: r, cluster: r.engine.params.Cluster, service: r.service, substitution: r.result.substitution,
 		stale: r.service.ConfigDigest != r.record.Applied.ConfigDigest,
 	}
-	for _, stage := range r.schedule.Stages {
-		for _, m := range stage.Members {
-			if m.Hook {
-				continue
-			}
-			if err := d.tried(ctx, m.Object, d.object(ctx, m.Object)); err != nil {
-				return nil, err
-			}
+	if err := spare(ctx, d.cluster, r.service, r.schedule, &d.desired); err != nil {
+		return nil, err
+	}
+	for _, o := range r.schedule.Objects() { // hooks are run, not changed
+		if err := d.tried(ctx, o, d.object(ctx, o)); err != nil {
+			return nil, err
 		}
 	}
 	if err := d.pruned(ctx, r.record.Objects); err != nil {
@@ -127,11 +125,17 @@ func (r *run) repairs(o *unstructured.Unstructured) bool {
 // holdBack notes what the guard would keep from being deleted.
 func (d *differ) holdBack() {
 	r := d.run
-	decision := r.engine.params.Settings.Guard.Decide(r.base(), r.record.Objects.Minus(d.desired), r.confirmed())
-	if !decision.Stopped() {
+	var gone []inventory.Object
+	for _, f := range d.found {
+		if o, listed := r.record.Objects.Get(f.Ref.Key); listed && f.Change == Delete {
+			gone = append(gone, o)
+		}
+	}
+	departure := inventory.Departure{Base: r.base(), Pruned: r.record.Pruned, Left: d.desired.Len(), Going: gone}
+	if !r.engine.params.Settings.Guard.Holds(departure) || r.service.Spec.PruneConfirmation == inventory.Digest(r.service.UID, gone) {
 		return
 	}
-	held := problemf(PruneGuarded, "the guard would keep the service from deleting %d of %d objects", len(decision.Guarded), r.base())
+	held := problemf(PruneGuarded, "the guard would keep the service from deleting %d of %d objects", len(gone), departure.Base)
 	for i := range d.found {
 		if d.found[i].Change == Delete {
 			d.found[i].Problem = held

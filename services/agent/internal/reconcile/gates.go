@@ -54,19 +54,21 @@ func (u *unit) admit(now time.Time) {
 	if u.current() && len(u.desired.Bundles) > 0 {
 		u.kept = u.desired
 	}
+	u.relax(now)
 }
 
 // workOn changes what the unit works on. That alone does not make the next try of what failed come earlier.
 func (u *unit) workOn(s Service, now time.Time) {
 	if s.UID == u.desired.UID && sameInputs(s.inputs(), u.desired.inputs()) {
-		u.desired = s
+		u.desired, u.lenient = s, lenient(s)
 		return
 	}
 	attempts, retryAt := u.attempts, u.retryAt
+	rested := u.desired.Spec.Paused || u.desired.Spec.DryRun
 	u.renew()
 	u.attempts, u.retryAt = attempts, retryAt
 	u.desired, u.lenient = s, lenient(s)
-	u.drift = u.scan(now)
+	u.drift, u.dirty = u.scan(now), rested && !u.still() // what others did meanwhile is looked at
 }
 
 // fallback is what is applied; without bundles, and thus left alone, where the cluster holds something half-way, or where
@@ -150,10 +152,15 @@ func (u *unit) needed() bool {
 	return len(u.engine.relations.needed(u.name)) > 0
 }
 
-// alarm is when to look again for the sake of a window, or of tests that could not be run; zero when neither counts.
+// alarm is when to look again for the sake of a window, of tests that could not be run, or of a dry run; zero when nothing of
+// that counts.
 func (u *unit) alarm() time.Time {
+	at := u.until
 	if u.untested() && time.Now().Before(u.retrial) {
-		return earliest(u.until, u.retrial)
+		at = earliest(at, u.retrial)
 	}
-	return u.until
+	if u.desired.Spec.DryRun && !u.desired.Spec.Paused {
+		at = earliest(at, u.refresh)
+	}
+	return at
 }

@@ -59,6 +59,20 @@ func (w *world) heal(service, kind, name string, state health.State) {
 	})
 }
 
+// lose deletes a ConfigMap of a service, as somebody else would, and lets a watch see that.
+func (w *world) lose(service, name string) {
+	live := w.live(configMapKey(name))
+	w.set(configMapKey(name), nil)
+	w.mu.Lock()
+	w.writes++
+	version := w.writes
+	w.mu.Unlock()
+	w.engine.Observe(reconcile.Observation{
+		Service: service, Object: inventory.Object{Ref: inventory.RefOf(live), UID: string(live.GetUID())},
+		ResourceVersion: fmt.Sprint(version), Deleted: true,
+	})
+}
+
 func (w *world) wants(t *testing.T, service string, phase reconcile.Phase, reason reconcile.Reason, words ...string) {
 	t.Helper()
 	synctest.Wait()
@@ -175,6 +189,18 @@ func TestDependsOnService(t *testing.T) {
 			if got, want := w.applied, []string{"Pod/db", "ConfigMap/second"}; !slices.Equal(got, want) {
 				t.Errorf("applied: got %v, want %v", got, want)
 			}
+		},
+		"drift is put right meanwhile": func(t *testing.T, w *world) {
+			w.plan(w.service(t, "app", "app", "old"))
+			w.wants(t, "app", reconcile.Healthy, noReason)
+			w.plan(after(w.service(t, "app", "app", "new"), "nobody"))
+			w.wants(t, "app", reconcile.Pending, notReady)
+			w.lose("app", "old")
+			pass(t, time.Second)
+			if w.live(configMapKey("old")) == nil || w.live(configMapKey("new")) != nil {
+				t.Errorf("applied: got %v, want what is applied put right, and nothing new", w.applied)
+			}
+			w.wants(t, "app", reconcile.Pending, notReady)
 		},
 		"pausing needs nobody": func(t *testing.T, w *world) {
 			app := after(w.service(t, "app", "app"), "nobody")

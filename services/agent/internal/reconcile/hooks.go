@@ -257,7 +257,7 @@ func (r *run) made(h *hook, live *unstructured.Unstructured) bool {
 // makeWay deals with an object that stands where a hook is to be made: it is deleted, left to be applied over, or in the way.
 func (r *run) makeWay(ctx context.Context, h *hook, live *unstructured.Unstructured) error {
 	owner := live.GetLabels()[ServiceLabel]
-	state := outcomeOf(live)
+	state := r.engine.outcomeOf(live)
 	switch {
 	case owner != "" && owner != r.service.Name:
 		r.engine.claims.drop(h.ref.Key, r.service.Name)

@@ -73,7 +73,7 @@ func (r *run) gather(hooks []*hook, look *lookout) (left []string) {
 			continue
 		}
 		seen, known := look.at(h.ref.Key)
-		state := outcomeOf(seen.last)
+		state := r.engine.outcomeOf(seen.last)
 		switch {
 		case !known:
 			left = append(left, h.id())
@@ -124,7 +124,7 @@ func (r *run) tidy(ctx context.Context) error {
 
 // discard deletes a hook and forgets it, without waiting until it is gone.
 func (r *run) discard(ctx context.Context, o inventory.Object) error {
-	if err := r.certain(ctx, o, r.engine.params.Cluster.Delete); err != nil {
+	if err := r.erase(ctx, o); err != nil {
 		return fmt.Errorf("delete hook %s: %w", o.Key, err)
 	}
 	r.record.Hooks = r.record.Hooks.Remove(o.Key)

@@ -47,10 +47,11 @@ func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum finge
 		r.unit.broken(o)
 		return err
 	}
+	object := r.entry(o)
+	object.UID = string(live.GetUID())
 	r.wrote.Add(1)
 	r.unit.applied(r, sum, Observation{
-		Service: r.service.Name, Object: inventory.Object{Ref: inventory.RefOf(o), UID: string(live.GetUID())},
-		ResourceVersion: live.GetResourceVersion(), Health: r.engine.Judge(live),
+		Service: r.service.Name, Object: object, ResourceVersion: live.GetResourceVersion(), Health: r.engine.Judge(live),
 		Fingerprint: r.lenient.live(live), Terminating: live.GetDeletionTimestamp() != nil,
 	})
 	if what == repair {

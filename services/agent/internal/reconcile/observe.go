@@ -121,12 +121,13 @@ func (u *unit) assess(now time.Time) Status {
 	objects, counts := u.survey()
 	s := Status{
 		Service: u.name, UID: u.desired.UID, Observed: u.tried, Planned: u.planned, ObservedSyncRequest: u.carried,
-		Applied: u.record.Applied, Counts: counts, Objects: attention(objects),
+		Applied: u.record.Applied, Counts: counts, Objects: attention(objects), Guarded: u.guarded,
 		Drift: u.drifted(now),
 	}
 	if s.UID == "" {
 		s.UID = u.record.ServiceUID
 	}
+	s.DryRun = u.rehearsed()
 	if !u.record.Tests.Due {
 		s.Tests = u.record.Tests.Results
 	}
@@ -160,7 +161,7 @@ func (u *unit) judge(now time.Time, s Status) (Phase, *Problem) {
 		return Failed, u.problem
 	case u.bar != nil:
 		return Pending, u.bar
-	case len(u.desired.Bundles) == 0 || !u.current():
+	case len(u.desired.Bundles) == 0 || !u.current() && !u.once():
 		return Pending, nil
 	case s.Counts.Failed > 0:
 		return Degraded, unhealthy("not healthy", s.Objects, health.Degraded, health.Missing)

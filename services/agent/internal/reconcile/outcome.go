@@ -20,19 +20,19 @@ type outcome struct {
 
 // outcomeOf reads how far an object has come that is run as a hook: a Job or Pod by its end, where health is content with its
 // running, and other kinds by their health. Nil has not ended.
-func outcomeOf(o *unstructured.Unstructured) outcome {
+func (e *Engine) outcomeOf(o *unstructured.Unstructured) outcome {
 	if o == nil {
 		return outcome{}
 	}
 	switch o.GroupVersionKind().GroupKind().String() {
 	case "Job.batch":
-		return conditioned(o, "Complete", "Failed")
+		return e.conditioned(o, "Complete", "Failed")
 	case "PipelineRun.tekton.dev", "TaskRun.tekton.dev":
-		return conditioned(o, "Succeeded", "")
+		return e.conditioned(o, "Succeeded", "")
 	case "Pod", "Workflow.argoproj.io":
-		return phased(o)
+		return e.phased(o)
 	}
-	v := health.Of(o)
+	v := e.Judge(o)
 	return outcome{ended: v.State == health.Healthy || v.State == health.Degraded, failed: v.State == health.Degraded, message: v.Message}
 }
 
@@ -44,7 +44,7 @@ func runsOnce(k inventory.Key) bool {
 }
 
 // conditioned reads the end from conditions. Without one for failure, the other one's being false is the failure.
-func conditioned(o *unstructured.Unstructured, success, failure string) outcome {
+func (e *Engine) conditioned(o *unstructured.Unstructured, success, failure string) outcome {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, item := range conditions {
 		c, _ := item.(map[string]any)
@@ -59,10 +59,10 @@ func conditioned(o *unstructured.Unstructured, success, failure string) outcome 
 			return outcome{ended: true, failed: true, message: message}
 		}
 	}
-	return outcome{message: health.Of(o).Message}
+	return outcome{message: e.Judge(o).Message}
 }
 
-func phased(o *unstructured.Unstructured) outcome {
+func (e *Engine) phased(o *unstructured.Unstructured) outcome {
 	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
 	message, _, _ := unstructured.NestedString(o.Object, "status", "message")
 	switch phase {
@@ -70,9 +70,9 @@ func phased(o *unstructured.Unstructured) outcome {
 		return outcome{ended: true}
 	case "Failed", "Error":
 		if message == "" {
-			message = health.Of(o).Message
+			message = e.Judge(o).Message
 		}
 		return outcome{ended: true, failed: true, message: message}
 	}
-	return outcome{message: health.Of(o).Message}
+	return outcome{message: e.Judge(o).Message}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
@@ -35,9 +36,13 @@ type Cluster interface {
 	AwaitDefined(ctx context.Context, definition *unstructured.Unstructured) error
 	// EnsureNamespace creates a namespace unless it exists.
 	EnsureNamespace(ctx context.Context, name string) error
-	// Delete deletes the object with that UID, in the background. No error when there is none; ErrReplaced when there is
-	// another of that name.
-	Delete(ctx context.Context, object inventory.Object) error
+	// Delete deletes the object with that UID, and returns what is left of it: nil when it is gone already, and otherwise an
+	// object that is on its way. No error when there is none; ErrReplaced when there is another of that name, or one that
+	// does not meet the options.
+	Delete(ctx context.Context, object inventory.Object, options DeleteOptions) (remains *unstructured.Unstructured, err error)
+	// Contents lists objects that would go with a Namespace or CustomResourceDefinition: not what Kubernetes itself puts into
+	// every namespace, what belongs to an owner and goes with that, nor what is on its way already. A few are enough.
+	Contents(ctx context.Context, container inventory.Ref) ([]inventory.Object, error)
 	// Release takes Leat's label off the object with that UID. Errors as Delete.
 	Release(ctx context.Context, object inventory.Object) error
 	// Follow tells see of one object until ctx is done, whatever label it has: at once, and whenever it changes.
@@ -57,6 +62,14 @@ type ApplyOptions struct {
 	DryRun bool // change nothing
 	// Confidential keeps the cluster's words out of errors: they may repeat what the object holds.
 	Confidential bool
+}
+
+// DeleteOptions modify Cluster.Delete.
+type DeleteOptions struct {
+	// Propagation is what becomes of the object's dependents.
+	Propagation syncpolicy.Propagation
+	// ResourceVersion is the one that the object must still have. Empty: any.
+	ResourceVersion string
 }
 
 // Bundles gives access to content.

@@ -5,28 +5,44 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"time"
 
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
-// prune deletes what left the manifests. It runs only after everything else has been applied.
+// prune parts with what left the manifests. It runs only after everything else has been applied.
 func (r *run) prune(ctx context.Context) error {
-	gone := r.record.Objects.Minus(r.desired)
-	if len(gone) == 0 {
-		return nil
+	gone, err := r.bequeath(ctx, r.record.Objects.Minus(r.desired))
+	if err != nil || len(gone) == 0 {
+		return err
 	}
-	if !r.service.Spec.Prune {
-		return r.part(ctx, nil, gone)
+	how := parting{deletion: r.service.Spec.Policy.Deletion, detach: !r.service.Spec.Prune}
+	if !how.detach {
+		if gone, err = r.agree(ctx, gone); err != nil {
+			return err
+		}
 	}
-	decision := r.engine.params.Settings.Guard.Decide(r.base(), gone, r.confirmed())
-	if decision.Stopped() {
-		return r.guarded(ctx, decision.Guarded)
+	return r.part(ctx, gone, how)
+}
+
+// agree asks the guard, and a person where the guard does. What was agreed to is marked in the stored inventory, so that the
+// agreement survives a prune that ends half-way.
+func (r *run) agree(ctx context.Context, gone []inventory.Object) ([]inventory.Object, error) {
+	departure := inventory.Departure{Base: r.base(), Pruned: r.record.Pruned, Left: r.desired.Len(), Going: gone}
+	if !r.engine.params.Settings.Guard.Holds(departure) {
+		return gone, nil
 	}
-	return r.part(ctx, decision.Delete, decision.Detach)
+	held := &heldPrune{digest: inventory.Digest(r.service.UID, gone), objects: gone, base: departure.Base}
+	if r.service.Spec.PruneConfirmation != held.digest {
+		return nil, r.guarded(ctx, held)
+	}
+	for i := range gone {
+		gone[i].Agreed = true
+		r.record.Objects.Put(gone[i])
+	}
+	r.record.Guarded = ""
+	return gone, r.save(ctx)
 }
 
 // base is what the guard measures against.
@@ -37,49 +53,103 @@ func (r *run) base() int {
 	return r.record.Objects.Len()
 }
 
-// confirmed tells whether a person has agreed to this prune, by naming the spec whose prune was stopped.
-func (r *run) confirmed() bool {
-	confirmation := r.service.Spec.PruneConfirmation
-	return confirmation != "" && (confirmation == r.record.Guarded || confirmation == r.service.SpecDigest)
-}
-
-// guarded remembers which spec was stopped, so that a confirmation of it can be told from an older one.
-func (r *run) guarded(ctx context.Context, objects []inventory.Object) error {
-	if r.record.Guarded != r.service.SpecDigest {
-		r.record.Guarded = r.service.SpecDigest
+// guarded remembers what was stopped, and returns it as the run's failure.
+func (r *run) guarded(ctx context.Context, held *heldPrune) error {
+	if r.record.Guarded != held.digest {
+		r.record.Guarded = held.digest
 		if err := r.save(ctx); err != nil {
 			return err
 		}
 	}
-	return problemf(PruneGuarded,
-		"pruning would delete %d of %d objects (%s); restore the manifests, or confirm with sync.pruneConfirmation: %s in the service",
-		len(objects), r.base(), describe(objects), r.service.SpecDigest)
+	return held
 }
 
-// withdraw notes that objects are about to go, for the case that the service comes back before all are gone. What the
-// service's last spec said about pruning stays as it was.
+// heldPrune is the error of a run whose prune the guard stopped.
+type heldPrune struct {
+	digest  string // what a person has to agree to
+	objects []inventory.Object
+	base    int
+}
+
+// Error implements error.
+func (h *heldPrune) Error() string {
+	return fmt.Sprintf("pruning would take %d of %d objects away (%s); restore the manifests, or confirm with leat prune confirm, "+
+		"which sets sync.pruneConfirmation: %s in the service", len(h.objects), h.base, describe(h.objects), h.digest)
+}
+
+// Unwrap makes a problem of it.
+func (h *heldPrune) Unwrap() error {
+	return &Problem{Reason: PruneGuarded}
+}
+
+// guard is h in a form for reports.
+func (h *heldPrune) guard() Guarded {
+	g := Guarded{Digest: h.digest}
+	for _, o := range h.objects[:min(len(h.objects), MaxObjects)] {
+		g.Objects = append(g.Objects, o.Ref)
+	}
+	return g
+}
+
+// withdraw notes that objects are about to go, for the case that the service comes back before all are gone, and what the
+// service's last spec, if this process has seen it, says about their going.
 func (r *run) withdraw(ctx context.Context) error {
-	if r.record.Touched || r.record.Objects.Len() == 0 {
+	if r.record.Objects.Len() == 0 {
 		return nil
 	}
-	r.record.Touched = true
-	if err := r.engine.params.Inventories.Save(ctx, r.record); err != nil {
-		return fmt.Errorf("store inventory: %w", err)
+	prune, deletion := r.record.Prune, r.record.Deletion
+	if r.service.Name != "" {
+		prune, deletion = r.service.Spec.Prune, r.service.Spec.Policy.Deletion
 	}
-	r.unit.keep(r.record)
+	if r.record.Touched && prune == r.record.Prune && deletion == r.record.Deletion {
+		return nil
+	}
+	r.record.Touched, r.record.Prune, r.record.Deletion = true, prune, deletion
+	return r.store(ctx)
+}
+
+// deleteAll parts with all objects of a service that left the plan. The guard does not apply: the plan names what it holds, so
+// the service's absence is a statement. Whole services that vanish together are the engine's concern.
+func (r *run) deleteAll(ctx context.Context) error {
+	gone, err := r.bequeath(ctx, r.record.Objects.Objects())
+	if err != nil {
+		return err
+	}
+	how := parting{deletion: r.record.Deletion, detach: !r.deletes()}
+	if err := r.part(ctx, gone, how); err != nil {
+		return err
+	}
+	return r.nothingLent()
+}
+
+// handOver lets other services of the plan take what they want of one that left it. Of a service that is gone thereby, as one that
+// was renamed is, nothing is deleted, and so its hooks for that do not run.
+func (r *run) handOver(ctx context.Context) error {
+	before := r.record.Objects.Objects()
+	if _, err := r.bequeath(ctx, before); err != nil {
+		return err
+	}
+	if err := r.nothingLent(); err != nil {
+		return err
+	}
+	if len(before) == 0 || r.record.Objects.Len() > 0 {
+		return nil
+	}
+	r.record.Hooks.Farewell = nil
+	return r.store(ctx)
+}
+
+// nothingLent fails while others have not taken what they want.
+func (r *run) nothingLent() error {
+	if lent := r.unit.lends(); len(lent) > 0 {
+		return problemf(ObjectClaimed, "waits for another service of the plan to take over %s", describe(lent))
+	}
 	return nil
 }
 
-// deleteAll takes all objects of a service that left the plan out of the cluster, or only Leat's label off them when the
-// service did not prune.
-func (r *run) deleteAll(ctx context.Context) error {
-	if !r.record.Prune {
-		return r.part(ctx, nil, r.record.Objects.Objects())
-	}
-	// The guard does not apply: the plan names what it holds, so the service's absence is a statement. Whole services
-	// that vanish together are the engine's concern.
-	decision := r.engine.params.Settings.Guard.Decide(0, r.record.Objects.Objects(), true)
-	return r.part(ctx, decision.Delete, decision.Detach)
+// deletes tells whether the objects of a service that goes are to go, too.
+func (r *run) deletes() bool {
+	return r.record.Prune && !r.record.Deletion.Detach
 }
 
 func (r *run) deleteRecord(ctx context.Context) error {
@@ -92,77 +162,37 @@ func (r *run) deleteRecord(ctx context.Context) error {
 	return nil
 }
 
-// part deletes some objects and detaches others; both leave the inventory.
-func (r *run) part(ctx context.Context, gone, detached []inventory.Object) error {
-	failed := &failedObjects{verb: "prune"}
-	if err := each(ctx, gone, refOf, failed, r.deleteOne); err != nil {
-		return err
+// parting says how objects leave a service.
+type parting struct {
+	deletion syncpolicy.Deletion
+	detach   bool // they stay in the cluster
+}
+
+// part lets objects go, the last wave first. A wave has to be gone before the next one goes; one with failures is the last.
+func (r *run) part(ctx context.Context, gone []inventory.Object, how parting) error {
+	for _, wave := range inventory.Reversed(gone) {
+		if err := r.partWave(ctx, wave, how); err != nil {
+			return err
+		}
+		r.turn.renew()
 	}
-	if err := each(ctx, detached, refOf, failed, r.detachOne); err != nil {
+	return nil
+}
+
+func (r *run) partWave(ctx context.Context, groups [][]inventory.Object, how parting) error {
+	failed, leaving := &failedObjects{verb: "prune"}, &leaving{}
+	for _, group := range groups {
+		err := each(ctx, group, refOf, failed, func(ctx context.Context, o inventory.Object) error {
+			return r.partOne(ctx, o, how, leaving)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := r.awaitGone(ctx, leaving.objects, how.deletion, failed); err != nil {
 		return err
 	}
 	return failed.orNil()
 }
 
 func refOf(o inventory.Object) inventory.Ref { return o.Ref }
-
-func (r *run) deleteOne(ctx context.Context, o inventory.Object) error {
-	err := r.certain(ctx, o, r.engine.params.Cluster.Delete)
-	if err == nil {
-		r.leave(ctx, o, "pruned")
-	}
-	return err
-}
-
-func (r *run) detachOne(ctx context.Context, o inventory.Object) error {
-	err := r.certain(ctx, o, r.engine.params.Cluster.Release)
-	if err == nil {
-		r.leave(ctx, o, "left the service and stays in the cluster")
-	}
-	return err
-}
-
-// certain calls act for the object that the inventory means. Where its UID is not known, or not the one in the cluster,
-// the label decides: an object that does not carry this service's label is left alone.
-func (r *run) certain(ctx context.Context, o inventory.Object, act func(context.Context, inventory.Object) error) error {
-	if o.UID != "" {
-		if err := act(ctx, o); !errors.Is(err, ErrReplaced) {
-			return ignoreNotFound(err)
-		}
-	}
-	live, err := r.engine.params.Cluster.Get(ctx, o.Ref)
-	if err != nil {
-		return ignoreNotFound(err)
-	}
-	if live.GetLabels()[ServiceLabel] != r.unit.name {
-		return nil
-	}
-	o.UID = string(live.GetUID())
-	if err := act(ctx, o); !errors.Is(err, ErrReplaced) {
-		return ignoreNotFound(err)
-	}
-	return problemf(ApplyRejected, "is being replaced all the time; it will be tried again")
-}
-
-func ignoreNotFound(err error) error {
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	return err
-}
-
-// leave takes an object out of the inventory. It is called concurrently.
-func (r *run) leave(ctx context.Context, o inventory.Object, what string) {
-	r.unit.mu.Lock()
-	r.record.Objects.Remove(o.Key)
-	r.unit.record.Objects.Remove(o.Key)
-	r.unit.observed.drop(o.Key)
-	r.unit.unsaved = true
-	phase := r.unit.status.Phase
-	r.unit.mu.Unlock()
-
-	r.engine.claims.drop(o.Key, r.unit.name)
-	r.engine.params.Logger.InfoContext(ctx, "object left the inventory", slog.String("leat.service", r.unit.name),
-		slog.String("object", o.String()), slog.String("outcome", what))
-	r.engine.events.publish(Event{Time: time.Now(), Service: r.unit.name, Phase: phase, Object: &o.Ref, Message: what})
-}

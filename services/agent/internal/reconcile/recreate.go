@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
@@ -120,7 +121,8 @@ const defaultDeletionTimeout = 5 * time.Minute
 func (r *run) vanish(ctx context.Context, objects []inventory.Object) error {
 	var refs []inventory.Ref
 	for _, o := range objects {
-		if err := r.engine.params.Cluster.Delete(ctx, o); err != nil && !errors.Is(err, ErrReplaced) {
+		_, err := r.engine.params.Cluster.Delete(ctx, o, DeleteOptions{Propagation: syncpolicy.DeleteBackground})
+		if err != nil && !errors.Is(err, ErrReplaced) {
 			return err
 		}
 		refs = append(refs, o.Ref)

@@ -48,6 +48,9 @@ type run struct {
 	namespace   sync.Once
 	noNamespace error        // why there is none
 	wrote       atomic.Int32 // how many objects were applied
+
+	wave      int       // of the stage that is being applied
+	inherited inherited // taken over from other services, and not stored yet
 }
 
 // step is one verb of a reconciliation.
@@ -74,6 +77,7 @@ func (r *run) remove(ctx context.Context) error {
 	return r.take(ctx, []step{
 		{"mark inventory", r.withdraw},
 		{"delete tests", r.deleteTests},
+		{"hand over objects", r.handOver},
 		{"run PreDelete hooks", r.preDelete},
 		{"delete objects", r.deleteAll},
 		{"run PostDelete hooks", r.postDelete},
@@ -240,16 +244,25 @@ func (r *run) ensureNamespace(ctx context.Context) error {
 
 // save stores the record, and makes it known to the unit.
 func (r *run) save(ctx context.Context) error {
-	r.record.Service, r.record.ServiceUID, r.record.Prune = r.service.Name, r.service.UID, r.service.Spec.Prune
+	r.record.Service, r.record.ServiceUID = r.service.Name, r.service.UID
+	r.record.Prune, r.record.Deletion = r.service.Spec.Prune, r.service.Spec.Policy.Deletion
 	r.record.DependsOn = needs(r.service.Spec)
 	if owner := r.engine.params.Owner(); owner != "" {
 		r.record.Owner = owner
 	}
+	if err := r.store(ctx); err != nil {
+		return err
+	}
+	r.engine.watch(r.service.Name, r.record.Objects)
+	return nil
+}
+
+// store stores the record as it is.
+func (r *run) store(ctx context.Context) error {
 	if err := r.engine.params.Inventories.Save(ctx, r.record); err != nil {
 		return fmt.Errorf("store inventory: %w", err)
 	}
 	r.unit.keep(r.record)
-	r.engine.watch(r.service.Name, r.record.Objects)
 	return nil
 }
 
@@ -266,6 +279,7 @@ func (r *run) complete(ctx context.Context) error {
 		}
 	}
 	r.record.Applied, r.record.Base, r.record.Guarded, r.record.Touched = applied, r.record.Objects.Len(), "", false
+	r.record.Pruned = 0
 	if err := r.save(ctx); err != nil {
 		return err
 	}

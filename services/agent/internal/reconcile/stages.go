@@ -79,16 +79,20 @@ func (r *run) phase(ctx context.Context, phase order.Phase) error {
 
 // spare notes the objects that are in the manifests and not applied now: they are not to be pruned.
 func (r *run) spare(ctx context.Context) error {
-	for _, o := range r.schedule.Skipped {
+	return spare(ctx, r.engine.params.Cluster, r.service, r.schedule, &r.desired)
+}
+
+func spare(ctx context.Context, cluster Cluster, s Service, schedule order.Schedule, desired *inventory.Set) error {
+	for _, o := range schedule.Skipped {
 		if o.GetName() == "" {
 			continue
 		}
-		o, err := complete(ctx, r.engine.params.Cluster, r.service, o)
+		o, err := complete(ctx, cluster, s, o)
 		if fatal(ctx, err) {
 			return err
 		}
 		if err == nil { // otherwise there is no such kind, and hence no object
-			r.desired.Put(inventory.Object{Ref: inventory.RefOf(o)})
+			desired.Put(inventory.Object{Ref: inventory.RefOf(o)})
 		}
 	}
 	return nil
@@ -97,6 +101,7 @@ func (r *run) spare(ctx context.Context) error {
 // stage applies one stage. Every object of it is tried; a stage with failures is the last.
 func (r *run) stage(ctx context.Context, s order.Stage) error {
 	r.turn.renew()
+	r.wave = s.Wave
 	failed := &failedObjects{verb: "apply"}
 	var hooks []*hook
 	var refs []inventory.Ref

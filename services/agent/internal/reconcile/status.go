@@ -61,6 +61,18 @@ type Status struct {
 	Drift []ObjectDrift
 	// Tests are the results of the latest tests, in their order. Empty while they run, and where there are none.
 	Tests []inventory.TestResult
+	// DryRun is what would be applied, where nothing is. Nil: it is not known yet, or the service is no dry run.
+	DryRun *DryRun
+	// Guarded is what the guard keeps. Zero when it keeps nothing.
+	Guarded Guarded
+}
+
+// Guarded is a prune that waits for the agreement of a person.
+type Guarded struct {
+	// Digest names the objects, and is what the agreement has to name.
+	Digest string
+	// Objects are those that would leave the service, MaxObjects at the most.
+	Objects []inventory.Ref
 }
 
 // Timings tell how long a change took. A step that was not reached is zero. It is comparable.

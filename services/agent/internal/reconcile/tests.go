@@ -119,9 +119,7 @@ func (r *run) expectTests(ctx context.Context) error {
 // deleteTests deletes what tests have left of a service that goes.
 func (r *run) deleteTests(ctx context.Context) error {
 	failed := &failedObjects{verb: "delete test"}
-	err := each(ctx, r.record.Tests.Objects, refOf, failed, func(ctx context.Context, o inventory.Object) error {
-		return r.certain(ctx, o, r.engine.params.Cluster.Delete)
-	})
+	err := each(ctx, r.record.Tests.Objects, refOf, failed, r.erase)
 	if err != nil {
 		return err
 	}
@@ -135,7 +133,7 @@ func (u *unit) untested() bool {
 
 // verdict is the phase of a service whose objects are all healthy.
 func (u *unit) verdict(drift []ObjectDrift) (Phase, *Problem) {
-	if u.record.Tests.Due {
+	if u.record.Tests.Due && !u.desired.Spec.DryRun {
 		return Progressing, nil
 	}
 	failed, found := u.record.Tests.Failed()

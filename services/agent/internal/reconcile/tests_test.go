@@ -232,15 +232,7 @@ func TestTests(t *testing.T) {
 			w.plan(w.tested(t, two))
 			synctest.Wait()
 			before, _ := w.count()
-			live := w.live(configMapKey("app"))
-			w.set(configMapKey("app"), nil)
-			w.mu.Lock()
-			w.writes++
-			version := fmt.Sprint(w.writes)
-			w.mu.Unlock()
-			w.engine.Observe(reconcile.Observation{
-				Service: "s", Object: inventory.Object{Ref: inventory.RefOf(live), UID: string(live.GetUID())}, ResourceVersion: version, Deleted: true,
-			})
+			w.lose("s", "app")
 			pass(t, time.Second)
 			if after, _ := w.count(); after != before+1 || w.live(configMapKey("app")) == nil {
 				t.Errorf("applied: got %d more, want the ConfigMap again", after-before)

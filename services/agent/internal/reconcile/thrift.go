@@ -15,6 +15,7 @@ type thrifty struct {
 	Inventories
 
 	mu     sync.Mutex
+	listed bool
 	stored map[string]inventory.Content // by service; none where it is not certain what is stored
 }
 
@@ -25,12 +26,23 @@ func newThrifty(i Inventories) *thrifty {
 // List implements Inventories.
 func (t *thrifty) List(ctx context.Context) ([]inventory.Record, error) {
 	records, err := t.Inventories.List(ctx)
+	if err != nil || !t.first() {
+		return records, err // what has been stored meanwhile may be newer than the list
+	}
 	for _, record := range records {
 		if content, err := record.Content(); err == nil {
 			t.note(record.Service, &content)
 		}
 	}
-	return records, err
+	return records, nil
+}
+
+// first tells whether no list was taken in before.
+func (t *thrifty) first() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	defer func() { t.listed = true }()
+	return !t.listed
 }
 
 // Save implements Inventories.

@@ -45,6 +45,10 @@ func (a action) String() string {
 		return "apply"
 	case remove:
 		return "remove"
+	case release:
+		return "release"
+	case preview:
+		return "preview"
 	case rest:
 	}
 	return "rest"

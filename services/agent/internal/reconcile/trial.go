@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
@@ -185,7 +186,7 @@ func (t *trial) sweep(ctx context.Context, prepared []test) error {
 func (t *trial) discard(ctx context.Context, o inventory.Object) error {
 	r := &run{unit: t.unit, engine: t.unit.engine, service: t.service}
 	if _, own := t.objects.Get(o.Key); !own {
-		if err := r.certain(ctx, o, t.unit.engine.params.Cluster.Delete); err != nil {
+		if err := r.erase(ctx, o); err != nil {
 			return fmt.Errorf("delete test %s: %w", o.Key, err)
 		}
 	}
@@ -252,7 +253,8 @@ func (t *trial) launch(ctx context.Context, o *unstructured.Unstructured) (inven
 
 // clear deletes what an earlier run made, and waits until it is gone.
 func (t *trial) clear(ctx context.Context, o inventory.Object) error {
-	if err := t.unit.engine.params.Cluster.Delete(ctx, o); err != nil && !errors.Is(err, ErrReplaced) {
+	_, err := t.unit.engine.params.Cluster.Delete(ctx, o, DeleteOptions{Propagation: syncpolicy.DeleteBackground})
+	if err != nil && !errors.Is(err, ErrReplaced) {
 		return err
 	}
 	return t.watch(ctx, o.Ref, func(live *unstructured.Unstructured) bool {
@@ -267,7 +269,7 @@ func (t *trial) await(ctx context.Context, o inventory.Object) (ended outcome, e
 			ended = outcome{ended: true, failed: true, message: "was deleted before it ended"}
 			return true
 		}
-		ended = outcomeOf(live)
+		ended = t.unit.engine.outcomeOf(live)
 		return ended.ended
 	})
 	return ended, err

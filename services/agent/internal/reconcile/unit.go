@@ -40,6 +40,8 @@ const (
 	rest action = iota
 	bring
 	remove
+	release // give to others what they want of a service that the guard holds back
+	preview // see what bringing would do
 )
 
 // unit is one service. Its goroutine is the only one that works on the cluster; everybody else changes its orders and
@@ -82,9 +84,18 @@ type unit struct {
 	since    time.Time               // since when objects are on their way; zero when none is
 	status   Status                  // as last reported
 
-	trial    *trial    // the tests that run; the goroutine's alone
-	retrials int       // of tests that could not be run
-	retrial  time.Time // when to try those again
+	rehearsal rehearsal
+	trial     *trial    // the tests that run; the goroutine's alone
+	retrials  int       // of tests that could not be run
+	retrial   time.Time // when to try those again
+
+	guarded   Guarded       // of the latest run
+	running   chan struct{} // closed at the end of the run that is under way; nil when none is
+	born      int64         // the generation of the plan that named the service first
+	ordered   int64         // the generation of the plan that brought the latest order
+	orderedAt time.Time
+	lent      map[inventory.Key]bool // what is left for another service to take over
+	wishes    *wishes                // under the desired inputs, if somebody asked; see wants
 }
 
 func newUnit(e *Engine, record inventory.Record) *unit {
@@ -107,6 +118,8 @@ func (u *unit) follow(s Service, planned, now time.Time) bool {
 		u.renew()
 	}
 	fresh := u.order != follow || !sameInputs(s.inputs(), u.newest.inputs()) || s.UID != u.newest.UID
+	owing := len(u.lent) > 0
+	u.reckon(fresh)
 	u.order, u.heldWhy = follow, ""
 	if sameInputs(s.inputs(), u.record.Applied) {
 		u.record.Applied.Commits = s.inputs().Commits
@@ -115,6 +128,7 @@ func (u *unit) follow(s Service, planned, now time.Time) bool {
 		u.arrived, u.planned, u.stage, u.timings = now, planned, untried, Timings{}
 		u.attempts, u.retryAt = 0, time.Time{}
 	}
+	u.dirty = u.dirty || owing // what another service was to take over may have no taker any more
 	u.offer(s)
 	u.admit(now)
 	if u.current() {
@@ -122,6 +136,17 @@ func (u *unit) follow(s Service, planned, now time.Time) bool {
 	}
 	signal(u.wake)
 	return true
+}
+
+// reckon notes which plan brought an order. u.mu is held.
+func (u *unit) reckon(fresh bool) {
+	generation := u.engine.generation.Load()
+	if u.born == 0 {
+		u.born = generation
+	}
+	if fresh {
+		u.ordered, u.orderedAt, u.lent, u.wishes = generation, time.Now(), nil, nil
+	}
 }
 
 // dismiss takes the unit out of the plan.
@@ -135,13 +160,14 @@ func (u *unit) dismiss(held bool, why string) {
 	if held {
 		u.order, u.heldWhy = hold, why
 	}
+	u.reckon(true)
 	u.renew()
 	signal(u.wake)
 }
 
 // renew forgets what came of earlier orders and ends a run under them. u.mu is held.
 func (u *unit) renew() {
-	u.attempts, u.retryAt, u.problem, u.failures, u.dirty = 0, time.Time{}, nil, nil, false
+	u.attempts, u.retryAt, u.problem, u.failures, u.guarded, u.dirty = 0, time.Time{}, nil, nil, Guarded{}, false
 	if u.cancel != nil {
 		u.cancel(errSuperseded)
 	}
@@ -195,6 +221,10 @@ func (u *unit) run(ctx context.Context) {
 			if u.remove(ctx) {
 				return
 			}
+		case release:
+			u.work(ctx, release, func(ctx context.Context, r *run) error { return r.release(ctx) })
+		case preview:
+			u.rehearse(ctx)
 		case rest:
 			u.rest(ctx, at)
 		}
@@ -215,7 +245,7 @@ func (u *unit) next(now time.Time) (action, time.Time) {
 	case u.order == follow && !u.still():
 		return rest, earliest(u.alarm(), earliest(earliest(u.drift, u.calm), earliest(u.refresh, u.deadline())))
 	default:
-		return rest, u.until
+		return rest, u.alarm()
 	}
 }
 
@@ -223,8 +253,12 @@ func (u *unit) wanted(now time.Time) action {
 	switch {
 	case u.order == leave && !u.needed():
 		return remove
+	case u.order == hold && u.dirty:
+		return release
 	case u.order == follow && !u.still() && u.due(now):
 		return bring
+	case u.rehearses(now):
+		return preview
 	default:
 		return rest
 	}
@@ -318,8 +352,9 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 		return nil
 	}
 	news, asked := !u.current(), u.forced
-	u.syncing = u.problem == nil && (u.forced || news)
+	u.syncing = what == bring && u.problem == nil && (u.forced || news)
 	u.forced, u.cancel, u.drift = false, stop, time.Time{}
+	u.running = make(chan struct{})
 	u.runs++
 	if what == bring {
 		u.tried = u.desired.inputs()
@@ -340,6 +375,8 @@ func (u *unit) conclude(ctx context.Context, r *run, err error, took time.Durati
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.cancel, u.syncing, u.record = nil, false, r.record
+	close(u.running)
+	u.running = nil
 	u.drift = u.scan(time.Now())
 	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errSuperseded) || errors.Is(cause, context.Canceled)) {
 		return false
@@ -347,7 +384,7 @@ func (u *unit) conclude(ctx context.Context, r *run, err error, took time.Durati
 	u.carried = r.service.SyncRequest
 	u.note(r, err)
 	u.refresh = time.Now().Add(backoff.Jitter(u.engine.params.Settings.Refresh, refreshJitter))
-	u.problem, u.failures, u.dirty = nil, nil, err != nil
+	u.problem, u.failures, u.guarded, u.dirty = nil, nil, Guarded{}, err != nil
 	if err != nil {
 		u.fail(ctx, err)
 		trace.SpanFromContext(ctx).SetStatus(codes.Error, string(u.problem.Reason))
@@ -374,6 +411,9 @@ func (u *unit) fail(ctx context.Context, err error) {
 	u.problem = ProblemOf(err)
 	if failed, ok := errors.AsType[*failedObjects](err); ok {
 		u.failures = failed.objects
+	}
+	if held, ok := errors.AsType[*heldPrune](err); ok {
+		u.guarded = held.guard()
 	}
 	u.retryAt = time.Now().Add(u.engine.params.Settings.Retry.Delay(u.attempts))
 	if lasting(u.problem) && u.order != leave { // hooks of a removal are run again: nobody could change them

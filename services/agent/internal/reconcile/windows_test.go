@@ -173,6 +173,28 @@ func TestWindows(t *testing.T) {
 				t.Errorf("failed objects: got %d, want 1", got)
 			}
 		},
+		"drift is put right meanwhile, but for a strict freeze": func(t *testing.T, w *world) {
+			w.plan(during(w.service(t, "s", "a"), syncpolicy.Window{Schedule: "0 0 1 2 *", Duration: time.Hour, Deny: true, Strict: true}))
+			w.wants(t, "s", reconcile.Healthy, noReason)
+			s := during(w.service(t, "s", "b"), night, syncpolicy.Window{Schedule: "0 1 * * *", Duration: 30 * time.Minute, Deny: true, Strict: true})
+			w.plan(s)
+			w.wants(t, "s", reconcile.Pending, closed)
+			w.lose("s", "a")
+			pass(t, time.Second)
+			if w.live(configMapKey("a")) == nil {
+				t.Error("it is not put right while a change waits")
+			}
+			pass(t, time.Hour)
+			w.lose("s", "a")
+			pass(t, 20*time.Minute)
+			if w.live(configMapKey("a")) != nil {
+				t.Error("it is put right in a strict freeze")
+			}
+			pass(t, 20*time.Minute)
+			if w.live(configMapKey("a")) == nil {
+				t.Error("it is not put right after the freeze")
+			}
+		},
 		"a window and a dependency": func(t *testing.T, w *world) {
 			w.plan(after(during(w.service(t, "s", "a"), night), "nobody"))
 			w.wants(t, "s", reconcile.Pending, closed)

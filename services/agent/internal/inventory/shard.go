@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// ShardObjects is how many objects a shard holds on average, at the most. At some 80 bytes an object a shard stays far below
+// what a ConfigMap may hold, however unevenly they fall.
+const ShardObjects = 512
+
+// shards distributes the objects by a hash of their keys. The number of shards is a power of two, so that it changes only when
+// the number of objects doubles or halves.
+func (s Set) shards() [][]byte {
+	count := 1
+	for s.Len() > count*ShardObjects {
+		count *= 2
+	}
+	writers := make([]shardWriter, count)
+	for _, o := range s.Objects() {
+		writers[o.shard(count)].add(o)
+	}
+	shards := make([][]byte, count)
+	for i := range writers {
+		shards[i] = []byte(writers[i].text.String())
+	}
+	return shards
+}
+
+// shard is the number of the key's shard among count, a power of two.
+func (k Key) shard(count int) int {
+	sum := sha256.Sum256([]byte(strings.Join([]string{k.Group, k.Kind, k.Namespace, k.Name}, "/")))
+	return int(binary.BigEndian.Uint32(sum[:]) & uint32(count-1))
+}
+
+// shardWriter writes a shard: text of two sorts of lines. One of a single word, group/version/kind/namespace, says what the
+// following lines are about, each of which is an object: its name, its UID, its wave, and flags. Readers ignore further words.
+type shardWriter struct {
+	text  strings.Builder
+	about string
+}
+
+func (w *shardWriter) add(o Object) {
+	// None of the four can hold a slash or a space.
+	if about := strings.Join([]string{o.Group, o.Version, o.Kind, o.Namespace}, "/"); about != w.about {
+		w.text.WriteString(about + "\n")
+		w.about = about
+	}
+	fmt.Fprintf(&w.text, "%s %s %d %s\n", url.PathEscape(o.Name), packUID(o.UID), o.Wave, o.flags())
+}
+
+// noFlags stands for no flags, and for no UID.
+const noFlags = "-"
+
+// The flags.
+const (
+	flagKeep   = "k"
+	flagPermit = "p"
+	flagAgreed = "a"
+)
+
+func (o Object) flags() string {
+	var flags string
+	switch o.Wish {
+	case Keep:
+		flags += flagKeep
+	case Permit:
+		flags += flagPermit
+	case NoWish:
+	}
+	if o.Agreed {
+		flags += flagAgreed
+	}
+	if flags == "" {
+		return noFlags
+	}
+	return flags
+}
+
+func (o *Object) setFlags(flags string) {
+	switch {
+	case strings.Contains(flags, flagKeep):
+		o.Wish = Keep
+	case strings.Contains(flags, flagPermit):
+		o.Wish = Permit
+	}
+	o.Agreed = strings.Contains(flags, flagAgreed)
+}
+
+// readShard adds the objects of a shard.
+func (s *Set) readShard(shard string) error {
+	var about Ref
+	for line := range strings.Lines(shard) {
+		line = strings.TrimSuffix(line, "\n")
+		words := strings.Fields(line)
+		var err error
+		switch {
+		case len(words) == 1:
+			about, err = readAbout(words[0])
+		case about.Kind == "":
+			err = fmt.Errorf("%w: line %q, want it to follow one that names a kind", ErrMalformed, line)
+		default:
+			err = s.readObject(about, words)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readAbout(word string) (Ref, error) {
+	const parts = 4
+	about := strings.Split(word, "/")
+	if len(about) != parts || about[2] == "" {
+		return Ref{}, fmt.Errorf("%w: %q, want group/version/kind/namespace", ErrMalformed, word)
+	}
+	return Ref{Key: Key{Group: about[0], Kind: about[2], Namespace: about[3]}, Version: about[1]}, nil
+}
+
+func (s *Set) readObject(about Ref, words []string) error {
+	const least = 4
+	if len(words) < least {
+		return fmt.Errorf("%w: object %q, want name, uid, wave and flags", ErrMalformed, strings.Join(words, " "))
+	}
+	o := Object{Ref: about}
+	var err error
+	if o.Name, err = url.PathUnescape(words[0]); err != nil {
+		return fmt.Errorf("%w: name: %w", ErrMalformed, err)
+	}
+	if o.UID, err = unpackUID(words[1]); err != nil {
+		return err
+	}
+	if o.Wave, err = strconv.Atoi(words[2]); err != nil {
+		return fmt.Errorf("%w: wave: %w", ErrMalformed, err)
+	}
+	o.setFlags(words[3])
+	s.Put(o)
+	return nil
+}
+
+// readLines adds the objects of a shard in the format of agents before 0.5: "group/version/kind/namespace/name uid" in each line.
+func (s *Set) readLines(shard string) error {
+	for line := range strings.Lines(shard) {
+		text, uid, found := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if !found {
+			return fmt.Errorf("%w: line %q, want an object and its uid", ErrMalformed, line)
+		}
+		ref, err := decodeRef(text)
+		if err != nil {
+			return err
+		}
+		s.Put(Object{Ref: ref, UID: uid})
+	}
+	return nil
+}
+
+// The marks of a UID that is a UUID in the usual notation, and of any other: Kubernetes promises only that it is a text.
+const (
+	packedUID = "."
+	rawUID    = "="
+)
+
+// packUID writes the 36 characters of a UUID as 22.
+func packUID(uid string) string {
+	if uid == "" {
+		return noFlags
+	}
+	bytes, err := hex.DecodeString(strings.ReplaceAll(uid, "-", ""))
+	if packed := base64.RawURLEncoding.EncodeToString(bytes); err == nil && spellUID(bytes) == uid {
+		return packedUID + packed
+	}
+	return rawUID + url.PathEscape(uid)
+}
+
+func unpackUID(word string) (string, error) {
+	if word == noFlags {
+		return "", nil
+	}
+	if raw, ok := strings.CutPrefix(word, rawUID); ok {
+		uid, err := url.PathUnescape(raw)
+		if err != nil {
+			return "", fmt.Errorf("%w: uid: %w", ErrMalformed, err)
+		}
+		return uid, nil
+	}
+	bytes, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(word, packedUID))
+	if err != nil || len(bytes) != 16 {
+		return "", fmt.Errorf("%w: uid %q", ErrMalformed, word)
+	}
+	return spellUID(bytes), nil
+}
+
+// spellUID writes 16 bytes in the notation of UUIDs; fewer or more give nothing.
+func spellUID(b []byte) string {
+	if len(b) != 16 {
+		return ""
+	}
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

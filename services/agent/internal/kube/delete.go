@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// Delete implements reconcile.Cluster.
+func (c *Client) Delete(
+	ctx context.Context, object inventory.Object, options reconcile.DeleteOptions,
+) (remains *unstructured.Unstructured, err error) {
+	mapping, err := c.mapping(ctx, object.GroupVersionKind())
+	if unknownKind(err) {
+		return nil, nil // the kind is gone, and its objects with it
+	}
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(deleteOptions(object, options))
+	if err != nil {
+		return nil, fmt.Errorf("encode options: %w", err)
+	}
+	err = c.try(ctx, object.Kind, func(ctx context.Context) error {
+		request := c.discovery.RESTClient().Delete().AbsPath(pathOf(mapping, object.Ref)...).Body(body).SetHeader("Content-Type", "application/json")
+		answer, err := request.Do(ctx).Raw()
+		if err != nil {
+			return replaced(err)
+		}
+		remains, err = remainsOf(answer)
+		return err
+	})
+	if errors.Is(err, reconcile.ErrNotFound) {
+		return nil, nil
+	}
+	return remains, err
+}
+
+func unknownKind(err error) bool {
+	problem, ok := errors.AsType[*reconcile.Problem](err)
+	return ok && problem.Reason == reconcile.ApplyRejected
+}
+
+// pathOf is where the API server serves an object.
+func pathOf(mapping *meta.RESTMapping, ref inventory.Ref) []string {
+	path := []string{"/api", mapping.Resource.Version}
+	if mapping.Resource.Group != "" {
+		path = []string{"/apis", mapping.Resource.Group, mapping.Resource.Version}
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		path = append(path, "namespaces", ref.Namespace)
+	}
+	return append(path, mapping.Resource.Resource, ref.Name)
+}
+
+func deleteOptions(object inventory.Object, options reconcile.DeleteOptions) metav1.DeleteOptions {
+	uid, propagation := types.UID(object.UID), metav1.DeletePropagationForeground
+	switch {
+	case options.Propagation == syncpolicy.DeleteOrphan:
+		propagation = metav1.DeletePropagationOrphan
+	case options.Propagation == syncpolicy.DeleteBackground, isLeaf(object.Key):
+		propagation = metav1.DeletePropagationBackground
+	}
+	preconditions := &metav1.Preconditions{UID: &uid}
+	if options.ResourceVersion != "" {
+		preconditions.ResourceVersion = &options.ResourceVersion
+	}
+	return metav1.DeleteOptions{
+		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		Preconditions: preconditions, PropagationPolicy: &propagation,
+	}
+}
+
+// isLeaf tells kinds whose objects own none. To let their dependents go first would cost a round of the garbage collector for
+// each; should one have dependents all the same, they go right after it.
+func isLeaf(k inventory.Key) bool {
+	switch k.Group {
+	case "":
+		return k.Kind == "ConfigMap" || k.Kind == "Secret" || k.Kind == "ServiceAccount" || k.Kind == "Namespace" ||
+			k.Kind == "LimitRange" || k.Kind == "ResourceQuota" || k.Kind == "PersistentVolumeClaim" || k.Kind == "PersistentVolume"
+	case "rbac.authorization.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io", "storage.k8s.io":
+		return true
+	default:
+		return false
+	}
+}
+
+// remainsOf reads the answer to a delete: a Status, or an object, which is gone too unless it is marked as going.
+func remainsOf(answer []byte) (*unstructured.Unstructured, error) {
+	o := &unstructured.Unstructured{}
+	if err := json.Unmarshal(answer, &o.Object); err != nil {
+		return nil, fmt.Errorf("read answer: %w", err)
+	}
+	if o.GetKind() == "Status" || o.GetDeletionTimestamp() == nil {
+		return nil, nil
+	}
+	return o, nil
+}
+
+// Release implements reconcile.Cluster.
+func (c *Client) Release(ctx context.Context, object inventory.Object) error {
+	resource, err := c.resource(ctx, object.Ref)
+	if unknownKind(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// A uid in the body is a precondition of the patch.
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": object.UID, "labels": map[string]any{reconcile.ServiceLabel: nil},
+	}})
+	if err != nil {
+		return fmt.Errorf("encode patch: %w", err)
+	}
+	err = c.try(ctx, object.Kind, func(ctx context.Context) error {
+		_, err := resource.Patch(ctx, object.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
+		return replaced(err)
+	})
+	if errors.Is(err, reconcile.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// replaced recognises a failed UID precondition.
+func replaced(err error) error {
+	if apierrors.IsConflict(err) {
+		return backoff.Permanent(fmt.Errorf("%w: %w", reconcile.ErrReplaced, err))
+	}
+	return err
+}

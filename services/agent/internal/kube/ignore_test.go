@@ -1,0 +1,222 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+func ignoring(rules ...syncpolicy.IgnoreRule) reconcile.Spec {
+	return reconcile.Spec{Prune: true, Policy: syncpolicy.Policy{Ignore: rules}}
+}
+
+func pointers(texts ...string) reconcile.Spec {
+	return ignoring(syncpolicy.IgnoreRule{Pointers: texts})
+}
+
+// edited is what others merge into the object, as the managers named.
+func edited(pairs ...string) func(t *testing.T, c *cluster, path, name string) {
+	return func(t *testing.T, c *cluster, path, _ string) {
+		t.Helper()
+		for i := 0; i < len(pairs); i += 2 {
+			c.editAs(t, pairs[i], path, pairs[i+1])
+		}
+	}
+}
+
+// ignored are encounters about fields that are left to others.
+var ignored = map[string]encounter{
+	"a new object has the manifest's value": {
+		ours: settings("{a: us}"), spec: pointers("/data/a"), values: map[string]any{"data.a": "us"},
+	},
+	"a field of another is left out": {
+		first: settings("{a: '1', b: '1'}"), others: edited("x", `{"data": {"a": "x"}}`), ours: settings("{a: '2', b: '2'}"), spec: pointers("/data/a"),
+		values: map[string]any{"data.a": "x", "data.b": "2"}, owners: map[string]string{"f:data f:a": "x", "f:data f:b": "leat"},
+	},
+	"a field that is only ours keeps its value": {
+		first: settings("{a: '1', b: '1'}"), ours: settings("{a: '2', b: '2'}"), spec: pointers("/data/a"),
+		values: map[string]any{"data.a": "1", "data.b": "2"}, owners: map[string]string{"f:data f:a": "leat"},
+	},
+	"a field that left the manifest stays": {
+		first: settings("{a: '1', b: '1'}"), ours: settings("{b: '2'}"), spec: pointers("/data/a"),
+		values: map[string]any{"data.a": "1", "data.b": "2"},
+	},
+	"a field that another removed stays away": {
+		first: settings("{a: '1', b: '1'}"), others: edited("x", `{"data": {"a": null}}`), ours: settings("{a: '1', b: '2'}"), spec: pointers("/data/a"),
+		values: map[string]any{"data.a": nil, "data.b": "2"},
+	},
+	"a field that both own is left to the other": {
+		first: settings("{a: '1', b: '1'}"), others: applied("x", settings("{a: '1'}")), ours: settings("{a: '2', b: '1'}"), spec: pointers("/data/a"),
+		values: map[string]any{"data.a": "1"}, owners: map[string]string{"f:data f:a": "x"},
+	},
+	"another selector, another object": {
+		first: settings("{a: '1'}"), ours: settings("{a: '2'}"), values: map[string]any{"data.a": "2"},
+		spec: ignoring(syncpolicy.IgnoreRule{Objects: syncpolicy.Selector{Kind: "Secret"}, Pointers: []string{"/data/a"}},
+			syncpolicy.IgnoreRule{Objects: syncpolicy.Selector{Name: "other-*"}, Pointers: []string{"/data/a"}},
+			syncpolicy.IgnoreRule{Objects: syncpolicy.Selector{Group: "apps"}, Pointers: []string{"/data/a"}},
+			syncpolicy.IgnoreRule{Objects: syncpolicy.Selector{Namespace: "kube-*"}, Pointers: []string{"/data/a"}},
+			syncpolicy.IgnoreRule{Objects: syncpolicy.Selector{Labels: "tier=db"}, Pointers: []string{"/data/a"}}),
+	},
+	"by every part of a selector": {
+		first: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, labels: {tier: db}}\ndata: {a: '1'}\n",
+		ours:  "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, labels: {tier: db}}\ndata: {a: '2'}\n",
+		spec: ignoring(syncpolicy.IgnoreRule{
+			Objects:  syncpolicy.Selector{Group: "core", Kind: "Config*", Namespace: "defaul?", Name: "ignored-*", Labels: "tier in (db, web)"},
+			Pointers: []string{"/data/a"},
+		}),
+		values: map[string]any{"data.a": "1"},
+	},
+	"by annotation": {
+		first:  settings("{a: '1', b: '1', c: '1'}"),
+		ours:   "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, annotations: {leat.dev/ignore: '/data/a, /data/b'}}\ndata: {a: '2', b: '2', c: '2'}\n",
+		values: map[string]any{"data.a": "1", "data.b": "1", "data.c": "2"},
+	},
+	"by an annotation that cannot be read": {
+		first: settings("{a: '1'}"), ours: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, annotations: {leat.dev/ignore: data.a}}\ndata: {a: '2'}\n",
+		reason: reconcile.ManifestInvalid, words: []string{"leat.dev/ignore", "data.a"}, values: map[string]any{"data.a": "1"},
+	},
+	"by manager": {
+		first: settings("{a: '1', b: '1'}"), others: edited("tuner-7", `{"data": {"a": "x"}}`), ours: settings("{a: '2', b: '2'}"),
+		spec: ignoring(syncpolicy.IgnoreRule{Managers: []string{"tuner-*"}}), values: map[string]any{"data.a": "x", "data.b": "2"},
+	},
+	"by manager, others conflict": {
+		first: settings("{a: '1', b: '1'}"), others: edited("tuner", `{"data": {"a": "x"}}`, "person", `{"data": {"b": "x"}}`), ours: settings("{a: '2', b: '2'}"),
+		spec:   ignoring(syncpolicy.IgnoreRule{Managers: []string{"tuner"}}),
+		reason: reconcile.ApplyConflict, words: []string{"person owns data.b;"}, values: map[string]any{"data.a": "x", "data.b": "x"},
+	},
+	"in an item of a list": {
+		at: podTemplates, first: template("[{name: app, image: '1'}, {name: side, image: '1'}]"),
+		others: applied("x", template("[{name: side, image: x}]")), ours: template("[{name: app, image: '2'}, {name: side, image: '2', workingDir: /us}]"),
+		spec: pointers("/template/spec/containers/[name=side]/image"),
+		values: map[string]any{
+			"template.spec.containers.app.image": "2", "template.spec.containers.side.image": "x", "template.spec.containers.side.workingDir": "/us",
+		},
+	},
+	"in an item that is only ours": {
+		at: podTemplates, first: template("[{name: app, image: '1'}, {name: side, image: '1'}]"), ours: template("[{name: app, image: '2'}, {name: side, image: '2'}]"),
+		spec:   pointers("/template/spec/containers/[name=side]/image"),
+		values: map[string]any{"template.spec.containers.app.image": "2", "template.spec.containers.side.image": "1"},
+	},
+	"in a new item": {
+		at: podTemplates, first: template("[{name: app, image: '1'}]"), ours: template("[{name: app, image: '2'}, {name: side, image: '2'}]"),
+		spec:   pointers("/template/spec/containers/*/image"),
+		values: map[string]any{"template.spec.containers.app.image": "1", "template.spec.containers.side.image": "2"},
+	},
+	"with conflicts elsewhere forced": {
+		first: settings("{a: '1', b: '1'}"), others: edited("x", `{"data": {"a": "x", "b": "x"}}`), ours: settings("{a: '2', b: '2'}"),
+		spec:   reconcile.Spec{ForceConflicts: true, Policy: pointers("/data/a").Policy},
+		values: map[string]any{"data.a": "x", "data.b": "2"}, owners: map[string]string{"f:data f:a": "x"},
+	},
+}
+
+// assertAfter counts the writes of an object that change leads to.
+func (c *cluster) assertAfter(t *testing.T, name string, want int, change func()) {
+	t.Helper()
+	before := c.writes(t, name)
+	change()
+	if got := c.writes(t, name) - before; got != want {
+		t.Errorf("%s: got %d writes, want %d", name, got, want)
+	}
+}
+
+// assertQuiet counts the writes of an object that change leads to, at once or later: another object of its kind is changed
+// then, which is seen to be put right.
+func (c *cluster) assertQuiet(t *testing.T, path, sentinel string, want int, change func()) {
+	t.Helper()
+	c.assertAfter(t, path[strings.LastIndex(path, "/")+1:], want, func() {
+		change()
+		c.editAs(t, "person", sentinel, `{"metadata": {"labels": {"leat.test/mark": "spoilt"}}}`)
+		c.until(t, sentinel, func(o map[string]any) bool { return part(o, "metadata", "labels", "leat.test/mark") == "kept" })
+	})
+}
+
+// marked is a manifest of an object that assertQuiet can use as a sentinel.
+func marked(text, name string) string {
+	text = strings.ReplaceAll(text, "NAME", name)
+	return strings.Replace(text, "{name: "+name, "{labels: {leat.test/mark: kept}, name: "+name, 1)
+}
+
+// TestIgnoredIsNoDrift counts the writes that changes of fields lead to, by the API server's own record.
+func TestIgnoredIsNoDrift(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, audited)
+	for name, test := range map[string]struct {
+		spec   reconcile.Spec
+		editor string
+		patch  string
+		want   int
+	}{
+		"no rule":                  {editor: "x", patch: `{"data": {"a": "x"}}`, want: 1},
+		"pointer":                  {pointers("/data/a"), "x", `{"data": {"a": "x"}}`, 0},
+		"pointer, removed":         {pointers("/data/a"), "x", `{"data": {"a": null}}`, 0},
+		"pointer to the map":       {pointers("/data"), "x", `{"data": {"a": "x", "b": null, "c": "x"}}`, 0},
+		"pointer to another field": {pointers("/data/b"), "x", `{"data": {"a": "x"}}`, 2}, // one that is refused, and one by force
+		"manager":                  {ignoring(syncpolicy.IgnoreRule{Managers: []string{"x"}}), "x", `{"data": {"a": "x"}}`, 0},
+		"another manager":          {ignoring(syncpolicy.IgnoreRule{Managers: []string{"z"}}), "x", `{"data": {"a": "x"}}`, 2},
+		"yielded":                  {rules("x", "yield"), "x", `{"data": {"a": "x"}}`, 2}, // one that is refused, and one without the field
+		"forced":                   {rules("x", "force"), "x", `{"data": {"a": "x"}}`, 2},
+		"forced for all":           {rules("*", "force"), "x", `{"data": {"a": "x"}}`, 1},
+		"yielded to all":           {rules("*", "yield"), "x", `{"data": {"a": "x"}}`, 1}, // drift is no conflict
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			service := strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), ",", "")
+			object, sentinel := "quiet-"+service, "sentinel-"+service
+			s := c.put(t, service, map[string]string{
+				"a.yaml": strings.ReplaceAll(settings("{a: us, b: us}"), "NAME", object), "b.yaml": marked(settings("{s: us}"), sentinel),
+			}, test.spec)
+			c.carriedOut(t, s)
+			for round, want := range []int{test.want, 0} { // at once, and then never again
+				c.assertQuiet(t, configMaps+object, configMaps+sentinel, want, func() {
+					if round == 0 {
+						c.editAs(t, test.editor, configMaps+object, test.patch)
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestAutoscaler lets the controller of a real HorizontalPodAutoscaler scale what a manifest gives a number of replicas.
+func TestAutoscaler(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, func(p *localkube.Params) { p.Audit = true })
+	deployment := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: NAME}\nspec:\n  replicas: %d\n  selector: {matchLabels: {app: NAME}}\n" +
+		"  template:\n    metadata: {labels: {app: NAME}}\n    spec: {containers: [{name: app, image: 'example.test/app:%d'}]}\n"
+	scaler := "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: NAME}\nspec:\n" +
+		"  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: NAME}\n  minReplicas: 3\n  maxReplicas: 5\n"
+	for name, spec := range map[string]reconcile.Spec{
+		"by-pointer": ignoring(syncpolicy.IgnoreRule{Objects: syncpolicy.Selector{Group: "apps", Kind: "Deployment"}, Pointers: []string{"/spec/replicas"}}),
+		"by-manager": ignoring(syncpolicy.IgnoreRule{Managers: []string{"kube-controller-manager"}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object, sentinel := "scaled-"+name, "sentinel-"+name
+			files := map[string]string{
+				"a.yaml": strings.ReplaceAll(fmt.Sprintf(deployment, 1, 1), "NAME", object), "b.yaml": marked(fmt.Sprintf(deployment, 0, 1), sentinel),
+			}
+			c.carriedOut(t, c.put(t, name, files, spec))
+			c.assertQuiet(t, deployments+object, deployments+sentinel, 0, func() {
+				c.must(t, http.MethodPost, "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", plainYAML, strings.ReplaceAll(scaler, "NAME", object))
+				c.until(t, deployments+object, func(o map[string]any) bool { return part(o, "spec", "replicas") == 3.0 })
+			})
+			files["a.yaml"] = strings.ReplaceAll(fmt.Sprintf(deployment, 2, 2), "NAME", object)
+			c.assertQuiet(t, deployments+object, deployments+sentinel, 1, func() { c.carriedOut(t, c.put(t, name, files, spec)) })
+			live := c.get(t, deployments+object)
+			if got := part(live, "spec", "replicas"); got != 3.0 {
+				t.Errorf("replicas: got %v, want 3", got)
+			}
+			if got := part(live, "spec", "template", "spec", "containers", "app", "image"); got != "example.test/app:2" {
+				t.Errorf("image: got %v, want that of the second manifest", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// Paths of the API server, for objects in namespace default.
+const (
+	podTemplates = "/api/v1/namespaces/default/podtemplates/"
+	secrets      = "/api/v1/namespaces/default/secrets/"
+	services     = "/api/v1/namespaces/default/services/"
+	deployments  = "/apis/apps/v1/namespaces/default/deployments/"
+	jsonPatch    = "application/json-patch+json"
+	plainJSON    = "application/json"
+	strategic    = "application/strategic-merge-patch+json"
+	plainYAML    = "application/yaml"
+)
+
+// audited starts a control plane that records requests.
+func audited(p *localkube.Params) { p.APIServerOnly, p.Audit = true, true }
+
+// applyAs server-side-applies as somebody else, with force.
+func (c *cluster) applyAs(t *testing.T, manager, path, body string) {
+	t.Helper()
+	c.must(t, http.MethodPatch, path+"?force=true&fieldManager="+manager, applyPatch, body)
+}
+
+// editAs merges a patch as somebody else.
+func (c *cluster) editAs(t *testing.T, manager, path, body string) {
+	t.Helper()
+	c.must(t, http.MethodPatch, path+"?fieldManager="+manager, mergePatch, body)
+}
+
+// createAs creates an object as somebody else.
+func (c *cluster) createAs(t *testing.T, manager, collection, body string) {
+	t.Helper()
+	c.must(t, http.MethodPost, strings.TrimSuffix(collection, "/")+"?fieldManager="+manager, plainYAML, body)
+}
+
+func (c *cluster) must(t *testing.T, method, path, contentType, body string) map[string]any {
+	t.Helper()
+	status, answer := c.request(t, method, path, contentType, body)
+	if status >= http.StatusBadRequest {
+		t.Fatalf("%s %s: got %d, %v", method, path, status, answer["message"])
+	}
+	return answer
+}
+
+func (c *cluster) get(t *testing.T, path string) map[string]any {
+	t.Helper()
+	return c.must(t, http.MethodGet, path, "", "")
+}
+
+// carriedOut waits until everything that s wants is applied, however it fares.
+func (c *cluster) carriedOut(t *testing.T, s reconcile.Service) reconcile.Status {
+	t.Helper()
+	return c.await(t, s.Name, func(got reconcile.Status) bool {
+		return got.Phase != reconcile.Syncing && got.Phase != reconcile.Failed && got.Applied.SpecDigest == s.SpecDigest &&
+			slices.Equal(got.Applied.Digests, []string{s.Bundles[0].Digest.String()})
+	})
+}
+
+// until waits until an object is as wanted. It watches it, and does not ask again and again.
+func (c *cluster) until(t *testing.T, path string, want func(map[string]any) bool) map[string]any {
+	t.Helper()
+	cut := strings.LastIndex(path, "/") + 1
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		c.cp.Host()+path[:cut-1]+"?watch=true&timeoutSeconds=60&fieldSelector=metadata.name%3D"+path[cut:], http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := c.cp.HTTPClient().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	events, last := json.NewDecoder(response.Body), map[string]any(nil)
+	for {
+		var event struct{ Object map[string]any }
+		if err := events.Decode(&event); err != nil {
+			t.Fatalf("%s: waited %v, last seen %v", path, time.Minute, last)
+		}
+		if last = event.Object; want(last) {
+			return last
+		}
+	}
+}
+
+// part finds a part of an object by names of fields, and of items.
+func part(value any, path ...string) any {
+	for _, name := range path {
+		switch container := value.(type) {
+		case map[string]any:
+			value = container[name]
+		case []any:
+			i := slices.IndexFunc(container, func(item any) bool { return part(item, "name") == name })
+			if i < 0 {
+				return nil
+			}
+			value = container[i]
+		default:
+			return nil
+		}
+	}
+	return value
+}
+
+// ownersOf lists who owns a field, by its names in managedFields.
+func ownersOf(object map[string]any, path ...string) []string {
+	all := map[string]bool{}
+	entries, _ := part(object, "metadata", "managedFields").([]any)
+	for _, entry := range entries {
+		if manager, ok := part(entry, "manager").(string); ok && part(entry, append([]string{"fieldsV1"}, path...)...) != nil {
+			all[manager] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// writes counts what the agent has sent to change an object, by the API server's own record.
+func (c *cluster) writes(t *testing.T, name string) int {
+	t.Helper()
+	file, err := os.Open(c.cp.AuditLogPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	count := 0
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var event struct {
+			UserAgent, Verb string
+			ObjectRef       struct{ Name string }
+		}
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
+			continue // a line that is being written
+		}
+		writing := event.Verb != "get" && event.Verb != "list" && event.Verb != "watch"
+		if event.UserAgent == "leat-agent/test" && event.ObjectRef.Name == name && writing {
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/services/agent/internal/kube"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// The fleet of TestZeroCostSteadyState.
+const (
+	quietServices = 50
+	quietObjects  = 40 // in each of them
+	quietRefresh  = 1500 * time.Millisecond
+)
+
+// TestZeroCostSteadyState has 50 services of 2,000 objects in all, of kinds that the API server completes. Neither plans that
+// bring nothing new, nor refreshes, nor a restart cost the API server anything but watches.
+func TestZeroCostSteadyState(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, func(p *localkube.Params) { p.APIServerOnly, p.Audit = true, true })
+	for i := range quietServices {
+		name := fmt.Sprintf("quiet-%d", i)
+		c.put(t, name, quietFiles(), reconcile.Spec{Namespace: name, CreateNamespace: true, Prune: true})
+	}
+	c.allHealthy(t)
+	c.stop()
+
+	refreshes := make(chan struct{}, 10*quietServices)
+	c.refresh, c.observer = quietRefresh, func(context.Context, time.Duration, *reconcile.Problem) { refreshes <- struct{}{} }
+	client, err := kube.New(kube.Params{Kubeconfig: c.cp.KubeconfigPath(), UserAgent: userAgent, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.client = client
+	before := len(c.requests(t))
+	c.forget()
+	c.start(t)
+	for range 10 {
+		c.plan()
+		c.allHealthy(t)
+	}
+	for range 4 * quietServices { // as refreshes come after 75 % to 125 % of the time, no service has had less than two by then
+		select {
+		case <-refreshes:
+		case <-time.After(patience):
+			t.Fatal("there are no refreshes")
+		}
+	}
+	c.stop()
+
+	counts := map[string]int{}
+	for _, r := range c.requests(t)[before:] {
+		counts[r.verb+" "+r.resource]++
+		if !isQuiet(r) {
+			t.Errorf("got %s, want nothing but watches and lists", r)
+		}
+	}
+	t.Logf("requests: %v", counts)
+	for what, count := range counts {
+		if count > 4 {
+			t.Errorf("%s: got %d, want a few at the start", what, count)
+		}
+	}
+}
+
+// allHealthy waits until all services were seen to be as they should be.
+func (c *cluster) allHealthy(t *testing.T) {
+	t.Helper()
+	for i := range quietServices {
+		c.await(t, fmt.Sprintf("quiet-%d", i), func(got reconcile.Status) bool {
+			return got.Phase == reconcile.Healthy && got.Counts.Healthy == quietObjects
+		})
+	}
+}
+
+// quietFiles are the manifests of a service.
+func quietFiles() map[string]string {
+	files := map[string]string{}
+	for i := range quietObjects {
+		name := fmt.Sprintf("object-%d", i)
+		switch i % 4 {
+		case 0:
+			files[name+".yaml"] = "apiVersion: v1\nkind: Service\nmetadata: {name: " + name + "}\nspec: {selector: {app: x}, ports: [{name: a, port: 80}, {name: b, port: 81}]}\n"
+		case 1:
+			files[name+".yaml"] = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: " + name + "}\nspec:\n  schedule: 0 0 1 1 *\n" +
+				"  jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: x, image: example.test/y, resources: {limits: {cpu: \"0.5\"}}}]}}}}\n"
+		case 2:
+			files[name+".yaml"] = "apiVersion: v1\nkind: Secret\nmetadata: {name: " + name + "}\nstringData: {key: value}\n"
+		default:
+			files[name+".yaml"] = configMap(name, "1")
+		}
+	}
+	return files
+}

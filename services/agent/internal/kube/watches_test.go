@@ -1,0 +1,433 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/kube"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// TestWatches follows objects on a real API server.
+func TestWatches(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	for name, test := range map[string]func(*testing.T, *cluster){
+		"label removed": testLabelRemoved, "handed over": testHandedOver, "definition": testDefinitionComesAndGoes,
+		"forbidden": testForbidden, "recheck": testRecheck, "version": testOtherVersion, "events": testEvents,
+		"aggregated API down": testAggregatedDown,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, c)
+		})
+	}
+}
+
+// witness is a Sink that keeps what it heard.
+type witness struct {
+	watches *kube.Watches
+	logs    *logBuffer
+	verdict string // message of all verdicts; guarded by mu
+
+	mu      sync.Mutex
+	last    map[string]reconcile.Observation // by name
+	heard   []string                         // by everything, in order
+	synced  map[schema.GroupKind]int
+	changed chan struct{} // closed and replaced at every change
+}
+
+// logBuffer collects logs of several goroutines.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// String implements fmt.Stringer.
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// attend runs watches of some kinds until the test ends. As is whom the watcher is; empty: an administrator.
+func attend(t *testing.T, c *cluster, as string, kinds ...schema.GroupVersionKind) *witness {
+	t.Helper()
+	w := &witness{
+		logs: &logBuffer{}, last: map[string]reconcile.Observation{}, synced: map[schema.GroupKind]int{}, changed: make(chan struct{}),
+	}
+	client, err := kube.New(kube.Params{
+		Kubeconfig: kubeconfigAs(t, c, as), UserAgent: "leat-agent/test",
+		Logger: slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelInfo})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.watches = client.Watches()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.watches.Run(ctx, w) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("watches ended: %v", err)
+		}
+	})
+	w.watches.Watch(kinds)
+	return w
+}
+
+// kubeconfigAs is a kubeconfig with which an administrator acts as somebody else.
+func kubeconfigAs(t *testing.T, c *cluster, as string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(c.cp.KubeconfigPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range config.AuthInfos {
+		user.Impersonate = as
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Fingerprint implements kube.Sink.
+func (w *witness) Fingerprint(o *unstructured.Unstructured) fingerprint.Sum {
+	return fingerprint.Live(o, reconcile.FieldManager)
+}
+
+// Judge implements kube.Sink.
+func (w *witness) Judge(*unstructured.Unstructured) health.Verdict {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return health.Verdict{State: health.Healthy, Message: w.verdict}
+}
+
+// Observe implements kube.Sink.
+func (w *witness) Observe(o reconcile.Observation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last[o.Object.Name] = o
+	w.hear(fmt.Sprintf("%s of %s deleted=%t", o.Object.Name, o.Service, o.Deleted))
+}
+
+// Synced implements kube.Sink.
+func (w *witness) Synced(kind schema.GroupKind) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.synced[kind]++
+	w.hear("synced " + kind.String())
+}
+
+func (w *witness) hear(what string) {
+	w.heard = append(w.heard, what)
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// until waits for something to be heard.
+func (w *witness) until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		w.mu.Lock()
+		done, changed := is(), w.changed
+		w.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			t.Fatalf("%s: waited %v, heard\n%s\nlogged\n%s", what, patience, strings.Join(w.heard, "\n"), w.logs)
+		}
+	}
+}
+
+// seen waits until an object was observed as wanted, and returns the observation.
+func (w *witness) seen(t *testing.T, name string, want func(reconcile.Observation) bool) (o reconcile.Observation) {
+	t.Helper()
+	w.until(t, "observation of "+name, func() bool {
+		o = w.last[name]
+		return o.Object.Name != "" && want(o)
+	})
+	return o
+}
+
+func deleted(o reconcile.Observation) bool { return o.Deleted }
+func present(o reconcile.Observation) bool { return !o.Deleted }
+
+// create makes an object with the label of a service, through server-side apply as leat.
+func (c *cluster) create(t *testing.T, path, body, service string) {
+	t.Helper()
+	body += fmt.Sprintf("metadata: {name: %s, labels: {leat.dev/service: %s}}\n", filepath.Base(path), service)
+	if status, answer := c.request(t, http.MethodPatch, path+"?fieldManager=leat&force=true", "application/apply-patch+yaml", body); status/100 != 2 {
+		t.Fatalf("apply %s: got %d %v", path, status, answer)
+	}
+}
+
+func gvk(group, version, kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: group, Version: version, Kind: kind}
+}
+
+const bareConfigMap = "apiVersion: v1\nkind: ConfigMap\ndata: {value: x}\n"
+
+// testLabelRemoved shows that for its service an object without the label is gone.
+func testLabelRemoved(t *testing.T, c *cluster) {
+	w := attend(t, c, "", gvk("", "v1", "ConfigMap"))
+	c.create(t, configMaps+"unlabelled", bareConfigMap, "label-removed")
+	before := w.seen(t, "unlabelled", present)
+	if before.Service != "label-removed" || before.Object.UID == "" || before.Fingerprint.IsZero() || before.Object.Namespace != "default" || before.Terminating {
+		t.Errorf("got %+v, want the object with its fingerprint", before)
+	}
+	c.request(t, http.MethodPatch, configMaps+"unlabelled", mergePatch, `{"metadata":{"labels":null}}`)
+	after := w.seen(t, "unlabelled", deleted)
+	if after.Service != "label-removed" || after.Object != before.Object || !after.Fingerprint.IsZero() || after.ResourceVersion == before.ResourceVersion {
+		t.Errorf("got %+v, want it gone from the service, later than %+v", after, before)
+	}
+	c.mustExist(t, configMaps+"unlabelled")
+}
+
+func testHandedOver(t *testing.T, c *cluster) {
+	w := attend(t, c, "", gvk("", "v1", "ConfigMap"))
+	c.create(t, configMaps+"handed", bareConfigMap, "first-owner")
+	w.seen(t, "handed", present)
+	c.request(t, http.MethodPatch, configMaps+"handed", mergePatch, `{"metadata":{"labels":{"leat.dev/service":"second-owner"},"finalizers":["example.test/wait"]}}`)
+	w.seen(t, "handed", func(o reconcile.Observation) bool { return o.Service == "second-owner" })
+	c.request(t, http.MethodDelete, configMaps+"handed", "", "")
+	w.seen(t, "handed", func(o reconcile.Observation) bool { return o.Terminating })
+	c.request(t, http.MethodPatch, configMaps+"handed", mergePatch, `{"metadata":{"finalizers":null}}`)
+	w.seen(t, "handed", deleted)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	got := ""
+	for _, line := range w.heard {
+		if strings.HasPrefix(line, "handed ") {
+			got += line + "\n"
+		}
+	}
+	want := "handed of first-owner deleted=false\nhanded of first-owner deleted=true\nhanded of second-owner deleted=false\n" +
+		"handed of second-owner deleted=false\nhanded of second-owner deleted=true\n"
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+const sluiceDefinition = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "sluices.watch.example.test"},
+	"spec": {"group": "watch.example.test", "scope": "Namespaced", "names": {"kind": "Sluice", "plural": "sluices"}, "versions": [
+	{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`
+
+// testDefinitionComesAndGoes has other people install and delete the definition of a kind that is watched.
+func testDefinitionComesAndGoes(t *testing.T, c *cluster) {
+	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	const path = "/apis/watch.example.test/v1/namespaces/default/sluices/gate"
+	kind := gvk("watch.example.test", "v1", "Sluice")
+	w := attend(t, c, "", kind)
+	w.until(t, "a kind that does not exist", func() bool { return w.synced[kind.GroupKind()] == 1 })
+	for round := range 3 {
+		if status, answer := c.request(t, http.MethodPost, definitions, "application/json", sluiceDefinition); status != http.StatusCreated {
+			t.Fatalf("create definition: got %d %v", status, answer)
+		}
+		began, lists := time.Now(), 2*round+2
+		w.until(t, "the kind to come", func() bool { return w.synced[kind.GroupKind()] == lists })
+		t.Logf("noticed the kind after %v", time.Since(began))
+		c.create(t, path, "apiVersion: watch.example.test/v1\nkind: Sluice\nspec: {width: 3}\n", "sluice-keeper")
+		w.seen(t, "gate", present)
+		c.request(t, http.MethodDelete, definitions+"/sluices.watch.example.test", "", "")
+		w.seen(t, "gate", deleted)
+		w.until(t, "the kind to go", func() bool { return w.synced[kind.GroupKind()] == lists+1 })
+	}
+	if logs := w.logs.String(); logs != "" {
+		t.Errorf("logs: got\n%swant none", logs)
+	}
+}
+
+// testForbidden has a watcher that may not watch one of its kinds, until it may.
+func testForbidden(t *testing.T, c *cluster) {
+	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
+	grant := func(name, rule string) {
+		role := fmt.Sprintf(`{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": %q}, "rules": [%s]}`, name, rule)
+		binding := fmt.Sprintf(`{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": %q},
+			"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": %[1]q},
+			"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "restricted"}]}`, name)
+		for path, body := range map[string]string{"clusterroles": role, "clusterrolebindings": binding} {
+			if status, answer := c.request(t, http.MethodPost, rbac+path, "application/json", body); status != http.StatusCreated {
+				t.Fatalf("create %s: got %d %v", path, status, answer)
+			}
+		}
+	}
+	grant("restricted", `{"apiGroups": ["", "apiextensions.k8s.io"], "resources": ["configmaps", "customresourcedefinitions"], "verbs": ["list", "watch"]}`)
+	c.create(t, "/api/v1/namespaces/default/secrets/hidden", "apiVersion: v1\nkind: Secret\n", "forbidden")
+	c.create(t, configMaps+"allowed", bareConfigMap, "forbidden")
+	secrets := gvk("", "v1", "Secret")
+	w := attend(t, c, "restricted", secrets, gvk("", "v1", "ConfigMap"))
+	w.seen(t, "allowed", present)
+	w.complains(t, "kind may not be watched", "kind=Secret")
+	c.request(t, http.MethodDelete, configMaps+"allowed", "", "")
+	w.seen(t, "allowed", deleted)
+
+	grant("less-restricted", `{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "watch"]}`)
+	for w.waits(secrets.GroupKind()) { // it takes the API server a moment to know the new role
+		w.watches.Recheck()
+	}
+	w.seen(t, "hidden", present)
+	if got := strings.Count(w.logs.String(), "level=WARN"); got != 1 {
+		t.Errorf("warnings: got %d, want one:\n%s", got, w.logs)
+	}
+}
+
+// waits lets a moment pass, and tells whether a kind still was never listed.
+func (w *witness) waits(kind schema.GroupKind) bool {
+	w.mu.Lock()
+	changed := w.changed
+	w.mu.Unlock()
+	select {
+	case <-changed:
+	case <-time.After(200 * time.Millisecond):
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.synced[kind] == 0
+}
+
+// complains waits for a line of log.
+func (w *witness) complains(t *testing.T, words ...string) {
+	t.Helper()
+	timeout := time.After(patience)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		logs := w.logs.String()
+		found := true
+		for _, word := range words {
+			found = found && strings.Contains(logs, word)
+		}
+		if found {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatalf("log: got %q, want %q", logs, words)
+		}
+	}
+}
+
+// testRecheck shows that every object is judged anew when rules change.
+func testRecheck(t *testing.T, c *cluster) {
+	kind := gvk("", "v1", "Endpoints")
+	c.create(t, "/api/v1/namespaces/default/endpoints/recheck", "apiVersion: v1\nkind: Endpoints\n", "recheck")
+	w := attend(t, c, "", kind)
+	w.seen(t, "recheck", present)
+	w.until(t, "a list", func() bool { return w.synced[kind.GroupKind()] == 1 })
+	w.mu.Lock()
+	w.verdict = "new rules"
+	w.mu.Unlock()
+	w.watches.Recheck()
+	w.seen(t, "recheck", func(o reconcile.Observation) bool { return o.Health.Message == "new rules" })
+	w.until(t, "a new list", func() bool { return w.synced[kind.GroupKind()] == 2 })
+}
+
+// testOtherVersion reads the objects of a kind in another version. Nothing is gone because of that.
+func testOtherVersion(t *testing.T, c *cluster) {
+	const path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/scaled"
+	c.create(t, path, "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nspec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: x}}\n", "scaled")
+	w := attend(t, c, "", gvk("autoscaling", "v1", "HorizontalPodAutoscaler"))
+	w.seen(t, "scaled", func(o reconcile.Observation) bool { return o.Object.Version == "v1" })
+	w.watches.Watch([]schema.GroupVersionKind{gvk("autoscaling", "v2", "HorizontalPodAutoscaler")})
+	w.seen(t, "scaled", func(o reconcile.Observation) bool { return o.Object.Version == "v2" })
+	c.request(t, http.MethodDelete, path, "", "")
+	w.seen(t, "scaled", deleted)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	gone := 0
+	for _, line := range w.heard {
+		if strings.HasSuffix(line, "deleted=true") {
+			gone++
+		}
+	}
+	if gone != 1 {
+		t.Errorf("gone: got %d times, want once:\n%s", gone, strings.Join(w.heard, "\n"))
+	}
+}
+
+// testEvents follows a service as AgentService.WatchEvents does.
+func testEvents(t *testing.T, c *cluster) {
+	events, stop := c.engine.Subscribe("eventful")
+	defer stop()
+	s := c.put(t, "eventful", map[string]string{"a.yaml": configMap("eventful-a", "1")}, reconcile.Spec{})
+	c.settled(t, s, reconcile.Healthy)
+	c.request(t, http.MethodDelete, configMaps+"eventful-a", "", "")
+	timeout := time.After(patience)
+	for {
+		select {
+		case event := <-events:
+			if event.Object != nil && event.Object.Name == "eventful-a" && strings.HasPrefix(event.Message, "Missing") {
+				return
+			}
+		case <-timeout:
+			t.Fatal("got no event that eventful-a is missing")
+		}
+	}
+}
+
+// testAggregatedDown registers an API whose server does not exist.
+func testAggregatedDown(t *testing.T, c *cluster) {
+	const service = `{"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.down.example.test"}, "spec": {
+		"group": "down.example.test", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 1, "insecureSkipTLSVerify": true,
+		"service": {"namespace": "default", "name": "nobody"}}}`
+	if status, answer := c.request(t, http.MethodPost, "/apis/apiregistration.k8s.io/v1/apiservices", "application/json", service); status != http.StatusCreated {
+		t.Fatalf("create APIService: got %d %v", status, answer)
+	}
+	kind := gvk("down.example.test", "v1", "Nothing")
+	client, err := kube.New(kube.Params{Kubeconfig: c.cp.KubeconfigPath(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var problem *reconcile.Problem
+	for began := time.Now(); time.Since(began) < patience; { // until discovery knows of it
+		_, err = client.Namespaced(t.Context(), kind)
+		problem = reconcile.ProblemOf(err)
+		if problem.Reason == reconcile.ClusterUnreachable {
+			break
+		}
+	}
+	if problem.Reason != reconcile.ClusterUnreachable || !strings.Contains(problem.Message, "down.example.test") {
+		t.Errorf("kind of an API that is down: got %v, want CLUSTER_UNREACHABLE that names it", err)
+	}
+	if namespaced, err := client.Namespaced(t.Context(), gvk("apps", "v1", "Deployment")); err != nil || !namespaced {
+		t.Errorf("another kind: got %t, %v, want it to be known", namespaced, err)
+	}
+	if _, err := client.Namespaced(t.Context(), gvk("apps", "v1", "Nothing")); reconcile.ProblemOf(err).Reason != reconcile.ApplyRejected {
+		t.Errorf("unknown kind: got %v, want APPLY_REJECTED", err)
+	}
+}

@@ -1,0 +1,327 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clustertest has a cluster in memory, and the conformance suite that it and the real one pass.
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/managedfields/managedfieldstest"
+
+	"github.com/leatdev/leat/services/agent/internal/fields"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// Memory is a cluster in memory, as far as an agent that applies, observes and deletes can tell: it has UIDs, resource versions,
+// preconditions, finalizers, and the field ownership of server-side apply. All kinds but a few are namespaced, and every
+// namespace exists. It is safe for concurrent use.
+type Memory struct {
+	// Fault, if it is set, is asked before and after every call of an agent, which it may fail: before it, nothing was done;
+	// after it, only the answer is lost.
+	Fault func(ctx context.Context, call string, done bool) error
+
+	mu       sync.Mutex
+	objects  map[inventory.Key]*unstructured.Unstructured
+	version  int
+	uids     int
+	records  map[string]stored
+	sinks    map[*Watches]bool
+	managers map[schema.GroupVersionKind]*managedfields.FieldManager
+	applied  map[types.UID]bool
+}
+
+// stored is an inventory as it is kept: encoded, so that nothing passes that would not pass a cluster.
+type stored struct {
+	head   []byte
+	shards [][]byte
+}
+
+// NewMemory returns an empty cluster.
+func NewMemory() *Memory {
+	return &Memory{
+		objects: map[inventory.Key]*unstructured.Unstructured{}, records: map[string]stored{}, sinks: map[*Watches]bool{},
+		managers: map[schema.GroupVersionKind]*managedfields.FieldManager{}, applied: map[types.UID]bool{},
+	}
+}
+
+var _ reconcile.Cluster = (*Memory)(nil)
+
+// call runs do as a request of an agent.
+func (m *Memory) call(ctx context.Context, name string, do func() error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if m.Fault != nil {
+		if err := m.Fault(ctx, name, false); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	err := do()
+	m.mu.Unlock()
+	if m.Fault != nil && err == nil {
+		return m.Fault(ctx, name, true)
+	}
+	return err
+}
+
+// Namespaced implements reconcile.Cluster.
+func (m *Memory) Namespaced(_ context.Context, kind schema.GroupVersionKind) (bool, error) {
+	return kind.Kind != "Namespace" && kind.Kind != "ClusterRole" && kind.Kind != "CustomResourceDefinition", nil
+}
+
+// Get implements reconcile.Cluster.
+func (m *Memory) Get(ctx context.Context, ref inventory.Ref) (live *unstructured.Unstructured, err error) {
+	err = m.call(ctx, "get "+ref.Key.String(), func() error {
+		if live = m.objects[ref.Key].DeepCopy(); live == nil {
+			return reconcile.ErrNotFound
+		}
+		return nil
+	})
+	return live, err
+}
+
+// Apply implements reconcile.Cluster.
+func (m *Memory) Apply(
+	ctx context.Context, o *unstructured.Unstructured, options reconcile.ApplyOptions,
+) (live *unstructured.Unstructured, err error) {
+	err = m.call(ctx, "apply "+inventory.RefOf(o).Key.String(), func() error {
+		live, err = m.merge(o, options)
+		return err
+	})
+	return live, err
+}
+
+// merge applies o as Leat. m.mu is held.
+func (m *Memory) merge(o *unstructured.Unstructured, options reconcile.ApplyOptions) (*unstructured.Unstructured, error) {
+	key := inventory.RefOf(o).Key
+	before, exists := m.objects[key]
+	if !exists {
+		before = blank(o)
+	}
+	result, err := m.manager(o.GroupVersionKind()).Apply(before.DeepCopy(), o.DeepCopy(), reconcile.FieldManager, options.Force)
+	if err != nil {
+		return nil, &reconcile.Problem{Reason: reconcile.ApplyConflict, Message: err.Error()}
+	}
+	after, ok := result.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("got %T, want an object", result)
+	}
+	if exists && sameButTimes(before, after) {
+		return before.DeepCopy(), nil
+	}
+	if options.DryRun {
+		return after, nil
+	}
+	m.put(key, after)
+	m.applied[after.GetUID()] = true
+	return after.DeepCopy(), nil
+}
+
+func blank(o *unstructured.Unstructured) *unstructured.Unstructured {
+	b := &unstructured.Unstructured{Object: map[string]any{}}
+	b.SetGroupVersionKind(o.GroupVersionKind())
+	b.SetName(o.GetName())
+	b.SetNamespace(o.GetNamespace())
+	return b
+}
+
+// sameButTimes tells whether nothing changed but when somebody last applied.
+func sameButTimes(a, b *unstructured.Unstructured) bool {
+	a, b = a.DeepCopy(), b.DeepCopy()
+	for _, o := range []*unstructured.Unstructured{a, b} {
+		entries := o.GetManagedFields()
+		for i := range entries {
+			entries[i].Time = nil
+		}
+		o.SetManagedFields(entries)
+	}
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+func (m *Memory) manager(kind schema.GroupVersionKind) *managedfields.FieldManager {
+	if m.managers[kind] == nil {
+		m.managers[kind] = managedfieldstest.NewFakeFieldManager(managedfields.NewDeducedTypeConverter(), kind)
+	}
+	return m.managers[kind]
+}
+
+// put stores an object under a new resource version, and tells the watches. m.mu is held.
+func (m *Memory) put(key inventory.Key, o *unstructured.Unstructured) {
+	m.version++
+	o.SetResourceVersion(strconv.Itoa(m.version))
+	if o.GetUID() == "" {
+		m.uids++
+		o.SetUID(types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", m.uids)))
+	}
+	before := m.objects[key]
+	m.objects[key] = o
+	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 {
+		delete(m.objects, key)
+		m.tell(before, nil, o)
+		return
+	}
+	m.tell(before, o, o)
+}
+
+// remove takes an object away. m.mu is held.
+func (m *Memory) remove(key inventory.Key) {
+	before := m.objects[key]
+	delete(m.objects, key)
+	m.version++
+	last := before.DeepCopy()
+	last.SetResourceVersion(strconv.Itoa(m.version))
+	m.tell(before, nil, last)
+}
+
+// AwaitDefined implements reconcile.Cluster.
+func (m *Memory) AwaitDefined(context.Context, *unstructured.Unstructured) error { return nil }
+
+// EnsureNamespace implements reconcile.Cluster.
+func (m *Memory) EnsureNamespace(context.Context, string) error { return nil }
+
+// Delete implements reconcile.Cluster.
+func (m *Memory) Delete(
+	ctx context.Context, object inventory.Object, options reconcile.DeleteOptions,
+) (remains *unstructured.Unstructured, err error) {
+	err = m.call(ctx, "delete "+object.Key.String(), func() error {
+		live := m.objects[object.Key]
+		if live == nil {
+			return nil
+		}
+		if string(live.GetUID()) != object.UID || options.ResourceVersion != "" && live.GetResourceVersion() != options.ResourceVersion {
+			return reconcile.ErrReplaced
+		}
+		remains = m.begin(object.Key, live)
+		return nil
+	})
+	return remains.DeepCopy(), err
+}
+
+// begin begins the deletion of an object, which also ends it where no finalizer holds it. m.mu is held.
+func (m *Memory) begin(key inventory.Key, live *unstructured.Unstructured) *unstructured.Unstructured {
+	if len(live.GetFinalizers()) == 0 {
+		m.remove(key)
+		return nil
+	}
+	if live.GetDeletionTimestamp() == nil {
+		live = live.DeepCopy()
+		now := metav1.Now()
+		live.SetDeletionTimestamp(&now)
+		m.put(key, live)
+	}
+	return live
+}
+
+// Contents implements reconcile.Cluster.
+func (m *Memory) Contents(ctx context.Context, container inventory.Ref) (inside []inventory.Object, err error) {
+	err = m.call(ctx, "list "+container.Key.String(), func() error {
+		for key, o := range m.objects {
+			if container.Kind == "Namespace" && key.Namespace == container.Name && o.GetDeletionTimestamp() == nil {
+				inside = append(inside, inventory.Object{Ref: inventory.RefOf(o), UID: string(o.GetUID())})
+			}
+		}
+		return nil
+	})
+	return inside, err
+}
+
+// Release implements reconcile.Cluster.
+func (m *Memory) Release(ctx context.Context, object inventory.Object) error {
+	return m.call(ctx, "release "+object.Key.String(), func() error {
+		live := m.objects[object.Key]
+		if live == nil {
+			return nil
+		}
+		if string(live.GetUID()) != object.UID {
+			return reconcile.ErrReplaced
+		}
+		return m.update(object.Key, reconcile.FieldManager, func(o *unstructured.Unstructured) {
+			labels := o.GetLabels()
+			delete(labels, reconcile.ServiceLabel)
+			o.SetLabels(labels)
+		})
+	})
+}
+
+// Reown implements reconcile.Cluster.
+func (m *Memory) Reown(ctx context.Context, live *unstructured.Unstructured, managedFields []any) (done *unstructured.Unstructured, err error) {
+	key := inventory.RefOf(live).Key
+	err = m.call(ctx, "reown "+key.String(), func() error {
+		now := m.objects[key]
+		if now == nil || now.GetUID() != live.GetUID() || now.GetResourceVersion() != live.GetResourceVersion() {
+			return reconcile.ErrReplaced
+		}
+		after := now.DeepCopy()
+		unstructured.RemoveNestedField(after.Object, "metadata", "annotations", fields.LastAppliedAnnotation)
+		if err := unstructured.SetNestedSlice(after.Object, managedFields, "metadata", "managedFields"); err != nil {
+			return fmt.Errorf("reown %s: %w", key, err)
+		}
+		m.put(key, after)
+		done = m.objects[key].DeepCopy()
+		return nil
+	})
+	return done, err
+}
+
+// update changes an object in the name of a manager. m.mu is held.
+func (m *Memory) update(key inventory.Key, manager string, change func(*unstructured.Unstructured)) error {
+	live := m.objects[key]
+	if live == nil {
+		return reconcile.ErrNotFound
+	}
+	after := live.DeepCopy()
+	change(after)
+	result, err := m.manager(live.GroupVersionKind()).Update(live.DeepCopy(), after, manager)
+	if err != nil {
+		return fmt.Errorf("update %s: %w", key, err)
+	}
+	updated, ok := result.(*unstructured.Unstructured)
+	if !ok {
+		return errors.New("update: no object")
+	}
+	if !sameButTimes(live, updated) {
+		m.put(key, updated)
+	}
+	return nil
+}
+
+// Follow implements reconcile.Cluster. Nothing here is followed.
+func (m *Memory) Follow(ctx context.Context, _ inventory.Ref, see reconcile.Sight) {
+	see(nil, nil)
+	<-ctx.Done()
+}
+
+// Logs implements reconcile.Cluster.
+func (m *Memory) Logs(context.Context, inventory.Object) (string, error) { return "", nil }
+
+// Live is a copy of everything in the cluster.
+func (m *Memory) Live() map[inventory.Key]*unstructured.Unstructured {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := maps.Clone(m.objects)
+	for key, o := range all {
+		all[key] = o.DeepCopy()
+	}
+	return all
+}
+
+// AppliedByLeat tells whether Leat has ever applied the object with that UID.
+func (m *Memory) AppliedByLeat(uid types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.applied[uid]
+}

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package clustertest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// patience is for a busy machine; everything here takes milliseconds when it works.
+const patience = time.Minute
+
+// listener is a Sink that waits for what it wants to hear.
+type listener struct {
+	observations chan reconcile.Observation
+	synced       chan schema.GroupKind
+}
+
+// Observe implements Sink.
+func (l *listener) Observe(o reconcile.Observation) { l.observations <- o }
+
+// Synced implements Sink.
+func (l *listener) Synced(kind schema.GroupKind) { l.synced <- kind }
+
+// Judge is what real watches ask for besides.
+func (l *listener) Judge(*unstructured.Unstructured) health.Verdict {
+	return health.Verdict{State: health.Healthy}
+}
+
+// await skips observations until one of the object with that name is as wanted.
+func (l *listener) await(t *testing.T, name, what string, want func(reconcile.Observation) bool) {
+	t.Helper()
+	for {
+		select {
+		case o := <-l.observations:
+			if o.Object.Name == name && want(o) {
+				return
+			}
+		case <-time.After(patience):
+			t.Fatalf("%s of %s was not observed", what, name)
+		}
+	}
+}
+
+// testObservations sees an object come, change, pass to another service, begin to go, and go.
+func testObservations(t *testing.T, s Subject) {
+	const buffer = 1 << 16
+	l := &listener{observations: make(chan reconcile.Observation, buffer), synced: make(chan schema.GroupKind, buffer)}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s.Run(ctx, func(w reconcile.Watches) { w.Watch([]schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}}) }, l)
+	select {
+	case <-l.synced:
+	case <-time.After(patience):
+		t.Fatal("the watch did not become complete")
+	}
+	o := Object("observations", "s", "1")
+	o.SetFinalizers([]string{"example.test/hold"})
+	live := apply(t, s, o)
+	of := func(service string, deleted bool) func(reconcile.Observation) bool {
+		return func(got reconcile.Observation) bool {
+			return got.Service == service && got.Deleted == deleted && got.Object.UID == string(live.GetUID())
+		}
+	}
+	l.await(t, "observations", "creation", of("s", false))
+	key := inventory.RefOf(live).Key
+	s.Change(key, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{reconcile.ServiceLabel: "t"}) })
+	l.await(t, "observations", "loss", of("s", true))
+	l.await(t, "observations", "new owner", of("t", false))
+	if _, err := s.Cluster.Delete(t.Context(), entry(live), reconcile.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.await(t, "observations", "beginning of the end", of("t", false))
+	s.Change(key, func(o *unstructured.Unstructured) { o.SetFinalizers(nil) })
+	l.await(t, "observations", "end", of("t", true))
+}

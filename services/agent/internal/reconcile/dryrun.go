@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/order"
+)
+
+// MaxDryRunChanges bounds DryRun.Changes.
+const MaxDryRunChanges = 50
+
+// DryRun is what a run would do. It is a value; nobody changes its slice.
+type DryRun struct {
+	Created, Updated, Deleted, Unchanged int
+	// Changes are the first of them, those that would be deleted in front.
+	Changes []DryRunChange
+}
+
+// DryRunChange is what would be done to one object.
+type DryRunChange struct {
+	Ref    inventory.Ref
+	Change Change
+}
+
+// equalDryRun compares by value.
+func equalDryRun(a, b *DryRun) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Created == b.Created && a.Updated == b.Updated && a.Deleted == b.Deleted && a.Unchanged == b.Unchanged &&
+		slices.Equal(a.Changes, b.Changes)
+}
+
+// rehearsal is what a unit knows of its latest dry run. The unit's lock guards it.
+type rehearsal struct {
+	of     inventory.Applied // the inputs
+	seen   fingerprint.Sum   // what was known of the cluster
+	report *DryRun           // nil before the first, and when it failed
+}
+
+// rehearses tells that a dry run is to be made: of other inputs than before; of the same where somebody asks, the last one
+// failed, or at a refresh the objects are no longer what they were. u.mu is held, as in what follows.
+func (u *unit) rehearses(now time.Time) bool {
+	s := u.desired
+	if u.order != follow || !s.Spec.DryRun || s.Spec.Paused || len(s.Bundles) == 0 {
+		return false
+	}
+	return u.forced || u.dirty || !sameInputs(u.rehearsal.of, s.inputs()) || !now.Before(u.refresh) && u.rehearsal.seen != u.signature()
+}
+
+// relax puts off the refresh of a dry run that has nothing new to tell.
+func (u *unit) relax(now time.Time) {
+	if u.desired.Spec.DryRun && !now.Before(u.refresh) && !u.rehearses(now) {
+		u.refresh = now.Add(backoff.Jitter(u.engine.params.Settings.Refresh, refreshJitter))
+	}
+}
+
+// signature sums up what is known of the objects.
+func (u *unit) signature() fingerprint.Sum {
+	var text []byte
+	for _, o := range u.record.Objects.Objects() {
+		text = fmt.Append(text, o.Key, o.UID)
+		if t := u.observed.get(o.Key); t != nil {
+			text = fmt.Append(append(text, t.Server[:]...), t.deleted, t.replaced)
+		}
+	}
+	return fingerprint.Text(text)
+}
+
+// rehearsed is the report of the latest dry run; nil when the service is not dry, or what it is to run has changed since.
+func (u *unit) rehearsed() *DryRun {
+	if !u.desired.Spec.DryRun || !sameInputs(u.rehearsal.of, u.desired.inputs()) {
+		return nil
+	}
+	return u.rehearsal.report
+}
+
+// once tells that the cluster holds what was applied before the service was made dry.
+func (u *unit) once() bool {
+	return u.desired.Spec.DryRun && !u.record.Applied.At.IsZero() && !u.record.Touched
+}
+
+// rehearse carries out a dry run. It writes nothing, neither in the cluster nor in the inventory.
+func (u *unit) rehearse(ctx context.Context) {
+	u.work(ctx, preview, func(ctx context.Context, r *run) error {
+		r.news = false // it brings nothing
+		u.mu.Lock()
+		next := rehearsal{of: r.service.inputs(), seen: u.signature()}
+		u.rehearsal.report = nil
+		u.mu.Unlock()
+		err := r.take(ctx, []step{
+			{"understand", r.understand},
+			{"render", r.render},
+			{"compare", func(ctx context.Context) (err error) {
+				next.report, err = r.compare(ctx)
+				return err
+			}},
+		})
+		if ctx.Err() == nil {
+			u.mu.Lock()
+			u.rehearsal = next
+			u.mu.Unlock()
+		}
+		return err
+	})
+}
+
+// compare lets the API server say what the run would change. Every object is tried.
+func (r *run) compare(ctx context.Context) (*DryRun, error) {
+	d := differ{run: r, cluster: r.engine.params.Cluster, service: r.service, substitution: r.result.substitution}
+	failed := &failedObjects{verb: "compare"}
+	for _, m := range r.members() {
+		err := d.object(ctx, m.Object)
+		if fatal(ctx, err) {
+			return nil, err
+		}
+		if err != nil {
+			failed.add(inventory.RefOf(m.Object), err)
+		}
+	}
+	if err := failed.orNil(); err != nil {
+		return nil, err
+	}
+	same := d.desired.Len()
+	if err := d.pruned(ctx, r.record.Objects); err != nil {
+		return nil, err
+	}
+	return summarise(d.found, same), nil
+}
+
+// members are the objects that the service consists of, without hooks.
+func (r *run) members() (all []order.Member) {
+	for _, stage := range r.schedule.Stages {
+		for _, m := range stage.Members {
+			if !m.Hook {
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
+// summarise counts differences. Wanted is how many objects there are to be.
+func summarise(found []Difference, wanted int) *DryRun {
+	d := &DryRun{Unchanged: wanted}
+	slices.SortStableFunc(found, func(a, b Difference) int { return int(b.Change) - int(a.Change) })
+	for _, f := range found {
+		switch f.Change {
+		case Create:
+			d.Created++
+			d.Unchanged--
+		case Update:
+			d.Updated++
+			d.Unchanged--
+		case Delete:
+			d.Deleted++
+		}
+		if len(d.Changes) < MaxDryRunChanges {
+			d.Changes = append(d.Changes, DryRunChange{f.Ref, f.Change})
+		}
+	}
+	return d
+}

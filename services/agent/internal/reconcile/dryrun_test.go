@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// dry makes a service one that only reports. Its spec is another, then.
+func dry(s reconcile.Service) reconcile.Service {
+	s.Spec.DryRun, s.SpecDigest = true, s.SpecDigest+"-dry"
+	return s
+}
+
+func change(what reconcile.Change, name string) reconcile.DryRunChange {
+	return reconcile.DryRunChange{Ref: inventory.Ref{Key: configMapKey(name), Version: "v1"}, Change: what}
+}
+
+// looks counts how often objects were read.
+func (w *world) looks() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.reads
+}
+
+func (w *world) reports(t *testing.T, want *reconcile.DryRun) {
+	t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(want, w.status("s").DryRun); diff != "" {
+		t.Errorf("dry run (-want +got):\n%s", diff)
+	}
+}
+
+func TestDryRun(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(*testing.T, *world){
+		"nothing is written": func(t *testing.T, w *world) {
+			w.plan(dry(w.service(t, "s", "a", "b")))
+			w.wants(t, "s", reconcile.Pending, noReason)
+			w.reports(t, &reconcile.DryRun{Created: 2, Changes: []reconcile.DryRunChange{change(reconcile.Create, "a"), change(reconcile.Create, "b")}})
+			if got, _ := w.count(); got != 0 || w.saves != 0 || len(w.records) != 0 {
+				t.Errorf("got %d applied, %d inventories stored, want none", got, w.saves)
+			}
+		},
+		"then it is applied": func(t *testing.T, w *world) {
+			s := w.service(t, "s", "a")
+			w.plan(dry(s))
+			synctest.Wait()
+			w.plan(s)
+			w.wants(t, "s", reconcile.Healthy, noReason)
+			w.reports(t, nil)
+		},
+		"what is applied stays and keeps its phase": func(t *testing.T, w *world) {
+			w.plan(w.service(t, "s", "a", "b", "Pod:p"))
+			synctest.Wait()
+			w.plan(dry(w.service(t, "s", "b", "c", "Pod:p")))
+			w.wants(t, "s", reconcile.Progressing, noReason)
+			w.reports(t, &reconcile.DryRun{
+				Created: 1, Deleted: 1, Unchanged: 2, Changes: []reconcile.DryRunChange{change(reconcile.Delete, "a"), change(reconcile.Create, "c")},
+			})
+			w.heal("s", "Pod", "p", health.Healthy)
+			w.wants(t, "s", reconcile.Healthy, noReason)
+			if applied, deleted := w.count(); applied != 3 || deleted != 0 {
+				t.Errorf("got %d applied, %d deleted, want 3 and 0", applied, deleted)
+			}
+			if got := w.status("s"); got.Observed.SpecDigest != "spec-s" {
+				t.Errorf("observed: got %q, want what is applied", got.Observed.SpecDigest)
+			}
+		},
+		"an update": func(t *testing.T, w *world) {
+			w.plan(w.service(t, "s", "a"))
+			synctest.Wait()
+			live := w.live(configMapKey("a"))
+			live.SetLabels(map[string]string{"by": "hand"})
+			w.set(configMapKey("a"), live)
+			w.plan(dry(w.service(t, "s", "a")))
+			w.reports(t, &reconcile.DryRun{Updated: 1, Changes: []reconcile.DryRunChange{change(reconcile.Update, "a")}})
+		},
+		"once, as long as nothing changes": func(t *testing.T, w *world) {
+			s := dry(w.service(t, "s", "a"))
+			w.plan(s)
+			synctest.Wait()
+			before := w.looks()
+			pass(t, 48*time.Hour)
+			w.plan(s)
+			synctest.Wait()
+			if got := w.looks() - before; got != 0 {
+				t.Errorf("objects read: got %d, want none", got)
+			}
+			s.SyncRequest = "again"
+			w.plan(s)
+			synctest.Wait()
+			if got := w.looks() - before; got != 1 {
+				t.Errorf("objects read after a sync: got %d, want 1", got)
+			}
+			if got := w.status("s").ObservedSyncRequest; got != "again" {
+				t.Errorf("sync request: got %q, want it carried out", got)
+			}
+		},
+		"again at a refresh where an object changed": func(t *testing.T, w *world) {
+			w.plan(w.service(t, "s", "a"))
+			synctest.Wait()
+			w.plan(dry(w.service(t, "s", "a")))
+			synctest.Wait()
+			before := w.looks()
+			w.lose("s", "a")
+			pass(t, time.Minute)
+			if got := w.looks() - before; got != 0 {
+				t.Errorf("objects read before the refresh: got %d, want none", got)
+			}
+			w.wants(t, "s", reconcile.Degraded, reconcile.HealthTimeout) // drift is reported, and not put right
+			pass(t, 3*time.Hour)
+			w.reports(t, &reconcile.DryRun{Created: 1, Changes: []reconcile.DryRunChange{change(reconcile.Create, "a")}})
+			w.plan(w.service(t, "s", "a"))
+			w.wants(t, "s", reconcile.Healthy, noReason) // no longer dry: it is put right
+		},
+		"needs nobody": func(t *testing.T, w *world) {
+			w.plan(after(dry(w.service(t, "s", "a")), "nobody"))
+			w.reports(t, &reconcile.DryRun{Created: 1, Changes: []reconcile.DryRunChange{change(reconcile.Create, "a")}})
+		},
+		"no tests are run": func(t *testing.T, w *world) {
+			w.plan(dry(w.tested(t, map[string]string{"tests/a.yaml": jobFile("a", "")})))
+			w.reports(t, &reconcile.DryRun{Created: 1, Changes: []reconcile.DryRunChange{change(reconcile.Create, "app")}})
+			if w.live(jobKey("a")) != nil {
+				t.Error("a test was run")
+			}
+		},
+		"no hooks are run": func(t *testing.T, w *world) {
+			s := w.service(t, "s")
+			s.Bundles[0].Digest = w.pack(t, map[string]string{"a.yaml": configMapFile("a"), "h.yaml": jobFile("h", "leat.dev/phase: PreSync")})
+			w.plan(dry(s))
+			w.reports(t, &reconcile.DryRun{Created: 1, Changes: []reconcile.DryRunChange{change(reconcile.Create, "a")}})
+		},
+		"what cannot be rendered": func(t *testing.T, w *world) {
+			s := w.service(t, "s")
+			s.Bundles[0].Digest = w.pack(t, map[string]string{"a.yaml": "kind: ["})
+			w.plan(dry(s))
+			w.wants(t, "s", reconcile.Failed, reconcile.ManifestInvalid)
+			w.reports(t, nil)
+		},
+		"what would be refused": func(t *testing.T, w *world) {
+			s := w.service(t, "s", "a")
+			w.plan(s)
+			synctest.Wait()
+			w.onApply = func(context.Context, *unstructured.Unstructured) error { return rejected() }
+			s.Bundles[0].Digest = w.pack(t, map[string]string{"a.yaml": manifest("a", "another")})
+			w.plan(dry(s))
+			w.wants(t, "s", reconcile.Failed, reconcile.ApplyRejected, "compare")
+			w.reports(t, nil)
+		},
+		"paused": func(t *testing.T, w *world) {
+			s := dry(w.service(t, "s", "a"))
+			s.Spec.Paused = true
+			w.plan(s)
+			w.wants(t, "s", reconcile.Paused, noReason)
+			w.reports(t, nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { bubble(t, reconcile.Settings{}, test) })
+	}
+}
+
+// TestPause shows that nothing is written while a service is paused, and that it goes on at once.
+func TestPause(t *testing.T) {
+	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
+		s := w.service(t, "s", "a", "b")
+		w.plan(s)
+		synctest.Wait()
+		paused := s
+		paused.Spec.Paused, paused.SpecDigest = true, "paused"
+		w.plan(paused)
+		w.wants(t, "s", reconcile.Paused, noReason)
+		w.lose("s", "a")
+		if err := w.engine.Reconcile("s"); err != nil {
+			t.Fatal(err)
+		}
+		saves := w.saves
+		pass(t, 24*time.Hour)
+		w.wants(t, "s", reconcile.Paused, noReason)
+		if got := w.status("s").Counts; got.Failed != 1 {
+			t.Errorf("counts: got %+v, want one missing object: health is watched", got)
+		}
+		if applied, deleted := w.count(); applied != 2 || deleted != 0 || w.saves != saves {
+			t.Errorf("got %d applied, %d deleted, %d inventories stored, want nothing more", applied, deleted, w.saves-saves)
+		}
+		w.plan(s)
+		w.wants(t, "s", reconcile.Healthy, noReason)
+		if w.live(configMapKey("a")) == nil {
+			t.Error("what was deleted meanwhile is still missing")
+		}
+	})
+}
