@@ -21,8 +21,8 @@ const (
 	superviseInterval = 30 * time.Second
 )
 
-// supervise returns an error when a run does not end although its time is over, and nil when ctx is done. Whoever runs the engine
-// has to end the process then: nothing else frees what the run holds, and the next process starts where this one was.
+// supervise returns an error when a run does not end although its time is over, and nil when ctx is done. Nothing but the end of
+// the process frees what such a run holds, and the next process starts where this one was.
 func (e *Engine) supervise(ctx context.Context) error {
 	ticker := time.NewTicker(superviseInterval)
 	defer ticker.Stop()
