@@ -40,9 +40,11 @@ type world struct {
 	// hooks; nil does nothing
 	onApply  func(ctx context.Context, o *unstructured.Unstructured) error
 	onAnswer func()
+	onWatch  func([]schema.GroupVersionKind)
 	onDelete func(ctx context.Context, o inventory.Object) error
 
 	watcher   func(reconcile.Observation) // of every write of the engine's
+	loadDelay time.Duration               // before fingerprints are read
 	openDelay time.Duration               // before a bundle comes
 
 	mu        sync.Mutex
@@ -357,8 +359,11 @@ func (w *world) Recheck() {
 // Watch implements reconcile.Watches.
 func (w *world) Watch(kinds []schema.GroupVersionKind) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.kinds = kinds
+	w.mu.Unlock()
+	if w.onWatch != nil {
+		w.onWatch(kinds)
+	}
 }
 
 // manifest is a ConfigMap.
