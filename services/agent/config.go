@@ -34,7 +34,7 @@ type Config struct {
 	Workers int
 	// RefreshInterval is how often an unchanged service is applied again, ±25 %.
 	RefreshInterval time.Duration
-	// ApplyTimeout bounds one run of one service.
+	// ApplyTimeout bounds one run of one service, and each of its waves. Waiting for health does not count.
 	ApplyTimeout time.Duration
 	// CacheSize bounds the bundles on disk. Those that the plan names are never evicted.
 	CacheSize config.Bytes
@@ -65,7 +65,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.Int(&c.Workers, "agent-workers", defaultWorkers, "services that are worked on at once")
 	s.Duration(&c.RefreshInterval, "agent-refresh-interval", defaultRefreshInterval,
 		"how often an unchanged service is applied again, ±25 %")
-	s.Duration(&c.ApplyTimeout, "agent-apply-timeout", defaultApplyTimeout, "how long one run of one service may take")
+	s.Duration(&c.ApplyTimeout, "agent-apply-timeout", defaultApplyTimeout, "how long one run of one service, or one wave of it, may take without waiting for health")
 	s.Size(&c.CacheSize, "agent-cache-size", defaultCacheSize, "bundles kept on disk; those of the plan are kept in any case")
 	s.Check(c.check)
 }

@@ -320,18 +320,6 @@ func (h *Hub) GetService(_ context.Context, request *fleetv1.GetServiceRequest) 
 	return &fleetv1.GetServiceResponse{Service: object.GetService()}, err
 }
 
-// UpdateService implements FleetService. It keeps the status.
-func (h *Hub) UpdateService(_ context.Context, request *fleetv1.UpdateServiceRequest) (*fleetv1.UpdateServiceResponse, error) {
-	object, err := h.get("service", request.GetService().GetMetadata().GetName())
-	if err != nil {
-		return nil, err
-	}
-	service := proto.CloneOf(request.GetService())
-	service.Status = object.GetService().GetStatus()
-	h.Put(document.Of(service))
-	return &fleetv1.UpdateServiceResponse{Service: service}, nil
-}
-
 // ListClusters implements FleetService, one object a page.
 func (h *Hub) ListClusters(_ context.Context, request *fleetv1.ListClustersRequest) (*fleetv1.ListClustersResponse, error) {
 	object, next := paged(h.list("cluster"), request.GetPage())
@@ -390,6 +378,31 @@ func (h *Hub) DeleteRepository(_ context.Context, request *fleetv1.DeleteReposit
 // DeleteService implements FleetService.
 func (h *Hub) DeleteService(_ context.Context, request *fleetv1.DeleteServiceRequest) (*fleetv1.DeleteServiceResponse, error) {
 	return &fleetv1.DeleteServiceResponse{}, h.remove("service", request.GetName())
+}
+
+// Contested is a label of services that somebody else stores whenever they are read for an update the first time.
+const Contested = "contested"
+
+// UpdateService implements FleetService.
+func (h *Hub) UpdateService(_ context.Context, request *fleetv1.UpdateServiceRequest) (*fleetv1.UpdateServiceResponse, error) {
+	metadata := request.GetService().GetMetadata()
+	object, err := h.get("service", metadata.GetName())
+	if err != nil {
+		return nil, err
+	}
+	stored := object.GetService()
+	if _, contested := stored.GetMetadata().GetLabels()[Contested]; contested {
+		delete(stored.GetMetadata().GetLabels(), Contested)
+		stored.Metadata.ResourceVersion++
+		h.Put(object)
+	}
+	if metadata.GetResourceVersion() != stored.GetMetadata().GetResourceVersion() {
+		return nil, rpcerr.New(connect.CodeAborted, errorsv1.Reason_REASON_VERSION_CONFLICT, "the service changed since it was read")
+	}
+	stored.Spec = request.GetService().GetSpec()
+	stored.Metadata.ResourceVersion++
+	h.Put(object)
+	return &fleetv1.UpdateServiceResponse{Service: stored}, nil
 }
 
 // SyncService implements FleetService: it is carried out at once.

@@ -64,7 +64,9 @@ func (r *run) await(ctx context.Context, until func() bool) error {
 		return nil
 	}
 	r.turn.leave()
+	began := time.Now()
 	err := r.unit.watchFor(ctx, until)
+	r.waited += time.Since(began)
 	if !r.turn.take() && err == nil {
 		<-ctx.Done() // which is of the run
 		err = context.Cause(ctx)

@@ -57,6 +57,9 @@ func (e *Engine) Diff(ctx context.Context, service string) ([]Difference, error)
 	}
 	d := differ{
 		cluster: e.params.Cluster, service: desired, substitution: all.substitution,
+		run: &run{
+			unit: u, engine: e, service: desired, result: all, rules: rulesOf(desired.Spec.Policy), lenient: lenient(desired),
+		},
 		stale: desired.ConfigDigest != record.Applied.ConfigDigest,
 	}
 	schedule, err := order.New(all.objects, record.Applied.At.IsZero())
@@ -79,6 +82,7 @@ func (e *Engine) Diff(ctx context.Context, service string) ([]Difference, error)
 
 type differ struct {
 	cluster Cluster
+	run     *run // which changes nothing
 	service Service
 	desired inventory.Set
 	found   []Difference
@@ -104,7 +108,7 @@ func (d *differ) object(ctx context.Context, o *unstructured.Unstructured) error
 	if err != nil {
 		return err
 	}
-	after, err := d.cluster.Apply(ctx, full, ApplyOptions{Force: d.service.Spec.ForceConflicts, DryRun: true})
+	after, err := d.run.rehearse(ctx, full, live, d.run.repairs(full))
 	if err != nil {
 		return err
 	}

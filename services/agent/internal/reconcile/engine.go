@@ -166,6 +166,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	for _, record := range records {
 		e.start(ctx, group, record)
 	}
+	for _, record := range records { // only now: what a watch sees of a service that is not known is lost
+		e.watch(record.Service, record.Objects)
+	}
 	confirm := time.NewTicker(confirmInterval)
 	defer confirm.Stop()
 	for {
@@ -208,7 +211,6 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 	e.mu.Lock()
 	e.units[u.name] = u
 	e.mu.Unlock()
-	e.watch(u.name, record.Objects)
 	group.Go(func() error {
 		u.run(ctx)
 		return nil

@@ -39,9 +39,12 @@ type world struct {
 
 	// hooks; nil does nothing
 	onApply  func(ctx context.Context, o *unstructured.Unstructured) error
+	onAnswer func()
+	onWatch  func([]schema.GroupVersionKind)
 	onDelete func(ctx context.Context, o inventory.Object) error
 
 	watcher   func(reconcile.Observation) // of every write of the engine's
+	loadDelay time.Duration               // before fingerprints are read
 	openDelay time.Duration               // before a bundle comes
 
 	mu        sync.Mutex
@@ -180,6 +183,9 @@ func (w *world) Apply(ctx context.Context, o *unstructured.Unstructured, options
 		if err := w.onApply(ctx, o); err != nil {
 			return nil, err
 		}
+	}
+	if w.onAnswer != nil {
+		defer w.onAnswer() // the write is there, and its answer on the way
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -353,8 +359,11 @@ func (w *world) Recheck() {
 // Watch implements reconcile.Watches.
 func (w *world) Watch(kinds []schema.GroupVersionKind) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.kinds = kinds
+	w.mu.Unlock()
+	if w.onWatch != nil {
+		w.onWatch(kinds)
+	}
 }
 
 // manifest is a ConfigMap.

@@ -333,7 +333,7 @@ func (e *Engine) imagine(ctx context.Context, s Service, applied inventory.Appli
 func (u *unit) nudge() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.dirty = true
+	u.dirty, u.nudged = true, true
 	u.retryAt = time.Time{}
 	signal(u.wake)
 }

@@ -4,6 +4,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +12,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
@@ -58,7 +59,7 @@ func (s *stubborn) spot(r *run, do func(context.Context, *unstructured.Unstructu
 
 // mayRecreate returns nil when the object may be deleted to be made anew, and otherwise the problem that this leaves.
 func (r *run) mayRecreate(o *unstructured.Unstructured, immutable *ImmutableError) error {
-	options, err := order.OptionsOf(o)
+	choice, err := order.Recreate(o)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (r *run) mayRecreate(o *unstructured.Unstructured, immutable *ImmutableErro
 	case inventory.Precious(inventory.RefOf(o).Key):
 		return problemf(ApplyRejected, "%s; %s cannot be changed, and a %s is never recreated, because more than itself would go with it",
 			immutable.Message, fields, o.GetKind())
-	case !options.Recreate.Or(r.service.Spec.Policy.Recreate):
+	case !choice.Or(r.service.Spec.Policy.Recreate):
 		return problemf(ApplyRejected, "%s; %s cannot be changed: to have the object deleted and made anew, give it the annotation %s: enabled, "+
 			"or set recreate in the service's policy", immutable.Message, fields, order.LeatRecreate)
 	}
@@ -111,47 +112,56 @@ func (r *run) takeDown(ctx context.Context, ref inventory.Ref) error {
 	}
 	r.engine.params.Logger.InfoContext(ctx, "object is recreated", slog.String("leat.service", r.service.Name), slog.String("object", ref.String()))
 	r.tell(ref, "is recreated, because a field changed that cannot be changed")
-	return r.vanish(ctx, []inventory.Object{{Ref: ref, UID: string(live.GetUID())}})
+	return r.vanish(ctx, []inventory.Object{{Ref: ref, UID: string(live.GetUID())}}, r.service.Spec.Policy.Deletion.Propagation)
 }
 
-const defaultDeletionTimeout = 5 * time.Minute
-
 // vanish deletes objects, and waits until they are gone.
-func (r *run) vanish(ctx context.Context, objects []inventory.Object) error {
-	var refs []inventory.Ref
+func (r *run) vanish(ctx context.Context, objects []inventory.Object, propagation syncpolicy.Propagation) error {
+	var left []inventory.Object
 	for _, o := range objects {
-		if err := r.engine.erase(ctx, o); err != nil && !errors.Is(err, ErrReplaced) {
+		remains, err := r.engine.params.Cluster.Delete(ctx, o, DeleteOptions{Propagation: propagation})
+		if err != nil && !errors.Is(err, ErrReplaced) {
 			return err
 		}
-		refs = append(refs, o.Ref)
+		if remains != nil {
+			left = append(left, o)
+		}
 	}
-	timeout := r.service.Spec.Policy.Deletion.Timeout
-	if timeout <= 0 {
-		timeout = defaultDeletionTimeout
+	if len(left) == 0 {
+		return nil
 	}
+	timeout := cmp.Or(r.service.Spec.Policy.Deletion.Timeout, defaultGoneTimeout)
 	waiting, cancel := context.WithTimeoutCause(ctx, timeout, errImpatient)
 	defer cancel()
-	look := r.lookOut(ctx, refs)
+	look := r.lookOut(ctx, refsOf(left))
 	defer look.end()
 	err := r.await(waiting, func() bool {
-		return !slices.ContainsFunc(objects, func(o inventory.Object) bool { return stands(look, o) })
+		return !slices.ContainsFunc(left, func(o inventory.Object) bool { return stands(look, o) })
 	})
 	if errors.Is(err, errImpatient) {
-		return problemf(ApplyRejected, "is to be deleted and made anew, and is not gone after %v%s", timeout, held(look, objects))
+		return problemf(ApplyRejected, "is to be deleted and made anew, and is not gone after %v%s", timeout, held(look, left))
 	}
 	return err
 }
 
+func refsOf(objects []inventory.Object) []inventory.Ref {
+	refs := make([]inventory.Ref, 0, len(objects))
+	for _, o := range objects {
+		refs = append(refs, o.Ref)
+	}
+	return refs
+}
+
 // stands tells whether an object is still there, or may be.
 func stands(look *lookout, o inventory.Object) bool {
-	seen, known := look.at(o.Key)
-	return !known || seen.live != nil && string(seen.live.GetUID()) == o.UID
+	seen := look.at(o.Key)
+	return !seen.known || seen.live != nil && string(seen.live.GetUID()) == o.UID
 }
 
 // held says what keeps objects.
 func held(look *lookout, objects []inventory.Object) string {
 	for _, o := range objects {
-		if seen, _ := look.at(o.Key); seen.live != nil && len(seen.live.GetFinalizers()) > 0 {
+		if seen := look.at(o.Key); seen.live != nil && len(seen.live.GetFinalizers()) > 0 {
 			return fmt.Sprintf(": finalizer %s holds it", strings.Join(seen.live.GetFinalizers(), ", "))
 		}
 	}

@@ -28,6 +28,7 @@ type run struct {
 	unit    *unit
 	engine  *Engine
 	turn    *turn
+	waited  time.Duration // for what others do
 	service Service
 	arrived time.Time
 	timings Timings
@@ -276,7 +277,7 @@ func (r *run) complete(ctx context.Context) error {
 	now := time.Now()
 	applied := r.service.inputs()
 	applied.At, applied.Took = now, now.Sub(r.arrived)
-	r.timings.Apply = now.Sub(r.rendered)
+	r.timings.Apply = now.Sub(r.rendered) - r.waited
 	if sameInputs(applied, r.record.Applied) {
 		applied.Took = r.record.Applied.Took // the figure of the change is the one of interest
 		if !r.news && !r.asked {

@@ -41,6 +41,8 @@ func reportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.
 		PlannedAt:            stamp(r.PlannedAt),
 		Timings:              timingsMessage(r.Timings),
 		Drift:                driftMessages(r.Drift),
+		Tests:                testMessages(r.Tests),
+		DryRun:               dryRunMessage(r.DryRun),
 		GuardedSpecDigest:    r.GuardedDigest,
 		Guarded:              refMessages(r.Guarded),
 	}
@@ -124,6 +126,8 @@ func reportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 		PlannedAt:            timeOf(m.GetPlannedAt()),
 		Timings:              timingsOf(m.GetTimings()),
 		Drift:                driftOf(m.GetDrift()),
+		Tests:                testsOf(m.GetTests()),
+		DryRun:               dryRunOf(m.GetDryRun()),
 		GuardedDigest:        m.GetGuardedSpecDigest(),
 		Guarded:              refsOf(m.GetGuarded()),
 	}

@@ -33,6 +33,8 @@ type Handler interface {
 	Gone(o Object, version string)
 	// Synced tells, once after every complete list, that everything has been told that was in the collection then.
 	Synced()
+	// Denied tells, once until something is heard again, that the server does not allow to watch.
+	Denied(err error)
 }
 
 // Params are the collaborators of a Watcher. All are required.
@@ -60,8 +62,8 @@ type Collection struct {
 
 // Settings are times and sizes. A zero field takes its default.
 type Settings struct {
-	// Silence is how long a watch may say nothing before it counts as broken; the API server sends a bookmark every minute or
-	// so. Zero: 3 min.
+	// Silence is how long a watch may say nothing before it counts as broken. Most API servers send a bookmark every minute or
+	// so. Zero: 5 min.
 	Silence time.Duration
 	// ListSilence is the same before a list is complete, and bounds a page. Zero: 1 min.
 	ListSilence time.Duration
@@ -69,6 +71,8 @@ type Settings struct {
 	Lifetime time.Duration
 	// PageSize is how many objects are asked for at once where lists are not streams. Zero: 500.
 	PageSize int
+	// MaxObject is how many bytes one object may have. Zero: 16 MiB, which is several times what the API server takes.
+	MaxObject int
 	// Retry spaces attempts after errors. Zero: 200 ms doubling to 15 s.
 	Retry backoff.Policy
 	// Denied spaces attempts where the server says that watching is not allowed. Zero: 1 min doubling to 5 min.
@@ -77,7 +81,7 @@ type Settings struct {
 
 func (s Settings) withDefaults() Settings {
 	if s.Silence <= 0 {
-		s.Silence = 3 * time.Minute
+		s.Silence = 5 * time.Minute
 	}
 	if s.ListSilence <= 0 {
 		s.ListSilence = time.Minute
@@ -87,6 +91,9 @@ func (s Settings) withDefaults() Settings {
 	}
 	if s.PageSize <= 0 {
 		s.PageSize = 500
+	}
+	if s.MaxObject <= 0 {
+		s.MaxObject = 16 << 20
 	}
 	if s.Retry == (backoff.Policy{}) {
 		s.Retry = backoff.Policy{Initial: 200 * time.Millisecond, Max: 15 * time.Second, Multiplier: 2}
@@ -108,7 +115,7 @@ var (
 
 // Watcher keeps up with one collection.
 type Watcher struct {
-	Params
+	params Params
 
 	version string // up to which everything was told; empty: a list is needed
 	broken  int    // streaming lists that broke off in a row
@@ -124,7 +131,7 @@ type Watcher struct {
 // New returns a Watcher that does nothing before Run.
 func New(p Params) *Watcher {
 	p.Settings = p.Settings.withDefaults()
-	return &Watcher{Params: p}
+	return &Watcher{params: p}
 }
 
 // Relist has every object listed and told again. It returns at once.
@@ -170,7 +177,7 @@ func (w *Watcher) begin(ctx context.Context) (turn context.Context, end func()) 
 
 // connect lists if need be, and watches until that breaks off.
 func (w *Watcher) connect(ctx context.Context) error {
-	if w.version == "" && w.broken < maxBroken && w.Server.streams(w.Collection.Resource.Group) {
+	if w.version == "" && w.broken < maxBroken && w.params.Server.streams(w.params.Collection.Resource.Group) {
 		return w.stream(ctx, true)
 	}
 	if w.version == "" {
@@ -188,21 +195,21 @@ const maxBroken = 2
 // seen takes in an object that exists.
 func (w *Watcher) seen(o *unstructured.Unstructured) {
 	if o.GetKind() == "" {
-		o.SetGroupVersionKind(w.Collection.Kind) // the items of a list do not repeat it
+		o.SetGroupVersionKind(w.params.Collection.Kind) // the items of a list do not repeat it
 	}
-	if before, replaced := w.Known.put(o, w.Collection.Label); replaced {
-		w.Handler.Gone(before, o.GetResourceVersion())
+	if before, replaced := w.params.Known.put(o, w.params.Collection.Label); replaced {
+		w.params.Handler.Gone(before, o.GetResourceVersion())
 	}
-	w.Handler.Seen(o)
+	w.params.Handler.Seen(o)
 }
 
 // gone takes in the last state of an object that has left.
 func (w *Watcher) gone(o *unstructured.Unstructured) {
-	before, known := w.Known.remove(o)
+	before, known := w.params.Known.remove(o)
 	if !known {
-		before = Object{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()), Label: labelOf(o, w.Collection.Label)}
+		before = Object{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()), Label: labelOf(o, w.params.Collection.Label)}
 	}
-	w.Handler.Gone(before, o.GetResourceVersion())
+	w.params.Handler.Gone(before, o.GetResourceVersion())
 }
 
 // complete ends a list that was made at the given version.
@@ -210,9 +217,9 @@ func (w *Watcher) complete(version string) error {
 	if version == "" {
 		return errNoVersion
 	}
-	w.Known.sweep(func(o Object) { w.Handler.Gone(o, version) })
+	w.params.Known.sweep(func(o Object) { w.params.Handler.Gone(o, version) })
 	w.version, w.broken, w.expired = version, 0, 0
-	w.Handler.Synced()
+	w.params.Handler.Synced()
 	return nil
 }
 
