@@ -66,6 +66,7 @@ type world struct {
 	followed  map[inventory.Key][]chan struct{} // told of every write
 	logs      string
 	rechecks  int
+	accounts  []reconcile.Account // in whose name somebody wanted to work
 }
 
 func newWorld(settings reconcile.Settings) *world {
@@ -159,6 +160,14 @@ func (w *world) count() (applied, deleted int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.applied), len(w.deleted)
+}
+
+// As implements reconcile.Cluster.
+func (w *world) As(account reconcile.Account) (reconcile.Cluster, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.accounts = append(w.accounts, account)
+	return w, nil
 }
 
 // Namespaced implements reconcile.Cluster.
