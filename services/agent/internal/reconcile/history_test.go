@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -34,28 +35,36 @@ import (
 // TestHistories lives through random histories: people edit services and agree to prunes, others create, change and delete objects
 // under the same names, the agent is killed and started anew, and any single call of the API fails. Whatever happens, the agent
 // deletes only what it has made or adopted and nobody wants kept, and never more than the guard lets through; and when all has
-// come to rest, the inventories say what is there.
+// come to rest, the inventories say what is there. LEAT_FAULT_LONG=1 lives longer, and as often as -rapid.checks says.
 func TestHistories(t *testing.T) {
 	t.Parallel()
-	longest := 12
+	longest, budget := 12, 20
 	if os.Getenv("LEAT_FAULT_LONG") != "" {
-		longest = 60
+		longest, budget = 60, math.MaxInt
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		var failure any
-		synctest.Test(t, func(*testing.T) {
-			h := newHistory(t, rt)
-			defer func() { failure = recover() }() // rapid's way to stop, which is for its own goroutine
-			defer func() { h.kill() }()
-			for range rapid.IntRange(5, longest).Draw(rt, "length") {
-				h.step()
-			}
-			h.rest()
-		})
-		if failure != nil {
-			panic(failure)
+		if budget--; budget < 0 {
+			return // enough for every day
 		}
+		live(t, rt, longest)
 	})
+}
+
+// live lives through one history in virtual time.
+func live(t *testing.T, rt *rapid.T, longest int) {
+	var failure any
+	synctest.Test(t, func(*testing.T) {
+		h := newHistory(t, rt)
+		defer func() { failure = recover() }() // rapid's way to stop, which is for its own goroutine
+		defer func() { h.kill() }()
+		for range rapid.IntRange(5, longest).Draw(rt, "length") {
+			h.step()
+		}
+		h.rest()
+	})
+	if failure != nil {
+		panic(failure)
+	}
 }
 
 // history is one run of TestHistories.
