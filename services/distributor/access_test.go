@@ -85,6 +85,7 @@ var rights = map[string]right{
 	"FleetService/UpdateService":    {audience: people, request: `{"service": {"metadata": {"name": "%s"}, "spec": {"cluster": "one", "sources": [{"repository": "demo"}]}}}`, name: "app", as: "none", answer: missing},
 	"FleetService/DeleteService":    {audience: people, request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
 	"FleetService/SyncService":      {audience: people, request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
+	"FleetService/PreviewService":   {audience: people, request: `{"name": "%s", "ref": {"branch": "next"}}`, name: "app", as: "none", answer: missing},
 	"FleetService/WatchFleet":       {audience: people, request: `{"service": "%s"}`, name: "app"},
 	"FleetService/CreateJoinToken":  {audience: people, request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
 	"FleetService/RevokeCluster":    {audience: people, request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},

@@ -156,7 +156,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
 		API: api.Deps{
-			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Configs: store, Intake: reports, History: store,
+			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Configs: store, Grants: store, Intake: reports, History: store,
 			Resolver: loop, Mirrors: source, Issuer: issuer,
 			Replay:  admission.NewReplay(replayLife, replayMax),
 			Streams: admission.NewGate(cfg.AgentRate), Tokens: admission.NewGate(cfg.AgentRate), Joins: admission.NewGate(cfg.AgentRate),

@@ -227,6 +227,9 @@ func (f *fakeGit) ResolveSnapshot(_ context.Context, req *gitcachev1.ResolveSnap
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	repository, path := req.GetSource().GetRepository(), req.GetSource().GetPath()
+	if branch := req.GetSource().GetRef().GetBranch(); branch != "" && branch != "main" {
+		path += "@" + branch
+	}
 	f.resolved[repository+"/"+path]++
 	if f.definitions[repository] == nil {
 		return nil, rpcerr.NotFound("repository", repository)

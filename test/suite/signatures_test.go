@@ -10,6 +10,8 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/signtest"
 )
 
@@ -37,6 +39,17 @@ func TestOnlySignedCommitsAreDelivered(t *testing.T) {
 	_, body := h.kubeGet(t, "/api/v1/namespaces/careful/configmaps/settings")
 	if !strings.Contains(body, `"signed"`) || strings.Contains(body, `"unsigned"`) {
 		t.Errorf("got %s in the cluster, want what was signed", body)
+	}
+
+	// What nobody signed cannot be previewed either, by its branch or by its id.
+	repo.Commit(t, "feature", content("feature"))
+	for _, ref := range []*typev1.GitRef{
+		{Selector: &typev1.GitRef_Branch{Branch: "feature"}}, {Selector: &typev1.GitRef_Commit{Commit: unsigned}},
+	} {
+		answer, err := h.fleet.PreviewService(t.Context(), &fleetv1.PreviewServiceRequest{Name: "careful", Ref: ref})
+		if rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_UPSTREAM_SIGNATURE_REJECTED {
+			t.Errorf("preview of %v: got %v, %s, want UPSTREAM_SIGNATURE_REJECTED", ref, answer, codeOf(err))
+		}
 	}
 
 	again := signer.Commit(t, repo, "main", content("signed again"))

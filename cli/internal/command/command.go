@@ -82,7 +82,7 @@ func New(s *session.Session) *cobra.Command {
 	)
 	for group, commands := range map[string][]*cobra.Command{
 		"start":   {up(s), access.Login(s), access.Context(s)},
-		"fleet":   {fleet.Apply(s), fleet.Get(s), fleet.History(s), fleet.Wait(s), fleet.Sync(s), fleet.Prune(s), fleet.Pause(s), fleet.Resume(s), fleet.Delete(s)},
+		"fleet":   {fleet.Apply(s), fleet.Get(s), fleet.History(s), fleet.Wait(s), fleet.Sync(s), fleet.Diff(s), fleet.Inventory(s), fleet.Events(s), fleet.Prune(s), fleet.Pause(s), fleet.Resume(s), fleet.Delete(s)},
 		"cluster": {cluster.New(s), access.Kubeconfig(s), access.Token(s)},
 	} {
 		for _, c := range commands {

@@ -61,6 +61,7 @@ func TestScripts(t *testing.T) {
 			"service": putService,
 			"history": putHistory,
 			"mode":    checkMode,
+			"tunnel":  setTunnel,
 		},
 		RequireExplicitExec: true,
 	})
@@ -165,6 +166,12 @@ func putHistory(ts *testscript.TestScript, _ bool, args []string) {
 				Healthy: durationpb.New(83 * time.Second),
 			},
 		})
+}
+
+// setTunnel makes the hub its own tunnel: tunnel on; or has none: tunnel off.
+func setTunnel(ts *testscript.TestScript, _ bool, args []string) {
+	hub := ts.Value(hubKey{}).(*fleettest.Hub)
+	hub.TunnelURL = map[string]string{"on": hub.URL + "/", "off": ""}[args[0]]
 }
 
 // checkMode compares a file's permissions: mode 0600 FILE.

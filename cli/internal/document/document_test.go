@@ -24,6 +24,8 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 )
 
 const fleet = `# A cluster, where it gets its manifests from, and what it runs.
@@ -223,6 +225,48 @@ func TestExampleConfiguration(t *testing.T) {
 	again := parse(t, text.String())[0].Object
 	if diff := cmp.Diff(documents[1].Object, again, protocmp.Transform()); diff != "" {
 		t.Errorf("what is shown does not read back (-want +got):\n%s", diff)
+	}
+}
+
+// TestExamplePolicy reads the policy of the examples, which the hub has to accept, and writes it as people wrote it.
+func TestExamplePolicy(t *testing.T) {
+	t.Parallel()
+	file, err := os.Open("../../../examples/policy/fleet.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	documents, err := document.Parse("fleet.yaml", file)
+	if err != nil || len(documents) != 3 {
+		t.Fatalf("got %d documents (%v), want 3", len(documents), err)
+	}
+	settings, err := policywire.Settings(documents[0].Object.GetCluster().GetSpec().GetAgent())
+	if err := errors.Join(err, settings.Validate()); err != nil || settings.RefreshInterval != 4*time.Hour {
+		t.Errorf("got %+v, %v", settings, err)
+	}
+	policy, err := policywire.Policy(documents[2].Object.GetService().GetSpec().GetPolicy())
+	if err := errors.Join(err, policy.Validate("shop-web")); err != nil {
+		t.Fatal(err)
+	}
+	if policy.Adoption != syncpolicy.AdoptNever || len(policy.Conflicts) != 2 || policy.Conflicts[1].Action != syncpolicy.ConflictYield ||
+		policy.DependsOn[1].Object == nil || policy.Windows[1].Duration != 72*time.Hour {
+		t.Errorf("got %+v", policy)
+	}
+	var text bytes.Buffer
+	if err := document.WriteYAML(&text, documents[2].Object); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"drift: correct\n", "action: force\n", "adoption: never\n", "propagation: foreground\n", "duration: 7h\n", "timeout: 10m\n"} {
+		if !strings.Contains(text.String(), line) {
+			t.Errorf("there is no %q in\n%s", line, text.String())
+		}
+	}
+	if diff := cmp.Diff(documents[2].Object, parse(t, text.String())[0].Object, protocmp.Transform()); diff != "" {
+		t.Errorf("what is shown does not read back (-want +got):\n%s", diff)
+	}
+	_, err = document.Parse("wrong.yaml", strings.NewReader(strings.ReplaceAll(text.String(), "action: force", "action: farce")))
+	if err == nil || !strings.Contains(err.Error(), `did you mean "force"`) && !strings.Contains(err.Error(), "force") {
+		t.Errorf("a wrong word: got %v, want what there is", err)
 	}
 }
 

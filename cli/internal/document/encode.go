@@ -78,6 +78,21 @@ func WriteYAMLItems[M proto.Message](w io.Writer, items []M) error {
 	return encoder.Close()
 }
 
+// WriteJSONItem writes one such message on one line.
+func WriteJSONItem(w io.Writer, item proto.Message) error {
+	return writeJSON(w, messageNode(item.ProtoReflect(), true), "")
+}
+
+// WriteYAMLItem writes one such message as a YAML document, which begins with its mark so that many make a stream.
+func WriteYAMLItem(w io.Writer, item proto.Message) error {
+	content, err := yaml.Marshal(messageNode(item.ProtoReflect(), true))
+	if err != nil {
+		return fmt.Errorf("write yaml: %w", err)
+	}
+	_, err = fmt.Fprintf(w, "---\n%s", content)
+	return err
+}
+
 func itemsNode[M proto.Message](items []M) *yaml.Node {
 	nodes := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, item := range items {

@@ -50,6 +50,9 @@ func Usage(format string, args ...any) *Failure {
 	return &Failure{Message: fmt.Sprintf(format, args...), Exit: ExitUsage}
 }
 
+// Silent is an exit code that says everything: there is nothing to be told beside it.
+func Silent(exit int) *Failure { return &Failure{Exit: exit} }
+
 // From makes a Failure of any error but nil. server is what the command talked to, for messages; it may be empty.
 func From(err error, server string) *Failure {
 	if known, ok := errors.AsType[*Failure](err); ok {
@@ -118,8 +121,11 @@ func plainCause(err error) string {
 	return rpcerr.Message(err)
 }
 
-// Write shows a failure.
+// Write shows a failure; of a silent one nothing.
 func (f *Failure) Write(w io.Writer) {
+	if f.Message == "" {
+		return
+	}
 	text := "Error: " + f.Message
 	if strings.Contains(f.Message, "\n") {
 		text = "Error:\n  " + strings.ReplaceAll(f.Message, "\n", "\n  ")

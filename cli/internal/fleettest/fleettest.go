@@ -86,6 +86,7 @@ func New() *Hub {
 func (h *Hub) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(fleetv1connect.NewFleetServiceHandler(h, connect.WithInterceptors(authenticate())))
+	mux.Handle("/clusters/", tunnel())
 	return mux
 }
 

@@ -12,11 +12,8 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// RepoName and Ref are tested on their own.
-var (
-	RepoName = repoName
-	Ref      = ref
-)
+// RepoName is tested on its own.
+var RepoName = repoName
 
 // Plan is a plan and what it would change.
 type Plan struct {

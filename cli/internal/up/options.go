@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/cli/internal/failure"
-	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
 // Options are what a person can choose.
@@ -86,28 +85,6 @@ func checkRepoURL(text string) error {
 		return failure.Usage("--repo: leave the password out of the URL; start leat up without --repo, and apply a Repository with a credential")
 	}
 	return nil
-}
-
-var commitID = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
-
-// tagMark comes before the name of a tag. A bare name is a branch: were it looked up as both, somebody who pushes a branch
-// of a tag's name would change what runs. No branch can have this form, because Git allows no colon in names.
-const tagMark = "tag:"
-
-// ref makes a selector of what a person typed.
-func ref(text string) *typev1.GitRef {
-	switch {
-	case text == "":
-		return nil
-	case strings.HasPrefix(text, "refs/"):
-		return &typev1.GitRef{Selector: &typev1.GitRef_Name{Name: text}}
-	case strings.HasPrefix(text, tagMark):
-		return &typev1.GitRef{Selector: &typev1.GitRef_Tag{Tag: strings.TrimPrefix(text, tagMark)}}
-	case commitID.MatchString(text):
-		return &typev1.GitRef{Selector: &typev1.GitRef_Commit{Commit: text}}
-	default:
-		return &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: text}}
-	}
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/leatdev/leat/cli/internal/document"
+	"github.com/leatdev/leat/cli/internal/gitref"
 	"github.com/leatdev/leat/cli/internal/up/demo"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
@@ -40,10 +41,10 @@ type plan struct {
 // newPlan says what options ask for. repoURL is where the repository is served.
 func newPlan(o Options, repoURL string) (plan, error) {
 	p := plan{repository: demoName, namespace: demoName}
-	source := &typev1.Source{Repository: demoName, Path: demo.Path, Ref: ref("main")}
+	source := &typev1.Source{Repository: demoName, Path: demo.Path, Ref: gitref.Parse("main")}
 	if o.RepoURL != "" {
 		p.repository, p.namespace = repoName(o.RepoURL), o.Namespace
-		source = &typev1.Source{Repository: p.repository, Path: o.Path, Root: o.Root, Ref: ref(o.Ref)}
+		source = &typev1.Source{Repository: p.repository, Path: o.Path, Root: o.Root, Ref: gitref.Parse(o.Ref)}
 	}
 	for i := range o.Clusters {
 		p.clusters = append(p.clusters, numbered(demoName, i))

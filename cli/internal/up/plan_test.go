@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
@@ -81,22 +80,6 @@ func TestRepoName(t *testing.T) {
 	} {
 		if got := up.RepoName(url); got != want {
 			t.Errorf("RepoName(%q): got %q, want %q", url, got, want)
-		}
-	}
-}
-
-func TestRef(t *testing.T) {
-	t.Parallel()
-	commit := strings.Repeat("0a", 20)
-	for text, want := range map[string]*typev1.GitRef{
-		"":             nil,
-		"main":         {Selector: &typev1.GitRef_Branch{Branch: "main"}},
-		"tag:v1":       {Selector: &typev1.GitRef_Tag{Tag: "v1"}},
-		"refs/tags/v1": {Selector: &typev1.GitRef_Name{Name: "refs/tags/v1"}},
-		commit:         {Selector: &typev1.GitRef_Commit{Commit: commit}},
-	} {
-		if diff := cmp.Diff(want, up.Ref(text), protocmp.Transform()); diff != "" {
-			t.Errorf("Ref(%q) (-want +got):\n%s", text, diff)
 		}
 	}
 }

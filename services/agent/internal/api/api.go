@@ -37,7 +37,7 @@ const SubjectHeader = "Leat-Subject"
 // Engine is what the handlers ask.
 type Engine interface {
 	Reconcile(service string) error
-	Diff(ctx context.Context, service string) ([]reconcile.Difference, error)
+	Diff(ctx context.Context, service string, candidate ...reconcile.Bundle) ([]reconcile.Difference, error)
 	Objects(service string) ([]reconcile.ObjectStatus, error)
 	Subscribe(service string) (<-chan reconcile.Event, func())
 }
@@ -74,16 +74,20 @@ func (s *Server) Diff(ctx context.Context, request *agentv1.DiffRequest) (*agent
 	if err := named(request.GetService()); err != nil {
 		return nil, err
 	}
+	candidate, err := bundlesOf(request.GetBundles())
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, diffTimeout)
 	defer cancel()
-	found, err := s.engine.Diff(ctx, request.GetService())
+	found, err := s.engine.Diff(ctx, request.GetService(), candidate...)
 	if err != nil {
 		return nil, fail(request.GetService(), err)
 	}
 	response := &agentv1.DiffResponse{}
 	for _, d := range found {
 		response.Objects = append(response.Objects, &agentv1.ObjectDiff{
-			Ref: refOf(d.Ref), Action: actionOf(d.Change), Unified: d.Unified,
+			Ref: refOf(d.Ref), Action: actionOf(d.Change), Unified: d.Unified, Problem: problemOf(d.Problem),
 		})
 	}
 	return response, nil

@@ -4,9 +4,14 @@
 package api
 
 import (
+	"fmt"
+
 	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
@@ -27,15 +32,38 @@ func objectOf(o reconcile.ObjectStatus) *typev1.ObjectStatus {
 	return status
 }
 
+// bundlesOf are bundles that a caller names. The hub decides whether the agent may download them.
+func bundlesOf(messages []*distributorv1.PlanBundle) ([]reconcile.Bundle, error) {
+	var all []reconcile.Bundle
+	for i, b := range messages {
+		parsed, err := digest.Parse(b.GetDigest())
+		if err != nil {
+			return nil, rpcerr.Field(fmt.Sprintf("bundles[%d].digest", i), "is not a digest")
+		}
+		all = append(all, reconcile.Bundle{
+			Digest: parsed, Commit: b.GetCommit(), Repository: b.GetRepository(), Path: b.GetPath(), Subpath: b.GetSubpath(),
+		})
+	}
+	return all, nil
+}
+
+func problemOf(p *reconcile.Problem) *typev1.Problem {
+	if p == nil {
+		return nil
+	}
+	return &typev1.Problem{Reason: reasonOf(p.Reason), Message: p.Message}
+}
+
 func reasonOf(r reconcile.Reason) errorsv1.Reason {
 	return errorsv1.Reason(errorsv1.Reason_value["REASON_"+string(r)])
 }
 
 func actionOf(c reconcile.Change) agentv1.DiffAction {
 	return map[reconcile.Change]agentv1.DiffAction{
-		reconcile.Create: agentv1.DiffAction_DIFF_ACTION_CREATE,
-		reconcile.Update: agentv1.DiffAction_DIFF_ACTION_UPDATE,
-		reconcile.Delete: agentv1.DiffAction_DIFF_ACTION_DELETE,
+		reconcile.Create:     agentv1.DiffAction_DIFF_ACTION_CREATE,
+		reconcile.Update:     agentv1.DiffAction_DIFF_ACTION_UPDATE,
+		reconcile.Delete:     agentv1.DiffAction_DIFF_ACTION_DELETE,
+		reconcile.Impossible: agentv1.DiffAction_DIFF_ACTION_REFUSE,
 	}[c]
 }
 

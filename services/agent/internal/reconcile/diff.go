@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/order"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
@@ -26,6 +25,7 @@ const (
 	Create Change = iota + 1
 	Update
 	Delete
+	Impossible // it could not be applied
 )
 
 // Difference is what a run would do to one object.
@@ -33,56 +33,15 @@ type Difference struct {
 	Ref    inventory.Ref
 	Change Change
 	// Unified is a unified diff of the object's YAML, with the values of Secrets masked, and whatever holds a secret of the
-	// service's configuration.
+	// service's configuration. It is empty for what could not be applied.
 	Unified string
-}
-
-// Diff says what a run of a service would change, by letting the API server do it without keeping it. Objects of kinds
-// that the bundle itself brings are reported as created. Errors: ErrUnknownService, those of rendering, *Problem.
-func (e *Engine) Diff(ctx context.Context, service string) ([]Difference, error) {
-	u, err := e.unit(service)
-	if err != nil {
-		return nil, err
-	}
-	u.mu.Lock()
-	desired, record := u.newest, u.record
-	record.Objects = record.Objects.Clone()
-	u.mu.Unlock()
-	if len(desired.Bundles) == 0 {
-		return nil, nil // not resolved, or no longer in the plan: there is nothing to compare with
-	}
-	all, err := renderAll(ctx, e.params.Bundles, e.params.Configs, desired, record.Applied)
-	if err != nil {
-		return nil, err
-	}
-	d := differ{
-		cluster: e.params.Cluster, service: desired, substitution: all.substitution,
-		run: &run{
-			unit: u, engine: e, service: desired, result: all, rules: rulesOf(desired.Spec.Policy), lenient: lenient(desired),
-		},
-		stale: desired.ConfigDigest != record.Applied.ConfigDigest,
-	}
-	schedule, err := order.New(all.objects, record.Applied.At.IsZero())
-	if err != nil {
-		return nil, err
-	}
-	if err := spare(ctx, d.cluster, desired, schedule, &d.desired); err != nil {
-		return nil, err
-	}
-	for _, o := range schedule.Objects() { // hooks are run, not changed
-		if err := d.object(ctx, o); err != nil {
-			return nil, fmt.Errorf("compare %s: %w", inventory.RefOf(o).Key, err)
-		}
-	}
-	if err := d.pruned(ctx, record.Objects); err != nil {
-		return nil, err
-	}
-	return d.found, nil
+	// Problem is why it would not come to that. Nil: nothing is known to be in the way.
+	Problem *Problem
 }
 
 type differ struct {
 	cluster Cluster
-	run     *run // which changes nothing
+	run     *run // the one that would do it, and changes nothing
 	service Service
 	desired inventory.Set
 	found   []Difference
@@ -108,7 +67,7 @@ func (d *differ) object(ctx context.Context, o *unstructured.Unstructured) error
 	if err != nil {
 		return err
 	}
-	after, err := d.run.rehearse(ctx, full, live, d.run.repairs(full))
+	after, err := d.after(ctx, full, live)
 	if err != nil {
 		return err
 	}

@@ -154,6 +154,7 @@ func TestDryRun(t *testing.T) {
 			w.plan(s)
 			synctest.Wait()
 			w.onApply = func(context.Context, *unstructured.Unstructured) error { return rejected() }
+			s.Bundles[0].Digest = w.pack(t, map[string]string{"a.yaml": manifest("a", "another")})
 			w.plan(dry(s))
 			w.wants(t, "s", reconcile.Failed, reconcile.ApplyRejected, "compare")
 			w.reports(t, nil)

@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/intake"
+	"github.com/leatdev/leat/services/distributor/internal/resolve"
 )
 
 const (
@@ -39,6 +40,8 @@ type Mirrors interface {
 	Refresh(ctx context.Context, repository string) error
 	// Push has changed definitions handed over soon.
 	Push()
+	// Resolve tells what a source holds, whether a service names it or not. Its error is a *resolve.Failure, or the context's.
+	Resolve(ctx context.Context, source catalog.Source) (resolve.Answer, error)
 }
 
 // Deps are the collaborators and settings of the services, all required unless noted.
@@ -49,6 +52,7 @@ type Deps struct {
 	Intake     *intake.Queue
 	History    catalog.History
 	Configs    catalog.Configs
+	Grants     catalog.Grants
 	Resolver   Resolver
 	Mirrors    Mirrors
 	Issuer     *identity.Issuer

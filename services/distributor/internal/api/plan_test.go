@@ -33,6 +33,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/resolve"
 )
 
 // store holds a catalog of one cluster, and counts what it is asked. Calls that the test does not expect have no
@@ -63,6 +64,10 @@ type upstream struct{ calls atomic.Int64 }
 func (u *upstream) Sync(context.Context, []catalog.Source) error { u.calls.Add(1); return nil }
 func (u *upstream) Refresh(context.Context, string) error        { u.calls.Add(1); return nil }
 func (u *upstream) Push()                                        { u.calls.Add(1) }
+func (u *upstream) Resolve(context.Context, catalog.Source) (resolve.Answer, error) {
+	u.calls.Add(1)
+	return resolve.Answer{}, nil
+}
 func (u *upstream) source(i int) catalog.Source {
 	return catalog.Source{Repository: "mono", Path: fmt.Sprint("app", i)}
 }

@@ -48,6 +48,8 @@ type Changes struct {
 	Repositories []*Repository
 	Services     []*Service
 	Reports      []StoredReport
+	// Grants may have ended.
+	Grants []Grant
 }
 
 // Tombstone remembers a deleted object for at least 30 days.

@@ -75,6 +75,8 @@ type View struct {
 	// holders are the sources whose snapshot has the digest.
 	holders map[digest.Digest]map[catalog.Source]struct{}
 	sorted  map[catalog.Kind][]string
+	// grants are what clusters may read beside their plans.
+	grants map[grantKey]catalog.Grant
 	// looks are refreshes on behalf of callers; see Look.
 	looks flight
 	// lineages tell what became of clusters' plans; seed hashes their versions.
@@ -104,6 +106,7 @@ func New(p Params) *View {
 		sorted:       map[catalog.Kind][]string{},
 		newSources:   make(chan struct{}, 1),
 		lineages:     map[string]*lineage{},
+		grants:       map[grantKey]catalog.Grant{},
 		seed:         maphash.MakeSeed(),
 	}
 	v.looks = flight{run: v.Refresh, pause: lookPause}

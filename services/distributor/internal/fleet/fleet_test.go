@@ -42,6 +42,7 @@ func (l *log) Changes(_ context.Context, since int64) (catalog.Changes, error) {
 		all.Repositories = append(all.Repositories, c.Repositories...)
 		all.Services = append(all.Services, c.Services...)
 		all.Reports = append(all.Reports, c.Reports...)
+		all.Grants = append(all.Grants, c.Grants...)
 	}
 	return all, l.down
 }

@@ -43,7 +43,7 @@ func (v *View) Plan(cluster string) (*plan.Plan, bool) {
 	return p.current, ok
 }
 
-// Bundle finds a digest in the current plan of a cluster or in one of the last it replaced.
+// Bundle finds a digest in the current plan of a cluster, in one of the last it replaced, or among what it was granted.
 func (v *View) Bundle(cluster string, d digest.Digest) (plan.Bundle, bool) {
 	p, ok := v.plansOf(cluster)
 	if !ok {
@@ -57,7 +57,7 @@ func (v *View) Bundle(cluster string, d digest.Digest) (plan.Bundle, bool) {
 			return bundle, true
 		}
 	}
-	return plan.Bundle{}, false
+	return v.granted(cluster, d)
 }
 
 // plansOf returns a cluster's plans, made now if they are not in memory.

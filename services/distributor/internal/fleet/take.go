@@ -49,6 +49,7 @@ func (v *View) take(ctx context.Context, changes catalog.Changes) {
 	v.takeRepositories(d, changes.Repositories)
 	v.takeServices(d, changes.Services)
 	v.takeReports(d, changes.Reports)
+	v.takeGrants(changes.Grants)
 	v.revision = changes.Revision
 	changed := v.revise(ctx, d, cause{})
 	v.mu.Unlock()

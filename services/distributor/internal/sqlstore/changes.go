@@ -52,7 +52,10 @@ func collect(ctx context.Context, tx bun.Tx, since int64, changes *catalog.Chang
 	if changes.Services, err = changed(ctx, tx, since, (*serviceRow).service); err != nil {
 		return err
 	}
-	changes.Reports, err = changedReports(ctx, tx, since)
+	if changes.Reports, err = changedReports(ctx, tx, since); err != nil {
+		return err
+	}
+	changes.Grants, err = changedGrants(ctx, tx, since)
 	return err
 }
 

@@ -87,6 +87,8 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"open at once":  testOpenAtOnce,
 		"closed":        testClosed,
 
+		"grants": testGrants,
+
 		"config":         testConfig,
 		"config digest":  testConfigDigest,
 		"config sealed":  testConfigSealed,

@@ -12,7 +12,8 @@
 package agentv1
 
 import (
-	v1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	v1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	v11 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -40,6 +41,8 @@ const (
 	DiffAction_DIFF_ACTION_UPDATE DiffAction = 2
 	// It would be deleted.
 	DiffAction_DIFF_ACTION_DELETE DiffAction = 3
+	// It could not be applied.
+	DiffAction_DIFF_ACTION_REFUSE DiffAction = 4
 )
 
 // Enum value maps for DiffAction.
@@ -49,12 +52,14 @@ var (
 		1: "DIFF_ACTION_CREATE",
 		2: "DIFF_ACTION_UPDATE",
 		3: "DIFF_ACTION_DELETE",
+		4: "DIFF_ACTION_REFUSE",
 	}
 	DiffAction_value = map[string]int32{
 		"DIFF_ACTION_UNSPECIFIED": 0,
 		"DIFF_ACTION_CREATE":      1,
 		"DIFF_ACTION_UPDATE":      2,
 		"DIFF_ACTION_DELETE":      3,
+		"DIFF_ACTION_REFUSE":      4,
 	}
 )
 
@@ -172,7 +177,10 @@ func (*ReconcileResponse) Descriptor() ([]byte, []int) {
 type DiffRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The service's name. Required.
-	Service       string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	Service string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	// What to compare the cluster with instead of the bundles of the plan, in the order of the service's sources, as
+	// FleetService.PreviewService returns them. Everything else is as the plan says. Empty means the bundles of the plan.
+	Bundles       []*v1.PlanBundle `protobuf:"bytes,2,rep,name=bundles,proto3" json:"bundles,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -214,10 +222,17 @@ func (x *DiffRequest) GetService() string {
 	return ""
 }
 
+func (x *DiffRequest) GetBundles() []*v1.PlanBundle {
+	if x != nil {
+		return x.Bundles
+	}
+	return nil
+}
+
 // DiffResponse lists differences.
 type DiffResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One entry an object that would change.
+	// One entry an object that would change, or could not be applied.
 	Objects       []*ObjectDiff `protobuf:"bytes,1,rep,name=objects,proto3" json:"objects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -264,11 +279,14 @@ func (x *DiffResponse) GetObjects() []*ObjectDiff {
 type ObjectDiff struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which object.
-	Ref *v1.ObjectRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	Ref *v11.ObjectRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// What would happen.
 	Action DiffAction `protobuf:"varint,2,opt,name=action,proto3,enum=leat.agent.v1.DiffAction" json:"action,omitempty"`
-	// Unified diff of the YAML, secrets masked.
-	Unified       string `protobuf:"bytes,3,opt,name=unified,proto3" json:"unified,omitempty"`
+	// Unified diff of the YAML, secrets masked. Empty when it could not be applied.
+	Unified string `protobuf:"bytes,3,opt,name=unified,proto3" json:"unified,omitempty"`
+	// Why it would not come to that, such as that the guard would stop the deletion. Unset means that nothing is known to be in
+	// the way.
+	Problem       *v11.Problem `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -303,7 +321,7 @@ func (*ObjectDiff) Descriptor() ([]byte, []int) {
 	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *ObjectDiff) GetRef() *v1.ObjectRef {
+func (x *ObjectDiff) GetRef() *v11.ObjectRef {
 	if x != nil {
 		return x.Ref
 	}
@@ -324,13 +342,20 @@ func (x *ObjectDiff) GetUnified() string {
 	return ""
 }
 
+func (x *ObjectDiff) GetProblem() *v11.Problem {
+	if x != nil {
+		return x.Problem
+	}
+	return nil
+}
+
 // GetInventoryRequest names the service.
 type GetInventoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The service's name. Required.
 	Service string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
 	// Which page. Unset means the first.
-	Page          *v1.Page `protobuf:"bytes,2,opt,name=page,proto3" json:"page,omitempty"`
+	Page          *v11.Page `protobuf:"bytes,2,opt,name=page,proto3" json:"page,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -372,7 +397,7 @@ func (x *GetInventoryRequest) GetService() string {
 	return ""
 }
 
-func (x *GetInventoryRequest) GetPage() *v1.Page {
+func (x *GetInventoryRequest) GetPage() *v11.Page {
 	if x != nil {
 		return x.Page
 	}
@@ -383,7 +408,7 @@ func (x *GetInventoryRequest) GetPage() *v1.Page {
 type GetInventoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Objects by group, kind, namespace, name.
-	Objects []*v1.ObjectStatus `protobuf:"bytes,1,rep,name=objects,proto3" json:"objects,omitempty"`
+	Objects []*v11.ObjectStatus `protobuf:"bytes,1,rep,name=objects,proto3" json:"objects,omitempty"`
 	// Token of the next page; empty on the last.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -420,7 +445,7 @@ func (*GetInventoryResponse) Descriptor() ([]byte, []int) {
 	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *GetInventoryResponse) GetObjects() []*v1.ObjectStatus {
+func (x *GetInventoryResponse) GetObjects() []*v11.ObjectStatus {
 	if x != nil {
 		return x.Objects
 	}
@@ -488,9 +513,9 @@ type WatchEventsResponse struct {
 	// The service.
 	Service string `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
 	// Its phase after the event.
-	Phase v1.ServicePhase `protobuf:"varint,3,opt,name=phase,proto3,enum=leat.type.v1.ServicePhase" json:"phase,omitempty"`
+	Phase v11.ServicePhase `protobuf:"varint,3,opt,name=phase,proto3,enum=leat.type.v1.ServicePhase" json:"phase,omitempty"`
 	// The object that the event is about. Unset when it is about the service.
-	Object *v1.ObjectRef `protobuf:"bytes,4,opt,name=object,proto3" json:"object,omitempty"`
+	Object *v11.ObjectRef `protobuf:"bytes,4,opt,name=object,proto3" json:"object,omitempty"`
 	// A sentence for people.
 	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -541,14 +566,14 @@ func (x *WatchEventsResponse) GetService() string {
 	return ""
 }
 
-func (x *WatchEventsResponse) GetPhase() v1.ServicePhase {
+func (x *WatchEventsResponse) GetPhase() v11.ServicePhase {
 	if x != nil {
 		return x.Phase
 	}
-	return v1.ServicePhase(0)
+	return v11.ServicePhase(0)
 }
 
-func (x *WatchEventsResponse) GetObject() *v1.ObjectRef {
+func (x *WatchEventsResponse) GetObject() *v11.ObjectRef {
 	if x != nil {
 		return x.Object
 	}
@@ -566,19 +591,21 @@ var File_leat_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_leat_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/agent/v1/agent.proto\x12\rleat.agent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x18leat/type/v1/state.proto\",\n" +
+	"\x19leat/agent/v1/agent.proto\x12\rleat.agent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x18leat/type/v1/state.proto\",\n" +
 	"\x10ReconcileRequest\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\"\x13\n" +
-	"\x11ReconcileResponse\"'\n" +
+	"\x11ReconcileResponse\"b\n" +
 	"\vDiffRequest\x12\x18\n" +
-	"\aservice\x18\x01 \x01(\tR\aservice\"C\n" +
+	"\aservice\x18\x01 \x01(\tR\aservice\x129\n" +
+	"\abundles\x18\x02 \x03(\v2\x1f.leat.distributor.v1.PlanBundleR\abundles\"C\n" +
 	"\fDiffResponse\x123\n" +
-	"\aobjects\x18\x01 \x03(\v2\x19.leat.agent.v1.ObjectDiffR\aobjects\"\x84\x01\n" +
+	"\aobjects\x18\x01 \x03(\v2\x19.leat.agent.v1.ObjectDiffR\aobjects\"\xb5\x01\n" +
 	"\n" +
 	"ObjectDiff\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.leat.type.v1.ObjectRefR\x03ref\x121\n" +
 	"\x06action\x18\x02 \x01(\x0e2\x19.leat.agent.v1.DiffActionR\x06action\x12\x18\n" +
-	"\aunified\x18\x03 \x01(\tR\aunified\"W\n" +
+	"\aunified\x18\x03 \x01(\tR\aunified\x12/\n" +
+	"\aproblem\x18\x04 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"W\n" +
 	"\x13GetInventoryRequest\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12&\n" +
 	"\x04page\x18\x02 \x01(\v2\x12.leat.type.v1.PageR\x04page\"t\n" +
@@ -592,13 +619,14 @@ const file_leat_agent_v1_agent_proto_rawDesc = "" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x120\n" +
 	"\x05phase\x18\x03 \x01(\x0e2\x1a.leat.type.v1.ServicePhaseR\x05phase\x12/\n" +
 	"\x06object\x18\x04 \x01(\v2\x17.leat.type.v1.ObjectRefR\x06object\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage*q\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage*\x89\x01\n" +
 	"\n" +
 	"DiffAction\x12\x1b\n" +
 	"\x17DIFF_ACTION_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12DIFF_ACTION_CREATE\x10\x01\x12\x16\n" +
 	"\x12DIFF_ACTION_UPDATE\x10\x02\x12\x16\n" +
-	"\x12DIFF_ACTION_DELETE\x10\x032\xdf\x02\n" +
+	"\x12DIFF_ACTION_DELETE\x10\x03\x12\x16\n" +
+	"\x12DIFF_ACTION_REFUSE\x10\x042\xdf\x02\n" +
 	"\fAgentService\x12N\n" +
 	"\tReconcile\x12\x1f.leat.agent.v1.ReconcileRequest\x1a .leat.agent.v1.ReconcileResponse\x12D\n" +
 	"\x04Diff\x12\x1a.leat.agent.v1.DiffRequest\x1a\x1b.leat.agent.v1.DiffResponse\"\x03\x90\x02\x01\x12\\\n" +
@@ -632,34 +660,38 @@ var file_leat_agent_v1_agent_proto_goTypes = []any{
 	(*GetInventoryResponse)(nil),  // 7: leat.agent.v1.GetInventoryResponse
 	(*WatchEventsRequest)(nil),    // 8: leat.agent.v1.WatchEventsRequest
 	(*WatchEventsResponse)(nil),   // 9: leat.agent.v1.WatchEventsResponse
-	(*v1.ObjectRef)(nil),          // 10: leat.type.v1.ObjectRef
-	(*v1.Page)(nil),               // 11: leat.type.v1.Page
-	(*v1.ObjectStatus)(nil),       // 12: leat.type.v1.ObjectStatus
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
-	(v1.ServicePhase)(0),          // 14: leat.type.v1.ServicePhase
+	(*v1.PlanBundle)(nil),         // 10: leat.distributor.v1.PlanBundle
+	(*v11.ObjectRef)(nil),         // 11: leat.type.v1.ObjectRef
+	(*v11.Problem)(nil),           // 12: leat.type.v1.Problem
+	(*v11.Page)(nil),              // 13: leat.type.v1.Page
+	(*v11.ObjectStatus)(nil),      // 14: leat.type.v1.ObjectStatus
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(v11.ServicePhase)(0),         // 16: leat.type.v1.ServicePhase
 }
 var file_leat_agent_v1_agent_proto_depIdxs = []int32{
-	5,  // 0: leat.agent.v1.DiffResponse.objects:type_name -> leat.agent.v1.ObjectDiff
-	10, // 1: leat.agent.v1.ObjectDiff.ref:type_name -> leat.type.v1.ObjectRef
-	0,  // 2: leat.agent.v1.ObjectDiff.action:type_name -> leat.agent.v1.DiffAction
-	11, // 3: leat.agent.v1.GetInventoryRequest.page:type_name -> leat.type.v1.Page
-	12, // 4: leat.agent.v1.GetInventoryResponse.objects:type_name -> leat.type.v1.ObjectStatus
-	13, // 5: leat.agent.v1.WatchEventsResponse.time:type_name -> google.protobuf.Timestamp
-	14, // 6: leat.agent.v1.WatchEventsResponse.phase:type_name -> leat.type.v1.ServicePhase
-	10, // 7: leat.agent.v1.WatchEventsResponse.object:type_name -> leat.type.v1.ObjectRef
-	1,  // 8: leat.agent.v1.AgentService.Reconcile:input_type -> leat.agent.v1.ReconcileRequest
-	3,  // 9: leat.agent.v1.AgentService.Diff:input_type -> leat.agent.v1.DiffRequest
-	6,  // 10: leat.agent.v1.AgentService.GetInventory:input_type -> leat.agent.v1.GetInventoryRequest
-	8,  // 11: leat.agent.v1.AgentService.WatchEvents:input_type -> leat.agent.v1.WatchEventsRequest
-	2,  // 12: leat.agent.v1.AgentService.Reconcile:output_type -> leat.agent.v1.ReconcileResponse
-	4,  // 13: leat.agent.v1.AgentService.Diff:output_type -> leat.agent.v1.DiffResponse
-	7,  // 14: leat.agent.v1.AgentService.GetInventory:output_type -> leat.agent.v1.GetInventoryResponse
-	9,  // 15: leat.agent.v1.AgentService.WatchEvents:output_type -> leat.agent.v1.WatchEventsResponse
-	12, // [12:16] is the sub-list for method output_type
-	8,  // [8:12] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	10, // 0: leat.agent.v1.DiffRequest.bundles:type_name -> leat.distributor.v1.PlanBundle
+	5,  // 1: leat.agent.v1.DiffResponse.objects:type_name -> leat.agent.v1.ObjectDiff
+	11, // 2: leat.agent.v1.ObjectDiff.ref:type_name -> leat.type.v1.ObjectRef
+	0,  // 3: leat.agent.v1.ObjectDiff.action:type_name -> leat.agent.v1.DiffAction
+	12, // 4: leat.agent.v1.ObjectDiff.problem:type_name -> leat.type.v1.Problem
+	13, // 5: leat.agent.v1.GetInventoryRequest.page:type_name -> leat.type.v1.Page
+	14, // 6: leat.agent.v1.GetInventoryResponse.objects:type_name -> leat.type.v1.ObjectStatus
+	15, // 7: leat.agent.v1.WatchEventsResponse.time:type_name -> google.protobuf.Timestamp
+	16, // 8: leat.agent.v1.WatchEventsResponse.phase:type_name -> leat.type.v1.ServicePhase
+	11, // 9: leat.agent.v1.WatchEventsResponse.object:type_name -> leat.type.v1.ObjectRef
+	1,  // 10: leat.agent.v1.AgentService.Reconcile:input_type -> leat.agent.v1.ReconcileRequest
+	3,  // 11: leat.agent.v1.AgentService.Diff:input_type -> leat.agent.v1.DiffRequest
+	6,  // 12: leat.agent.v1.AgentService.GetInventory:input_type -> leat.agent.v1.GetInventoryRequest
+	8,  // 13: leat.agent.v1.AgentService.WatchEvents:input_type -> leat.agent.v1.WatchEventsRequest
+	2,  // 14: leat.agent.v1.AgentService.Reconcile:output_type -> leat.agent.v1.ReconcileResponse
+	4,  // 15: leat.agent.v1.AgentService.Diff:output_type -> leat.agent.v1.DiffResponse
+	7,  // 16: leat.agent.v1.AgentService.GetInventory:output_type -> leat.agent.v1.GetInventoryResponse
+	9,  // 17: leat.agent.v1.AgentService.WatchEvents:output_type -> leat.agent.v1.WatchEventsResponse
+	14, // [14:18] is the sub-list for method output_type
+	10, // [10:14] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_leat_agent_v1_agent_proto_init() }

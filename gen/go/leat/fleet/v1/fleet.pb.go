@@ -12,6 +12,7 @@
 package fleetv1
 
 import (
+	v11 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	v1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -1945,6 +1946,135 @@ func (x *SyncServiceResponse) GetProblem() *v1.Problem {
 	return nil
 }
 
+// PreviewServiceRequest names the service and the ref.
+type PreviewServiceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The service's name. Required.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The ref. Required.
+	Ref *v1.GitRef `protobuf:"bytes,2,opt,name=ref,proto3" json:"ref,omitempty"`
+	// The repository that the ref is one of; the service's sources in other repositories stay as they are. Empty means the
+	// repository of all its sources, which then has to be one.
+	Repository    string `protobuf:"bytes,3,opt,name=repository,proto3" json:"repository,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreviewServiceRequest) Reset() {
+	*x = PreviewServiceRequest{}
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreviewServiceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreviewServiceRequest) ProtoMessage() {}
+
+func (x *PreviewServiceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreviewServiceRequest.ProtoReflect.Descriptor instead.
+func (*PreviewServiceRequest) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *PreviewServiceRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PreviewServiceRequest) GetRef() *v1.GitRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *PreviewServiceRequest) GetRepository() string {
+	if x != nil {
+		return x.Repository
+	}
+	return ""
+}
+
+// PreviewServiceResponse tells what the plan would hold.
+type PreviewServiceResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The service's cluster, whose agent can be asked for the difference.
+	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// The service's entry as it would be in the plan.
+	Service *v11.PlanService `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
+	// Until when the agent can download the bundles.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreviewServiceResponse) Reset() {
+	*x = PreviewServiceResponse{}
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreviewServiceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreviewServiceResponse) ProtoMessage() {}
+
+func (x *PreviewServiceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreviewServiceResponse.ProtoReflect.Descriptor instead.
+func (*PreviewServiceResponse) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *PreviewServiceResponse) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *PreviewServiceResponse) GetService() *v11.PlanService {
+	if x != nil {
+		return x.Service
+	}
+	return nil
+}
+
+func (x *PreviewServiceResponse) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
 // ListRevisionsRequest names the service.
 type ListRevisionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1958,7 +2088,7 @@ type ListRevisionsRequest struct {
 
 func (x *ListRevisionsRequest) Reset() {
 	*x = ListRevisionsRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[38]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2100,7 @@ func (x *ListRevisionsRequest) String() string {
 func (*ListRevisionsRequest) ProtoMessage() {}
 
 func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[38]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2113,7 @@ func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{38}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListRevisionsRequest) GetService() string {
@@ -2013,7 +2143,7 @@ type ListRevisionsResponse struct {
 
 func (x *ListRevisionsResponse) Reset() {
 	*x = ListRevisionsResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[39]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2025,7 +2155,7 @@ func (x *ListRevisionsResponse) String() string {
 func (*ListRevisionsResponse) ProtoMessage() {}
 
 func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[39]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2038,7 +2168,7 @@ func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{39}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListRevisionsResponse) GetRevisions() []*Revision {
@@ -2066,7 +2196,7 @@ type WatchFleetRequest struct {
 
 func (x *WatchFleetRequest) Reset() {
 	*x = WatchFleetRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[40]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2208,7 @@ func (x *WatchFleetRequest) String() string {
 func (*WatchFleetRequest) ProtoMessage() {}
 
 func (x *WatchFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[40]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2221,7 @@ func (x *WatchFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchFleetRequest.ProtoReflect.Descriptor instead.
 func (*WatchFleetRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{40}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WatchFleetRequest) GetService() string {
@@ -2116,7 +2246,7 @@ type WatchFleetResponse struct {
 
 func (x *WatchFleetResponse) Reset() {
 	*x = WatchFleetResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[41]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2258,7 @@ func (x *WatchFleetResponse) String() string {
 func (*WatchFleetResponse) ProtoMessage() {}
 
 func (x *WatchFleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[41]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2271,7 @@ func (x *WatchFleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchFleetResponse.ProtoReflect.Descriptor instead.
 func (*WatchFleetResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{41}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *WatchFleetResponse) GetDocument() *Document {
@@ -2176,7 +2306,7 @@ type CreateJoinTokenRequest struct {
 
 func (x *CreateJoinTokenRequest) Reset() {
 	*x = CreateJoinTokenRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[42]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2188,7 +2318,7 @@ func (x *CreateJoinTokenRequest) String() string {
 func (*CreateJoinTokenRequest) ProtoMessage() {}
 
 func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[42]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +2331,7 @@ func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{42}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CreateJoinTokenRequest) GetCluster() string {
@@ -2224,7 +2354,7 @@ type CreateJoinTokenResponse struct {
 
 func (x *CreateJoinTokenResponse) Reset() {
 	*x = CreateJoinTokenResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[43]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2236,7 +2366,7 @@ func (x *CreateJoinTokenResponse) String() string {
 func (*CreateJoinTokenResponse) ProtoMessage() {}
 
 func (x *CreateJoinTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[43]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2249,7 +2379,7 @@ func (x *CreateJoinTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{43}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CreateJoinTokenResponse) GetJoinToken() string {
@@ -2277,7 +2407,7 @@ type RevokeClusterRequest struct {
 
 func (x *RevokeClusterRequest) Reset() {
 	*x = RevokeClusterRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[44]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2289,7 +2419,7 @@ func (x *RevokeClusterRequest) String() string {
 func (*RevokeClusterRequest) ProtoMessage() {}
 
 func (x *RevokeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[44]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2302,7 +2432,7 @@ func (x *RevokeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeClusterRequest.ProtoReflect.Descriptor instead.
 func (*RevokeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{44}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RevokeClusterRequest) GetCluster() string {
@@ -2321,7 +2451,7 @@ type RevokeClusterResponse struct {
 
 func (x *RevokeClusterResponse) Reset() {
 	*x = RevokeClusterResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[45]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2463,7 @@ func (x *RevokeClusterResponse) String() string {
 func (*RevokeClusterResponse) ProtoMessage() {}
 
 func (x *RevokeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[45]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2476,7 @@ func (x *RevokeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeClusterResponse.ProtoReflect.Descriptor instead.
 func (*RevokeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{45}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{47}
 }
 
 // CreateAccessTokenRequest is empty: the caller is known by its API token.
@@ -2358,7 +2488,7 @@ type CreateAccessTokenRequest struct {
 
 func (x *CreateAccessTokenRequest) Reset() {
 	*x = CreateAccessTokenRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[46]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2370,7 +2500,7 @@ func (x *CreateAccessTokenRequest) String() string {
 func (*CreateAccessTokenRequest) ProtoMessage() {}
 
 func (x *CreateAccessTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[46]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2383,7 +2513,7 @@ func (x *CreateAccessTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateAccessTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{46}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{48}
 }
 
 // CreateAccessTokenResponse carries the access token.
@@ -2399,7 +2529,7 @@ type CreateAccessTokenResponse struct {
 
 func (x *CreateAccessTokenResponse) Reset() {
 	*x = CreateAccessTokenResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[47]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2411,7 +2541,7 @@ func (x *CreateAccessTokenResponse) String() string {
 func (*CreateAccessTokenResponse) ProtoMessage() {}
 
 func (x *CreateAccessTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[47]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2424,7 +2554,7 @@ func (x *CreateAccessTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{47}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CreateAccessTokenResponse) GetAccessToken() string {
@@ -2445,7 +2575,7 @@ var File_leat_fleet_v1_fleet_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
+	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
 	"\x14GetServerInfoRequest\"\x82\x01\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
@@ -2543,7 +2673,18 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"i\n" +
 	"\x13SyncServiceResponse\x12!\n" +
 	"\fsync_request\x18\x01 \x01(\tR\vsyncRequest\x12/\n" +
-	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"X\n" +
+	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"s\n" +
+	"\x15PreviewServiceRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12&\n" +
+	"\x03ref\x18\x02 \x01(\v2\x14.leat.type.v1.GitRefR\x03ref\x12\x1e\n" +
+	"\n" +
+	"repository\x18\x03 \x01(\tR\n" +
+	"repository\"\xab\x01\n" +
+	"\x16PreviewServiceResponse\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12:\n" +
+	"\aservice\x18\x02 \x01(\v2 .leat.distributor.v1.PlanServiceR\aservice\x12;\n" +
+	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\"X\n" +
 	"\x14ListRevisionsRequest\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12&\n" +
 	"\x04page\x18\x02 \x01(\v2\x12.leat.type.v1.PageR\x04page\"v\n" +
@@ -2575,7 +2716,7 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x18APPLY_ACTION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14APPLY_ACTION_CREATED\x10\x01\x12\x1b\n" +
 	"\x17APPLY_ACTION_CONFIGURED\x10\x02\x12\x1a\n" +
-	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xfd\x10\n" +
+	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xdc\x11\n" +
 	"\fFleetService\x12_\n" +
 	"\rGetServerInfo\x12#.leat.fleet.v1.GetServerInfoRequest\x1a$.leat.fleet.v1.GetServerInfoResponse\"\x03\x90\x02\x01\x12G\n" +
 	"\x05Apply\x12\x1b.leat.fleet.v1.ApplyRequest\x1a\x1c.leat.fleet.v1.ApplyResponse\"\x03\x90\x02\x02\x12Z\n" +
@@ -2596,7 +2737,8 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\fListServices\x12\".leat.fleet.v1.ListServicesRequest\x1a#.leat.fleet.v1.ListServicesResponse\"\x03\x90\x02\x01\x12Z\n" +
 	"\rUpdateService\x12#.leat.fleet.v1.UpdateServiceRequest\x1a$.leat.fleet.v1.UpdateServiceResponse\x12Z\n" +
 	"\rDeleteService\x12#.leat.fleet.v1.DeleteServiceRequest\x1a$.leat.fleet.v1.DeleteServiceResponse\x12T\n" +
-	"\vSyncService\x12!.leat.fleet.v1.SyncServiceRequest\x1a\".leat.fleet.v1.SyncServiceResponse\x12_\n" +
+	"\vSyncService\x12!.leat.fleet.v1.SyncServiceRequest\x1a\".leat.fleet.v1.SyncServiceResponse\x12]\n" +
+	"\x0ePreviewService\x12$.leat.fleet.v1.PreviewServiceRequest\x1a%.leat.fleet.v1.PreviewServiceResponse\x12_\n" +
 	"\rListRevisions\x12#.leat.fleet.v1.ListRevisionsRequest\x1a$.leat.fleet.v1.ListRevisionsResponse\"\x03\x90\x02\x01\x12X\n" +
 	"\n" +
 	"WatchFleet\x12 .leat.fleet.v1.WatchFleetRequest\x1a!.leat.fleet.v1.WatchFleetResponse\"\x03\x90\x02\x010\x01\x12`\n" +
@@ -2619,7 +2761,7 @@ func file_leat_fleet_v1_fleet_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_leat_fleet_v1_fleet_proto_goTypes = []any{
 	(ApplyAction)(0),                  // 0: leat.fleet.v1.ApplyAction
 	(*GetServerInfoRequest)(nil),      // 1: leat.fleet.v1.GetServerInfoRequest
@@ -2660,110 +2802,119 @@ var file_leat_fleet_v1_fleet_proto_goTypes = []any{
 	(*DeleteServiceResponse)(nil),     // 36: leat.fleet.v1.DeleteServiceResponse
 	(*SyncServiceRequest)(nil),        // 37: leat.fleet.v1.SyncServiceRequest
 	(*SyncServiceResponse)(nil),       // 38: leat.fleet.v1.SyncServiceResponse
-	(*ListRevisionsRequest)(nil),      // 39: leat.fleet.v1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil),     // 40: leat.fleet.v1.ListRevisionsResponse
-	(*WatchFleetRequest)(nil),         // 41: leat.fleet.v1.WatchFleetRequest
-	(*WatchFleetResponse)(nil),        // 42: leat.fleet.v1.WatchFleetResponse
-	(*CreateJoinTokenRequest)(nil),    // 43: leat.fleet.v1.CreateJoinTokenRequest
-	(*CreateJoinTokenResponse)(nil),   // 44: leat.fleet.v1.CreateJoinTokenResponse
-	(*RevokeClusterRequest)(nil),      // 45: leat.fleet.v1.RevokeClusterRequest
-	(*RevokeClusterResponse)(nil),     // 46: leat.fleet.v1.RevokeClusterResponse
-	(*CreateAccessTokenRequest)(nil),  // 47: leat.fleet.v1.CreateAccessTokenRequest
-	(*CreateAccessTokenResponse)(nil), // 48: leat.fleet.v1.CreateAccessTokenResponse
-	(*Cluster)(nil),                   // 49: leat.fleet.v1.Cluster
-	(*Repository)(nil),                // 50: leat.fleet.v1.Repository
-	(*Service)(nil),                   // 51: leat.fleet.v1.Service
-	(*v1.Page)(nil),                   // 52: leat.type.v1.Page
-	(*v1.Problem)(nil),                // 53: leat.type.v1.Problem
-	(*Revision)(nil),                  // 54: leat.fleet.v1.Revision
-	(*timestamppb.Timestamp)(nil),     // 55: google.protobuf.Timestamp
+	(*PreviewServiceRequest)(nil),     // 39: leat.fleet.v1.PreviewServiceRequest
+	(*PreviewServiceResponse)(nil),    // 40: leat.fleet.v1.PreviewServiceResponse
+	(*ListRevisionsRequest)(nil),      // 41: leat.fleet.v1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil),     // 42: leat.fleet.v1.ListRevisionsResponse
+	(*WatchFleetRequest)(nil),         // 43: leat.fleet.v1.WatchFleetRequest
+	(*WatchFleetResponse)(nil),        // 44: leat.fleet.v1.WatchFleetResponse
+	(*CreateJoinTokenRequest)(nil),    // 45: leat.fleet.v1.CreateJoinTokenRequest
+	(*CreateJoinTokenResponse)(nil),   // 46: leat.fleet.v1.CreateJoinTokenResponse
+	(*RevokeClusterRequest)(nil),      // 47: leat.fleet.v1.RevokeClusterRequest
+	(*RevokeClusterResponse)(nil),     // 48: leat.fleet.v1.RevokeClusterResponse
+	(*CreateAccessTokenRequest)(nil),  // 49: leat.fleet.v1.CreateAccessTokenRequest
+	(*CreateAccessTokenResponse)(nil), // 50: leat.fleet.v1.CreateAccessTokenResponse
+	(*Cluster)(nil),                   // 51: leat.fleet.v1.Cluster
+	(*Repository)(nil),                // 52: leat.fleet.v1.Repository
+	(*Service)(nil),                   // 53: leat.fleet.v1.Service
+	(*v1.Page)(nil),                   // 54: leat.type.v1.Page
+	(*v1.Problem)(nil),                // 55: leat.type.v1.Problem
+	(*v1.GitRef)(nil),                 // 56: leat.type.v1.GitRef
+	(*v11.PlanService)(nil),           // 57: leat.distributor.v1.PlanService
+	(*timestamppb.Timestamp)(nil),     // 58: google.protobuf.Timestamp
+	(*Revision)(nil),                  // 59: leat.fleet.v1.Revision
 }
 var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
-	49, // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
-	50, // 1: leat.fleet.v1.Document.repository:type_name -> leat.fleet.v1.Repository
-	51, // 2: leat.fleet.v1.Document.service:type_name -> leat.fleet.v1.Service
+	51, // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
+	52, // 1: leat.fleet.v1.Document.repository:type_name -> leat.fleet.v1.Repository
+	53, // 2: leat.fleet.v1.Document.service:type_name -> leat.fleet.v1.Service
 	3,  // 3: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
 	6,  // 4: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
 	0,  // 5: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
 	3,  // 6: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
-	49, // 7: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	49, // 8: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	49, // 9: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	52, // 10: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
-	49, // 11: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
-	49, // 12: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	49, // 13: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	50, // 14: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	50, // 15: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	50, // 16: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	52, // 17: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
-	50, // 18: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
-	50, // 19: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	50, // 20: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	51, // 21: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	51, // 22: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	51, // 23: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
-	52, // 24: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
-	51, // 25: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
-	51, // 26: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	51, // 27: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	53, // 28: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
-	52, // 29: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
-	54, // 30: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
-	3,  // 31: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
-	55, // 32: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	55, // 33: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	1,  // 34: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
-	4,  // 35: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
-	7,  // 36: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
-	9,  // 37: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
-	11, // 38: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
-	13, // 39: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
-	15, // 40: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
-	17, // 41: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
-	19, // 42: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
-	21, // 43: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
-	23, // 44: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
-	25, // 45: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
-	27, // 46: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
-	29, // 47: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
-	31, // 48: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
-	33, // 49: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
-	35, // 50: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
-	37, // 51: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
-	39, // 52: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
-	41, // 53: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
-	43, // 54: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
-	45, // 55: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
-	47, // 56: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
-	2,  // 57: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
-	5,  // 58: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
-	8,  // 59: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
-	10, // 60: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
-	12, // 61: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
-	14, // 62: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
-	16, // 63: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
-	18, // 64: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
-	20, // 65: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
-	22, // 66: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
-	24, // 67: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
-	26, // 68: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
-	28, // 69: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
-	30, // 70: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
-	32, // 71: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
-	34, // 72: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
-	36, // 73: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
-	38, // 74: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
-	40, // 75: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
-	42, // 76: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
-	44, // 77: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
-	46, // 78: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
-	48, // 79: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
-	57, // [57:80] is the sub-list for method output_type
-	34, // [34:57] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	51, // 7: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	51, // 8: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	51, // 9: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	54, // 10: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
+	51, // 11: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
+	51, // 12: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	51, // 13: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	52, // 14: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	52, // 15: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	52, // 16: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	54, // 17: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
+	52, // 18: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
+	52, // 19: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	52, // 20: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	53, // 21: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	53, // 22: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	53, // 23: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
+	54, // 24: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
+	53, // 25: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
+	53, // 26: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	53, // 27: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	55, // 28: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
+	56, // 29: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
+	57, // 30: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
+	58, // 31: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
+	54, // 32: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
+	59, // 33: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
+	3,  // 34: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
+	58, // 35: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	58, // 36: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	1,  // 37: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
+	4,  // 38: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
+	7,  // 39: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
+	9,  // 40: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
+	11, // 41: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
+	13, // 42: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
+	15, // 43: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
+	17, // 44: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
+	19, // 45: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
+	21, // 46: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
+	23, // 47: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
+	25, // 48: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
+	27, // 49: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
+	29, // 50: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
+	31, // 51: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
+	33, // 52: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
+	35, // 53: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
+	37, // 54: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
+	39, // 55: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
+	41, // 56: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
+	43, // 57: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
+	45, // 58: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
+	47, // 59: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
+	49, // 60: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
+	2,  // 61: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
+	5,  // 62: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
+	8,  // 63: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
+	10, // 64: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
+	12, // 65: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
+	14, // 66: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
+	16, // 67: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
+	18, // 68: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
+	20, // 69: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
+	22, // 70: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
+	24, // 71: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
+	26, // 72: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
+	28, // 73: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
+	30, // 74: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
+	32, // 75: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
+	34, // 76: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
+	36, // 77: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
+	38, // 78: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
+	40, // 79: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
+	42, // 80: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
+	44, // 81: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
+	46, // 82: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
+	48, // 83: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
+	50, // 84: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
+	61, // [61:85] is the sub-list for method output_type
+	37, // [37:61] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_fleet_proto_init() }
@@ -2783,7 +2934,7 @@ func file_leat_fleet_v1_fleet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_fleet_proto_rawDesc), len(file_leat_fleet_v1_fleet_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   48,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -88,6 +88,9 @@ const (
 	// FleetServiceSyncServiceProcedure is the fully-qualified name of the FleetService's SyncService
 	// RPC.
 	FleetServiceSyncServiceProcedure = "/leat.fleet.v1.FleetService/SyncService"
+	// FleetServicePreviewServiceProcedure is the fully-qualified name of the FleetService's
+	// PreviewService RPC.
+	FleetServicePreviewServiceProcedure = "/leat.fleet.v1.FleetService/PreviewService"
 	// FleetServiceListRevisionsProcedure is the fully-qualified name of the FleetService's
 	// ListRevisions RPC.
 	FleetServiceListRevisionsProcedure = "/leat.fleet.v1.FleetService/ListRevisions"
@@ -142,6 +145,9 @@ type FleetServiceClient interface {
 	DeleteService(context.Context, *v1.DeleteServiceRequest) (*v1.DeleteServiceResponse, error)
 	// SyncService fetches the service's repositories now and lets its agent reconcile even what did not change.
 	SyncService(context.Context, *v1.SyncServiceRequest) (*v1.SyncServiceResponse, error)
+	// PreviewService tells what a service would be at another ref of its repository, and lets its cluster's agent, and nobody else,
+	// download that for 15 minutes. The service stays as it is. What a repository's signatures are to protect stays protected.
+	PreviewService(context.Context, *v1.PreviewServiceRequest) (*v1.PreviewServiceResponse, error)
 	// ListRevisions returns what a service was to run lately and what came of it, the latest first: 20 revisions at the most.
 	ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error)
 	// WatchFleet streams every change of a catalogued object or its status, beginning with what is there.
@@ -281,6 +287,12 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(fleetServiceMethods.ByName("SyncService")),
 			connect.WithClientOptions(opts...),
 		),
+		previewService: connect.NewClient[v1.PreviewServiceRequest, v1.PreviewServiceResponse](
+			httpClient,
+			baseURL+FleetServicePreviewServiceProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("PreviewService")),
+			connect.WithClientOptions(opts...),
+		),
 		listRevisions: connect.NewClient[v1.ListRevisionsRequest, v1.ListRevisionsResponse](
 			httpClient,
 			baseURL+FleetServiceListRevisionsProcedure,
@@ -336,6 +348,7 @@ type fleetServiceClient struct {
 	updateService     *connect.Client[v1.UpdateServiceRequest, v1.UpdateServiceResponse]
 	deleteService     *connect.Client[v1.DeleteServiceRequest, v1.DeleteServiceResponse]
 	syncService       *connect.Client[v1.SyncServiceRequest, v1.SyncServiceResponse]
+	previewService    *connect.Client[v1.PreviewServiceRequest, v1.PreviewServiceResponse]
 	listRevisions     *connect.Client[v1.ListRevisionsRequest, v1.ListRevisionsResponse]
 	watchFleet        *connect.Client[v1.WatchFleetRequest, v1.WatchFleetResponse]
 	createJoinToken   *connect.Client[v1.CreateJoinTokenRequest, v1.CreateJoinTokenResponse]
@@ -505,6 +518,15 @@ func (c *fleetServiceClient) SyncService(ctx context.Context, req *v1.SyncServic
 	return nil, err
 }
 
+// PreviewService calls leat.fleet.v1.FleetService.PreviewService.
+func (c *fleetServiceClient) PreviewService(ctx context.Context, req *v1.PreviewServiceRequest) (*v1.PreviewServiceResponse, error) {
+	response, err := c.previewService.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ListRevisions calls leat.fleet.v1.FleetService.ListRevisions.
 func (c *fleetServiceClient) ListRevisions(ctx context.Context, req *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error) {
 	response, err := c.listRevisions.CallUnary(ctx, connect.NewRequest(req))
@@ -584,6 +606,9 @@ type FleetServiceHandler interface {
 	DeleteService(context.Context, *v1.DeleteServiceRequest) (*v1.DeleteServiceResponse, error)
 	// SyncService fetches the service's repositories now and lets its agent reconcile even what did not change.
 	SyncService(context.Context, *v1.SyncServiceRequest) (*v1.SyncServiceResponse, error)
+	// PreviewService tells what a service would be at another ref of its repository, and lets its cluster's agent, and nobody else,
+	// download that for 15 minutes. The service stays as it is. What a repository's signatures are to protect stays protected.
+	PreviewService(context.Context, *v1.PreviewServiceRequest) (*v1.PreviewServiceResponse, error)
 	// ListRevisions returns what a service was to run lately and what came of it, the latest first: 20 revisions at the most.
 	ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error)
 	// WatchFleet streams every change of a catalogued object or its status, beginning with what is there.
@@ -719,6 +744,12 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(fleetServiceMethods.ByName("SyncService")),
 		connect.WithHandlerOptions(opts...),
 	)
+	fleetServicePreviewServiceHandler := connect.NewUnaryHandlerSimple(
+		FleetServicePreviewServiceProcedure,
+		svc.PreviewService,
+		connect.WithSchema(fleetServiceMethods.ByName("PreviewService")),
+		connect.WithHandlerOptions(opts...),
+	)
 	fleetServiceListRevisionsHandler := connect.NewUnaryHandlerSimple(
 		FleetServiceListRevisionsProcedure,
 		svc.ListRevisions,
@@ -789,6 +820,8 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceDeleteServiceHandler.ServeHTTP(w, r)
 		case FleetServiceSyncServiceProcedure:
 			fleetServiceSyncServiceHandler.ServeHTTP(w, r)
+		case FleetServicePreviewServiceProcedure:
+			fleetServicePreviewServiceHandler.ServeHTTP(w, r)
 		case FleetServiceListRevisionsProcedure:
 			fleetServiceListRevisionsHandler.ServeHTTP(w, r)
 		case FleetServiceWatchFleetProcedure:
@@ -878,6 +911,10 @@ func (UnimplementedFleetServiceHandler) DeleteService(context.Context, *v1.Delet
 
 func (UnimplementedFleetServiceHandler) SyncService(context.Context, *v1.SyncServiceRequest) (*v1.SyncServiceResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.SyncService is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) PreviewService(context.Context, *v1.PreviewServiceRequest) (*v1.PreviewServiceResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.PreviewService is not implemented"))
 }
 
 func (UnimplementedFleetServiceHandler) ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error) {

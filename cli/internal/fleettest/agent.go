@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleettest
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
+	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
+)
+
+// agents are the agents of all clusters, behind a tunnel: what they are asked about is service shop, or all is well.
+type agents struct {
+	agentv1connect.UnimplementedAgentServiceHandler
+}
+
+// tunnel serves them at /clusters/demo, to whoever has an access token. Every other cluster's agent is offline.
+func tunnel() http.Handler {
+	_, calls := agentv1connect.NewAgentServiceHandler(agents{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer jwt-"):
+			_ = connect.NewErrorWriter().Write(w, r, rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, "no access token"))
+		case !strings.HasPrefix(r.URL.Path, "/clusters/demo/"):
+			_ = connect.NewErrorWriter().Write(w, r, rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_AGENT_OFFLINE, "the agent is not connected"))
+		default:
+			http.StripPrefix("/clusters/demo", calls).ServeHTTP(w, r)
+		}
+	})
+}
+
+func ref(kind, name string) *typev1.ObjectRef {
+	return &typev1.ObjectRef{Version: "v1", Kind: kind, Namespace: "shop", Name: name}
+}
+
+// Diff implements AgentService. Bundles of another commit change more.
+func (agents) Diff(_ context.Context, r *agentv1.DiffRequest) (*agentv1.DiffResponse, error) {
+	response := &agentv1.DiffResponse{}
+	if r.GetService() != "shop" {
+		return response, nil
+	}
+	response.Objects = append(response.Objects, &agentv1.ObjectDiff{
+		Ref: ref("ConfigMap", "web"), Action: agentv1.DiffAction_DIFF_ACTION_UPDATE, Unified: "--- live\n+++ desired\n@@ -1 +1 @@\n-replicas: 2\n+replicas: 3\n",
+	})
+	if len(r.GetBundles()) > 0 {
+		response.Objects = append(response.Objects, &agentv1.ObjectDiff{
+			Ref: ref("Secret", "key"), Action: agentv1.DiffAction_DIFF_ACTION_DELETE, Unified: "--- live\n+++ desired\n@@ -1 +0,0 @@\n-kind: Secret\n",
+			Problem: &typev1.Problem{Reason: errorsv1.Reason_REASON_PRUNE_GUARDED, Message: "the guard would hold it back"},
+		}, &agentv1.ObjectDiff{
+			Ref: ref("Job", "migrate"), Action: agentv1.DiffAction_DIFF_ACTION_REFUSE,
+			Problem: &typev1.Problem{Reason: errorsv1.Reason_REASON_APPLY_REJECTED, Message: "field is immutable"},
+		})
+	}
+	return response, nil
+}
+
+// GetInventory implements AgentService, one object a page.
+func (agents) GetInventory(_ context.Context, r *agentv1.GetInventoryRequest) (*agentv1.GetInventoryResponse, error) {
+	if r.GetPage().GetToken() == "" {
+		return &agentv1.GetInventoryResponse{
+			Objects: []*typev1.ObjectStatus{{Ref: ref("ConfigMap", "web"), Health: typev1.Health_HEALTH_HEALTHY}}, NextPageToken: "2",
+		}, nil
+	}
+	return &agentv1.GetInventoryResponse{Objects: []*typev1.ObjectStatus{{
+		Ref: &typev1.ObjectRef{Version: "v1", Kind: "Namespace", Name: "shop"}, Health: typev1.Health_HEALTH_TERMINATING,
+		Problem: &typev1.Problem{Message: "it is being\ndeleted"},
+	}}}, nil
+}
+
+// WatchEvents implements AgentService: two events, and then the agent goes away.
+func (agents) WatchEvents(_ context.Context, r *agentv1.WatchEventsRequest, stream *connect.ServerStream[agentv1.WatchEventsResponse]) error {
+	at := timestamppb.New(time.Date(2026, time.January, 31, 12, 0, 0, 0, time.UTC))
+	for _, event := range []*agentv1.WatchEventsResponse{
+		{Time: at, Service: r.GetService(), Phase: typev1.ServicePhase_SERVICE_PHASE_SYNCING, Message: "applying 2 objects"},
+		{Time: at, Service: r.GetService(), Phase: typev1.ServicePhase_SERVICE_PHASE_HEALTHY, Object: ref("ConfigMap", "web"), Message: "is healthy"},
+	} {
+		if err := stream.Send(event); err != nil {
+			return err
+		}
+	}
+	return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_AGENT_OFFLINE, "the agent went away")
+}
+
+// PreviewService implements FleetService. There are a branch and a tag called next.
+func (h *Hub) PreviewService(_ context.Context, request *fleetv1.PreviewServiceRequest) (*fleetv1.PreviewServiceResponse, error) {
+	object, err := h.get("service", request.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if request.GetRef().GetBranch() != "next" && request.GetRef().GetTag() != "next" {
+		return nil, rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_REF_NOT_FOUND, "there is no such ref")
+	}
+	return &fleetv1.PreviewServiceResponse{
+		Cluster: object.GetService().GetSpec().GetCluster(),
+		Service: &distributorv1.PlanService{Name: request.GetName(), Bundles: []*distributorv1.PlanBundle{{Digest: "sha256:1", Commit: Commit}}},
+	}, nil
+}

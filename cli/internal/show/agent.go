@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/leatdev/leat/cli/internal/document"
+	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+)
+
+// objectName is how people name an object: "Deployment shop/web".
+func objectName(ref *typev1.ObjectRef) string {
+	return ref.GetKind() + " " + strings.TrimPrefix(ref.GetNamespace()+"/"+ref.GetName(), "/")
+}
+
+// Differences prints what would be done to objects, each with its unified diff.
+func Differences(w io.Writer, style Style, objects []*agentv1.ObjectDiff) error {
+	var out strings.Builder
+	for _, object := range objects {
+		difference(&out, style, object)
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func difference(out *strings.Builder, style Style, object *agentv1.ObjectDiff) {
+	word := map[agentv1.DiffAction]string{
+		agentv1.DiffAction_DIFF_ACTION_CREATE: "would be created", agentv1.DiffAction_DIFF_ACTION_UPDATE: "would be changed",
+		agentv1.DiffAction_DIFF_ACTION_DELETE: "would be deleted", agentv1.DiffAction_DIFF_ACTION_REFUSE: style.Bad("could not be applied"),
+	}[object.GetAction()]
+	fmt.Fprintf(out, "# %s %s\n", objectName(object.GetRef()), word)
+	if p := object.GetProblem(); p != nil {
+		fmt.Fprintf(out, "# %s: %s\n", style.Bad(document.EnumName(p.GetReason())), strings.ReplaceAll(p.GetMessage(), "\n", " "))
+	}
+	for line := range strings.Lines(object.GetUnified()) {
+		text := strings.TrimSuffix(line, "\n")
+		switch {
+		case strings.HasPrefix(text, "--- "), strings.HasPrefix(text, "+++ "), strings.HasPrefix(text, "@@"):
+			text = style.Faint(text)
+		case strings.HasPrefix(text, "+"):
+			text = style.Good(text)
+		case strings.HasPrefix(text, "-"):
+			text = style.Bad(text)
+		}
+		out.WriteString(text + "\n")
+	}
+	out.WriteByte('\n')
+}
+
+// Inventory prints the objects of a service in the given format.
+func Inventory(w io.Writer, format Format, style Style, objects []*typev1.ObjectStatus) error {
+	switch format {
+	case JSON:
+		return document.WriteJSONItems(w, objects)
+	case YAML:
+		return document.WriteYAMLItems(w, objects)
+	case Table:
+	}
+	rows := make([][]cell, len(objects))
+	for i, o := range objects {
+		ref := o.GetRef()
+		rows[i] = []cell{
+			plain(ref.GetKind()), plain(ref.GetNamespace()), plain(ref.GetName()), healthCell(o.GetHealth()), line(o.GetProblem().GetMessage()),
+		}
+	}
+	return newRows(style, []column{{title: "KIND"}, {title: "NAMESPACE"}, {title: "NAME"}, {title: "HEALTH"}, {title: "MESSAGE"}}).write(w, rows)
+}
+
+func healthCell(h typev1.Health) cell {
+	c := phaseCell(document.EnumName(h))
+	switch h {
+	case typev1.Health_HEALTH_HEALTHY:
+		c.color = green
+	case typev1.Health_HEALTH_PROGRESSING, typev1.Health_HEALTH_TERMINATING:
+		c.color = yellow
+	case typev1.Health_HEALTH_DEGRADED, typev1.Health_HEALTH_MISSING:
+		c.color = red
+	case typev1.Health_HEALTH_UNSPECIFIED:
+	}
+	return c
+}
+
+// Event is one event in a line.
+func Event(style Style, event *agentv1.WatchEventsResponse) string {
+	parts := []string{style.Faint(event.GetTime().AsTime().Local().Format(time.TimeOnly)), phaseCell(document.EnumName(event.GetPhase())).text}
+	if event.GetObject() != nil {
+		parts = append(parts, objectName(event.GetObject()))
+	}
+	if event.GetMessage() != "" {
+		parts = append(parts, strings.ReplaceAll(event.GetMessage(), "\n", " "))
+	}
+	return strings.Join(parts, "  ")
+}

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+)
+
+// Diff says what a run of a service would change, by letting the API server do it without keeping it. A candidate stands in for
+// the bundles that the plan names; everything else is as the plan says. Objects of kinds that the bundle itself brings are
+// reported as created, and hooks not at all. What cannot be applied is reported with its problem, and does not keep the rest
+// from being compared. Errors: ErrUnknownService, those of rendering, *Problem.
+func (e *Engine) Diff(ctx context.Context, service string, candidate ...Bundle) ([]Difference, error) {
+	u, err := e.unit(service)
+	if err != nil {
+		return nil, err
+	}
+	r := u.foresee(candidate)
+	if len(r.service.Bundles) == 0 {
+		return nil, nil // not resolved, or no longer in the plan: there is nothing to compare with
+	}
+	if err := r.understand(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.render(ctx); err != nil {
+		return nil, err
+	}
+	return r.differences(ctx)
+}
+
+// foresee makes a run that changes nothing.
+func (u *unit) foresee(candidate []Bundle) *run {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	r := &run{unit: u, engine: u.engine, service: u.newest, record: u.record, rules: rulesOf(u.newest.Spec.Policy), lenient: lenient(u.newest)}
+	r.record.Objects = r.record.Objects.Clone()
+	if len(candidate) > 0 {
+		r.service.Bundles = candidate
+	}
+	return r
+}
+
+func (r *run) differences(ctx context.Context) ([]Difference, error) {
+	d := differ{
+		run: r, cluster: r.engine.params.Cluster, service: r.service, substitution: r.result.substitution,
+		stale: r.service.ConfigDigest != r.record.Applied.ConfigDigest,
+	}
+	if err := spare(ctx, d.cluster, r.service, r.schedule, &d.desired); err != nil {
+		return nil, err
+	}
+	for _, o := range r.schedule.Objects() { // hooks are run, not changed
+		if err := d.tried(ctx, o, d.object(ctx, o)); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.pruned(ctx, r.record.Objects); err != nil {
+		return nil, err
+	}
+	d.holdBack()
+	return d.found, nil
+}
+
+// tried notes why an object could not be applied. The error is one that ends the comparison.
+func (d *differ) tried(ctx context.Context, o *unstructured.Unstructured, err error) error {
+	if err == nil {
+		return nil
+	}
+	ref := inventory.RefOf(o)
+	if fatal(ctx, err) {
+		return fmt.Errorf("compare %s: %w", ref.Key, err)
+	}
+	if o.GetNamespace() == "" { // as it was when it was looked for
+		if full, completed := complete(ctx, d.cluster, d.service, o); completed == nil {
+			ref = inventory.RefOf(full)
+		}
+	}
+	d.found = append(d.found, Difference{Ref: ref, Change: Impossible, Problem: ProblemOf(err)})
+	return nil
+}
+
+// after is what the run would make of an object that exists: as submit does it, but that nothing is kept, and nobody adopts
+// anything. Fields that only an adoption would take away are not seen.
+func (d *differ) after(ctx context.Context, full, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if ref := inventory.RefOf(full); !d.run.familiar(ref.Key) {
+		if err := d.run.admit(ref.Key, live); err != nil {
+			return nil, err
+		}
+	}
+	after, err := d.run.rehearse(ctx, full, live, d.run.repairs(full))
+	if _, immutable := errors.AsType[*ImmutableError](err); immutable && d.service.Spec.Policy.Recreate {
+		return full, nil
+	}
+	return after, err
+}
+
+// holdBack notes what the guard would keep from being deleted.
+func (d *differ) holdBack() {
+	r := d.run
+	var gone []inventory.Object
+	for _, f := range d.found {
+		if o, listed := r.record.Objects.Get(f.Ref.Key); listed && f.Change == Delete {
+			gone = append(gone, o)
+		}
+	}
+	departure := inventory.Departure{Base: r.base(), Pruned: r.record.Pruned, Left: d.desired.Len(), Going: gone}
+	if !r.engine.params.Settings.Guard.Holds(departure) || r.service.Spec.PruneConfirmation == inventory.Digest(r.service.UID, gone) {
+		return
+	}
+	held := problemf(PruneGuarded, "the guard would keep the service from deleting %d of %d objects", len(gone), departure.Base)
+	for i := range d.found {
+		if d.found[i].Change == Delete {
+			d.found[i].Problem = held
+		}
+	}
+}

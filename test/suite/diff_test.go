@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
+	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/gittest"
+)
+
+// agentClient calls the cluster's agent through the tunnel, as leat does.
+func (h *hub) agentClient(t *testing.T) agentv1connect.AgentServiceClient {
+	t.Helper()
+	answer, err := h.fleet.CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
+	if err != nil {
+		t.Fatalf("create an access token: %v", err)
+	}
+	client, err := rpc.NewClient(rpc.ClientParams{
+		BaseURL: h.tunnel.url() + "/clusters/demo", Tokens: identity.StaticToken(answer.GetAccessToken()), Telemetry: telemetry.Noop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the agent is connected", func() (bool, string) {
+		code, body := get(t, http.DefaultClient, h.tunnel.url()+"/clusters/demo/version", answer.GetAccessToken())
+		return code == http.StatusOK, body
+	})
+	return agentv1connect.NewAgentServiceClient(client.HTTP, client.BaseURL, client.Options...)
+}
+
+// stranger enrols the agent of another cluster, and returns its token.
+func (h *hub) stranger(t *testing.T) string {
+	t.Helper()
+	h.apply(t, &fleetv1.Document{Object: &fleetv1.Document_Cluster{Cluster: &fleetv1.Cluster{Metadata: &typev1.Metadata{Name: "stranger"}}}})
+	joined, err := h.fleet.CreateJoinToken(t.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: "stranger"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rpc.NewClient(rpc.ClientParams{BaseURL: h.distributor.url(), Telemetry: telemetry.Noop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agents := distributorv1connect.NewDistributorServiceClient(client.HTTP, client.BaseURL, client.Options...)
+	if _, err := agents.Enroll(t.Context(), &distributorv1.EnrollRequest{JoinToken: joined.GetJoinToken(), PublicKey: public}); err != nil {
+		t.Fatal(err)
+	}
+	assertion, err := identity.SignAssertion(key, "stranger")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := agents.RefreshToken(t.Context(), &distributorv1.RefreshTokenRequest{Assertion: assertion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.GetAccessToken()
+}
+
+// diff asks the agent, and returns what would be done to which object; no secret may be in it.
+func diff(t *testing.T, client agentv1connect.AgentServiceClient, bundles []*distributorv1.PlanBundle) (map[string]agentv1.DiffAction, string) {
+	t.Helper()
+	response, err := client.Diff(t.Context(), &agentv1.DiffRequest{Service: "web", Bundles: bundles})
+	if err != nil {
+		t.Fatalf("diff: %v", err)
+	}
+	found, text := map[string]agentv1.DiffAction{}, ""
+	for _, object := range response.GetObjects() {
+		found[object.GetRef().GetKind()+"/"+object.GetRef().GetName()] = object.GetAction()
+		text += object.GetUnified()
+		if object.GetProblem() != nil {
+			t.Errorf("%s: got the problem %v, want none", object.GetRef().GetName(), object.GetProblem())
+		}
+	}
+	for _, secret := range []string{"hunter2", "hunter3", "aHVudGVyM", "configured"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the diff shows %s:\n%s", secret, text)
+		}
+	}
+	return found, text
+}
+
+// TestDiff compares a cluster with what its service follows, and with another branch, with every part real.
+func TestDiff(t *testing.T) {
+	h := startHub(t)
+	repo := h.upstream.Repo(t, "shop")
+	secret := func(password string) string {
+		return "apiVersion: v1\nkind: Secret\nmetadata: {name: login}\nstringData: {password: " + password + ", token: \"${TOKEN}\"}\n"
+	}
+	first := repo.Commit(t, "main", map[string]string{
+		"web/settings.yaml": configMap("settings", "one"), "web/login.yaml": secret("hunter2"), "web/old.yaml": configMap("old", "x"),
+		"web/config.yaml": configMap("config", "${TOKEN}"),
+	})
+	web := service("web", "shop", "web")
+	web.GetService().Spec.Config = &fleetv1.ServiceConfig{Secrets: map[string]string{"TOKEN": "configured"}}
+	h.apply(t, repository("shop", repo.URL()), web)
+	h.waitService(t, "web", "healthy at the first commit", healthyAt(first))
+	client := h.agentClient(t)
+
+	if found, text := diff(t, client, nil); len(found) != 0 {
+		t.Errorf("of what is applied: got %v, want no difference:\n%s", found, text)
+	}
+	paused := service("web", "shop", "web")
+	paused.GetService().Spec.Paused = true
+	h.apply(t, paused)
+	second := repo.Commit(t, "main", map[string]string{"web/settings.yaml": configMap("settings", "two"), "web/login.yaml": secret("hunter3")})
+	h.sync(t, "web")
+	h.waitService(t, "web", "resolved at the second commit", func(s *fleetv1.ServiceStatus) bool {
+		return s.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_PAUSED && s.GetSources()[0].GetSnapshot().GetCommit() == second
+	})
+	update := agentv1.DiffAction_DIFF_ACTION_UPDATE
+	want, text := map[string]agentv1.DiffAction{"ConfigMap/settings": update, "Secret/login": update}, ""
+	eventually(t, "the agent has the plan", func() (bool, string) {
+		var found map[string]agentv1.DiffAction
+		found, text = diff(t, client, nil)
+		return cmp.Equal(want, found), text
+	})
+	for _, line := range []string{"-  value: one", "+  value: two", "password: (masked, changed)"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("the diff has no line %q:\n%s", line, text)
+		}
+	}
+	t.Run("another branch", func(t *testing.T) { testDiffOfBranch(t, h, repo, client, second) })
+	t.Run("inventory and events", func(t *testing.T) { testInventoryAndEvents(t, h, client, web, second) })
+}
+
+// testDiffOfBranch pushes a branch that nothing follows.
+func testDiffOfBranch(t *testing.T, h *hub, repo *gittest.Repo, client agentv1connect.AgentServiceClient, main string) {
+	repo.Git(t, "branch", "feature", main)
+	feature := repo.CommitFiles(t, "feature", map[string]gittest.File{
+		"web/settings.yaml": gittest.Text(configMap("settings", "three")), "web/new.yaml": gittest.Text(configMap("new", "y")), "web/old.yaml": gittest.Deleted(),
+	})
+	branch := &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: "feature"}}
+	preview, err := h.fleet.PreviewService(t.Context(), &fleetv1.PreviewServiceRequest{Name: "web", Ref: branch})
+	if err != nil {
+		t.Fatalf("preview: %v", err)
+	}
+	bundles := preview.GetService().GetBundles()
+	if got := bundles[0].GetCommit(); got != feature || preview.GetCluster() != "demo" {
+		t.Errorf("got commit %s on %s, want %s on demo", got, preview.GetCluster(), feature)
+	}
+	if code, body := get(t, http.DefaultClient, h.distributor.url()+"/v1/bundles/"+bundles[0].GetDigest(), h.stranger(t)); code != http.StatusNotFound {
+		t.Errorf("the preview by another cluster's agent: got %d %s, want 404", code, body)
+	}
+	found, text := diff(t, client, bundles)
+	update := agentv1.DiffAction_DIFF_ACTION_UPDATE
+	want := map[string]agentv1.DiffAction{
+		"ConfigMap/settings": update, "Secret/login": update,
+		"ConfigMap/new": agentv1.DiffAction_DIFF_ACTION_CREATE, "ConfigMap/old": agentv1.DiffAction_DIFF_ACTION_DELETE,
+	}
+	if d := cmp.Diff(want, found); d != "" || !strings.Contains(text, "+  value: three") {
+		t.Errorf("differences (-want +got):\n%s\n%s", d, text)
+	}
+	if code, _ := h.kubeGet(t, "/api/v1/namespaces/web/configmaps/new"); code != http.StatusNotFound {
+		t.Errorf("the object of the branch: got %d, want it not to be there", code)
+	}
+	if code, body := h.kubeGet(t, "/api/v1/namespaces/web/configmaps/settings"); code != http.StatusOK || !strings.Contains(body, `"one"`) {
+		t.Errorf("the settings: got %d %s, want them as they were", code, body)
+	}
+}
+
+// testInventoryAndEvents lists what is there, and watches the service go on.
+func testInventoryAndEvents(t *testing.T, h *hub, client agentv1connect.AgentServiceClient, web *fleetv1.Document, commit string) {
+	inventory, err := client.GetInventory(t.Context(), &agentv1.GetInventoryRequest{Service: "web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := len(inventory.GetObjects()); got != 4 {
+		t.Errorf("inventory: got %v, want 4 objects", inventory.GetObjects())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stream, err := client.WatchEvents(ctx, &agentv1.WatchEventsRequest{Service: "web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	h.apply(t, web)
+	for stream.Receive() {
+		if stream.Msg().GetPhase() == typev1.ServicePhase_SERVICE_PHASE_HEALTHY {
+			h.waitService(t, "web", "healthy at the second commit", healthyAt(commit))
+			return
+		}
+	}
+	t.Errorf("events ended before the service was healthy: %v", stream.Err())
+}
