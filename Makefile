@@ -59,8 +59,9 @@ fmt: $(BIN)/golangci-lint $(BIN)/buf ## Format Go and proto
 generate: $(BIN)/buf docs ## Make generated code and documents anew
 	@$(BIN)/buf generate
 
-docs: ## Make docs/config.md and docs/errors.md anew from the code
+docs: ## Make docs/config.md, docs/errors.md and docs/health-kinds.md anew from the code
 	@cd cli && $(GO) run ./cmd/leat-docs -out $(CURDIR)/docs
+	@cd services/agent && $(GO) test ./internal/health -run TestDocumentedKinds -update >/dev/null
 
 breaking: $(BIN)/buf ## Compare the wire contract with the last release
 	@$(BIN)/buf breaking --against proto/released.binpb

@@ -70,7 +70,7 @@ type Expression struct {
 	program cel.Program
 }
 
-// environment is what every expression is compiled in. To make it takes milliseconds and about a mebibyte, so it is made when
+// environment is what every expression is compiled in. To make it takes milliseconds and a third of a mebibyte, so it is made when
 // the first expression needs it, and never changes.
 var environment = sync.OnceValues(newEnvironment)
 

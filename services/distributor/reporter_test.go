@@ -106,6 +106,13 @@ func stated(service, uid, content, text string, phase typev1.ServicePhase) *dist
 			Ref:    &typev1.ObjectRef{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: text},
 			Fields: []*distributorv1.FieldDrift{{Path: "spec.replicas", Old: "1", New: "2", Manager: "kubectl"}},
 		}},
+		Tests: []*distributorv1.TestReport{{
+			Ref:    &typev1.ObjectRef{Group: "batch", Version: "v1", Kind: "Job", Namespace: "shop", Name: text},
+			Passed: true, StartedAt: &timestamppb.Timestamp{Seconds: 1}, EndedAt: &timestamppb.Timestamp{Seconds: 2},
+		}},
+		DryRun: &distributorv1.DryRunReport{Unchanged: 1, Changes: []*distributorv1.DryRunChange{{
+			Ref: &typev1.ObjectRef{Version: "v1", Kind: "ConfigMap", Name: text}, Action: distributorv1.DryRunAction_DRY_RUN_ACTION_DELETE,
+		}}},
 	}
 	switch phase {
 	case typev1.ServicePhase_SERVICE_PHASE_PROGRESSING, typev1.ServicePhase_SERVICE_PHASE_HEALTHY, typev1.ServicePhase_SERVICE_PHASE_DEGRADED:

@@ -67,7 +67,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// putService stores a service in a state: service NAME healthy|pending|failed|stale|unfetched|drifted.
+// putService stores a service in a state: service NAME healthy|pending|failed|stale|unfetched|drifted|guarded|tested|dry|contested.
 func putService(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: service NAME STATE")
@@ -105,6 +105,40 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 				Fields: []*distributorv1.FieldDrift{{Path: "spec.replicas", Old: "2", New: "5", Manager: "kubectl-edit"}, {Path: "spec.paused", Old: "false\nand\x20more"}},
 			},
 			{Ref: &typev1.ObjectRef{Version: "v1", Kind: "Namespace", Name: "shop"}},
+		}
+	case "tested":
+		began := time.Unix(1700000000, 0)
+		service.Status.Phase = typev1.ServicePhase_SERVICE_PHASE_DEGRADED
+		service.Status.Problem = &typev1.Problem{Reason: errorsv1.Reason_REASON_TEST_FAILED, Message: "test Job.batch shop/smoke failed: exit code 1"}
+		service.Status.Report.Tests = []*distributorv1.TestReport{
+			{
+				Ref: &typev1.ObjectRef{Group: "batch", Version: "v1", Kind: "Job", Namespace: "shop", Name: "ping"}, Passed: true,
+				StartedAt: timestamppb.New(began), EndedAt: timestamppb.New(began.Add(3 * time.Second)),
+			},
+			{
+				Ref:       &typev1.ObjectRef{Group: "batch", Version: "v1", Kind: "Job", Namespace: "shop", Name: "smoke"},
+				StartedAt: timestamppb.New(began), EndedAt: timestamppb.New(began.Add(4 * time.Minute)),
+				Message: "exit code\n1", LogTail: "GET /health\n\x1b[31mgot 500\n",
+			},
+		}
+	case "dry":
+		service.Spec.DryRun = true
+		service.Status.Report.DryRun = &distributorv1.DryRunReport{
+			Created: 1, Updated: 1, Deleted: 1, Unchanged: 7, Changes: []*distributorv1.DryRunChange{
+				{Ref: &typev1.ObjectRef{Version: "v1", Kind: "Service", Namespace: "shop", Name: "old"}, Action: distributorv1.DryRunAction_DRY_RUN_ACTION_DELETE},
+				{Ref: &typev1.ObjectRef{Version: "v1", Kind: "Namespace", Name: "shop"}, Action: distributorv1.DryRunAction_DRY_RUN_ACTION_CREATE},
+				{Ref: &typev1.ObjectRef{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: "web"}, Action: distributorv1.DryRunAction_DRY_RUN_ACTION_UPDATE},
+			},
+		}
+	case "contested":
+		service.Metadata.Labels = map[string]string{fleettest.Contested: ""}
+	case "guarded":
+		service.Status.Phase = typev1.ServicePhase_SERVICE_PHASE_FAILED
+		service.Status.Report.Problem = &typev1.Problem{Reason: errorsv1.Reason_REASON_PRUNE_GUARDED, Message: "pruning would take 2 of 2 objects away"}
+		service.Status.Problem = service.Status.Report.Problem
+		service.Status.Report.GuardedSpecDigest = "sha256:" + strings.Repeat("7", 64)
+		service.Status.Report.Guarded = []*typev1.ObjectRef{
+			{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: "web"}, {Version: "v1", Kind: "Namespace", Name: "shop"},
 		}
 	default:
 		ts.Fatalf("unknown state %q", args[1])

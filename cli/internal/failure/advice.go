@@ -48,7 +48,7 @@ func Advice(reason errorsv1.Reason) string {
 		errorsv1.Reason_REASON_APPLY_REJECTED:     "Correct the manifest or the cluster's policy.",
 		errorsv1.Reason_REASON_APPLY_CONFLICT:     "Remove those fields from one of the two, or set spec.sync.forceConflicts.",
 		errorsv1.Reason_REASON_HEALTH_TIMEOUT:     "Look at those objects with kubectl describe (leat kubeconfig CLUSTER gives access).",
-		errorsv1.Reason_REASON_PRUNE_GUARDED:      "Restore the manifests, or confirm with spec.sync.pruneConfirmation what the message names.",
+		errorsv1.Reason_REASON_PRUNE_GUARDED:      "Restore the manifests, or see with leat prune confirm service/NAME what would go, and agree.",
 		errorsv1.Reason_REASON_BUNDLE_UNAVAILABLE: "The agent tries again by itself; the last good state stays applied.",
 		errorsv1.Reason_REASON_DRIFT_DETECTED:     "See with leat get service NAME what differs; leat sync puts it right.",
 		errorsv1.Reason_REASON_OBJECT_CLAIMED:     "Remove the object from one of the two services.",

@@ -381,6 +381,31 @@ func (h *Hub) DeleteService(_ context.Context, request *fleetv1.DeleteServiceReq
 	return &fleetv1.DeleteServiceResponse{}, h.remove("service", request.GetName())
 }
 
+// Contested is a label of services that somebody else stores whenever they are read for an update the first time.
+const Contested = "contested"
+
+// UpdateService implements FleetService.
+func (h *Hub) UpdateService(_ context.Context, request *fleetv1.UpdateServiceRequest) (*fleetv1.UpdateServiceResponse, error) {
+	metadata := request.GetService().GetMetadata()
+	object, err := h.get("service", metadata.GetName())
+	if err != nil {
+		return nil, err
+	}
+	stored := object.GetService()
+	if _, contested := stored.GetMetadata().GetLabels()[Contested]; contested {
+		delete(stored.GetMetadata().GetLabels(), Contested)
+		stored.Metadata.ResourceVersion++
+		h.Put(object)
+	}
+	if metadata.GetResourceVersion() != stored.GetMetadata().GetResourceVersion() {
+		return nil, rpcerr.New(connect.CodeAborted, errorsv1.Reason_REASON_VERSION_CONFLICT, "the service changed since it was read")
+	}
+	stored.Spec = request.GetService().GetSpec()
+	stored.Metadata.ResourceVersion++
+	h.Put(object)
+	return &fleetv1.UpdateServiceResponse{Service: stored}, nil
+}
+
 // SyncService implements FleetService: it is carried out at once.
 func (h *Hub) SyncService(_ context.Context, request *fleetv1.SyncServiceRequest) (*fleetv1.SyncServiceResponse, error) {
 	object, err := h.get("service", request.GetName())

@@ -5,6 +5,7 @@
 package show
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -72,7 +73,8 @@ func Object(w io.Writer, format Format, style Style, now time.Time, object *flee
 		if err := NewTable(style, kind).Print(w, now, []*fleetv1.Document{object}); err != nil {
 			return err
 		}
-		return drift(w, style, object.GetService().GetStatus().GetReport().GetDrift())
+		report := object.GetService().GetStatus().GetReport()
+		return errors.Join(drift(w, style, report.GetDrift()), tests(w, style, report.GetTests()), dryRun(w, style, report.GetDryRun()))
 	}
 }
 

@@ -95,6 +95,11 @@ func reportOf(s reconcile.Status) *distributorv1.ServiceReport {
 		AppliedAt: timeOf(s.Applied.At), ApplyDuration: durationpb.New(s.Applied.Took),
 		ObservedSyncRequest: s.ObservedSyncRequest, PhaseSince: timeOf(s.PhaseSince),
 		PlannedAt: timeOf(s.Planned), Timings: timingsOf(s.Timings), Drift: driftOf(s.Drift),
+		Tests: testsOf(s.Tests), DryRun: dryRunOf(s.DryRun),
+	}
+	report.GuardedSpecDigest = s.Guarded.Digest
+	for _, ref := range s.Guarded.Objects {
+		report.Guarded = append(report.Guarded, refOf(ref))
 	}
 	if !complete(s.Phase) {
 		report.ObservedDigests, report.ObservedCommits = s.Observed.Digests, s.Observed.Commits

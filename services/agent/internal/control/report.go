@@ -251,6 +251,10 @@ func trim(request *distributorv1.ReportStatusRequest) *distributorv1.ReportStatu
 		short := proto.CloneOf(service)
 		short.Objects = short.GetObjects()[:min(fewObjects, len(short.GetObjects()))]
 		short.Drift = short.GetDrift()[:min(fewObjects, len(short.GetDrift()))]
+		short.Tests = short.GetTests()[max(len(short.GetTests())-fewObjects, 0):]
+		if short.GetDryRun() != nil {
+			short.DryRun.Changes = short.GetDryRun().GetChanges()[:min(fewObjects, len(short.GetDryRun().GetChanges()))]
+		}
 		request.Services[i] = short
 	}
 	return request

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
@@ -263,12 +264,42 @@ func TestDriftOnTheWire(t *testing.T) {
 	})
 }
 
+// TestTestsOnTheWire reports tests, and a dry run.
+func TestTestsOnTheWire(t *testing.T) {
+	withReports(t, nil, func(t *testing.T, h *reportHub, r *control.Reports) {
+		r.Adopted("v")
+		ref := inventory.Ref{Key: inventory.Key{Group: "batch", Kind: "Job", Namespace: "shop", Name: "smoke"}, Version: "v1"}
+		s := status("s", reconcile.Degraded)
+		s.Tests = []inventory.TestResult{{Ref: ref, Message: "no", LogTail: "end", StartedAt: time.Unix(1, 0), EndedAt: time.Unix(2, 0)}}
+		s.DryRun = &reconcile.DryRun{
+			Created: 1, Updated: 2, Deleted: 3, Unchanged: 4, Changes: []reconcile.DryRunChange{{Ref: ref, Change: reconcile.Update}},
+		}
+		r.Report(s)
+		pass(time.Minute)
+		wire := &typev1.ObjectRef{Group: "batch", Version: "v1", Kind: "Job", Namespace: "shop", Name: "smoke"}
+		want := &distributorv1.ServiceReport{
+			Tests: []*distributorv1.TestReport{{
+				Ref: wire, Message: "no", LogTail: "end", StartedAt: &timestamppb.Timestamp{Seconds: 1}, EndedAt: &timestamppb.Timestamp{Seconds: 2},
+			}},
+			DryRun: &distributorv1.DryRunReport{
+				Created: 1, Updated: 2, Deleted: 3, Unchanged: 4,
+				Changes: []*distributorv1.DryRunChange{{Ref: wire, Action: distributorv1.DryRunAction_DRY_RUN_ACTION_UPDATE}},
+			},
+		}
+		sent := h.requests[0].GetServices()[0]
+		got := &distributorv1.ServiceReport{Tests: sent.GetTests(), DryRun: sent.GetDryRun()}
+		if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+			t.Errorf("report (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestWords makes sure that every word of the agent's own lists has its counterpart on the wire.
 func TestWords(t *testing.T) {
 	reasons := []reconcile.Reason{
 		reconcile.ManifestInvalid, reconcile.ApplyRejected, reconcile.ApplyConflict, reconcile.HealthTimeout, reconcile.PruneGuarded,
 		reconcile.BundleUnavailable, reconcile.ObjectClaimed, reconcile.ClusterUnreachable, reconcile.DeadlineExceeded, reconcile.Internal,
-		reconcile.Unsupported, reconcile.DriftDetected,
+		reconcile.Unsupported, reconcile.DriftDetected, reconcile.DependencyNotReady, reconcile.SyncWindowClosed, reconcile.TestFailed,
 	}
 	withReports(t, nil, func(t *testing.T, h *reportHub, r *control.Reports) {
 		r.Adopted("v")

@@ -146,9 +146,3 @@ func groupKind(o object) (group, kind string) {
 	}
 	return group, kind
 }
-
-// Of judges an object without rules and without the library.
-func Of(o *unstructured.Unstructured) Verdict {
-	none := Library{load: func() ([]*lazyRule, error) { return nil, nil }, known: map[[2]string]*rule{}}
-	return none.Judge(o)
-}

@@ -184,15 +184,24 @@ const noStatus = "its controller has not reported a status yet"
 func (r *rule) explain(o object) string {
 	if r.message != nil {
 		message, err := r.message.Text(context.Background(), o)
-		if message = strings.TrimSpace(message); err == nil && message != "" {
+		if message = strings.Trim(message, ": \n"); err == nil && message != "" {
 			return message
 		}
 	}
-	if at(o, "status") == nil {
+	if status, ok := at(o, "status").(object); !ok || len(status) == 0 {
 		return noStatus
 	}
-	if said := conditionOf(o, "Ready").say(); said != "" {
-		return said
+	ready, message := conditionOf(o, "Ready"), text(o, "status", "message")
+	switch {
+	case ready.status != isTrue && ready.say() != "":
+		return ready.say()
+	case message != "":
+		return message
+	}
+	for _, field := range [...]string{"phase", "state"} {
+		if where := text(o, "status", field); where != "" {
+			return "its " + field + " is " + where
+		}
 	}
 	return "is not healthy yet, and its status does not say why"
 }

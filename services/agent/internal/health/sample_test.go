@@ -22,8 +22,10 @@ type sample struct {
 	Want    string `json:"want"`
 	Message string `json:"message,omitempty"`
 	// Kstatus is what kstatus says of a core kind, where that is something else. "error": it cannot tell.
-	Kstatus string                    `json:"kstatus,omitempty"`
-	Object  unstructured.Unstructured `json:"object"`
+	Kstatus string `json:"kstatus,omitempty"`
+	// Static objects of a library kind need no status.
+	Static bool                      `json:"static,omitempty"`
+	Object unstructured.Unstructured `json:"object"`
 }
 
 // samples reads all samples of a folder under testdata.

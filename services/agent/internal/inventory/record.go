@@ -26,10 +26,10 @@ type Record struct {
 	ServiceUID string
 	// Prune tells whether the objects are to be deleted when the service leaves the plan.
 	Prune bool
-	// DependsOn names the services that have to go after this one, when they leave the plan together.
-	DependsOn []string
 	// Deletion says how they go then.
 	Deletion syncpolicy.Deletion
+	// DependsOn names the services that have to go after this one, when they leave the plan together.
+	DependsOn []string
 	// Guarded is the Digest of the objects that the guard kept from being deleted in the latest run. Empty when it was not
 	// stopped.
 	Guarded string

@@ -200,33 +200,29 @@ func kubectlBoth(t *testing.T, c *cluster, path, name string) {
 	c.applyAs(t, "kubectl", path, strings.ReplaceAll(theirs, "NAME", name))
 }
 
-// TestAdoptionIsForOnce counts the requests of an adoption, and shows that nothing is repeated.
-func TestAdoptionIsForOnce(t *testing.T) {
-	t.Parallel()
-	c := startCluster(t, audited)
+// testAdoptionIsForOnce counts the requests of an adoption, and shows that nothing is repeated.
+func testAdoptionIsForOnce(t *testing.T, c *cluster) {
 	kubectl("kubectl-client-side-apply", theirs)(t, c, configMaps+"once", "once")
 	events, stop := c.engine.Subscribe("once")
 	defer stop()
-	files := map[string]string{"a.yaml": strings.ReplaceAll(ours, "NAME", "once"), "b.yaml": marked(settings("{s: us}"), "once-sentinel")}
+	files := map[string]string{"a.yaml": strings.ReplaceAll(ours, "NAME", "once")}
+	guards := guard(files, configMaps, settings("{s: us}"), "sentinel-once")
 	c.assertAfter(t, "once", 2, func() { c.carriedOut(t, c.put(t, "once", files, reconcile.Spec{})) })
 	for event := range events {
 		if event.Object != nil && event.Object.Name == "once" && event.Message == "adopted what kubectl-client-side-apply had set" {
 			break
 		}
 	}
-	c.assertQuiet(t, configMaps+"once", configMaps+"once-sentinel", 0, func() {})
-	c.restart(t)
-	c.assertQuiet(t, configMaps+"once", configMaps+"once-sentinel", 1, func() { // no fingerprints are kept here
+	c.assertQuiet(t, configMaps+"once", guards, 0, func() {})
+	c.assertQuiet(t, configMaps+"once", guards, 1, func() {
 		files["a.yaml"] = strings.ReplaceAll(settings("{a: '3'}"), "NAME", "once")
 		c.carriedOut(t, c.put(t, "once", files, reconcile.Spec{}))
 	})
 }
 
-// TestAdoptedNamespace has a namespace that the agent has made before the service's manifests hold it, in a service that adopts
+// testAdoptedNamespace has a namespace that the agent has made before the service's manifests hold it, in a service that adopts
 // nothing.
-func TestAdoptedNamespace(t *testing.T) {
-	t.Parallel()
-	c := startCluster(t, audited)
+func testAdoptedNamespace(t *testing.T, c *cluster) {
 	spec := never(reconcile.Spec{Namespace: "own", CreateNamespace: true})
 	c.carriedOut(t, c.put(t, "own", map[string]string{"a.yaml": configMap("a", "1")}, spec))
 	namespace := "apiVersion: v1\nkind: Namespace\nmetadata: {name: own, labels: {tier: x}}\n"

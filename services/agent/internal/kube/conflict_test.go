@@ -224,6 +224,14 @@ var conflicts = map[string]encounter{
 func TestOthers(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, audited)
+	for name, test := range map[string]func(*testing.T, *cluster){
+		"quiet": testQuiet, "adopted once": testAdoptionIsForOnce, "adopted namespace": testAdoptedNamespace, "migration": testMigration,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, c)
+		})
+	}
 	for group, encounters := range map[string]map[string]encounter{"conflicts": conflicts, "ignored": ignored, "adopted": adoptions} {
 		for name, e := range encounters {
 			t.Run(group+"/"+name, func(t *testing.T) {

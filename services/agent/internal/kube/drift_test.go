@@ -126,6 +126,7 @@ func TestDriftMatrix(t *testing.T) {
 	}
 	for name, test := range map[string]func(*testing.T, *cluster){
 		"report": testDriftReport, "scale": testScale, "status": testStatus, "admission": testAdmission, "versions": testVersions,
+		"autoscaler": testAutoscaler,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
@@ -127,27 +126,39 @@ func (c *cluster) assertAfter(t *testing.T, name string, want int, change func()
 	}
 }
 
-// assertQuiet counts the writes of an object that change leads to, at once or later: another object of its kind is changed
-// then, which is seen to be put right.
-func (c *cluster) assertQuiet(t *testing.T, path, sentinel string, want int, change func()) {
+// assertQuiet counts the writes of an object that change leads to, at once or later: sentinels are changed then, which are seen
+// to be put right one after the other, so that the second is in a run that comes after that of the first.
+func (c *cluster) assertQuiet(t *testing.T, path string, s *sentinels, want int, change func()) {
 	t.Helper()
 	c.assertAfter(t, path[strings.LastIndex(path, "/")+1:], want, func() {
 		change()
-		c.editAs(t, "person", sentinel, `{"metadata": {"labels": {"leat.test/mark": "spoilt"}}}`)
-		c.until(t, sentinel, func(o map[string]any) bool { return part(o, "metadata", "labels", "leat.test/mark") == "kept" })
+		for range 2 {
+			sentinel := fmt.Sprintf("%s-%d", s.path, s.used)
+			s.used++
+			c.editAs(t, "person", sentinel, `{"metadata": {"labels": {"leat.test/mark": "spoilt"}}}`)
+			c.until(t, sentinel, func(o map[string]any) bool { return part(o, "metadata", "labels", "leat.test/mark") == "kept" })
+		}
 	})
 }
 
-// marked is a manifest of an object that assertQuiet can use as a sentinel.
-func marked(text, name string) string {
-	text = strings.ReplaceAll(text, "NAME", name)
-	return strings.Replace(text, "{name: "+name, "{labels: {leat.test/mark: kept}, name: "+name, 1)
+// sentinels are objects of one kind. Each is used once: the engine takes its time for what is changed again and again.
+type sentinels struct {
+	path string // of all, without their numbers
+	used int
 }
 
-// TestIgnoredIsNoDrift counts the writes that changes of fields lead to, by the API server's own record.
-func TestIgnoredIsNoDrift(t *testing.T) {
-	t.Parallel()
-	c := startCluster(t, audited)
+// guard adds sentinels to a service's files: objects in that collection, of that manifest.
+func guard(files map[string]string, collection, manifest, name string) *sentinels {
+	for i := range 4 {
+		one := fmt.Sprintf("%s-%d", name, i)
+		text := strings.ReplaceAll(manifest, "NAME", one)
+		files[one+".yaml"] = strings.Replace(text, "{name: "+one, "{labels: {leat.test/mark: kept}, name: "+one, 1)
+	}
+	return &sentinels{path: collection + name}
+}
+
+// testQuiet counts the writes that changes of fields lead to.
+func testQuiet(t *testing.T, c *cluster) {
 	for name, test := range map[string]struct {
 		spec   reconcile.Spec
 		editor string
@@ -169,13 +180,12 @@ func TestIgnoredIsNoDrift(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			service := strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), ",", "")
-			object, sentinel := "quiet-"+service, "sentinel-"+service
-			s := c.put(t, service, map[string]string{
-				"a.yaml": strings.ReplaceAll(settings("{a: us, b: us}"), "NAME", object), "b.yaml": marked(settings("{s: us}"), sentinel),
-			}, test.spec)
-			c.carriedOut(t, s)
+			object := "quiet-" + service
+			files := map[string]string{"a.yaml": strings.ReplaceAll(settings("{a: us, b: us}"), "NAME", object)}
+			guards := guard(files, configMaps, settings("{s: us}"), "sentinel-"+service)
+			c.carriedOut(t, c.put(t, service, files, test.spec))
 			for round, want := range []int{test.want, 0} { // at once, and then never again
-				c.assertQuiet(t, configMaps+object, configMaps+sentinel, want, func() {
+				c.assertQuiet(t, configMaps+object, guards, want, func() {
 					if round == 0 {
 						c.editAs(t, test.editor, configMaps+object, test.patch)
 					}
@@ -185,10 +195,8 @@ func TestIgnoredIsNoDrift(t *testing.T) {
 	}
 }
 
-// TestAutoscaler lets the controller of a real HorizontalPodAutoscaler scale what a manifest gives a number of replicas.
-func TestAutoscaler(t *testing.T) {
-	t.Parallel()
-	c := startCluster(t, func(p *localkube.Params) { p.Audit = true })
+// testAutoscaler lets the controller of a real HorizontalPodAutoscaler scale what a manifest gives a number of replicas.
+func testAutoscaler(t *testing.T, c *cluster) {
 	deployment := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: NAME}\nspec:\n  replicas: %d\n  selector: {matchLabels: {app: NAME}}\n" +
 		"  template:\n    metadata: {labels: {app: NAME}}\n    spec: {containers: [{name: app, image: 'example.test/app:%d'}]}\n"
 	scaler := "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: NAME}\nspec:\n" +
@@ -199,18 +207,17 @@ func TestAutoscaler(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			object, sentinel := "scaled-"+name, "sentinel-"+name
-			files := map[string]string{
-				"a.yaml": strings.ReplaceAll(fmt.Sprintf(deployment, 1, 1), "NAME", object), "b.yaml": marked(fmt.Sprintf(deployment, 0, 1), sentinel),
-			}
+			object := "scaled-" + name
+			files := map[string]string{"a.yaml": strings.ReplaceAll(fmt.Sprintf(deployment, 1, 1), "NAME", object)}
+			guards := guard(files, deploymentsPath, fmt.Sprintf(deployment, 0, 1), "sentinel-"+name)
 			c.carriedOut(t, c.put(t, name, files, spec))
-			c.assertQuiet(t, deployments+object, deployments+sentinel, 0, func() {
+			c.assertQuiet(t, deploymentsPath+object, guards, 0, func() {
 				c.must(t, http.MethodPost, "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", plainYAML, strings.ReplaceAll(scaler, "NAME", object))
-				c.until(t, deployments+object, func(o map[string]any) bool { return part(o, "spec", "replicas") == 3.0 })
+				c.until(t, deploymentsPath+object, func(o map[string]any) bool { return part(o, "spec", "replicas") == 3.0 })
 			})
 			files["a.yaml"] = strings.ReplaceAll(fmt.Sprintf(deployment, 2, 2), "NAME", object)
-			c.assertQuiet(t, deployments+object, deployments+sentinel, 1, func() { c.carriedOut(t, c.put(t, name, files, spec)) })
-			live := c.get(t, deployments+object)
+			c.assertQuiet(t, deploymentsPath+object, guards, 1, func() { c.carriedOut(t, c.put(t, name, files, spec)) })
+			live := c.get(t, deploymentsPath+object)
 			if got := part(live, "spec", "replicas"); got != 3.0 {
 				t.Errorf("replicas: got %v, want 3", got)
 			}

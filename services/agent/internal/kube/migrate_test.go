@@ -83,10 +83,8 @@ func custom(version, kind, name, spec string) string {
 	return fmt.Sprintf("apiVersion: example.test/%s\nkind: %s\nmetadata: {name: %s}\nspec: %s\n", version, kind, name, spec)
 }
 
-// TestMigration changes the versions of a kind, beneath an object of it.
-func TestMigration(t *testing.T) {
-	t.Parallel()
-	c := startCluster(t, audited)
+// testMigration changes the versions of a kind, beneath an object of it.
+func testMigration(t *testing.T, c *cluster) {
 	for name, test := range map[string]struct {
 		kind    string
 		between func(t *testing.T, kind, object, path string)

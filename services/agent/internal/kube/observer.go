@@ -26,6 +26,9 @@ func absentRetry() backoff.Policy {
 	return backoff.Policy{Initial: refreshKinds, Max: 5 * time.Minute, Multiplier: 1.5}
 }
 
+// silentRetry bounds the time between such questions while the API server does not answer.
+const silentRetry = 10 * time.Second
+
 // absentDoubt is how many answers it takes to believe at the start that a kind does not exist: an API server that has just
 // started does not know all of its kinds.
 const absentDoubt = 3
@@ -115,10 +118,13 @@ func (o *observer) await(ctx context.Context) *meta.RESTMapping {
 		if err == nil {
 			return mapping
 		}
+		delay := absentRetry().Delay(attempt)
 		if meta.IsNoMatchError(err) {
 			o.absent(attempt)
+		} else {
+			delay = min(delay, silentRetry)
 		}
-		timer := time.NewTimer(absentRetry().Delay(attempt))
+		timer := time.NewTimer(delay)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -167,6 +173,11 @@ func (o *observer) Gone(object watch.Object, version string) {
 func (o *observer) Synced() {
 	o.told, o.ended = false, 0
 	o.sink.Synced(o.kind)
+}
+
+// Denied implements watch.Handler.
+func (o *observer) Denied(err error) {
+	o.sink.Blind(o.kind, "the agent may not watch its kind: "+err.Error())
 }
 
 func (o *observer) ref(namespace, name string) inventory.Ref {

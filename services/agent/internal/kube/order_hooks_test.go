@@ -4,7 +4,6 @@
 package kube_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -373,39 +372,27 @@ func policyScenarios() map[string]func(*scenario) {
 			nameless := func(extra string) string {
 				return strings.Replace(job("migrate", "argocd.argoproj.io/hook=PreSync", "order.test/x="+extra), `"name":"migrate"`, `"generateName":"migrate-"`, 1)
 			}
-			names := func() (all []string) {
-				_, list := s.request(s.t, http.MethodGet, s.collection("Job"), "", "")
-				items, _ := list["items"].([]any)
-				for _, item := range items {
-					o, _ := item.(map[string]any)
-					if at(o, "metadata", "deletionTimestamp") == nil {
-						all = append(all, fmt.Sprint(at(o, "metadata", "name")))
-					}
-				}
-				return all
-			}
 			service := s.sync(nameless("1"), config("a", "1"))
 			s.healthy(service)
-			first := names()
+			first := s.jobs()
 			if len(first) != 1 || !strings.HasPrefix(first[0], "migrate-") || len(first[0]) <= len("migrate-") {
 				s.t.Fatalf("jobs: got %v, want one with a name of its own", first)
 			}
 			s.refresh(service)
-			if again := names(); len(again) != 1 || again[0] != first[0] {
+			if again := s.jobs(); len(again) != 1 || again[0] != first[0] {
 				s.t.Errorf("jobs after a refresh: got %v, want %v", again, first)
 			}
 			s.healthy(s.sync(nameless("2"), config("a", "2")))
 			s.vanishes("Job", first[0])
-			if second := names(); len(second) != 1 || second[0] == first[0] {
+			if second := s.jobs(); len(second) != 1 || second[0] == first[0] {
 				s.t.Errorf("jobs after a commit: got %v, want one with another name", second)
 			}
 		},
 		"two alike whose names are generated": func(s *scenario) {
 			nameless := strings.Replace(job("x", preSync), `"name":"x"`, `"generateName":"twin-"`, 1)
 			s.healthy(s.sync(nameless, nameless))
-			_, list := s.request(s.t, http.MethodGet, s.collection("Job"), "", "")
-			if items, _ := list["items"].([]any); len(items) != 2 {
-				s.t.Errorf("jobs: got %d, want 2", len(items))
+			if got := s.jobs(); len(got) != 2 {
+				s.t.Errorf("jobs: got %v, want 2", got)
 			}
 		},
 		"an object whose name is generated": func(s *scenario) {

@@ -164,7 +164,10 @@ func (s *scenario) collection(kind string) string {
 func (s *scenario) until(kind, name string, wanted func(o map[string]any) bool) map[string]any {
 	s.t.Helper()
 	deadline := time.Now().Add(patience)
-	query := url.Values{"fieldSelector": {"metadata.name=" + name}}
+	query := url.Values{}
+	if name != "" {
+		query.Set("fieldSelector", "metadata.name="+name)
+	}
 	for time.Now().Before(deadline) {
 		_, list := s.request(s.t, http.MethodGet, s.collection(kind)+"?"+query.Encode(), "", "")
 		var o map[string]any
@@ -217,6 +220,26 @@ func (s *scenario) watch(kind string, query url.Values, version string, wanted f
 		}
 	}
 	return nil, false
+}
+
+// some waits until there is any object of a kind.
+func (s *scenario) some(kind string) {
+	s.t.Helper()
+	s.until(kind, "", func(o map[string]any) bool { return o != nil })
+}
+
+// jobs lists the names of the Jobs that are there to stay.
+func (s *scenario) jobs() (names []string) {
+	s.t.Helper()
+	_, list := s.request(s.t, http.MethodGet, s.collection("Job"), "", "")
+	items, _ := list["items"].([]any)
+	for _, item := range items {
+		o, _ := item.(map[string]any)
+		if at(o, "metadata", "deletionTimestamp") == nil {
+			names = append(names, fmt.Sprint(at(o, "metadata", "name")))
+		}
+	}
+	return names
 }
 
 // appears waits until an object exists, and returns its uid.

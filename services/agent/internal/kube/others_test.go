@@ -4,11 +4,9 @@
 package kube_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -20,14 +18,14 @@ import (
 
 // Paths of the API server, for objects in namespace default.
 const (
-	podTemplates = "/api/v1/namespaces/default/podtemplates/"
-	secrets      = "/api/v1/namespaces/default/secrets/"
-	services     = "/api/v1/namespaces/default/services/"
-	deployments  = "/apis/apps/v1/namespaces/default/deployments/"
-	jsonPatch    = "application/json-patch+json"
-	plainJSON    = "application/json"
-	strategic    = "application/strategic-merge-patch+json"
-	plainYAML    = "application/yaml"
+	podTemplates    = "/api/v1/namespaces/default/podtemplates/"
+	secrets         = "/api/v1/namespaces/default/secrets/"
+	services        = "/api/v1/namespaces/default/services/"
+	deploymentsPath = "/apis/apps/v1/namespaces/default/deployments/"
+	jsonPatch       = "application/json-patch+json"
+	plainJSON       = "application/json"
+	strategic       = "application/strategic-merge-patch+json"
+	plainYAML       = "application/yaml"
 )
 
 // audited starts a control plane that records requests.
@@ -132,26 +130,10 @@ func ownersOf(object map[string]any, path ...string) []string {
 }
 
 // writes counts what the agent has sent to change an object, by the API server's own record.
-func (c *cluster) writes(t *testing.T, name string) int {
+func (c *cluster) writes(t *testing.T, name string) (count int) {
 	t.Helper()
-	file, err := os.Open(c.cp.AuditLogPath())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	count := 0
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var event struct {
-			UserAgent, Verb string
-			ObjectRef       struct{ Name string }
-		}
-		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-			continue // a line that is being written
-		}
-		writing := event.Verb != "get" && event.Verb != "list" && event.Verb != "watch"
-		if event.UserAgent == "leat-agent/test" && event.ObjectRef.Name == name && writing {
+	for _, r := range c.requests(t) {
+		if r.name == name && r.verb != "get" && r.verb != "list" && r.verb != "watch" {
 			count++
 		}
 	}

@@ -27,6 +27,8 @@ type Sink interface {
 	Observe(o reconcile.Observation)
 	// Synced tells, once after each complete list of a kind, that everything has been observed that was in it.
 	Synced(kind schema.GroupKind)
+	// Blind tells why objects of a kind cannot be observed, until one is.
+	Blind(kind schema.GroupKind, why string)
 }
 
 // Watches observes the objects that carry Leat's label, one watch per kind. Memory follows the objects that Leat manages, not the
@@ -71,8 +73,10 @@ func (w *Watches) Recheck() {
 // Run keeps the watches going until ctx is done, and returns when all have ended.
 func (w *Watches) Run(ctx context.Context, sink Sink) error {
 	var group sync.WaitGroup
+	defer w.forget()
 	defer group.Wait()
 	group.Go(func() { w.followDefinitions(ctx) })
+	w.adjust(ctx, &group, sink) // to what was wanted when an earlier Run ended
 	for {
 		select {
 		case <-ctx.Done():
@@ -81,6 +85,12 @@ func (w *Watches) Run(ctx context.Context, sink Sink) error {
 			w.adjust(ctx, &group, sink)
 		}
 	}
+}
+
+func (w *Watches) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.running)
 }
 
 // adjust ends the watches of kinds that are no longer wanted, and begins those of new ones.
@@ -152,3 +162,6 @@ func (d *definitions) Synced() {
 	d.listed = true
 	d.kinds.outdate()
 }
+
+// Denied implements watch.Handler.
+func (d *definitions) Denied(error) {} // kinds that are missing are looked for now and again

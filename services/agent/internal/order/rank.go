@@ -37,9 +37,17 @@ func rankOf(o *unstructured.Unstructured) rank {
 
 func configurations() []schema.GroupKind {
 	return []schema.GroupKind{
-		{Kind: "ResourceQuota"}, {Kind: "LimitRange"}, {Kind: "ServiceAccount"}, {Kind: "Secret"}, {Kind: "ConfigMap"},
-		{Kind: "PersistentVolume"}, {Kind: "PersistentVolumeClaim"}, {Kind: "Service"}, {Kind: "Endpoints"},
-		{Group: "networking.k8s.io", Kind: "NetworkPolicy"}, {Group: "networking.k8s.io", Kind: "IngressClass"},
+		{Kind: "ResourceQuota"},
+		{Kind: "LimitRange"},
+		{Kind: "ServiceAccount"},
+		{Kind: "Secret"},
+		{Kind: "ConfigMap"},
+		{Kind: "PersistentVolume"},
+		{Kind: "PersistentVolumeClaim"},
+		{Kind: "Service"},
+		{Kind: "Endpoints"},
+		{Group: "networking.k8s.io", Kind: "NetworkPolicy"},
+		{Group: "networking.k8s.io", Kind: "IngressClass"},
 		{Group: "discovery.k8s.io", Kind: "EndpointSlice"},
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
@@ -79,11 +77,6 @@ func namesOf(conflicts []Conflict) []string {
 		names = append(names, c.Field)
 	}
 	return names
-}
-
-// tellYielded says that fields of an object are left to others.
-func (r *run) tellYielded(ctx context.Context, o *unstructured.Unstructured, conflicts []Conflict) {
-	r.decided(ctx, inventory.RefOf(o), "some fields are left to others: "+whose(conflicts, r.result.confidential(o), "keeps"))
 }
 
 // decided tells what became of an object, to whoever watches and to the log.

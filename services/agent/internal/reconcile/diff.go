@@ -40,8 +40,7 @@ type Difference struct {
 }
 
 type differ struct {
-	// run is the one that would do it, for what it would make of an object that exists. Nil: the object is taken as it is written.
-	run     *run
+	run     *run // which changes nothing
 	cluster Cluster
 	service Service
 	desired inventory.Set

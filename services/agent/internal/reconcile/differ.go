@@ -55,7 +55,7 @@ func (r *run) explain(ctx context.Context, o *unstructured.Unstructured) error {
 		return err
 	}
 	if err == nil {
-		wanted, err := r.wanted(ctx, o)
+		wanted, err := r.wanted(ctx, o, live)
 		if err != nil {
 			return err
 		}
@@ -68,9 +68,8 @@ func (r *run) explain(ctx context.Context, o *unstructured.Unstructured) error {
 }
 
 // wanted is what a correction would make of the object. Where the API server would refuse that, it is the manifest.
-func (r *run) wanted(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	options := ApplyOptions{Force: true, DryRun: true, Confidential: r.result.confidential(o)}
-	wanted, err := r.engine.params.Cluster.Apply(ctx, o, options)
+func (r *run) wanted(ctx context.Context, o, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	wanted, err := r.rehearse(ctx, o, live, true)
 	if fatal(ctx, err) {
 		return nil, err
 	}

@@ -55,10 +55,11 @@ func (t *track) correctable(now time.Time) time.Time {
 	return at
 }
 
-// calls tells whether an object needs a run on its own account. u.mu is held.
+// calls tells whether an object needs a run on its own account. While a run applies it, what a watch has seen may be the outcome
+// of that; when the run is over, the cluster's answer has said so. u.mu is held.
 func (u *unit) calls(k inventory.Key, t *track) bool {
 	switch {
-	case t.pending || t.terminating || !t.astray():
+	case t.terminating || !t.astray():
 		return false
 	case t.owed(): // it was being deleted when it was its turn
 		return true
@@ -131,6 +132,15 @@ func (r *run) decide(o *unstructured.Unstructured, sum fingerprint.Sum) verdict 
 	default:
 		return keep
 	}
+}
+
+// repairs tells whether the manifest of an object is what was applied last, so that a run would take back what others took.
+func (r *run) repairs(o *unstructured.Unstructured) bool {
+	sum := r.sumOf(o)
+	r.unit.mu.Lock()
+	defer r.unit.mu.Unlock()
+	t := r.unit.observed.get(inventory.RefOf(o).Key)
+	return t != nil && t.Manifest == sum
 }
 
 // corrects tells whether this run puts right what others have changed: any run that somebody asked for, or that brings

@@ -410,11 +410,15 @@ func TestEventsLateAndOutOfOrder(t *testing.T) {
 						w.engine.Observe(o)
 					}(time.Duration(random.Int64N(int64(most))))
 				}
-				w.onApply = func(context.Context, *unstructured.Unstructured) error {
+				delay := func() {
 					w.mu.Lock()
-					delay := time.Duration(random.Int64N(int64(50 * time.Millisecond)))
+					delay := time.Duration(random.Int64N(int64(150 * time.Millisecond)))
 					w.mu.Unlock()
 					<-time.After(delay)
+				}
+				w.onAnswer = delay
+				w.onApply = func(context.Context, *unstructured.Unstructured) error {
+					delay()
 					return nil
 				}
 				w.watcher = func(o reconcile.Observation) { later(o, 300*time.Millisecond) }

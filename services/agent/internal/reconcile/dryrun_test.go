@@ -74,8 +74,8 @@ func TestDryRun(t *testing.T) {
 			if applied, deleted := w.count(); applied != 3 || deleted != 0 {
 				t.Errorf("got %d applied, %d deleted, want 3 and 0", applied, deleted)
 			}
-			if got := w.status("s"); got.Observed.SpecDigest != "spec-s" {
-				t.Errorf("observed: got %q, want what is applied", got.Observed.SpecDigest)
+			if got := w.status("s"); got.Observed.SpecDigest != "spec-s-dry" || got.Applied.SpecDigest != "spec-s" {
+				t.Errorf("observed: got %q, want what was compared", got.Observed.SpecDigest)
 			}
 		},
 		"an update": func(t *testing.T, w *world) {

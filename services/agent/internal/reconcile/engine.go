@@ -198,7 +198,9 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 	e.relations.join(u, record.DependsOn)
 	u.load(ctx)
 	for _, o := range record.Objects.Objects() {
-		e.claims.take(o.Key, record.Service)
+		if o.UID != "" { // otherwise it may be another's: this one has only been about to make it
+			e.claims.take(o.Key, record.Service)
+		}
 	}
 	for _, o := range record.Hooks.Objects {
 		e.claims.take(o.Key, record.Service)

@@ -39,6 +39,7 @@ type world struct {
 
 	// hooks; nil does nothing
 	onApply  func(ctx context.Context, o *unstructured.Unstructured) error
+	onAnswer func()
 	onDelete func(ctx context.Context, o inventory.Object) error
 
 	watcher   func(reconcile.Observation) // of every write of the engine's
@@ -180,6 +181,9 @@ func (w *world) Apply(ctx context.Context, o *unstructured.Unstructured, options
 		if err := w.onApply(ctx, o); err != nil {
 			return nil, err
 		}
+	}
+	if w.onAnswer != nil {
+		defer w.onAnswer() // the write is there, and its answer on the way
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

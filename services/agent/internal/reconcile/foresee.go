@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
@@ -86,40 +85,19 @@ func (d *differ) tried(ctx context.Context, o *unstructured.Unstructured, err er
 	return nil
 }
 
-// after is what the run would make of an object that exists: as submit does it, but that nothing is kept, and nobody adopts
-// anything. Fields that only an adoption would take away are not seen.
+// after is what the run would make of an object that exists. Nobody adopts anything: fields that only an adoption would take away are
+// not seen.
 func (d *differ) after(ctx context.Context, full, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	r := d.run
-	if r == nil {
-		return d.cluster.Apply(ctx, full, ApplyOptions{Force: d.service.Spec.ForceConflicts, DryRun: true})
-	}
-	if ref := inventory.RefOf(full); !r.familiar(ref.Key) {
-		if err := r.admit(ref.Key, live); err != nil {
+	if ref := inventory.RefOf(full); !d.run.familiar(ref.Key) {
+		if err := d.run.admit(ref.Key, live); err != nil {
 			return nil, err
 		}
 	}
-	ignored, err := r.ignored(full)
-	if err != nil {
-		return nil, err
-	}
-	s := submission{run: r, shaped: ignored.Shape(full, live), ignored: ignored, repair: r.repairs(full), dry: true}
-	if fields.Settled(s.shaped, live) {
-		return live, nil
-	}
-	after, err := s.apply(ctx)
+	after, err := d.run.rehearse(ctx, full, live, d.run.repairs(full))
 	if _, immutable := errors.AsType[*ImmutableError](err); immutable && d.service.Spec.Policy.Recreate {
 		return full, nil
 	}
 	return after, err
-}
-
-// repairs tells whether the manifest is what was applied last, and somebody has changed the object since.
-func (r *run) repairs(o *unstructured.Unstructured) bool {
-	sum := r.sumOf(o)
-	r.unit.mu.Lock()
-	defer r.unit.mu.Unlock()
-	t := r.unit.observed.get(inventory.RefOf(o).Key)
-	return t != nil && t.Manifest == sum && t.astray()
 }
 
 // holdBack notes what the guard would keep from being deleted.

@@ -99,6 +99,9 @@ func TestDependsOnService(t *testing.T) {
 		"it waits and goes on by itself": func(t *testing.T, w *world) {
 			w.plan(after(w.service(t, "app", "app"), "db"), w.service(t, "db", "Pod:db"))
 			w.wants(t, "app", reconcile.Pending, notReady, `service "db" is Progressing`)
+			if got := w.status("app").Observed.SpecDigest; got != "spec-app" {
+				t.Errorf("observed: got %q, want the entry that waits: the hub has to see what the message is about", got)
+			}
 			w.heal("db", "Pod", "db", health.Healthy)
 			w.wants(t, "app", reconcile.Healthy, noReason)
 			if got, want := w.applied, []string{"Pod/db", "ConfigMap/app"}; !slices.Equal(got, want) {

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
@@ -35,7 +37,8 @@ func (r *run) claimOne(ctx context.Context, ref inventory.Ref) error {
 }
 
 // inspect looks at an object that the inventory does not know. One that another service lets go is put into the inventory under
-// its UID: before the label changes, the UID is all that says whose it is.
+// its UID: before the label changes, the UID is all that says whose it is. An object that bears the label of such a service, and
+// that Leat has never applied, is as good as one without.
 func (r *run) inspect(ctx context.Context, ref inventory.Ref) error {
 	live, err := r.engine.params.Cluster.Get(ctx, ref)
 	if errors.Is(err, ErrNotFound) {
@@ -50,6 +53,11 @@ func (r *run) inspect(ctx context.Context, ref inventory.Ref) error {
 	}
 	if !r.engine.yields(ctx, owner, ref.Key) {
 		return claimedBy(owner)
+	}
+	if !appliedByUs(live) {
+		bare := live.DeepCopy()
+		unstructured.RemoveNestedField(bare.Object, "metadata", "labels", ServiceLabel)
+		return r.admit(ref.Key, bare)
 	}
 	r.inherit(owner, inventory.Object{Ref: ref, UID: string(live.GetUID())})
 	return nil
@@ -83,6 +91,20 @@ func (r *run) thank() {
 
 func claimedBy(owner string) error {
 	return problemf(ObjectClaimed, "belongs to service %q already; remove it from one of the two", owner)
+}
+
+// concede takes out of the inventory what other services have taken over, also where the rest of the run fails.
+func (r *run) concede(ctx context.Context) error {
+	before := r.record.Objects.Len()
+	for _, o := range r.record.Objects.Objects() {
+		if owner := r.engine.claims.owner(o.Key); owner != r.unit.name && r.engine.holds(owner, o.Key) {
+			r.leave(ctx, o, departure("belongs to service "+owner))
+		}
+	}
+	if r.record.Objects.Len() == before {
+		return nil
+	}
+	return r.store(ctx)
 }
 
 // bequeath takes out of the inventory what another service holds now, leaves in it what another service of the plan is going to
@@ -186,7 +208,7 @@ func (e *Engine) awaitOrders() {
 // quiesce waits for the end of a run under orders that are no longer the newest, which have been told to end already.
 func (u *unit) quiesce(ctx context.Context) bool {
 	u.mu.Lock()
-	running, stale := u.running, u.order == follow && !sameInputs(u.tried, u.desired.inputs())
+	running, stale := u.running, u.order == follow && !u.behind() && !sameInputs(u.tried, u.desired.inputs())
 	u.mu.Unlock()
 	if running == nil || !stale {
 		return true
@@ -254,14 +276,20 @@ func (w *wishes) current(s Service, now time.Time) bool {
 	return w != nil && sameInputs(w.inputs, s.inputs()) && (w.err == nil || now.Sub(w.at) < imagineAgain)
 }
 
-// wants tells whether the newest plan has the service hold an object, and whether that can be told. A service that is paused
-// keeps what it has.
+// behind tells a service that may not be brought to what the plan says yet. u.mu is held.
+func (u *unit) behind() bool {
+	return !sameInputs(u.desired.inputs(), u.newest.inputs())
+}
+
+// wants tells whether the newest plan has the service hold an object, and whether that can be told. A service that is paused, or
+// may not follow the plan yet, keeps what it has besides.
 func (u *unit) wants(ctx context.Context, k inventory.Key) (wanted, certain bool) {
 	u.mu.Lock()
 	_, held := u.record.Objects.Get(k)
 	held = held && !u.lent[k]
-	order, desired, known, applied := u.order, u.desired, u.wishes, u.record.Applied
-	current := u.current()
+	order, desired, known, applied := u.order, u.newest, u.wishes, u.record.Applied
+	current := !u.record.Touched && sameInputs(u.newest.inputs(), applied)
+	still := u.behind() || u.newest.Spec.Paused
 	u.mu.Unlock()
 	switch {
 	case order == leave || order == hold:
@@ -276,7 +304,7 @@ func (u *unit) wants(ctx context.Context, k inventory.Key) (wanted, certain bool
 		u.wishes = known
 		u.mu.Unlock()
 	}
-	return known.keys[k] || held && (known.err != nil || desired.Spec.Paused), known.err == nil
+	return known.keys[k] || held && (known.err != nil || still), known.err == nil
 }
 
 // imagine finds out which objects a service wants, whether they are applied or not.
@@ -305,7 +333,7 @@ func (e *Engine) imagine(ctx context.Context, s Service, applied inventory.Appli
 func (u *unit) nudge() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.dirty = true
+	u.dirty, u.nudged = true, true
 	u.retryAt = time.Time{}
 	signal(u.wake)
 }

@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
@@ -268,7 +269,7 @@ func (r *run) makeWay(ctx context.Context, h *hook, live *unstructured.Unstructu
 		return nil
 	case h.Deletion.Has(order.BeforeCreation), !state.ended, live.GetDeletionTimestamp() != nil,
 		state.failed && h.Deletion.Has(order.OnFailure), !state.failed && h.Deletion.Has(order.OnSuccess):
-		return r.vanish(ctx, []inventory.Object{{Ref: h.ref, UID: string(live.GetUID())}})
+		return r.vanish(ctx, []inventory.Object{{Ref: h.ref, UID: string(live.GetUID())}}, syncpolicy.DeleteForeground)
 	case runsOnce(h.ref.Key):
 		return problemf(HookFailed, "is still there from an earlier sync, and its delete policy keeps it; delete it, or add BeforeHookCreation to the policy")
 	}

@@ -44,7 +44,6 @@ func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum finge
 	r.unit.begun(o, sum)
 	live, err := r.submit(ctx, o, what == repair)
 	if err != nil {
-		r.unit.broken(o)
 		return err
 	}
 	object := r.entry(o)
@@ -63,23 +62,13 @@ func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum finge
 	return nil
 }
 
-// begun notes that an object is about to be applied. From now on only the answer says what the object is; if there is none,
-// a manifest that has changed counts as owed.
+// begun notes that an object is about to be applied. If there is no answer, a manifest that has changed counts as owed.
 func (u *unit) begun(o *unstructured.Unstructured, sum fingerprint.Sum) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	t := u.observed.of(inventory.RefOf(o).Key)
-	t.pending = true
-	if t.Manifest != sum {
+	if t := u.observed.of(inventory.RefOf(o).Key); t.Manifest != sum {
 		u.owe(t)
 	}
-}
-
-// broken notes that there was no answer, or none that helps.
-func (u *unit) broken(o *unstructured.Unstructured) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.observed.of(inventory.RefOf(o).Key).pending = false
 }
 
 // applied notes the cluster's answer to an apply. Unlike other parts of the run it is called concurrently.

@@ -137,6 +137,9 @@ func (u *unit) assess(now time.Time) Status {
 		u.since = now
 	}
 	s.Phase, s.Problem = u.judge(now, s)
+	if s.Problem != nil && s.Problem == u.bar || u.desired.Spec.DryRun && sameInputs(u.rehearsal.of, u.desired.inputs()) {
+		s.Observed = u.newest.inputs() // which this status is about, though nothing of it was applied
+	}
 	s.PhaseSince = u.status.PhaseSince
 	if s.Phase != u.status.Phase {
 		s.PhaseSince = now

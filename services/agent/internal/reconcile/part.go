@@ -60,12 +60,34 @@ func (r *run) partOne(ctx context.Context, o inventory.Object, how parting, leav
 	return problemf(ApplyRejected, "is being changed all the time; it will be tried again")
 }
 
-// erase deletes an object that is not one of the inventory's objects, such as a hook, in the background.
-func (r *run) erase(ctx context.Context, o inventory.Object) error {
-	return r.certain(ctx, o, func(ctx context.Context, o inventory.Object) error {
-		_, err := r.engine.params.Cluster.Delete(ctx, o, DeleteOptions{Propagation: syncpolicy.DeleteBackground})
+// forgetMissing takes those of the objects out of the inventory that the watches have seen go, or that were never made. It may have
+// been this agent that has deleted them, in a run that has broken off, so they count for the guard.
+func (r *run) forgetMissing(ctx context.Context, objects []inventory.Object) error {
+	lingering := inventory.NewSet(r.unit.lingering(objects)...)
+	for _, o := range objects {
+		if o.UID == "" {
+			lingering.Remove(o.Key)
+		}
+	}
+	failed := &failedObjects{verb: "prune"}
+	err := each(ctx, inventory.NewSet(objects...).Minus(lingering), refOf, failed, func(ctx context.Context, o inventory.Object) error {
+		live, err := r.engine.params.Cluster.Get(ctx, o.Ref)
+		if errors.Is(err, ErrNotFound) || err == nil && r.stranger(o, live) == isOther {
+			r.leave(ctx, o, wasGone)
+			return nil
+		}
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return failed.orNil()
+}
+
+// erase deletes an object in the background that is not one of an inventory's objects, such as a hook.
+func (e *Engine) erase(ctx context.Context, o inventory.Object) error {
+	_, err := e.params.Cluster.Delete(ctx, o, DeleteOptions{Propagation: syncpolicy.DeleteBackground})
+	return err
 }
 
 // certain calls act for the very object that is meant. One that only has its name is left alone.
@@ -99,7 +121,7 @@ func (r *run) stranger(o inventory.Object, live *unstructured.Unstructured) depa
 	if label == r.unit.name && appliedByUs(live) {
 		return ""
 	}
-	return "is another object of the same name"
+	return isOther
 }
 
 func appliedByUs(live *unstructured.Unstructured) bool {
@@ -228,6 +250,7 @@ const (
 	pruned   departure = "pruned"
 	detached departure = "left the service and stays in the cluster"
 	wasGone  departure = "was gone already"
+	isOther  departure = "is another object of the same name"
 )
 
 // leave takes an object out of the inventory. It is called concurrently.
@@ -237,7 +260,7 @@ func (r *run) leave(ctx context.Context, o inventory.Object, what departure) {
 	r.unit.record.Objects.Remove(o.Key)
 	r.unit.observed.drop(o.Key)
 	r.unit.unsaved = true
-	if what == pruned && !o.Agreed {
+	if (what == pruned || what == wasGone && o.UID != "") && !o.Agreed {
 		r.record.Pruned++
 	}
 	phase := r.unit.status.Phase

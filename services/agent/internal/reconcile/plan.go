@@ -75,7 +75,7 @@ type Spec struct {
 	ForceConflicts bool
 	// Renderer makes the objects.
 	Renderer render.Renderer
-	// PruneConfirmation is the spec digest of a run that the guard stopped. Empty: none.
+	// PruneConfirmation is the digest of the objects that the guard kept and a person agreed to part with. Empty: none.
 	PruneConfirmation string
 	// Policy says how objects are kept.
 	Policy syncpolicy.Policy

@@ -13,7 +13,7 @@ import (
 
 // prune parts with what left the manifests. It runs only after everything else has been applied.
 func (r *run) prune(ctx context.Context) error {
-	gone, err := r.bequeath(ctx, r.record.Objects.Minus(r.desired))
+	gone, err := r.surplus(ctx)
 	if err != nil || len(gone) == 0 {
 		return err
 	}
@@ -24,6 +24,19 @@ func (r *run) prune(ctx context.Context) error {
 		}
 	}
 	return r.part(ctx, gone, how)
+}
+
+// surplus are the objects that the manifests no longer hold, nor another service. Those that are gone leave the inventory.
+func (r *run) surplus(ctx context.Context) ([]inventory.Object, error) {
+	before := r.record.Objects.Len()
+	if err := r.forgetMissing(ctx, r.record.Objects.Minus(r.desired)); err != nil {
+		return nil, err
+	}
+	gone, err := r.bequeath(ctx, r.record.Objects.Minus(r.desired))
+	if err == nil && r.record.Objects.Len() < before {
+		err = r.store(ctx) // whatever becomes of the rest
+	}
+	return gone, err
 }
 
 // agree asks the guard, and a person where the guard does. What was agreed to is marked in the stored inventory, so that the

@@ -4,6 +4,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -112,36 +112,44 @@ func (r *run) takeDown(ctx context.Context, ref inventory.Ref) error {
 	}
 	r.engine.params.Logger.InfoContext(ctx, "object is recreated", slog.String("leat.service", r.service.Name), slog.String("object", ref.String()))
 	r.tell(ref, "is recreated, because a field changed that cannot be changed")
-	return r.vanish(ctx, []inventory.Object{{Ref: ref, UID: string(live.GetUID())}})
+	return r.vanish(ctx, []inventory.Object{{Ref: ref, UID: string(live.GetUID())}}, r.service.Spec.Policy.Deletion.Propagation)
 }
 
-const defaultDeletionTimeout = 5 * time.Minute
-
 // vanish deletes objects, and waits until they are gone.
-func (r *run) vanish(ctx context.Context, objects []inventory.Object) error {
-	var refs []inventory.Ref
+func (r *run) vanish(ctx context.Context, objects []inventory.Object, propagation syncpolicy.Propagation) error {
+	var left []inventory.Object
 	for _, o := range objects {
-		_, err := r.engine.params.Cluster.Delete(ctx, o, DeleteOptions{Propagation: syncpolicy.DeleteBackground})
+		remains, err := r.engine.params.Cluster.Delete(ctx, o, DeleteOptions{Propagation: propagation})
 		if err != nil && !errors.Is(err, ErrReplaced) {
 			return err
 		}
-		refs = append(refs, o.Ref)
+		if remains != nil {
+			left = append(left, o)
+		}
 	}
-	timeout := r.service.Spec.Policy.Deletion.Timeout
-	if timeout <= 0 {
-		timeout = defaultDeletionTimeout
+	if len(left) == 0 {
+		return nil
 	}
+	timeout := cmp.Or(r.service.Spec.Policy.Deletion.Timeout, defaultGoneTimeout)
 	waiting, cancel := context.WithTimeoutCause(ctx, timeout, errImpatient)
 	defer cancel()
-	look := r.lookOut(ctx, refs)
+	look := r.lookOut(ctx, refsOf(left))
 	defer look.end()
 	err := r.await(waiting, func() bool {
-		return !slices.ContainsFunc(objects, func(o inventory.Object) bool { return stands(look, o) })
+		return !slices.ContainsFunc(left, func(o inventory.Object) bool { return stands(look, o) })
 	})
 	if errors.Is(err, errImpatient) {
-		return problemf(ApplyRejected, "is to be deleted and made anew, and is not gone after %v%s", timeout, held(look, objects))
+		return problemf(ApplyRejected, "is to be deleted and made anew, and is not gone after %v%s", timeout, held(look, left))
 	}
 	return err
+}
+
+func refsOf(objects []inventory.Object) []inventory.Ref {
+	refs := make([]inventory.Ref, 0, len(objects))
+	for _, o := range objects {
+		refs = append(refs, o.Ref)
+	}
+	return refs
 }
 
 // stands tells whether an object is still there, or may be.

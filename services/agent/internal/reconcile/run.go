@@ -60,16 +60,21 @@ type step struct {
 }
 
 func (r *run) sync(ctx context.Context) error {
-	return r.take(ctx, []step{
+	err := r.take(ctx, []step{
 		{"understand", r.understand},
 		{"render", r.render},
 		{"create namespace", r.createNamespace},
+		{"concede", r.concede},
 		{"apply", r.apply},
 		{"prune", r.prune},
 		{"finish", r.finish},
 		{"expect tests", r.expectTests},
 		{"record", r.complete},
 	})
+	if err != nil && ctx.Err() == nil && r.wrote.Load() > 0 {
+		err = errors.Join(err, r.store(ctx)) // the UIDs of what was applied all the same
+	}
+	return err
 }
 
 func (r *run) remove(ctx context.Context) error {

@@ -42,7 +42,7 @@ type Status struct {
 	PhaseSince time.Time
 	// Problem is what is wrong; nil when nothing is.
 	Problem *Problem
-	// Observed are the inputs that were last tried.
+	// Observed are the inputs that were last tried, or that wait to be.
 	Observed inventory.Applied
 	// Planned is the time of the plan with which they came, on the hub's clock. Zero: unknown.
 	Planned time.Time

@@ -28,11 +28,11 @@ func (r *run) submit(ctx context.Context, o *unstructured.Unstructured, repair b
 	if err != nil {
 		return nil, err
 	}
-	s := submission{run: r, shaped: ignored.Shape(o, live), ignored: ignored, repair: repair}
+	s := r.submission(o, live, ignored, repair)
 	if fields.Settled(s.shaped, live) {
 		return live, nil
 	}
-	applied, err := s.apply(ctx)
+	applied, err := r.carryOut(ctx, s)
 	if !isRejected(err) {
 		return applied, err
 	}
@@ -40,7 +40,35 @@ func (r *run) submit(ctx context.Context, o *unstructured.Unstructured, repair b
 	if migrated, failed := r.migrate(ctx, inventory.RefOf(o)); failed != nil || migrated == nil {
 		return applied, err
 	}
-	return s.apply(ctx)
+	return r.carryOut(ctx, s)
+}
+
+func (r *run) submission(o, live *unstructured.Unstructured, ignored fields.Ignored, repair bool) submission {
+	return submission{
+		cluster: r.engine.params.Cluster, spec: r.service.Spec, shaped: ignored.Shape(o, live), ignored: ignored, repair: repair,
+		options: ApplyOptions{Confidential: r.result.confidential(o)},
+	}
+}
+
+// carryOut applies what was shaped, and tells what was left to others.
+func (r *run) carryOut(ctx context.Context, s submission) (*unstructured.Unstructured, error) {
+	live, yielded, err := s.apply(ctx)
+	if err == nil && len(yielded) > 0 {
+		r.decided(ctx, inventory.RefOf(s.shaped), "some fields are left to others: "+whose(yielded, s.options.Confidential, "keeps"))
+	}
+	return live, err
+}
+
+// rehearse says what submit would make of live, and changes nothing. What would be taken from former deployers is still there.
+func (r *run) rehearse(ctx context.Context, o, live *unstructured.Unstructured, repair bool) (*unstructured.Unstructured, error) {
+	ignored, err := r.ignored(o)
+	if err != nil {
+		return nil, err
+	}
+	s := r.submission(o, live, ignored, repair)
+	s.options.DryRun, s.adopting = true, live.GetLabels()[ServiceLabel] == ""
+	applied, _, err := s.apply(ctx)
+	return applied, err
 }
 
 // isRejected tells refusals that say nothing more.
@@ -71,39 +99,37 @@ func (r *run) look(ctx context.Context, o *unstructured.Unstructured, ignored fi
 
 // submission is the apply of one object, with what is decided about conflicts.
 type submission struct {
-	run     *run
-	shaped  *unstructured.Unstructured
-	ignored fields.Ignored
-	repair  bool
-	dry     bool // nothing is kept, and nobody told
+	cluster  Cluster
+	spec     Spec
+	shaped   *unstructured.Unstructured
+	ignored  fields.Ignored
+	repair   bool
+	adopting bool // what former deployers own becomes Leat's
+	options  ApplyOptions
 }
 
 // submissions bounds how often an object is tried in a run when there are new conflicts every time.
 const submissions = 4
 
-// apply applies what was shaped. Conflicts are seen first and decided then: unless one of them is to be reported, those that
-// yield are left out, and the others are forced.
-func (s submission) apply(ctx context.Context) (live *unstructured.Unstructured, err error) {
-	options := ApplyOptions{Force: s.forcesAny(), Confidential: s.run.result.confidential(s.shaped), DryRun: s.dry}
-	var yielded []Conflict
+// apply applies what was shaped, and returns the conflicts in which it yielded. Conflicts are seen first and decided then:
+// unless one of them is to be reported, those that yield are left out, and the others are forced.
+func (s submission) apply(ctx context.Context) (live *unstructured.Unstructured, yielded []Conflict, err error) {
+	s.options.Force = s.forcesAll()
 	for range submissions {
-		live, err = s.run.engine.params.Cluster.Apply(ctx, s.shaped, options)
+		live, err = s.cluster.Apply(ctx, s.shaped, s.options)
 		conflict, ok := errors.AsType[*ConflictError](err)
 		if !ok {
 			break
 		}
 		d := s.decide(conflict.Conflicts)
 		if len(d.report) > 0 {
-			return nil, Conflicting(d.report, options.Confidential)
+			return nil, nil, Conflicting(d.report, s.options.Confidential)
 		}
 		s.shaped = fields.Without(s.shaped, namesOf(d.yield)...)
 		yielded = append(yielded, d.tell...)
-		options.Force = len(d.force) > 0
+		s.options.Force = len(d.force) > 0
 	}
-	if err == nil && len(yielded) > 0 && !s.dry {
-		s.run.tellYielded(ctx, s.shaped, yielded)
-	}
-	return live, err
+	return live, yielded, err
 }
 
 // decision sorts conflicts by what is done about them.
@@ -133,7 +159,7 @@ func (s submission) decide(conflicts []Conflict) (d decision) {
 // action is what to do about the conflicts with a manager: what the first rule says that matches. A change that undoes what
 // the manifest says is no conflict of intentions but drift, unless a rule is about that very manager.
 func (s submission) action(manager string) syncpolicy.ConflictAction {
-	for _, rule := range s.run.service.Spec.Policy.Conflicts {
+	for _, rule := range s.spec.Policy.Conflicts {
 		if catchesAll(rule) && s.repair {
 			break
 		}
@@ -141,21 +167,21 @@ func (s submission) action(manager string) syncpolicy.ConflictAction {
 			return rule.Action
 		}
 	}
-	if s.repair || s.run.service.Spec.ForceConflicts || manager == fields.BeforeFirstApply {
+	if s.repair || s.spec.ForceConflicts || manager == fields.BeforeFirstApply || s.adopting && fields.Deployer(manager) {
 		return syncpolicy.ConflictForce
 	}
 	return syncpolicy.ConflictReport
 }
 
-// forcesAny tells that all conflicts will be forced, whoever the manager is, so that none has to be seen first.
-func (s submission) forcesAny() bool {
+// forcesAll tells that all conflicts will be forced, whoever the manager is, so that none has to be seen first.
+func (s submission) forcesAll() bool {
 	if !s.ignored.Empty() {
 		return false
 	}
-	rules := s.run.service.Spec.Policy.Conflicts
+	rules := s.spec.Policy.Conflicts
 	switch {
 	case len(rules) == 0:
-		return s.repair || s.run.service.Spec.ForceConflicts
+		return s.repair || s.spec.ForceConflicts
 	case catchesAll(rules[0]):
 		return s.repair || rules[0].Action == syncpolicy.ConflictForce
 	default:

@@ -119,7 +119,9 @@ func (r *run) expectTests(ctx context.Context) error {
 // deleteTests deletes what tests have left of a service that goes.
 func (r *run) deleteTests(ctx context.Context) error {
 	failed := &failedObjects{verb: "delete test"}
-	err := each(ctx, r.record.Tests.Objects, refOf, failed, r.erase)
+	err := each(ctx, r.record.Tests.Objects, refOf, failed, func(ctx context.Context, o inventory.Object) error {
+		return r.certain(ctx, o, r.engine.erase)
+	})
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 type track struct {
 	fingerprint.Entry
 
-	verdict *health.Verdict // nil: healthy
+	verdict *health.Verdict // nil: healthy where the object was seen, and else unknown
 	contest *contest        // nil: nobody has changed the object lately
 	noted   uint32          // the run before, or during, which the latest news of the object came
 
@@ -26,13 +26,12 @@ type track struct {
 	deleted     bool // it is not in the cluster, or has lost the label
 	replaced    bool // another object has taken its name
 	terminating bool // it is being deleted
-	pending     bool // an apply is under way, and what is seen may be its outcome
 }
 
 // health returns the verdict on the object; Unknown before anything was seen.
 func (t *track) health() health.Verdict {
 	switch {
-	case t == nil || !t.seen:
+	case t == nil, !t.seen && t.verdict == nil:
 		return health.Verdict{}
 	case t.verdict == nil:
 		return health.Verdict{State: health.Healthy}
@@ -60,7 +59,7 @@ func (t *track) owed() bool { return t.Manifest.IsZero() }
 // changed, which it does when the API server shows the object otherwise to watches than in its answer to the apply: in
 // another version of its kind.
 func (t *track) see(o Observation, version uint64, uid string) (adjusted bool) {
-	same := version != 0 && version == t.Version && !t.deleted && !t.pending && !t.Applied.IsZero() && t.Applied == t.Server
+	same := version != 0 && version == t.Version && !t.deleted && !t.Applied.IsZero() && t.Applied == t.Server
 	t.deleted, t.terminating, t.Version = o.Deleted, o.Terminating, version
 	t.replaced = !o.Deleted && uid != "" && uid != o.Object.UID
 	t.judge(o.Health)
@@ -78,7 +77,7 @@ func (t *track) see(o Observation, version uint64, uid string) (adjusted bool) {
 // answer takes in the cluster's answer to an apply. A watch may have seen the outcome, and what came of it, before.
 func (t *track) answer(manifest fingerprint.Sum, o Observation) {
 	version := versionOf(o.ResourceVersion)
-	t.pending, t.Manifest, t.Applied = false, manifest, o.Fingerprint
+	t.Manifest, t.Applied = manifest, o.Fingerprint
 	switch {
 	case version != 0 && t.Version == version && !t.deleted && !t.Server.IsZero():
 		t.Applied = t.Server

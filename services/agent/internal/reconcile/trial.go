@@ -14,7 +14,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
@@ -186,7 +185,7 @@ func (t *trial) sweep(ctx context.Context, prepared []test) error {
 func (t *trial) discard(ctx context.Context, o inventory.Object) error {
 	r := &run{unit: t.unit, engine: t.unit.engine, service: t.service}
 	if _, own := t.objects.Get(o.Key); !own {
-		if err := r.erase(ctx, o); err != nil {
+		if err := r.certain(ctx, o, t.unit.engine.erase); err != nil {
 			return fmt.Errorf("delete test %s: %w", o.Key, err)
 		}
 	}
@@ -253,8 +252,7 @@ func (t *trial) launch(ctx context.Context, o *unstructured.Unstructured) (inven
 
 // clear deletes what an earlier run made, and waits until it is gone.
 func (t *trial) clear(ctx context.Context, o inventory.Object) error {
-	_, err := t.unit.engine.params.Cluster.Delete(ctx, o, DeleteOptions{Propagation: syncpolicy.DeleteBackground})
-	if err != nil && !errors.Is(err, ErrReplaced) {
+	if err := t.unit.engine.erase(ctx, o); err != nil && !errors.Is(err, ErrReplaced) {
 		return err
 	}
 	return t.watch(ctx, o.Ref, func(live *unstructured.Unstructured) bool {

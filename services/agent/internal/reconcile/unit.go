@@ -63,6 +63,7 @@ type unit struct {
 	timings  Timings   // of the latest try of them
 	forced   bool      // somebody asked for a run
 	dirty    bool      // the latest run failed
+	nudged   bool      // another service asked for a run since the latest began
 	syncing  bool      // a run brings something new
 	cancel   context.CancelCauseFunc
 	record   inventory.Record
@@ -95,7 +96,7 @@ type unit struct {
 	ordered   int64         // the generation of the plan that brought the latest order
 	orderedAt time.Time
 	lent      map[inventory.Key]bool // what is left for another service to take over
-	wishes    *wishes                // under the desired inputs, if somebody asked; see wants
+	wishes    *wishes                // of what the plan says, if somebody asked; see wants
 }
 
 func newUnit(e *Engine, record inventory.Record) *unit {
@@ -128,9 +129,9 @@ func (u *unit) follow(s Service, planned, now time.Time) bool {
 		u.arrived, u.planned, u.stage, u.timings = now, planned, untried, Timings{}
 		u.attempts, u.retryAt = 0, time.Time{}
 	}
-	u.dirty = u.dirty || owing // what another service was to take over may have no taker any more
 	u.offer(s)
 	u.admit(now)
+	u.dirty = u.dirty || owing // what another service was to take over may have no taker any more
 	if u.current() {
 		u.tried = u.desired.inputs() // as good as tried: there is nothing to do
 	}
@@ -353,7 +354,7 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 	}
 	news, asked := !u.current(), u.forced
 	u.syncing = what == bring && u.problem == nil && (u.forced || news)
-	u.forced, u.cancel, u.drift = false, stop, time.Time{}
+	u.forced, u.nudged, u.cancel, u.drift = false, false, stop, time.Time{}
 	u.running = make(chan struct{})
 	u.runs++
 	if what == bring {
@@ -390,6 +391,9 @@ func (u *unit) conclude(ctx context.Context, r *run, err error, took time.Durati
 		trace.SpanFromContext(ctx).SetStatus(codes.Error, string(u.problem.Reason))
 	} else {
 		u.attempts, u.retryAt, u.since, u.lost = 0, time.Time{}, time.Time{}, false
+	}
+	if u.nudged { // the run may have looked before what it was nudged for
+		u.dirty, u.retryAt = true, time.Time{}
 	}
 	u.engine.params.Observer(context.WithoutCancel(ctx), took, u.problem)
 	return err == nil

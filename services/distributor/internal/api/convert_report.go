@@ -41,6 +41,10 @@ func reportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.
 		PlannedAt:            stamp(r.PlannedAt),
 		Timings:              timingsMessage(r.Timings),
 		Drift:                driftMessages(r.Drift),
+		Tests:                testMessages(r.Tests),
+		DryRun:               dryRunMessage(r.DryRun),
+		GuardedSpecDigest:    r.GuardedDigest,
+		Guarded:              refMessages(r.Guarded),
 	}
 	for _, o := range r.Objects {
 		m.Objects = append(m.Objects, &typev1.ObjectStatus{
@@ -122,6 +126,10 @@ func reportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 		PlannedAt:            timeOf(m.GetPlannedAt()),
 		Timings:              timingsOf(m.GetTimings()),
 		Drift:                driftOf(m.GetDrift()),
+		Tests:                testsOf(m.GetTests()),
+		DryRun:               dryRunOf(m.GetDryRun()),
+		GuardedDigest:        m.GetGuardedSpecDigest(),
+		Guarded:              refsOf(m.GetGuarded()),
 	}
 	objects := m.GetObjects()
 	for _, o := range objects[:min(len(objects), maxReportObjects)] {

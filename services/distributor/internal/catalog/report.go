@@ -82,6 +82,22 @@ type ServiceReport struct {
 	Timings              Timings   `json:"timings,omitzero"`
 	// Drift are objects that others have changed.
 	Drift []ObjectDrift `json:"drift,omitempty"`
+	// Tests are what came of the tests of what is applied.
+	Tests []TestResult `json:"tests,omitempty"`
+	// DryRun is what would be applied; nil where the service is no dry run.
+	DryRun *DryRun `json:"dryRun,omitempty"`
+	// GuardedDigest names the objects that the agent's guard keeps from leaving the service, Guarded lists them.
+	GuardedDigest string      `json:"guardedDigest,omitempty"`
+	Guarded       []ObjectRef `json:"guarded,omitempty"`
+}
+
+// ObjectRef names an object of a cluster.
+type ObjectRef struct {
+	Group     string `json:"group,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
 }
 
 // Timings tell how long a service took from the plan to health, on the agent's clock. What was not reached is zero. It is
@@ -110,6 +126,9 @@ func (c Content) Same(other Content) bool {
 
 // Tried returns the content that the report is about; false when it is about none, or does not tell.
 func (r *ServiceReport) Tried() (Content, bool) {
+	if r.DryRun != nil {
+		return Content{}, false // the phase is of what is applied, which is another
+	}
 	switch r.Phase {
 	case PhaseProgressing, PhaseHealthy, PhaseDegraded:
 		// These claim that everything desired is applied.

@@ -49,7 +49,7 @@ type SyncOptions struct {
 	// HealthTimeout zero means 10 min.
 	HealthTimeout  time.Duration `json:"healthTimeout,omitempty"`
 	ForceConflicts bool          `json:"forceConflicts,omitempty"`
-	// PruneConfirmation is the spec digest of a prune that the agent's guard stopped; "" confirms none.
+	// PruneConfirmation is the digest of the objects that the agent's guard kept; "" confirms none.
 	PruneConfirmation string `json:"pruneConfirmation,omitempty"`
 }
 

@@ -234,6 +234,7 @@ func TestStatus(t *testing.T) {
 		applied    []string
 		tried      []string // nil: the agent cannot tell
 		oldSpec    bool
+		dry        bool
 		oldPlan    bool
 		want       catalog.Phase
 		reason     catalog.Reason
@@ -254,6 +255,9 @@ func TestStatus(t *testing.T) {
 		"failing, of an older plan": {resolution: resolved, phase: catalog.PhaseFailed, applied: old, oldPlan: true, want: catalog.PhaseSyncing},
 		"failing, says the agent":   {resolution: resolved, phase: catalog.PhaseFailed, applied: old, tried: done, oldPlan: true, want: catalog.PhaseFailed},
 		"failing with old content":  {resolution: resolved, phase: catalog.PhaseFailed, applied: old, tried: old, want: catalog.PhaseSyncing},
+		"a dry run":                 {resolution: resolved, phase: catalog.PhaseHealthy, applied: old, dry: true, want: catalog.PhaseHealthy},
+		"a dry run of an old plan":  {resolution: resolved, phase: catalog.PhaseHealthy, applied: done, dry: true, oldPlan: true, want: catalog.PhaseSyncing},
+		"waiting to be applied":     {resolution: resolved, phase: catalog.PhasePending, applied: done, want: catalog.PhasePending},
 		"degraded":                  {resolution: resolved, phase: catalog.PhaseDegraded, applied: done, want: catalog.PhaseDegraded, synced: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -275,6 +279,9 @@ func TestStatus(t *testing.T) {
 					{Service: "app", ServiceUID: "uid of an older app", Report: stated},
 					{Service: "none", ServiceUID: "uid-none", Report: stated},
 				}}
+				if test.dry {
+					stated.DryRun = &catalog.DryRun{Created: 1}
+				}
 				if test.oldSpec {
 					stated.ObservedSpecDigest = "old"
 				}

@@ -62,7 +62,7 @@ func (e evidence) status() ServiceStatus {
 	case problem != nil:
 		s.Problem = problem
 	case len(e.entry.Bundles) == 0:
-	case e.current():
+	case e.current(), e.rehearsed():
 		s.Phase, s.Problem = e.report.Report.Phase, e.report.Report.Problem
 	case e.service.Spec.Paused:
 		s.Phase = catalog.PhasePaused
@@ -107,7 +107,7 @@ func (e evidence) sourceProblem() (problem *catalog.Problem, failed bool) {
 // synced tells whether the agent applied completely what is desired.
 func (e evidence) synced() bool {
 	r := e.report.Report
-	return r != nil && len(e.entry.Bundles) > 0 && r.ObservedSpecDigest == e.entry.SpecDigest &&
+	return r != nil && r.DryRun == nil && r.Phase != catalog.PhasePending && len(e.entry.Bundles) > 0 && r.ObservedSpecDigest == e.entry.SpecDigest &&
 		r.AppliedConfigDigest == e.entry.ConfigDigest && slices.Equal(r.AppliedDigests, e.entry.Digests())
 }
 
@@ -131,6 +131,12 @@ func (e evidence) current() bool {
 			slices.Equal(tried.Digests, e.entry.Digests())
 	}
 	return e.report.Entry == e.entry.Digest
+}
+
+// rehearsed tells that the report is about a dry run of the desired state. What it says beside that is about what is applied, which
+// is another.
+func (e evidence) rehearsed() bool {
+	return e.report.Report != nil && e.report.Report.DryRun != nil && e.report.Entry == e.entry.Digest
 }
 
 // observedGeneration is the spec's own where the report is about it, however the report's replica saw that.

@@ -76,7 +76,7 @@ type Apply struct {
 	Paused          bool
 	ForceConflicts  bool
 	Renderer        catalog.Renderer
-	// PruneConfirmation is the spec digest of a prune that the guard stopped and a person confirmed; "" is none.
+	// PruneConfirmation is the digest of the objects that the guard kept and a person agreed to part with; "" is none.
 	PruneConfirmation string
 	// Policy says how objects are kept. Nil means every default.
 	Policy *syncpolicy.Policy

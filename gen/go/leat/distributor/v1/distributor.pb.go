@@ -29,6 +29,63 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// DryRunAction is what would be done to an object.
+type DryRunAction int32
+
+const (
+	// Not known; written by agents that know of more than the reader.
+	DryRunAction_DRY_RUN_ACTION_UNSPECIFIED DryRunAction = 0
+	// It would be made.
+	DryRunAction_DRY_RUN_ACTION_CREATE DryRunAction = 1
+	// It would be changed.
+	DryRunAction_DRY_RUN_ACTION_UPDATE DryRunAction = 2
+	// It would be deleted.
+	DryRunAction_DRY_RUN_ACTION_DELETE DryRunAction = 3
+)
+
+// Enum value maps for DryRunAction.
+var (
+	DryRunAction_name = map[int32]string{
+		0: "DRY_RUN_ACTION_UNSPECIFIED",
+		1: "DRY_RUN_ACTION_CREATE",
+		2: "DRY_RUN_ACTION_UPDATE",
+		3: "DRY_RUN_ACTION_DELETE",
+	}
+	DryRunAction_value = map[string]int32{
+		"DRY_RUN_ACTION_UNSPECIFIED": 0,
+		"DRY_RUN_ACTION_CREATE":      1,
+		"DRY_RUN_ACTION_UPDATE":      2,
+		"DRY_RUN_ACTION_DELETE":      3,
+	}
+)
+
+func (x DryRunAction) Enum() *DryRunAction {
+	p := new(DryRunAction)
+	*p = x
+	return p
+}
+
+func (x DryRunAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DryRunAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_leat_distributor_v1_distributor_proto_enumTypes[0].Descriptor()
+}
+
+func (DryRunAction) Type() protoreflect.EnumType {
+	return &file_leat_distributor_v1_distributor_proto_enumTypes[0]
+}
+
+func (x DryRunAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DryRunAction.Descriptor instead.
+func (DryRunAction) EnumDescriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{0}
+}
+
 // EnrollRequest registers a key.
 type EnrollRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1160,7 +1217,17 @@ type ServiceReport struct {
 	Timings *Timings `protobuf:"bytes,19,opt,name=timings,proto3" json:"timings,omitempty"`
 	// Objects that others have changed: where the service's drift mode is report, all that differ; where it is correct, only those
 	// that are changed again and again. At most 50. Empty when there are none, and from agents that do not look.
-	Drift         []*ObjectDrift `protobuf:"bytes,20,rep,name=drift,proto3" json:"drift,omitempty"`
+	Drift []*ObjectDrift `protobuf:"bytes,20,rep,name=drift,proto3" json:"drift,omitempty"`
+	// What came of the tests of what is applied, in the order in which they ran; the first that fails is the last. At most 50. Empty
+	// while they run, where there are none, and from agents that run none.
+	Tests []*TestReport `protobuf:"bytes,21,rep,name=tests,proto3" json:"tests,omitempty"`
+	// What would be applied, where the service is a dry run. Unset where it is none, before the comparison, and where that failed.
+	DryRun *DryRunReport `protobuf:"bytes,22,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Names the objects that would leave the service, where the guard keeps them (PRUNE_GUARDED): what spec.sync.prune_confirmation has
+	// to hold for them to go. Empty where the guard keeps nothing, and from agents that cannot tell.
+	GuardedSpecDigest string `protobuf:"bytes,23,opt,name=guarded_spec_digest,json=guardedSpecDigest,proto3" json:"guarded_spec_digest,omitempty"`
+	// Those objects, at most 50.
+	Guarded       []*v1.ObjectRef `protobuf:"bytes,24,rep,name=guarded,proto3" json:"guarded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1335,6 +1402,263 @@ func (x *ServiceReport) GetDrift() []*ObjectDrift {
 	return nil
 }
 
+func (x *ServiceReport) GetTests() []*TestReport {
+	if x != nil {
+		return x.Tests
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetDryRun() *DryRunReport {
+	if x != nil {
+		return x.DryRun
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetGuardedSpecDigest() string {
+	if x != nil {
+		return x.GuardedSpecDigest
+	}
+	return ""
+}
+
+func (x *ServiceReport) GetGuarded() []*v1.ObjectRef {
+	if x != nil {
+		return x.Guarded
+	}
+	return nil
+}
+
+// TestReport is what came of one test.
+type TestReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which object.
+	Ref *v1.ObjectRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// It did what it should.
+	Passed bool `protobuf:"varint,2,opt,name=passed,proto3" json:"passed,omitempty"`
+	// Why it failed, for a person. Empty where it passed.
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// The end of what it wrote, at most 20 lines and 4 KiB, with the secrets of the service's configuration masked. Empty where it
+	// passed, and where nothing can be read.
+	LogTail string `protobuf:"bytes,4,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"`
+	// When it began.
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// When it ended.
+	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TestReport) Reset() {
+	*x = TestReport{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TestReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TestReport) ProtoMessage() {}
+
+func (x *TestReport) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TestReport.ProtoReflect.Descriptor instead.
+func (*TestReport) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *TestReport) GetRef() *v1.ObjectRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *TestReport) GetPassed() bool {
+	if x != nil {
+		return x.Passed
+	}
+	return false
+}
+
+func (x *TestReport) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *TestReport) GetLogTail() string {
+	if x != nil {
+		return x.LogTail
+	}
+	return ""
+}
+
+func (x *TestReport) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *TestReport) GetEndedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedAt
+	}
+	return nil
+}
+
+// DryRunReport says what an apply would do to the cluster.
+type DryRunReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many objects would be made.
+	Created int32 `protobuf:"varint,1,opt,name=created,proto3" json:"created,omitempty"`
+	// How many would be changed.
+	Updated int32 `protobuf:"varint,2,opt,name=updated,proto3" json:"updated,omitempty"`
+	// How many would be deleted.
+	Deleted int32 `protobuf:"varint,3,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	// How many are as they should be.
+	Unchanged int32 `protobuf:"varint,4,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	// The objects that would be made, changed or deleted; those to be deleted come first. At most 50.
+	Changes       []*DryRunChange `protobuf:"bytes,5,rep,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DryRunReport) Reset() {
+	*x = DryRunReport{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DryRunReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DryRunReport) ProtoMessage() {}
+
+func (x *DryRunReport) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DryRunReport.ProtoReflect.Descriptor instead.
+func (*DryRunReport) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *DryRunReport) GetCreated() int32 {
+	if x != nil {
+		return x.Created
+	}
+	return 0
+}
+
+func (x *DryRunReport) GetUpdated() int32 {
+	if x != nil {
+		return x.Updated
+	}
+	return 0
+}
+
+func (x *DryRunReport) GetDeleted() int32 {
+	if x != nil {
+		return x.Deleted
+	}
+	return 0
+}
+
+func (x *DryRunReport) GetUnchanged() int32 {
+	if x != nil {
+		return x.Unchanged
+	}
+	return 0
+}
+
+func (x *DryRunReport) GetChanges() []*DryRunChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// DryRunChange is what would be done to one object.
+type DryRunChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which object.
+	Ref *v1.ObjectRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// What would be done to it.
+	Action        DryRunAction `protobuf:"varint,2,opt,name=action,proto3,enum=leat.distributor.v1.DryRunAction" json:"action,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DryRunChange) Reset() {
+	*x = DryRunChange{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DryRunChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DryRunChange) ProtoMessage() {}
+
+func (x *DryRunChange) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DryRunChange.ProtoReflect.Descriptor instead.
+func (*DryRunChange) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *DryRunChange) GetRef() *v1.ObjectRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *DryRunChange) GetAction() DryRunAction {
+	if x != nil {
+		return x.Action
+	}
+	return DryRunAction_DRY_RUN_ACTION_UNSPECIFIED
+}
+
 // ObjectDrift is an object that others have changed.
 type ObjectDrift struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1348,7 +1672,7 @@ type ObjectDrift struct {
 
 func (x *ObjectDrift) Reset() {
 	*x = ObjectDrift{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[17]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1360,7 +1684,7 @@ func (x *ObjectDrift) String() string {
 func (*ObjectDrift) ProtoMessage() {}
 
 func (x *ObjectDrift) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[17]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1373,7 +1697,7 @@ func (x *ObjectDrift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectDrift.ProtoReflect.Descriptor instead.
 func (*ObjectDrift) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{17}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ObjectDrift) GetRef() *v1.ObjectRef {
@@ -1408,7 +1732,7 @@ type FieldDrift struct {
 
 func (x *FieldDrift) Reset() {
 	*x = FieldDrift{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[18]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +1744,7 @@ func (x *FieldDrift) String() string {
 func (*FieldDrift) ProtoMessage() {}
 
 func (x *FieldDrift) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[18]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +1757,7 @@ func (x *FieldDrift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldDrift.ProtoReflect.Descriptor instead.
 func (*FieldDrift) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{18}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FieldDrift) GetPath() string {
@@ -1483,7 +1807,7 @@ type Timings struct {
 
 func (x *Timings) Reset() {
 	*x = Timings{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[19]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1495,7 +1819,7 @@ func (x *Timings) String() string {
 func (*Timings) ProtoMessage() {}
 
 func (x *Timings) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[19]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1508,7 +1832,7 @@ func (x *Timings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timings.ProtoReflect.Descriptor instead.
 func (*Timings) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{19}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Timings) GetArrivedAt() *timestamppb.Timestamp {
@@ -1563,7 +1887,7 @@ type ClusterReport struct {
 
 func (x *ClusterReport) Reset() {
 	*x = ClusterReport{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[20]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1899,7 @@ func (x *ClusterReport) String() string {
 func (*ClusterReport) ProtoMessage() {}
 
 func (x *ClusterReport) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[20]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1912,7 @@ func (x *ClusterReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterReport.ProtoReflect.Descriptor instead.
 func (*ClusterReport) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{20}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ClusterReport) GetAgentVersion() string {
@@ -1634,7 +1958,7 @@ type CheckAccessRequest struct {
 
 func (x *CheckAccessRequest) Reset() {
 	*x = CheckAccessRequest{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[21]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1970,7 @@ func (x *CheckAccessRequest) String() string {
 func (*CheckAccessRequest) ProtoMessage() {}
 
 func (x *CheckAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[21]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1983,7 @@ func (x *CheckAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAccessRequest.ProtoReflect.Descriptor instead.
 func (*CheckAccessRequest) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{21}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CheckAccessRequest) GetSubject() string {
@@ -1702,7 +2026,7 @@ type CheckAccessResponse struct {
 
 func (x *CheckAccessResponse) Reset() {
 	*x = CheckAccessResponse{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[22]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +2038,7 @@ func (x *CheckAccessResponse) String() string {
 func (*CheckAccessResponse) ProtoMessage() {}
 
 func (x *CheckAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[22]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +2051,7 @@ func (x *CheckAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAccessResponse.ProtoReflect.Descriptor instead.
 func (*CheckAccessResponse) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{22}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CheckAccessResponse) GetAllowed() bool {
@@ -1850,7 +2174,7 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x14ReportStatusResponse\x12\x1b\n" +
 	"\twant_full\x18\x01 \x01(\bR\bwantFull\x12.\n" +
 	"\x10current_instance\x18\x02 \x01(\tH\x00R\x0fcurrentInstance\x88\x01\x01B\x13\n" +
-	"\x11_current_instance\"\xf4\a\n" +
+	"\x11_current_instance\"\xca\t\n" +
 	"\rServiceReport\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x1f\n" +
 	"\vservice_uid\x18\x02 \x01(\tR\n" +
@@ -1876,7 +2200,29 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\n" +
 	"planned_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\tplannedAt\x126\n" +
 	"\atimings\x18\x13 \x01(\v2\x1c.leat.distributor.v1.TimingsR\atimings\x126\n" +
-	"\x05drift\x18\x14 \x03(\v2 .leat.distributor.v1.ObjectDriftR\x05drift\"q\n" +
+	"\x05drift\x18\x14 \x03(\v2 .leat.distributor.v1.ObjectDriftR\x05drift\x125\n" +
+	"\x05tests\x18\x15 \x03(\v2\x1f.leat.distributor.v1.TestReportR\x05tests\x12:\n" +
+	"\adry_run\x18\x16 \x01(\v2!.leat.distributor.v1.DryRunReportR\x06dryRun\x12.\n" +
+	"\x13guarded_spec_digest\x18\x17 \x01(\tR\x11guardedSpecDigest\x121\n" +
+	"\aguarded\x18\x18 \x03(\v2\x17.leat.type.v1.ObjectRefR\aguarded\"\xf6\x01\n" +
+	"\n" +
+	"TestReport\x12)\n" +
+	"\x03ref\x18\x01 \x01(\v2\x17.leat.type.v1.ObjectRefR\x03ref\x12\x16\n" +
+	"\x06passed\x18\x02 \x01(\bR\x06passed\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x19\n" +
+	"\blog_tail\x18\x04 \x01(\tR\alogTail\x129\n" +
+	"\n" +
+	"started_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x125\n" +
+	"\bended_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"\xb7\x01\n" +
+	"\fDryRunReport\x12\x18\n" +
+	"\acreated\x18\x01 \x01(\x05R\acreated\x12\x18\n" +
+	"\aupdated\x18\x02 \x01(\x05R\aupdated\x12\x18\n" +
+	"\adeleted\x18\x03 \x01(\x05R\adeleted\x12\x1c\n" +
+	"\tunchanged\x18\x04 \x01(\x05R\tunchanged\x12;\n" +
+	"\achanges\x18\x05 \x03(\v2!.leat.distributor.v1.DryRunChangeR\achanges\"t\n" +
+	"\fDryRunChange\x12)\n" +
+	"\x03ref\x18\x01 \x01(\v2\x17.leat.type.v1.ObjectRefR\x03ref\x129\n" +
+	"\x06action\x18\x02 \x01(\x0e2!.leat.distributor.v1.DryRunActionR\x06action\"q\n" +
 	"\vObjectDrift\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.leat.type.v1.ObjectRefR\x03ref\x127\n" +
 	"\x06fields\x18\x02 \x03(\v2\x1f.leat.distributor.v1.FieldDriftR\x06fields\"^\n" +
@@ -1909,7 +2255,12 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x06groups\x18\x03 \x03(\tR\x06groups\x122\n" +
 	"\amax_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06maxAge\x12\x1f\n" +
 	"\vcluster_uid\x18\x05 \x01(\tR\n" +
-	"clusterUid2\xcb\x05\n" +
+	"clusterUid*\x7f\n" +
+	"\fDryRunAction\x12\x1e\n" +
+	"\x1aDRY_RUN_ACTION_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15DRY_RUN_ACTION_CREATE\x10\x01\x12\x19\n" +
+	"\x15DRY_RUN_ACTION_UPDATE\x10\x02\x12\x19\n" +
+	"\x15DRY_RUN_ACTION_DELETE\x10\x032\xcb\x05\n" +
 	"\x12DistributorService\x12Q\n" +
 	"\x06Enroll\x12\".leat.distributor.v1.EnrollRequest\x1a#.leat.distributor.v1.EnrollResponse\x12c\n" +
 	"\fRefreshToken\x12(.leat.distributor.v1.RefreshTokenRequest\x1a).leat.distributor.v1.RefreshTokenResponse\x12Y\n" +
@@ -1934,97 +2285,111 @@ func file_leat_distributor_v1_distributor_proto_rawDescGZIP() []byte {
 	return file_leat_distributor_v1_distributor_proto_rawDescData
 }
 
-var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_leat_distributor_v1_distributor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_leat_distributor_v1_distributor_proto_goTypes = []any{
-	(*EnrollRequest)(nil),            // 0: leat.distributor.v1.EnrollRequest
-	(*EnrollResponse)(nil),           // 1: leat.distributor.v1.EnrollResponse
-	(*RefreshTokenRequest)(nil),      // 2: leat.distributor.v1.RefreshTokenRequest
-	(*RefreshTokenResponse)(nil),     // 3: leat.distributor.v1.RefreshTokenResponse
-	(*GetPlanRequest)(nil),           // 4: leat.distributor.v1.GetPlanRequest
-	(*GetPlanResponse)(nil),          // 5: leat.distributor.v1.GetPlanResponse
-	(*GetDigestRequest)(nil),         // 6: leat.distributor.v1.GetDigestRequest
-	(*GetDigestResponse)(nil),        // 7: leat.distributor.v1.GetDigestResponse
-	(*WatchPlanRequest)(nil),         // 8: leat.distributor.v1.WatchPlanRequest
-	(*WatchPlanResponse)(nil),        // 9: leat.distributor.v1.WatchPlanResponse
-	(*Heartbeat)(nil),                // 10: leat.distributor.v1.Heartbeat
-	(*Drain)(nil),                    // 11: leat.distributor.v1.Drain
-	(*GetServiceConfigRequest)(nil),  // 12: leat.distributor.v1.GetServiceConfigRequest
-	(*GetServiceConfigResponse)(nil), // 13: leat.distributor.v1.GetServiceConfigResponse
-	(*ReportStatusRequest)(nil),      // 14: leat.distributor.v1.ReportStatusRequest
-	(*ReportStatusResponse)(nil),     // 15: leat.distributor.v1.ReportStatusResponse
-	(*ServiceReport)(nil),            // 16: leat.distributor.v1.ServiceReport
-	(*ObjectDrift)(nil),              // 17: leat.distributor.v1.ObjectDrift
-	(*FieldDrift)(nil),               // 18: leat.distributor.v1.FieldDrift
-	(*Timings)(nil),                  // 19: leat.distributor.v1.Timings
-	(*ClusterReport)(nil),            // 20: leat.distributor.v1.ClusterReport
-	(*CheckAccessRequest)(nil),       // 21: leat.distributor.v1.CheckAccessRequest
-	(*CheckAccessResponse)(nil),      // 22: leat.distributor.v1.CheckAccessResponse
-	nil,                              // 23: leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
-	nil,                              // 24: leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
-	(*timestamppb.Timestamp)(nil),    // 25: google.protobuf.Timestamp
-	(*Plan)(nil),                     // 26: leat.distributor.v1.Plan
-	(*durationpb.Duration)(nil),      // 27: google.protobuf.Duration
-	(*PlanDelta)(nil),                // 28: leat.distributor.v1.PlanDelta
-	(v1.ServicePhase)(0),             // 29: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),               // 30: leat.type.v1.Problem
-	(*v1.ObjectCounts)(nil),          // 31: leat.type.v1.ObjectCounts
-	(*v1.ObjectStatus)(nil),          // 32: leat.type.v1.ObjectStatus
-	(*v1.ObjectRef)(nil),             // 33: leat.type.v1.ObjectRef
+	(DryRunAction)(0),                // 0: leat.distributor.v1.DryRunAction
+	(*EnrollRequest)(nil),            // 1: leat.distributor.v1.EnrollRequest
+	(*EnrollResponse)(nil),           // 2: leat.distributor.v1.EnrollResponse
+	(*RefreshTokenRequest)(nil),      // 3: leat.distributor.v1.RefreshTokenRequest
+	(*RefreshTokenResponse)(nil),     // 4: leat.distributor.v1.RefreshTokenResponse
+	(*GetPlanRequest)(nil),           // 5: leat.distributor.v1.GetPlanRequest
+	(*GetPlanResponse)(nil),          // 6: leat.distributor.v1.GetPlanResponse
+	(*GetDigestRequest)(nil),         // 7: leat.distributor.v1.GetDigestRequest
+	(*GetDigestResponse)(nil),        // 8: leat.distributor.v1.GetDigestResponse
+	(*WatchPlanRequest)(nil),         // 9: leat.distributor.v1.WatchPlanRequest
+	(*WatchPlanResponse)(nil),        // 10: leat.distributor.v1.WatchPlanResponse
+	(*Heartbeat)(nil),                // 11: leat.distributor.v1.Heartbeat
+	(*Drain)(nil),                    // 12: leat.distributor.v1.Drain
+	(*GetServiceConfigRequest)(nil),  // 13: leat.distributor.v1.GetServiceConfigRequest
+	(*GetServiceConfigResponse)(nil), // 14: leat.distributor.v1.GetServiceConfigResponse
+	(*ReportStatusRequest)(nil),      // 15: leat.distributor.v1.ReportStatusRequest
+	(*ReportStatusResponse)(nil),     // 16: leat.distributor.v1.ReportStatusResponse
+	(*ServiceReport)(nil),            // 17: leat.distributor.v1.ServiceReport
+	(*TestReport)(nil),               // 18: leat.distributor.v1.TestReport
+	(*DryRunReport)(nil),             // 19: leat.distributor.v1.DryRunReport
+	(*DryRunChange)(nil),             // 20: leat.distributor.v1.DryRunChange
+	(*ObjectDrift)(nil),              // 21: leat.distributor.v1.ObjectDrift
+	(*FieldDrift)(nil),               // 22: leat.distributor.v1.FieldDrift
+	(*Timings)(nil),                  // 23: leat.distributor.v1.Timings
+	(*ClusterReport)(nil),            // 24: leat.distributor.v1.ClusterReport
+	(*CheckAccessRequest)(nil),       // 25: leat.distributor.v1.CheckAccessRequest
+	(*CheckAccessResponse)(nil),      // 26: leat.distributor.v1.CheckAccessResponse
+	nil,                              // 27: leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
+	nil,                              // 28: leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
+	(*timestamppb.Timestamp)(nil),    // 29: google.protobuf.Timestamp
+	(*Plan)(nil),                     // 30: leat.distributor.v1.Plan
+	(*durationpb.Duration)(nil),      // 31: google.protobuf.Duration
+	(*PlanDelta)(nil),                // 32: leat.distributor.v1.PlanDelta
+	(v1.ServicePhase)(0),             // 33: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),               // 34: leat.type.v1.Problem
+	(*v1.ObjectCounts)(nil),          // 35: leat.type.v1.ObjectCounts
+	(*v1.ObjectStatus)(nil),          // 36: leat.type.v1.ObjectStatus
+	(*v1.ObjectRef)(nil),             // 37: leat.type.v1.ObjectRef
 }
 var file_leat_distributor_v1_distributor_proto_depIdxs = []int32{
-	25, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	26, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
-	27, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
-	28, // 3: leat.distributor.v1.GetPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
-	26, // 4: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
-	10, // 5: leat.distributor.v1.WatchPlanResponse.heartbeat:type_name -> leat.distributor.v1.Heartbeat
-	11, // 6: leat.distributor.v1.WatchPlanResponse.drain:type_name -> leat.distributor.v1.Drain
-	28, // 7: leat.distributor.v1.WatchPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
-	27, // 8: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	23, // 9: leat.distributor.v1.GetServiceConfigResponse.values:type_name -> leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
-	24, // 10: leat.distributor.v1.GetServiceConfigResponse.secrets:type_name -> leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
-	16, // 11: leat.distributor.v1.ReportStatusRequest.services:type_name -> leat.distributor.v1.ServiceReport
-	20, // 12: leat.distributor.v1.ReportStatusRequest.cluster:type_name -> leat.distributor.v1.ClusterReport
-	29, // 13: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
-	30, // 14: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
-	31, // 15: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
-	32, // 16: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
-	25, // 17: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
-	27, // 18: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
-	25, // 19: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
-	25, // 20: leat.distributor.v1.ServiceReport.planned_at:type_name -> google.protobuf.Timestamp
-	19, // 21: leat.distributor.v1.ServiceReport.timings:type_name -> leat.distributor.v1.Timings
-	17, // 22: leat.distributor.v1.ServiceReport.drift:type_name -> leat.distributor.v1.ObjectDrift
-	33, // 23: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
-	18, // 24: leat.distributor.v1.ObjectDrift.fields:type_name -> leat.distributor.v1.FieldDrift
-	25, // 25: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
-	27, // 26: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
-	27, // 27: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
-	27, // 28: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
-	27, // 29: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
-	25, // 30: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
-	27, // 31: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
-	0,  // 32: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
-	2,  // 33: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
-	4,  // 34: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
-	6,  // 35: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
-	8,  // 36: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
-	12, // 37: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
-	14, // 38: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
-	21, // 39: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
-	1,  // 40: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
-	3,  // 41: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
-	5,  // 42: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
-	7,  // 43: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
-	9,  // 44: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
-	13, // 45: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
-	15, // 46: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
-	22, // 47: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
-	40, // [40:48] is the sub-list for method output_type
-	32, // [32:40] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	29, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	30, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	31, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
+	32, // 3: leat.distributor.v1.GetPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	30, // 4: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	11, // 5: leat.distributor.v1.WatchPlanResponse.heartbeat:type_name -> leat.distributor.v1.Heartbeat
+	12, // 6: leat.distributor.v1.WatchPlanResponse.drain:type_name -> leat.distributor.v1.Drain
+	32, // 7: leat.distributor.v1.WatchPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	31, // 8: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	27, // 9: leat.distributor.v1.GetServiceConfigResponse.values:type_name -> leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
+	28, // 10: leat.distributor.v1.GetServiceConfigResponse.secrets:type_name -> leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
+	17, // 11: leat.distributor.v1.ReportStatusRequest.services:type_name -> leat.distributor.v1.ServiceReport
+	24, // 12: leat.distributor.v1.ReportStatusRequest.cluster:type_name -> leat.distributor.v1.ClusterReport
+	33, // 13: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
+	34, // 14: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
+	35, // 15: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
+	36, // 16: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
+	29, // 17: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
+	31, // 18: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
+	29, // 19: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
+	29, // 20: leat.distributor.v1.ServiceReport.planned_at:type_name -> google.protobuf.Timestamp
+	23, // 21: leat.distributor.v1.ServiceReport.timings:type_name -> leat.distributor.v1.Timings
+	21, // 22: leat.distributor.v1.ServiceReport.drift:type_name -> leat.distributor.v1.ObjectDrift
+	18, // 23: leat.distributor.v1.ServiceReport.tests:type_name -> leat.distributor.v1.TestReport
+	19, // 24: leat.distributor.v1.ServiceReport.dry_run:type_name -> leat.distributor.v1.DryRunReport
+	37, // 25: leat.distributor.v1.ServiceReport.guarded:type_name -> leat.type.v1.ObjectRef
+	37, // 26: leat.distributor.v1.TestReport.ref:type_name -> leat.type.v1.ObjectRef
+	29, // 27: leat.distributor.v1.TestReport.started_at:type_name -> google.protobuf.Timestamp
+	29, // 28: leat.distributor.v1.TestReport.ended_at:type_name -> google.protobuf.Timestamp
+	20, // 29: leat.distributor.v1.DryRunReport.changes:type_name -> leat.distributor.v1.DryRunChange
+	37, // 30: leat.distributor.v1.DryRunChange.ref:type_name -> leat.type.v1.ObjectRef
+	0,  // 31: leat.distributor.v1.DryRunChange.action:type_name -> leat.distributor.v1.DryRunAction
+	37, // 32: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
+	22, // 33: leat.distributor.v1.ObjectDrift.fields:type_name -> leat.distributor.v1.FieldDrift
+	29, // 34: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
+	31, // 35: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
+	31, // 36: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
+	31, // 37: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
+	31, // 38: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
+	29, // 39: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
+	31, // 40: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
+	1,  // 41: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
+	3,  // 42: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
+	5,  // 43: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
+	7,  // 44: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
+	9,  // 45: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
+	13, // 46: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
+	15, // 47: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
+	25, // 48: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
+	2,  // 49: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
+	4,  // 50: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
+	6,  // 51: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
+	8,  // 52: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
+	10, // 53: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
+	14, // 54: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
+	16, // 55: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
+	26, // 56: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
+	49, // [49:57] is the sub-list for method output_type
+	41, // [41:49] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_distributor_proto_init() }
@@ -2046,13 +2411,14 @@ func file_leat_distributor_v1_distributor_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_distributor_v1_distributor_proto_rawDesc), len(file_leat_distributor_v1_distributor_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   25,
+			NumEnums:      1,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
 		GoTypes:           file_leat_distributor_v1_distributor_proto_goTypes,
 		DependencyIndexes: file_leat_distributor_v1_distributor_proto_depIdxs,
+		EnumInfos:         file_leat_distributor_v1_distributor_proto_enumTypes,
 		MessageInfos:      file_leat_distributor_v1_distributor_proto_msgTypes,
 	}.Build()
 	File_leat_distributor_v1_distributor_proto = out.File

@@ -475,7 +475,7 @@ type ApplySpec struct {
 	ForceConflicts bool `protobuf:"varint,6,opt,name=force_conflicts,json=forceConflicts,proto3" json:"force_conflicts,omitempty"`
 	// How to read the bundle.
 	Renderer Renderer `protobuf:"varint,7,opt,name=renderer,proto3,enum=leat.distributor.v1.Renderer" json:"renderer,omitempty"`
-	// Spec digest of a prune that the guard stopped and a person confirmed. Empty means none.
+	// Digest of the objects that the guard kept and a person agreed to part with. Empty means none.
 	PruneConfirmation string `protobuf:"bytes,8,opt,name=prune_confirmation,json=pruneConfirmation,proto3" json:"prune_confirmation,omitempty"`
 	// How objects are kept. Unset means every default.
 	Policy *v1.SyncPolicy `protobuf:"bytes,9,opt,name=policy,proto3" json:"policy,omitempty"`

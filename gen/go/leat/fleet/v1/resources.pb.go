@@ -754,8 +754,8 @@ type SyncOptions struct {
 	HealthTimeout *durationpb.Duration `protobuf:"bytes,3,opt,name=health_timeout,json=healthTimeout,proto3" json:"health_timeout,omitempty"`
 	// Take fields from other field managers when they conflict. False reports the conflict.
 	ForceConflicts bool `protobuf:"varint,4,opt,name=force_conflicts,json=forceConflicts,proto3" json:"force_conflicts,omitempty"`
-	// Agrees to a prune that the guard stopped (PRUNE_GUARDED): the spec digest that the problem's message names. Empty means
-	// none. It counts for that one stopped prune, not for later ones.
+	// Agrees to a prune that the guard stopped (PRUNE_GUARDED): the digest that the problem's message names. Empty means none. It
+	// counts for the very objects that the digest names, and for no later prune.
 	PruneConfirmation string `protobuf:"bytes,5,opt,name=prune_confirmation,json=pruneConfirmation,proto3" json:"prune_confirmation,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache

@@ -598,9 +598,9 @@ type Deletion struct {
 	Timeout *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// Leave all objects in the cluster when the service goes.
 	Detach bool `protobuf:"varint,3,opt,name=detach,proto3" json:"detach,omitempty"`
-	// Allow the deletion of namespaces, with everything in them.
+	// Allow the deletion of namespaces, when nothing is left in them.
 	Namespaces bool `protobuf:"varint,4,opt,name=namespaces,proto3" json:"namespaces,omitempty"`
-	// Allow the deletion of CustomResourceDefinitions, with all objects of their kinds.
+	// Allow the deletion of CustomResourceDefinitions, when no object of their kind is left.
 	Definitions bool `protobuf:"varint,5,opt,name=definitions,proto3" json:"definitions,omitempty"`
 	// Allow the deletion of PersistentVolumeClaims, with their data.
 	VolumeClaims  bool `protobuf:"varint,6,opt,name=volume_claims,json=volumeClaims,proto3" json:"volume_claims,omitempty"`

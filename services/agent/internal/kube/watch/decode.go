@@ -13,10 +13,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// maxObject bounds what is read for one object. The API server itself takes no more than about 3 MiB.
-const maxObject = 16 << 20
-
-var errTooLarge = fmt.Errorf("an object has more than %d bytes", maxObject)
+var errTooLarge = errors.New("the server sends an object that is too large")
 
 // event is one message of a watch.
 type event struct {
@@ -28,16 +25,17 @@ type event struct {
 type reader struct {
 	source  *bounded
 	decoder kjson.Decoder
+	limit   int // bytes of one object
 }
 
-func newReader(body io.Reader) *reader {
-	source := &bounded{source: body, left: maxObject}
-	return &reader{source: source, decoder: kjson.NewDecoderCaseSensitivePreserveInts(source)}
+func newReader(body io.Reader, limit int) *reader {
+	source := &bounded{source: body, left: limit}
+	return &reader{source: source, limit: limit, decoder: kjson.NewDecoderCaseSensitivePreserveInts(source)}
 }
 
 // decode reads the next JSON value. The error is io.EOF only where a value could have begun.
 func (r *reader) decode(into any) error {
-	r.source.left = maxObject
+	r.source.left = r.limit
 	return r.decoder.Decode(into)
 }
 
@@ -87,7 +85,7 @@ func (r *reader) items(item func(object map[string]any)) error {
 var errNotAList = errors.New("the answer is not a list of objects")
 
 func (r *reader) expect(want json.Delim) error {
-	r.source.left = maxObject
+	r.source.left = r.limit
 	token, err := r.decoder.Token()
 	if err != nil {
 		return err

@@ -62,6 +62,7 @@ func (w *Watcher) note(ctx context.Context, err error, failures int) {
 	case denied(err) && !w.unwell:
 		w.unwell = true
 		w.Logger.WarnContext(ctx, "kind may not be watched", slog.Any("error", err))
+		w.Handler.Denied(err)
 	case failures == tired && !w.unwell:
 		w.unwell = true
 		w.Logger.WarnContext(ctx, "kind cannot be watched", slog.Any("error", err))

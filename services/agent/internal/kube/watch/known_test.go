@@ -48,32 +48,44 @@ type synced struct {
 	done chan struct{}
 }
 
+// Seen implements watch.Handler.
 func (s *synced) Seen(o *unstructured.Unstructured) { s.seen(o) }
-func (s *synced) Gone(o watch.Object, _ string)     { s.gone = append(s.gone, o) }
-func (s *synced) Synced()                           { close(s.done) }
+
+// Gone implements watch.Handler.
+func (s *synced) Gone(o watch.Object, _ string) { s.gone = append(s.gone, o) }
+
+// Synced implements watch.Handler.
+func (s *synced) Synced() { close(s.done) }
+
+// Denied implements watch.Handler.
+func (s *synced) Denied(error) {}
 
 // deployments is a streaming list of so many Deployments.
 func deployments(t testing.TB, count int, uid func(int) string) string {
 	t.Helper()
+	template, err := json.Marshal(map[string]any{"type": "ADDED", "object": deployment()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var text strings.Builder
 	for i := range count {
-		event := map[string]any{"type": "ADDED", "object": deployment(i, uid(i))}
-		if err := json.NewEncoder(&text).Encode(event); err != nil {
-			t.Fatal(err)
-		}
+		r := strings.NewReplacer("NAME", fmt.Sprintf("deployment-number-%05d", i), "NUMBER", strconv.Itoa(500_000_000+i),
+			"SPACE", strconv.Itoa(i%20), "SERVICE", strconv.Itoa(i%50), "UID", uid(i))
+		_, _ = r.WriteString(&text, string(template)) // a Builder takes everything
 	}
 	text.WriteString(`{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "900000000", "annotations": {"k8s.io/initial-events-end": "true"}}}}` + "\n")
 	return text.String()
 }
 
-func deployment(i int, uid string) map[string]any {
-	name := fmt.Sprintf("deployment-number-%05d", i)
+// deployment is a Deployment as Leat applies and the API server returns it. What differs between them is in capitals.
+func deployment() map[string]any {
+	const name = "NAME"
 	containers := map[string]any{"name": "main", "image": "registry.example.test/team/image:v1.2.3", "ports": []any{map[string]any{"containerPort": 8080}}}
 	return map[string]any{
 		"apiVersion": "apps/v1", "kind": "Deployment",
 		"metadata": map[string]any{
-			"name": name, "namespace": "namespace-" + strconv.Itoa(i%20), "uid": uid, "resourceVersion": strconv.Itoa(500_000_000 + i), "generation": 1,
-			"labels": map[string]any{serviceLabel: "service-" + strconv.Itoa(i%50), "app": name},
+			"name": name, "namespace": "namespace-SPACE", "uid": "UID", "resourceVersion": "NUMBER", "generation": 1,
+			"labels": map[string]any{serviceLabel: "service-SERVICE", "app": name},
 			"managedFields": []any{map[string]any{
 				"manager": "leat", "operation": "Apply", "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
 				"fieldsV1": map[string]any{

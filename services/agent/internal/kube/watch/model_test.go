@@ -25,7 +25,7 @@ type step struct {
 
 // quietly is how long anything may take to be heard of once all faults are over: a silent connection has to be noticed, and
 // the pauses after errors have to pass.
-const quietly = 6 * time.Minute
+const quietly = 8 * time.Minute
 
 func edits() []step {
 	name := func(r *rand.Rand) string { return fmt.Sprintf("object-%d", r.IntN(12)) }

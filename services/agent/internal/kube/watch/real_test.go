@@ -26,61 +26,62 @@ import (
 // patience is for a busy machine; everything here takes a second or two when it works.
 const patience = 90 * time.Second
 
-// scene is a Watcher that reaches a real API server through a proxy.
+// scene is Watchers that reach one real API server, each through a proxy of its own.
 type scene struct {
-	cp       *localkube.ControlPlane
-	server   apiServer
+	cp     *localkube.ControlPlane
+	server apiServer
+	ways   []*way
+	random *rand.Rand
+}
+
+// way is one Watcher.
+type way struct {
+	name     string
 	proxy    *proxy
 	recorder *recorder
 	watcher  *watch.Watcher
-	random   *rand.Rand
 }
 
-// TestFaults breaks connections between a Watcher and a real API server at random points, kills that API server, and has it
-// and etcd forget, while objects change. After each round the Watcher has to know what a fresh list says.
+// TestFaults breaks connections between Watchers and a real API server at random points, kills that API server, and has it
+// and etcd forget, while objects change. After each round the Watchers have to know what a fresh list says.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	for _, paged := range []bool{false, true} {
-		t.Run(fmt.Sprintf("paged=%t", paged), func(t *testing.T) {
-			t.Parallel()
-			s := startScene(t, paged)
-			for i := range 60 {
-				s.server.put(t, fmt.Sprintf("object-%d", i), "web", "0")
-			}
-			s.settle(t, "start")
-			for round, fault := range s.faults(t) {
-				for range 6 {
-					fault.do()
-					s.edit(t, 4)
-				}
-				s.proxy.setFate(nil)
-				s.settle(t, fmt.Sprintf("round %d: %s", round, fault.name))
-			}
-		})
+	cp := kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true })
+	s := &scene{cp: cp, server: realServer(cp), random: rand.New(rand.NewPCG(7, 7))}
+	s.ways = []*way{startWay(t, cp, "streams", false), startWay(t, cp, "pages", true)}
+	for i := range 60 {
+		s.server.put(t, fmt.Sprintf("object-%d", i), "web", "0")
+	}
+	s.settle(t, "start")
+	for round, fault := range s.faults(t) {
+		for range 6 {
+			fault.do()
+			s.edit(t, 4)
+		}
+		for _, w := range s.ways {
+			w.proxy.setFate(nil)
+		}
+		s.settle(t, fmt.Sprintf("round %d: %s", round, fault.name))
 	}
 }
 
-func startScene(t *testing.T, paged bool) *scene {
+func startWay(t *testing.T, cp *localkube.ControlPlane, name string, paged bool) *way {
 	t.Helper()
-	cp := kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true })
-	s := &scene{
-		cp: cp, server: realServer(cp), proxy: startProxy(t, strings.TrimPrefix(cp.Host(), "https://")), recorder: newRecorder(),
-		random: rand.New(rand.NewPCG(7, 7)),
-	}
-	address, err := url.Parse("https://" + s.proxy.listener.Addr().String())
+	w := &way{name: name, proxy: startProxy(t, strings.TrimPrefix(cp.Host(), "https://")), recorder: newRecorder()}
+	address, err := url.Parse("https://" + w.proxy.listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := watch.NewServer(address, &http.Client{Transport: newTransport(t, cp, paged)})
-	s.watcher = watch.New(watch.Params{
-		Server: server, Collection: configMaps(), Handler: s.recorder, Known: watch.NewKnown(), Logger: quiet(),
+	w.watcher = watch.New(watch.Params{
+		Server:     watch.NewServer(address, &http.Client{Transport: newTransport(t, cp, paged)}),
+		Collection: configMaps(), Handler: w.recorder, Known: watch.NewKnown(), Logger: quiet(),
 		Settings: watch.Settings{
 			Silence: 2 * time.Second, ListSilence: time.Second, Lifetime: 4 * time.Second, PageSize: 10,
 			Retry: backoff.Policy{Initial: 20 * time.Millisecond, Max: 300 * time.Millisecond},
 		},
 	})
-	run(t, s.watcher)
-	return s
+	run(t, w.watcher)
+	return w
 }
 
 // newTransport speaks HTTP/1.1, so that each watch is a connection of its own.
@@ -120,27 +121,18 @@ type fault struct {
 // faults lists those of the short form once, and for the long one again and again.
 func (s *scene) faults(t *testing.T) []fault {
 	once := []fault{
-		{"cut", s.proxy.cut},
-		{"cut after random bytes", func() {
-			s.proxy.setFate(func() fate { return fate{bytes: 1 + s.random.IntN(20_000)} })
-			s.proxy.cut()
-		}},
-		{"silence after random bytes", func() {
-			s.proxy.setFate(func() fate { return fate{bytes: 1 + s.random.IntN(20_000), silent: true} })
-			s.proxy.cut()
-		}},
-		{"silence", s.proxy.freeze},
-		{"delay", func() {
-			s.proxy.setFate(func() fate { return fate{delay: time.Duration(s.random.IntN(50)) * time.Millisecond} })
-			s.proxy.cut()
-		}},
+		{"cut", s.each(func(w *way) { w.proxy.cut() })},
+		{"cut after random bytes", s.doom(func() fate { return fate{bytes: 1 + rand.IntN(20_000)} })},
+		{"silence after random bytes", s.doom(func() fate { return fate{bytes: 1 + rand.IntN(20_000), silent: true} })},
+		{"silence", s.each(func(w *way) { w.proxy.freeze() })},
+		{"delay", s.doom(func() fate { return fate{delay: time.Duration(rand.IntN(50)) * time.Millisecond} })},
 		{"compaction", func() {
 			if err := s.cp.CompactHistory(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			s.proxy.cut()
+			s.each(func(w *way) { w.proxy.cut() })()
 		}},
-		{"a list is asked for", s.watcher.Relist},
+		{"a list is asked for", s.each(func(w *way) { w.watcher.Relist() })},
 		{"kill", s.killOnce(t)},
 	}
 	if os.Getenv("LEAT_FAULT_LONG") == "" {
@@ -152,6 +144,22 @@ func (s *scene) faults(t *testing.T) []fault {
 		all = append(all, fault{"kill", s.killOnce(t)})
 	}
 	return all
+}
+
+func (s *scene) each(do func(*way)) func() {
+	return func() {
+		for _, w := range s.ways {
+			do(w)
+		}
+	}
+}
+
+// doom gives all connections an end of the given kind.
+func (s *scene) doom(end func() fate) func() {
+	return s.each(func(w *way) {
+		w.proxy.setFate(end)
+		w.proxy.cut()
+	})
 }
 
 // killOnce kills the API server and has it come back without its memory, the first time it is called.
@@ -185,12 +193,20 @@ func (s *scene) edit(t *testing.T, times int) {
 	}
 }
 
-// settle waits until what the Watcher has told is what a fresh list says.
+// settle waits until what the Watchers have told is what a fresh list says.
 func (s *scene) settle(t *testing.T, after string) {
 	t.Helper()
-	want, timeout := s.fresh(t), time.After(patience)
+	want := s.fresh(t)
+	for _, w := range s.ways {
+		w.settle(t, after, want)
+	}
+}
+
+func (w *way) settle(t *testing.T, after string, want map[string]seen) {
+	t.Helper()
+	timeout := time.After(patience)
 	for {
-		got, synced, changed := s.recorder.state()
+		got, synced, changed := w.recorder.state()
 		diff := cmp.Diff(want, got)
 		if diff == "" && synced > 0 {
 			break
@@ -198,11 +214,11 @@ func (s *scene) settle(t *testing.T, after string) {
 		select {
 		case <-changed:
 		case <-timeout:
-			t.Fatalf("%s: objects (-want +got):\n%s", after, diff)
+			t.Fatalf("%s, %s: objects (-want +got):\n%s", w.name, after, diff)
 		}
 	}
-	if wrong := s.recorder.mistakes(); len(wrong) > 0 {
-		t.Fatalf("%s: told wrongly:\n%s", after, strings.Join(wrong, "\n"))
+	if wrong := w.recorder.mistakes(); len(wrong) > 0 {
+		t.Fatalf("%s, %s: told wrongly:\n%s", w.name, after, strings.Join(wrong, "\n"))
 	}
 }
 

@@ -97,6 +97,13 @@ func (r *recorder) Synced() {
 	r.notef("synced")
 }
 
+// Denied implements watch.Handler.
+func (r *recorder) Denied(error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notef("denied")
+}
+
 func (r *recorder) wrongf(format string, args ...any) {
 	r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
 }

@@ -52,7 +52,7 @@ func (w *Watcher) open(ctx context.Context, list bool, silence *time.Timer) erro
 		w.Known.begin()
 		w.broken++
 	}
-	return w.follow(ctx, newReader(body), list, silence)
+	return w.follow(ctx, newReader(body, w.Settings.MaxObject), list, silence)
 }
 
 // follow takes in events until they end.
@@ -142,7 +142,7 @@ func (w *Watcher) page(ctx context.Context, next string) (metav1.ListMeta, error
 		return metav1.ListMeta{}, err
 	}
 	defer body.Close()
-	meta, err := newReader(body).list(func(object map[string]any) {
+	meta, err := newReader(body, w.Settings.MaxObject).list(func(object map[string]any) {
 		w.seen(&unstructured.Unstructured{Object: object})
 	})
 	if err == io.EOF { //nolint:errorlint // a decoder returns it bare; here it is not the end but a lack

@@ -33,6 +33,8 @@ type Handler interface {
 	Gone(o Object, version string)
 	// Synced tells, once after every complete list, that everything has been told that was in the collection then.
 	Synced()
+	// Denied tells, once until something is heard again, that the server does not allow to watch.
+	Denied(err error)
 }
 
 // Params are the collaborators of a Watcher. All are required.
@@ -60,8 +62,8 @@ type Collection struct {
 
 // Settings are times and sizes. A zero field takes its default.
 type Settings struct {
-	// Silence is how long a watch may say nothing before it counts as broken; the API server sends a bookmark every minute or
-	// so. Zero: 3 min.
+	// Silence is how long a watch may say nothing before it counts as broken. Most API servers send a bookmark every minute or
+	// so. Zero: 5 min.
 	Silence time.Duration
 	// ListSilence is the same before a list is complete, and bounds a page. Zero: 1 min.
 	ListSilence time.Duration
@@ -69,6 +71,8 @@ type Settings struct {
 	Lifetime time.Duration
 	// PageSize is how many objects are asked for at once where lists are not streams. Zero: 500.
 	PageSize int
+	// MaxObject is how many bytes one object may have. Zero: 16 MiB, which is several times what the API server takes.
+	MaxObject int
 	// Retry spaces attempts after errors. Zero: 200 ms doubling to 15 s.
 	Retry backoff.Policy
 	// Denied spaces attempts where the server says that watching is not allowed. Zero: 1 min doubling to 5 min.
@@ -77,7 +81,7 @@ type Settings struct {
 
 func (s Settings) withDefaults() Settings {
 	if s.Silence <= 0 {
-		s.Silence = 3 * time.Minute
+		s.Silence = 5 * time.Minute
 	}
 	if s.ListSilence <= 0 {
 		s.ListSilence = time.Minute
@@ -87,6 +91,9 @@ func (s Settings) withDefaults() Settings {
 	}
 	if s.PageSize <= 0 {
 		s.PageSize = 500
+	}
+	if s.MaxObject <= 0 {
+		s.MaxObject = 16 << 20
 	}
 	if s.Retry == (backoff.Policy{}) {
 		s.Retry = backoff.Policy{Initial: 200 * time.Millisecond, Max: 15 * time.Second, Multiplier: 2}

@@ -155,7 +155,7 @@ func TestSilence(t *testing.T) {
 		if s.difference() == "" {
 			t.Fatal("the frozen connection went on")
 		}
-		pass(3 * time.Minute)
+		pass(5 * time.Minute)
 		s.assert(t)
 		if _, synced, _ := s.recorder.state(); synced != 1 || s.fake.served["watch"] != before+1 {
 			t.Errorf("got %d lists and requests %v, want one list, and one resumed watch", synced, s.fake.served)
@@ -289,21 +289,24 @@ func TestShortLives(t *testing.T) {
 	})
 }
 
-// TestOverlong has the server send an object without an end.
-func TestOverlong(t *testing.T) {
+// TestTooLarge has the server send an object that is larger than any may be, as an event and in a list.
+func TestTooLarge(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := start(t)
-		s.fake.put("a", "web", "1")
-		pass(time.Second)
-		s.fake.put("a", "web", strings.Repeat("x", 17<<20))
-		pass(10 * time.Second)
-		if got, _, _ := s.recorder.state(); got["a"].Value != "1" {
-			t.Errorf("got an object of %d bytes, want none of more than 16 MiB", len(got["a"].Value))
-		}
-		s.fake.put("a", "web", "2")
-		s.fake.forget() // or else the watch goes on from before
-		pass(time.Minute)
-		s.assert(t)
-	})
+	for _, paged := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, func(s *subject, p *watch.Params) { s.fake.paged, p.Settings.MaxObject = paged, 32<<10 })
+			s.fake.put("a", "web", "1")
+			pass(time.Second)
+			s.fake.put("a", "web", strings.Repeat("x", 40<<10))
+			pass(time.Minute)
+			s.watcher.Relist()
+			pass(time.Minute)
+			if got, synced, _ := s.recorder.state(); got["a"].Value != "1" || synced != 1 {
+				t.Errorf("paged=%t: got an object of %d bytes and %d lists, want neither", paged, len(got["a"].Value), synced-1)
+			}
+			s.fake.put("a", "web", "2")
+			pass(time.Minute)
+			s.assert(t)
+		})
+	}
 }

@@ -32,6 +32,8 @@ type Memory struct {
 	// Fault, if it is set, is asked before and after every call of an agent, which it may fail: before it, nothing was done;
 	// after it, only the answer is lost.
 	Fault func(ctx context.Context, call string, done bool) error
+	// Deleting, if it is set, is told of every object that an agent deletes, and of the inventories at that moment.
+	Deleting func(o *unstructured.Unstructured, records map[string]inventory.Record)
 
 	mu       sync.Mutex
 	objects  map[inventory.Key]*unstructured.Unstructured
@@ -103,6 +105,28 @@ func (m *Memory) Apply(
 		return err
 	})
 	return live, err
+}
+
+// Reown implements reconcile.Cluster.
+func (m *Memory) Reown(
+	ctx context.Context, live *unstructured.Unstructured, managedFields []any,
+) (done *unstructured.Unstructured, err error) {
+	key := inventory.RefOf(live).Key
+	err = m.call(ctx, "reown "+key.String(), func() error {
+		before := m.objects[key]
+		if before == nil || before.GetUID() != live.GetUID() || before.GetResourceVersion() != live.GetResourceVersion() {
+			return reconcile.ErrReplaced
+		}
+		after := before.DeepCopy()
+		unstructured.RemoveNestedField(after.Object, "metadata", "annotations", fields.LastAppliedAnnotation)
+		if err := unstructured.SetNestedSlice(after.Object, managedFields, "metadata", "managedFields"); err != nil {
+			return fmt.Errorf("set managedFields: %w", err)
+		}
+		m.put(key, after)
+		done = after.DeepCopy()
+		return nil
+	})
+	return done, err
 }
 
 // merge applies o as Leat. m.mu is held.
@@ -197,6 +221,8 @@ func (m *Memory) EnsureNamespace(context.Context, string) error { return nil }
 func (m *Memory) Delete(
 	ctx context.Context, object inventory.Object, options reconcile.DeleteOptions,
 ) (remains *unstructured.Unstructured, err error) {
+	var doomed *unstructured.Unstructured
+	var records map[string]inventory.Record
 	err = m.call(ctx, "delete "+object.Key.String(), func() error {
 		live := m.objects[object.Key]
 		if live == nil {
@@ -205,9 +231,13 @@ func (m *Memory) Delete(
 		if string(live.GetUID()) != object.UID || options.ResourceVersion != "" && live.GetResourceVersion() != options.ResourceVersion {
 			return reconcile.ErrReplaced
 		}
+		doomed, records = live.DeepCopy(), m.decode()
 		remains = m.begin(object.Key, live)
 		return nil
 	})
+	if m.Deleting != nil && doomed != nil {
+		m.Deleting(doomed, records)
+	}
 	return remains.DeepCopy(), err
 }
 
@@ -257,26 +287,6 @@ func (m *Memory) Release(ctx context.Context, object inventory.Object) error {
 	})
 }
 
-// Reown implements reconcile.Cluster.
-func (m *Memory) Reown(ctx context.Context, live *unstructured.Unstructured, managedFields []any) (done *unstructured.Unstructured, err error) {
-	key := inventory.RefOf(live).Key
-	err = m.call(ctx, "reown "+key.String(), func() error {
-		now := m.objects[key]
-		if now == nil || now.GetUID() != live.GetUID() || now.GetResourceVersion() != live.GetResourceVersion() {
-			return reconcile.ErrReplaced
-		}
-		after := now.DeepCopy()
-		unstructured.RemoveNestedField(after.Object, "metadata", "annotations", fields.LastAppliedAnnotation)
-		if err := unstructured.SetNestedSlice(after.Object, managedFields, "metadata", "managedFields"); err != nil {
-			return fmt.Errorf("reown %s: %w", key, err)
-		}
-		m.put(key, after)
-		done = m.objects[key].DeepCopy()
-		return nil
-	})
-	return done, err
-}
-
 // update changes an object in the name of a manager. m.mu is held.
 func (m *Memory) update(key inventory.Key, manager string, change func(*unstructured.Unstructured)) error {
 	live := m.objects[key]
@@ -315,6 +325,30 @@ func (m *Memory) Live() map[inventory.Key]*unstructured.Unstructured {
 	all := maps.Clone(m.objects)
 	for key, o := range all {
 		all[key] = o.DeepCopy()
+	}
+	return all
+}
+
+// Records are the inventories.
+func (m *Memory) Records() map[string]inventory.Record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.decode()
+}
+
+// Record is the inventory of a service.
+func (m *Memory) Record(service string) (inventory.Record, bool) {
+	r, ok := m.Records()[service]
+	return r, ok
+}
+
+// decode reads all inventories. m.mu is held.
+func (m *Memory) decode() map[string]inventory.Record {
+	all := map[string]inventory.Record{}
+	for service, s := range m.records {
+		if r, err := inventory.Decode(s.head, s.shards); err == nil {
+			all[service] = r
+		}
 	}
 	return all
 }

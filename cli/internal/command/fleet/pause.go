@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"fmt"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/session"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
+)
+
+// Pause is `leat pause`.
+func Pause(s *session.Session) *cobra.Command {
+	return pausing(s, true, &cobra.Command{
+		Use:   "pause service/NAME",
+		Short: "Leave a service in its cluster as it is",
+		Long: `Leave a service as it is, until leat resume: nothing of it is applied, put right or deleted, no hook and no test is run. Its
+health is still watched, and told.
+
+This sets spec.paused. If the service's document is applied from elsewhere, set it there, too, or the next leat apply resumes it.`,
+		Example: `  leat pause service/shop`,
+	})
+}
+
+// Resume is `leat resume`.
+func Resume(s *session.Session) *cobra.Command {
+	return pausing(s, false, &cobra.Command{
+		Use:     "resume service/NAME",
+		Short:   "Go on with a service that is paused",
+		Long:    "Go on with a service that was paused: what changed meanwhile is applied at once.",
+		Example: `  leat resume service/shop`,
+	})
+}
+
+func pausing(s *session.Session, paused bool, cmd *cobra.Command) *cobra.Command {
+	cmd.Args = oneArgument("service/NAME")
+	cmd.ValidArgsFunction = completeServices(s)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		name, err := parseService(args[0])
+		if err != nil {
+			return err
+		}
+		return s.Fail(setPaused(cmd.Context(), s, name, paused))
+	}
+	return cmd
+}
+
+func setPaused(ctx context.Context, s *session.Session, name string, paused bool) error {
+	c, err := s.Client()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	changed, err := changePaused(ctx, c, name, paused)
+	if isNotFound(err) {
+		return missing(target{"Service", name})
+	}
+	if err != nil {
+		return err
+	}
+	word := "resumed"
+	if paused {
+		word = "paused"
+	}
+	if !changed {
+		word = "not paused"
+		if paused {
+			word = "paused already"
+		}
+	}
+	_, err = fmt.Fprintf(s.Out, "service/%s is %s\n", name, word)
+	return err
+}
+
+// changePaused reads the service and stores it anew, again if somebody else stores it in between.
+func changePaused(ctx context.Context, c *client.Client, name string, paused bool) (changed bool, err error) {
+	const tries = 5
+	for range tries {
+		response, err := c.GetService(ctx, &fleetv1.GetServiceRequest{Name: name})
+		if err != nil {
+			return false, err
+		}
+		service := response.GetService()
+		if service.GetSpec().GetPaused() == paused {
+			return false, nil
+		}
+		service.Spec.Paused = paused
+		_, err = c.UpdateService(ctx, &fleetv1.UpdateServiceRequest{Service: service})
+		if !isConflict(err) {
+			return err == nil, err
+		}
+	}
+	return false, connect.NewError(connect.CodeAborted, fmt.Errorf("service %s is being changed all the time", name))
+}
+
+func isConflict(err error) bool {
+	return err != nil && rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_VERSION_CONFLICT
+}

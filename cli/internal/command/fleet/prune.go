@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/document"
+	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/session"
+	"github.com/leatdev/leat/cli/internal/show"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+)
+
+// Prune is `leat prune`.
+func Prune(s *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "prune COMMAND",
+		Short: "Agree to the removal of many objects",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(pruneConfirm(s))
+	return cmd
+}
+
+func pruneConfirm(s *session.Session) *cobra.Command {
+	p := pruning{session: s, format: show.Table}
+	cmd := &cobra.Command{
+		Use:   "confirm service/NAME",
+		Short: "Let objects go that the guard keeps",
+		Long: `Let objects leave a service that its agent's guard keeps (PRUNE_GUARDED), because they are many, or all there are.
+
+It shows the objects and asks, unless --yes is given. The agreement counts for these objects and no others: if the
+manifests change meanwhile, so that others would go, the guard asks again. Agreeing twice changes nothing.
+
+Namespaces, CustomResourceDefinitions and PersistentVolumeClaims stay in the cluster all the same, unless the
+service's spec.policy.deletion allows their deletion.`,
+		Example: `  leat prune confirm service/shop
+  leat prune confirm service/shop --yes -o json`,
+		Args:              oneArgument("service/NAME"),
+		ValidArgsFunction: completeServices(s),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := parseService(args[0])
+			if err != nil {
+				return err
+			}
+			return s.Fail(p.confirm(cmd.Context(), name))
+		},
+	}
+	cmd.Flags().BoolVar(&p.yes, "yes", false, "do not ask")
+	cmd.Flags().VarP(&p.format, "output", "o", "how to print the outcome")
+	return cmd
+}
+
+type pruning struct {
+	session *session.Session
+	yes     bool
+	format  show.Format
+}
+
+func (p *pruning) confirm(ctx context.Context, name string) error {
+	c, err := p.session.Client()
+	if err != nil {
+		return err
+	}
+	service, err := read(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	digest := service.GetStatus().GetReport().GetGuardedSpecDigest()
+	switch {
+	case digest == "":
+		return p.print(service, "keeps nothing that waits for an agreement")
+	case service.GetSpec().GetSync().GetPruneConfirmation() == digest:
+		return p.print(service, "was agreed to already")
+	}
+	if err := p.ask(service); err != nil {
+		return err
+	}
+	if service, err = agree(ctx, c, service, digest); err != nil {
+		return err
+	}
+	return p.print(service, "is agreed to")
+}
+
+func read(ctx context.Context, c *client.Client, name string) (*fleetv1.Service, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	response, err := c.GetService(ctx, &fleetv1.GetServiceRequest{Name: name})
+	if isNotFound(err) {
+		return nil, missing(target{"Service", name})
+	}
+	return response.GetService(), err
+}
+
+// agree stores the agreement, unless somebody has changed the service since it was read.
+func agree(ctx context.Context, c *client.Client, service *fleetv1.Service, digest string) (*fleetv1.Service, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	service = proto.CloneOf(service)
+	if service.GetSpec().GetSync() == nil {
+		service.Spec.Sync = &fleetv1.SyncOptions{}
+	}
+	service.Spec.Sync.PruneConfirmation = digest
+	response, err := c.UpdateService(ctx, &fleetv1.UpdateServiceRequest{Service: service})
+	return response.GetService(), err
+}
+
+// errDeclined ends a question that was not answered with yes.
+var errDeclined = errors.New("nothing was agreed to")
+
+// ask shows what would go, and waits for an answer. Where nobody can answer, only --yes agrees.
+func (p *pruning) ask(service *fleetv1.Service) error {
+	if p.yes && p.format != show.Table {
+		return nil
+	}
+	if err := p.list(service); err != nil || p.yes {
+		return err
+	}
+	if _, err := fmt.Fprint(p.session.Err, "Let these objects go? [y/N] "); err != nil {
+		return err
+	}
+	answer, err := bufio.NewReader(p.session.In).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	default:
+		return failure.New(errDeclined.Error(), "Answer y, or give --yes.")
+	}
+}
+
+func (p *pruning) list(service *fleetv1.Service) error {
+	report := service.GetStatus().GetReport()
+	if _, err := fmt.Fprintf(p.session.Err, "service/%s: %s\n", service.GetMetadata().GetName(), report.GetProblem().GetMessage()); err != nil {
+		return err
+	}
+	for _, ref := range report.GetGuarded() {
+		if _, err := fmt.Fprintf(p.session.Err, "  %s\n", spell(ref)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func spell(ref *typev1.ObjectRef) string {
+	kind := strings.TrimSuffix(ref.GetKind()+"."+ref.GetGroup(), ".")
+	return kind + " " + strings.TrimPrefix(ref.GetNamespace()+"/"+ref.GetName(), "/")
+}
+
+func (p *pruning) print(service *fleetv1.Service, what string) error {
+	if p.format != show.Table {
+		return show.Objects(p.session.Out, p.format, show.Style{}, time.Now(), "", []*fleetv1.Document{document.Of(service)})
+	}
+	subject := "the prune of service/"
+	if service.GetStatus().GetReport().GetGuardedSpecDigest() == "" {
+		subject = "the guard of service/"
+	}
+	_, err := fmt.Fprintf(p.session.Out, "%s%s %s\n", subject, service.GetMetadata().GetName(), what)
+	return err
+}

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/leatdev/leat/cli/internal/document"
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+)
+
+// tests prints what came of a service's tests, and the end of the log of one that failed; nothing when there are none.
+func tests(w io.Writer, style Style, reports []*distributorv1.TestReport) error {
+	if len(reports) == 0 {
+		return nil
+	}
+	var rows [][]cell
+	var log strings.Builder
+	for _, t := range reports {
+		result := cell{"passed", green}
+		if !t.GetPassed() {
+			result = cell{"failed", red}
+		}
+		rows = append(rows, []cell{
+			plain(named(t.GetRef())), result, plain(Span(t.GetEndedAt().AsTime().Sub(t.GetStartedAt().AsTime()))), {text: oneLine(t.GetMessage())},
+		})
+		if t.GetLogTail() != "" {
+			fmt.Fprintf(&log, "\n%s\n%s\n", style.Faint("END OF THE LOG OF "+named(t.GetRef())), strings.TrimRight(printable(t.GetLogTail()), "\n"))
+		}
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	if err := newRows(style, []column{{title: "TEST"}, {title: "RESULT"}, {title: "TOOK"}, {title: "MESSAGE"}}).write(w, rows); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, log.String())
+	return err
+}
+
+// dryRun prints what an apply would do; nothing when there is no report of that.
+func dryRun(w io.Writer, style Style, report *distributorv1.DryRunReport) error {
+	if report == nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "\nDry run: %d would be created, %d updated, %d deleted; %d are as they should be.\n",
+		report.GetCreated(), report.GetUpdated(), report.GetDeleted(), report.GetUnchanged())
+	if err != nil || len(report.GetChanges()) == 0 {
+		return err
+	}
+	var rows [][]cell
+	for _, c := range report.GetChanges() {
+		rows = append(rows, []cell{plain(named(c.GetRef())), action(c.GetAction())})
+	}
+	return newRows(style, []column{{title: "OBJECT"}, {title: "WOULD BE"}}).write(w, rows)
+}
+
+func action(a distributorv1.DryRunAction) cell {
+	switch a {
+	case distributorv1.DryRunAction_DRY_RUN_ACTION_CREATE:
+		return cell{"created", green}
+	case distributorv1.DryRunAction_DRY_RUN_ACTION_UPDATE:
+		return cell{"updated", yellow}
+	case distributorv1.DryRunAction_DRY_RUN_ACTION_DELETE:
+		return cell{"deleted", red}
+	case distributorv1.DryRunAction_DRY_RUN_ACTION_UNSPECIFIED:
+	}
+	return plain(document.EnumName(a))
+}
+
+// named is kind, namespace and name of an object, as people write them.
+func named(ref *typev1.ObjectRef) string {
+	return ref.GetKind() + " " + strings.TrimPrefix(ref.GetNamespace()+"/"+ref.GetName(), "/")
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// printable is a text without what would speak to the terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+func testsOf(results []inventory.TestResult) []*distributorv1.TestReport {
+	var all []*distributorv1.TestReport
+	for _, r := range results[max(len(results)-reconcile.MaxObjects, 0):] { // one that failed is the last
+		all = append(all, &distributorv1.TestReport{
+			Ref: refOf(r.Ref), Passed: r.Passed, Message: r.Message, LogTail: r.LogTail, StartedAt: timeOf(r.StartedAt), EndedAt: timeOf(r.EndedAt),
+		})
+	}
+	return all
+}
+
+func dryRunOf(d *reconcile.DryRun) *distributorv1.DryRunReport {
+	if d == nil {
+		return nil
+	}
+	report := &distributorv1.DryRunReport{
+		Created: clamp(d.Created), Updated: clamp(d.Updated), Deleted: clamp(d.Deleted), Unchanged: clamp(d.Unchanged),
+	}
+	for _, c := range d.Changes {
+		report.Changes = append(report.Changes, &distributorv1.DryRunChange{Ref: refOf(c.Ref), Action: actionOf(c.Change)})
+	}
+	return report
+}
+
+func actionOf(c reconcile.Change) distributorv1.DryRunAction {
+	switch c {
+	case reconcile.Create:
+		return distributorv1.DryRunAction_DRY_RUN_ACTION_CREATE
+	case reconcile.Update:
+		return distributorv1.DryRunAction_DRY_RUN_ACTION_UPDATE
+	case reconcile.Delete:
+		return distributorv1.DryRunAction_DRY_RUN_ACTION_DELETE
+	}
+	return distributorv1.DryRunAction_DRY_RUN_ACTION_UNSPECIFIED
+}

@@ -1,0 +1,464 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/clustertest"
+)
+
+// TestHistories lives through random histories: people edit services and agree to prunes, others create, change and delete objects
+// under the same names, the agent is killed and started anew, and any single call of the API fails. Whatever happens, the agent
+// deletes only what it has made or adopted and nobody wants kept, and never more than the guard lets through; and when all has
+// come to rest, the inventories say what is there.
+func TestHistories(t *testing.T) {
+	t.Parallel()
+	longest := 12
+	if os.Getenv("LEAT_FAULT_LONG") != "" {
+		longest = 60
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		var failure any
+		synctest.Test(t, func(*testing.T) {
+			h := newHistory(rt)
+			defer func() { failure = recover() }() // rapid's way to stop, which is for its own goroutine
+			defer func() { h.kill() }()
+			for range rapid.IntRange(5, longest).Draw(rt, "length") {
+				h.step()
+			}
+			h.rest()
+		})
+		if failure != nil {
+			panic(failure)
+		}
+	})
+}
+
+// history is one run of TestHistories.
+type history struct {
+	t       *rapid.T
+	cluster *clustertest.Memory
+	reports *reports
+	kill    func()
+
+	plan  map[string]*intent
+	names []string // of objects
+	faulty
+
+	mu       sync.Mutex
+	unagreed map[string]int // deletions since the service's latest complete run
+
+	version   int
+	departing map[string]int // services that left the plan; not zero: with the plan that they came back in
+	broken    []string       // promises
+
+	log diary // of the agent, for those who have to find out why
+}
+
+// diary is a log that is shown only of what failed.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// Write implements io.Writer.
+func (d *diary) Write(line []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
+// show prints the lines about an object.
+func (d *diary) show(t *rapid.T, name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, line := range d.lines {
+		if strings.Contains(line, name) {
+			t.Log(line)
+		}
+	}
+}
+
+// intent is what people want of a service.
+type intent struct {
+	objects      []string
+	prune        bool
+	detach       bool
+	confirmation string
+	confirmed    bool // ever
+	edits        int
+}
+
+// faulty fails a call.
+type faulty struct {
+	in   int // after so many calls; negative: never
+	late bool
+}
+
+func newHistory(t *rapid.T) *history {
+	h := &history{
+		t: t, cluster: clustertest.NewMemory(), reports: &reports{statuses: map[string]reconcile.Status{}, bundles: map[digest.Digest][]byte{}},
+		plan: map[string]*intent{}, unagreed: map[string]int{}, departing: map[string]int{}, faulty: faulty{in: -1},
+	}
+	for i := range 14 {
+		h.names = append(h.names, fmt.Sprintf("object-%d", i))
+	}
+	h.reports.adopted = h.adopted
+	h.cluster.Fault, h.cluster.Deleting = h.fault, h.deleting
+	h.start()
+	return h
+}
+
+// start runs an agent on the cluster.
+func (h *history) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	watches := h.cluster.Watches()
+	engine := reconcile.New(reconcile.Params{
+		Cluster: h.cluster, Bundles: h.reports, Inventories: h.cluster.Inventories(), Reporter: h.reports, Watches: watches,
+		Logger: slog.New(slog.NewTextHandler(&h.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
+	})
+	var group sync.WaitGroup
+	group.Go(func() { _ = engine.Run(ctx) })
+	group.Go(func() { _ = watches.Run(ctx, engine) })
+	h.kill = func() { cancel(); group.Wait() }
+	h.reports.engine = engine
+	h.hand()
+}
+
+// hand hands the plan to the agent.
+func (h *history) hand() {
+	var services []reconcile.Service
+	for _, name := range slices.Sorted(maps.Keys(h.plan)) {
+		i := h.plan[name]
+		spec := reconcile.Spec{Prune: i.prune, PruneConfirmation: i.confirmation}
+		spec.Policy.Deletion.Detach = i.detach
+		services = append(services, reconcile.Service{
+			Name: name, UID: "uid-" + name, SpecDigest: fmt.Sprint(name, i.edits), Spec: spec,
+			Bundles: []reconcile.Bundle{{Digest: h.reports.pack(h.t, i.objects)}},
+		})
+	}
+	h.mu.Lock()
+	h.version++
+	for service := range h.departing {
+		if h.plan[service] != nil {
+			h.departing[service] = h.version // until this plan is worked on, the agent may still be removing it
+		}
+	}
+	version := fmt.Sprint(h.version)
+	h.mu.Unlock()
+	h.reports.engine.SetPlan(reconcile.Plan{Version: version, Services: services})
+}
+
+// adopted hears from which plan on services that came back are not removed any more.
+func (h *history) adopted(version string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for service, back := range h.departing {
+		if v, err := strconv.Atoi(version); err == nil && back > 0 && v >= back {
+			delete(h.departing, service)
+		}
+	}
+}
+
+func (h *history) fault(_ context.Context, call string, done bool) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if done {
+		_, _ = fmt.Fprintf(&h.log, "%s %s\"", time.Now().Format(time.TimeOnly), call)
+	}
+	if strings.HasPrefix(call, "save inventory of ") && done {
+		service := strings.TrimPrefix(call, "save inventory of ")
+		if r, ok := h.cluster.Record(service); ok && !r.Touched {
+			h.unagreed[service] = 0
+		}
+	}
+	if h.in < 0 || done != h.late {
+		return nil
+	}
+	h.in--
+	if h.in >= 0 {
+		return nil
+	}
+	return &reconcile.Problem{Reason: reconcile.ClusterUnreachable, Message: "is made to fail"}
+}
+
+// deleting holds every deletion by the agent against what it promises.
+func (h *history) deleting(o *unstructured.Unstructured, records map[string]inventory.Record) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.cluster.AppliedByLeat(o.GetUID()) {
+		h.broken = append(h.broken, fmt.Sprintf("deletes %s, which it has neither made nor adopted", o.GetName()))
+	}
+	if inventory.WishOf(o.GetAnnotations()) == inventory.Keep {
+		h.broken = append(h.broken, fmt.Sprintf("deletes %s, which somebody wants kept", o.GetName()))
+	}
+	for service, r := range records {
+		entry, held := r.Objects.Get(inventory.RefOf(o).Key)
+		if !held || o.GetLabels()[reconcile.ServiceLabel] != service {
+			continue
+		}
+		i := h.plan[service]
+		_, departing := h.departing[service]
+		switch {
+		case i == nil || departing: // the service is gone
+		case entry.Agreed && !i.confirmed:
+			h.broken = append(h.broken, fmt.Sprintf("takes the deletion of %s for agreed to", o.GetName()))
+		case !entry.Agreed:
+			h.unagreed[service]++
+			if n, base := h.unagreed[service], max(r.Base, r.Objects.Len()); n >= 5 && n*100 > 30*base {
+				h.broken = append(h.broken, fmt.Sprintf("deletes %d of %d objects of %s", n, base, service))
+			}
+		}
+	}
+}
+
+// step does one thing.
+func (h *history) step() {
+	t := h.t
+	services := []string{"one", "two", "three"}
+	service := rapid.SampledFrom(services).Draw(t, "service")
+	key := inventory.Key{Kind: "ConfigMap", Namespace: "default", Name: rapid.SampledFrom(h.names).Draw(t, "object")}
+	switch rapid.SampledFrom([]string{
+		"edit", "edit", "edit", "edit", "toggle", "remove", "rename", "confirm", "confirm", "create", "delete", "recreate", "impostor", "keep", "unlabel", "kill", "fail", "fail", "hold", "let go",
+	}).Draw(t, "what") {
+	case "edit":
+		h.edit(service, rapid.SliceOfDistinct(rapid.SampledFrom(h.names), rapid.ID[string]).Draw(t, "objects"))
+	case "toggle":
+		if i := h.plan[service]; i != nil {
+			i.prune, i.detach, i.edits = rapid.Bool().Draw(t, "prune"), rapid.Bool().Draw(t, "detach"), i.edits+1
+		}
+	case "remove":
+		h.remove(service)
+	case "rename":
+		if i, other := h.plan[service], rapid.SampledFrom(services).Draw(t, "to"); i != nil && h.plan[other] == nil {
+			h.remove(service)
+			h.plan[other] = &intent{objects: i.objects, prune: i.prune}
+		}
+	case "confirm":
+		if i := h.plan[service]; i != nil && h.reports.status(service).Guarded.Digest != "" {
+			i.confirmation, i.confirmed, i.edits = h.reports.status(service).Guarded.Digest, true, i.edits+1
+		}
+	case "create":
+		h.cluster.Create(clustertest.Object(key.Name, "", "theirs"))
+	case "delete":
+		h.cluster.Remove(key)
+	case "recreate":
+		if h.cluster.Remove(key) {
+			h.cluster.Create(clustertest.Object(key.Name, "", "theirs"))
+		}
+	case "impostor": // with the label of a service
+		if h.cluster.Remove(key) {
+			h.cluster.Create(clustertest.Object(key.Name, service, "theirs"))
+		}
+	case "keep":
+		h.cluster.Change(key, func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"leat.dev/prune": "disabled"}) })
+	case "unlabel":
+		h.cluster.Change(key, func(o *unstructured.Unstructured) { o.SetLabels(nil) })
+	case "hold":
+		h.cluster.Change(key, func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"example.test/hold"}) })
+	case "let go":
+		h.letGo()
+	case "kill":
+		h.kill()
+		h.start()
+	case "fail":
+		h.mu.Lock()
+		h.faulty = faulty{in: rapid.IntRange(0, 12).Draw(t, "after"), late: rapid.Bool().Draw(t, "late")}
+		h.mu.Unlock()
+	}
+	_, _ = fmt.Fprintf(&h.log, "%s now %s wants %v\"", time.Now().Format(time.TimeOnly), service, h.plan[service])
+	h.hand()
+	h.pass(rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, time.Second, 10 * time.Minute}).Draw(t, "pause"))
+}
+
+func (h *history) remove(service string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.plan[service] != nil {
+		h.departing[service] = 0
+	}
+	delete(h.plan, service)
+}
+
+func (h *history) edit(service string, objects []string) {
+	if h.plan[service] == nil {
+		h.plan[service] = &intent{prune: true}
+	}
+	h.plan[service].objects = objects
+}
+
+func (h *history) letGo() {
+	for key := range h.cluster.Live() {
+		h.cluster.Change(key, func(o *unstructured.Unstructured) { o.SetFinalizers(nil) })
+	}
+}
+
+// pass lets time pass. A moment of none leaves things half done.
+func (h *history) pass(d time.Duration) {
+	if d > 0 {
+		<-time.After(d)
+		synctest.Wait()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.broken) > 0 {
+		h.t.Fatalf("the agent %s", strings.Join(h.broken, "; "))
+	}
+}
+
+// rest lets everything come to rest, and compares the inventories with the cluster.
+func (h *history) rest() {
+	h.mu.Lock()
+	h.in = -1
+	h.mu.Unlock()
+	h.letGo()
+	h.pass(3 * time.Hour) // more than any back-off or refresh
+	live, holders := h.cluster.Live(), map[types.UID][]string{}
+	for _, r := range h.cluster.Records() {
+		if h.plan[r.Service] == nil {
+			h.t.Errorf("service %s is gone, and its inventory is not: %v", r.Service, r.Objects.Objects())
+		}
+		for _, o := range r.Objects.Objects() {
+			there := live[o.Key]
+			if there != nil && string(there.GetUID()) == o.UID {
+				holders[there.GetUID()] = append(holders[there.GetUID()], r.Service)
+			} else if !h.stuck(r.Service) {
+				h.t.Errorf("the inventory of %s holds %s, which is not there", r.Service, o)
+			}
+		}
+	}
+	for key, o := range live {
+		label := o.GetLabels()[reconcile.ServiceLabel]
+		if label == "" || !h.cluster.AppliedByLeat(o.GetUID()) {
+			continue // not Leat's, or somebody took the label off what waits for an agreement to go
+		}
+		// The label follows only when the object is applied, which a failing service may not come to.
+		if by := holders[o.GetUID()]; len(by) != 1 || by[0] != label && h.reports.status(by[0]).Phase == reconcile.Healthy {
+			h.log.show(h.t, key.Name+`"`)
+			h.t.Errorf("%s has the label of %s, and is in the inventories of %v", key, label, by)
+		}
+	}
+	h.fulfilled()
+	if h.t.Failed() {
+		for _, service := range []string{"one", "two", "three"} {
+			h.t.Logf("service %s: wants %+v, is %s, %v", service, h.plan[service], h.reports.status(service).Phase, h.reports.status(service).Problem)
+		}
+	}
+}
+
+// stuck tells a service that waits for people, and that has not come to pruning.
+func (h *history) stuck(service string) bool {
+	s := h.reports.status(service)
+	return s.Phase == reconcile.Failed && (s.Problem.Reason == reconcile.ObjectClaimed || s.Problem.Reason == reconcile.ApplyConflict)
+}
+
+// fulfilled shows that services that are healthy hold what people want.
+func (h *history) fulfilled() {
+	live := h.cluster.Live()
+	for service, i := range h.plan {
+		status := h.reports.status(service)
+		if h.stuck(service) || status.Phase == reconcile.Failed && status.Problem.Reason == reconcile.PruneGuarded {
+			continue
+		}
+		if status.Phase != reconcile.Healthy {
+			h.t.Errorf("service %s: got %s, %v, want it healthy", service, status.Phase, status.Problem)
+		}
+		for _, name := range i.objects {
+			o := live[inventory.Key{Kind: "ConfigMap", Namespace: "default", Name: name}]
+			if o == nil || o.GetLabels()[reconcile.ServiceLabel] != service {
+				h.t.Errorf("service %s: %s is not there", service, name)
+			}
+		}
+	}
+}
+
+// reports is what an agent needs besides a cluster.
+type reports struct {
+	engine  *reconcile.Engine
+	adopted func(version string)
+
+	mu       sync.Mutex
+	statuses map[string]reconcile.Status
+	bundles  map[digest.Digest][]byte
+}
+
+func (r *reports) pack(t *rapid.T, objects []string) digest.Digest {
+	var buffer bytes.Buffer
+	w := bundle.NewWriter(&buffer, bundle.Limits{})
+	for _, name := range slices.Sorted(slices.Values(objects)) {
+		text := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {value: ours}\n", name)
+		if err := w.WriteFile(name+".yaml", false, int64(len(text)), strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.WriteFile("z-readme.md", false, 1, strings.NewReader("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := digest.FromBytes(buffer.Bytes())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bundles[d] = buffer.Bytes()
+	return d
+}
+
+func (r *reports) status(service string) reconcile.Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.statuses[service]
+}
+
+// Open implements reconcile.Bundles.
+func (r *reports) Open(_ context.Context, d, _ digest.Digest) (io.ReadCloser, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	content, ok := r.bundles[d]
+	if !ok {
+		return nil, errors.New("no such bundle")
+	}
+	return io.NopCloser(bytes.NewReader(content)), nil
+}
+
+// Report implements reconcile.Reporter.
+func (r *reports) Report(s reconcile.Status) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.statuses[s.Service] = s
+}
+
+// Forget implements reconcile.Reporter.
+func (r *reports) Forget(service string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.statuses, service)
+}
+
+// Adopted implements reconcile.Reporter.
+func (r *reports) Adopted(version string) { r.adopted(version) }

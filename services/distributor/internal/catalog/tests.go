@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import "time"
+
+// TestResult is what came of one test of a service.
+type TestResult struct {
+	Group     string    `json:"group,omitempty"`
+	Version   string    `json:"version,omitempty"`
+	Kind      string    `json:"kind,omitempty"`
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name,omitempty"`
+	Passed    bool      `json:"passed,omitempty"`
+	Message   string    `json:"message,omitempty"`
+	LogTail   string    `json:"logTail,omitempty"`
+	StartedAt time.Time `json:"startedAt,omitzero"`
+	EndedAt   time.Time `json:"endedAt,omitzero"`
+}
+
+// DryRun is what an apply would do.
+type DryRun struct {
+	Created   int32          `json:"created,omitempty"`
+	Updated   int32          `json:"updated,omitempty"`
+	Deleted   int32          `json:"deleted,omitempty"`
+	Unchanged int32          `json:"unchanged,omitempty"`
+	Changes   []DryRunChange `json:"changes,omitempty"`
+}
+
+// DryRunChange is what would be done to one object. Action is a leat.distributor.v1.DryRunAction without its prefix.
+type DryRunChange struct {
+	Group     string `json:"group,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Kind      string `json:"kind,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Action    string `json:"action,omitempty"`
+}
