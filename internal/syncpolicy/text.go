@@ -90,7 +90,9 @@ func validateAccount(path, account string) error {
 }
 
 // identity are the fields without which an object is another one, or none.
-var identity = map[string]bool{"/apiVersion": true, "/kind": true, "/metadata": true, "/metadata/name": true, "/metadata/namespace": true}
+var identity = map[string]bool{
+	"/apiVersion": true, "/kind": true, "/metadata": true, "/metadata/name": true, "/metadata/namespace": true, "/*": true, "/metadata/*": true,
+}
 
 // validatePointer checks a JSON pointer (RFC 6901) in which "[name=app]" may stand for the number of a list's item.
 func validatePointer(path, pointer string) error {

@@ -24,7 +24,9 @@ func (t *Telemetry) startLogs(ctx context.Context, cfg Config, service string, r
 	if err != nil {
 		return err
 	}
-	local, err := cfg.handler(level)
+	t.configured = level
+	t.level.Set(level)
+	local, err := cfg.handler(&t.level)
 	if err != nil {
 		return err
 	}
@@ -41,7 +43,20 @@ func (t *Telemetry) startLogs(ctx context.Context, cfg Config, service string, r
 		sdklog.WithResource(res), sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter)))
 	t.shutdown = append(t.shutdown, provider.Shutdown)
 	remote := otelslog.NewHandler("github.com/leatdev/leat", otelslog.WithLoggerProvider(provider))
-	t.logger = slog.New(slog.NewMultiHandler(local, leveled{Handler: remote, level: level}))
+	t.logger = slog.New(slog.NewMultiHandler(local, leveled{Handler: remote, level: &t.level}))
+	return nil
+}
+
+// SetLevel changes from which level on is logged: debug, info, warn or error. Empty is the configured one again.
+func (t *Telemetry) SetLevel(text string) error {
+	level := t.configured
+	if text != "" {
+		var err error
+		if level, err = (Config{LogLevel: text}).level(); err != nil {
+			return err
+		}
+	}
+	t.level.Set(level)
 	return nil
 }
 
@@ -56,7 +71,7 @@ func (c Config) level() (slog.Level, error) {
 	return level, nil
 }
 
-func (c Config) handler(level slog.Level) (slog.Handler, error) {
+func (c Config) handler(level slog.Leveler) (slog.Handler, error) {
 	var output io.Writer = os.Stderr
 	if c.LogOutput != nil {
 		output = c.LogOutput
@@ -126,11 +141,11 @@ func (h traced) step(step func(slog.Handler) slog.Handler) slog.Handler {
 // leveled keeps records below a level from a handler that has no level of its own.
 type leveled struct {
 	slog.Handler
-	level slog.Level
+	level slog.Leveler
 }
 
 func (h leveled) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= h.level && h.Handler.Enabled(ctx, level)
+	return level >= h.level.Level() && h.Handler.Enabled(ctx, level)
 }
 
 func (h leveled) WithAttrs(attrs []slog.Attr) slog.Handler {

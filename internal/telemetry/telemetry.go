@@ -34,11 +34,13 @@ import (
 
 // Telemetry is one service's logger, tracers and meters. It is safe for concurrent use.
 type Telemetry struct {
-	logger   *slog.Logger
-	traces   *sdktrace.TracerProvider
-	meters   *sdkmetric.MeterProvider
-	registry *prometheus.Registry
-	shutdown []func(context.Context) error
+	logger     *slog.Logger
+	level      slog.LevelVar
+	configured slog.Level
+	traces     *sdktrace.TracerProvider
+	meters     *sdkmetric.MeterProvider
+	registry   *prometheus.Registry
+	shutdown   []func(context.Context) error
 }
 
 // Start makes the telemetry of the named service, such as "gitcache". The caller owns it and calls

@@ -42,14 +42,53 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, tel.Shutdown(context.WithoutCancel(ctx))) }()
+	if cfg.Serve.ListenAddr == "" && cfg.Serve.Listener == nil {
+		cfg.Serve.ListenAddr = defaultListenAddr
+	}
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("make data folder: %w", err)
 	}
-	parts, err := assemble(cfg, tel)
+	cluster, err := kube.New(kube.Params{Kubeconfig: cfg.Kubeconfig, UserAgent: "leat-agent/" + app.Version(), Logger: tel.Logger()})
+	if err != nil {
+		return err
+	}
+	health := serve.NewHealth()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return serve.Run(ctx, cfg.Serve, serve.NewMux(serve.MuxParams{Health: health, Telemetry: tel}), tel.Logger())
+	})
+	group.Go(func() error { return serveProfiles(ctx, cfg.DebugAddr, tel.Logger()) })
+	group.Go(func() error {
+		return lead(ctx, cfg, cluster, func(ctx context.Context) error { return work(ctx, cfg, tel, cluster, health) })
+	})
+	return group.Wait()
+}
+
+// lead runs do, where replicas are to take turns once it is this one's.
+func lead(ctx context.Context, cfg Config, cluster *kube.Client, do func(context.Context) error) error {
+	if !cfg.LeaderElection {
+		return do(ctx)
+	}
+	replica, err := replicaName(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	return cluster.Lead(ctx, replica, do)
+}
+
+// work assembles the agent and runs it.
+func work(ctx context.Context, cfg Config, tel *telemetry.Telemetry, cluster *kube.Client, health *serve.Health) (err error) {
+	if !cfg.LocalIdentity {
+		if err := restoreIdentity(ctx, cfg.DataDir, cluster.Keep(), tel.Logger()); err != nil {
+			return err
+		}
+	}
+	parts, err := assemble(cfg, tel, cluster)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, parts.store.Close()) }()
+	health.Register("plan", parts.plans.Ready)
 	return parts.run(ctx)
 }
 
@@ -64,18 +103,12 @@ type agent struct {
 	reports   *control.Reports
 	engine    *reconcile.Engine
 	uplink    *uplink.Uplink
+	identity  *control.Identity
 }
 
 // run runs every part until ctx is done or one of them fails.
 func (a *agent) run(ctx context.Context) error {
-	health := serve.NewHealth()
-	health.Register("plan", a.plans.Ready)
-	mux := serve.NewMux(serve.MuxParams{Health: health, Telemetry: a.telemetry})
-	if a.cfg.Serve.ListenAddr == "" && a.cfg.Serve.Listener == nil {
-		a.cfg.Serve.ListenAddr = defaultListenAddr
-	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return serve.Run(ctx, a.cfg.Serve, mux, a.telemetry.Logger()) })
 	group.Go(func() error {
 		_ = a.store.Run(ctx, nil) // returns only why ctx ended
 		return nil
@@ -86,6 +119,9 @@ func (a *agent) run(ctx context.Context) error {
 	group.Go(func() error { return a.engine.Run(ctx) })
 	group.Go(func() error { return a.uplink.Run(ctx) })
 	group.Go(func() error { return a.monitorCluster(ctx) })
+	if !a.cfg.LocalIdentity {
+		group.Go(func() error { return a.identity.KeepIdentity(ctx, a.cluster.Keep()) })
+	}
 	return group.Wait()
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -29,13 +30,9 @@ import (
 )
 
 // assemble makes every part and connects them. Nothing runs yet.
-func assemble(cfg Config, tel *telemetry.Telemetry) (*agent, error) {
+func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*agent, error) {
 	logger := tel.Logger()
 	caPEM, err := cfg.hubCA()
-	if err != nil {
-		return nil, err
-	}
-	cluster, err := kube.New(kube.Params{Kubeconfig: cfg.Kubeconfig, UserAgent: "leat-agent/" + app.Version(), Logger: logger})
 	if err != nil {
 		return nil, err
 	}
@@ -55,11 +52,14 @@ func assemble(cfg Config, tel *telemetry.Telemetry) (*agent, error) {
 	}
 	// The parts refer to each other in a ring: plans → engine → bundles → store → plans. Deliver closes it; it is called
 	// only once everything runs.
-	a := &agent{cfg: cfg, telemetry: tel, cluster: cluster, watches: cluster.Watches()}
+	a := &agent{cfg: cfg, telemetry: tel, cluster: cluster, watches: cluster.Watches(), identity: me}
 	a.plans = control.NewPlans(control.PlanParams{
 		Dir: cfg.DataDir, Hub: service, Identity: me, Logger: logger,
 		Deliver: func(plan reconcile.Plan) {
 			configs.Retain(context.Background(), plan)
+			if err := tel.SetLevel(plan.Settings.LogLevel); err != nil {
+				logger.WarnContext(context.Background(), "hub asks for a log level that is none", slog.Any("error", err))
+			}
 			a.engine.SetPlan(plan)
 		},
 	})

@@ -6,6 +6,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/leatdev/leat/internal/config"
@@ -34,10 +35,17 @@ type Config struct {
 	Workers int
 	// RefreshInterval is how often an unchanged service is applied again, ±25 %.
 	RefreshInterval time.Duration
-	// ApplyTimeout bounds one run of one service.
+	// ApplyTimeout bounds one run of one service, and each of its waves. Waiting for health does not count.
 	ApplyTimeout time.Duration
 	// CacheSize bounds the bundles on disk. Those that the plan names are never evicted.
 	CacheSize config.Bytes
+	// LocalIdentity keeps the agent's identity in DataDir only. Otherwise it is in a Secret of the cluster, too, so that it survives
+	// the loss of DataDir.
+	LocalIdentity bool
+	// LeaderElection lets one of several replicas work, while the others wait.
+	LeaderElection bool
+	// DebugAddr serves profiles, on a loopback address. Empty: nowhere.
+	DebugAddr string
 }
 
 const (
@@ -65,8 +73,11 @@ func (c *Config) Bind(s *config.Set) {
 	s.Int(&c.Workers, "agent-workers", defaultWorkers, "services that are worked on at once")
 	s.Duration(&c.RefreshInterval, "agent-refresh-interval", defaultRefreshInterval,
 		"how often an unchanged service is applied again, ±25 %")
-	s.Duration(&c.ApplyTimeout, "agent-apply-timeout", defaultApplyTimeout, "how long one run of one service may take")
+	s.Duration(&c.ApplyTimeout, "agent-apply-timeout", defaultApplyTimeout, "how long one run of one service, or one wave of it, may take without waiting for health")
 	s.Size(&c.CacheSize, "agent-cache-size", defaultCacheSize, "bundles kept on disk; those of the plan are kept in any case")
+	s.Bool(&c.LocalIdentity, "agent-local-identity", false, "keep the agent's key in its folder only, and not in Secret leat-agent-identity, too")
+	s.Bool(&c.LeaderElection, "agent-leader-election", false, "let one of several replicas work while the others wait")
+	s.String(&c.DebugAddr, "agent-debug-addr", "", "loopback address to serve profiles on (pprof); empty means nowhere")
 	s.Check(c.check)
 }
 
@@ -81,5 +92,17 @@ func (c *Config) check() error {
 	if c.Workers < 0 {
 		errs = append(errs, fmt.Errorf("--agent-workers is %d, want at least 1", c.Workers))
 	}
+	if c.DebugAddr != "" && !loopback(c.DebugAddr) {
+		errs = append(errs, fmt.Errorf("--agent-debug-addr is %q, want a loopback address such as 127.0.0.1:6060: profiles are nobody else's", c.DebugAddr))
+	}
+	if c.LeaderElection && c.LocalIdentity {
+		errs = append(errs, errors.New("--agent-leader-election needs the identity in the cluster, so --agent-local-identity cannot be set"))
+	}
 	return errors.Join(errs...)
+}
+
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }

@@ -265,10 +265,16 @@ func testAgentService(t *testing.T, h *hub, via http.RoundTripper) {
 		t.Errorf("event: got %v, %v, want the service to be syncing", events.Msg(), events.Err())
 	}
 	// What somebody changed is put right, and then there is no difference.
-	for events.Receive() && events.Msg().GetPhase() != healthy {
-	}
-	diff, err := client.Diff(ctx, &agentv1.DiffRequest{Service: "svc"})
-	if err != nil || len(diff.GetObjects()) > 0 {
-		t.Errorf("diff: got %v, %v, want none", diff, err)
+	for {
+		diff, err := client.Diff(ctx, &agentv1.DiffRequest{Service: "svc"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(diff.GetObjects()) == 0 {
+			return
+		}
+		if !events.Receive() {
+			t.Fatalf("got %v and no more events, want no difference in the end: %v", diff, events.Err())
+		}
 	}
 }

@@ -66,6 +66,9 @@ type Identity struct {
 	params IdentityParams
 	flight singleflight.Group
 
+	enrolled  chan struct{} // one token when what is on the disk changed
+	complaint sync.Once     // about the keep
+
 	mu       sync.Mutex
 	key      ed25519.PrivateKey
 	state    identityState
@@ -87,6 +90,8 @@ type identityState struct {
 	TunnelURL  string `json:"tunnel_url,omitempty"`
 	// JoinToken is the hash of the join token that was used, so that it is not tried a second time.
 	JoinToken string `json:"join_token_sha256"`
+	// EnrolledAt tells which of two identities is the newer one.
+	EnrolledAt time.Time `json:"enrolled_at,omitzero"`
 }
 
 // OpenIdentity reads key and identity from the data directory, and makes a key if there is none.
@@ -95,7 +100,7 @@ func OpenIdentity(p IdentityParams) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Identity{params: p, key: key}
+	i := &Identity{params: p, key: key, enrolled: make(chan struct{}, 1)}
 	content, err := os.ReadFile(filepath.Join(p.Dir, identityFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return i, nil
@@ -263,7 +268,7 @@ func (i *Identity) enrol(ctx context.Context) error {
 	i.params.Logger.InfoContext(ctx, "enrolled", slog.String("leat.cluster", response.GetCluster()))
 	return i.remember(identityState{
 		Cluster: response.GetCluster(), ClusterUID: response.GetClusterUid(), TunnelURL: response.GetTunnelUrl(),
-		JoinToken: hash(i.params.JoinToken),
+		JoinToken: hash(i.params.JoinToken), EnrolledAt: time.Now().UTC(),
 	})
 }
 
@@ -298,7 +303,14 @@ func (i *Identity) remember(state identityState) error {
 	i.mu.Lock()
 	i.state = state
 	i.mu.Unlock()
-	return writeFile(filepath.Join(i.params.Dir, identityFile), content)
+	if err := writeFile(filepath.Join(i.params.Dir, identityFile), content); err != nil {
+		return err
+	}
+	select {
+	case i.enrolled <- struct{}{}:
+	default:
+	}
+	return nil
 }
 
 // replaceKey makes a new key: one that was revoked stays revoked.

@@ -89,3 +89,11 @@ func (c condition) say() string {
 		return c.reason + ": " + message
 	}
 }
+
+// sayOr makes a sentence of a condition that may say nothing.
+func (c condition) sayOr(otherwise string) string {
+	if said := c.say(); said != "" {
+		return said
+	}
+	return otherwise
+}

@@ -100,13 +100,13 @@ func orUnobserved(o object, judge func(object) Verdict) Verdict {
 // without them is healthy once it exists.
 func conventional(o object) Verdict {
 	if c := conditionOf(o, "Reconciling"); c.status == isTrue {
-		return Verdict{State: Progressing, Message: c.say()}
+		return Verdict{State: Progressing, Message: c.sayOr("is being reconciled")}
 	}
 	if c := conditionOf(o, "Stalled"); c.status == isTrue {
-		return Verdict{State: Degraded, Message: c.say()}
+		return Verdict{State: Degraded, Message: c.sayOr("has stalled")}
 	}
 	if c := conditionOf(o, "Ready"); c.status == isFalse || c.status == isUnknown {
-		return Verdict{State: Progressing, Message: c.say()}
+		return Verdict{State: Progressing, Message: c.sayOr("is not ready")}
 	}
 	return Verdict{State: Healthy}
 }

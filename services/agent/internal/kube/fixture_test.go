@@ -53,9 +53,10 @@ type cluster struct {
 	mu       sync.Mutex
 	services map[string]reconcile.Service
 	statuses map[string]reconcile.Status
-	changed  chan struct{} // closed and replaced at every change of statuses
-	planned  string        // version of the newest plan
-	adopted  string        // version of the plan that is worked on
+	removed  map[string]bool // the services whose removal was told, since they were last reported
+	changed  chan struct{}   // closed and replaced at every change of statuses
+	planned  string          // version of the newest plan
+	adopted  string          // version of the plan that is worked on
 }
 
 func startCluster(t *testing.T, options ...func(*localkube.Params)) *cluster {
@@ -72,7 +73,7 @@ func startCluster(t *testing.T, options ...func(*localkube.Params)) *cluster {
 	}
 	c := &cluster{
 		cp: cp, client: client, bundles: &memoryBundles{content: map[digest.Digest][]byte{}}, configs: &memoryConfigs{},
-		services: map[string]reconcile.Service{}, statuses: map[string]reconcile.Status{}, changed: make(chan struct{}),
+		services: map[string]reconcile.Service{}, statuses: map[string]reconcile.Status{}, removed: map[string]bool{}, changed: make(chan struct{}),
 	}
 	c.start(t)
 	t.Cleanup(func() { c.stop() })
@@ -122,6 +123,7 @@ func (c *cluster) Report(s reconcile.Status) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.statuses[s.Service] = s
+	delete(c.removed, s.Service)
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -131,6 +133,7 @@ func (c *cluster) Forget(service string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.statuses, service)
+	c.removed[service] = true
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -210,7 +213,11 @@ func (c *cluster) settled(t *testing.T, s reconcile.Service, phase reconcile.Pha
 // gone waits until a service's removal is complete.
 func (c *cluster) gone(t *testing.T, service string) {
 	t.Helper()
-	c.await(t, service, func(got reconcile.Status) bool { return got.Service == "" })
+	c.await(t, service, func(got reconcile.Status) bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return got.Service == "" && c.removed[service]
+	})
 }
 
 // request speaks to the API server as an administrator.

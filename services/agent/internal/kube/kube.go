@@ -52,6 +52,11 @@ type Client struct {
 	kinds     *kinds
 	retry     backoff.Policy
 	logger    *slog.Logger
+	tenants   *tenants
+
+	// agent is the client that speaks as the agent itself, and account as whom this one does; both are zero in the agent's own.
+	agent   *Client
+	account reconcile.Account
 }
 
 var _ reconcile.Cluster = (*Client)(nil)
@@ -86,7 +91,7 @@ func New(p Params) (*Client, error) {
 		config: config, dynamic: dynamicClient, discovery: discoveryClient, server: watch.NewServer(base, httpClient),
 		kinds:  newKinds(newDiscoverer(base, httpClient, discoveryClient).fetch),
 		retry:  backoff.Policy{Initial: 200 * time.Millisecond, Max: 5 * time.Second, Multiplier: 3, MaxAttempts: 4},
-		logger: p.Logger,
+		logger: p.Logger, tenants: &tenants{clients: map[reconcile.Account]*Client{}},
 	}, nil
 }
 

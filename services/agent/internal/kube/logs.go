@@ -6,6 +6,7 @@ package kube
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -142,10 +143,10 @@ func lastLines(r io.Reader) (string, error) {
 		if over := len(kept) - 2*logBytes; over > 0 {
 			kept = append(kept[:0], kept[len(kept)-logBytes:]...)
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil && err != bufio.ErrBufferFull {
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return "", fmt.Errorf("read log: %w", err)
 		}
 	}

@@ -83,6 +83,9 @@ func (c *Client) EnsureNamespace(ctx context.Context, name string) error {
 	resource := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
 	return c.try(ctx, "Namespace", func(ctx context.Context) error {
 		_, err := resource.Get(ctx, name, metav1.GetOptions{})
+		if c.forbids(err) {
+			return nil // what is applied to it will show whether it exists
+		}
 		if !apierrors.IsNotFound(err) {
 			return err
 		}

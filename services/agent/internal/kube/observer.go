@@ -26,7 +26,7 @@ func absentRetry() backoff.Policy {
 	return backoff.Policy{Initial: refreshKinds, Max: 5 * time.Minute, Multiplier: 1.5}
 }
 
-// silentRetry bounds the time between such questions while the API server does not answer.
+// silentRetry bounds the time between such questions while the API server does not answer, or contradicts itself.
 const silentRetry = 10 * time.Second
 
 // absentDoubt is how many answers it takes to believe at the start that a kind does not exist: an API server that has just
@@ -105,7 +105,7 @@ func (o *observer) follow(ctx context.Context) {
 	o.mu.Unlock()
 	if err := watcher.Run(ctx); errors.Is(err, watch.ErrAbsent) {
 		o.client.kinds.outdate()
-		_ = backoff.Wait(ctx, absentRetry().Delay(o.ended)) // discovery may lag behind, and await sees the end of ctx
+		_ = backoff.Wait(ctx, min(absentRetry().Delay(o.ended), silentRetry)) // discovery may lag behind; await sees the end of ctx
 		o.ended++
 	}
 }

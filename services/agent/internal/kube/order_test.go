@@ -58,9 +58,10 @@ func concurrently(t *testing.T, c *cluster, scenarios map[string]func(*scenario)
 type scenario struct {
 	*cluster
 
-	t    *testing.T
-	name string
-	spec reconcile.Spec
+	t     *testing.T
+	name  string
+	spec  reconcile.Spec
+	limit time.Duration // of tests; zero: the default
 }
 
 func newScenario(t *testing.T, c *cluster, title string) *scenario {

@@ -37,6 +37,9 @@ func (c *Client) try(ctx context.Context, kind string, do func(context.Context) 
 	if ctx.Err() != nil {
 		return fmt.Errorf("talk to the API server: %w", context.Cause(ctx))
 	}
+	if c.forbids(err) {
+		return c.forbidden(err)
+	}
 	return translate(err, kind)
 }
 

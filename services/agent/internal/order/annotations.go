@@ -77,7 +77,7 @@ func read(o *unstructured.Unstructured) (directive, error) {
 	if err := r.known(); err != nil {
 		return directive{}, err
 	}
-	if _, err := OptionsOf(o); err != nil {
+	if _, err := Recreate(o); err != nil {
 		return directive{}, err
 	}
 	d, err := r.place()

@@ -10,16 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Options are what annotations say about an object beside its place. The zero Options are those of an object without any.
-type Options struct {
-	// KeepPruned leaves the object in the cluster when it leaves the manifests.
-	KeepPruned bool
-	// KeepDeleted leaves the object in the cluster when the service goes.
-	KeepDeleted bool
-	// Recreate says whether to delete the object and make it anew where a field changed that cannot be changed.
-	Recreate Choice
-}
-
 // Choice is yes, no, or left to somebody else.
 type Choice int
 
@@ -38,54 +28,51 @@ func (c Choice) Or(otherwise bool) bool {
 	return c == Yes
 }
 
-// OptionsOf reads the options of an object, which may be a manifest or a live object. Errors: *Error.
-func OptionsOf(o *unstructured.Unstructured) (Options, error) {
+// Recreate reads whether an object is to be deleted and made anew where a field changed that cannot be changed. It checks what else
+// annotations say about how the object is treated, too. Errors: *Error.
+func Recreate(o *unstructured.Unstructured) (Choice, error) {
 	r := reader{object: o, annotations: o.GetAnnotations()}
-	var options Options
-	if policy, ok := r.annotations[HelmResourcePolicy]; ok {
-		if policy != "keep" {
-			return Options{}, r.errorf(HelmResourcePolicy, "is %q, want keep", policy)
-		}
-		options.KeepPruned, options.KeepDeleted = true, true
+	if policy, ok := r.annotations[HelmResourcePolicy]; ok && !strings.EqualFold(strings.TrimSpace(policy), "keep") {
+		return Unsaid, r.errorf(HelmResourcePolicy, "is %q, want keep", policy)
 	}
+	choice := Unsaid
 	for _, annotation := range []string{ArgoSyncOptions, LeatSyncOptions} {
-		if err := r.options(annotation, &options); err != nil {
-			return Options{}, err
+		said, err := r.options(annotation)
+		if err != nil {
+			return Unsaid, err
 		}
+		choice = max(choice, said)
 	}
-	switch choice, ok := r.annotations[LeatRecreate]; {
-	case choice == "enabled":
-		options.Recreate = Yes
-	case choice == "disabled":
-		options.Recreate = No
+	switch word, ok := r.annotations[LeatRecreate]; {
+	case word == "enabled":
+		return Yes, nil
+	case word == "disabled":
+		return No, nil
 	case ok:
-		return Options{}, r.errorf(LeatRecreate, "is %q, want enabled or disabled", choice)
+		return Unsaid, r.errorf(LeatRecreate, "is %q, want enabled or disabled", word)
 	}
-	return options, nil
+	return choice, nil
 }
 
-func (r reader) options(annotation string, options *Options) error {
+// options reads a list of options. Those about pruning are for the inventory to follow.
+func (r reader) options(annotation string) (choice Choice, err error) {
 	text, ok := r.annotations[annotation]
 	if !ok {
-		return nil
+		return Unsaid, nil
 	}
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
 		switch word {
-		case "":
-		case "Prune=false", "Prune=confirm": // nobody is asked for a single object, so it stays
-			options.KeepPruned = true
-		case "Delete=false", "Delete=confirm":
-			options.KeepDeleted = true
+		case "", "Prune=false", "Prune=confirm", "Delete=false", "Delete=confirm":
 		case "Force=true":
-			options.Recreate = Yes
+			choice = Yes
 		default:
 			if annotation != ArgoSyncOptions || !needless(word) {
-				return r.errorf(annotation, "holds %q, which Leat does not know", word)
+				return Unsaid, r.errorf(annotation, "holds %q, which Leat does not know", word)
 			}
 		}
 	}
-	return nil
+	return choice, nil
 }
 
 // needless tells options of Argo CD that ask for what Leat does anyway, or that say how Argo CD is to do it.

@@ -253,27 +253,25 @@ func one(annotations ...string) []*unstructured.Unstructured {
 	return []*unstructured.Unstructured{object("Job.batch/a", annotations...)}
 }
 
-func TestOptionsOf(t *testing.T) {
+func TestRecreate(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		annotations []string
-		want        order.Options
+		want        order.Choice
 	}{
 		"none":          {},
-		"keep":          {annotations: []string{"helm.sh/resource-policy=keep"}, want: order.Options{KeepPruned: true, KeepDeleted: true}},
-		"Argo's":        {annotations: []string{"argocd.argoproj.io/sync-options=Prune=false, Delete=false,Replace=true"}, want: order.Options{KeepPruned: true, KeepDeleted: true}},
-		"confirmations": {annotations: []string{"argocd.argoproj.io/sync-options=Prune=confirm,Delete=confirm"}, want: order.Options{KeepPruned: true, KeepDeleted: true}},
-		"Leat's":        {annotations: []string{"leat.dev/sync-options=Prune=false"}, want: order.Options{KeepPruned: true}},
-		"force":         {annotations: []string{"argocd.argoproj.io/sync-options=Force=true,Replace=true"}, want: order.Options{Recreate: order.Yes}},
-		"recreate":      {annotations: []string{"leat.dev/recreate=enabled"}, want: order.Options{Recreate: order.Yes}},
-		"not recreate":  {annotations: []string{"argocd.argoproj.io/sync-options=Force=true", "leat.dev/recreate=disabled"}, want: order.Options{Recreate: order.No}},
+		"kept":          {annotations: []string{"helm.sh/resource-policy=keep"}},
+		"options":       {annotations: []string{"argocd.argoproj.io/sync-options=Prune=false, Delete=confirm,Replace=true", "leat.dev/sync-options=Prune=false"}},
+		"force":         {annotations: []string{"argocd.argoproj.io/sync-options=Force=true,Replace=true"}, want: order.Yes},
+		"recreate":      {annotations: []string{"leat.dev/recreate=enabled"}, want: order.Yes},
+		"not recreate":  {annotations: []string{"argocd.argoproj.io/sync-options=Force=true", "leat.dev/recreate=disabled"}, want: order.No},
 		"replace alone": {annotations: []string{"argocd.argoproj.io/sync-options=Replace=true"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := order.OptionsOf(object("Job.batch/a", test.annotations...))
+			got, err := order.Recreate(object("Job.batch/a", test.annotations...))
 			if err != nil || got != test.want {
-				t.Errorf("got %+v, %v, want %+v", got, err, test.want)
+				t.Errorf("got %d, %v, want %d", got, err, test.want)
 			}
 		})
 	}

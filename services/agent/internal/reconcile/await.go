@@ -12,12 +12,14 @@ import (
 // turn is a run's right to work on the cluster: one of the engine's slots, for so long at a stretch. It is for the goroutine of
 // the run.
 type turn struct {
-	slots chan struct{}
-	limit time.Duration
-	run   context.CancelCauseFunc // ends the run
-	ended <-chan struct{}         // closed when the run is ended
+	slots   *slots
+	service string
+	limit   time.Duration
+	run     context.CancelCauseFunc // ends the run
+	ended   <-chan struct{}         // closed when the run is ended
 
-	alarm *time.Timer // nil while no slot is held
+	slot  *slot       // nil while none is held
+	alarm *time.Timer // of the slot that is held
 }
 
 // take waits for a slot. It reports false when the run ended before there was one.
@@ -27,28 +29,27 @@ func (t *turn) take() bool {
 		return false
 	default:
 	}
-	select {
-	case t.slots <- struct{}{}:
-		t.alarm = time.AfterFunc(t.limit, func() { t.run(overdue(t.limit)) })
-		return true
-	case <-t.ended:
+	if t.slot = t.slots.take(t.service, t.ended); t.slot == nil {
 		return false
 	}
+	t.alarm = time.AfterFunc(t.limit, func() { t.run(overdue(t.limit)) })
+	return true
 }
 
 // leave gives the slot back, if one is held.
 func (t *turn) leave() {
-	if t.alarm == nil {
+	if t.slot == nil {
 		return
 	}
 	t.alarm.Stop()
-	t.alarm = nil
-	<-t.slots
+	t.slots.leave(t.slot)
+	t.slot = nil
 }
 
 // renew lets the time at a stretch begin anew.
 func (t *turn) renew() {
 	t.alarm.Reset(t.limit)
+	t.slots.renew(t.slot)
 }
 
 func overdue(limit time.Duration) error {
@@ -64,7 +65,9 @@ func (r *run) await(ctx context.Context, until func() bool) error {
 		return nil
 	}
 	r.turn.leave()
+	began := time.Now()
 	err := r.unit.watchFor(ctx, until)
+	r.waited += time.Since(began)
 	if !r.turn.take() && err == nil {
 		<-ctx.Done() // which is of the run
 		err = context.Cause(ctx)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -96,6 +97,7 @@ func setUID(uid string) func(*unstructured.Unstructured) {
 type prints struct{ *world }
 
 func (p prints) Load(_ context.Context, service string) fingerprint.Table {
+	<-time.After(p.loadDelay)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	table, err := fingerprint.DecodeTable(p.prints[service])

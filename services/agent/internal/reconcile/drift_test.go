@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/syncpolicy"
@@ -394,6 +397,51 @@ func TestRestart(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestEagerWatches restarts an agent of many services, whose watches have listed everything before it knows all of its services.
+func TestEagerWatches(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(reconcile.Settings{})
+		stop := w.runUntil(t)
+		var services []reconcile.Service
+		for i := range 5 {
+			name := fmt.Sprint("s", i)
+			services = append(services, w.service(t, name, name))
+		}
+		w.plan(services...)
+		pass(t, time.Second)
+		stop()
+		w.applied = nil
+		w.engine = w.newEngine()
+		var listed atomic.Bool
+		w.onWatch = func(kinds []schema.GroupVersionKind) {
+			if listed.Swap(true) {
+				return
+			}
+			go func() {
+				w.mu.Lock()
+				objects := slices.Collect(maps.Values(w.objects))
+				w.mu.Unlock()
+				for _, o := range objects {
+					w.engine.Observe(sight(o))
+				}
+				<-time.After(5 * time.Millisecond / 2) // half of the services are read meanwhile
+				for _, kind := range kinds {
+					w.engine.Synced(kind.GroupKind())
+				}
+			}()
+		}
+		w.loadDelay = time.Millisecond
+		w.run(t)
+		w.plan(services...)
+		pass(t, time.Hour)
+		w.assertApplied(t)
+		for _, s := range services {
+			assertPhase(t, w, s.Name, reconcile.Healthy)
+		}
+	})
 }
 
 // TestEventsLateAndOutOfOrder delays and reorders what watches see, while manifests change, and others change objects, too.

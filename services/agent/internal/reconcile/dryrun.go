@@ -60,7 +60,7 @@ func (u *unit) rehearses(now time.Time) bool {
 // relax puts off the refresh of a dry run that has nothing new to tell.
 func (u *unit) relax(now time.Time) {
 	if u.desired.Spec.DryRun && !now.Before(u.refresh) && !u.rehearses(now) {
-		u.refresh = now.Add(backoff.Jitter(u.engine.params.Settings.Refresh, refreshJitter))
+		u.refresh = now.Add(backoff.Jitter(u.engine.refreshPause(), refreshJitter))
 	}
 }
 

@@ -92,11 +92,13 @@ var ErrUnknownService = errors.New("unknown service")
 
 // Engine works on all services of one cluster. Its methods are safe for concurrent use.
 type Engine struct {
-	params Params
-	slots  chan struct{} // one token per service that is being worked on
-	claims claims
-	bench  *bench
-	events events
+	params  Params
+	slots   *slots // held by what is worked on
+	tenancy tenancy
+	refresh atomic.Int64 // how often everything is looked at again, in nanoseconds
+	claims  claims
+	bench   *bench
+	events  events
 
 	relations relations
 
@@ -127,14 +129,16 @@ func New(p Params) *Engine {
 		p.Owner = func() string { return "" }
 	}
 	p.Inventories = newThrifty(p.Inventories)
-	return &Engine{
+	e := &Engine{
 		params:  p,
-		slots:   make(chan struct{}, p.Settings.Workers),
+		slots:   newSlots(p.Settings.Workers),
 		planned: make(chan struct{}, 1),
 		bench:   newBench(),
 		units:   map[string]*unit{},
 		kinds:   map[string]kindSet{},
 	}
+	e.refresh.Store(int64(p.Settings.Refresh))
+	return e
 }
 
 // SetPlan replaces the plan. It returns at once, and may be called before Run.
@@ -156,7 +160,8 @@ func (e *Engine) Reconcile(service string) error {
 	return nil
 }
 
-// Run reads the inventories and works on plans until ctx is done. It returns nil then; runs that are under way end first.
+// Run reads the inventories and works on plans until ctx is done. It returns nil then; runs that are under way end first. It returns
+// an error when a run does not end although it has to: the process must end then.
 func (e *Engine) Run(ctx context.Context) error {
 	records, err := e.load(ctx)
 	if err != nil {
@@ -166,12 +171,21 @@ func (e *Engine) Run(ctx context.Context) error {
 	for _, record := range records {
 		e.start(ctx, group, record)
 	}
+	for _, record := range records { // only now: what a watch sees of a service that is not known is lost
+		e.watch(record.Service, record.Objects)
+	}
 	confirm := time.NewTicker(confirmInterval)
 	defer confirm.Stop()
+	stuck := make(chan error, 1)
+	go func() { stuck <- e.supervise(ctx) }()
 	for {
 		select {
 		case <-ctx.Done():
 			return group.Wait()
+		case err := <-stuck:
+			if err != nil {
+				return err // at once: what is stuck is not waited for
+			}
 		case <-e.planned:
 			e.adopt(ctx, group)
 		case <-confirm.C:
@@ -208,7 +222,6 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 	e.mu.Lock()
 	e.units[u.name] = u
 	e.mu.Unlock()
-	e.watch(u.name, record.Objects)
 	group.Go(func() error {
 		u.run(ctx)
 		return nil
@@ -223,6 +236,7 @@ func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
 	e.generation.Add(1)
 	plan, known := e.snapshot()
 	e.learn(ctx, plan)
+	e.adjust(plan.Settings)
 	now := time.Now()
 	e.relations.plan(plan.Services)
 	for _, s := range plan.Services {

@@ -40,9 +40,11 @@ type world struct {
 	// hooks; nil does nothing
 	onApply  func(ctx context.Context, o *unstructured.Unstructured) error
 	onAnswer func()
+	onWatch  func([]schema.GroupVersionKind)
 	onDelete func(ctx context.Context, o inventory.Object) error
 
 	watcher   func(reconcile.Observation) // of every write of the engine's
+	loadDelay time.Duration               // before fingerprints are read
 	openDelay time.Duration               // before a bundle comes
 
 	mu        sync.Mutex
@@ -64,6 +66,7 @@ type world struct {
 	followed  map[inventory.Key][]chan struct{} // told of every write
 	logs      string
 	rechecks  int
+	accounts  []reconcile.Account // in whose name somebody wanted to work
 }
 
 func newWorld(settings reconcile.Settings) *world {
@@ -157,6 +160,14 @@ func (w *world) count() (applied, deleted int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.applied), len(w.deleted)
+}
+
+// As implements reconcile.Cluster.
+func (w *world) As(account reconcile.Account) (reconcile.Cluster, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.accounts = append(w.accounts, account)
+	return w, nil
 }
 
 // Namespaced implements reconcile.Cluster.
@@ -357,8 +368,11 @@ func (w *world) Recheck() {
 // Watch implements reconcile.Watches.
 func (w *world) Watch(kinds []schema.GroupVersionKind) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.kinds = kinds
+	w.mu.Unlock()
+	if w.onWatch != nil {
+		w.onWatch(kinds)
+	}
 }
 
 // manifest is a ConfigMap.

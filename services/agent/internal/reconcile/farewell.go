@@ -119,9 +119,5 @@ func (r *run) saveHooks(ctx context.Context) error {
 	if !r.leaving {
 		return r.save(ctx)
 	}
-	if err := r.engine.params.Inventories.Save(ctx, r.record); err != nil {
-		return fmt.Errorf("store inventory: %w", err)
-	}
-	r.unit.keep(r.record)
-	return nil
+	return r.store(ctx)
 }

@@ -197,6 +197,9 @@ func (h *history) fault(_ context.Context, call string, done bool) error {
 			h.unagreed[service] = 0
 		}
 	}
+	if service, gone := strings.CutPrefix(call, "delete inventory of "); gone && done {
+		h.unagreed[service] = 0 // whoever comes under that name is another service
+	}
 	if h.in < 0 || done != h.late {
 		return nil
 	}
@@ -231,6 +234,7 @@ func (h *history) deleting(o *unstructured.Unstructured, records map[string]inve
 		case !entry.Agreed:
 			h.unagreed[service]++
 			if n, base := h.unagreed[service], max(r.Base, r.Objects.Len()); n >= 5 && n*100 > 30*base {
+				h.log.show(h.t, service)
 				h.broken = append(h.broken, fmt.Sprintf("deletes %d of %d objects of %s", n, base, service))
 			}
 		}

@@ -72,11 +72,11 @@ func (r *run) gather(hooks []*hook, look *lookout) (left []string) {
 		if !h.launched {
 			continue
 		}
-		seen, known := look.at(h.ref.Key)
+		seen := look.at(h.ref.Key)
 		state := r.engine.outcomeOf(seen.last)
 		switch {
-		case !known:
-			left = append(left, h.id())
+		case !seen.known:
+			left = append(left, h.fares(seen.err))
 		case seen.last == nil || string(seen.last.GetUID()) != h.uid:
 			r.ended(h, "was deleted before it ended")
 		case state.ended && state.failed:
@@ -85,11 +85,21 @@ func (r *run) gather(hooks []*hook, look *lookout) (left []string) {
 			r.ended(h, "")
 		case seen.live == nil:
 			r.ended(h, "was deleted before it ended")
+		case seen.err != nil:
+			left = append(left, h.fares(seen.err))
 		default:
 			left = append(left, strings.TrimSuffix(h.id()+": "+state.message, ": "))
 		}
 	}
 	return left
+}
+
+// fares says of a hook that nothing is seen of it, and why.
+func (h *hook) fares(err error) string {
+	if err == nil {
+		return h.id()
+	}
+	return fmt.Sprintf("%s cannot be seen: %v", h.id(), err)
 }
 
 // ended notes how a hook ended.

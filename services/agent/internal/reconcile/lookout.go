@@ -22,10 +22,12 @@ type lookout struct {
 	seen map[inventory.Key]sight
 }
 
-// sight is what was seen of one object.
+// sight is what was seen of one object. The zero sight is that of one that nobody has looked at yet.
 type sight struct {
-	live *unstructured.Unstructured // nil: it is gone
-	last *unstructured.Unstructured // as it was when it was there; nil when it never was
+	known bool
+	live  *unstructured.Unstructured // nil: it is gone
+	last  *unstructured.Unstructured // as it was when it was there; nil when it never was
+	err   error                      // why it cannot be seen at the moment
 }
 
 // lookOut begins to follow objects. Whatever is seen wakes the unit, and with it what awaits in the run.
@@ -35,32 +37,32 @@ func (r *run) lookOut(ctx context.Context, refs []inventory.Ref) *lookout {
 	for _, ref := range refs {
 		l.group.Go(func() {
 			r.engine.params.Cluster.Follow(ctx, ref, func(live *unstructured.Unstructured, err error) {
-				if err == nil { // otherwise nothing is known of it, and it is looked for again
-					l.note(ref.Key, live)
-					signal(r.unit.wake)
-				}
+				l.note(ref.Key, live, err)
+				signal(r.unit.wake)
 			})
 		})
 	}
 	return l
 }
 
-func (l *lookout) note(k inventory.Key, live *unstructured.Unstructured) {
+func (l *lookout) note(k inventory.Key, live *unstructured.Unstructured, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := sight{live: live, last: live}
-	if live == nil {
-		s.last = l.seen[k].last
+	s := l.seen[k]
+	s.err = err
+	if err == nil {
+		s.known, s.live = true, live
+	}
+	if live != nil {
+		s.last = live
 	}
 	l.seen[k] = s
 }
 
-// at returns what was seen of an object. Nothing is known of it before the first sight.
-func (l *lookout) at(k inventory.Key) (s sight, known bool) {
+func (l *lookout) at(k inventory.Key) sight {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s, known = l.seen[k]
-	return s, known
+	return l.seen[k]
 }
 
 func (l *lookout) end() {

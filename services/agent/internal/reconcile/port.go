@@ -23,6 +23,9 @@ import (
 // they return is final for this run. Errors are *Problem where they have a reason of their own (ApplyRejected,
 // ApplyConflict, ClusterUnreachable), and no error holds an object's data. Methods may be called concurrently.
 type Cluster interface {
+	// As returns the same cluster, in which everything is done as a service account. The zero Account is the agent itself.
+	// What the account may not do is a TenantForbidden.
+	As(account Account) (Cluster, error)
 	// Namespaced tells whether objects of a kind live in namespaces. An unknown kind is an ApplyRejected.
 	Namespaced(ctx context.Context, kind schema.GroupVersionKind) (bool, error)
 	// Get reads an object. ErrNotFound where there is none, or where the kind does not exist.

@@ -27,6 +27,7 @@ const (
 	ObjectClaimed      Reason = "OBJECT_CLAIMED"
 	DriftDetected      Reason = "DRIFT_DETECTED"
 	ObjectUnmanaged    Reason = "OBJECT_UNMANAGED"
+	TenantForbidden    Reason = "TENANT_FORBIDDEN"
 	VariableMissing    Reason = "VARIABLE_MISSING"
 	HookFailed         Reason = "HOOK_FAILED"
 	ClusterUnreachable Reason = "CLUSTER_UNREACHABLE"

@@ -59,7 +59,7 @@ func (s *stubborn) spot(r *run, do func(context.Context, *unstructured.Unstructu
 
 // mayRecreate returns nil when the object may be deleted to be made anew, and otherwise the problem that this leaves.
 func (r *run) mayRecreate(o *unstructured.Unstructured, immutable *ImmutableError) error {
-	options, err := order.OptionsOf(o)
+	choice, err := order.Recreate(o)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (r *run) mayRecreate(o *unstructured.Unstructured, immutable *ImmutableErro
 	case inventory.Precious(inventory.RefOf(o).Key):
 		return problemf(ApplyRejected, "%s; %s cannot be changed, and a %s is never recreated, because more than itself would go with it",
 			immutable.Message, fields, o.GetKind())
-	case !options.Recreate.Or(r.service.Spec.Policy.Recreate):
+	case !choice.Or(r.service.Spec.Policy.Recreate):
 		return problemf(ApplyRejected, "%s; %s cannot be changed: to have the object deleted and made anew, give it the annotation %s: enabled, "+
 			"or set recreate in the service's policy", immutable.Message, fields, order.LeatRecreate)
 	}
@@ -154,14 +154,14 @@ func refsOf(objects []inventory.Object) []inventory.Ref {
 
 // stands tells whether an object is still there, or may be.
 func stands(look *lookout, o inventory.Object) bool {
-	seen, known := look.at(o.Key)
-	return !known || seen.live != nil && string(seen.live.GetUID()) == o.UID
+	seen := look.at(o.Key)
+	return !seen.known || seen.live != nil && string(seen.live.GetUID()) == o.UID
 }
 
 // held says what keeps objects.
 func held(look *lookout, objects []inventory.Object) string {
 	for _, o := range objects {
-		if seen, _ := look.at(o.Key); seen.live != nil && len(seen.live.GetFinalizers()) > 0 {
+		if seen := look.at(o.Key); seen.live != nil && len(seen.live.GetFinalizers()) > 0 {
 			return fmt.Sprintf(": finalizer %s holds it", strings.Join(seen.live.GetFinalizers(), ", "))
 		}
 	}

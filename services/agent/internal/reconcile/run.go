@@ -28,6 +28,7 @@ type run struct {
 	unit    *unit
 	engine  *Engine
 	turn    *turn
+	waited  time.Duration // for what others do
 	service Service
 	arrived time.Time
 	timings Timings
@@ -71,10 +72,10 @@ func (r *run) sync(ctx context.Context) error {
 		{"expect tests", r.expectTests},
 		{"record", r.complete},
 	})
-	if err != nil && ctx.Err() == nil && r.wrote.Load() > 0 {
-		err = errors.Join(err, r.store(ctx)) // the UIDs of what was applied all the same
+	if err == nil || ctx.Err() != nil || r.record.Objects.Len() == 0 {
+		return err
 	}
-	return err
+	return errors.Join(err, r.store(ctx)) // the UIDs of what was applied all the same
 }
 
 func (r *run) remove(ctx context.Context) error {
@@ -276,7 +277,7 @@ func (r *run) complete(ctx context.Context) error {
 	now := time.Now()
 	applied := r.service.inputs()
 	applied.At, applied.Took = now, now.Sub(r.arrived)
-	r.timings.Apply = now.Sub(r.rendered)
+	r.timings.Apply = now.Sub(r.rendered) - r.waited
 	if sameInputs(applied, r.record.Applied) {
 		applied.Took = r.record.Applied.Took // the figure of the change is the one of interest
 		if !r.news && !r.asked {

@@ -189,6 +189,9 @@ func TestWaveGoesOnWhenItIsWell(t *testing.T) {
 				w.judged(t, "Pod", "first", health.Healthy)
 				pass(t, time.Millisecond)
 				assertPhase(t, w, "s", reconcile.Healthy)
+				if got := w.status("s").Timings.Apply; got != 0 {
+					t.Errorf("apply: got %v, want nothing: to wait is not to apply", got)
+				}
 			})
 		})
 	}

@@ -66,6 +66,9 @@ func (r *run) rehearse(ctx context.Context, o, live *unstructured.Unstructured, 
 		return nil, err
 	}
 	s := r.submission(o, live, ignored, repair)
+	if fields.Settled(s.shaped, live) {
+		return live, nil
+	}
 	s.options.DryRun, s.adopting = true, live.GetLabels()[ServiceLabel] == ""
 	applied, _, err := s.apply(ctx)
 	return applied, err

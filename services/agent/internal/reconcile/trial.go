@@ -117,12 +117,11 @@ func (t *trial) run(ctx context.Context) error {
 // load renders the tests, in a slot.
 func (t *trial) load(ctx context.Context) (err error) {
 	e := t.unit.engine
-	select {
-	case e.slots <- struct{}{}:
-		defer func() { <-e.slots }()
-	case <-ctx.Done():
+	slot := e.slots.take(t.unit.name, ctx.Done())
+	if slot == nil {
 		return ctx.Err()
 	}
+	defer e.slots.leave(slot)
 	t.found, err = renderAll(ctx, e.params.Bundles, e.params.Configs, t.service, t.applied)
 	t.found.objects = nil
 	if t.service.Spec.testsDisabled() {

@@ -104,7 +104,7 @@ func newUnit(e *Engine, record inventory.Record) *unit {
 		engine: e, name: record.Service, wake: make(chan struct{}, 1),
 		record: record,
 		tried:  inputsOf(record.Applied), carried: record.Applied.SyncRequest,
-		refresh: time.Now().Add(backoff.Jitter(e.params.Settings.Refresh, refreshJitter)),
+		refresh: time.Now().Add(backoff.Jitter(e.refreshPause(), refreshJitter)),
 	}
 }
 
@@ -324,7 +324,7 @@ func (u *unit) remove(ctx context.Context) bool {
 func (u *unit) work(ctx context.Context, what action, do func(context.Context, *run) error) bool {
 	runCtx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	turn := &turn{slots: u.engine.slots, limit: u.engine.params.Settings.ApplyTimeout, run: stop, ended: runCtx.Done()}
+	turn := &turn{slots: u.engine.slots, service: u.name, limit: u.engine.params.Settings.ApplyTimeout, run: stop, ended: runCtx.Done()}
 	if !turn.take() {
 		return false
 	}
@@ -384,7 +384,7 @@ func (u *unit) conclude(ctx context.Context, r *run, err error, took time.Durati
 	}
 	u.carried = r.service.SyncRequest
 	u.note(r, err)
-	u.refresh = time.Now().Add(backoff.Jitter(u.engine.params.Settings.Refresh, refreshJitter))
+	u.refresh = time.Now().Add(backoff.Jitter(u.engine.refreshPause(), refreshJitter))
 	u.problem, u.failures, u.guarded, u.dirty = nil, nil, Guarded{}, err != nil
 	if err != nil {
 		u.fail(ctx, err)

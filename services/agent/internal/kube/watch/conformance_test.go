@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -115,6 +116,7 @@ func testServer(t *testing.T, s apiServer) {
 	testPages(t, s)
 	version := testStreamingList(t, s)
 	testEvents(t, s, version)
+	testEnd(t, s, version)
 	testUnknown(t, s)
 	s.put(t, "a-0", "web", "last")
 	s.forget(t)
@@ -257,6 +259,22 @@ func testEvents(t *testing.T, s apiServer, version string) {
 			t.Errorf("got %s at %s, want %s after %s", e, e.Object.GetResourceVersion(), want, last)
 		}
 		last = e.Object.GetResourceVersion()
+	}
+}
+
+// testEnd has a watch end when it is to. That is no error.
+func testEnd(t *testing.T, s apiServer, version string) {
+	t.Helper()
+	w := s.follow(t, "&timeoutSeconds=1&resourceVersion="+version)
+	for {
+		var raw struct{ Type string }
+		err := w.decoder.Decode(&raw)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil || raw.Type == "ERROR" {
+			t.Fatalf("watch of a second: got %q, %v, want its end", raw.Type, err)
+		}
 	}
 }
 

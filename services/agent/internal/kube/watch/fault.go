@@ -40,9 +40,9 @@ func (w *Watcher) pause(err error, failures int) time.Duration {
 	case errors.Is(err, errAgain), errors.Is(err, errDeclined):
 		return 0
 	case denied(err):
-		return w.Settings.Denied.After(err, failures)
+		return w.params.Settings.Denied.After(err, failures)
 	default:
-		return w.Settings.Retry.After(err, failures)
+		return w.params.Settings.Retry.After(err, failures)
 	}
 }
 
@@ -61,13 +61,13 @@ func (w *Watcher) note(ctx context.Context, err error, failures int) {
 	case ctx.Err() != nil || errors.Is(err, io.EOF):
 	case denied(err) && !w.unwell:
 		w.unwell = true
-		w.Logger.WarnContext(ctx, "kind may not be watched", slog.Any("error", err))
-		w.Handler.Denied(err)
+		w.params.Logger.WarnContext(ctx, "kind may not be watched", slog.Any("error", err))
+		w.params.Handler.Denied(err)
 	case failures == tired && !w.unwell:
 		w.unwell = true
-		w.Logger.WarnContext(ctx, "kind cannot be watched", slog.Any("error", err))
+		w.params.Logger.WarnContext(ctx, "kind cannot be watched", slog.Any("error", err))
 	default:
-		w.Logger.DebugContext(ctx, "watch broke off", slog.Any("error", err), slog.Int("failures", failures))
+		w.params.Logger.DebugContext(ctx, "watch broke off", slog.Any("error", err), slog.Int("failures", failures))
 	}
 }
 
@@ -76,6 +76,6 @@ func (w *Watcher) hear(ctx context.Context) {
 	w.heard = true
 	if w.unwell {
 		w.unwell = false
-		w.Logger.InfoContext(ctx, "kind can be watched again")
+		w.params.Logger.InfoContext(ctx, "kind can be watched again")
 	}
 }

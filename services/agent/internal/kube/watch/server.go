@@ -118,13 +118,17 @@ func reasonOf(code int) metav1.StatusReason {
 	}
 }
 
+// maxHint is the longest time for which a server can keep a watch away.
+const maxHint = 5 * time.Minute
+
 // withHint adds how long the server wants to be left alone.
 func withHint(err *apierrors.StatusError, header string) error {
-	if seconds, parsed := strconv.Atoi(header); parsed == nil && seconds > 0 {
-		return backoff.RetryAfter(err, time.Duration(seconds)*time.Second)
+	seconds, told := apierrors.SuggestsClientDelay(err)
+	if fromHeader, parsed := strconv.Atoi(header); parsed == nil {
+		seconds, told = fromHeader, true
 	}
-	if seconds, told := apierrors.SuggestsClientDelay(err); told && seconds > 0 {
-		return backoff.RetryAfter(err, time.Duration(seconds)*time.Second)
+	if !told || seconds <= 0 {
+		return err
 	}
-	return err
+	return backoff.RetryAfter(err, time.Duration(min(seconds, int(maxHint.Seconds())))*time.Second)
 }

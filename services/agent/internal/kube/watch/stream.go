@@ -27,7 +27,7 @@ const lively = 10 * time.Second
 func (w *Watcher) stream(ctx context.Context, list bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := time.AfterFunc(w.Settings.ListSilence, func() { cancel(errSilent) })
+	silence := time.AfterFunc(w.params.Settings.ListSilence, func() { cancel(errSilent) })
 	defer silence.Stop()
 	started := time.Now()
 	err := w.open(ctx, list, silence)
@@ -39,9 +39,9 @@ func (w *Watcher) stream(ctx context.Context, list bool) error {
 }
 
 func (w *Watcher) open(ctx context.Context, list bool, silence *time.Timer) error {
-	body, err := w.Server.get(ctx, w.Collection.Resource, w.watchQuery(list), w.accept(""))
+	body, err := w.params.Server.get(ctx, w.params.Collection.Resource, w.watchQuery(list), w.accept(""))
 	if list && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) {
-		w.Server.declines(w.Collection.Resource.Group)
+		w.params.Server.declines(w.params.Collection.Resource.Group)
 		return fmt.Errorf("%w: %w", errDeclined, err)
 	}
 	if err != nil {
@@ -49,19 +49,19 @@ func (w *Watcher) open(ctx context.Context, list bool, silence *time.Timer) erro
 	}
 	defer body.Close()
 	if list {
-		w.Known.begin()
+		w.params.Known.begin()
 		w.broken++
 	}
-	return w.follow(ctx, newReader(body, w.Settings.MaxObject), list, silence)
+	return w.follow(ctx, newReader(body, w.params.Settings.MaxObject), list, silence)
 }
 
 // follow takes in events until they end.
 func (w *Watcher) follow(ctx context.Context, r *reader, listing bool, silence *time.Timer) error {
 	for {
 		if listing {
-			silence.Reset(w.Settings.ListSilence)
+			silence.Reset(w.params.Settings.ListSilence)
 		} else {
-			silence.Reset(w.Settings.Silence)
+			silence.Reset(w.params.Settings.Silence)
 		}
 		var e event
 		if err := r.decode(&e); err != nil {
@@ -111,7 +111,7 @@ const pageRetries = 5
 
 // pages lists page by page. A page that breaks off is asked for again, so that a list gets on however short connections live.
 func (w *Watcher) pages(ctx context.Context) error {
-	w.Known.begin()
+	w.params.Known.begin()
 	next := ""
 	for failures := 0; ; {
 		meta, err := w.page(ctx, next)
@@ -128,21 +128,21 @@ func (w *Watcher) pages(ctx context.Context) error {
 		case next == "" || refused(err) || failures == pageRetries:
 			return fmt.Errorf("list: %w", err)
 		default:
-			_ = backoff.Wait(ctx, w.Settings.Retry.After(err, failures)) // the next page sees the end of ctx, too
+			_ = backoff.Wait(ctx, w.params.Settings.Retry.After(err, failures)) // the next page sees the end of ctx, too
 			failures++
 		}
 	}
 }
 
 func (w *Watcher) page(ctx context.Context, next string) (metav1.ListMeta, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.Settings.ListSilence)
+	ctx, cancel := context.WithTimeout(ctx, w.params.Settings.ListSilence)
 	defer cancel()
-	body, err := w.Server.get(ctx, w.Collection.Resource, w.listQuery(next), w.accept("List"))
+	body, err := w.params.Server.get(ctx, w.params.Collection.Resource, w.listQuery(next), w.accept("List"))
 	if err != nil {
 		return metav1.ListMeta{}, err
 	}
 	defer body.Close()
-	meta, err := newReader(body, w.Settings.MaxObject).list(func(object map[string]any) {
+	meta, err := newReader(body, w.params.Settings.MaxObject).list(func(object map[string]any) {
 		w.seen(&unstructured.Unstructured{Object: object})
 	})
 	if err == io.EOF { //nolint:errorlint // a decoder returns it bare; here it is not the end but a lack
@@ -157,7 +157,7 @@ const maxExpired = 2
 func (w *Watcher) listQuery(next string) url.Values {
 	query := url.Values{}
 	if w.expired < maxExpired {
-		query.Set("limit", strconv.Itoa(w.Settings.PageSize))
+		query.Set("limit", strconv.Itoa(w.params.Settings.PageSize))
 	}
 	if next != "" {
 		query.Set("continue", next)
@@ -171,7 +171,7 @@ const lifetimeJitter = 0.33
 
 func (w *Watcher) watchQuery(list bool) url.Values {
 	query := url.Values{"watch": {"true"}, "allowWatchBookmarks": {"true"}}
-	query.Set("timeoutSeconds", strconv.Itoa(int(backoff.Jitter(w.Settings.Lifetime, lifetimeJitter).Seconds())))
+	query.Set("timeoutSeconds", strconv.Itoa(int(backoff.Jitter(w.params.Settings.Lifetime, lifetimeJitter).Seconds())))
 	if list {
 		query.Set("sendInitialEvents", "true")
 		query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchNotOlderThan))
@@ -183,14 +183,14 @@ func (w *Watcher) watchQuery(list bool) url.Values {
 }
 
 func (w *Watcher) selected(query url.Values) {
-	if w.Collection.Selector != "" {
-		query.Set("labelSelector", w.Collection.Selector)
+	if w.params.Collection.Selector != "" {
+		query.Set("labelSelector", w.params.Collection.Selector)
 	}
 }
 
 // accept says in which form objects are wanted; suffix is of the name of the form.
 func (w *Watcher) accept(suffix string) string {
-	if w.Collection.Metadata {
+	if w.params.Collection.Metadata {
 		return fmt.Sprintf(acceptMetadata, "PartialObjectMetadata"+suffix)
 	}
 	return acceptObjects

@@ -115,7 +115,7 @@ var (
 
 // Watcher keeps up with one collection.
 type Watcher struct {
-	Params
+	params Params
 
 	version string // up to which everything was told; empty: a list is needed
 	broken  int    // streaming lists that broke off in a row
@@ -131,7 +131,7 @@ type Watcher struct {
 // New returns a Watcher that does nothing before Run.
 func New(p Params) *Watcher {
 	p.Settings = p.Settings.withDefaults()
-	return &Watcher{Params: p}
+	return &Watcher{params: p}
 }
 
 // Relist has every object listed and told again. It returns at once.
@@ -177,7 +177,7 @@ func (w *Watcher) begin(ctx context.Context) (turn context.Context, end func()) 
 
 // connect lists if need be, and watches until that breaks off.
 func (w *Watcher) connect(ctx context.Context) error {
-	if w.version == "" && w.broken < maxBroken && w.Server.streams(w.Collection.Resource.Group) {
+	if w.version == "" && w.broken < maxBroken && w.params.Server.streams(w.params.Collection.Resource.Group) {
 		return w.stream(ctx, true)
 	}
 	if w.version == "" {
@@ -195,21 +195,21 @@ const maxBroken = 2
 // seen takes in an object that exists.
 func (w *Watcher) seen(o *unstructured.Unstructured) {
 	if o.GetKind() == "" {
-		o.SetGroupVersionKind(w.Collection.Kind) // the items of a list do not repeat it
+		o.SetGroupVersionKind(w.params.Collection.Kind) // the items of a list do not repeat it
 	}
-	if before, replaced := w.Known.put(o, w.Collection.Label); replaced {
-		w.Handler.Gone(before, o.GetResourceVersion())
+	if before, replaced := w.params.Known.put(o, w.params.Collection.Label); replaced {
+		w.params.Handler.Gone(before, o.GetResourceVersion())
 	}
-	w.Handler.Seen(o)
+	w.params.Handler.Seen(o)
 }
 
 // gone takes in the last state of an object that has left.
 func (w *Watcher) gone(o *unstructured.Unstructured) {
-	before, known := w.Known.remove(o)
+	before, known := w.params.Known.remove(o)
 	if !known {
-		before = Object{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()), Label: labelOf(o, w.Collection.Label)}
+		before = Object{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()), Label: labelOf(o, w.params.Collection.Label)}
 	}
-	w.Handler.Gone(before, o.GetResourceVersion())
+	w.params.Handler.Gone(before, o.GetResourceVersion())
 }
 
 // complete ends a list that was made at the given version.
@@ -217,9 +217,9 @@ func (w *Watcher) complete(version string) error {
 	if version == "" {
 		return errNoVersion
 	}
-	w.Known.sweep(func(o Object) { w.Handler.Gone(o, version) })
+	w.params.Known.sweep(func(o Object) { w.params.Handler.Gone(o, version) })
 	w.version, w.broken, w.expired = version, 0, 0
-	w.Handler.Synced()
+	w.params.Handler.Synced()
 	return nil
 }
 

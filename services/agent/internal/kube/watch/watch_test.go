@@ -192,6 +192,7 @@ func TestRefusals(t *testing.T) {
 		{"forbidden", 403, "Forbidden", "", time.Hour, 80, 6 * time.Minute, 1},
 		{"not watchable", 405, "MethodNotAllowed", "", time.Hour, 80, 6 * time.Minute, 1},
 		{"expired all the time", 410, "Expired", "", 10 * time.Minute, 200, 16 * time.Second, 1},
+		{"sent away for ever", 429, "TooManyRequests", "999999999999", time.Minute, 1, 6 * time.Minute, 0},
 		{"a moment's error", 503, "ServiceUnavailable", "1", time.Second, 4, 3 * time.Second, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -80,6 +80,9 @@ func (m *Memory) call(ctx context.Context, name string, do func() error) error {
 	return err
 }
 
+// As implements reconcile.Cluster. Everybody may do everything.
+func (m *Memory) As(reconcile.Account) (reconcile.Cluster, error) { return m, nil }
+
 // Namespaced implements reconcile.Cluster.
 func (m *Memory) Namespaced(_ context.Context, kind schema.GroupVersionKind) (bool, error) {
 	return kind.Kind != "Namespace" && kind.Kind != "ClusterRole" && kind.Kind != "CustomResourceDefinition", nil

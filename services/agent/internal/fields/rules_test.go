@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fields_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/fields"
+)
+
+func TestMatch(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{"", "", true}, {"", "a", false}, {"*", "", true}, {"*", "abc", true}, {"a", "a", true}, {"a", "b", false}, {"a?c", "abc", true},
+		{"a?c", "ac", false}, {"a*c", "ac", true}, {"a*c", "abbc", true}, {"a*c", "acb", false}, {"*a*b*", "xaxbx", true}, {"*a*b*", "xbxax", false},
+		{"a*a", "a", false}, {"**", "x", true}, {"a.b", "axb", false}, {"[a]", "a", false}, {"x/*", "x/y/z", true}, {"web-*-?", "web-1-2-3", true},
+	} {
+		if got := fields.Match(test.pattern, test.text); got != test.want {
+			t.Errorf("pattern %q, text %q: got %v, want %v", test.pattern, test.text, got, test.want)
+		}
+	}
+}
+
+// TestMatchSlowly compares with a matcher that is so simple that it is right.
+func TestMatchSlowly(t *testing.T) {
+	t.Parallel()
+	var slow func(pattern, text string) bool
+	slow = func(pattern, text string) bool {
+		switch {
+		case pattern == "":
+			return text == ""
+		case pattern[0] == '*':
+			return slow(pattern[1:], text) || text != "" && slow(pattern, text[1:])
+		default:
+			return text != "" && (pattern[0] == '?' || pattern[0] == text[0]) && slow(pattern[1:], text[1:])
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		pattern, text := rapid.StringMatching(`[ab*?]{0,8}`).Draw(t, "pattern"), rapid.StringMatching(`[ab]{0,8}`).Draw(t, "text")
+		if got, want := fields.Match(pattern, text), slow(pattern, text); got != want {
+			t.Errorf("pattern %q, text %q: got %v, want %v", pattern, text, got, want)
+		}
+	})
+}
+
+func TestSelector(t *testing.T) {
+	t.Parallel()
+	o := parsed(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web-1, namespace: shop, labels: {tier: front}}}")
+	core := parsed(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: web-1, namespace: shop}}")
+	for name, test := range map[string]struct {
+		selector   syncpolicy.Selector
+		want, core bool
+	}{
+		"empty":           {want: true, core: true},
+		"group":           {selector: syncpolicy.Selector{Group: "apps"}, want: true},
+		"group pattern":   {selector: syncpolicy.Selector{Group: "*s"}, want: true},
+		"no group":        {selector: syncpolicy.Selector{Group: "core"}, core: true},
+		"kind":            {selector: syncpolicy.Selector{Kind: "Deployment"}, want: true},
+		"kind in part":    {selector: syncpolicy.Selector{Kind: "Deploy"}},
+		"name":            {selector: syncpolicy.Selector{Name: "web-?"}, want: true, core: true},
+		"namespace":       {selector: syncpolicy.Selector{Namespace: "shop"}, want: true, core: true},
+		"other namespace": {selector: syncpolicy.Selector{Namespace: "shop-*"}},
+		"labels":          {selector: syncpolicy.Selector{Labels: "tier=front"}, want: true},
+		"no such label":   {selector: syncpolicy.Selector{Labels: "!tier"}, core: true},
+		"one of two":      {selector: syncpolicy.Selector{Kind: "Deployment", Name: "db"}},
+	} {
+		s, err := fields.Select(test.selector)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := s.Match(o); got != test.want {
+			t.Errorf("%s: got %v for the Deployment, want %v", name, got, test.want)
+		}
+		if got := s.Match(core); got != test.core {
+			t.Errorf("%s: got %v for the ConfigMap, want %v", name, got, test.core)
+		}
+	}
+}
+
+func TestInvalidRules(t *testing.T) {
+	t.Parallel()
+	for _, pointer := range []string{
+		"", "spec", "/metadata", "/metadata/name", "/metadata/namespace", "/kind", "/apiVersion", "/*", "/metadata/*", "/*/name",
+		"/spec/[name]", "/spec/[=x]",
+	} {
+		_, err := fields.Compile([]syncpolicy.IgnoreRule{{}, {Pointers: []string{pointer}}})
+		if !errors.Is(err, fields.ErrInvalid) || !strings.HasPrefix(err.Error(), "rule 2: ") {
+			t.Errorf("pointer %q: got %v, want an error about rule 2", pointer, err)
+		}
+	}
+	if _, err := fields.Compile([]syncpolicy.IgnoreRule{{Objects: syncpolicy.Selector{Labels: "a in"}}}); !errors.Is(err, fields.ErrInvalid) {
+		t.Errorf("labels: got %v, want ErrInvalid", err)
+	}
+}
+
+func TestAnnotation(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"/data/a":               "{b: '2', c: '2'}",
+		"/data/a,/data/b":       "{c: '2'}",
+		" /data/a ,\n /data/b ": "{c: '2'}",
+		"/spec/items/[name=a,size=1]/image,/data/": "{a: '2', b: '2', c: '2'}",
+	} {
+		o := thing(t, "data: {a: '2', b: '2', c: '2'}")
+		o.SetAnnotations(map[string]string{fields.IgnoreAnnotation: text})
+		ignored, err := (*fields.Rules)(nil).Of(o)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		wanted := thing(t, "data: "+want)
+		wanted.SetAnnotations(o.GetAnnotations())
+		assertEqual(t, text, wanted.Object, ignored.Strip(o).Object)
+	}
+}

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// tenants are the clients that speak as service accounts. There is one for each account that a service has named, and none is
+// dropped: an account costs a few hundred bytes, and connections are shared by all.
+type tenants struct {
+	mu      sync.Mutex
+	clients map[reconcile.Account]*Client
+}
+
+// As implements reconcile.Cluster, by impersonation. What kinds there are the agent finds out as itself.
+func (c *Client) As(account reconcile.Account) (reconcile.Cluster, error) {
+	if account == (reconcile.Account{}) {
+		return c, nil
+	}
+	c.tenants.mu.Lock()
+	defer c.tenants.mu.Unlock()
+	if known := c.tenants.clients[account]; known != nil {
+		return known, nil
+	}
+	config := rest.CopyConfig(c.config)
+	config.Impersonate = impersonate(account)
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client of service account %s: %w", account, err)
+	}
+	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client of service account %s: %w", account, err)
+	}
+	tenant := &Client{
+		config: config, dynamic: client, discovery: discoverer, server: c.server, kinds: c.kinds, retry: c.retry, logger: c.logger,
+		tenants: c.tenants, agent: c, account: account,
+	}
+	c.tenants.clients[account] = tenant
+	return tenant, nil
+}
+
+// impersonate names an account and its groups, as a token of its own would.
+func impersonate(a reconcile.Account) rest.ImpersonationConfig {
+	return rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + a.Namespace + ":" + a.Name,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + a.Namespace, "system:authenticated"},
+	}
+}
+
+// forbids recognises that the API server does not let the account do something. Refusals of quotas and admission policies are of
+// the same kind, and are about the object.
+func (c *Client) forbids(err error) bool {
+	if c.account == (reconcile.Account{}) || !apierrors.IsForbidden(err) {
+		return false
+	}
+	return strings.Contains(err.Error(), "User ") && strings.Contains(err.Error(), " cannot ")
+}
+
+// forbidden is the problem of a service whose account may not do something.
+func (c *Client) forbidden(err error) error {
+	return problemf(reconcile.TenantForbidden, "service account %s is not allowed to: %v; grant it the right, or leave the object to a service "+
+		"that has it", c.account, err)
+}

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/leatdev/leat/internal/backoff"
+)
+
+// ErrLeadershipLost means that another replica may be the leader by now.
+var ErrLeadershipLost = errors.New("leadership lost")
+
+// The times of an election. A leader that cannot renew its lease stops before another can have it.
+const (
+	leaseName     = "leat-agent"
+	leaseDuration = 30 * time.Second
+	renewDeadline = 20 * time.Second
+	retryPeriod   = 5 * time.Second
+)
+
+// Lead waits until this replica is the leader, runs do, and gives the lease up when do has returned. It returns what do returns;
+// nil when ctx ended before, and ErrLeadershipLost when the lease could not be renewed, which ends do's context.
+func (c *Client) Lead(ctx context.Context, replica string, do func(context.Context) error) error {
+	set, err := kubernetes.NewForConfig(c.config)
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	err = backoff.Retry(ctx, backoff.Policy{Initial: time.Second}, func(ctx context.Context) error { return c.EnsureNamespace(ctx, Namespace) })
+	if err != nil {
+		return nil // only the end of ctx ends the waiting, and being stopped is no failure
+	}
+	// The lease outlives ctx until do has returned: the next leader must not begin before.
+	electing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	term := &term{ctx: ctx, do: do, stop: stop, outcome: make(chan error, 1), logger: c.logger, replica: replica}
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta: metav1.ObjectMeta{Name: leaseName, Namespace: Namespace}, Client: set.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: replica},
+		},
+		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, ReleaseOnCancel: true, Name: leaseName,
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: term.serve, OnStoppedLeading: func() {}, OnNewLeader: term.hear},
+	})
+	if err != nil {
+		return fmt.Errorf("elect a leader: %w", err)
+	}
+	defer context.AfterFunc(ctx, term.giveUp)()
+	elector.Run(electing)
+	return term.end()
+}
+
+// term is one time of waiting for leadership and of leading.
+type term struct {
+	ctx     context.Context //nolint:containedctx // of Lead, which calls nothing else that could hand it on
+	do      func(context.Context) error
+	stop    context.CancelFunc // ends the election
+	outcome chan error
+	logger  *slog.Logger
+	replica string
+
+	mu      sync.Mutex
+	leading bool // do was called, and outcome will come
+	over    bool // do must not be called any more
+}
+
+// serve runs do until that returns, the leadership is lost, or nobody wants it any more.
+func (t *term) serve(leadership context.Context) {
+	t.mu.Lock()
+	if t.over {
+		t.mu.Unlock()
+		return
+	}
+	t.leading = true
+	t.mu.Unlock()
+	t.logger.InfoContext(leadership, "this replica leads", slog.String("replica", t.replica))
+	ctx, cancel := context.WithCancelCause(t.ctx)
+	defer context.AfterFunc(leadership, func() { cancel(ErrLeadershipLost) })()
+	err := t.do(ctx)
+	if errors.Is(context.Cause(ctx), ErrLeadershipLost) {
+		err = errors.Join(ErrLeadershipLost, err)
+	}
+	t.outcome <- err
+	t.stop()
+}
+
+// hear tells who leads.
+func (t *term) hear(leader string) {
+	if leader != t.replica {
+		t.logger.InfoContext(t.ctx, "another replica leads", slog.String("replica", leader))
+	}
+}
+
+// giveUp ends the waiting for leadership; a leader ends by himself.
+func (t *term) giveUp() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.leading {
+		t.over = true
+		t.stop()
+	}
+}
+
+// end returns what came of it.
+func (t *term) end() error {
+	t.mu.Lock()
+	t.over = true
+	leading := t.leading
+	t.mu.Unlock()
+	if !leading {
+		return nil
+	}
+	return <-t.outcome
+}

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"path/filepath"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/agent/internal/control"
+)
+
+// replicaName tells this replica from others, also from one that runs on the same host: a name that is made once for each data
+// folder. A replica that was killed and starts again has its own lease at once.
+func replicaName(dir string) (string, error) {
+	path := filepath.Join(dir, "replica")
+	name, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		name = []byte(rand.Text())
+		err = os.WriteFile(path, name, 0o600)
+	}
+	if err != nil {
+		return "", fmt.Errorf("name replica: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("name replica: %w", err)
+	}
+	return host + "_" + string(name), nil
+}
+
+// restoreIdentity brings the identity back from the cluster, however long that takes to answer. Where the agent may not read it,
+// it goes on without.
+func restoreIdentity(ctx context.Context, dir string, keep control.Keep, logger *slog.Logger) error {
+	err := backoff.Retry(ctx, backoff.Policy{Initial: time.Second}, func(ctx context.Context) error {
+		err := control.RestoreIdentity(ctx, dir, keep, logger)
+		if apierrors.IsForbidden(err) || errors.Is(err, fs.ErrPermission) {
+			return backoff.Permanent(err)
+		}
+		if err != nil && ctx.Err() == nil {
+			logger.WarnContext(ctx, "identity cannot be restored, trying again", slog.Any("error", err))
+		}
+		return err
+	})
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case apierrors.IsForbidden(err):
+		logger.WarnContext(ctx, "agent may not read its identity in the cluster, going on without", slog.Any("error", err))
+		return nil
+	}
+	return err
+}
+
+// serveProfiles serves profiles of this process until ctx is done. An empty address serves none.
+func serveProfiles(ctx context.Context, address string, logger *slog.Logger) error {
+	if address == "" {
+		return nil
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("serve profiles: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	logger.InfoContext(ctx, "profiles are served", slog.String("address", listener.Addr().String()))
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve profiles: %w", err)
+	}
+	return nil
+}
