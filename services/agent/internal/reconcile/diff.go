@@ -40,8 +40,8 @@ type Difference struct {
 }
 
 type differ struct {
+	run     *run // which changes nothing
 	cluster Cluster
-	run     *run // the one that would do it, and changes nothing
 	service Service
 	desired inventory.Set
 	found   []Difference

@@ -113,7 +113,7 @@ func (r *run) rival(ctx context.Context, o *unstructured.Unstructured) *unstruct
 	ref := inventory.RefOf(o)
 	r.unit.mu.Lock()
 	t := r.unit.observed.get(ref.Key)
-	insisted := t != nil && t.contest != nil && t.contest.count >= freeCorrections
+	insisted := t != nil && t.contest().count >= freeCorrections
 	r.unit.mu.Unlock()
 	if !insisted {
 		return nil
