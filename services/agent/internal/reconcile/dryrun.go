@@ -163,6 +163,7 @@ func summarise(found []Difference, wanted int) *DryRun {
 			d.Unchanged--
 		case Delete:
 			d.Deleted++
+		case Impossible: // fails the dry run before it comes to this
 		}
 		if len(d.Changes) < MaxDryRunChanges {
 			d.Changes = append(d.Changes, DryRunChange{f.Ref, f.Change})

@@ -45,6 +45,15 @@ func (t *tenancy) set(s syncpolicy.AgentSettings) {
 	t.fallback, t.locked = s.DefaultServiceAccount, s.LockDown
 }
 
+// as gives access to the cluster with the rights of a service. Error: TenantForbidden.
+func (e *Engine) as(s Spec) (Cluster, error) {
+	account, err := e.tenancy.account(s)
+	if err != nil {
+		return nil, err
+	}
+	return e.params.Cluster.As(account)
+}
+
 // account is the one that everything of a service is done as. Error: TenantForbidden where there has to be one and is none.
 func (t *tenancy) account(s Spec) (Account, error) {
 	t.mu.RLock()

@@ -38,6 +38,7 @@ type trial struct {
 	service Service
 	applied inventory.Applied
 	objects inventory.Set // the service's own
+	cluster Cluster       // with the rights of the service
 	stop    context.CancelFunc
 	done    chan struct{} // closed when it is over
 
@@ -83,6 +84,10 @@ func (t *trial) end() {
 
 func (t *trial) run(ctx context.Context) error {
 	defer t.stop()
+	var err error
+	if t.cluster, err = t.unit.engine.as(t.service.Spec); err != nil {
+		return err
+	}
 	if err := t.load(ctx); err != nil {
 		return err
 	}
@@ -134,7 +139,7 @@ func (t *trial) load(ctx context.Context) (err error) {
 func (t *trial) prepare(ctx context.Context) ([]test, error) {
 	var all []test
 	for i, p := range t.found.tests {
-		o, err := p.complete(ctx, t.unit.engine.params.Cluster, t.service, t.tests.Run, i)
+		o, err := p.complete(ctx, t.cluster, t.service, t.tests.Run, i)
 		if fatal(ctx, err) {
 			return nil, err
 		}
@@ -224,8 +229,7 @@ func (t *trial) launch(ctx context.Context, o *unstructured.Unstructured) (inven
 	if _, own := t.objects.Get(object.Key); own {
 		return object, problemf(ManifestInvalid, "is an object of the service, too")
 	}
-	cluster := t.unit.engine.params.Cluster
-	live, err := cluster.Get(ctx, object.Ref)
+	live, err := t.cluster.Get(ctx, object.Ref)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return object, err
 	}
@@ -241,7 +245,7 @@ func (t *trial) launch(ctx context.Context, o *unstructured.Unstructured) (inven
 			return object, err
 		}
 	}
-	live, err = cluster.Apply(ctx, o, ApplyOptions{Force: true, Confidential: t.found.confidential(o)})
+	live, err = t.cluster.Apply(ctx, o, ApplyOptions{Force: true, Confidential: t.found.confidential(o)})
 	if err != nil {
 		return object, err
 	}
@@ -278,7 +282,7 @@ func (t *trial) watch(ctx context.Context, ref inventory.Ref, until func(*unstru
 	defer stop()
 	var group sync.WaitGroup
 	group.Go(func() {
-		t.unit.engine.params.Cluster.Follow(following, ref, func(live *unstructured.Unstructured, err error) {
+		t.cluster.Follow(following, ref, func(live *unstructured.Unstructured, err error) {
 			if following.Err() == nil && err == nil && until(live) {
 				stop()
 			}
@@ -295,6 +299,7 @@ func (t *trial) watch(ctx context.Context, ref inventory.Ref, until func(*unstru
 func (t *trial) log(ctx context.Context, o inventory.Object) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
+	// With the rights of the agent: the log is that of an object which the service could make.
 	text, err := t.unit.engine.params.Cluster.Logs(ctx, o)
 	if err != nil {
 		return ""
