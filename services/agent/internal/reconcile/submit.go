@@ -90,7 +90,7 @@ func (r *run) look(ctx context.Context, o *unstructured.Unstructured, ignored fi
 	if stranger := r.strangers.take(ref.Key); stranger != nil {
 		return r.adopt(ctx, ref, stranger)
 	}
-	if known, ok := r.record.Objects.Get(ref.Key); ok && known.UID != "" && known.Version != ref.Version {
+	if known, ok := r.listed(ref.Key); ok && known.UID != "" && known.Version != ref.Version {
 		return r.migrate(ctx, ref)
 	}
 	if ignored.Empty() {
