@@ -197,7 +197,7 @@ func (c *comparison) owner(names []string) string {
 // reaches tells whether the tree owns what names lead to, something in it, or something that it lies in.
 func reaches(t tree, names []string) bool {
 	for _, name := range names {
-		if t == nil || len(t) == 0 {
+		if len(t) == 0 {
 			return t != nil
 		}
 		t = child(t, name)

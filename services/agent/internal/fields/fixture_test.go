@@ -5,6 +5,7 @@ package fields_test
 
 import (
 	"encoding/json"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -88,9 +89,12 @@ type fataler interface {
 	Fatalf(format string, args ...any)
 }
 
+// parser is the schema as the merge code wants it; it is slow to read.
+var parser = sync.OnceValues(func() (*typed.Parser, error) { return typed.NewParser(things) })
+
 func newServer(t fataler) *server {
 	t.Helper()
-	parser, err := typed.NewParser(things)
+	parser, err := parser()
 	if err != nil {
 		t.Fatalf("read schema: %v", err)
 	}

@@ -172,18 +172,12 @@ func partOf(value any, name string) (any, bool) {
 	return nil, ok && slices.ContainsFunc(list, func(item any) bool { return same(item, decode(text)) })
 }
 
-// forget returns the tree without the node that names lead to.
-func forget(t tree, names ...string) tree {
-	if _, there := t[names[0]]; !there {
-		return t
+// forget returns the tree without the node that the names lead to.
+func forget(t tree, name string, rest ...string) tree {
+	below := child(t, name)
+	if below == nil || len(rest) == 0 {
+		return replace(t, name, nil)
 	}
-	if len(names) == 1 {
-		return replace(t, names[0], nil)
-	}
-	below := child(t, names[0])
-	left := forget(below, names[1:]...)
-	if left == nil && len(below) > 0 {
-		return replace(t, names[0], nil)
-	}
-	return replace(t, names[0], left)
+	left := forget(below, rest[0], rest[1:]...)
+	return replace(t, name, left)
 }

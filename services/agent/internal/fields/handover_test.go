@@ -115,7 +115,7 @@ func TestHandedOverIsUnited(t *testing.T) {
 		want := fieldpath.NewSet()
 		live := s.live(t)
 		for _, e := range live.GetManagedFields() {
-			want = want.Union(setOf(t, e.FieldsV1.Raw))
+			want = want.Union(setOf(t, e.FieldsV1.GetRawBytes()))
 		}
 		handed, changed := fields.HandOver(live, "example.test/v1")
 		if !changed {
@@ -125,7 +125,7 @@ func TestHandedOverIsUnited(t *testing.T) {
 			t.Fatalf("set: %v", err)
 		}
 		after := live.GetManagedFields()
-		if len(after) != 1 || !setOf(t, after[0].FieldsV1.Raw).Equals(want) {
+		if len(after) != 1 || !setOf(t, after[0].FieldsV1.GetRawBytes()).Equals(want) {
 			t.Fatalf("handed over: got %v, want one entry with %v", after, want)
 		}
 	})

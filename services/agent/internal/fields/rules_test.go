@@ -20,9 +20,25 @@ func TestMatch(t *testing.T) {
 		pattern, text string
 		want          bool
 	}{
-		{"", "", true}, {"", "a", false}, {"*", "", true}, {"*", "abc", true}, {"a", "a", true}, {"a", "b", false}, {"a?c", "abc", true},
-		{"a?c", "ac", false}, {"a*c", "ac", true}, {"a*c", "abbc", true}, {"a*c", "acb", false}, {"*a*b*", "xaxbx", true}, {"*a*b*", "xbxax", false},
-		{"a*a", "a", false}, {"**", "x", true}, {"a.b", "axb", false}, {"[a]", "a", false}, {"x/*", "x/y/z", true}, {"web-*-?", "web-1-2-3", true},
+		{"", "", true},
+		{"", "a", false},
+		{"*", "", true},
+		{"*", "abc", true},
+		{"a", "a", true},
+		{"a", "b", false},
+		{"a?c", "abc", true},
+		{"a?c", "ac", false},
+		{"a*c", "ac", true},
+		{"a*c", "abbc", true},
+		{"a*c", "acb", false},
+		{"*a*b*", "xaxbx", true},
+		{"*a*b*", "xbxax", false},
+		{"a*a", "a", false},
+		{"**", "x", true},
+		{"a.b", "axb", false},
+		{"[a]", "a", false},
+		{"x/*", "x/y/z", true},
+		{"web-*-?", "web-1-2-3", true},
 	} {
 		if got := fields.Match(test.pattern, test.text); got != test.want {
 			t.Errorf("pattern %q, text %q: got %v, want %v", test.pattern, test.text, got, test.want)

@@ -41,6 +41,9 @@ type Record struct {
 	Pruned int
 	// Applied is what the latest complete run applied. Zero before the first.
 	Applied Applied
+	// Entry is the plan's entry that Applied was made of, in whatever form the reconciler gives it: where the next one has to wait,
+	// this is what drift is put right by. Empty: unknown.
+	Entry json.RawMessage
 	// Touched tells that a later run has begun to change the cluster, and did not end well: the cluster then holds
 	// neither what Applied says nor what is desired, and even a plan that goes back to Applied has to be applied.
 	Touched bool
@@ -79,6 +82,7 @@ type head struct {
 	Base     int                 `json:"base,omitempty"`
 	Pruned   int                 `json:"pruned,omitempty"`
 	Applied  Applied             `json:"applied,omitzero"`
+	Entry    json.RawMessage     `json:"entry,omitempty"`
 	Touched  bool                `json:"touched,omitempty"`
 	Hooks    Hooks               `json:"hooks,omitzero"`
 	Tests    Tests               `json:"tests,omitzero"`
@@ -104,7 +108,7 @@ func (r Record) Encode() (head []byte, shards [][]byte, err error) {
 func (r Record) head() head {
 	return head{
 		Format: formatShards, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune, Deletion: r.Deletion, Needs: r.DependsOn,
-		Guarded: r.Guarded, Base: r.Base, Pruned: r.Pruned, Applied: r.Applied, Touched: r.Touched, Hooks: r.Hooks, Tests: r.Tests,
+		Guarded: r.Guarded, Base: r.Base, Pruned: r.Pruned, Applied: r.Applied, Entry: r.Entry, Touched: r.Touched, Hooks: r.Hooks, Tests: r.Tests,
 		Objects: r.Objects.Len(),
 	}
 }
@@ -112,7 +116,7 @@ func (r Record) head() head {
 func (h head) record() Record {
 	return Record{
 		Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, Deletion: h.Deletion, DependsOn: h.Needs,
-		Guarded: h.Guarded, Base: h.Base, Pruned: h.Pruned, Applied: h.Applied, Touched: h.Touched, Hooks: h.Hooks, Tests: h.Tests,
+		Guarded: h.Guarded, Base: h.Base, Pruned: h.Pruned, Applied: h.Applied, Entry: h.Entry, Touched: h.Touched, Hooks: h.Hooks, Tests: h.Tests,
 	}
 }
 

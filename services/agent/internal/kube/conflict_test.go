@@ -226,6 +226,7 @@ func TestOthers(t *testing.T) {
 	c := startCluster(t, audited)
 	for name, test := range map[string]func(*testing.T, *cluster){
 		"quiet": testQuiet, "adopted once": testAdoptionIsForOnce, "adopted namespace": testAdoptedNamespace, "migration": testMigration,
+		"shaped": testShapedOnAServer, "rehearsed": testRehearsed, "confidential": testConfidentialConflict, "mutated": testMutated,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

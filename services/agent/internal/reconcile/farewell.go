@@ -68,14 +68,14 @@ func (r *run) preDelete(ctx context.Context) error {
 	if err := r.saveHooks(ctx); err != nil {
 		return err
 	}
-	return r.runHooks(ctx, order.PreDelete)
+	return r.phase(ctx, order.PreDelete)
 }
 
 func (r *run) postDelete(ctx context.Context) error {
 	if !r.goes() {
 		return nil
 	}
-	return r.runHooks(ctx, order.PostDelete)
+	return r.phase(ctx, order.PostDelete)
 }
 
 // goes tells whether the removal of the service takes its objects along.

@@ -89,13 +89,6 @@ func (u *unit) applied(r *run, sum fingerprint.Sum, o Observation) {
 	u.notice(o.Object.Key, t, now) // others may have changed it since
 }
 
-// listed is what the inventory has of an object, while others are being applied.
-func (r *run) listed(k inventory.Key) (inventory.Object, bool) {
-	r.unit.mu.Lock()
-	defer r.unit.mu.Unlock()
-	return r.record.Objects.Get(k)
-}
-
 // announce notes of all objects that are about to get another manifest that they are neither the old nor the new until the
 // cluster has answered, also for a process that comes after this one.
 func (r *run) announce(ctx context.Context, prepared []*unstructured.Unstructured) {

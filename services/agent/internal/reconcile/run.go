@@ -70,6 +70,7 @@ func (r *run) sync(ctx context.Context) error {
 		{"prune", r.prune},
 		{"finish", r.finish},
 		{"expect tests", r.expectTests},
+		{"stash entry", r.stash},
 		{"record", r.complete},
 	})
 	if err == nil || ctx.Err() != nil || r.record.Objects.Len() == 0 {

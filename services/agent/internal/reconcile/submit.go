@@ -90,7 +90,7 @@ func (r *run) look(ctx context.Context, o *unstructured.Unstructured, ignored fi
 	if stranger := r.strangers.take(ref.Key); stranger != nil {
 		return r.adopt(ctx, ref, stranger)
 	}
-	if known, ok := r.listed(ref.Key); ok && known.UID != "" && known.Version != ref.Version {
+	if known, ok := r.recorded(ref.Key); ok && known.UID != "" && known.Version != ref.Version {
 		return r.migrate(ctx, ref)
 	}
 	if ignored.Empty() {
@@ -98,6 +98,13 @@ func (r *run) look(ctx context.Context, o *unstructured.Unstructured, ignored fi
 	}
 	live, err := r.engine.params.Cluster.Get(ctx, ref)
 	return live, ignoreNotFound(err)
+}
+
+// recorded is how the record knows an object, while others of its stage are being entered.
+func (r *run) recorded(k inventory.Key) (inventory.Object, bool) {
+	r.unit.mu.Lock()
+	defer r.unit.mu.Unlock()
+	return r.record.Objects.Get(k)
 }
 
 // submission is the apply of one object, with what is decided about conflicts.

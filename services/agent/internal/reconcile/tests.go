@@ -68,6 +68,9 @@ func (r *result) addTests(stage order.Stage) {
 
 // setTestsApart takes the tests out of the objects.
 func (r *result) setTestsApart() error {
+	if len(r.tests) == 0 && !slices.ContainsFunc(r.objects, placed) {
+		return nil // as nearly always
+	}
 	schedule, err := order.New(r.objects, false)
 	if err != nil {
 		return err
@@ -92,6 +95,13 @@ func (r *result) setTestsApart() error {
 	r.objects = slices.DeleteFunc(r.objects, func(o *unstructured.Unstructured) bool { return !part[o] || apart[inventory.RefOf(o)] })
 	slices.SortStableFunc(r.tests, func(a, b test) int { return cmp.Compare(a.wave, b.wave) })
 	return nil
+}
+
+// placed tells objects that annotations may make a test.
+func placed(o *unstructured.Unstructured) bool {
+	metadata, _ := o.Object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any) // o.GetAnnotations would copy them
+	return annotations[order.LeatPhase] != nil || annotations[order.HelmHook] != nil
 }
 
 // expectTests notes that the tests have to run for what has just been applied. It is stored with it.

@@ -102,8 +102,8 @@ type unit struct {
 func newUnit(e *Engine, record inventory.Record) *unit {
 	return &unit{
 		engine: e, name: record.Service, wake: make(chan struct{}, 1),
-		record: record,
-		tried:  inputsOf(record.Applied), carried: record.Applied.SyncRequest,
+		record: record, gate: gate{kept: entryOf(record)},
+		tried: inputsOf(record.Applied), carried: record.Applied.SyncRequest,
 		refresh: time.Now().Add(backoff.Jitter(e.refreshPause(), refreshJitter)),
 	}
 }
