@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -446,18 +447,15 @@ func TestEventsLateAndOutOfOrder(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
-				random := rand.New(rand.NewPCG(seed, 0))
+				random := &dice{random: rand.New(rand.NewPCG(seed, 0))}
 				later := func(o reconcile.Observation, most time.Duration) {
 					go func(delay time.Duration) {
 						<-time.After(delay)
 						w.engine.Observe(o)
-					}(time.Duration(random.Int64N(int64(most))))
+					}(random.upTo(most))
 				}
 				delay := func() {
-					w.mu.Lock()
-					delay := time.Duration(random.Int64N(int64(150 * time.Millisecond)))
-					w.mu.Unlock()
-					<-time.After(delay)
+					<-time.After(random.upTo(150 * time.Millisecond))
 				}
 				w.onAnswer = delay
 				w.onApply = func(context.Context, *unstructured.Unstructured) error {
@@ -475,13 +473,11 @@ func TestEventsLateAndOutOfOrder(t *testing.T) {
 					s.Bundles = []reconcile.Bundle{{Digest: w.pack(t, files)}}
 					w.plan(s)
 					changes += 3
-					pass(t, time.Duration(random.Int64N(int64(200*time.Millisecond))))
-					if seed%2 == 1 && random.IntN(3) == 0 {
+					pass(t, random.upTo(200*time.Millisecond))
+					if seed%2 == 1 && random.upTo(3) == 0 {
 						edits++
 						o := w.edit(t, "b", setData("theirs"))
-						w.mu.Lock()
 						later(o, 300*time.Millisecond)
-						w.mu.Unlock()
 					}
 				}
 				pass(t, time.Hour)
@@ -497,4 +493,16 @@ func TestEventsLateAndOutOfOrder(t *testing.T) {
 			})
 		})
 	}
+}
+
+// dice are thrown by many goroutines.
+type dice struct {
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+func (d *dice) upTo(most time.Duration) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Duration(d.random.Int64N(int64(most)))
 }
