@@ -59,3 +59,34 @@ func (t *tenancy) account(s Spec) (Account, error) {
 	}
 	return accountOf(text, s.namespace()), nil
 }
+
+// actAs returns as whom a service is applied, and the cluster as the account sees it.
+func (e *Engine) actAs(s Spec) (Account, Cluster, error) {
+	account, err := e.tenancy.account(s)
+	if err != nil {
+		return Account{}, nil, err
+	}
+	cluster, err := e.params.Cluster.As(account)
+	return account, cluster, err
+}
+
+// tenant is the cluster as the account of the newest entry of the plan sees it: what people cannot read they cannot make
+// conditions of either.
+func (u *unit) tenant() (Cluster, error) {
+	u.mu.Lock()
+	spec := u.newest.Spec
+	u.mu.Unlock()
+	_, cluster, err := u.engine.actAs(spec)
+	return cluster, err
+}
+
+// assume lets the run act as the service's account. A service that left the plan goes as it came.
+func (r *run) assume(what action) (err error) {
+	if what == bring || what == preview {
+		r.account, r.cluster, err = r.engine.actAs(r.service.Spec)
+		return err
+	}
+	r.account = accountOf(r.record.Account, "")
+	r.cluster, err = r.engine.params.Cluster.As(r.account)
+	return err
+}

@@ -95,7 +95,12 @@ func (l *vigil) follow(ctx context.Context, i int) {
 		l.note(i, fmt.Sprintf("the condition on %s cannot be read: %v", w.ref.Key, err))
 		return
 	}
-	l.unit.engine.params.Cluster.Follow(ctx, w.ref, func(live *unstructured.Unstructured, err error) {
+	cluster, err := l.unit.tenant()
+	if err != nil {
+		l.note(i, err.Error())
+		return
+	}
+	cluster.Follow(ctx, w.ref, func(live *unstructured.Unstructured, err error) {
 		l.note(i, w.judge(ctx, l.unit.engine, condition, live, err))
 	})
 }
