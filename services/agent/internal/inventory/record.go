@@ -26,6 +26,8 @@ type Record struct {
 	ServiceUID string
 	// Prune tells whether the objects are to be deleted when the service leaves the plan.
 	Prune bool
+	// Account is the service account, namespace/name, as which everything was applied, and is deleted. Empty: the agent itself.
+	Account string
 	// Deletion says how they go then.
 	Deletion syncpolicy.Deletion
 	// DependsOn names the services that have to go after this one, when they leave the plan together.
@@ -77,6 +79,7 @@ type head struct {
 	UID      string              `json:"uid,omitempty"`
 	Prune    bool                `json:"prune,omitempty"`
 	Deletion syncpolicy.Deletion `json:"deletion,omitzero"`
+	Account  string              `json:"account,omitempty"`
 	Needs    []string            `json:"dependsOn,omitempty"`
 	Guarded  string              `json:"guarded,omitempty"`
 	Base     int                 `json:"base,omitempty"`
@@ -107,7 +110,7 @@ func (r Record) Encode() (head []byte, shards [][]byte, err error) {
 
 func (r Record) head() head {
 	return head{
-		Format: formatShards, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune, Deletion: r.Deletion, Needs: r.DependsOn,
+		Format: formatShards, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune, Deletion: r.Deletion, Account: r.Account, Needs: r.DependsOn,
 		Guarded: r.Guarded, Base: r.Base, Pruned: r.Pruned, Applied: r.Applied, Entry: r.Entry, Touched: r.Touched, Hooks: r.Hooks, Tests: r.Tests,
 		Objects: r.Objects.Len(),
 	}
@@ -115,7 +118,7 @@ func (r Record) head() head {
 
 func (h head) record() Record {
 	return Record{
-		Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, Deletion: h.Deletion, DependsOn: h.Needs,
+		Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, Deletion: h.Deletion, Account: h.Account, DependsOn: h.Needs,
 		Guarded: h.Guarded, Base: h.Base, Pruned: h.Pruned, Applied: h.Applied, Entry: h.Entry, Touched: h.Touched, Hooks: h.Hooks, Tests: h.Tests,
 	}
 }

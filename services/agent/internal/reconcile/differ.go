@@ -50,7 +50,7 @@ func (r *run) explain(ctx context.Context, o *unstructured.Unstructured) error {
 	t := r.unit.observed.get(ref.Key)
 	found := &told{ObjectDrift: ObjectDrift{Ref: ref}, server: t.Server, deleted: t.deleted, replaced: t.replaced}
 	r.unit.mu.Unlock()
-	live, err := r.engine.params.Cluster.Get(ctx, ref)
+	live, err := r.cluster.Get(ctx, ref)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
@@ -119,7 +119,7 @@ func (r *run) rival(ctx context.Context, o *unstructured.Unstructured) *unstruct
 	if !insisted {
 		return nil
 	}
-	live, err := r.engine.params.Cluster.Get(ctx, ref)
+	live, err := r.cluster.Get(ctx, ref)
 	if err != nil {
 		return nil // the correction is what counts, and it has errors of its own
 	}

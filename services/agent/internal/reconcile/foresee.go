@@ -27,6 +27,9 @@ func (e *Engine) Diff(ctx context.Context, service string, candidate ...Bundle) 
 	if len(r.service.Bundles) == 0 {
 		return nil, nil // not resolved, or no longer in the plan: there is nothing to compare with
 	}
+	if err := r.assume(bring); err != nil {
+		return nil, err
+	}
 	if err := r.understand(ctx); err != nil {
 		return nil, err
 	}
@@ -50,7 +53,7 @@ func (u *unit) foresee(candidate []Bundle) *run {
 
 func (r *run) differences(ctx context.Context) ([]Difference, error) {
 	d := differ{
-		run: r, cluster: r.engine.params.Cluster, service: r.service, substitution: r.result.substitution,
+		run: r, cluster: r.cluster, service: r.service, substitution: r.result.substitution,
 		stale: r.service.ConfigDigest != r.record.Applied.ConfigDigest,
 	}
 	if err := spare(ctx, d.cluster, r.service, r.schedule, &d.desired); err != nil {

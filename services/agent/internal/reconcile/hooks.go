@@ -151,7 +151,7 @@ func (r *run) prepareHooks(ctx context.Context, phase order.Phase, members []ord
 }
 
 func (r *run) prepareHook(ctx context.Context, phase order.Phase, m order.Member) (*hook, error) {
-	o, err := complete(ctx, r.engine.params.Cluster, r.service, m.Object)
+	o, err := complete(ctx, r.cluster, r.service, m.Object)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func (r *run) launch(ctx context.Context, h *hook) error {
 	if owner := r.engine.claims.take(h.ref.Key, r.service.Name); owner != r.service.Name {
 		return claimedBy(owner)
 	}
-	live, err := r.engine.params.Cluster.Get(ctx, h.ref)
+	live, err := r.cluster.Get(ctx, h.ref)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
@@ -228,7 +228,7 @@ func (r *run) launch(ctx context.Context, h *hook) error {
 			return err
 		}
 	}
-	live, err = r.engine.params.Cluster.Apply(ctx, h.object, ApplyOptions{Force: true, Confidential: r.result.confidential(h.object)})
+	live, err = r.cluster.Apply(ctx, h.object, ApplyOptions{Force: true, Confidential: r.result.confidential(h.object)})
 	if err != nil {
 		h.launched = false
 		return err

@@ -45,7 +45,7 @@ func (r *run) submit(ctx context.Context, o *unstructured.Unstructured, repair b
 
 func (r *run) submission(o, live *unstructured.Unstructured, ignored fields.Ignored, repair bool) submission {
 	return submission{
-		cluster: r.engine.params.Cluster, spec: r.service.Spec, shaped: ignored.Shape(o, live), ignored: ignored, repair: repair,
+		cluster: r.cluster, spec: r.service.Spec, shaped: ignored.Shape(o, live), ignored: ignored, repair: repair,
 		options: ApplyOptions{Confidential: r.result.confidential(o)},
 	}
 }
@@ -96,7 +96,7 @@ func (r *run) look(ctx context.Context, o *unstructured.Unstructured, ignored fi
 	if ignored.Empty() {
 		return nil, nil
 	}
-	live, err := r.engine.params.Cluster.Get(ctx, ref)
+	live, err := r.cluster.Get(ctx, ref)
 	return live, ignoreNotFound(err)
 }
 

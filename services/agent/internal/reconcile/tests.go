@@ -111,7 +111,7 @@ func (r *run) expectTests(ctx context.Context) error {
 	}
 	tests, run := inventory.Tests{Objects: r.record.Tests.Objects}, rand.Text()
 	for i, t := range r.result.tests {
-		o, err := t.complete(ctx, r.engine.params.Cluster, r.service, run, i)
+		o, err := t.complete(ctx, r.cluster, r.service, run, i)
 		if fatal(ctx, err) {
 			return err
 		}
@@ -130,7 +130,7 @@ func (r *run) expectTests(ctx context.Context) error {
 func (r *run) deleteTests(ctx context.Context) error {
 	failed := &failedObjects{verb: "delete test"}
 	err := each(ctx, r.record.Tests.Objects, refOf, failed, func(ctx context.Context, o inventory.Object) error {
-		return r.certain(ctx, o, r.engine.erase)
+		return r.certain(ctx, o, erase(r.cluster))
 	})
 	if err != nil {
 		return err

@@ -187,9 +187,9 @@ func (t *trial) sweep(ctx context.Context, prepared []test) error {
 
 // discard deletes an object that a test made, unless it became another's.
 func (t *trial) discard(ctx context.Context, o inventory.Object) error {
-	r := &run{unit: t.unit, engine: t.unit.engine, service: t.service}
+	r := &run{unit: t.unit, engine: t.unit.engine, cluster: t.cluster, service: t.service}
 	if _, own := t.objects.Get(o.Key); !own {
-		if err := r.certain(ctx, o, t.unit.engine.erase); err != nil {
+		if err := r.certain(ctx, o, erase(t.cluster)); err != nil {
 			return fmt.Errorf("delete test %s: %w", o.Key, err)
 		}
 	}
@@ -255,7 +255,7 @@ func (t *trial) launch(ctx context.Context, o *unstructured.Unstructured) (inven
 
 // clear deletes what an earlier run made, and waits until it is gone.
 func (t *trial) clear(ctx context.Context, o inventory.Object) error {
-	if err := t.unit.engine.erase(ctx, o); err != nil && !errors.Is(err, ErrReplaced) {
+	if err := erase(t.cluster)(ctx, o); err != nil && !errors.Is(err, ErrReplaced) {
 		return err
 	}
 	return t.watch(ctx, o.Ref, func(live *unstructured.Unstructured) bool {

@@ -338,7 +338,10 @@ func (u *unit) work(ctx context.Context, what action, do func(context.Context, *
 	started := time.Now()
 	runCtx, span := r.trace(runCtx, what)
 	defer span.End()
-	err := do(runCtx, r)
+	err := r.assume(what)
+	if err == nil {
+		err = do(runCtx, r)
+	}
 	if runCtx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = context.Cause(runCtx) // which may be that it took too long
 	}
