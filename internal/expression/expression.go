@@ -47,8 +47,8 @@ const (
 	// maxSource bounds the text of an expression, in code points.
 	maxSource = 16 << 10
 	// maxCost bounds what one evaluation may cost, in CEL's own unit, of which the usual rule takes less than a hundred. The most
-	// expensive evaluation takes some 30 ms.
-	maxCost = 200_000
+	// expensive evaluation takes some 10 ms.
+	maxCost = 100_000
 	// interruptEvery is how many steps of a comprehension may pass before the end of the context is noticed.
 	interruptEvery = 100
 )

@@ -73,7 +73,7 @@ func lead(ctx context.Context, cfg Config, cluster *kube.Client, do func(context
 	if err != nil {
 		return err
 	}
-	return cluster.Lead(ctx, replica, do)
+	return cluster.Lead(ctx, kube.Election{Replica: replica}, do)
 }
 
 // work assembles the agent and runs it.

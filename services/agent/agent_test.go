@@ -268,10 +268,16 @@ func remove(t *testing.T, cp *localkube.ControlPlane, path string) {
 // awaitValue follows one ConfigMap's watch until it has the value.
 func awaitValue(t *testing.T, cp *localkube.ControlPlane, name, want string) {
 	t.Helper()
+	awaitExists(t, cp, "/api/v1/namespaces/default/configmaps", name)
+	assertValue(t, cp, name, want)
+}
+
+// awaitExists waits until an object is in a collection of the API server's.
+func awaitExists(t *testing.T, cp *localkube.ControlPlane, collection, name string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	url := cp.Host() + "/api/v1/namespaces/default/configmaps?watch=1&fieldSelector=metadata.name=" + name
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, cp.Host()+collection+"?watch=1&fieldSelector=metadata.name="+name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,5 +289,4 @@ func awaitValue(t *testing.T, cp *localkube.ControlPlane, name, want string) {
 	if _, err := response.Body.Read(make([]byte, 1)); err != nil { // the first event
 		t.Fatalf("watch %s: %v", name, err)
 	}
-	assertValue(t, cp, name, want)
 }

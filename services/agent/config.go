@@ -33,7 +33,7 @@ type Config struct {
 	Kubeconfig string
 	// Workers is how many services are worked on at once.
 	Workers int
-	// RefreshInterval is how often an unchanged service is applied again, ±25 %.
+	// RefreshInterval is how often an unchanged service is rendered and compared again, ±25 %.
 	RefreshInterval time.Duration
 	// ApplyTimeout bounds one run of one service, and each of its waves. Waiting for health does not count.
 	ApplyTimeout time.Duration

@@ -149,9 +149,10 @@ func testPruneGuard(t *testing.T, h *hub, repo *gittest.Repo) {
 		t.Errorf("an object that the guard keeps: got %d %s, want it to stay", code, body)
 	}
 
-	confirmation := stopped.GetReport().GetObservedSpecDigest()
-	if !strings.Contains(stopped.GetProblem().GetMessage(), confirmation) {
-		t.Errorf("the problem's message: got %q, want it to name %s", stopped.GetProblem().GetMessage(), confirmation)
+	confirmation := stopped.GetReport().GetGuardedSpecDigest()
+	if len(stopped.GetReport().GetGuarded()) != objects-1 || !strings.Contains(stopped.GetProblem().GetMessage(), confirmation) {
+		t.Errorf("the problem's message: got %q, want it to name %s and %d objects, got %v", stopped.GetProblem().GetMessage(), confirmation, objects-1,
+			stopped.GetReport().GetGuarded())
 	}
 	document.GetService().GetSpec().Sync = &fleetv1.SyncOptions{PruneConfirmation: confirmation}
 	h.apply(t, document)

@@ -81,8 +81,11 @@ func New(s *session.Session) *cobra.Command {
 		&cobra.Group{ID: "cluster", Title: "Clusters:"},
 	)
 	for group, commands := range map[string][]*cobra.Command{
-		"start":   {up(s), access.Login(s), access.Context(s)},
-		"fleet":   {fleet.Apply(s), fleet.Get(s), fleet.History(s), fleet.Wait(s), fleet.Sync(s), fleet.Diff(s), fleet.Inventory(s), fleet.Events(s), fleet.Prune(s), fleet.Pause(s), fleet.Resume(s), fleet.Delete(s)},
+		"start": {up(s), access.Login(s), access.Context(s)},
+		"fleet": {
+			fleet.Apply(s), fleet.Get(s), fleet.History(s), fleet.Wait(s), fleet.Sync(s), fleet.Diff(s), fleet.Inventory(s), fleet.Events(s),
+			fleet.Prune(s), fleet.Pause(s), fleet.Resume(s), fleet.Delete(s),
+		},
 		"cluster": {cluster.New(s), access.Kubeconfig(s), access.Token(s)},
 	} {
 		for _, c := range commands {

@@ -9,8 +9,8 @@
 package inventory
 
 import (
-	"maps"
 	"slices"
+	"strings"
 )
 
 // Object is one object of a service.
@@ -31,14 +31,14 @@ type Object struct {
 
 // Set is a set of objects by key. The zero Set is empty and ready to use. It is not safe for concurrent use; Clone it.
 type Set struct {
-	objects map[Key]Object
+	objects *Index[compact] // nil: empty
 }
 
 // NewSet returns the set of the given objects; of two with the same key the later one counts.
 func NewSet(objects ...Object) Set {
-	s := Set{objects: make(map[Key]Object, len(objects))}
+	var s Set
 	for _, o := range objects {
-		s.objects[o.Key] = o
+		s.Put(o)
 	}
 	return s
 }
@@ -46,38 +46,47 @@ func NewSet(objects ...Object) Set {
 // Put adds o, or replaces the object with its key.
 func (s *Set) Put(o Object) {
 	if s.objects == nil {
-		s.objects = map[Key]Object{}
+		s.objects = &Index[compact]{}
 	}
-	s.objects[o.Key] = o
+	o.Name = strings.Clone(o.Name) // it may be part of a long text
+	s.objects.Put(o.Key, compactOf(o))
 }
 
 // Remove takes the object with that key out, if it is there.
 func (s *Set) Remove(k Key) {
-	delete(s.objects, k)
+	s.objects.Remove(k)
 }
 
 // Get returns the object with that key.
 func (s Set) Get(k Key) (Object, bool) {
-	o, ok := s.objects[k]
-	return o, ok
+	at, found := s.objects.find(k)
+	if !found {
+		return Object{}, false
+	}
+	e := s.objects.entries[at]
+	return e.value.object(e.key()), true // with the name that the set keeps anyway
 }
 
 // Len returns the number of objects.
 func (s Set) Len() int {
-	return len(s.objects)
+	return s.objects.Len()
 }
 
 // Objects lists the objects by group, kind, namespace, name.
 func (s Set) Objects() []Object {
-	return slices.SortedFunc(maps.Values(s.objects), func(a, b Object) int { return a.Compare(b.Key) })
+	all := slices.Grow([]Object(nil), s.Len())
+	for k, c := range s.objects.All() {
+		all = append(all, c.object(k))
+	}
+	return all
 }
 
 // Minus lists the objects of s whose keys other does not hold, in order.
 func (s Set) Minus(other Set) []Object {
 	var rest []Object
-	for _, o := range s.Objects() {
-		if _, ok := other.objects[o.Key]; !ok {
-			rest = append(rest, o)
+	for k, c := range s.objects.All() {
+		if other.objects.At(k) == nil {
+			rest = append(rest, c.object(k))
 		}
 	}
 	return rest
@@ -85,10 +94,14 @@ func (s Set) Minus(other Set) []Object {
 
 // Clone returns an independent copy.
 func (s Set) Clone() Set {
-	return Set{objects: maps.Clone(s.objects)}
+	if s.objects == nil {
+		return Set{}
+	}
+	clone := s.objects.Clone()
+	return Set{objects: &clone}
 }
 
 // Equal tells whether both sets hold the same objects, in every respect.
 func (s Set) Equal(other Set) bool {
-	return maps.Equal(s.objects, other.objects)
+	return slices.Equal(s.Objects(), other.Objects())
 }

@@ -26,6 +26,8 @@ type Record struct {
 	ServiceUID string
 	// Prune tells whether the objects are to be deleted when the service leaves the plan.
 	Prune bool
+	// Account is the service account, namespace/name, as which everything was applied, and is deleted. Empty: the agent itself.
+	Account string
 	// Deletion says how they go then.
 	Deletion syncpolicy.Deletion
 	// DependsOn names the services that have to go after this one, when they leave the plan together.
@@ -41,6 +43,9 @@ type Record struct {
 	Pruned int
 	// Applied is what the latest complete run applied. Zero before the first.
 	Applied Applied
+	// Entry is the plan's entry that Applied was made of, in whatever form the reconciler gives it: where the next one has to wait,
+	// this is what drift is put right by. Empty: unknown.
+	Entry json.RawMessage
 	// Touched tells that a later run has begun to change the cluster, and did not end well: the cluster then holds
 	// neither what Applied says nor what is desired, and even a plan that goes back to Applied has to be applied.
 	Touched bool
@@ -74,11 +79,13 @@ type head struct {
 	UID      string              `json:"uid,omitempty"`
 	Prune    bool                `json:"prune,omitempty"`
 	Deletion syncpolicy.Deletion `json:"deletion,omitzero"`
+	Account  string              `json:"account,omitempty"`
 	Needs    []string            `json:"dependsOn,omitempty"`
 	Guarded  string              `json:"guarded,omitempty"`
 	Base     int                 `json:"base,omitempty"`
 	Pruned   int                 `json:"pruned,omitempty"`
 	Applied  Applied             `json:"applied,omitzero"`
+	Entry    json.RawMessage     `json:"entry,omitempty"`
 	Touched  bool                `json:"touched,omitempty"`
 	Hooks    Hooks               `json:"hooks,omitzero"`
 	Tests    Tests               `json:"tests,omitzero"`
@@ -103,16 +110,16 @@ func (r Record) Encode() (head []byte, shards [][]byte, err error) {
 
 func (r Record) head() head {
 	return head{
-		Format: formatShards, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune, Deletion: r.Deletion, Needs: r.DependsOn,
-		Guarded: r.Guarded, Base: r.Base, Pruned: r.Pruned, Applied: r.Applied, Touched: r.Touched, Hooks: r.Hooks, Tests: r.Tests,
+		Format: formatShards, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune, Deletion: r.Deletion, Account: r.Account, Needs: r.DependsOn,
+		Guarded: r.Guarded, Base: r.Base, Pruned: r.Pruned, Applied: r.Applied, Entry: r.Entry, Touched: r.Touched, Hooks: r.Hooks, Tests: r.Tests,
 		Objects: r.Objects.Len(),
 	}
 }
 
 func (h head) record() Record {
 	return Record{
-		Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, Deletion: h.Deletion, DependsOn: h.Needs,
-		Guarded: h.Guarded, Base: h.Base, Pruned: h.Pruned, Applied: h.Applied, Touched: h.Touched, Hooks: h.Hooks, Tests: h.Tests,
+		Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, Deletion: h.Deletion, Account: h.Account, DependsOn: h.Needs,
+		Guarded: h.Guarded, Base: h.Base, Pruned: h.Pruned, Applied: h.Applied, Entry: h.Entry, Touched: h.Touched, Hooks: h.Hooks, Tests: h.Tests,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -121,7 +122,7 @@ func (c *Client) Release(ctx context.Context, object inventory.Object) error {
 	if err != nil {
 		return err
 	}
-	// A uid in the body is a precondition of the patch.
+	// A uid in the body makes sure that it is the object that is meant: another's cannot be changed into it.
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": object.UID, "labels": map[string]any{reconcile.ServiceLabel: nil},
 	}})
@@ -138,10 +139,19 @@ func (c *Client) Release(ctx context.Context, object inventory.Object) error {
 	return err
 }
 
-// replaced recognises a failed UID precondition.
+// replaced recognises a failed precondition.
 func replaced(err error) error {
-	if apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) || changesUID(err) {
 		return backoff.Permanent(fmt.Errorf("%w: %w", reconcile.ErrReplaced, err))
 	}
 	return err
+}
+
+// changesUID recognises the refusal of a patch that is meant for another object of the same name.
+func changesUID(err error) bool {
+	status := apierrors.APIStatus(nil)
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }

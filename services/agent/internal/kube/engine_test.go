@@ -357,8 +357,7 @@ func TestRestart(t *testing.T) {
 	if got := live["data"].(map[string]any)["value"]; got != "1" {
 		t.Errorf("value: got %v, want what others changed meanwhile to be put right", got)
 	}
-	c.gone(t, "gone") // it left the plan while nobody looked
-	c.mustNotExist(t, configMaps+"gone-a")
+	(&scenario{cluster: c, t: t, name: "default"}).vanishes("ConfigMap", "gone-a") // its service left the plan while nobody looked
 }
 
 // TestLargeInventory shows that an inventory that no ConfigMap can hold is kept all the same.

@@ -65,14 +65,22 @@ func startCluster(t *testing.T, options ...func(*localkube.Params)) *cluster {
 		options = append(options, func(p *localkube.Params) { p.APIServerOnly = true })
 	}
 	cp := kubetest.Start(t, options...)
+	c := clusterAt(t, cp.KubeconfigPath())
+	c.cp = cp
+	return c
+}
+
+// clusterAt runs an engine on an API server that is there already.
+func clusterAt(t *testing.T, kubeconfig string) *cluster {
+	t.Helper()
 	client, err := kube.New(kube.Params{
-		Kubeconfig: cp.KubeconfigPath(), UserAgent: userAgent, Logger: slog.New(slog.DiscardHandler),
+		Kubeconfig: kubeconfig, UserAgent: userAgent, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &cluster{
-		cp: cp, client: client, bundles: &memoryBundles{content: map[digest.Digest][]byte{}}, configs: &memoryConfigs{},
+		client: client, bundles: &memoryBundles{content: map[digest.Digest][]byte{}}, configs: &memoryConfigs{},
 		services: map[string]reconcile.Service{}, statuses: map[string]reconcile.Status{}, removed: map[string]bool{}, changed: make(chan struct{}),
 	}
 	c.start(t)

@@ -4,6 +4,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,17 +23,24 @@ import (
 // ErrLeadershipLost means that another replica may be the leader by now.
 var ErrLeadershipLost = errors.New("leadership lost")
 
-// The times of an election. A leader that cannot renew its lease stops before another can have it.
 const (
-	leaseName     = "leat-agent"
-	leaseDuration = 30 * time.Second
-	renewDeadline = 20 * time.Second
-	retryPeriod   = 5 * time.Second
+	leaseName    = "leat-agent"
+	defaultLease = 30 * time.Second
 )
+
+// Election says who takes part in one, and how.
+type Election struct {
+	// Replica is a name that no other replica has.
+	Replica string
+	// Lease is how long a leader that fell silent is waited for. It is renewed in a sixth of that time, and given up by a leader
+	// that could not renew it for two thirds. Zero: 30 s.
+	Lease time.Duration
+}
 
 // Lead waits until this replica is the leader, runs do, and gives the lease up when do has returned. It returns what do returns;
 // nil when ctx ended before, and ErrLeadershipLost when the lease could not be renewed, which ends do's context.
-func (c *Client) Lead(ctx context.Context, replica string, do func(context.Context) error) error {
+func (c *Client) Lead(ctx context.Context, e Election, do func(context.Context) error) error {
+	lease := cmp.Or(e.Lease, defaultLease)
 	set, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
@@ -44,13 +52,13 @@ func (c *Client) Lead(ctx context.Context, replica string, do func(context.Conte
 	// The lease outlives ctx until do has returned: the next leader must not begin before.
 	electing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	term := &term{ctx: ctx, do: do, stop: stop, outcome: make(chan error, 1), logger: c.logger, replica: replica}
+	term := &term{ctx: ctx, do: do, stop: stop, outcome: make(chan error, 1), logger: c.logger, replica: e.Replica}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Name: leaseName, Namespace: Namespace}, Client: set.CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: replica},
+			LockConfig: resourcelock.ResourceLockConfig{Identity: e.Replica},
 		},
-		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, ReleaseOnCancel: true, Name: leaseName,
+		LeaseDuration: lease, RenewDeadline: lease * 2 / 3, RetryPeriod: lease / 6, ReleaseOnCancel: true, Name: leaseName,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: term.serve, OnStoppedLeading: func() {}, OnNewLeader: term.hear},
 	})
 	if err != nil {

@@ -80,7 +80,7 @@ func (r *run) adopt(ctx context.Context, ref inventory.Ref, live *unstructured.U
 // migrate makes the fields of an object that were set in versions of its kind that are gone fields of the version that is
 // applied. It returns the object as it is then, and nil where it is gone.
 func (r *run) migrate(ctx context.Context, ref inventory.Ref) (*unstructured.Unstructured, error) {
-	live, err := r.engine.params.Cluster.Get(ctx, ref)
+	live, err := r.cluster.Get(ctx, ref)
 	if err != nil {
 		return nil, ignoreNotFound(err)
 	}
@@ -105,7 +105,7 @@ func (r *run) goneVersions(ctx context.Context, ref inventory.Ref, live *unstruc
 		if version == live.GetAPIVersion() || group != ref.Group {
 			continue
 		}
-		_, err := r.engine.params.Cluster.Get(ctx, old)
+		_, err := r.cluster.Get(ctx, old)
 		if errors.Is(err, ErrNotFound) {
 			gone = append(gone, version)
 		} else if err != nil {
@@ -124,11 +124,11 @@ func (r *run) reown(
 		if !changed {
 			return live, nil
 		}
-		done, err := r.engine.params.Cluster.Reown(ctx, live, managedFields)
+		done, err := r.cluster.Reown(ctx, live, managedFields)
 		if !errors.Is(err, ErrReplaced) {
 			return done, err
 		}
-		live, err = r.engine.params.Cluster.Get(ctx, ref)
+		live, err = r.cluster.Get(ctx, ref)
 		if err != nil {
 			return nil, ignoreNotFound(err)
 		}

@@ -21,7 +21,7 @@ func (r *run) prepare(
 ) ([]*unstructured.Unstructured, error) {
 	var prepared []*unstructured.Unstructured
 	for _, o := range members {
-		complete, err := complete(ctx, r.engine.params.Cluster, r.service, o)
+		complete, err := complete(ctx, r.cluster, r.service, o)
 		if fatal(ctx, err) {
 			return nil, err
 		}

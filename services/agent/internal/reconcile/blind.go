@@ -24,7 +24,7 @@ func (u *unit) blind(kind schema.GroupKind, why string) {
 			continue
 		}
 		if t := u.observed.of(o.Key); !t.seen {
-			t.verdict = &health.Verdict{State: health.Unknown, Message: why}
+			t.rare = &rare{verdict: health.Verdict{State: health.Unknown, Message: why}}
 		}
 	}
 	signal(u.wake)

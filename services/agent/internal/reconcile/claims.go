@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unique"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -18,20 +19,17 @@ import (
 // that the label on the object, which is read before it is written, cannot decide. The zero claims is ready to use.
 type claims struct {
 	mu     sync.Mutex
-	owners map[inventory.Key]string
+	owners inventory.Index[unique.Handle[string]] // the names of services, each kept once
 }
 
 // take gives an object to a service, unless it has another owner, and returns the owner it has then.
 func (c *claims) take(k inventory.Key, service string) (owner string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.owners == nil {
-		c.owners = map[inventory.Key]string{}
+	if owner := c.owners.At(k); owner != nil {
+		return owner.Value()
 	}
-	if owner, taken := c.owners[k]; taken {
-		return owner
-	}
-	c.owners[k] = service
+	c.owners.Put(k, unique.Make(service))
 	return service
 }
 
@@ -39,10 +37,15 @@ func (c *claims) take(k inventory.Key, service string) (owner string) {
 func (c *claims) move(k inventory.Key, from, to string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.owners[k] != from {
+	owner := c.owners.At(k)
+	switch {
+	case owner == nil && from == "":
+		c.owners.Put(k, unique.Make(to))
+	case owner == nil || owner.Value() != from:
 		return false
+	default:
+		*owner = unique.Make(to)
 	}
-	c.owners[k] = to
 	return true
 }
 
@@ -57,15 +60,18 @@ func (c *claims) giveBack(k inventory.Key, service, owner string) {
 func (c *claims) owner(k inventory.Key) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.owners[k]
+	if owner := c.owners.At(k); owner != nil {
+		return owner.Value()
+	}
+	return ""
 }
 
 // drop gives an object up, if service has it.
 func (c *claims) drop(k inventory.Key, service string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.owners[k] == service {
-		delete(c.owners, k)
+	if owner := c.owners.At(k); owner != nil && owner.Value() == service {
+		c.owners.Remove(k)
 	}
 }
 

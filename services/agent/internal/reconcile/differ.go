@@ -50,7 +50,7 @@ func (r *run) explain(ctx context.Context, o *unstructured.Unstructured) error {
 	t := r.unit.observed.get(ref.Key)
 	found := &told{ObjectDrift: ObjectDrift{Ref: ref}, server: t.Server, deleted: t.deleted, replaced: t.replaced}
 	r.unit.mu.Unlock()
-	live, err := r.engine.params.Cluster.Get(ctx, ref)
+	live, err := r.cluster.Get(ctx, ref)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
@@ -70,13 +70,14 @@ func (r *run) explain(ctx context.Context, o *unstructured.Unstructured) error {
 // wanted is what a correction would make of the object. Where the API server would refuse that, it is the manifest.
 func (r *run) wanted(ctx context.Context, o, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	wanted, err := r.rehearse(ctx, o, live, true)
-	if fatal(ctx, err) {
+	switch {
+	case err == nil:
+		return wanted, nil
+	case fatal(ctx, err):
 		return nil, err
-	}
-	if err != nil {
+	default:
 		return o, nil
 	}
-	return wanted, nil
 }
 
 // changes lists what differs, masked where it has to be.
@@ -113,12 +114,12 @@ func (r *run) rival(ctx context.Context, o *unstructured.Unstructured) *unstruct
 	ref := inventory.RefOf(o)
 	r.unit.mu.Lock()
 	t := r.unit.observed.get(ref.Key)
-	insisted := t != nil && t.contest != nil && t.contest.count >= freeCorrections
+	insisted := t != nil && t.contest().count >= freeCorrections
 	r.unit.mu.Unlock()
 	if !insisted {
 		return nil
 	}
-	live, err := r.engine.params.Cluster.Get(ctx, ref)
+	live, err := r.cluster.Get(ctx, ref)
 	if err != nil {
 		return nil // the correction is what counts, and it has errors of its own
 	}
@@ -129,7 +130,7 @@ func (r *run) rival(ctx context.Context, o *unstructured.Unstructured) *unstruct
 func (r *run) corrected(ctx context.Context, o, before, after *unstructured.Unstructured) {
 	ref := inventory.RefOf(o)
 	r.engine.params.Logger.InfoContext(ctx, "object was changed by others and is put right",
-		slog.String("leat.service", r.service.Name), slog.String("object", ref.Key.String()))
+		slog.String("leat.service", r.service.Name), slog.String("object", ref.String()))
 	r.tell(ref, "was changed by others and is put right")
 	found := &told{ObjectDrift: ObjectDrift{Ref: ref}}
 	if before != nil {
@@ -156,7 +157,7 @@ func (u *unit) drifted(now time.Time) []ObjectDrift {
 	var all []ObjectDrift
 	for key, d := range u.drifts {
 		t := u.observed.get(key)
-		if t == nil || !t.contested(now) && !(t.astray() && d.about(t)) {
+		if t == nil || !t.contested(now) && (!t.astray() || !d.about(t)) {
 			delete(u.drifts, key)
 			continue
 		}

@@ -30,27 +30,30 @@ const (
 
 // corrected notes one more correction of an object.
 func (t *track) corrected(now time.Time) {
-	if t.contest == nil || now.Sub(t.contest.last) > contestWindow {
-		t.contest = &contest{}
+	c := t.contest()
+	if now.Sub(c.last) > contestWindow {
+		c = contest{}
 	}
-	t.contest.count++
-	t.contest.last, t.contest.until = now, now
-	if t.contest.count >= freeCorrections {
-		t.contest.pause = min(max(contestPause, 2*t.contest.pause), maxContestPause)
-		t.contest.until = now.Add(backoff.Jitter(t.contest.pause, contestJitter))
+	c.count++
+	c.last, c.until = now, now
+	if c.count >= freeCorrections {
+		c.pause = min(max(contestPause, 2*c.pause), maxContestPause)
+		c.until = now.Add(backoff.Jitter(c.pause, contestJitter))
 	}
+	t.rare = &rare{verdict: t.health(), contest: c}
 }
 
 // contested tells that somebody insists on changing the object.
 func (t *track) contested(now time.Time) bool {
-	return t.contest != nil && t.contest.count > freeCorrections && now.Sub(t.contest.last) <= contestWindow
+	c := t.contest()
+	return c.count > freeCorrections && now.Sub(c.last) <= contestWindow
 }
 
 // correctable is when the object may be corrected next.
 func (t *track) correctable(now time.Time) time.Time {
 	at := now.Add(gather)
-	if t.contest != nil && t.contest.until.After(at) {
-		return t.contest.until
+	if until := t.contest().until; until.After(at) {
+		return until
 	}
 	return at
 }
@@ -82,7 +85,7 @@ func (u *unit) notice(k inventory.Key, t *track, now time.Time) {
 // put right, whatever the reason, is left to the next that takes place anyway. u.mu is held.
 func (u *unit) scan(now time.Time) (at time.Time) {
 	for k, t := range u.observed.all() {
-		held := t.contest != nil && t.contest.until.After(now)
+		held := t.contest().until.After(now)
 		if u.calls(k, t) && (held || t.noted == u.runs) {
 			at = earliest(at, t.correctable(now))
 		}
@@ -149,7 +152,7 @@ func (r *run) corrects(t *track) bool {
 	if r.asked || r.news {
 		return true
 	}
-	return r.service.Spec.Policy.Drift == syncpolicy.DriftCorrect && (t.contest == nil || !t.contest.until.After(time.Now()))
+	return r.service.Spec.Policy.Drift == syncpolicy.DriftCorrect && !t.contest().until.After(time.Now())
 }
 
 // owe notes that what was applied last is not what the object will be, or has become. u.mu is held.

@@ -116,7 +116,7 @@ func (u *unit) rehearse(ctx context.Context) {
 
 // compare lets the API server say what the run would change. Every object is tried.
 func (r *run) compare(ctx context.Context) (*DryRun, error) {
-	d := differ{cluster: r.engine.params.Cluster, run: r, service: r.service, substitution: r.result.substitution}
+	d := differ{cluster: r.cluster, run: r, service: r.service, substitution: r.result.substitution}
 	failed := &failedObjects{verb: "compare"}
 	for _, m := range r.members() {
 		err := d.object(ctx, m.Object)
@@ -163,6 +163,7 @@ func summarise(found []Difference, wanted int) *DryRun {
 			d.Unchanged--
 		case Delete:
 			d.Deleted++
+		case Impossible: // fails the dry run before it comes to this
 		}
 		if len(d.Changes) < MaxDryRunChanges {
 			d.Changes = append(d.Changes, DryRunChange{f.Ref, f.Change})

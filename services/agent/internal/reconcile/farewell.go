@@ -44,7 +44,7 @@ func (r *run) farewell(ctx context.Context, o *unstructured.Unstructured) (json.
 	if o.GetKind() == "Secret" || r.result.confidential(o) {
 		return nil, problemf(ManifestInvalid, "it holds a secret, and is kept in the cluster for everybody to read; let it refer to a Secret of the service instead")
 	}
-	full, err := complete(ctx, r.engine.params.Cluster, r.service, o)
+	full, err := complete(ctx, r.cluster, r.service, o)
 	if rejected := new(Problem); errors.As(err, &rejected) && rejected.Reason == ApplyRejected {
 		full, err = o, nil // of a kind that does not exist yet
 	}
@@ -68,14 +68,14 @@ func (r *run) preDelete(ctx context.Context) error {
 	if err := r.saveHooks(ctx); err != nil {
 		return err
 	}
-	return r.runHooks(ctx, order.PreDelete)
+	return r.phase(ctx, order.PreDelete)
 }
 
 func (r *run) postDelete(ctx context.Context) error {
 	if !r.goes() {
 		return nil
 	}
-	return r.runHooks(ctx, order.PostDelete)
+	return r.phase(ctx, order.PostDelete)
 }
 
 // goes tells whether the removal of the service takes its objects along.
@@ -107,7 +107,7 @@ func (r *run) deleteHooks(ctx context.Context) error {
 			if err := r.discard(ctx, o); err != nil {
 				return err
 			}
-		} else if err := r.certain(ctx, o, r.engine.params.Cluster.Release); err != nil {
+		} else if err := r.certain(ctx, o, r.cluster.Release); err != nil {
 			return fmt.Errorf("detach hook %s: %w", o.Key, err)
 		}
 	}

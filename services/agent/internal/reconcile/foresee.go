@@ -4,6 +4,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,9 @@ func (e *Engine) Diff(ctx context.Context, service string, candidate ...Bundle) 
 	r := u.foresee(candidate)
 	if len(r.service.Bundles) == 0 {
 		return nil, nil // not resolved, or no longer in the plan: there is nothing to compare with
+	}
+	if err := r.assume(bring); err != nil {
+		return nil, err
 	}
 	if err := r.understand(ctx); err != nil {
 		return nil, err
@@ -49,7 +53,7 @@ func (u *unit) foresee(candidate []Bundle) *run {
 
 func (r *run) differences(ctx context.Context) ([]Difference, error) {
 	d := differ{
-		run: r, cluster: r.engine.params.Cluster, service: r.service, substitution: r.result.substitution,
+		run: r, cluster: r.cluster, service: r.service, substitution: r.result.substitution,
 		stale: r.service.ConfigDigest != r.record.Applied.ConfigDigest,
 	}
 	if err := spare(ctx, d.cluster, r.service, r.schedule, &d.desired); err != nil {
@@ -85,19 +89,32 @@ func (d *differ) tried(ctx context.Context, o *unstructured.Unstructured, err er
 	return nil
 }
 
-// after is what the run would make of an object that exists: as submit does it, but that nothing is kept, and nobody adopts
-// anything. Fields that only an adoption would take away are not seen.
+// after is what the run would make of an object that exists. Nobody adopts anything: fields that only an adoption would take away are
+// not seen.
 func (d *differ) after(ctx context.Context, full, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	if ref := inventory.RefOf(full); !d.run.familiar(ref.Key) {
-		if err := d.run.admit(ref.Key, live); err != nil {
-			return nil, err
-		}
+	if err := d.run.mayTake(ctx, inventory.RefOf(full).Key, live); err != nil {
+		return nil, err
 	}
 	after, err := d.run.rehearse(ctx, full, live, d.run.repairs(full))
 	if _, immutable := errors.AsType[*ImmutableError](err); immutable && d.service.Spec.Policy.Recreate {
 		return full, nil
 	}
 	return after, err
+}
+
+// mayTake tells whether the run might have an object that exists, without taking it.
+func (r *run) mayTake(ctx context.Context, k inventory.Key, live *unstructured.Unstructured) error {
+	if r.familiar(k) {
+		return nil
+	}
+	owner := cmp.Or(r.engine.claims.owner(k), live.GetLabels()[ServiceLabel], r.service.Name)
+	switch {
+	case owner == r.service.Name:
+		return r.admit(k, live)
+	case !r.engine.yields(ctx, owner, k):
+		return claimedBy(owner)
+	}
+	return nil
 }
 
 // holdBack notes what the guard would keep from being deleted.

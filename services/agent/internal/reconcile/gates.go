@@ -4,6 +4,8 @@
 package reconcile
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -17,7 +19,7 @@ import (
 // changed: drift is put right, health is watched. Waiting takes no slot. The unit's lock guards the gate.
 type gate struct {
 	newest  Service           // what the plan says
-	kept    Service           // what is applied completely; without a name: this process does not know it
+	kept    Service           // what is applied completely; without a name: unknown
 	request inventory.Applied // the inputs that a person asked to be applied now
 	bar     *Problem          // why newest is not worked on; nil: it is
 	frozen  bool              // a strict window denies even corrections
@@ -71,13 +73,34 @@ func (u *unit) workOn(s Service, now time.Time) {
 	u.drift, u.dirty = u.scan(now), rested && !u.still() // what others did meanwhile is looked at
 }
 
-// fallback is what is applied; without bundles, and thus left alone, where the cluster holds something half-way, or where
-// another process has applied it.
+// fallback is what is applied; without bundles, and thus left alone, where the cluster holds something half-way, or where an
+// older agent has applied it.
 func (u *unit) fallback() Service {
 	if u.kept.Name != "" && u.kept.UID == u.newest.UID && !u.record.Touched && sameInputs(u.kept.inputs(), u.record.Applied) {
 		return u.kept
 	}
 	return Service{Name: u.name, UID: u.newest.UID}
+}
+
+// entryOf is what an earlier process has applied. Without a name: unknown.
+func entryOf(record inventory.Record) (s Service) {
+	if len(record.Entry) == 0 || json.Unmarshal(record.Entry, &s) != nil {
+		return Service{}
+	}
+	return s
+}
+
+// stash notes what has been applied, for another process.
+func (r *run) stash(context.Context) error {
+	if !r.news && len(r.record.Entry) > 0 {
+		return nil
+	}
+	entry, err := json.Marshal(r.service)
+	if err != nil {
+		return fmt.Errorf("encode entry: %w", err)
+	}
+	r.record.Entry = entry
+	return nil
 }
 
 // brings tells whether the newest entry, once let in, changes the cluster beyond putting right what is applied.

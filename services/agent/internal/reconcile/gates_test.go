@@ -355,3 +355,33 @@ func TestRemovalOrderAfterRestart(t *testing.T) {
 		}
 	})
 }
+
+// TestDriftWhileWaitingAfterRestart shows that what is applied is put right while a change waits, also by a process that has
+// not applied it.
+func TestDriftWhileWaitingAfterRestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(reconcile.Settings{})
+		old, next := w.service(t, "app", "old"), after(w.service(t, "app", "new"), "nobody")
+		next.SpecDigest = "another"
+		for _, s := range []reconcile.Service{old, next} {
+			w.engine = w.newEngine()
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- w.engine.Run(ctx) }()
+			w.plan(s)
+			synctest.Wait()
+			if s.SpecDigest == next.SpecDigest {
+				w.wants(t, "app", reconcile.Pending, notReady)
+				w.lose("app", "old")
+				pass(t, time.Second)
+				w.wants(t, "app", reconcile.Pending, notReady)
+			}
+			cancel()
+			<-done
+		}
+		if w.live(configMapKey("old")) == nil || w.live(configMapKey("new")) != nil {
+			t.Errorf("applied: got %v, want what is applied put right, and nothing new", w.applied)
+		}
+	})
+}

@@ -40,7 +40,7 @@ func (r *run) claimOne(ctx context.Context, ref inventory.Ref) error {
 // its UID: before the label changes, the UID is all that says whose it is. An object that bears the label of such a service, and
 // that Leat has never applied, is as good as one without.
 func (r *run) inspect(ctx context.Context, ref inventory.Ref) error {
-	live, err := r.engine.params.Cluster.Get(ctx, ref)
+	live, err := r.cluster.Get(ctx, ref)
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -34,32 +35,41 @@ import (
 // TestHistories lives through random histories: people edit services and agree to prunes, others create, change and delete objects
 // under the same names, the agent is killed and started anew, and any single call of the API fails. Whatever happens, the agent
 // deletes only what it has made or adopted and nobody wants kept, and never more than the guard lets through; and when all has
-// come to rest, the inventories say what is there.
+// come to rest, the inventories say what is there. LEAT_FAULT_LONG=1 lives longer, and as often as -rapid.checks says.
 func TestHistories(t *testing.T) {
 	t.Parallel()
-	longest := 12
+	longest, budget := 12, 20
 	if os.Getenv("LEAT_FAULT_LONG") != "" {
-		longest = 60
+		longest, budget = 60, math.MaxInt
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		var failure any
-		synctest.Test(t, func(*testing.T) {
-			h := newHistory(rt)
-			defer func() { failure = recover() }() // rapid's way to stop, which is for its own goroutine
-			defer func() { h.kill() }()
-			for range rapid.IntRange(5, longest).Draw(rt, "length") {
-				h.step()
-			}
-			h.rest()
-		})
-		if failure != nil {
-			panic(failure)
+		if budget--; budget < 0 {
+			return // enough for every day
 		}
+		live(t, rt, longest)
 	})
+}
+
+// live lives through one history in virtual time.
+func live(t *testing.T, rt *rapid.T, longest int) {
+	var failure any
+	synctest.Test(t, func(*testing.T) {
+		h := newHistory(t, rt)
+		defer func() { failure = recover() }() // rapid's way to stop, which is for its own goroutine
+		defer func() { h.kill() }()
+		for range rapid.IntRange(5, longest).Draw(rt, "length") {
+			h.step()
+		}
+		h.rest()
+	})
+	if failure != nil {
+		panic(failure)
+	}
 }
 
 // history is one run of TestHistories.
 type history struct {
+	test    *testing.T // a failed history cannot always be lived through a second time, so its story is told at once
 	t       *rapid.T
 	cluster *clustertest.Memory
 	reports *reports
@@ -94,9 +104,10 @@ func (d *diary) Write(line []byte) (int, error) {
 }
 
 // show prints the lines about an object.
-func (d *diary) show(t *rapid.T, name string) {
+func (d *diary) show(t *testing.T, name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	t.Log("the story of " + name)
 	for _, line := range d.lines {
 		if strings.Contains(line, name) {
 			t.Log(line)
@@ -120,9 +131,9 @@ type faulty struct {
 	late bool
 }
 
-func newHistory(t *rapid.T) *history {
+func newHistory(test *testing.T, t *rapid.T) *history {
 	h := &history{
-		t: t, cluster: clustertest.NewMemory(), reports: &reports{statuses: map[string]reconcile.Status{}, bundles: map[digest.Digest][]byte{}},
+		test: test, t: t, cluster: clustertest.NewMemory(), reports: &reports{statuses: map[string]reconcile.Status{}, bundles: map[digest.Digest][]byte{}},
 		plan: map[string]*intent{}, unagreed: map[string]int{}, departing: map[string]int{}, faulty: faulty{in: -1},
 	}
 	for i := range 14 {
@@ -234,7 +245,7 @@ func (h *history) deleting(o *unstructured.Unstructured, records map[string]inve
 		case !entry.Agreed:
 			h.unagreed[service]++
 			if n, base := h.unagreed[service], max(r.Base, r.Objects.Len()); n >= 5 && n*100 > 30*base {
-				h.log.show(h.t, service)
+				h.log.show(h.test, service)
 				h.broken = append(h.broken, fmt.Sprintf("deletes %d of %d objects of %s", n, base, service))
 			}
 		}
@@ -363,7 +374,7 @@ func (h *history) rest() {
 		}
 		// The label follows only when the object is applied, which a failing service may not come to.
 		if by := holders[o.GetUID()]; len(by) != 1 || by[0] != label && h.reports.status(by[0]).Phase == reconcile.Healthy {
-			h.log.show(h.t, key.Name+`"`)
+			h.log.show(h.test, key.Name+`"`)
 			h.t.Errorf("%s has the label of %s, and is in the inventories of %v", key, label, by)
 		}
 	}

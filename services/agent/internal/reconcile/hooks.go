@@ -89,17 +89,12 @@ func sum(texts ...string) string {
 	return hex.EncodeToString(all[:length])
 }
 
-// runHooks runs the hooks of a phase.
-func (r *run) runHooks(ctx context.Context, phase order.Phase) error {
-	return r.phase(ctx, phase)
-}
-
 // compensate runs the SyncFail hooks where a run failed for what it was to apply. What becomes of them does not change the failure.
 func (r *run) compensate(ctx context.Context, err error) {
-	if problem := ProblemOf(err); ctx.Err() != nil || problem.Reason == ClusterUnreachable || problem.Reason == Internal || problem.Reason == ManifestInvalid {
+	if ctx.Err() != nil || slices.Contains([]Reason{ClusterUnreachable, Internal, ManifestInvalid}, ProblemOf(err).Reason) {
 		return
 	}
-	if err := r.runHooks(ctx, order.SyncFail); err != nil && ctx.Err() == nil {
+	if err := r.phase(ctx, order.SyncFail); err != nil && ctx.Err() == nil {
 		r.engine.logProblem(ctx, "hook for a failed sync did not run well", r.service.Name, err)
 	}
 }
@@ -156,7 +151,7 @@ func (r *run) prepareHooks(ctx context.Context, phase order.Phase, members []ord
 }
 
 func (r *run) prepareHook(ctx context.Context, phase order.Phase, m order.Member) (*hook, error) {
-	o, err := complete(ctx, r.engine.params.Cluster, r.service, m.Object)
+	o, err := complete(ctx, r.cluster, r.service, m.Object)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +213,7 @@ func (r *run) launch(ctx context.Context, h *hook) error {
 	if owner := r.engine.claims.take(h.ref.Key, r.service.Name); owner != r.service.Name {
 		return claimedBy(owner)
 	}
-	live, err := r.engine.params.Cluster.Get(ctx, h.ref)
+	live, err := r.cluster.Get(ctx, h.ref)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
@@ -233,7 +228,7 @@ func (r *run) launch(ctx context.Context, h *hook) error {
 			return err
 		}
 	}
-	live, err = r.engine.params.Cluster.Apply(ctx, h.object, ApplyOptions{Force: true, Confidential: r.result.confidential(h.object)})
+	live, err = r.cluster.Apply(ctx, h.object, ApplyOptions{Force: true, Confidential: r.result.confidential(h.object)})
 	if err != nil {
 		h.launched = false
 		return err
@@ -271,7 +266,7 @@ func (r *run) makeWay(ctx context.Context, h *hook, live *unstructured.Unstructu
 		state.failed && h.Deletion.Has(order.OnFailure), !state.failed && h.Deletion.Has(order.OnSuccess):
 		return r.vanish(ctx, []inventory.Object{{Ref: h.ref, UID: string(live.GetUID())}}, syncpolicy.DeleteForeground)
 	case runsOnce(h.ref.Key):
-		return problemf(HookFailed, "is still there from an earlier sync, and its delete policy keeps it; delete it, or add BeforeHookCreation to the policy")
+		return problemf(ApplyRejected, "is still there from an earlier sync, and its delete policy keeps it; delete it, or add BeforeHookCreation to the policy")
 	}
 	return nil
 }

@@ -134,7 +134,7 @@ func (r *run) tidy(ctx context.Context) error {
 
 // discard deletes a hook and forgets it, without waiting until it is gone.
 func (r *run) discard(ctx context.Context, o inventory.Object) error {
-	if err := r.certain(ctx, o, r.engine.erase); err != nil {
+	if err := r.certain(ctx, o, erase(r.cluster)); err != nil {
 		return fmt.Errorf("delete hook %s: %w", o.Key, err)
 	}
 	r.record.Hooks = r.record.Hooks.Remove(o.Key)

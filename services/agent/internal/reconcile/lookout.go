@@ -36,7 +36,7 @@ func (r *run) lookOut(ctx context.Context, refs []inventory.Ref) *lookout {
 	l := &lookout{stop: cancel, seen: map[inventory.Key]sight{}}
 	for _, ref := range refs {
 		l.group.Go(func() {
-			r.engine.params.Cluster.Follow(ctx, ref, func(live *unstructured.Unstructured, err error) {
+			r.cluster.Follow(ctx, ref, func(live *unstructured.Unstructured, err error) {
 				l.note(ref.Key, live, err)
 				signal(r.unit.wake)
 			})

@@ -57,7 +57,7 @@ func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum finge
 		r.corrected(ctx, o, before, live)
 	}
 	if isDefinition(o) {
-		return r.engine.params.Cluster.AwaitDefined(ctx, live)
+		return r.cluster.AwaitDefined(ctx, live)
 	}
 	return nil
 }

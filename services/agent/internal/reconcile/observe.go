@@ -160,10 +160,10 @@ func (u *unit) judge(now time.Time, s Status) (Phase, *Problem) {
 		return Paused, nil
 	case u.syncing:
 		return Syncing, nil
-	case u.problem != nil:
-		return Failed, u.problem
 	case u.bar != nil:
 		return Pending, u.bar
+	case u.problem != nil:
+		return Failed, u.problem
 	case len(u.desired.Bundles) == 0 || !u.current() && !u.once():
 		return Pending, nil
 	case s.Counts.Failed > 0:

@@ -40,7 +40,7 @@ func (l *leaving) add(o inventory.Object) {
 // that whoever marks an object to save it is in time until the last moment.
 func (r *run) partOne(ctx context.Context, o inventory.Object, how parting, leaving *leaving) error {
 	for range partTries {
-		live, err := r.engine.params.Cluster.Get(ctx, o.Ref)
+		live, err := r.cluster.Get(ctx, o.Ref)
 		if errors.Is(err, ErrNotFound) {
 			r.leave(ctx, o, wasGone)
 			return nil
@@ -71,7 +71,7 @@ func (r *run) forgetMissing(ctx context.Context, objects []inventory.Object) err
 	}
 	failed := &failedObjects{verb: "prune"}
 	err := each(ctx, inventory.NewSet(objects...).Minus(lingering), refOf, failed, func(ctx context.Context, o inventory.Object) error {
-		live, err := r.engine.params.Cluster.Get(ctx, o.Ref)
+		live, err := r.cluster.Get(ctx, o.Ref)
 		if errors.Is(err, ErrNotFound) || err == nil && r.stranger(o, live) == isOther {
 			r.leave(ctx, o, wasGone)
 			return nil
@@ -85,15 +85,17 @@ func (r *run) forgetMissing(ctx context.Context, objects []inventory.Object) err
 }
 
 // erase deletes an object in the background that is not one of an inventory's objects, such as a hook.
-func (e *Engine) erase(ctx context.Context, o inventory.Object) error {
-	_, err := e.params.Cluster.Delete(ctx, o, DeleteOptions{Propagation: syncpolicy.DeleteBackground})
-	return err
+func erase(cluster Cluster) func(context.Context, inventory.Object) error {
+	return func(ctx context.Context, o inventory.Object) error {
+		_, err := cluster.Delete(ctx, o, DeleteOptions{Propagation: syncpolicy.DeleteBackground})
+		return err
+	}
 }
 
 // certain calls act for the very object that is meant. One that only has its name is left alone.
 func (r *run) certain(ctx context.Context, o inventory.Object, act func(context.Context, inventory.Object) error) error {
 	for range partTries {
-		live, err := r.engine.params.Cluster.Get(ctx, o.Ref)
+		live, err := r.cluster.Get(ctx, o.Ref)
 		if errors.Is(err, ErrNotFound) || err == nil && r.stranger(o, live) != "" {
 			return nil
 		}
@@ -151,7 +153,7 @@ func (r *run) act(ctx context.Context, o inventory.Object, live *unstructured.Un
 }
 
 func (r *run) detachOne(ctx context.Context, o inventory.Object) error {
-	if err := r.engine.params.Cluster.Release(ctx, o); err != nil {
+	if err := r.cluster.Release(ctx, o); err != nil {
 		return err
 	}
 	r.leave(ctx, o, detached)
@@ -163,7 +165,7 @@ func (r *run) deleteOne(
 	ctx context.Context, o inventory.Object, live *unstructured.Unstructured, how syncpolicy.Deletion, leaving *leaving,
 ) error {
 	options := DeleteOptions{Propagation: how.Propagation, ResourceVersion: live.GetResourceVersion()}
-	remains, err := r.engine.params.Cluster.Delete(ctx, o, options)
+	remains, err := r.cluster.Delete(ctx, o, options)
 	switch {
 	case err != nil:
 		return err
@@ -178,7 +180,7 @@ func (r *run) deleteOne(
 // vacant makes sure that nothing goes with a namespace or a definition that its deletion is not about: its service's own objects
 // went before, and all that is left is somebody else's.
 func (r *run) vacant(ctx context.Context, o inventory.Object) error {
-	inside, err := r.engine.params.Cluster.Contents(ctx, o.Ref)
+	inside, err := r.cluster.Contents(ctx, o.Ref)
 	if err != nil || len(inside) == 0 {
 		return err
 	}
@@ -228,7 +230,7 @@ func (u *unit) lingering(objects []inventory.Object) []inventory.Object {
 
 // stuck says what keeps an object from going. The watches may also have missed its end.
 func (r *run) stuck(ctx context.Context, o inventory.Object, timeout time.Duration) error {
-	live, err := r.engine.params.Cluster.Get(ctx, o.Ref)
+	live, err := r.cluster.Get(ctx, o.Ref)
 	if errors.Is(err, ErrNotFound) || err == nil && string(live.GetUID()) != o.UID {
 		r.leave(ctx, o, pruned)
 		return nil

@@ -100,7 +100,7 @@ func (r *run) recreate(ctx context.Context, objects []*unstructured.Unstructured
 
 // takeDown deletes an object of the service and waits until it is gone. One that Leat has not made is left alone.
 func (r *run) takeDown(ctx context.Context, ref inventory.Ref) error {
-	live, err := r.engine.params.Cluster.Get(ctx, ref)
+	live, err := r.cluster.Get(ctx, ref)
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (r *run) takeDown(ctx context.Context, ref inventory.Ref) error {
 func (r *run) vanish(ctx context.Context, objects []inventory.Object, propagation syncpolicy.Propagation) error {
 	var left []inventory.Object
 	for _, o := range objects {
-		remains, err := r.engine.params.Cluster.Delete(ctx, o, DeleteOptions{Propagation: propagation})
+		remains, err := r.cluster.Delete(ctx, o, DeleteOptions{Propagation: propagation})
 		if err != nil && !errors.Is(err, ErrReplaced) {
 			return err
 		}

@@ -30,6 +30,8 @@ type run struct {
 	turn    *turn
 	waited  time.Duration // for what others do
 	service Service
+	account Account // as whom everything is done
+	cluster Cluster // as the account sees it
 	arrived time.Time
 	timings Timings
 	leaving bool             // the service goes
@@ -70,6 +72,7 @@ func (r *run) sync(ctx context.Context) error {
 		{"prune", r.prune},
 		{"finish", r.finish},
 		{"expect tests", r.expectTests},
+		{"stash entry", r.stash},
 		{"record", r.complete},
 	})
 	if err == nil || ctx.Err() != nil || r.record.Objects.Len() == 0 {
@@ -241,7 +244,7 @@ func (r *run) createNamespace(ctx context.Context) error {
 // ensureNamespace creates the service's namespace, once a run. It may be called concurrently.
 func (r *run) ensureNamespace(ctx context.Context) error {
 	r.namespace.Do(func() {
-		if err := r.engine.params.Cluster.EnsureNamespace(ctx, r.service.Spec.namespace()); err != nil {
+		if err := r.cluster.EnsureNamespace(ctx, r.service.Spec.namespace()); err != nil {
 			r.noNamespace = fmt.Errorf("create namespace %s: %w", r.service.Spec.namespace(), err)
 		}
 	})
@@ -252,7 +255,7 @@ func (r *run) ensureNamespace(ctx context.Context) error {
 func (r *run) save(ctx context.Context) error {
 	r.record.Service, r.record.ServiceUID = r.service.Name, r.service.UID
 	r.record.Prune, r.record.Deletion = r.service.Spec.Prune, r.service.Spec.Policy.Deletion
-	r.record.DependsOn = needs(r.service.Spec)
+	r.record.DependsOn, r.record.Account = needs(r.service.Spec), r.account.String()
 	if owner := r.engine.params.Owner(); owner != "" {
 		r.record.Owner = owner
 	}

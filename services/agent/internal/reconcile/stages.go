@@ -79,7 +79,7 @@ func (r *run) phase(ctx context.Context, phase order.Phase) error {
 
 // spare notes the objects that are in the manifests and not applied now: they are not to be pruned.
 func (r *run) spare(ctx context.Context) error {
-	return spare(ctx, r.engine.params.Cluster, r.service, r.schedule, &r.desired)
+	return spare(ctx, r.cluster, r.service, r.schedule, &r.desired)
 }
 
 func spare(ctx context.Context, cluster Cluster, s Service, schedule order.Schedule, desired *inventory.Set) error {

@@ -45,7 +45,7 @@ func (r *run) submit(ctx context.Context, o *unstructured.Unstructured, repair b
 
 func (r *run) submission(o, live *unstructured.Unstructured, ignored fields.Ignored, repair bool) submission {
 	return submission{
-		cluster: r.engine.params.Cluster, spec: r.service.Spec, shaped: ignored.Shape(o, live), ignored: ignored, repair: repair,
+		cluster: r.cluster, spec: r.service.Spec, shaped: ignored.Shape(o, live), ignored: ignored, repair: repair,
 		options: ApplyOptions{Confidential: r.result.confidential(o)},
 	}
 }
@@ -90,14 +90,21 @@ func (r *run) look(ctx context.Context, o *unstructured.Unstructured, ignored fi
 	if stranger := r.strangers.take(ref.Key); stranger != nil {
 		return r.adopt(ctx, ref, stranger)
 	}
-	if known, ok := r.record.Objects.Get(ref.Key); ok && known.UID != "" && known.Version != ref.Version {
+	if known, ok := r.recorded(ref.Key); ok && known.UID != "" && known.Version != ref.Version {
 		return r.migrate(ctx, ref)
 	}
 	if ignored.Empty() {
 		return nil, nil
 	}
-	live, err := r.engine.params.Cluster.Get(ctx, ref)
+	live, err := r.cluster.Get(ctx, ref)
 	return live, ignoreNotFound(err)
+}
+
+// recorded is how the record knows an object, while others of its stage are being entered.
+func (r *run) recorded(k inventory.Key) (inventory.Object, bool) {
+	r.unit.mu.Lock()
+	defer r.unit.mu.Unlock()
+	return r.record.Objects.Get(k)
 }
 
 // submission is the apply of one object, with what is decided about conflicts.

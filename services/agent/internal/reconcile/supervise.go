@@ -11,6 +11,7 @@ import (
 	"runtime/pprof"
 	"time"
 
+	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
@@ -60,8 +61,21 @@ func (e *Engine) adjust(s syncpolicy.AgentSettings) {
 		refresh = s.RefreshInterval
 	}
 	e.slots.resize(workers)
-	e.refresh.Store(int64(refresh))
 	e.tenancy.set(s)
+	if e.refresh.Swap(int64(refresh)) == int64(refresh) {
+		return
+	}
+	for _, u := range e.all() {
+		u.hasten(time.Now().Add(backoff.Jitter(refresh, refreshJitter)))
+	}
+}
+
+// hasten lets the unit be looked at again at that time, unless it is anyway before.
+func (u *unit) hasten(at time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.refresh = earliest(u.refresh, at)
+	signal(u.wake)
 }
 
 // refreshPause is how long until a service is looked at again.

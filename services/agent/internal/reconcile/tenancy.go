@@ -59,3 +59,31 @@ func (t *tenancy) account(s Spec) (Account, error) {
 	}
 	return accountOf(text, s.namespace()), nil
 }
+
+// actAs returns as whom a service is applied, and the cluster as the account sees it.
+func (e *Engine) actAs(s Spec) (Account, Cluster, error) {
+	account, err := e.tenancy.account(s)
+	if err != nil {
+		return Account{}, nil, err
+	}
+	cluster, err := e.params.Cluster.As(account)
+	return account, cluster, err
+}
+
+// as gives access to the cluster with the rights of a service. What people cannot read they cannot make conditions of either.
+// Error: TenantForbidden.
+func (e *Engine) as(s Spec) (Cluster, error) {
+	_, cluster, err := e.actAs(s)
+	return cluster, err
+}
+
+// assume lets the run act as the service's account. A service that left the plan goes as it came.
+func (r *run) assume(what action) (err error) {
+	if what == bring || what == preview {
+		r.account, r.cluster, err = r.engine.actAs(r.service.Spec)
+		return err
+	}
+	r.account = accountOf(r.record.Account, "")
+	r.cluster, err = r.engine.params.Cluster.As(r.account)
+	return err
+}

@@ -68,6 +68,9 @@ func (r *result) addTests(stage order.Stage) {
 
 // setTestsApart takes the tests out of the objects.
 func (r *result) setTestsApart() error {
+	if len(r.tests) == 0 && !slices.ContainsFunc(r.objects, placed) {
+		return nil // as nearly always
+	}
 	schedule, err := order.New(r.objects, false)
 	if err != nil {
 		return err
@@ -94,6 +97,13 @@ func (r *result) setTestsApart() error {
 	return nil
 }
 
+// placed tells objects that annotations may make a test.
+func placed(o *unstructured.Unstructured) bool {
+	metadata, _ := o.Object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any) // o.GetAnnotations would copy them
+	return annotations[order.LeatPhase] != nil || annotations[order.HelmHook] != nil
+}
+
 // expectTests notes that the tests have to run for what has just been applied. It is stored with it.
 func (r *run) expectTests(ctx context.Context) error {
 	if !r.news && !r.asked {
@@ -101,7 +111,7 @@ func (r *run) expectTests(ctx context.Context) error {
 	}
 	tests, run := inventory.Tests{Objects: r.record.Tests.Objects}, rand.Text()
 	for i, t := range r.result.tests {
-		o, err := t.complete(ctx, r.engine.params.Cluster, r.service, run, i)
+		o, err := t.complete(ctx, r.cluster, r.service, run, i)
 		if fatal(ctx, err) {
 			return err
 		}
@@ -120,7 +130,7 @@ func (r *run) expectTests(ctx context.Context) error {
 func (r *run) deleteTests(ctx context.Context) error {
 	failed := &failedObjects{verb: "delete test"}
 	err := each(ctx, r.record.Tests.Objects, refOf, failed, func(ctx context.Context, o inventory.Object) error {
-		return r.certain(ctx, o, r.engine.erase)
+		return r.certain(ctx, o, erase(r.cluster))
 	})
 	if err != nil {
 		return err

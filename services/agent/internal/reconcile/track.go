@@ -18,9 +18,8 @@ import (
 type track struct {
 	fingerprint.Entry
 
-	verdict *health.Verdict // nil: healthy where the object was seen, and else unknown
-	contest *contest        // nil: nobody has changed the object lately
-	noted   uint32          // the run before, or during, which the latest news of the object came
+	rare  *rare  // nil: it is healthy where it was seen, and else unknown, and nobody has changed it lately
+	noted uint32 // the run before, or during, which the latest news of the object came
 
 	seen        bool // by a watch, or in the answer to an apply
 	deleted     bool // it is not in the cluster, or has lost the label
@@ -31,20 +30,30 @@ type track struct {
 // health returns the verdict on the object; Unknown before anything was seen.
 func (t *track) health() health.Verdict {
 	switch {
-	case t == nil, !t.seen && t.verdict == nil:
+	case t == nil, !t.seen && t.rare == nil:
 		return health.Verdict{}
-	case t.verdict == nil:
+	case t.rare == nil:
 		return health.Verdict{State: health.Healthy}
 	default:
-		return *t.verdict
+		return t.rare.verdict
 	}
 }
 
 func (t *track) judge(v health.Verdict) {
-	t.seen, t.verdict = true, &v
-	if v == (health.Verdict{State: health.Healthy}) {
-		t.verdict = nil
+	t.seen = true
+	if v == (health.Verdict{State: health.Healthy}) && t.contest().count == 0 {
+		t.rare = nil
+		return
 	}
+	t.rare = &rare{verdict: v, contest: t.contest()}
+}
+
+// contest is the memory of how often the object was corrected lately; zero when it was not.
+func (t *track) contest() contest {
+	if t.rare == nil {
+		return contest{}
+	}
+	return t.rare.contest
 }
 
 // astray tells that the object is not what was applied.
@@ -105,37 +114,24 @@ func older(version, known uint64) bool {
 
 // tracks are what is known of a unit's objects, by key. The zero tracks are empty and ready to use.
 type tracks struct {
-	objects map[inventory.Key]*track
+	objects inventory.Index[track]
 }
 
 // get returns what is known of an object, nil when nothing is.
-func (s *tracks) get(k inventory.Key) *track { return s.objects[k] }
+func (s *tracks) get(k inventory.Key) *track { return s.objects.At(k) }
 
 // of returns what is known of an object, to be changed.
 func (s *tracks) of(k inventory.Key) *track {
-	t := s.objects[k]
-	if t == nil {
-		if s.objects == nil {
-			s.objects = map[inventory.Key]*track{}
-		}
-		t = &track{}
-		s.objects[k] = t
+	if t := s.objects.At(k); t != nil {
+		return t
 	}
-	return t
+	return s.objects.Put(k, track{})
 }
 
-func (s *tracks) drop(k inventory.Key) { delete(s.objects, k) }
+func (s *tracks) drop(k inventory.Key) { s.objects.Remove(k) }
 
-// all goes through everything, in no order.
-func (s *tracks) all() iter.Seq2[inventory.Key, *track] {
-	return func(yield func(inventory.Key, *track) bool) {
-		for k, t := range s.objects {
-			if !yield(k, t) {
-				return
-			}
-		}
-	}
-}
+// all goes through everything by key.
+func (s *tracks) all() iter.Seq2[inventory.Key, *track] { return s.objects.All() }
 
 // table is what outlives a restart.
 func (s *tracks) table() fingerprint.Table {
@@ -146,6 +142,12 @@ func (s *tracks) table() fingerprint.Table {
 		}
 	}
 	return table
+}
+
+// rare is what is known of few objects.
+type rare struct {
+	verdict health.Verdict
+	contest contest
 }
 
 // contest is the memory of an object that is corrected again and again.

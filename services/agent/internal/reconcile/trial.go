@@ -38,6 +38,7 @@ type trial struct {
 	service Service
 	applied inventory.Applied
 	objects inventory.Set // the service's own
+	cluster Cluster       // with the rights of the service
 	stop    context.CancelFunc
 	done    chan struct{} // closed when it is over
 
@@ -83,6 +84,10 @@ func (t *trial) end() {
 
 func (t *trial) run(ctx context.Context) error {
 	defer t.stop()
+	var err error
+	if t.cluster, err = t.unit.engine.as(t.service.Spec); err != nil {
+		return err
+	}
 	if err := t.load(ctx); err != nil {
 		return err
 	}
@@ -134,7 +139,7 @@ func (t *trial) load(ctx context.Context) (err error) {
 func (t *trial) prepare(ctx context.Context) ([]test, error) {
 	var all []test
 	for i, p := range t.found.tests {
-		o, err := p.complete(ctx, t.unit.engine.params.Cluster, t.service, t.tests.Run, i)
+		o, err := p.complete(ctx, t.cluster, t.service, t.tests.Run, i)
 		if fatal(ctx, err) {
 			return nil, err
 		}
@@ -182,9 +187,9 @@ func (t *trial) sweep(ctx context.Context, prepared []test) error {
 
 // discard deletes an object that a test made, unless it became another's.
 func (t *trial) discard(ctx context.Context, o inventory.Object) error {
-	r := &run{unit: t.unit, engine: t.unit.engine, service: t.service}
+	r := &run{unit: t.unit, engine: t.unit.engine, cluster: t.cluster, service: t.service}
 	if _, own := t.objects.Get(o.Key); !own {
-		if err := r.certain(ctx, o, t.unit.engine.erase); err != nil {
+		if err := r.certain(ctx, o, erase(t.cluster)); err != nil {
 			return fmt.Errorf("delete test %s: %w", o.Key, err)
 		}
 	}
@@ -224,8 +229,7 @@ func (t *trial) launch(ctx context.Context, o *unstructured.Unstructured) (inven
 	if _, own := t.objects.Get(object.Key); own {
 		return object, problemf(ManifestInvalid, "is an object of the service, too")
 	}
-	cluster := t.unit.engine.params.Cluster
-	live, err := cluster.Get(ctx, object.Ref)
+	live, err := t.cluster.Get(ctx, object.Ref)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return object, err
 	}
@@ -241,7 +245,7 @@ func (t *trial) launch(ctx context.Context, o *unstructured.Unstructured) (inven
 			return object, err
 		}
 	}
-	live, err = cluster.Apply(ctx, o, ApplyOptions{Force: true, Confidential: t.found.confidential(o)})
+	live, err = t.cluster.Apply(ctx, o, ApplyOptions{Force: true, Confidential: t.found.confidential(o)})
 	if err != nil {
 		return object, err
 	}
@@ -251,7 +255,7 @@ func (t *trial) launch(ctx context.Context, o *unstructured.Unstructured) (inven
 
 // clear deletes what an earlier run made, and waits until it is gone.
 func (t *trial) clear(ctx context.Context, o inventory.Object) error {
-	if err := t.unit.engine.erase(ctx, o); err != nil && !errors.Is(err, ErrReplaced) {
+	if err := erase(t.cluster)(ctx, o); err != nil && !errors.Is(err, ErrReplaced) {
 		return err
 	}
 	return t.watch(ctx, o.Ref, func(live *unstructured.Unstructured) bool {
@@ -278,7 +282,7 @@ func (t *trial) watch(ctx context.Context, ref inventory.Ref, until func(*unstru
 	defer stop()
 	var group sync.WaitGroup
 	group.Go(func() {
-		t.unit.engine.params.Cluster.Follow(following, ref, func(live *unstructured.Unstructured, err error) {
+		t.cluster.Follow(following, ref, func(live *unstructured.Unstructured, err error) {
 			if following.Err() == nil && err == nil && until(live) {
 				stop()
 			}
@@ -295,6 +299,7 @@ func (t *trial) watch(ctx context.Context, ref inventory.Ref, until func(*unstru
 func (t *trial) log(ctx context.Context, o inventory.Object) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
+	// With the rights of the agent: the log is that of an object which the service could make.
 	text, err := t.unit.engine.params.Cluster.Logs(ctx, o)
 	if err != nil {
 		return ""

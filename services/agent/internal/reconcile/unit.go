@@ -102,8 +102,8 @@ type unit struct {
 func newUnit(e *Engine, record inventory.Record) *unit {
 	return &unit{
 		engine: e, name: record.Service, wake: make(chan struct{}, 1),
-		record: record,
-		tried:  inputsOf(record.Applied), carried: record.Applied.SyncRequest,
+		record: record, gate: gate{kept: entryOf(record)},
+		tried: inputsOf(record.Applied), carried: record.Applied.SyncRequest,
 		refresh: time.Now().Add(backoff.Jitter(e.refreshPause(), refreshJitter)),
 	}
 }
@@ -338,7 +338,10 @@ func (u *unit) work(ctx context.Context, what action, do func(context.Context, *
 	started := time.Now()
 	runCtx, span := r.trace(runCtx, what)
 	defer span.End()
-	err := do(runCtx, r)
+	err := r.assume(what)
+	if err == nil {
+		err = do(runCtx, r)
+	}
 	if runCtx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = context.Cause(runCtx) // which may be that it took too long
 	}

@@ -49,6 +49,7 @@ func wantsOf(s Service) []want {
 type vigil struct {
 	unit  *unit
 	wants []want
+	spec  Spec // of the service that waits, whose rights it looks with
 	stop  context.CancelFunc
 	group sync.WaitGroup
 
@@ -80,7 +81,7 @@ func (u *unit) look(ctx context.Context, now time.Time) {
 
 func startVigil(ctx context.Context, u *unit, wants []want) *vigil {
 	ctx, stop := context.WithCancel(ctx)
-	l := &vigil{unit: u, wants: wants, stop: stop, why: make([]string, len(wants))}
+	l := &vigil{unit: u, wants: wants, spec: u.newest.Spec, stop: stop, why: make([]string, len(wants))}
 	for i, w := range wants {
 		l.why[i] = w.unseen()
 		l.group.Go(func() { l.follow(ctx, i) })
@@ -95,7 +96,12 @@ func (l *vigil) follow(ctx context.Context, i int) {
 		l.note(i, fmt.Sprintf("the condition on %s cannot be read: %v", w.ref.Key, err))
 		return
 	}
-	l.unit.engine.params.Cluster.Follow(ctx, w.ref, func(live *unstructured.Unstructured, err error) {
+	cluster, err := l.unit.engine.as(l.spec)
+	if err != nil {
+		l.note(i, err.Error())
+		return
+	}
+	cluster.Follow(ctx, w.ref, func(live *unstructured.Unstructured, err error) {
 		l.note(i, w.judge(ctx, l.unit.engine, condition, live, err))
 	})
 }

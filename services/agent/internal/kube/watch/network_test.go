@@ -30,13 +30,12 @@ type network struct {
 
 var errDown = errors.New("connection refused")
 
-func (n *network) accept(c net.Conn) error {
+func (n *network) accept(w *wire) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.down {
 		return errDown
 	}
-	w := &wire{Conn: c}
 	if n.doom != nil {
 		w.left, w.silent = n.doom()
 		w.doomed = w.left > 0
@@ -48,14 +47,12 @@ func (n *network) accept(c net.Conn) error {
 // dial implements http.Transport.DialContext.
 func (n *network) dial(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
-	if err := n.accept(server); err != nil {
+	listener := &once{closed: make(chan struct{})}
+	w := &wire{Conn: server, done: sync.OnceFunc(func() { close(listener.closed) })}
+	listener.conn = w
+	if err := n.accept(w); err != nil {
 		return nil, err
 	}
-	n.mu.Lock()
-	w := n.conns[len(n.conns)-1]
-	n.mu.Unlock()
-	listener := &once{conn: w, closed: make(chan struct{})}
-	w.done = sync.OnceFunc(func() { close(listener.closed) })
 	go func() {
 		s := &http.Server{Handler: n.handler}
 		_ = s.Serve(listener) // returns when the connection is closed

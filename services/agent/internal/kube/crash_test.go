@@ -1,0 +1,364 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// TestCrashPoints kills an agent before and after the calls that it makes to the API server in the course of a history: objects come,
+// change, leave, are made anew by somebody else, pass to another service, and go with their services. Started anew, the agent has to
+// come to the same end: the inventories say what is there, nothing of anybody else is deleted, and nothing is left behind.
+// LEAT_FAULT_LONG=1 kills it at every call, otherwise at some.
+func TestCrashPoints(t *testing.T) {
+	t.Parallel()
+	cp := kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true })
+	calls := newCrash(t, cp, 0, false).live()
+	if calls < 30 {
+		t.Fatalf("got %d calls in the whole history, want many", calls)
+	}
+	step := calls/4 + 1
+	if os.Getenv("LEAT_FAULT_LONG") != "" {
+		step = 1
+	}
+	for n := 1; n <= calls; n += step {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("call %d of %d, after %v", n, calls, after), func(t *testing.T) { newCrash(t, cp, n, after).live() })
+		}
+	}
+}
+
+// crash is one history.
+type crash struct {
+	t     *testing.T
+	c     *cluster
+	name  string // of the namespace, and the start of the services' names
+	proxy *killer
+	child *child
+}
+
+func newCrash(t *testing.T, cp *localkube.ControlPlane, call int, after bool) *crash {
+	t.Helper()
+	target, err := url.Parse(cp.Host())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &killer{ReverseProxy: httputil.NewSingleHostReverseProxy(target), at: call, after: after}
+	proxy.Transport = cp.HTTPClient().Transport
+	proxy.FlushInterval = -1
+	proxy.ErrorLog = log.New(io.Discard, "", 0) // whoever is killed does not read the answer
+	return &crash{t: t, c: &cluster{cp: cp}, name: fmt.Sprintf("crash-%d-%v", call, after), proxy: proxy}
+}
+
+// live lives through the history, and returns how many calls the agent made.
+func (h *crash) live() int {
+	server := httptest.NewServer(h.proxy)
+	h.t.Cleanup(server.Close)
+	kubeconfig := filepath.Join(h.t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n", server.URL)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	h.c.request(h.t, http.MethodPost, "/api/v1/namespaces", "application/json", fmt.Sprintf(`{"metadata":{"name":%q}}`, h.name))
+	h.create("theirs")
+	h.child = &child{t: h.t, kubeconfig: kubeconfig, name: h.name}
+	defer func() {
+		if h.proxy.at > 0 && h.proxy.count() >= h.proxy.at && h.child.lives < 2 {
+			h.t.Error("the agent was not killed")
+		}
+	}()
+	h.proxy.kill = h.child.kill
+	defer h.child.kill()
+	for chapter := range chapters {
+		if chapter == 1 { // what is to be pruned becomes somebody else's
+			h.c.request(h.t, http.MethodDelete, h.path("x"), "", "")
+			h.create("x")
+		}
+		h.child.reach(chapter)
+		h.compare(chapter)
+	}
+	return h.proxy.count()
+}
+
+func (h *crash) path(name string) string {
+	return "/api/v1/namespaces/" + h.name + "/configmaps/" + name
+}
+
+func (h *crash) create(name string) {
+	h.t.Helper()
+	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q}}`, name)
+	if status, o := h.c.request(h.t, http.MethodPost, "/api/v1/namespaces/"+h.name+"/configmaps", "application/json", body); status != http.StatusCreated {
+		h.t.Fatalf("create %s: got %d %v", name, status, o["message"])
+	}
+}
+
+// crashing is a service of the history.
+func (c *cluster) crashing(t *testing.T, service, namespace string, files map[string]string) reconcile.Service {
+	t.Helper()
+	spec := reconcile.Spec{Prune: true, Namespace: namespace, ForceConflicts: true}
+	spec.Policy.Drift = syncpolicy.DriftOff
+	d := c.bundles.add(t, files)
+	return reconcile.Service{
+		Name: service, UID: "uid-" + service, SpecDigest: "spec", Spec: spec, Bundles: []reconcile.Bundle{{Digest: d, Commit: "c"}},
+	}
+}
+
+// compare holds the inventories against what is there.
+func (h *crash) compare(chapter int) {
+	h.t.Helper()
+	known, there := h.inventories(), map[string]string{}
+	_, list := h.c.request(h.t, http.MethodGet, "/api/v1/namespaces/"+h.name+"/configmaps", "", "")
+	all := map[string]bool{}
+	for _, item := range list["items"].([]any) {
+		o, _ := item.(map[string]any)
+		name, _ := at(o, "metadata", "name").(string)
+		all[name] = true
+		if label, ok := at(o, "metadata", "labels", reconcile.ServiceLabel).(string); ok {
+			there[name] = label + " " + uidOf(o)
+		}
+	}
+	if fmt.Sprint(known) != fmt.Sprint(there) {
+		h.t.Errorf("chapter %d: inventories: got %v, want what is there: %v", chapter, known, there)
+	}
+	if !all["theirs"] || chapter > 0 && !all["x"] {
+		h.t.Errorf("chapter %d: got %v, want what others have made among it", chapter, all)
+	}
+	for service, objects := range story(h.name, chapter) {
+		for name := range objects {
+			if name = strings.TrimSuffix(name, ".yaml"); !strings.HasPrefix(there[name], service+" ") {
+				h.t.Errorf("chapter %d: %s is %q, want it to be of %s", chapter, name, there[name], service)
+			}
+		}
+	}
+}
+
+// inventories are what the agent has stored about this history: service and uid by name.
+func (h *crash) inventories() map[string]string {
+	h.t.Helper()
+	known := map[string]string{}
+	_, list := h.c.request(h.t, http.MethodGet, "/api/v1/namespaces/leat-system/configmaps?labelSelector=leat.dev/inventory", "", "")
+	items, _ := list["items"].([]any)
+	for _, item := range items {
+		data, _ := item.(map[string]any)["data"].(map[string]any)
+		head, _ := data["head"].(string)
+		objects, _ := data["objects"].(string)
+		record, err := inventory.Decode([]byte(head), [][]byte{[]byte(objects)})
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		for _, o := range record.Objects.Objects() {
+			known[o.Name] += record.Service + " " + o.UID
+		}
+	}
+	return known
+}
+
+// chapters is how many plans the history has.
+const chapters = 4
+
+// story is the plan of a chapter: manifests by service and file.
+func story(name string, chapter int) map[string]map[string]string {
+	one, two, three := name+"-1", name+"-2", name+"-3"
+	late := strings.Replace(configMap("late", "1"), "metadata:\n", "metadata:\n  annotations: {leat.dev/wave: \"1\"}\n", 1)
+	return []map[string]map[string]string{
+		{one: {"a.yaml": configMap("a", "1"), "b.yaml": configMap("b", "1"), "late.yaml": late, "x.yaml": configMap("x", "1")}, two: {"m.yaml": configMap("m", "1")}},
+		{one: {"a.yaml": configMap("a", "2"), "b.yaml": configMap("b", "1"), "c.yaml": configMap("c", "1")}, two: {"m.yaml": configMap("m", "1")}},
+		{one: {"a.yaml": configMap("a", "2")}, three: {"m.yaml": configMap("m", "1")}},
+		{},
+	}[chapter]
+}
+
+// killer is the way to the API server. It counts the calls that read or write an object or an inventory, and kills whoever makes one
+// of them: before it has come to the API server, or before its answer comes back.
+type killer struct {
+	*httputil.ReverseProxy
+
+	at    int
+	after bool
+	kill  func()
+
+	mu    sync.Mutex
+	calls int
+}
+
+func (k *killer) count() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.calls
+}
+
+// ServeHTTP implements http.Handler.
+func (k *killer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !counted(r) {
+		k.ReverseProxy.ServeHTTP(w, r)
+		return
+	}
+	k.mu.Lock()
+	k.calls++
+	doomed := k.calls == k.at
+	k.mu.Unlock()
+	switch {
+	case !doomed:
+		k.ReverseProxy.ServeHTTP(w, r)
+	case k.after:
+		// Nobody may read the answer, and the call has to be carried out although its caller dies.
+		k.ReverseProxy.ServeHTTP(httptest.NewRecorder(), r.WithContext(context.WithoutCancel(r.Context())))
+		k.kill()
+	default:
+		k.kill()
+	}
+}
+
+// counted tells calls about one object from those that learn about kinds, list or watch.
+func counted(r *http.Request) bool {
+	return strings.Contains(r.URL.Path, "/configmaps/")
+}
+
+// child is an agent in a process of its own.
+type child struct {
+	t                *testing.T
+	kubeconfig, name string
+
+	mu      sync.Mutex
+	lives   int
+	process *exec.Cmd
+	input   io.Writer
+	output  *bufio.Scanner
+}
+
+// start starts the process.
+func (c *child) start() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cmd := exec.CommandContext(c.t.Context(), os.Args[0], "-test.run=^TestCrashChild$")
+	cmd.Env = append(os.Environ(), childKubeconfig+"="+c.kubeconfig, childName+"="+c.name)
+	cmd.Stderr = os.Stderr
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.lives++
+	c.process, c.input, c.output = cmd, input, bufio.NewScanner(output)
+}
+
+// kill ends the process as a power cut would, and returns when it is gone.
+func (c *child) kill() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process == nil {
+		return
+	}
+	_ = c.process.Process.Kill()
+	_, _ = c.process.Process.Wait()
+	c.process = nil
+}
+
+func (c *child) running() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.process != nil
+}
+
+// reach gives the process the plan of a chapter, and waits until it has carried it out, in as many lives as that takes.
+func (c *child) reach(chapter int) {
+	c.t.Helper()
+	const most = 5
+	for range most {
+		if !c.running() {
+			c.start()
+		}
+		_, _ = fmt.Fprintln(c.input, chapter) // fails when it was killed, which is noticed below
+		for c.output.Scan() {
+			if c.output.Text() == fmt.Sprint(settledMark, chapter) {
+				return
+			}
+		}
+		c.kill() // it has ended
+	}
+	c.t.Fatalf("chapter %d was not reached in %d lives", chapter, most)
+}
+
+const (
+	childKubeconfig = "LEAT_CRASH_KUBECONFIG"
+	childName       = "LEAT_CRASH_NAME"
+	settledMark     = "settled "
+)
+
+// TestCrashChild is the agent that TestCrashPoints kills; on its own it is nothing.
+func TestCrashChild(t *testing.T) {
+	if os.Getenv(childKubeconfig) == "" {
+		return
+	}
+	name := os.Getenv(childName)
+	c := clusterAt(t, os.Getenv(childKubeconfig))
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var chapter int
+		if _, err := fmt.Sscan(lines.Text(), &chapter); err != nil {
+			t.Fatal(err)
+		}
+		c.tell(t, name, chapter)
+		if _, err := fmt.Fprintf(os.Stdout, "%s%d\n", settledMark, chapter); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// tell makes a chapter the plan, and waits until it is carried out.
+func (c *cluster) tell(t *testing.T, name string, chapter int) {
+	t.Helper()
+	plan := story(name, chapter)
+	var wanted []reconcile.Service
+	c.mu.Lock()
+	c.services = map[string]reconcile.Service{}
+	for service, files := range plan {
+		wanted = append(wanted, c.crashing(t, service, name, files))
+		c.services[service] = wanted[len(wanted)-1]
+	}
+	c.mu.Unlock()
+	c.plan()
+	for _, s := range wanted {
+		c.settled(t, s, reconcile.Healthy)
+	}
+	// Of services that left the plan before this life began nobody reports; their inventories tell.
+	err := backoff.Retry(t.Context(), backoff.Policy{Initial: 5 * time.Millisecond, Max: 100 * time.Millisecond}, func(ctx context.Context) error {
+		records, err := c.client.Inventories().List(ctx)
+		if err == nil && len(records) != len(plan) {
+			err = fmt.Errorf("got %d inventories, want %d", len(records), len(plan))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+const (
+	memoryServices = 50
+	memoryObjects  = 200 // in each
+	memoryBar      = 300 // bytes an object
+)
+
+// TestMemory measures what an engine keeps of 10,000 objects that an earlier process applied and that watches have seen:
+// inventories, claims, fingerprints and observations.
+func TestMemory(t *testing.T) { // not parallel: it measures the heap
+	w := newWorld(reconcile.Settings{})
+	stored := &encoded{inventories: inventories{w}}
+	for service := range memoryServices {
+		stored.add(t, w, fmt.Sprintf("service-%d", service))
+	}
+	engine := reconcile.New(reconcile.Params{
+		Cluster: w, Bundles: w, Configs: w, Inventories: stored, Reporter: w, Watches: w, Fingerprints: prints{w}, Logger: slog.New(slog.DiscardHandler),
+	})
+	before := heap()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- engine.Run(ctx) }()
+	for service := range memoryServices {
+		name := fmt.Sprintf("service-%d", service)
+		err := backoff.Retry(ctx, backoff.Policy{Initial: time.Millisecond, Max: time.Millisecond}, func(context.Context) error {
+			_, err := engine.Objects(name)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for object := range memoryObjects {
+			engine.Observe(remembered(name, object))
+		}
+	}
+	used := (heap() - before) / (memoryServices * memoryObjects)
+	t.Logf("%d bytes an object", used)
+	if used > memoryBar {
+		t.Errorf("heap: got %d bytes an object, want at most %d", used, memoryBar)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// encoded are inventories as they are in a cluster.
+type encoded struct {
+	inventories
+
+	heads  [][]byte
+	shards [][][]byte
+}
+
+// add stores a service of an earlier process.
+func (e *encoded) add(t *testing.T, w *world, service string) {
+	t.Helper()
+	record, table := inventory.Record{Service: service}, fingerprint.Table{}
+	for object := range memoryObjects {
+		o := remembered(service, object)
+		record.Objects.Put(o.Object)
+		table[o.Object.Key] = fingerprint.Kept{Manifest: fingerprint.Text([]byte(o.Object.UID)), Applied: o.Fingerprint}
+	}
+	head, shards, err := record.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.heads, e.shards = append(e.heads, head), append(e.shards, shards)
+	w.prints[service] = table.Encode()
+}
+
+// List implements reconcile.Inventories.
+func (e *encoded) List(context.Context) (records []inventory.Record, err error) {
+	for i := range e.heads {
+		record, err := inventory.Decode(e.heads[i], e.shards[i])
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, record)
+	}
+	return records, nil
+}
+
+// remembered is one of the objects, as a watch sees it.
+func remembered(service string, object int) reconcile.Observation {
+	kind := []string{"ConfigMap", "Secret", "Service", "ServiceAccount"}[object%4]
+	return reconcile.Observation{
+		Service: service, ResourceVersion: fmt.Sprint(1_000_000 + object), Health: health.Verdict{State: health.Healthy},
+		Object: inventory.Object{
+			Ref: inventory.Ref{Key: inventory.Key{Kind: kind, Namespace: service, Name: fmt.Sprintf("an-object-of-the-service-%d", object)}, Version: "v1"},
+			UID: fmt.Sprintf("3f2504e0-4f89-11d3-9a0c-%012x", object),
+		},
+		Fingerprint: fingerprint.Text(fmt.Append(nil, service, object)),
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}

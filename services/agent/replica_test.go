@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/leatdev/leat/internal/testkit/loopback"
+	"github.com/leatdev/leat/services/agent"
+)
+
+// TestLostDataFolder starts the agent anew without its folder and without a join token.
+func TestLostDataFolder(t *testing.T) {
+	t.Parallel()
+	cp, h := startCluster(t), newHub(t)
+	stop := startAgent(t, cp, h.url(), t.TempDir(), joinToken)
+	d := h.deploy(t, "web", map[string]string{"a.yaml": configMap("web-a", "1")})
+	h.awaitReport(t, "web", phase(healthy, d))
+	awaitExists(t, cp, "/api/v1/namespaces/leat-system/secrets", "leat-agent-identity")
+	stop()
+
+	startAgent(t, cp, h.url(), t.TempDir(), "")
+	d = h.deploy(t, "web", map[string]string{"a.yaml": configMap("web-a", "2")})
+	h.awaitReport(t, "web", phase(healthy, d))
+	assertValue(t, cp, "web-a", "2")
+}
+
+// TestReplicas runs two agents for one cluster, of which one works.
+func TestReplicas(t *testing.T) {
+	t.Parallel()
+	cp, h := startCluster(t), newHub(t)
+	electing := func(c *agent.Config) { c.LeaderElection = true }
+	stop := startAgent(t, cp, h.url(), t.TempDir(), joinToken, electing)
+	d := h.deploy(t, "web", map[string]string{"a.yaml": configMap("web-a", "1")})
+	h.awaitReport(t, "web", phase(healthy, d))
+	awaitExists(t, cp, "/api/v1/namespaces/leat-system/secrets", "leat-agent-identity")
+	profiles := loopback.Addr(t)
+	startAgent(t, cp, h.url(), t.TempDir(), joinToken, electing, func(c *agent.Config) { c.DebugAddr = profiles })
+	stop()
+
+	d = h.deploy(t, "web", map[string]string{"a.yaml": configMap("web-a", "2")})
+	h.awaitReport(t, "web", phase(healthy, d))
+	assertValue(t, cp, "web-a", "2")
+	response, err := http.Get("http://" + profiles + "/debug/pprof/cmdline") //nolint:noctx // ends with the agent
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("profiles: got %s, want 200", response.Status)
+	}
+}
