@@ -45,7 +45,8 @@ func (e encounter) meet(t *testing.T, c *cluster) {
 		at = configMaps
 	}
 	if e.first != "" {
-		c.carriedOut(t, c.put(t, name, map[string]string{"a.yaml": strings.ReplaceAll(e.first, "NAME", name)}, reconcile.Spec{Prune: true}))
+		undisturbed := reconcile.Spec{Prune: true, Policy: syncpolicy.Policy{Drift: syncpolicy.DriftOff}} // so that the others have their say
+		c.carriedOut(t, c.put(t, name, map[string]string{"a.yaml": strings.ReplaceAll(e.first, "NAME", name)}, undisturbed))
 	}
 	if e.others != nil {
 		e.others(t, c, at+name, name)
