@@ -26,6 +26,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
@@ -53,10 +54,11 @@ type cluster struct {
 	mu       sync.Mutex
 	services map[string]reconcile.Service
 	statuses map[string]reconcile.Status
-	removed  map[string]bool // the services whose removal was told, since they were last reported
-	changed  chan struct{}   // closed and replaced at every change of statuses
-	planned  string          // version of the newest plan
-	adopted  string          // version of the plan that is worked on
+	removed  map[string]bool          // the services whose removal was told, since they were last reported
+	changed  chan struct{}            // closed and replaced at every change of statuses
+	planned  string                   // version of the newest plan
+	settings syncpolicy.AgentSettings // what a hub says to the agent
+	adopted  string                   // version of the plan that is worked on
 }
 
 func startCluster(t *testing.T, options ...func(*localkube.Params)) *cluster {
@@ -161,8 +163,18 @@ func (c *cluster) plan() {
 	services := slices.Collect(maps.Values(c.services))
 	version := fmt.Sprint(time.Now().UnixNano())
 	c.planned = version
+	settings := c.settings
 	c.mu.Unlock()
-	c.engine.SetPlan(reconcile.Plan{Version: version, Services: services})
+	c.engine.SetPlan(reconcile.Plan{Version: version, Services: services, Settings: settings})
+}
+
+// configureAgent says to the agent what a hub would say.
+func (c *cluster) configureAgent(t *testing.T, settings syncpolicy.AgentSettings) {
+	t.Helper()
+	c.mu.Lock()
+	c.settings = settings
+	c.mu.Unlock()
+	c.plan()
 }
 
 // put changes one service of the plan. The spec digest follows from the spec.
