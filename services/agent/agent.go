@@ -79,7 +79,11 @@ func lead(ctx context.Context, cfg Config, cluster *kube.Client, do func(context
 // work assembles the agent and runs it.
 func work(ctx context.Context, cfg Config, tel *telemetry.Telemetry, cluster *kube.Client, health *serve.Health) (err error) {
 	if !cfg.LocalIdentity {
-		if err := restoreIdentity(ctx, cfg.DataDir, cluster.Keep(), tel.Logger()); err != nil {
+		err = restoreIdentity(ctx, cfg.DataDir, cluster.Keep(), tel.Logger())
+		if ctx.Err() != nil {
+			return nil // being stopped is no failure
+		}
+		if err != nil {
 			return err
 		}
 	}

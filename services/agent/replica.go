@@ -43,7 +43,7 @@ func replicaName(dir string) (string, error) {
 }
 
 // restoreIdentity brings the identity back from the cluster, however long that takes to answer. Where the agent may not read it,
-// it goes on without.
+// it goes on without. The end of ctx is an error.
 func restoreIdentity(ctx context.Context, dir string, keep control.Keep, logger *slog.Logger) error {
 	err := backoff.Retry(ctx, backoff.Policy{Initial: time.Second}, func(ctx context.Context) error {
 		err := control.RestoreIdentity(ctx, dir, keep, logger)
@@ -55,12 +55,9 @@ func restoreIdentity(ctx context.Context, dir string, keep control.Keep, logger 
 		}
 		return err
 	})
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case apierrors.IsForbidden(err):
+	if apierrors.IsForbidden(err) {
 		logger.WarnContext(ctx, "agent may not read its identity in the cluster, going on without", slog.Any("error", err))
-		return nil
+		err = nil
 	}
 	return err
 }

@@ -43,7 +43,7 @@ func TestReplicas(t *testing.T) {
 	d = h.deploy(t, "web", map[string]string{"a.yaml": configMap("web-a", "2")})
 	h.awaitReport(t, "web", phase(healthy, d))
 	assertValue(t, cp, "web-a", "2")
-	response, err := http.Get("http://" + profiles + "/debug/pprof/cmdline") //nolint:noctx // ends with the agent
+	response, err := http.Get("http://" + profiles + "/debug/pprof/cmdline")
 	if err != nil {
 		t.Fatal(err)
 	}

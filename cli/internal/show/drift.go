@@ -20,7 +20,7 @@ func drift(w io.Writer, style Style, objects []*distributorv1.ObjectDrift) error
 		ref := object.GetRef()
 		name := strings.TrimPrefix(ref.GetNamespace()+"/"+ref.GetName(), "/")
 		if len(object.GetFields()) == 0 {
-			rows = append(rows, []cell{plain(ref.GetKind() + " " + name), plain(""), plain(""), cell{"gone", red}, plain("")})
+			rows = append(rows, []cell{plain(ref.GetKind() + " " + name), plain(""), plain(""), {"gone", red}, plain("")})
 		}
 		for _, field := range object.GetFields() {
 			rows = append(rows, []cell{

@@ -41,7 +41,7 @@ signatures demands them here, too. Hooks are not shown.`,
 		Example: `  leat diff service/shop
   leat diff service/shop --ref feature/basket
   leat diff service/shop --ref tag:v1.4.0 --exit-code`,
-		Args:              oneArgument("service/NAME"),
+		Args:              oneService,
 		ValidArgsFunction: completeServices(s),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if d.name, err = parseService(args[0]); err != nil {

@@ -26,7 +26,7 @@ func Events(s *session.Session) *cobra.Command {
 before is told by leat history and leat get. As JSON that is one event a line.`,
 		Example: `  leat events service/shop
   leat events service/shop -o json | jq -r .message`,
-		Args:              oneArgument("service/NAME"),
+		Args:              oneService,
 		ValidArgsFunction: completeServices(s),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if name, err = parseService(args[0]); err != nil {

@@ -26,7 +26,7 @@ func Inventory(s *session.Session) *cobra.Command {
 connected; leat get tells what it reported last, whether it is or not.`,
 		Example: `  leat inventory service/shop
   leat inventory service/shop -o json | jq '.items[] | select(.health != "healthy") | .ref'`,
-		Args:              oneArgument("service/NAME"),
+		Args:              oneService,
 		ValidArgsFunction: completeServices(s),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if name, err = parseService(args[0]); err != nil {

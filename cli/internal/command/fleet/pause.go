@@ -41,7 +41,7 @@ func Resume(s *session.Session) *cobra.Command {
 }
 
 func pausing(s *session.Session, paused bool, cmd *cobra.Command) *cobra.Command {
-	cmd.Args = oneArgument("service/NAME")
+	cmd.Args = oneService
 	cmd.ValidArgsFunction = completeServices(s)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name, err := parseService(args[0])

@@ -50,7 +50,7 @@ Namespaces, CustomResourceDefinitions and PersistentVolumeClaims stay in the clu
 service's spec.policy.deletion allows their deletion.`,
 		Example: `  leat prune confirm service/shop
   leat prune confirm service/shop --yes -o json`,
-		Args:              oneArgument("service/NAME"),
+		Args:              oneService,
 		ValidArgsFunction: completeServices(s),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := parseService(args[0])

@@ -32,7 +32,7 @@ With --wait it returns when that is done and the service is healthy, as leat wai
 It fails when a repository cannot be fetched; what was known before is reconciled all the same.`,
 		Example: `  leat sync service/shop
   leat sync service/shop --wait --timeout=2m`,
-		Args:              oneArgument("service/NAME"),
+		Args:              oneService,
 		ValidArgsFunction: completeServices(s),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := parseService(args[0])

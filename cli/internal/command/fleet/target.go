@@ -5,6 +5,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -50,17 +51,15 @@ func parseService(text string) (string, error) {
 	return t.name, err
 }
 
-// oneArgument wants exactly one argument and says what it is.
-func oneArgument(what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		switch len(args) {
-		case 0:
-			return fmt.Errorf("%s is missing", what)
-		case 1:
-			return nil
-		default:
-			return fmt.Errorf("want only %s, got %d arguments", what, len(args))
-		}
+// oneService wants exactly one argument.
+func oneService(_ *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return errors.New("service/NAME is missing")
+	case 1:
+		return nil
+	default:
+		return fmt.Errorf("want only service/NAME, got %d arguments", len(args))
 	}
 }
 

@@ -37,7 +37,7 @@ the last state.`,
 		Example: `  leat wait service/shop
   leat wait service/shop --for=synced --timeout=30s
   git push && leat sync service/shop --wait`,
-		Args:              oneArgument("service/NAME"),
+		Args:              oneService,
 		ValidArgsFunction: completeServices(s),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := parseService(args[0])

@@ -40,6 +40,7 @@ func actionOf(c reconcile.Change) distributorv1.DryRunAction {
 		return distributorv1.DryRunAction_DRY_RUN_ACTION_UPDATE
 	case reconcile.Delete:
 		return distributorv1.DryRunAction_DRY_RUN_ACTION_DELETE
+	case reconcile.Impossible: // is told by a problem
 	}
 	return distributorv1.DryRunAction_DRY_RUN_ACTION_UNSPECIFIED
 }

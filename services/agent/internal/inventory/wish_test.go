@@ -94,8 +94,11 @@ func TestReversed(t *testing.T) {
 		in(3, "admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "hook"),
 	})
 	want := [][][]string{
-		{{"hook"}}, {{"late"}}, {{"Service front"}, {"Deployment front"}, {"wind"}, {"ServiceAccount front"}, {"data"}, {"settings", "key"}},
-		{{"mills"}}, {{"other", "web"}},
+		{{"hook"}},
+		{{"late"}},
+		{{"Service front"}, {"Deployment front"}, {"wind"}, {"ServiceAccount front"}, {"data"}, {"settings", "key"}},
+		{{"mills"}},
+		{{"other", "web"}},
 	}
 	var names [][][]string
 	for _, wave := range got {

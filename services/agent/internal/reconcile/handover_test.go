@@ -47,35 +47,43 @@ func TestHandOver(t *testing.T) {
 		want          map[string]string
 	}{
 		"renamed": {
-			map[string][]string{"old": {"a", "b", "c", "d", "e", "f"}}, map[string][]string{"new": {"a", "b", "c", "d", "e", "f"}},
+			map[string][]string{"old": {"a", "b", "c", "d", "e", "f"}},
+			map[string][]string{"new": {"a", "b", "c", "d", "e", "f"}},
 			map[string]string{"a": "new", "b": "new", "c": "new", "d": "new", "e": "new", "f": "new"},
 		},
 		"swapped": {
-			map[string][]string{"one": {"a", "x"}, "two": {"b", "q"}}, map[string][]string{"one": {"a", "q"}, "two": {"b", "x"}},
+			map[string][]string{"one": {"a", "x"}, "two": {"b", "q"}},
+			map[string][]string{"one": {"a", "q"}, "two": {"b", "x"}},
 			map[string]string{"a": "one", "q": "one", "b": "two", "x": "two"},
 		},
 		"moved": {
-			map[string][]string{"one": {"a", "x"}, "two": {"b"}}, map[string][]string{"one": {"a"}, "two": {"b", "x"}},
+			map[string][]string{"one": {"a", "x"}, "two": {"b"}},
+			map[string][]string{"one": {"a"}, "two": {"b", "x"}},
 			map[string]string{"a": "one", "b": "two", "x": "two"},
 		},
 		"moved to a new one": {
-			map[string][]string{"one": {"a", "x"}}, map[string][]string{"one": {"a"}, "two": {"x"}},
+			map[string][]string{"one": {"a", "x"}},
+			map[string][]string{"one": {"a"}, "two": {"x"}},
 			map[string]string{"a": "one", "x": "two"},
 		},
 		"everything moved": {
-			map[string][]string{"one": {"x"}, "two": {"b"}}, map[string][]string{"one": {}, "two": {"b", "x"}},
+			map[string][]string{"one": {"x"}, "two": {"b"}},
+			map[string][]string{"one": {}, "two": {"b", "x"}},
 			map[string]string{"b": "two", "x": "two"},
 		},
 		"in a ring": {
-			map[string][]string{"one": {"a"}, "two": {"b"}, "three": {"c"}}, map[string][]string{"one": {"c"}, "two": {"a"}, "three": {"b"}},
+			map[string][]string{"one": {"a"}, "two": {"b"}, "three": {"c"}},
+			map[string][]string{"one": {"c"}, "two": {"a"}, "three": {"b"}},
 			map[string]string{"c": "one", "a": "two", "b": "three"},
 		},
 		"renamed to the other's name": {
-			map[string][]string{"one": {"a"}, "two": {"b"}}, map[string][]string{"two": {"a", "b"}},
+			map[string][]string{"one": {"a"}, "two": {"b"}},
+			map[string][]string{"two": {"a", "b"}},
 			map[string]string{"a": "two", "b": "two"},
 		},
 		"many renamed": {
-			map[string][]string{"1": {"a"}, "2": {"b"}, "3": {"c"}, "4": {"d"}, "5": {"e"}}, map[string][]string{"6": {"a"}, "7": {"b"}, "8": {"c"}, "9": {"d"}, "0": {"e"}},
+			map[string][]string{"1": {"a"}, "2": {"b"}, "3": {"c"}, "4": {"d"}, "5": {"e"}},
+			map[string][]string{"6": {"a"}, "7": {"b"}, "8": {"c"}, "9": {"d"}, "0": {"e"}},
 			map[string]string{"a": "6", "b": "7", "c": "8", "d": "9", "e": "0"},
 		},
 	} {

@@ -49,7 +49,7 @@ func (r *run) partOne(ctx context.Context, o inventory.Object, how parting, leav
 			return err
 		}
 		if owner := r.stranger(o, live); owner != "" {
-			r.leave(ctx, o, departure(owner))
+			r.leave(ctx, o, owner)
 			return nil
 		}
 		o.UID = string(live.GetUID())

@@ -68,6 +68,7 @@ func (u *upstream) Resolve(context.Context, catalog.Source) (resolve.Answer, err
 	u.calls.Add(1)
 	return resolve.Answer{}, nil
 }
+
 func (u *upstream) source(i int) catalog.Source {
 	return catalog.Source{Repository: "mono", Path: fmt.Sprint("app", i)}
 }

@@ -90,7 +90,7 @@ func (m *Memory) Namespaced(_ context.Context, kind schema.GroupVersionKind) (bo
 
 // Get implements reconcile.Cluster.
 func (m *Memory) Get(ctx context.Context, ref inventory.Ref) (live *unstructured.Unstructured, err error) {
-	err = m.call(ctx, "get "+ref.Key.String(), func() error {
+	err = m.call(ctx, "get "+ref.String(), func() error {
 		if live = m.objects[ref.Key].DeepCopy(); live == nil {
 			return reconcile.ErrNotFound
 		}
@@ -103,7 +103,7 @@ func (m *Memory) Get(ctx context.Context, ref inventory.Ref) (live *unstructured
 func (m *Memory) Apply(
 	ctx context.Context, o *unstructured.Unstructured, options reconcile.ApplyOptions,
 ) (live *unstructured.Unstructured, err error) {
-	err = m.call(ctx, "apply "+inventory.RefOf(o).Key.String(), func() error {
+	err = m.call(ctx, "apply "+inventory.RefOf(o).String(), func() error {
 		live, err = m.merge(o, options)
 		return err
 	})
@@ -226,7 +226,7 @@ func (m *Memory) Delete(
 ) (remains *unstructured.Unstructured, err error) {
 	var doomed *unstructured.Unstructured
 	var records map[string]inventory.Record
-	err = m.call(ctx, "delete "+object.Key.String(), func() error {
+	err = m.call(ctx, "delete "+object.String(), func() error {
 		live := m.objects[object.Key]
 		if live == nil {
 			return nil
@@ -261,7 +261,7 @@ func (m *Memory) begin(key inventory.Key, live *unstructured.Unstructured) *unst
 
 // Contents implements reconcile.Cluster.
 func (m *Memory) Contents(ctx context.Context, container inventory.Ref) (inside []inventory.Object, err error) {
-	err = m.call(ctx, "list "+container.Key.String(), func() error {
+	err = m.call(ctx, "list "+container.String(), func() error {
 		for key, o := range m.objects {
 			if container.Kind == "Namespace" && key.Namespace == container.Name && o.GetDeletionTimestamp() == nil {
 				inside = append(inside, inventory.Object{Ref: inventory.RefOf(o), UID: string(o.GetUID())})
@@ -274,7 +274,7 @@ func (m *Memory) Contents(ctx context.Context, container inventory.Ref) (inside 
 
 // Release implements reconcile.Cluster.
 func (m *Memory) Release(ctx context.Context, object inventory.Object) error {
-	return m.call(ctx, "release "+object.Key.String(), func() error {
+	return m.call(ctx, "release "+object.String(), func() error {
 		live := m.objects[object.Key]
 		if live == nil {
 			return nil

@@ -36,17 +36,20 @@ func (l *listener) Judge(*unstructured.Unstructured) health.Verdict {
 	return health.Verdict{State: health.Healthy}
 }
 
-// await skips observations until one of the object with that name is as wanted.
-func (l *listener) await(t *testing.T, name, what string, want func(reconcile.Observation) bool) {
+// observed is the name of the object under test.
+const observed = "observations"
+
+// await skips observations until one of the object under test is as wanted.
+func (l *listener) await(t *testing.T, what string, want func(reconcile.Observation) bool) {
 	t.Helper()
 	for {
 		select {
 		case o := <-l.observations:
-			if o.Object.Name == name && want(o) {
+			if o.Object.Name == observed && want(o) {
 				return
 			}
 		case <-time.After(patience):
-			t.Fatalf("%s of %s was not observed", what, name)
+			t.Fatalf("%s of %s was not observed", what, observed)
 		}
 	}
 }
@@ -63,7 +66,7 @@ func testObservations(t *testing.T, s Subject) {
 	case <-time.After(patience):
 		t.Fatal("the watch did not become complete")
 	}
-	o := Object("observations", "s", "1")
+	o := Object(observed, "s", "1")
 	o.SetFinalizers([]string{"example.test/hold"})
 	live := apply(t, s, o)
 	of := func(service string, deleted bool) func(reconcile.Observation) bool {
@@ -71,15 +74,15 @@ func testObservations(t *testing.T, s Subject) {
 			return got.Service == service && got.Deleted == deleted && got.Object.UID == string(live.GetUID())
 		}
 	}
-	l.await(t, "observations", "creation", of("s", false))
+	l.await(t, "creation", of("s", false))
 	key := inventory.RefOf(live).Key
 	s.Change(key, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{reconcile.ServiceLabel: "t"}) })
-	l.await(t, "observations", "loss", of("s", true))
-	l.await(t, "observations", "new owner", of("t", false))
+	l.await(t, "loss", of("s", true))
+	l.await(t, "new owner", of("t", false))
 	if _, err := s.Cluster.Delete(t.Context(), entry(live), reconcile.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	l.await(t, "observations", "beginning of the end", of("t", false))
+	l.await(t, "beginning of the end", of("t", false))
 	s.Change(key, func(o *unstructured.Unstructured) { o.SetFinalizers(nil) })
-	l.await(t, "observations", "end", of("t", true))
+	l.await(t, "end", of("t", true))
 }
