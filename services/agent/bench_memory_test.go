@@ -73,7 +73,7 @@ func BenchmarkTenThousand(b *testing.B) {
 
 // BenchmarkDrift changes an object again and again behind the agent's back, and tells how long it takes until it is right again.
 func BenchmarkDrift(b *testing.B) {
-	const objects, changes = 100, 300
+	const objects, changes = 300, 300 // one each: who insists is answered more and more slowly
 	cp := kubetest.Start(b, func(p *localkube.Params) { p.APIServerOnly = true })
 	for b.Loop() {
 		agent := startLeat(b, cp, "LEAT_AGENT_REFRESH_INTERVAL=1h")

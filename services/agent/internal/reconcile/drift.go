@@ -93,6 +93,16 @@ func (u *unit) scan(now time.Time) (at time.Time) {
 	return at
 }
 
+// undisturbed tells that every object is as the latest run has left it. u.mu is held.
+func (u *unit) undisturbed() bool {
+	for _, t := range u.observed.all() {
+		if !t.seen || t.owed() || t.terminating || t.astray() {
+			return false
+		}
+	}
+	return true
+}
+
 // earliest is the earlier of two times; the zero time is none.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {

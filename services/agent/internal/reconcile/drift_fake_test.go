@@ -123,5 +123,15 @@ func (p prints) Delete(_ context.Context, service string) error {
 
 // Config implements reconcile.Configs.
 func (w *world) Config(context.Context, reconcile.Service) (render.Variables, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.configured++
 	return w.variables, nil
+}
+
+// rendered counts the bundles that were opened, and how often a configuration was asked for, as rendering does.
+func (w *world) rendered() (opened, configured int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.bases), w.configured
 }

@@ -506,3 +506,33 @@ func (d *dice) upTo(most time.Duration) time.Duration {
 	defer d.mu.Unlock()
 	return time.Duration(d.random.Int64N(int64(most)))
 }
+
+// TestLookAtUnchanged counts what a look at a service costs: the bundle is read, and rendered only where that can tell something.
+func TestLookAtUnchanged(t *testing.T) {
+	bubble(t, reconcile.Settings{Refresh: time.Hour}, func(t *testing.T, w *world) {
+		s := w.follow(t, syncpolicy.DriftOff, "a", "b")
+		s.ConfigDigest = "config"
+		w.plan(s)
+		pass(t, time.Second)
+		opened, configured := w.rendered()
+		pass(t, 5*time.Hour)
+		if o, c := w.rendered(); o-opened < 3 || c != configured {
+			t.Errorf("got %d bundles opened and %d configurations asked for, want several and none", o-opened, c-configured)
+		}
+		w.assertApplied(t)
+
+		// A bundle that cannot be read is told, and what differs is seen to by a whole run.
+		w.mu.Lock()
+		content := w.bundles[s.Bundles[0].Digest]
+		delete(w.bundles, s.Bundles[0].Digest)
+		w.mu.Unlock()
+		pass(t, 2*time.Hour)
+		assertPhase(t, w, "s", reconcile.Failed)
+		w.mu.Lock()
+		w.bundles[s.Bundles[0].Digest] = content
+		w.mu.Unlock()
+		pass(t, 10*time.Minute)
+		assertPhase(t, w, "s", reconcile.Healthy)
+		w.assertApplied(t)
+	})
+}

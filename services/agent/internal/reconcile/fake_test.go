@@ -47,26 +47,27 @@ type world struct {
 	loadDelay time.Duration               // before fingerprints are read
 	openDelay time.Duration               // before a bundle comes
 
-	mu        sync.Mutex
-	objects   map[inventory.Key]*unstructured.Unstructured
-	writes    int // counts and versions every write
-	applied   []string
-	deleted   []string
-	bundles   map[digest.Digest][]byte
-	bases     []digest.Digest // of the bundles that were opened
-	records   map[string]inventory.Record
-	statuses  map[string]reconcile.Status
-	phases    map[string][]reconcile.Phase
-	kinds     []schema.GroupVersionKind
-	saves     int // of inventories
-	prints    map[string][]byte
-	settings  reconcile.Settings
-	variables render.Variables
-	reads     int                               // of objects
-	followed  map[inventory.Key][]chan struct{} // told of every write
-	logs      string
-	rechecks  int
-	accounts  []reconcile.Account // in whose name somebody wanted to work
+	mu         sync.Mutex
+	objects    map[inventory.Key]*unstructured.Unstructured
+	writes     int // counts and versions every write
+	applied    []string
+	deleted    []string
+	bundles    map[digest.Digest][]byte
+	bases      []digest.Digest // of the bundles that were opened
+	records    map[string]inventory.Record
+	statuses   map[string]reconcile.Status
+	phases     map[string][]reconcile.Phase
+	kinds      []schema.GroupVersionKind
+	saves      int // of inventories
+	prints     map[string][]byte
+	settings   reconcile.Settings
+	variables  render.Variables
+	reads      int                               // of objects
+	followed   map[inventory.Key][]chan struct{} // told of every write
+	logs       string
+	rechecks   int
+	configured int                 // how often a configuration was asked for
+	accounts   []reconcile.Account // in whose name somebody wanted to work
 }
 
 func newWorld(settings reconcile.Settings) *world {

@@ -70,6 +70,7 @@ type unit struct {
 	problem  *Problem          // of the latest run
 	failures []ObjectStatus    // of the latest run
 	carried  string            // the sync request of the latest run
+	sure     inventory.Applied // the inputs of the latest run of this process, if it ended well
 	tried    inventory.Applied // the inputs of the latest run
 	attempts int
 	retryAt  time.Time
@@ -356,6 +357,7 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 		return nil
 	}
 	news, asked := !u.current(), u.forced
+	same := what == bring && !news && !asked && !u.dirty && !u.lost && sameInputs(u.sure, u.desired.inputs()) && u.undisturbed()
 	u.syncing = what == bring && u.problem == nil && (u.forced || news)
 	u.forced, u.nudged, u.cancel, u.drift = false, false, stop, time.Time{}
 	u.running = make(chan struct{})
@@ -370,7 +372,7 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 	record.Objects = record.Objects.Clone()
 	return &run{
 		unit: u, engine: u.engine, service: u.desired,
-		rules: rulesOf(u.desired.Spec.Policy), lenient: u.lenient, arrived: u.arrived, timings: u.timings, news: news, asked: asked, record: record,
+		rules: rulesOf(u.desired.Spec.Policy), lenient: u.lenient, arrived: u.arrived, timings: u.timings, news: news, asked: asked, same: same, record: record,
 	}
 }
 
@@ -388,12 +390,13 @@ func (u *unit) conclude(ctx context.Context, r *run, err error, took time.Durati
 	u.carried = r.service.SyncRequest
 	u.note(r, err)
 	u.refresh = time.Now().Add(backoff.Jitter(u.engine.refreshPause(), refreshJitter))
-	u.problem, u.failures, u.guarded, u.dirty = nil, nil, Guarded{}, err != nil
+	u.problem, u.failures, u.guarded, u.dirty, u.sure = nil, nil, Guarded{}, err != nil, inventory.Applied{}
 	if err != nil {
 		u.fail(ctx, err)
 		trace.SpanFromContext(ctx).SetStatus(codes.Error, string(u.problem.Reason))
 	} else {
 		u.attempts, u.retryAt, u.since, u.lost = 0, time.Time{}, time.Time{}, false
+		u.sure = r.service.inputs()
 	}
 	if u.nudged { // the run may have looked before what it was nudged for
 		u.dirty, u.retryAt = true, time.Time{}
