@@ -1880,7 +1880,12 @@ type ClusterReport struct {
 	// Number of nodes.
 	Nodes int32 `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	// When the agent started.
-	StartedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// What the cluster is made of and how it is. Unset means unchanged.
+	Overview *ClusterOverview `protobuf:"bytes,5,opt,name=overview,proto3" json:"overview,omitempty"`
+	// What this agent can do and is allowed to, in words such as "overview" and "leader-election", sorted. An agent that names none
+	// cannot tell.
+	Capabilities  []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1943,6 +1948,477 @@ func (x *ClusterReport) GetStartedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ClusterReport) GetOverview() *ClusterOverview {
+	if x != nil {
+		return x.Overview
+	}
+	return nil
+}
+
+func (x *ClusterReport) GetCapabilities() []string {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
+}
+
+// ClusterOverview sums a cluster up. In a report of an agent a part that is unset is as it was in the report before; a full report
+// holds every part that the agent knows, and forgets the rest. What the agent may not see it never knows.
+type ClusterOverview struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The cluster's nodes.
+	Nodes *NodesOverview `protobuf:"bytes,1,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// The cluster's pods.
+	Pods *PodsOverview `protobuf:"bytes,2,opt,name=pods,proto3" json:"pods,omitempty"`
+	// What the cluster warns of.
+	Warnings      *WarningsOverview `protobuf:"bytes,3,opt,name=warnings,proto3" json:"warnings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClusterOverview) Reset() {
+	*x = ClusterOverview{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterOverview) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterOverview) ProtoMessage() {}
+
+func (x *ClusterOverview) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterOverview.ProtoReflect.Descriptor instead.
+func (*ClusterOverview) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ClusterOverview) GetNodes() *NodesOverview {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *ClusterOverview) GetPods() *PodsOverview {
+	if x != nil {
+		return x.Pods
+	}
+	return nil
+}
+
+func (x *ClusterOverview) GetWarnings() *WarningsOverview {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+// NodesOverview counts nodes, and what they have.
+type NodesOverview struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many there are.
+	Count int32 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// How many have the condition Ready.
+	Ready int32 `protobuf:"varint,2,opt,name=ready,proto3" json:"ready,omitempty"`
+	// How many are cordoned: marked as unschedulable.
+	Cordoned int32 `protobuf:"varint,3,opt,name=cordoned,proto3" json:"cordoned,omitempty"`
+	// What all of them have.
+	Capacity *ResourceTotals `protobuf:"bytes,4,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	// What all of them have for pods.
+	Allocatable *ResourceTotals `protobuf:"bytes,5,opt,name=allocatable,proto3" json:"allocatable,omitempty"`
+	// How many nodes run each version of the kubelet, such as v1.36.3. At most 16; of more, the ones with the most nodes.
+	KubeletVersions map[string]int32 `protobuf:"bytes,6,rep,name=kubelet_versions,json=kubeletVersions,proto3" json:"kubelet_versions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *NodesOverview) Reset() {
+	*x = NodesOverview{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodesOverview) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodesOverview) ProtoMessage() {}
+
+func (x *NodesOverview) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodesOverview.ProtoReflect.Descriptor instead.
+func (*NodesOverview) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *NodesOverview) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *NodesOverview) GetReady() int32 {
+	if x != nil {
+		return x.Ready
+	}
+	return 0
+}
+
+func (x *NodesOverview) GetCordoned() int32 {
+	if x != nil {
+		return x.Cordoned
+	}
+	return 0
+}
+
+func (x *NodesOverview) GetCapacity() *ResourceTotals {
+	if x != nil {
+		return x.Capacity
+	}
+	return nil
+}
+
+func (x *NodesOverview) GetAllocatable() *ResourceTotals {
+	if x != nil {
+		return x.Allocatable
+	}
+	return nil
+}
+
+func (x *NodesOverview) GetKubeletVersions() map[string]int32 {
+	if x != nil {
+		return x.KubeletVersions
+	}
+	return nil
+}
+
+// ResourceTotals sums up resources.
+type ResourceTotals struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Processors, in thousandths.
+	CpuMillis int64 `protobuf:"varint,1,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"`
+	// Memory.
+	MemoryBytes int64 `protobuf:"varint,2,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	// Pods that fit.
+	Pods          int64 `protobuf:"varint,3,opt,name=pods,proto3" json:"pods,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceTotals) Reset() {
+	*x = ResourceTotals{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceTotals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceTotals) ProtoMessage() {}
+
+func (x *ResourceTotals) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceTotals.ProtoReflect.Descriptor instead.
+func (*ResourceTotals) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ResourceTotals) GetCpuMillis() int64 {
+	if x != nil {
+		return x.CpuMillis
+	}
+	return 0
+}
+
+func (x *ResourceTotals) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *ResourceTotals) GetPods() int64 {
+	if x != nil {
+		return x.Pods
+	}
+	return 0
+}
+
+// PodsOverview counts pods by their phase.
+type PodsOverview struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Waiting for a node or for their containers.
+	Pending int32 `protobuf:"varint,1,opt,name=pending,proto3" json:"pending,omitempty"`
+	// Bound to a node, with a container that runs.
+	Running int32 `protobuf:"varint,2,opt,name=running,proto3" json:"running,omitempty"`
+	// Ended well.
+	Succeeded int32 `protobuf:"varint,3,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
+	// Ended badly.
+	Failed int32 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
+	// Of pods on nodes that cannot be reached.
+	Unknown       int32 `protobuf:"varint,5,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodsOverview) Reset() {
+	*x = PodsOverview{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodsOverview) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodsOverview) ProtoMessage() {}
+
+func (x *PodsOverview) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodsOverview.ProtoReflect.Descriptor instead.
+func (*PodsOverview) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *PodsOverview) GetPending() int32 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *PodsOverview) GetRunning() int32 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *PodsOverview) GetSucceeded() int32 {
+	if x != nil {
+		return x.Succeeded
+	}
+	return 0
+}
+
+func (x *PodsOverview) GetFailed() int32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *PodsOverview) GetUnknown() int32 {
+	if x != nil {
+		return x.Unknown
+	}
+	return 0
+}
+
+// WarningsOverview tells the events of type Warning that the cluster still remembers, which is an hour by default.
+type WarningsOverview struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many there are.
+	Count int32 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// The latest ones, the newest first, at most 10.
+	Latest        []*ClusterWarning `protobuf:"bytes,2,rep,name=latest,proto3" json:"latest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WarningsOverview) Reset() {
+	*x = WarningsOverview{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WarningsOverview) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WarningsOverview) ProtoMessage() {}
+
+func (x *WarningsOverview) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WarningsOverview.ProtoReflect.Descriptor instead.
+func (*WarningsOverview) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *WarningsOverview) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *WarningsOverview) GetLatest() []*ClusterWarning {
+	if x != nil {
+		return x.Latest
+	}
+	return nil
+}
+
+// ClusterWarning is an event of type Warning.
+type ClusterWarning struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why, in a word, such as FailedScheduling.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The kind of the object that it is about, such as Pod.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The object's namespace; empty for objects without one.
+	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The object's name.
+	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	// What happened, in at most 256 bytes.
+	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	// How often it happened.
+	Times int32 `protobuf:"varint,6,opt,name=times,proto3" json:"times,omitempty"`
+	// When it happened last.
+	LastSeenAt    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClusterWarning) Reset() {
+	*x = ClusterWarning{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterWarning) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterWarning) ProtoMessage() {}
+
+func (x *ClusterWarning) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterWarning.ProtoReflect.Descriptor instead.
+func (*ClusterWarning) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ClusterWarning) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ClusterWarning) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ClusterWarning) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ClusterWarning) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ClusterWarning) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ClusterWarning) GetTimes() int32 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
+}
+
+func (x *ClusterWarning) GetLastSeenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastSeenAt
+	}
+	return nil
+}
+
 // CheckAccessRequest asks about one person and one cluster.
 type CheckAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1958,7 +2434,7 @@ type CheckAccessRequest struct {
 
 func (x *CheckAccessRequest) Reset() {
 	*x = CheckAccessRequest{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[24]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2446,7 @@ func (x *CheckAccessRequest) String() string {
 func (*CheckAccessRequest) ProtoMessage() {}
 
 func (x *CheckAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[24]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2459,7 @@ func (x *CheckAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAccessRequest.ProtoReflect.Descriptor instead.
 func (*CheckAccessRequest) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{24}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CheckAccessRequest) GetSubject() string {
@@ -2026,7 +2502,7 @@ type CheckAccessResponse struct {
 
 func (x *CheckAccessResponse) Reset() {
 	*x = CheckAccessResponse{}
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[25]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2514,7 @@ func (x *CheckAccessResponse) String() string {
 func (*CheckAccessResponse) ProtoMessage() {}
 
 func (x *CheckAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[25]
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2527,7 @@ func (x *CheckAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAccessResponse.ProtoReflect.Descriptor instead.
 func (*CheckAccessResponse) Descriptor() ([]byte, []int) {
-	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{25}
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CheckAccessResponse) GetAllowed() bool {
@@ -2238,13 +2714,52 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\bdownload\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bdownload\x121\n" +
 	"\x06render\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06render\x12/\n" +
 	"\x05apply\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05apply\x123\n" +
-	"\ahealthy\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\ahealthy\"\xb4\x01\n" +
+	"\ahealthy\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\ahealthy\"\x9a\x02\n" +
 	"\rClusterReport\x12#\n" +
 	"\ragent_version\x18\x01 \x01(\tR\fagentVersion\x12-\n" +
 	"\x12kubernetes_version\x18\x02 \x01(\tR\x11kubernetesVersion\x12\x14\n" +
 	"\x05nodes\x18\x03 \x01(\x05R\x05nodes\x129\n" +
 	"\n" +
-	"started_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\"`\n" +
+	"started_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12@\n" +
+	"\boverview\x18\x05 \x01(\v2$.leat.distributor.v1.ClusterOverviewR\boverview\x12\"\n" +
+	"\fcapabilities\x18\x06 \x03(\tR\fcapabilities\"\xc5\x01\n" +
+	"\x0fClusterOverview\x128\n" +
+	"\x05nodes\x18\x01 \x01(\v2\".leat.distributor.v1.NodesOverviewR\x05nodes\x125\n" +
+	"\x04pods\x18\x02 \x01(\v2!.leat.distributor.v1.PodsOverviewR\x04pods\x12A\n" +
+	"\bwarnings\x18\x03 \x01(\v2%.leat.distributor.v1.WarningsOverviewR\bwarnings\"\x87\x03\n" +
+	"\rNodesOverview\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x14\n" +
+	"\x05ready\x18\x02 \x01(\x05R\x05ready\x12\x1a\n" +
+	"\bcordoned\x18\x03 \x01(\x05R\bcordoned\x12?\n" +
+	"\bcapacity\x18\x04 \x01(\v2#.leat.distributor.v1.ResourceTotalsR\bcapacity\x12E\n" +
+	"\vallocatable\x18\x05 \x01(\v2#.leat.distributor.v1.ResourceTotalsR\vallocatable\x12b\n" +
+	"\x10kubelet_versions\x18\x06 \x03(\v27.leat.distributor.v1.NodesOverview.KubeletVersionsEntryR\x0fkubeletVersions\x1aB\n" +
+	"\x14KubeletVersionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"f\n" +
+	"\x0eResourceTotals\x12\x1d\n" +
+	"\n" +
+	"cpu_millis\x18\x01 \x01(\x03R\tcpuMillis\x12!\n" +
+	"\fmemory_bytes\x18\x02 \x01(\x03R\vmemoryBytes\x12\x12\n" +
+	"\x04pods\x18\x03 \x01(\x03R\x04pods\"\x92\x01\n" +
+	"\fPodsOverview\x12\x18\n" +
+	"\apending\x18\x01 \x01(\x05R\apending\x12\x18\n" +
+	"\arunning\x18\x02 \x01(\x05R\arunning\x12\x1c\n" +
+	"\tsucceeded\x18\x03 \x01(\x05R\tsucceeded\x12\x16\n" +
+	"\x06failed\x18\x04 \x01(\x05R\x06failed\x12\x18\n" +
+	"\aunknown\x18\x05 \x01(\x05R\aunknown\"e\n" +
+	"\x10WarningsOverview\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x05R\x05count\x12;\n" +
+	"\x06latest\x18\x02 \x03(\v2#.leat.distributor.v1.ClusterWarningR\x06latest\"\xdc\x01\n" +
+	"\x0eClusterWarning\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\x12\x14\n" +
+	"\x05times\x18\x06 \x01(\x05R\x05times\x12<\n" +
+	"\flast_seen_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastSeenAt\"`\n" +
 	"\x12CheckAccessRequest\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x16\n" +
 	"\x06groups\x18\x02 \x03(\tR\x06groups\x12\x18\n" +
@@ -2286,7 +2801,7 @@ func file_leat_distributor_v1_distributor_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_distributor_v1_distributor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_leat_distributor_v1_distributor_proto_goTypes = []any{
 	(DryRunAction)(0),                // 0: leat.distributor.v1.DryRunAction
 	(*EnrollRequest)(nil),            // 1: leat.distributor.v1.EnrollRequest
@@ -2313,83 +2828,99 @@ var file_leat_distributor_v1_distributor_proto_goTypes = []any{
 	(*FieldDrift)(nil),               // 22: leat.distributor.v1.FieldDrift
 	(*Timings)(nil),                  // 23: leat.distributor.v1.Timings
 	(*ClusterReport)(nil),            // 24: leat.distributor.v1.ClusterReport
-	(*CheckAccessRequest)(nil),       // 25: leat.distributor.v1.CheckAccessRequest
-	(*CheckAccessResponse)(nil),      // 26: leat.distributor.v1.CheckAccessResponse
-	nil,                              // 27: leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
-	nil,                              // 28: leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
-	(*timestamppb.Timestamp)(nil),    // 29: google.protobuf.Timestamp
-	(*Plan)(nil),                     // 30: leat.distributor.v1.Plan
-	(*durationpb.Duration)(nil),      // 31: google.protobuf.Duration
-	(*PlanDelta)(nil),                // 32: leat.distributor.v1.PlanDelta
-	(v1.ServicePhase)(0),             // 33: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),               // 34: leat.type.v1.Problem
-	(*v1.ObjectCounts)(nil),          // 35: leat.type.v1.ObjectCounts
-	(*v1.ObjectStatus)(nil),          // 36: leat.type.v1.ObjectStatus
-	(*v1.ObjectRef)(nil),             // 37: leat.type.v1.ObjectRef
+	(*ClusterOverview)(nil),          // 25: leat.distributor.v1.ClusterOverview
+	(*NodesOverview)(nil),            // 26: leat.distributor.v1.NodesOverview
+	(*ResourceTotals)(nil),           // 27: leat.distributor.v1.ResourceTotals
+	(*PodsOverview)(nil),             // 28: leat.distributor.v1.PodsOverview
+	(*WarningsOverview)(nil),         // 29: leat.distributor.v1.WarningsOverview
+	(*ClusterWarning)(nil),           // 30: leat.distributor.v1.ClusterWarning
+	(*CheckAccessRequest)(nil),       // 31: leat.distributor.v1.CheckAccessRequest
+	(*CheckAccessResponse)(nil),      // 32: leat.distributor.v1.CheckAccessResponse
+	nil,                              // 33: leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
+	nil,                              // 34: leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
+	nil,                              // 35: leat.distributor.v1.NodesOverview.KubeletVersionsEntry
+	(*timestamppb.Timestamp)(nil),    // 36: google.protobuf.Timestamp
+	(*Plan)(nil),                     // 37: leat.distributor.v1.Plan
+	(*durationpb.Duration)(nil),      // 38: google.protobuf.Duration
+	(*PlanDelta)(nil),                // 39: leat.distributor.v1.PlanDelta
+	(v1.ServicePhase)(0),             // 40: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),               // 41: leat.type.v1.Problem
+	(*v1.ObjectCounts)(nil),          // 42: leat.type.v1.ObjectCounts
+	(*v1.ObjectStatus)(nil),          // 43: leat.type.v1.ObjectStatus
+	(*v1.ObjectRef)(nil),             // 44: leat.type.v1.ObjectRef
 }
 var file_leat_distributor_v1_distributor_proto_depIdxs = []int32{
-	29, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	30, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
-	31, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
-	32, // 3: leat.distributor.v1.GetPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
-	30, // 4: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	36, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	37, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	38, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
+	39, // 3: leat.distributor.v1.GetPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	37, // 4: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
 	11, // 5: leat.distributor.v1.WatchPlanResponse.heartbeat:type_name -> leat.distributor.v1.Heartbeat
 	12, // 6: leat.distributor.v1.WatchPlanResponse.drain:type_name -> leat.distributor.v1.Drain
-	32, // 7: leat.distributor.v1.WatchPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
-	31, // 8: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	27, // 9: leat.distributor.v1.GetServiceConfigResponse.values:type_name -> leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
-	28, // 10: leat.distributor.v1.GetServiceConfigResponse.secrets:type_name -> leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
+	39, // 7: leat.distributor.v1.WatchPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	38, // 8: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	33, // 9: leat.distributor.v1.GetServiceConfigResponse.values:type_name -> leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
+	34, // 10: leat.distributor.v1.GetServiceConfigResponse.secrets:type_name -> leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
 	17, // 11: leat.distributor.v1.ReportStatusRequest.services:type_name -> leat.distributor.v1.ServiceReport
 	24, // 12: leat.distributor.v1.ReportStatusRequest.cluster:type_name -> leat.distributor.v1.ClusterReport
-	33, // 13: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
-	34, // 14: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
-	35, // 15: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
-	36, // 16: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
-	29, // 17: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
-	31, // 18: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
-	29, // 19: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
-	29, // 20: leat.distributor.v1.ServiceReport.planned_at:type_name -> google.protobuf.Timestamp
+	40, // 13: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
+	41, // 14: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
+	42, // 15: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
+	43, // 16: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
+	36, // 17: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
+	38, // 18: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
+	36, // 19: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
+	36, // 20: leat.distributor.v1.ServiceReport.planned_at:type_name -> google.protobuf.Timestamp
 	23, // 21: leat.distributor.v1.ServiceReport.timings:type_name -> leat.distributor.v1.Timings
 	21, // 22: leat.distributor.v1.ServiceReport.drift:type_name -> leat.distributor.v1.ObjectDrift
 	18, // 23: leat.distributor.v1.ServiceReport.tests:type_name -> leat.distributor.v1.TestReport
 	19, // 24: leat.distributor.v1.ServiceReport.dry_run:type_name -> leat.distributor.v1.DryRunReport
-	37, // 25: leat.distributor.v1.ServiceReport.guarded:type_name -> leat.type.v1.ObjectRef
-	37, // 26: leat.distributor.v1.TestReport.ref:type_name -> leat.type.v1.ObjectRef
-	29, // 27: leat.distributor.v1.TestReport.started_at:type_name -> google.protobuf.Timestamp
-	29, // 28: leat.distributor.v1.TestReport.ended_at:type_name -> google.protobuf.Timestamp
+	44, // 25: leat.distributor.v1.ServiceReport.guarded:type_name -> leat.type.v1.ObjectRef
+	44, // 26: leat.distributor.v1.TestReport.ref:type_name -> leat.type.v1.ObjectRef
+	36, // 27: leat.distributor.v1.TestReport.started_at:type_name -> google.protobuf.Timestamp
+	36, // 28: leat.distributor.v1.TestReport.ended_at:type_name -> google.protobuf.Timestamp
 	20, // 29: leat.distributor.v1.DryRunReport.changes:type_name -> leat.distributor.v1.DryRunChange
-	37, // 30: leat.distributor.v1.DryRunChange.ref:type_name -> leat.type.v1.ObjectRef
+	44, // 30: leat.distributor.v1.DryRunChange.ref:type_name -> leat.type.v1.ObjectRef
 	0,  // 31: leat.distributor.v1.DryRunChange.action:type_name -> leat.distributor.v1.DryRunAction
-	37, // 32: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
+	44, // 32: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
 	22, // 33: leat.distributor.v1.ObjectDrift.fields:type_name -> leat.distributor.v1.FieldDrift
-	29, // 34: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
-	31, // 35: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
-	31, // 36: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
-	31, // 37: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
-	31, // 38: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
-	29, // 39: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
-	31, // 40: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
-	1,  // 41: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
-	3,  // 42: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
-	5,  // 43: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
-	7,  // 44: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
-	9,  // 45: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
-	13, // 46: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
-	15, // 47: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
-	25, // 48: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
-	2,  // 49: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
-	4,  // 50: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
-	6,  // 51: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
-	8,  // 52: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
-	10, // 53: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
-	14, // 54: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
-	16, // 55: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
-	26, // 56: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
-	49, // [49:57] is the sub-list for method output_type
-	41, // [41:49] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	36, // 34: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
+	38, // 35: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
+	38, // 36: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
+	38, // 37: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
+	38, // 38: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
+	36, // 39: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
+	25, // 40: leat.distributor.v1.ClusterReport.overview:type_name -> leat.distributor.v1.ClusterOverview
+	26, // 41: leat.distributor.v1.ClusterOverview.nodes:type_name -> leat.distributor.v1.NodesOverview
+	28, // 42: leat.distributor.v1.ClusterOverview.pods:type_name -> leat.distributor.v1.PodsOverview
+	29, // 43: leat.distributor.v1.ClusterOverview.warnings:type_name -> leat.distributor.v1.WarningsOverview
+	27, // 44: leat.distributor.v1.NodesOverview.capacity:type_name -> leat.distributor.v1.ResourceTotals
+	27, // 45: leat.distributor.v1.NodesOverview.allocatable:type_name -> leat.distributor.v1.ResourceTotals
+	35, // 46: leat.distributor.v1.NodesOverview.kubelet_versions:type_name -> leat.distributor.v1.NodesOverview.KubeletVersionsEntry
+	30, // 47: leat.distributor.v1.WarningsOverview.latest:type_name -> leat.distributor.v1.ClusterWarning
+	36, // 48: leat.distributor.v1.ClusterWarning.last_seen_at:type_name -> google.protobuf.Timestamp
+	38, // 49: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
+	1,  // 50: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
+	3,  // 51: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
+	5,  // 52: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
+	7,  // 53: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
+	9,  // 54: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
+	13, // 55: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
+	15, // 56: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
+	31, // 57: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
+	2,  // 58: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
+	4,  // 59: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
+	6,  // 60: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
+	8,  // 61: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
+	10, // 62: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
+	14, // 63: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
+	16, // 64: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
+	32, // 65: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
+	58, // [58:66] is the sub-list for method output_type
+	50, // [50:58] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_distributor_proto_init() }
@@ -2412,7 +2943,7 @@ func file_leat_distributor_v1_distributor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_distributor_v1_distributor_proto_rawDesc), len(file_leat_distributor_v1_distributor_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
