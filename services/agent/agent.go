@@ -73,7 +73,12 @@ func lead(ctx context.Context, cfg Config, cluster *kube.Client, do func(context
 	if err != nil {
 		return err
 	}
-	return cluster.Lead(ctx, kube.Election{Replica: replica}, do)
+	return cluster.Lead(ctx, kube.Election{Replica: replica}, func(ctx context.Context, term int) error {
+		if err := succeed(cfg.DataDir, term); err != nil {
+			return err
+		}
+		return do(ctx)
+	})
 }
 
 // work assembles the agent and runs it.

@@ -15,6 +15,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,6 +41,29 @@ func replicaName(dir string) (string, error) {
 		return "", fmt.Errorf("name replica: %w", err)
 	}
 	return host + "_" + string(name), nil
+}
+
+// succeed begins a term of leadership. A plan that the folder holds from before others led need not be the latest: followed while the
+// hub does not answer, it would take the cluster back to what it was. So it is forgotten.
+func succeed(dir string, term int) error {
+	const none = -1
+	path, last := filepath.Join(dir, "term"), none
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("begin term: %w", err)
+	}
+	if number, err := strconv.Atoi(string(text)); err == nil {
+		last = number
+	}
+	if term != last && term != last+1 {
+		if err := control.ForgetPlan(dir); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(path, []byte(strconv.Itoa(term)), 0o600); err != nil {
+		return fmt.Errorf("begin term: %w", err)
+	}
+	return nil
 }
 
 // restoreIdentity brings the identity back from the cluster, however long that takes to answer. Where the agent may not read it,

@@ -318,6 +318,14 @@ func (p *Plans) keep(message *distributorv1.Plan) error {
 	return writeFile(filepath.Join(p.params.Dir, planFile), content)
 }
 
+// ForgetPlan removes the plan that is kept in a folder, if there is one: the next Plans there wait for the hub.
+func ForgetPlan(dir string) error {
+	if err := os.Remove(filepath.Join(dir, planFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget plan: %w", err)
+	}
+	return nil
+}
+
 // restore delivers the plan that was kept, if it is this cluster's.
 func (p *Plans) restore(ctx context.Context) {
 	content, err := os.ReadFile(filepath.Join(p.params.Dir, planFile))

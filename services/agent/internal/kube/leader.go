@@ -12,10 +12,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
 
 	"github.com/leatdev/leat/internal/backoff"
 )
@@ -38,8 +41,9 @@ type Election struct {
 }
 
 // Lead waits until this replica is the leader, runs do, and gives the lease up when do has returned. It returns what do returns;
-// nil when ctx ended before, and ErrLeadershipLost when the lease could not be renewed, which ends do's context.
-func (c *Client) Lead(ctx context.Context, e Election, do func(context.Context) error) error {
+// nil when ctx ended before, and ErrLeadershipLost when the lease could not be renewed, which ends do's context. Do is told the
+// number of its term: a leader that has the same number as before, or the next, knows that nobody has led in between.
+func (c *Client) Lead(ctx context.Context, e Election, do func(ctx context.Context, number int) error) error {
 	lease := cmp.Or(e.Lease, defaultLease)
 	set, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
@@ -50,9 +54,11 @@ func (c *Client) Lead(ctx context.Context, e Election, do func(context.Context) 
 		return nil // only the end of ctx ends the waiting, and being stopped is no failure
 	}
 	// The lease outlives ctx until do has returned: the next leader must not begin before.
-	electing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	electing, stop := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.FromSlogHandler(c.logger.Handler())))
 	defer stop()
-	term := &term{ctx: ctx, do: do, stop: stop, outcome: make(chan error, 1), logger: c.logger, replica: e.Replica}
+	term := &term{
+		ctx: ctx, do: do, leases: set.CoordinationV1().Leases(Namespace), stop: stop, outcome: make(chan error, 1), logger: c.logger, replica: e.Replica,
+	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Name: leaseName, Namespace: Namespace}, Client: set.CoordinationV1(),
@@ -72,7 +78,8 @@ func (c *Client) Lead(ctx context.Context, e Election, do func(context.Context) 
 // term is one time of waiting for leadership and of leading.
 type term struct {
 	ctx     context.Context //nolint:containedctx // of Lead, which calls nothing else that could hand it on
-	do      func(context.Context) error
+	do      func(context.Context, int) error
+	leases  coordination.LeaseInterface
 	stop    context.CancelFunc // ends the election
 	outcome chan error
 	logger  *slog.Logger
@@ -95,12 +102,28 @@ func (t *term) serve(leadership context.Context) {
 	t.logger.InfoContext(leadership, "this replica leads", slog.String("replica", t.replica))
 	ctx, cancel := context.WithCancelCause(t.ctx)
 	defer context.AfterFunc(leadership, func() { cancel(ErrLeadershipLost) })()
-	err := t.do(ctx)
+	err := t.begin(ctx)
 	if errors.Is(context.Cause(ctx), ErrLeadershipLost) {
 		err = errors.Join(ErrLeadershipLost, err)
 	}
 	t.outcome <- err
 	t.stop()
+}
+
+// begin runs do as soon as the term's number is known.
+func (t *term) begin(ctx context.Context) error {
+	var number int
+	err := backoff.Retry(ctx, backoff.Policy{Initial: time.Second}, func(ctx context.Context) error {
+		lease, err := t.leases.Get(ctx, leaseName, metav1.GetOptions{})
+		if err == nil && lease.Spec.LeaseTransitions != nil {
+			number = int(*lease.Spec.LeaseTransitions)
+		}
+		return err
+	})
+	if err != nil {
+		return nil // only the end of ctx ends the waiting, and being stopped is no failure
+	}
+	return t.do(ctx, number)
 }
 
 // hear tells who leads.

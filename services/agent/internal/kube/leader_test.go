@@ -6,6 +6,7 @@ package kube_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -22,12 +23,12 @@ func TestLead(t *testing.T) {
 	lead := func(ctx context.Context, replica string, begun chan<- string) <-chan error {
 		ended := make(chan error, 1)
 		go func() {
-			ended <- c.client.Lead(ctx, kube.Election{Replica: replica, Lease: 3 * time.Second}, func(ctx context.Context) error {
+			ended <- c.client.Lead(ctx, kube.Election{Replica: replica, Lease: 3 * time.Second}, func(ctx context.Context, number int) error {
 				if leaders.Add(1) > 1 {
 					t.Error("two replicas lead at once")
 				}
 				defer leaders.Add(-1)
-				begun <- replica
+				begun <- fmt.Sprint(replica, " ", number)
 				<-ctx.Done()
 				return nil
 			})
@@ -38,8 +39,8 @@ func TestLead(t *testing.T) {
 	first, stopFirst := context.WithCancel(t.Context())
 	defer stopFirst()
 	firstEnded := lead(first, "first", begun)
-	if got := <-begun; got != "first" {
-		t.Fatalf("got %s as the leader, want first", got)
+	if got := <-begun; got != "first 0" {
+		t.Fatalf("got %s as the leader, want first 0", got)
 	}
 	second, stopSecond := context.WithCancel(t.Context())
 	defer stopSecond()
@@ -55,8 +56,8 @@ func TestLead(t *testing.T) {
 	if err := <-firstEnded; err != nil {
 		t.Errorf("a leader that is stopped: got %v, want nil", err)
 	}
-	if got := <-begun; got != "second" {
-		t.Fatalf("got %s as the leader, want second", got)
+	if got := <-begun; got != "second 1" {
+		t.Fatalf("got %s as the leader, want second 1", got)
 	}
 	// Somebody takes the lease away.
 	status, answer := c.request(t, http.MethodPatch, "/apis/coordination.k8s.io/v1/namespaces/leat-system/leases/leat-agent", mergePatch,

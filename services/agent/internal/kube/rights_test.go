@@ -73,7 +73,7 @@ func TestRightsOfTenants(t *testing.T) {
 			t.Errorf("got %q, %v, want what was stored", files, err)
 		}
 		led := false
-		lead := func(context.Context) error { led = true; return nil }
+		lead := func(context.Context, int) error { led = true; return nil }
 		if err := c.client.Lead(t.Context(), kube.Election{Replica: "a"}, lead); err != nil || !led {
 			t.Errorf("got %v, %v, want to lead", led, err)
 		}

@@ -1,0 +1,7 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+// Succeed is succeed.
+var Succeed = succeed
