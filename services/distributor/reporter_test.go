@@ -110,9 +110,6 @@ func stated(service, uid, content, text string, phase typev1.ServicePhase) *dist
 			Ref:    &typev1.ObjectRef{Group: "batch", Version: "v1", Kind: "Job", Namespace: "shop", Name: text},
 			Passed: true, StartedAt: &timestamppb.Timestamp{Seconds: 1}, EndedAt: &timestamppb.Timestamp{Seconds: 2},
 		}},
-		DryRun: &distributorv1.DryRunReport{Unchanged: 1, Changes: []*distributorv1.DryRunChange{{
-			Ref: &typev1.ObjectRef{Version: "v1", Kind: "ConfigMap", Name: text}, Action: distributorv1.DryRunAction_DRY_RUN_ACTION_DELETE,
-		}}},
 	}
 	switch phase {
 	case typev1.ServicePhase_SERVICE_PHASE_PROGRESSING, typev1.ServicePhase_SERVICE_PHASE_HEALTHY, typev1.ServicePhase_SERVICE_PHASE_DEGRADED:
@@ -123,10 +120,18 @@ func stated(service, uid, content, text string, phase typev1.ServicePhase) *dist
 	return report
 }
 
+// rehearsed is the report as that of a dry run.
+func rehearsed(report *distributorv1.ServiceReport) *distributorv1.ServiceReport {
+	report.DryRun = &distributorv1.DryRunReport{Unchanged: 1, Changes: []*distributorv1.DryRunChange{{
+		Ref: &typev1.ObjectRef{Version: "v1", Kind: "ConfigMap", Name: "key"}, Action: distributorv1.DryRunAction_DRY_RUN_ACTION_DELETE,
+	}}}
+	return report
+}
+
 // contentOf is what a report counts for in a history; empty where it counts for nothing.
 func contentOf(report *distributorv1.ServiceReport) string {
 	digests := append(slices.Clone(report.GetAppliedDigests()), report.GetObservedDigests()...)
-	if report.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_PENDING || len(digests) == 0 {
+	if report.GetDryRun() != nil || report.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_PENDING || len(digests) == 0 {
 		return ""
 	}
 	return digests[0]

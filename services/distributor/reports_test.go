@@ -113,7 +113,11 @@ func (n *network) step(t *testing.T) {
 		content := fmt.Sprint("content ", n.random.IntN(3))
 		phase := reportedPhases[n.random.IntN(len(reportedPhases))]
 		// Sometimes it goes back to what it said before, which a stale replica may take for what it knows.
-		n.agent.set(stated(name, n.services[name], content, fmt.Sprint("text ", n.said%4), phase))
+		report := stated(name, n.services[name], content, fmt.Sprint("text ", n.said%4), phase)
+		if n.random.IntN(4) == 0 {
+			report = rehearsed(report)
+		}
+		n.agent.set(report)
 	case 8, 9, 10:
 		if len(n.delayed) > 0 {
 			n.deliver(t, n.delayed[n.random.IntN(len(n.delayed))])
