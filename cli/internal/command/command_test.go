@@ -171,7 +171,7 @@ func putHistory(ts *testscript.TestScript, _ bool, args []string) {
 // setTunnel makes the hub its own tunnel: tunnel on; or has none: tunnel off.
 func setTunnel(ts *testscript.TestScript, _ bool, args []string) {
 	hub := ts.Value(hubKey{}).(*fleettest.Hub)
-	hub.TunnelURL = map[string]string{"on": hub.URL + "/", "off": ""}[args[0]]
+	hub.SetTunnel(map[string]string{"on": hub.URL + "/", "off": ""}[args[0]])
 }
 
 // checkMode compares a file's permissions: mode 0600 FILE.

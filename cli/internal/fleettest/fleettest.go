@@ -40,12 +40,12 @@ const Commit = "0123456789abcdef0123456789abcdef01234567"
 type Hub struct {
 	fleetv1connect.UnimplementedFleetServiceHandler
 
-	URL       string
-	TunnelURL string
+	URL string
 
 	server *httptest.Server
 
 	mu      sync.Mutex
+	tunnel  string                       // its URL, empty where there is none
 	objects map[string]*fleetv1.Document // by kind/name
 	changed chan struct{}                // closed and replaced at every change
 	tokens  int                          // access tokens handed out
@@ -72,13 +72,20 @@ func Start(t testing.TB) *Hub {
 // Disconnect cuts all connections, as a restart would.
 func (h *Hub) Disconnect() { h.server.CloseClientConnections() }
 
+// SetTunnel says where the tunnel is; empty means that there is none.
+func (h *Hub) SetTunnel(url string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tunnel = url
+}
+
 // New returns a hub that has not been started.
 func New() *Hub {
 	return &Hub{
-		TunnelURL: "https://tunnel.example.com",
-		objects:   map[string]*fleetv1.Document{},
-		history:   map[string][]*fleetv1.Revision{},
-		changed:   make(chan struct{}),
+		tunnel:  "https://tunnel.example.com",
+		objects: map[string]*fleetv1.Document{},
+		history: map[string][]*fleetv1.Revision{},
+		changed: make(chan struct{}),
 	}
 }
 
@@ -228,7 +235,9 @@ func (h *Hub) used(kind, name string) bool {
 
 // GetServerInfo implements FleetService.
 func (h *Hub) GetServerInfo(context.Context, *fleetv1.GetServerInfoRequest) (*fleetv1.GetServerInfoResponse, error) {
-	return &fleetv1.GetServerInfoResponse{Version: "v0", TunnelUrl: h.TunnelURL, Subject: "user:admin", Groups: []string{"leat:admins"}}, nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return &fleetv1.GetServerInfoResponse{Version: "v0", TunnelUrl: h.tunnel, Subject: "user:admin", Groups: []string{"leat:admins"}}, nil
 }
 
 // Apply implements FleetService. It refuses a repository without url.
