@@ -26,14 +26,16 @@ type Config struct {
 	// JoinToken enrols the agent. It is used when there is no identity in DataDir yet, or when the hub rejects that one
 	// and the token was not used before. Empty means that the agent cannot enrol.
 	JoinToken config.Secret
-	// DataDir holds the agent's key, its last plan and its bundles. Required, and the agent's alone.
+	// DataDir holds the agent's key, its last plan, its bundles, and what it knows of applied objects. Required, and one replica's
+	// alone.
 	DataDir string
 	// Kubeconfig is the file that leads to the cluster. Empty means the pod's service account; a user's own current
 	// context is never used unless its file is named here.
 	Kubeconfig string
 	// Workers is how many services are worked on at once.
 	Workers int
-	// RefreshInterval is how often an unchanged service is rendered and compared again, ±25 %.
+	// RefreshInterval is how often a service that nothing happened to is looked at again, ±25 %. Its bundles are compared with their
+	// digests; objects are applied only where they differ.
 	RefreshInterval time.Duration
 	// ApplyTimeout bounds one run of one service, and each of its waves. Waiting for health does not count.
 	ApplyTimeout time.Duration
@@ -68,11 +70,11 @@ func (c *Config) Bind(s *config.Set) {
 	s.String(&c.HubURL, "agent-hub-url", "", "base URL of the distributor")
 	s.String(&c.HubCAFile, "agent-hub-ca-file", "", "certificates to trust for distributor and tunnel, in PEM, instead of the system's")
 	s.Secret(&c.JoinToken, "agent-join-token", "", "enrols the agent, once")
-	s.String(&c.DataDir, "agent-data-dir", defaultDataDir, "folder for key, plan, bundles and sealed configurations")
+	s.String(&c.DataDir, "agent-data-dir", defaultDataDir, "folder for key, plan and bundles, and for configurations and fingerprints, which are sealed; of this replica alone")
 	s.String(&c.Kubeconfig, "agent-kubeconfig", "", "file that leads to the cluster; without it the pod's service account is used")
 	s.Int(&c.Workers, "agent-workers", defaultWorkers, "services that are worked on at once")
 	s.Duration(&c.RefreshInterval, "agent-refresh-interval", defaultRefreshInterval,
-		"how often an unchanged service is applied again, ±25 %")
+		"how often a service that nothing happened to is looked at again, ±25 %: its bundles are compared with their digests, and objects applied only where they differ")
 	s.Duration(&c.ApplyTimeout, "agent-apply-timeout", defaultApplyTimeout, "how long one run of one service, or one wave of it, may take without waiting for health")
 	s.Size(&c.CacheSize, "agent-cache-size", defaultCacheSize, "bundles kept on disk; those of the plan are kept in any case")
 	s.Bool(&c.LocalIdentity, "agent-local-identity", false, "keep the agent's key in its folder only, and not in Secret leat-agent-identity, too")

@@ -17,13 +17,14 @@ type compact struct {
 	wave    int32
 	wish    int8 // a Wish
 	agreed  bool
+	counted bool
 }
 
 // oddUID separates a UID that is no UUID from the version before it; neither can hold it.
 const oddUID = "\x00"
 
 func compactOf(o Object) compact {
-	c := compact{version: unique.Make(o.Version).Value(), wave: int32(o.Wave), wish: int8(o.Wish), agreed: o.Agreed}
+	c := compact{version: unique.Make(o.Version).Value(), wave: int32(o.Wave), wish: int8(o.Wish), agreed: o.Agreed, counted: o.Counted}
 	if uuid, ok := parseUUID(o.UID); ok {
 		c.uuid = uuid
 	} else if o.UID != "" {
@@ -37,7 +38,9 @@ func (c *compact) object(k Key) Object {
 	if !odd && c.uuid != [16]byte{} {
 		uid = formatUUID(c.uuid)
 	}
-	return Object{Ref: Ref{Key: k, Version: version}, UID: uid, Wave: int(c.wave), Wish: Wish(c.wish), Agreed: c.agreed}
+	return Object{
+		Ref: Ref{Key: k, Version: version}, UID: uid, Wave: int(c.wave), Wish: Wish(c.wish), Agreed: c.agreed, Counted: c.counted,
+	}
 }
 
 // uuidParts is where the digits of a UUID stand in its text.

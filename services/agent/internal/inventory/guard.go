@@ -31,7 +31,7 @@ func (g Guard) Stops(total, going int) bool {
 type Departure struct {
 	// Base is the number of objects after the latest complete run.
 	Base int
-	// Pruned is how many have been deleted since, without anybody's agreement.
+	// Pruned is how many have been deleted since, without anybody's agreement, or were about to be.
 	Pruned int
 	// Left is how many objects the manifests hold.
 	Left int
@@ -43,16 +43,20 @@ type Departure struct {
 // Holds tells whether the departure needs the agreement of a person: it is too large, or would leave nothing over.
 // Objects whose departure was agreed to do not count.
 func (g Guard) Holds(d Departure) bool {
-	unasked := 0
+	unasked, uncounted := 0, 0
 	for _, o := range d.Going {
-		if !o.Agreed {
-			unasked++
+		if o.Agreed {
+			continue
+		}
+		unasked++
+		if !o.Counted {
+			uncounted++
 		}
 	}
 	if unasked == 0 {
 		return false
 	}
-	return d.Left == 0 || g.Stops(d.Base, d.Pruned+unasked)
+	return d.Left == 0 || g.Stops(d.Base, d.Pruned+uncounted)
 }
 
 // Digest names a set of objects, so that a person agrees to the departure of exactly these.

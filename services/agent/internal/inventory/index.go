@@ -88,6 +88,11 @@ func (x *Index[V]) Remove(k Key) {
 	}
 }
 
+// RemoveFunc takes out every key for which out reports true. The value may not be kept.
+func (x *Index[V]) RemoveFunc(out func(Key, *V) bool) {
+	x.entries = slices.DeleteFunc(x.entries, func(e *entry[V]) bool { return out(e.key(), &e.value) })
+}
+
 // Len returns the number of keys.
 func (x *Index[V]) Len() int {
 	if x == nil {

@@ -36,6 +36,11 @@ func TestIndexIsAMap(t *testing.T) {
 				x.Remove(k)
 				delete(want, k)
 			},
+			"remove some": func(t *rapid.T) {
+				limit := rapid.Int().Draw(t, "limit")
+				x.RemoveFunc(func(_ inventory.Key, v *int) bool { return *v < limit })
+				maps.DeleteFunc(want, func(_ inventory.Key, v int) bool { return v < limit })
+			},
 			"clone": func(*rapid.T) { clone, cloned = x.Clone(), maps.Clone(want) },
 			"":      func(t *rapid.T) { compareIndex(t, &x, want); compareIndex(t, &clone, cloned) },
 		})
@@ -69,7 +74,7 @@ func TestSetKeepsObjects(t *testing.T) {
 	} {
 		want := inventory.Object{
 			Ref: inventory.Ref{Key: inventory.Key{Group: "g", Kind: "K", Namespace: "ns", Name: "n"}, Version: "v1"},
-			UID: uid, Wave: -7, Wish: inventory.Keep, Agreed: true,
+			UID: uid, Wave: -7, Wish: inventory.Keep, Agreed: true, Counted: true,
 		}
 		set := inventory.NewSet(want)
 		got, _ := set.Get(want.Key)

@@ -27,6 +27,8 @@ type Object struct {
 	Wish Wish
 	// Agreed tells that a person has agreed to the object's deletion.
 	Agreed bool
+	// Counted tells that the object is among those that the record's Pruned counts, though it is still there.
+	Counted bool
 }
 
 // Set is a set of objects by key. The zero Set is empty and ready to use. It is not safe for concurrent use; Clone it.

@@ -63,9 +63,10 @@ const noFlags = "-"
 
 // The flags.
 const (
-	flagKeep   = "k"
-	flagPermit = "p"
-	flagAgreed = "a"
+	flagKeep    = "k"
+	flagPermit  = "p"
+	flagAgreed  = "a"
+	flagCounted = "c"
 )
 
 func (o Object) flags() string {
@@ -80,6 +81,9 @@ func (o Object) flags() string {
 	if o.Agreed {
 		flags += flagAgreed
 	}
+	if o.Counted {
+		flags += flagCounted
+	}
 	if flags == "" {
 		return noFlags
 	}
@@ -93,7 +97,7 @@ func (o *Object) setFlags(flags string) {
 	case strings.Contains(flags, flagPermit):
 		o.Wish = Permit
 	}
-	o.Agreed = strings.Contains(flags, flagAgreed)
+	o.Agreed, o.Counted = strings.Contains(flags, flagAgreed), strings.Contains(flags, flagCounted)
 }
 
 // readShard adds the objects of a shard.

@@ -51,12 +51,10 @@ func (c *Client) As(account reconcile.Account) (reconcile.Cluster, error) {
 	return tenant, nil
 }
 
-// impersonate names an account and its groups, as a token of its own would.
+// impersonate names an account. Its groups, which follow from its namespace, the API server adds by itself. To name them would take
+// the right to impersonate groups, and with it much more than accounts.
 func impersonate(a reconcile.Account) rest.ImpersonationConfig {
-	return rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + a.Namespace + ":" + a.Name,
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + a.Namespace, "system:authenticated"},
-	}
+	return rest.ImpersonationConfig{UserName: "system:serviceaccount:" + a.Namespace + ":" + a.Name}
 }
 
 // forbids recognises that the API server does not let the account do something. Refusals of quotas and admission policies are of

@@ -109,7 +109,7 @@ func (r *run) enter(o inventory.Object) bool {
 	heirloom, _ := r.inherited.objects.Get(o.Key)
 	o.UID = cmp.Or(heirloom.UID, before.UID)
 	r.record.Objects.Put(o)
-	return !known || before.Agreed // who agreed to its deletion did so when it had left
+	return !known || before.Agreed || before.Counted // that was about its deletion
 }
 
 // entry is how the inventory knows an object of the stage that is being applied.

@@ -75,6 +75,13 @@ func (c *claims) drop(k inventory.Key, service string) {
 	}
 }
 
+// dropAll gives everything up that a service has taken: also what it has never come to make, which no inventory tells.
+func (c *claims) dropAll(service string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.owners.RemoveFunc(func(_ inventory.Key, owner *unique.Handle[string]) bool { return owner.Value() == service })
+}
+
 // kindSet is the set of kinds that a service has objects of, each with the version it is applied in.
 type kindSet map[schema.GroupKind]string
 

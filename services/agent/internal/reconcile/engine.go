@@ -289,6 +289,7 @@ func (e *Engine) forget(u *unit) bool {
 		return false
 	}
 	delete(e.units, u.name)
+	e.claims.dropAll(u.name)
 	e.relations.forget(u.name)
 	e.bench.forget(u.name)
 	return true

@@ -25,7 +25,7 @@ func (r *run) claimOne(ctx context.Context, ref inventory.Ref) error {
 		return claimedBy(owner)
 	}
 	if !r.familiar(ref.Key) {
-		if err := r.inspect(ctx, ref); err != nil {
+		if err := r.inspect(ctx, ref, owner); err != nil {
 			r.engine.claims.giveBack(ref.Key, r.service.Name, owner)
 			return err
 		}
@@ -38,8 +38,9 @@ func (r *run) claimOne(ctx context.Context, ref inventory.Ref) error {
 
 // inspect looks at an object that the inventory does not know. One that another service lets go is put into the inventory under
 // its UID: before the label changes, the UID is all that says whose it is. An object that bears the label of such a service, and
-// that Leat has never applied, is as good as one without.
-func (r *run) inspect(ctx context.Context, ref inventory.Ref) error {
+// that Leat has never applied, is as good as one without. The label may also be that of a service that is gone, where an object
+// has passed on without being applied in between; then it is the one's that had the claim, if that one holds it.
+func (r *run) inspect(ctx context.Context, ref inventory.Ref, claimant string) error {
 	live, err := r.cluster.Get(ctx, ref)
 	if errors.Is(err, ErrNotFound) {
 		return nil
@@ -51,7 +52,9 @@ func (r *run) inspect(ctx context.Context, ref inventory.Ref) error {
 	if owner == "" || owner == r.service.Name {
 		return r.admit(ref.Key, live)
 	}
-	if !r.engine.yields(ctx, owner, ref.Key) {
+	if !r.engine.knows(owner) && claimant != r.service.Name && r.engine.holdsVery(claimant, ref.Key, string(live.GetUID())) {
+		owner = claimant
+	} else if !r.engine.yields(ctx, owner, ref.Key) {
 		return claimedBy(owner)
 	}
 	if !appliedByUs(live) {
@@ -171,14 +174,30 @@ func (u *unit) lends() []inventory.Object {
 
 // holds tells whether the stored inventory of a service has an object.
 func (e *Engine) holds(service string, k inventory.Key) bool {
+	_, held := e.held(service, k)
+	return held
+}
+
+// holdsVery tells whether the stored inventory of a service has the very object with that UID.
+func (e *Engine) holdsVery(service string, k inventory.Key, uid string) bool {
+	o, held := e.held(service, k)
+	return held && o.UID == uid
+}
+
+func (e *Engine) held(service string, k inventory.Key) (inventory.Object, bool) {
 	u, err := e.unit(service)
 	if err != nil {
-		return false
+		return inventory.Object{}, false
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	_, held := u.record.Objects.Get(k)
-	return held
+	return u.record.Objects.Get(k)
+}
+
+// knows tells whether there is such a service, be it that it goes.
+func (e *Engine) knows(service string) bool {
+	_, err := e.unit(service)
+	return err == nil
 }
 
 // yields tells whether a service lets an object go.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
@@ -194,4 +196,21 @@ func TestHandOverIsTakenBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHandOverUnderTheLabelOfAnother moves an object whose label is that of a service which is gone: it has passed on from that one
+// before, and was never applied in between.
+func TestHandOverUnderTheLabelOfAnother(t *testing.T) {
+	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
+		w.hand(t, map[string][]string{"one": {"a", "b"}, "two": {"c"}})
+		pass(t, time.Minute)
+		w.edit(t, "a", func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{reconcile.ServiceLabel: "gone"}) })
+		w.hand(t, map[string][]string{"one": {"b"}, "two": {"c", "a"}})
+		pass(t, time.Minute)
+		assertOwners(t, w, map[string]string{"a": "two", "b": "one", "c": "two"})
+		assertNothingDeleted(t, w)
+		for _, service := range []string{"one", "two"} {
+			assertPhase(t, w, service, reconcile.Healthy)
+		}
+	})
 }

@@ -103,16 +103,12 @@ func (d *diary) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// show prints the lines about an object.
-func (d *diary) show(t *testing.T, name string) {
+// show prints everything.
+func (d *diary) show(t *testing.T) {
+	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	t.Log("the story of " + name)
-	for _, line := range d.lines {
-		if strings.Contains(line, name) {
-			t.Log(line)
-		}
-	}
+	t.Log("what happened:\n" + strings.Join(d.lines, "\n"))
 }
 
 // intent is what people want of a service.
@@ -131,9 +127,10 @@ type faulty struct {
 	late bool
 }
 
-func newHistory(test *testing.T, t *rapid.T) *history {
+func newHistory(t *testing.T, rt *rapid.T) *history {
+	t.Helper()
 	h := &history{
-		test: test, t: t, cluster: clustertest.NewMemory(), reports: &reports{statuses: map[string]reconcile.Status{}, bundles: map[digest.Digest][]byte{}},
+		test: t, t: rt, cluster: clustertest.NewMemory(), reports: &reports{statuses: map[string]reconcile.Status{}, bundles: map[digest.Digest][]byte{}},
 		plan: map[string]*intent{}, unagreed: map[string]int{}, departing: map[string]int{}, faulty: faulty{in: -1},
 	}
 	for i := range 14 {
@@ -245,7 +242,6 @@ func (h *history) deleting(o *unstructured.Unstructured, records map[string]inve
 		case !entry.Agreed:
 			h.unagreed[service]++
 			if n, base := h.unagreed[service], max(r.Base, r.Objects.Len()); n >= 5 && n*100 > 30*base {
-				h.log.show(h.test, service)
 				h.broken = append(h.broken, fmt.Sprintf("deletes %d of %d objects of %s", n, base, service))
 			}
 		}
@@ -342,6 +338,8 @@ func (h *history) pass(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.broken) > 0 {
+		h.log.show(h.test)
+		h.test.Logf("the agent %s", strings.Join(h.broken, "; "))
 		h.t.Fatalf("the agent %s", strings.Join(h.broken, "; "))
 	}
 }
@@ -360,7 +358,7 @@ func (h *history) rest() {
 		}
 		for _, o := range r.Objects.Objects() {
 			there := live[o.Key]
-			if there != nil && string(there.GetUID()) == o.UID {
+			if there != nil && h.knows(r.Service, o, there) {
 				holders[there.GetUID()] = append(holders[there.GetUID()], r.Service)
 			} else if !h.stuck(r.Service) {
 				h.t.Errorf("the inventory of %s holds %s, which is not there", r.Service, o)
@@ -374,16 +372,29 @@ func (h *history) rest() {
 		}
 		// The label follows only when the object is applied, which a failing service may not come to.
 		if by := holders[o.GetUID()]; len(by) != 1 || by[0] != label && h.reports.status(by[0]).Phase == reconcile.Healthy {
-			h.log.show(h.test, key.Name+`"`)
 			h.t.Errorf("%s has the label of %s, and is in the inventories of %v", key, label, by)
 		}
 	}
 	h.fulfilled()
 	if h.t.Failed() {
+		h.log.show(h.test)
 		for _, service := range []string{"one", "two", "three"} {
-			h.t.Logf("service %s: wants %+v, is %s, %v", service, h.plan[service], h.reports.status(service).Phase, h.reports.status(service).Problem)
+			status := h.reports.status(service)
+			h.t.Logf("service %s: wants %+v, is %s, %v", service, h.plan[service], status.Phase, status.Problem)
+			if r, ok := h.cluster.Record(service); ok {
+				h.t.Logf("its inventory: %v", r.Objects.Objects())
+			}
 		}
 	}
+}
+
+// knows tells whether an entry of an inventory is about a live object. One without a UID was about to be made: if it was, and the
+// answer got lost, what bears the label and was applied by Leat is it.
+func (h *history) knows(service string, entry inventory.Object, live *unstructured.Unstructured) bool {
+	if entry.UID == "" {
+		return live.GetLabels()[reconcile.ServiceLabel] == service && h.cluster.AppliedByLeat(live.GetUID())
+	}
+	return entry.UID == string(live.GetUID())
 }
 
 // stuck tells a service that waits for people, and that has not come to pruning.

@@ -192,6 +192,7 @@ func (r *run) expect(o inventory.Object, leaving *leaving) {
 	r.unit.mu.Lock()
 	r.record.Objects.Put(o)
 	r.unit.record.Objects.Put(o)
+	r.going.Put(o)
 	r.unit.mu.Unlock()
 	leaving.add(o)
 }
@@ -262,8 +263,11 @@ func (r *run) leave(ctx context.Context, o inventory.Object, what departure) {
 	r.unit.record.Objects.Remove(o.Key)
 	r.unit.observed.drop(o.Key)
 	r.unit.unsaved = true
-	if (what == pruned || what == wasGone && o.UID != "") && !o.Agreed {
-		r.record.Pruned++
+	if what == pruned || what == wasGone && o.UID != "" {
+		r.going.Put(o)
+		if !o.Agreed && !o.Counted {
+			r.record.Pruned++
+		}
 	}
 	phase := r.unit.status.Phase
 	r.unit.mu.Unlock()

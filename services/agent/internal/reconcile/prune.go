@@ -18,11 +18,17 @@ func (r *run) prune(ctx context.Context) error {
 		return err
 	}
 	how := parting{deletion: r.service.Spec.Policy.Deletion, detach: !r.service.Spec.Prune}
-	if !how.detach {
-		if gone, err = r.agree(ctx, gone); err != nil {
-			return err
-		}
+	if how.detach {
+		return r.part(ctx, gone, how)
 	}
+	if gone, err = r.agree(ctx, gone); err != nil {
+		return err
+	}
+	counted, err := r.count(ctx, gone)
+	if err != nil {
+		return err
+	}
+	defer r.discount(counted)
 	return r.part(ctx, gone, how)
 }
 
@@ -56,6 +62,42 @@ func (r *run) agree(ctx context.Context, gone []inventory.Object) ([]inventory.O
 	}
 	r.record.Guarded = ""
 	return gone, r.save(ctx)
+}
+
+// count counts the objects that nobody has agreed to part with as pruned, and stores that before the first of them goes: the guard of a
+// process that comes after this one has to know of them, also of those that are wanted again by then. It returns those that it has
+// counted, and marks them in gone.
+func (r *run) count(ctx context.Context, gone []inventory.Object) ([]inventory.Object, error) {
+	var counted []inventory.Object
+	for i := range gone {
+		if gone[i].Agreed || gone[i].Counted {
+			continue
+		}
+		gone[i].Counted = true
+		r.record.Objects.Put(gone[i])
+		counted = append(counted, gone[i])
+	}
+	if len(counted) == 0 {
+		return nil, nil
+	}
+	r.record.Pruned += len(counted)
+	return counted, r.store(ctx)
+}
+
+// discount takes back what was counted and has been left alone all the same.
+func (r *run) discount(counted []inventory.Object) {
+	r.unit.mu.Lock()
+	defer r.unit.mu.Unlock()
+	for _, o := range counted {
+		if _, going := r.going.Get(o.Key); going {
+			continue
+		}
+		r.record.Pruned--
+		if left, held := r.record.Objects.Get(o.Key); held {
+			left.Counted = false
+			r.record.Objects.Put(left)
+		}
+	}
 }
 
 // base is what the guard measures against.

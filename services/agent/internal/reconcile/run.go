@@ -53,8 +53,9 @@ type run struct {
 	noNamespace error        // why there is none
 	wrote       atomic.Int32 // how many objects were applied
 
-	wave      int       // of the stage that is being applied
-	inherited inherited // taken over from other services, and not stored yet
+	going     inventory.Set // whose deletion has begun, or is over
+	wave      int           // of the stage that is being applied
+	inherited inherited     // taken over from other services, and not stored yet
 }
 
 // step is one verb of a reconciliation.
@@ -79,15 +80,12 @@ func (r *run) sync(ctx context.Context) error {
 		{"stash entry", r.stash},
 		{"record", r.complete},
 	})
-	if err == nil || ctx.Err() != nil || r.record.Objects.Len() == 0 {
-		return err
-	}
-	return errors.Join(err, r.store(ctx)) // the UIDs of what was applied all the same
+	return r.salvage(ctx, err)
 }
 
 func (r *run) remove(ctx context.Context) error {
 	r.leaving = true
-	return r.take(ctx, []step{
+	err := r.take(ctx, []step{
 		{"mark inventory", r.withdraw},
 		{"delete tests", r.deleteTests},
 		{"hand over objects", r.handOver},
@@ -97,6 +95,15 @@ func (r *run) remove(ctx context.Context) error {
 		{"delete hooks", r.deleteHooks},
 		{"delete inventory", r.deleteRecord},
 	})
+	return r.salvage(ctx, err)
+}
+
+// salvage stores what a run has come to that failed: the UIDs of what was applied all the same, and what has left.
+func (r *run) salvage(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil || r.record.Objects.Len() == 0 {
+		return err
+	}
+	return errors.Join(err, r.store(ctx))
 }
 
 // take does the steps in order; the first that fails is the last.

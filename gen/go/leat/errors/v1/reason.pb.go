@@ -136,15 +136,15 @@ const (
 	Reason_REASON_DEPENDENCY_NOT_READY Reason = 188
 	// The service waits for its next sync window, whose time the message tells. A sync that a person asks for is carried out at once, unless the window is strict.
 	Reason_REASON_SYNC_WINDOW_CLOSED Reason = 189
-	// Everything is applied and healthy, and a test failed. The message names it and holds the end of its log.
+	// Everything is applied and healthy, and a test failed. The message names it and holds the end of its log. Correct what it found, or sync the service to run it again.
 	Reason_REASON_TEST_FAILED Reason = 190
-	// Somebody changed objects, and the service's drift mode is to report that. The report lists the fields. Sync the service, or adopt the change.
+	// Somebody changed objects, and the service's drift mode is to report that. The report lists the fields. Sync the service to put them right, or take the change into the manifests.
 	Reason_REASON_DRIFT_DETECTED Reason = 191
-	// A hook failed, and what comes after it was not applied. The message names it.
+	// A hook failed, and what comes after it was not applied. The message names it. Correct it, or sync the service to run it again.
 	Reason_REASON_HOOK_FAILED Reason = 192
-	// The service account that the service is applied as may not do that, or the service would have to name one. Grant it the right, or move the object to another service.
+	// The service account that the service is applied as may not do that, or the agent may not act as it, or the cluster applies nothing without one. Grant the right, move the object to another service, or name an account in the service's policy.
 	Reason_REASON_TENANT_FORBIDDEN Reason = 193
-	// The object exists, Leat has not made it, and the service's policy is to adopt none. Remove it, or allow the adoption.
+	// The object exists, Leat has not made it, and the service's policy is to adopt none. Remove it, or allow the adoption in the policy.
 	Reason_REASON_OBJECT_UNMANAGED Reason = 194
 )
 

@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/kube"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+)
+
+// manifests is where people find the agent's rights.
+const manifests = "../../../../deploy/kubernetes"
+
+// TestRightsOfTenants works with nothing but the rights of the manifests for a cluster in which every service has an account.
+func TestRightsOfTenants(t *testing.T) {
+	t.Parallel()
+	cp := kubetest.Start(t) // with controllers, which put together the role "admin"
+	kubectl := func(args ...string) string {
+		t.Helper()
+		program := kubetest.Binaries(t.Context(), t).Kubectl
+		command := exec.CommandContext(t.Context(), program, append([]string{"--kubeconfig", cp.KubeconfigPath()}, args...)...)
+		command.Env = append(os.Environ(), "HOME="+t.TempDir())
+		out, err := command.CombinedOutput()
+		if err != nil {
+			t.Fatalf("kubectl %v: %v\n%s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	kubectl("apply", "--server-side", "-f", filepath.Join(manifests, "agent.yaml"))
+	kubectl("delete", "clusterrolebinding", "leat-agent")
+	kubectl("apply", "--server-side", "-f", filepath.Join(manifests, "agent-tenants.yaml"))
+	c := clusterAt(t, asToken(t, cp.KubeconfigPath(), kubectl("--namespace", "leat-system", "create", "token", "leat-agent")))
+	c.cp = cp
+	c.configureAgent(t, syncpolicy.AgentSettings{LockDown: true})
+
+	t.Run("a service comes, changes and goes", func(t *testing.T) {
+		spec := reconcile.Spec{Namespace: "team-a", Prune: true, Policy: syncpolicy.Policy{ServiceAccount: "deployer"}}
+		s := c.put(t, "web", map[string]string{"a.yaml": configMap("web-a", "1"), "b.yaml": configMap("web-b", "1")}, spec)
+		c.settled(t, s, reconcile.Healthy)
+		s = c.put(t, "web", map[string]string{"a.yaml": configMap("web-a", "2")}, spec)
+		c.settled(t, s, reconcile.Healthy)
+		c.mustNotExist(t, "/api/v1/namespaces/team-a/configmaps/web-b")
+		c.drop("web")
+		c.gone(t, "web")
+		c.mustNotExist(t, "/api/v1/namespaces/team-a/configmaps/web-a")
+	})
+	t.Run("another account is out of reach", func(t *testing.T) {
+		s := c.put(t, "climber", map[string]string{"a.yaml": configMap("climber", "1")}, reconcile.Spec{
+			Namespace: "kube-system", Policy: syncpolicy.Policy{ServiceAccount: "kube-system/clusterrole-aggregation-controller"},
+		})
+		if got := c.settled(t, s, reconcile.Failed); got.Problem.Reason != reconcile.TenantForbidden {
+			t.Errorf("got %+v, want TENANT_FORBIDDEN", got.Problem)
+		}
+	})
+	t.Run("the agent looks after itself", func(t *testing.T) {
+		keep := c.client.Keep()
+		if err := keep.Store(t.Context(), map[string][]byte{"key": []byte("1")}); err != nil {
+			t.Error(err)
+		}
+		if files, err := keep.Load(t.Context()); err != nil || string(files["key"]) != "1" {
+			t.Errorf("got %q, %v, want what was stored", files, err)
+		}
+		led := false
+		lead := func(context.Context) error { led = true; return nil }
+		if err := c.client.Lead(t.Context(), kube.Election{Replica: "a"}, lead); err != nil || !led {
+			t.Errorf("got %v, %v, want to lead", led, err)
+		}
+		if _, err := c.client.Describe(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// asToken copies a kubeconfig, with a token in place of who it is for.
+func asToken(t *testing.T, kubeconfig, token string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range config.AuthInfos {
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
