@@ -4,6 +4,7 @@
 package distributor_test
 
 import (
+	"cmp"
 	"crypto/rand"
 	"maps"
 	"slices"
@@ -26,6 +27,9 @@ type reporter struct {
 	full     bool
 	latest   map[string]*distributorv1.ServiceReport
 	changed  map[string]bool
+	// cluster is the latest of the cluster, part the parts of its overview that changed; nil while nothing was said of it.
+	cluster *distributorv1.ClusterReport
+	part    *distributorv1.ClusterOverview
 }
 
 func newReporter() *reporter {
@@ -37,7 +41,21 @@ func newReporter() *reporter {
 // restart begins another process, which knows how its services fare.
 func (r *reporter) restart() {
 	r.instance, r.sequence, r.acked, r.greeted, r.replaces = rand.Text(), 0, 0, false, nil
-	r.full, r.changed = true, map[string]bool{}
+	r.full, r.changed, r.part = true, map[string]bool{}, nil
+}
+
+// see has parts of the cluster's overview change.
+func (r *reporter) see(part *distributorv1.ClusterOverview) {
+	if r.cluster == nil {
+		r.cluster = &distributorv1.ClusterReport{AgentVersion: "v1", Capabilities: []string{"overview"}, Overview: &distributorv1.ClusterOverview{}}
+	}
+	if r.part == nil {
+		r.part = &distributorv1.ClusterOverview{}
+	}
+	for _, known := range []*distributorv1.ClusterOverview{r.cluster.GetOverview(), r.part} {
+		known.Nodes, known.Pods = cmp.Or(part.GetNodes(), known.GetNodes()), cmp.Or(part.GetPods(), known.GetPods())
+		known.Warnings = cmp.Or(part.GetWarnings(), known.GetWarnings())
+	}
 }
 
 func (r *reporter) set(report *distributorv1.ServiceReport) {
@@ -50,7 +68,7 @@ func (r *reporter) forget(service string) {
 	r.full = true
 }
 
-func (r *reporter) due() bool { return r.full || len(r.changed) > 0 }
+func (r *reporter) due() bool { return r.full || len(r.changed) > 0 || r.part != nil }
 
 // next makes the next request.
 func (r *reporter) next() *distributorv1.ReportStatusRequest {
@@ -67,7 +85,12 @@ func (r *reporter) next() *distributorv1.ReportStatusRequest {
 			request.Services = append(request.Services, r.latest[name])
 		}
 	}
-	return request
+	if r.full || r.part != nil {
+		if request.Cluster = proto.CloneOf(r.cluster); !r.full {
+			request.Cluster.Overview = r.part
+		}
+	}
+	return copyOf(request) // what it says next is not said yet
 }
 
 // answered takes in what the hub said to the request, which was the latest.
@@ -77,7 +100,7 @@ func (r *reporter) answered(request *distributorv1.ReportStatusRequest, response
 		r.full, r.replaces = true, response.CurrentInstance
 	case r.greeted:
 		r.acked = request.GetSequence()
-		r.full, r.changed = false, map[string]bool{}
+		r.full, r.changed, r.part = false, map[string]bool{}, nil
 	}
 	r.greeted = true
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func BenchmarkReports(b *testing.B) {
 	for name, url := range map[string]string{
 		"sqlite": "sqlite://" + filepath.ToSlash(filepath.Join(b.TempDir(), "leat.db")), "postgres": server.Database(b),
 	} {
-		store, view, agents := benchFleet(b, url)
+		store, view, agents := benchFleet(b, url, benchAgents, benchServices)
 		queue := intake.New(intake.Params{Store: store, Stored: func(ctx context.Context) { _ = view.Refresh(ctx) }})
 		ctx, cancel := context.WithCancel(b.Context())
 		ended := make(chan error)
@@ -60,6 +61,61 @@ func BenchmarkReports(b *testing.B) {
 	}
 }
 
+// BenchmarkOverviews has 1000 agents tell of a change of their clusters, again as soon as it is durable and in the replica's view.
+func BenchmarkOverviews(b *testing.B) {
+	const clusters = 1000
+	server := postgrestest.New(b)
+	for name, url := range map[string]string{
+		"sqlite": "sqlite://" + filepath.ToSlash(filepath.Join(b.TempDir(), "leat.db")), "postgres": server.Database(b),
+	} {
+		store, view, agents := benchFleet(b, url, clusters, 1)
+		var transactions atomic.Int64
+		queue := intake.New(intake.Params{Store: store, Stored: func(ctx context.Context) {
+			transactions.Add(1)
+			_ = view.Refresh(ctx)
+		}})
+		ctx, cancel := context.WithCancel(b.Context())
+		ended := make(chan error)
+		go func() { ended <- queue.Run(ctx) }()
+		b.Run(name, func(b *testing.B) {
+			transactions.Store(0)
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			var all sync.WaitGroup
+			for _, agent := range agents {
+				all.Go(func() {
+					for left.Add(-1) >= 0 {
+						report := agent.next()
+						report.Services, report.Cluster = nil, benchOverview(int32(report.Sequence))
+						if _, err := queue.Take(b.Context(), report); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			all.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "reports/s")
+			b.ReportMetric(float64(b.N)/float64(transactions.Load()), "reports/transaction")
+		})
+		cancel()
+		<-ended
+	}
+}
+
+// benchOverview is of a cluster in which pods come and go, and of ten things that it warns of.
+func benchOverview(n int32) *catalog.ClusterReport {
+	warnings := &catalog.WarningsOverview{Count: n}
+	for i := range 10 {
+		warnings.Latest = append(warnings.Latest, catalog.ClusterWarning{
+			Reason: "FailedScheduling", Kind: "Pod", Namespace: "shop", Name: fmt.Sprint("web-", i), Times: n, LastSeenAt: time.Unix(int64(n), 0).UTC(),
+			Message: "0/3 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }, 2 Insufficient memory.",
+		})
+	}
+	return &catalog.ClusterReport{AgentVersion: "v0.5.0", KubernetesVersion: "v1.36.3", Nodes: 3, Overview: catalog.ClusterOverview{
+		Pods: &catalog.PodsOverview{Running: n}, Warnings: warnings,
+	}}
+}
+
 // benchAgent is one cluster; each is used by one goroutine at a time.
 type benchAgent struct {
 	uid      string
@@ -67,7 +123,7 @@ type benchAgent struct {
 	sequence uint64
 }
 
-func benchFleet(b *testing.B, url string) (*sqlstore.Store, *fleet.View, []*benchAgent) {
+func benchFleet(b *testing.B, url string, clusters, services int) (*sqlstore.Store, *fleet.View, []*benchAgent) {
 	b.Helper()
 	store, err := sqlstore.Open(b.Context(), url, []byte(serviceSecret))
 	if err != nil {
@@ -75,10 +131,10 @@ func benchFleet(b *testing.B, url string) (*sqlstore.Store, *fleet.View, []*benc
 	}
 	b.Cleanup(func() { _ = store.Close() })
 	objects := []catalog.Object{&catalog.Repository{Metadata: catalog.Metadata{Name: "demo"}, Spec: catalog.RepositorySpec{URL: "https://git.example/demo"}}}
-	for c := range benchAgents {
+	for c := range clusters {
 		cluster := fmt.Sprint("cluster-", c)
 		objects = append(objects, &catalog.Cluster{Metadata: catalog.Metadata{Name: cluster}})
-		for s := range benchServices {
+		for s := range services {
 			objects = append(objects, &catalog.Service{
 				Metadata: catalog.Metadata{Name: fmt.Sprintf("%s-%d", cluster, s)},
 				Spec:     catalog.ServiceSpec{Cluster: cluster, Sources: []catalog.Source{{Repository: "demo", Path: "app"}}},
@@ -101,7 +157,7 @@ func benchFleet(b *testing.B, url string) (*sqlstore.Store, *fleet.View, []*benc
 	if err != nil {
 		b.Fatal(err)
 	}
-	agents, byName := make([]*benchAgent, 0, benchAgents), map[string]*benchAgent{}
+	agents, byName := make([]*benchAgent, 0, clusters), map[string]*benchAgent{}
 	for _, cluster := range changes.Clusters {
 		agent := &benchAgent{uid: cluster.UID}
 		agents, byName[cluster.Name] = append(agents, agent), agent

@@ -54,6 +54,7 @@ func TestReportsEndAsTheAgentSays(t *testing.T) {
 
 // network is a cluster's agent, two replicas, and what is between them.
 type network struct {
+	cluster  string
 	random   *rand.Rand
 	agent    *reporter
 	services map[string]string // uids
@@ -71,7 +72,7 @@ type network struct {
 
 func newNetwork(t *testing.T, cluster string, random *rand.Rand, replicas ...*hub) *network {
 	t.Helper()
-	n := &network{random: random, agent: newReporter(), services: map[string]string{}, contents: map[string][]string{}}
+	n := &network{cluster: cluster, random: random, agent: newReporter(), services: map[string]string{}, contents: map[string][]string{}}
 	n.names = []string{cluster + "-a", cluster + "-b", cluster + "-c"}
 	documents := []*fleetv1.Document{clusterDocument(cluster)}
 	for _, name := range n.names {
@@ -118,7 +119,12 @@ func (n *network) step(t *testing.T) {
 			report = rehearsed(report)
 		}
 		n.agent.set(report)
-	case 8, 9, 10:
+	case 8:
+		n.said++
+		n.agent.see([]*distributorv1.ClusterOverview{
+			{Nodes: nodesOverview(int32(2 + n.said%4))}, {Pods: podsOverview(int32(n.said % 4))}, {Warnings: warningsOverview(int32(n.said % 4))},
+		}[n.random.IntN(3)])
+	case 9, 10, 11:
 		if len(n.delayed) > 0 {
 			n.deliver(t, n.delayed[n.random.IntN(len(n.delayed))])
 		}
@@ -182,6 +188,22 @@ func (n *network) settle(t *testing.T) {
 			n.assertStatus(t, people, name)
 			n.assertHistory(t, people, name)
 		}
+		n.assertCluster(t, people)
+	}
+}
+
+func (n *network) assertCluster(t *testing.T, people fleetv1connect.FleetServiceClient) {
+	t.Helper()
+	res, err := people.GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: n.cluster})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := n.agent.cluster
+	if want == nil {
+		want = &distributorv1.ClusterReport{AgentVersion: "v1"} // as it said when it enrolled
+	}
+	if diff := cmp.Diff(want, res.GetCluster().GetStatus().GetReport(), protocmp.Transform()); diff != "" {
+		t.Errorf("cluster differs (-said +shown):\n%s", diff)
 	}
 }
 

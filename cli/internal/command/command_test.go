@@ -59,6 +59,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"service": putService,
+			"cluster": putCluster,
 			"history": putHistory,
 			"mode":    checkMode,
 			"tunnel":  setTunnel,
@@ -144,6 +145,51 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("unknown state %q", args[1])
 	}
 	ts.Value(hubKey{}).(*fleettest.Hub).Put(document.Of(service))
+}
+
+// putCluster stores a cluster as its agent tells of it: cluster NAME connected|offline|calm|counted.
+func putCluster(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: cluster NAME STATE")
+	}
+	before := func(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(time.Now().Add(-d)) }
+	status := &fleetv1.ClusterStatus{
+		Enrolled: true, Connected: true, LastSeenAt: before(510 * time.Second), Services: 4, ServicesHealthy: 4,
+		Report: &distributorv1.ClusterReport{
+			AgentVersion: "v0.5.0", KubernetesVersion: "v1.36.3", Nodes: 3, StartedAt: before(73 * time.Hour),
+			Capabilities: []string{"leader-election", "overview"},
+			Overview: &distributorv1.ClusterOverview{
+				Nodes: &distributorv1.NodesOverview{
+					Count: 3, Ready: 2, Cordoned: 1, KubeletVersions: map[string]int32{"v1.36.2": 1, "v1.36.3": 2},
+					Capacity:    &distributorv1.ResourceTotals{CpuMillis: 12000, MemoryBytes: 48 << 30, Pods: 330},
+					Allocatable: &distributorv1.ResourceTotals{CpuMillis: 11760, MemoryBytes: 46<<30 + 512<<20, Pods: 330},
+				},
+				Pods: &distributorv1.PodsOverview{Pending: 2, Running: 40, Succeeded: 3, Failed: 1},
+				Warnings: &distributorv1.WarningsOverview{Count: 12, Latest: []*distributorv1.ClusterWarning{
+					{
+						Reason: "FailedScheduling", Kind: "Pod", Namespace: "shop", Name: "web-0", Times: 7, LastSeenAt: before(330 * time.Second),
+						Message: "0/3 nodes are available:\n\x1b[31m2 Insufficient memory.",
+					},
+					{Reason: "NodeNotReady", Kind: "Node", Name: "node-c", Times: 1, LastSeenAt: before(2 * time.Hour), Message: "Node is not ready"},
+				}},
+			},
+		},
+	}
+	switch overview := status.GetReport().GetOverview(); args[1] {
+	case "connected":
+	case "offline":
+		status.Connected = false
+	case "calm":
+		overview.Nodes = &distributorv1.NodesOverview{
+			Count: 1, Ready: 1, Capacity: &distributorv1.ResourceTotals{CpuMillis: 250, MemoryBytes: 1000, Pods: 4},
+		}
+		overview.Pods, overview.Warnings = &distributorv1.PodsOverview{}, &distributorv1.WarningsOverview{}
+	case "counted":
+		status.Report = &distributorv1.ClusterReport{AgentVersion: "v0.4.0", KubernetesVersion: "v1.35.0", Nodes: 3}
+	default:
+		ts.Fatalf("unknown state %q", args[1])
+	}
+	ts.Value(hubKey{}).(*fleettest.Hub).Put(document.Of(&fleetv1.Cluster{Metadata: &typev1.Metadata{Name: args[0]}, Status: status}))
 }
 
 // putHistory gives a service three revisions: history NAME.

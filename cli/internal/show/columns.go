@@ -12,6 +12,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/delivery"
 	"github.com/leatdev/leat/cli/internal/document"
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
@@ -38,6 +39,7 @@ func clusterColumns() []column {
 		{"KUBERNETES", func(o *fleetv1.Document, _ time.Time) cell {
 			return plain(o.GetCluster().GetStatus().GetReport().GetKubernetesVersion())
 		}},
+		{"NODES", func(o *fleetv1.Document, _ time.Time) cell { return nodes(o.GetCluster().GetStatus().GetReport()) }},
 		{"SERVICES", func(o *fleetv1.Document, _ time.Time) cell {
 			status := o.GetCluster().GetStatus()
 			return ratio(status.GetServicesHealthy(), status.GetServices())
@@ -56,6 +58,18 @@ func agent(status *fleetv1.ClusterStatus) cell {
 		return cell{"offline", red}
 	default:
 		return cell{"not enrolled", yellow}
+	}
+}
+
+// nodes is how many of a cluster's are ready, or how many there are where no more is known.
+func nodes(report *distributorv1.ClusterReport) cell {
+	switch overview := report.GetOverview().GetNodes(); {
+	case overview != nil:
+		return ratio(overview.GetReady(), overview.GetCount())
+	case report.GetNodes() > 0:
+		return plain(fmt.Sprint(report.GetNodes()))
+	default:
+		return plain("")
 	}
 }
 

@@ -73,6 +73,9 @@ func Object(w io.Writer, format Format, style Style, now time.Time, object *flee
 		if err := NewTable(style, kind).Print(w, now, []*fleetv1.Document{object}); err != nil {
 			return err
 		}
+		if kind == "Cluster" {
+			return cluster(w, style, now, object.GetCluster().GetStatus())
+		}
 		report := object.GetService().GetStatus().GetReport()
 		return errors.Join(drift(w, style, report.GetDrift()), tests(w, style, report.GetTests()), dryRun(w, style, report.GetDryRun()))
 	}
@@ -124,6 +127,8 @@ type Rows struct {
 	columns []column
 	widths  []int
 	headed  bool
+	// followed is what Follow wrote last of each object, at the beginning of time: where nothing is any while ago.
+	followed map[string]string
 }
 
 type column struct {
@@ -141,25 +146,46 @@ func newRows(style Style, columns []column) *Rows {
 	for i, c := range columns {
 		widths[i] = len(c.title)
 	}
-	return &Rows{style: style, columns: columns, widths: widths}
+	return &Rows{style: style, columns: columns, widths: widths, followed: map[string]string{}}
 }
 
 // Print writes objects as rows, below a header the first time.
 func (r *Rows) Print(w io.Writer, now time.Time, objects []*fleetv1.Document) error {
 	rows := make([][]cell, len(objects))
 	for i, object := range objects {
-		rows[i] = make([]cell, len(r.columns))
-		for j, c := range r.columns {
-			rows[i][j] = c.value(object, now)
-		}
+		rows[i] = r.cells(object, now)
 	}
 	return r.write(w, rows)
 }
 
+// Follow writes an object that changed as a row, unless the change shows in none of the columns, or only in how long ago something
+// was: clusters change every second in what a table leaves out.
+func (r *Rows) Follow(w io.Writer, now time.Time, object *fleetv1.Document) error {
+	_, name := document.Identify(object)
+	says := fmt.Sprint(r.cells(object, time.Time{}))
+	if r.followed[name] == says {
+		return nil
+	}
+	r.followed[name] = says
+	return r.Print(w, now, []*fleetv1.Document{object})
+}
+
+// Forget has Follow write the object again, as if it were a new one.
+func (r *Rows) Forget(name string) { delete(r.followed, name) }
+
+func (r *Rows) cells(object *fleetv1.Document, now time.Time) []cell {
+	cells := make([]cell, len(r.columns))
+	for i, c := range r.columns {
+		cells[i] = c.value(object, now)
+	}
+	return cells
+}
+
 func (r *Rows) write(w io.Writer, rows [][]cell) error {
 	for _, row := range rows {
-		for j, c := range row {
-			r.widths[j] = max(r.widths[j], utf8.RuneCountInString(c.text))
+		for j := range row {
+			row[j].text = oneLine(row[j].text) // much of it comes from clusters
+			r.widths[j] = max(r.widths[j], utf8.RuneCountInString(row[j].text))
 		}
 	}
 	var out strings.Builder

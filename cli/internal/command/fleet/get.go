@@ -29,8 +29,12 @@ func Get(s *session.Session) *cobra.Command {
 		Long: `Show clusters, repositories or services, with what the hub knows of them.
 
 As YAML each object is a document that leat apply takes again. As JSON a listing is an object with "items", and a
-single object is itself. With --watch the listing is followed by every change; as JSON that is one object a line.`,
+single object is itself. With --watch the listing is followed by every change; as JSON that is one object a line.
+
+A single cluster is shown with its nodes and what they have, its pods by phase, the latest warnings, and what its agent
+can do. A single service is shown with its drift, its tests and its dry run.`,
 		Example: `  leat get services
+  leat get cluster berlin
   leat get service shop -o yaml
   leat get repositories -o json | jq '.items[].status.phase'
   leat get services --watch`,
@@ -147,6 +151,7 @@ func (g *get) printChange(rows *show.Rows, change *fleetv1.WatchFleetResponse, n
 	out := g.session.Out
 	switch {
 	case change.GetDeleted() && g.format == show.Table:
+		rows.Forget(name)
 		_, err := fmt.Fprintf(out, "%s/%s deleted\n", strings.ToLower(g.target.kind), name)
 		return err
 	case change.GetDeleted():
@@ -159,7 +164,7 @@ func (g *get) printChange(rows *show.Rows, change *fleetv1.WatchFleetResponse, n
 		}
 		return document.WriteYAML(out, change.GetDocument())
 	default:
-		return rows.Print(out, time.Now(), []*fleetv1.Document{change.GetDocument()})
+		return rows.Follow(out, time.Now(), change.GetDocument())
 	}
 }
 

@@ -4,7 +4,6 @@
 package api
 
 import (
-	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
@@ -61,18 +60,6 @@ func clusterMessage(r fleet.Record) *fleetv1.Cluster {
 			Services:        int32(status.Services),
 			ServicesHealthy: int32(status.ServicesHealthy),
 		},
-	}
-}
-
-func clusterReportMessage(r catalog.ClusterReport) *distributorv1.ClusterReport {
-	if r == (catalog.ClusterReport{}) {
-		return nil
-	}
-	return &distributorv1.ClusterReport{
-		AgentVersion:      r.AgentVersion,
-		KubernetesVersion: r.KubernetesVersion,
-		Nodes:             r.Nodes,
-		StartedAt:         stamp(r.StartedAt),
 	}
 }
 

@@ -89,12 +89,8 @@ func agentReportOf(cluster *catalog.Cluster, m *distributorv1.ReportStatusReques
 		Acknowledged: m.GetAcknowledged(),
 	}
 	if c := m.GetCluster(); c != nil {
-		report.Cluster = &catalog.ClusterReport{
-			AgentVersion:      c.GetAgentVersion(),
-			KubernetesVersion: c.GetKubernetesVersion(),
-			Nodes:             c.GetNodes(),
-			StartedAt:         timeOf(c.GetStartedAt()),
-		}
+		stated := clusterReportOf(c)
+		report.Cluster = &stated
 	}
 	for _, s := range m.GetServices() {
 		stated := reportOf(s)

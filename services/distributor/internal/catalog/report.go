@@ -161,14 +161,6 @@ type ObjectStatus struct {
 	Problem   *Problem `json:"problem,omitempty"`
 }
 
-// ClusterReport is what an agent says of itself and its cluster. It is comparable.
-type ClusterReport struct {
-	AgentVersion      string    `json:"agentVersion,omitempty"`
-	KubernetesVersion string    `json:"kubernetesVersion,omitempty"`
-	Nodes             int32     `json:"nodes,omitempty"`
-	StartedAt         time.Time `json:"startedAt,omitzero"`
-}
-
 // StoredReport is a service's report with what the hub knew when it came in.
 type StoredReport struct {
 	Service string
@@ -196,7 +188,8 @@ type AgentReport struct {
 	// Full means that Services are all that the agent knows.
 	Full        bool
 	PlanVersion string
-	// Cluster is nil when unchanged.
+	// Cluster is nil when unchanged. Unless the report is Full, so is each part of its overview that is nil; a full report forgets
+	// those.
 	Cluster *ClusterReport
 	// Services are those that changed; of one that is named twice the last counts.
 	Services []StoredReport

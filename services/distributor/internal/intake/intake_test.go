@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,8 +18,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/intake"
 )
 
-// store notes the batches that it is given, each for a second.
+// store notes the batches that it is given, and takes a second for each unless it is quick.
 type store struct {
+	quick   bool
 	mu      sync.Mutex
 	batches [][]string
 	saved   []string
@@ -31,8 +33,11 @@ func (s *store) SaveReports(ctx context.Context, reports []catalog.AgentReport) 
 	hang := s.hang
 	s.mu.Unlock()
 	wait := time.After(time.Second)
-	if hang {
+	switch {
+	case hang:
 		wait = nil
+	case s.quick:
+		wait = time.After(time.Millisecond)
 	}
 	select {
 	case <-wait:
@@ -94,10 +99,14 @@ func (c *caller) end() error {
 }
 
 func call(ctx context.Context, q *intake.Queue, name string, bytes int) *caller {
+	return take(ctx, q, catalog.AgentReport{Instance: name, Bytes: bytes})
+}
+
+func take(ctx context.Context, q *intake.Queue, report catalog.AgentReport) *caller {
 	c := &caller{done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
-		c.receipt, c.err = q.Take(ctx, catalog.AgentReport{Instance: name, Bytes: bytes})
+		c.receipt, c.err = q.Take(ctx, report)
 	}()
 	synctest.Wait()
 	return c
@@ -131,6 +140,85 @@ func TestReportsThatArriveTogetherAreOneBatch(t *testing.T) {
 			if c.err != nil || c.receipt.Current != fmt.Sprint(i) || s.saved[i+1] != fmt.Sprint(i) {
 				t.Errorf("report %d: got %+v, %v, want its own receipt, in order", i, c.receipt, c.err)
 			}
+		}
+	})
+}
+
+// TestOverviewsWaitForOthers has clusters tell of themselves alone, which costs a transaction ten times a second at the most.
+func TestOverviewsWaitForOthers(t *testing.T) {
+	s := &store{}
+	withQueue(t, s, 0, func(t *testing.T, q *intake.Queue, stop func()) {
+		overview := func(name string) *caller {
+			return take(t.Context(), q, catalog.AgentReport{Instance: name, Cluster: &catalog.ClusterReport{Nodes: 3}})
+		}
+		began := time.Now()
+		calls := []*caller{overview("a")}
+		<-time.After(60 * time.Millisecond)
+		calls = append(calls, overview("b"))
+		<-calls[0].done
+		<-calls[1].done
+		if took := time.Since(began); took != 1100*time.Millisecond {
+			t.Errorf("got an answer after %v, want it after 100 ms and the second that the store takes", took)
+		}
+		began = time.Now()
+		calls = append(calls, overview("c"), call(t.Context(), q, "service", 0))
+		<-calls[2].done
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("got an answer after %v, want one that goes with the report that cannot wait", took)
+		}
+		began = time.Now()
+		calls = append(calls, overview("d"))
+		<-calls[4].done
+		if took := time.Since(began); took != 1100*time.Millisecond {
+			t.Errorf("got an answer after %v, want a patience of its own for each batch", took)
+		}
+		began = time.Now()
+		<-take(t.Context(), q, catalog.AgentReport{Instance: "full", Full: true, Cluster: &catalog.ClusterReport{}}).done
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("got an answer after %v, want none to wait that says everything", took)
+		}
+		var got []string
+		for _, batch := range s.batches {
+			got = append(got, strings.Join(batch, " "))
+		}
+		if want := []string{"a b", "c service", "d", "full"}; !slices.Equal(got, want) {
+			t.Errorf("got batches %q, want %q", got, want)
+		}
+		for _, c := range calls {
+			if c.err != nil {
+				t.Errorf("got %v, want every report stored", c.err)
+			}
+		}
+		last := overview("e")
+		stop()
+		if err := last.end(); !errors.Is(err, catalog.ErrUnavailable) {
+			t.Errorf("got %v, want unavailable: nobody stores any more", err)
+		}
+	})
+}
+
+// TestAFleetOfOverviewsIsCheap has a thousand clusters change every second, each at a moment of its own.
+func TestAFleetOfOverviewsIsCheap(t *testing.T) {
+	s := &store{quick: true}
+	withQueue(t, s, 0, func(t *testing.T, q *intake.Queue, _ func()) {
+		const clusters, seconds = 1000, 5
+		var agents sync.WaitGroup
+		for i := range clusters {
+			agents.Go(func() {
+				<-time.After(time.Duration(i) * time.Millisecond)
+				tick := time.NewTicker(time.Second)
+				defer tick.Stop()
+				for range seconds {
+					if _, err := q.Take(t.Context(), catalog.AgentReport{Instance: fmt.Sprint(i), Cluster: &catalog.ClusterReport{}}); err != nil {
+						t.Error(err)
+					}
+					<-tick.C
+				}
+			})
+		}
+		agents.Wait()
+		if len(s.saved) != clusters*seconds || len(s.batches) > 10*(seconds+1) {
+			t.Errorf("got %d reports in %d transactions, want %d in 10 a second at the most", len(s.saved), len(s.batches), clusters*seconds)
 		}
 	})
 }

@@ -164,17 +164,29 @@ func (in *intake) takeAgent(row *agentRow, report catalog.AgentReport) error {
 	next := *row
 	next.Instance, next.Sequence, next.PlanVersion = report.Instance, int64(report.Sequence), report.PlanVersion
 	if report.Cluster != nil {
-		text, err := encode(report.Cluster)
-		if err != nil {
+		var err error
+		if next.Report, err = describe(*report.Cluster, row.Report, report.Full); err != nil {
 			return err
 		}
-		next.Report = text
 	}
 	if next.Instance != row.Instance || next.PlanVersion != row.PlanVersion || next.Report != row.Report {
 		next.Revision = in.revision
 	}
 	*row, in.dirtyAgents[row.UID] = next, true
 	return nil
+}
+
+// describe encodes what an agent says of its cluster, with what is stored in the parts that it leaves out. A full report leaves
+// out nothing that the agent knows.
+func describe(said catalog.ClusterReport, stored string, full bool) (string, error) {
+	if !full {
+		var last catalog.ClusterReport
+		if err := decode("report", stored, &last); err != nil {
+			return "", err
+		}
+		said = said.Over(last)
+	}
+	return encode(said)
 }
 
 func (in *intake) takeService(state *serviceState, service catalog.StoredReport, report catalog.AgentReport) error {

@@ -5,6 +5,7 @@ package sqlstore_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,7 +58,19 @@ func testReports(t *testing.T, s subject) {
 	uid := start.Services[0].UID
 	report := catalog.AgentReport{
 		ClusterUID: start.Clusters[0].UID, Instance: "i", Sequence: 2, PlanVersion: "v", Full: true,
-		Cluster: &catalog.ClusterReport{KubernetesVersion: "v1.36.3", Nodes: 3},
+		Cluster: &catalog.ClusterReport{
+			AgentVersion: "v1", KubernetesVersion: "v1.36.3", Nodes: 3, StartedAt: time.Unix(4, 0).UTC(), Capabilities: []string{"overview"},
+			Overview: catalog.ClusterOverview{
+				Nodes: &catalog.NodesOverview{
+					Count: 3, Ready: 2, Cordoned: 1, Capacity: catalog.ResourceTotals{CPUMillis: 1500, MemoryBytes: 1 << 40, Pods: 330},
+					Allocatable: catalog.ResourceTotals{CPUMillis: 1400}, KubeletVersions: map[string]int32{"v1.36.3": 2, "v1.36.2": 1},
+				},
+				Pods: &catalog.PodsOverview{Pending: 1, Running: 2, Succeeded: 3, Failed: 4, Unknown: 5},
+				Warnings: &catalog.WarningsOverview{Count: 1, Latest: []catalog.ClusterWarning{{
+					Reason: "FailedScheduling", Kind: "Pod", Namespace: "shop", Name: "web", Message: "no node\x00", Times: 2, LastSeenAt: time.Unix(5, 0).UTC(),
+				}}},
+			},
+		},
 		Services: []catalog.StoredReport{
 			{Service: "app", ServiceUID: uid, Entry: "e", ObservedGeneration: 1, Report: &catalog.ServiceReport{
 				Phase: catalog.PhaseFailed, Problem: &catalog.Problem{Reason: "APPLY_REJECTED", Message: "no"}, AppliedDigests: []string{"a"},
@@ -76,8 +89,9 @@ func testReports(t *testing.T, s subject) {
 	if diff := cmp.Diff(report.Services[:1], got.Reports); diff != "" {
 		t.Errorf("reports differ (-want +got):\n%s", diff)
 	}
-	if agent := got.Clusters[0].Agent; agent.Report != *report.Cluster || agent.PlanVersion != "v" || agent.Instance != "i" || agent.Sequence != 2 {
-		t.Errorf("got %+v, want what was reported", agent)
+	agent := got.Clusters[0].Agent
+	if diff := cmp.Diff(*report.Cluster, agent.Report); diff != "" || agent.PlanVersion != "v" || agent.Instance != "i" || agent.Sequence != 2 {
+		t.Errorf("got %+v, want what was reported (-want +got):\n%s", agent, diff)
 	}
 	if len(got.Services) != 0 {
 		t.Error("a report changed a service")
@@ -132,6 +146,67 @@ func testReportOrder(t *testing.T, s subject) {
 		if got := phases(t, s)["app"]; receipt != step.receipt || got != step.want {
 			t.Errorf("step %d: got %+v and phase %q, want %+v and %q", n, receipt, got, step.receipt, step.want)
 		}
+	}
+}
+
+// testOverview has a cluster's overview arrive in parts, twice, out of order, within one batch and from several processes: what is
+// stored is what the latest process said last of each part, and nothing that it did not say.
+func testOverview(t *testing.T, s subject) {
+	apply(t, s, cluster("one"))
+	uid := changes(t, s, 0).Clusters[0].UID
+	nodes := func(n int32) *catalog.ClusterReport {
+		return &catalog.ClusterReport{Nodes: n, Overview: catalog.ClusterOverview{Nodes: &catalog.NodesOverview{Count: n}}}
+	}
+	pods := func(n int32) *catalog.ClusterReport {
+		return &catalog.ClusterReport{Nodes: n, Overview: catalog.ClusterOverview{Pods: &catalog.PodsOverview{Running: n}}}
+	}
+	warnings := func(n int32) *catalog.ClusterReport {
+		return &catalog.ClusterReport{Nodes: n, Overview: catalog.ClusterOverview{Warnings: &catalog.WarningsOverview{Count: n}}}
+	}
+	report := func(instance string, sequence uint64, full bool, said *catalog.ClusterReport) catalog.AgentReport {
+		return catalog.AgentReport{ClusterUID: uid, Instance: instance, Sequence: sequence, Full: full, Cluster: said}
+	}
+	text := func() string {
+		r := changes(t, s, 0).Clusters[0].Agent.Report
+		var parts []string
+		if n := r.Overview.Nodes; n != nil {
+			parts = append(parts, fmt.Sprint("nodes ", n.Count))
+		}
+		if p := r.Overview.Pods; p != nil {
+			parts = append(parts, fmt.Sprint("pods ", p.Running))
+		}
+		if w := r.Overview.Warnings; w != nil {
+			parts = append(parts, fmt.Sprint("warnings ", w.Count))
+		}
+		return fmt.Sprint(r.Nodes, " ", strings.Join(parts, ", "))
+	}
+	for n, step := range []struct {
+		want  string
+		batch []catalog.AgentReport
+	}{
+		{"1 nodes 1", []catalog.AgentReport{report("i", 1, true, nodes(1))}},
+		{"2 nodes 1, pods 2", []catalog.AgentReport{report("i", 2, false, pods(2))}},
+		{"2 nodes 1, pods 2", []catalog.AgentReport{report("i", 2, false, pods(9)), report("i", 1, true, nodes(9))}}, // twice, with other words
+		{"5 nodes 4, pods 2, warnings 5", []catalog.AgentReport{report("i", 4, false, nodes(4)), report("i", 3, false, pods(3)), report("i", 5, false, warnings(5))}},
+		{"6 nodes 4, pods 2, warnings 5", []catalog.AgentReport{report("i", 6, false, &catalog.ClusterReport{Nodes: 6})}},
+		{"6 nodes 4, pods 2, warnings 5", []catalog.AgentReport{report("i", 7, true, nil)}},      // a service went
+		{"6 nodes 4, pods 2, warnings 5", []catalog.AgentReport{report("j", 1, false, pods(9))}}, // has to say everything first
+		{"2 pods 2", []catalog.AgentReport{report("j", 2, true, pods(2))}},
+		{"2 pods 2", []catalog.AgentReport{report("i", 8, false, nodes(9))}}, // ended
+		{"4 nodes 4, pods 2", []catalog.AgentReport{report("j", 3, false, nodes(4))}},
+		{"5 warnings 5", []catalog.AgentReport{report("j", 4, true, warnings(5))}}, // was denied the rest
+		{"1 ", []catalog.AgentReport{report("k", 1, true, &catalog.ClusterReport{Nodes: 1})}},
+	} {
+		if _, err := s.SaveReports(t.Context(), step.batch); err != nil {
+			t.Fatal(err)
+		}
+		if got := text(); got != step.want {
+			t.Errorf("step %d: got %q, want %q", n, got, step.want)
+		}
+	}
+	one := changes(t, s, 0).Clusters[0]
+	if one.Generation != 1 || one.ResourceVersion != 1 {
+		t.Errorf("got %+v, want a cluster that nobody edited", one.Metadata)
 	}
 }
 

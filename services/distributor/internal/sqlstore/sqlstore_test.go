@@ -76,6 +76,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"reports":       testReports,
 		"report order":  testReportOrder,
 		"full reports":  testFullReports,
+		"overview":      testOverview,
 		"bad report":    testBadReport,
 		"history":       testHistory,
 		"history ends":  testHistoryEnds,

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// cluster prints what an agent tells of itself and its cluster; nothing of what it did not tell.
+func cluster(w io.Writer, style Style, now time.Time, status *fleetv1.ClusterStatus) error {
+	report := status.GetReport()
+	overview := report.GetOverview()
+	var out strings.Builder
+	if overview != nil && !status.GetConnected() && status.GetLastSeenAt() != nil {
+		fmt.Fprintf(&out, "\n%s\n", style.Warn("Its agent is not connected. This is how the cluster was "+ago(status.GetLastSeenAt(), now).text+"."))
+	}
+	facts := slices.Concat(nodeFacts(overview.GetNodes()), podFacts(overview.GetPods()), agentFacts(report, now))
+	if len(facts) > 0 {
+		out.WriteByte('\n')
+	}
+	for _, fact := range facts {
+		out.WriteString(oneLine(fact) + "\n")
+	}
+	if err := resources(&out, style, overview.GetNodes()); err != nil {
+		return err
+	}
+	if err := warnings(&out, style, now, overview.GetWarnings()); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func nodeFacts(nodes *distributorv1.NodesOverview) []string {
+	if nodes == nil {
+		return nil
+	}
+	fact := fmt.Sprintf("Nodes: %d of %d ready", nodes.GetReady(), nodes.GetCount())
+	if nodes.GetCordoned() > 0 {
+		fact += fmt.Sprintf(", %d cordoned", nodes.GetCordoned())
+	}
+	facts := []string{fact}
+	counts := nodes.GetKubeletVersions()
+	var kubelets []string
+	for _, version := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	}) {
+		kubelets = append(kubelets, fmt.Sprintf("%s on %d", version, counts[version]))
+	}
+	if len(kubelets) > 0 {
+		facts = append(facts, "Kubelets: "+strings.Join(kubelets, ", "))
+	}
+	return facts
+}
+
+// podFacts leaves out phases that no pod is in.
+func podFacts(pods *distributorv1.PodsOverview) []string {
+	if pods == nil {
+		return nil
+	}
+	var phases []string
+	for _, phase := range []struct {
+		count int32
+		name  string
+	}{
+		{pods.GetRunning(), "running"},
+		{pods.GetPending(), "pending"},
+		{pods.GetFailed(), "failed"},
+		{pods.GetUnknown(), "unknown"},
+		{pods.GetSucceeded(), "succeeded"},
+	} {
+		if phase.count > 0 {
+			phases = append(phases, fmt.Sprintf("%d %s", phase.count, phase.name))
+		}
+	}
+	return []string{"Pods: " + cmp.Or(strings.Join(phases, ", "), "none")}
+}
+
+func agentFacts(report *distributorv1.ClusterReport, now time.Time) []string {
+	var facts []string
+	if report.GetStartedAt() != nil {
+		facts = append(facts, fmt.Sprintf("Agent: %s, started %s", cmp.Or(report.GetAgentVersion(), "unknown"), ago(report.GetStartedAt(), now).text))
+	}
+	if len(report.GetCapabilities()) > 0 {
+		facts = append(facts, "Capabilities: "+strings.Join(report.GetCapabilities(), ", "))
+	}
+	return facts
+}
+
+// resources prints what the nodes have, and what of it is for pods.
+func resources(w io.Writer, style Style, nodes *distributorv1.NodesOverview) error {
+	capacity, allocatable := nodes.GetCapacity(), nodes.GetAllocatable()
+	if capacity == nil && allocatable == nil {
+		return nil
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	return newRows(style, []column{{title: "RESOURCE"}, {title: "CAPACITY"}, {title: "ALLOCATABLE"}}).write(w, [][]cell{
+		{plain("cpu"), plain(cpu(capacity.GetCpuMillis())), plain(cpu(allocatable.GetCpuMillis()))},
+		{plain("memory"), plain(memory(capacity.GetMemoryBytes())), plain(memory(allocatable.GetMemoryBytes()))},
+		{plain("pods"), plain(strconv.FormatInt(capacity.GetPods(), 10)), plain(strconv.FormatInt(allocatable.GetPods(), 10))},
+	})
+}
+
+// cpu writes processors as Kubernetes reads them: "250m", "3.92", "64".
+func cpu(millis int64) string {
+	if millis < 1000 && millis > 0 {
+		return fmt.Sprintf("%dm", millis)
+	}
+	return strconv.FormatFloat(float64(millis)/1000, 'f', -1, 64)
+}
+
+// memory writes bytes as Kubernetes reads them, to a tenth: "512", "1.5Gi", "64Gi".
+func memory(bytes int64) string {
+	units := []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
+	unit, size := 0, float64(bytes)
+	for size >= 1024 && unit < len(units)-1 {
+		size /= 1024
+		unit++
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(size, 'f', 1, 64), ".0") + units[unit]
+}
+
+// warnings prints the latest events of a cluster that warn of something.
+func warnings(w io.Writer, style Style, now time.Time, told *distributorv1.WarningsOverview) error {
+	if told == nil {
+		return nil
+	}
+	count := fmt.Sprint(told.GetCount())
+	switch latest := len(told.GetLatest()); {
+	case told.GetCount() == 0 && latest == 0:
+		count = "none"
+	case int(told.GetCount()) > latest && latest > 0:
+		count += fmt.Sprintf(", the latest %d:", latest)
+	}
+	if _, err := fmt.Fprintf(w, "\nWarnings: %s\n", count); err != nil || len(told.GetLatest()) == 0 {
+		return err
+	}
+	rows := make([][]cell, len(told.GetLatest()))
+	for i, event := range told.GetLatest() {
+		object := event.GetKind() + " " + strings.TrimPrefix(event.GetNamespace()+"/"+event.GetName(), "/")
+		rows[i] = []cell{
+			plain(event.GetReason()), plain(object), plain(fmt.Sprint(event.GetTimes())), ago(event.GetLastSeenAt(), now), {text: oneLine(event.GetMessage())},
+		}
+	}
+	return newRows(style, []column{{title: "WARNING"}, {title: "OBJECT"}, {title: "TIMES"}, {title: "LAST"}, {title: "MESSAGE"}}).write(w, rows)
+}

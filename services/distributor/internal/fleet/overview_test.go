@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet_test
+
+import (
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+)
+
+// TestOverviewsTouchNoPlan has a cluster's overview change again and again: people who watch are told once until they look, and
+// find the latest; plans stay as they are, and nobody who waits for one is woken.
+func TestOverviewsTouchNoPlan(t *testing.T) {
+	t.Parallel()
+	l := &log{}
+	l.add(catalog.Changes{Clusters: []*catalog.Cluster{cluster("one")}, Services: []*catalog.Service{service("app", "one", app)}})
+	plans, objects := fanout.NewHub[string](0), fanout.NewHub[catalog.Key](0)
+	v := fleet.New(fleet.Params{
+		Store: l, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""),
+		Plans: plans, Objects: objects, PollInterval: time.Second,
+	})
+	if err := v.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := v.Plan("one")
+	agents, people := plans.WatchAll(), objects.WatchAll()
+	defer agents.Close()
+	defer people.Close()
+	say := func(sequence uint64, pods int32) {
+		t.Helper()
+		changed := cluster("one")
+		changed.Agent.Sequence = sequence
+		changed.Agent.Report.Overview.Pods = &catalog.PodsOverview{Running: pods}
+		l.add(catalog.Changes{Clusters: []*catalog.Cluster{changed}})
+		if err := v.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 100 {
+		say(uint64(n), int32(n))
+	}
+	key := catalog.Key{Kind: catalog.KindCluster, Name: "one"}
+	if keys, lagged := people.Take(); !slices.Equal(keys, []catalog.Key{key}) || lagged {
+		t.Errorf("got changes of %v, want of the cluster, once", keys)
+	}
+	record, _ := v.Get(key)
+	if diff := cmp.Diff(catalog.ClusterOverview{Pods: &catalog.PodsOverview{Running: 99}}, record.Cluster.Report.Overview); diff != "" {
+		t.Errorf("overview differs (-want +got):\n%s", diff)
+	}
+	say(100, 99)
+	if keys, _ := people.Take(); len(keys) != 0 {
+		t.Errorf("got changes of %v from a report that says the same again, want none", keys)
+	}
+	if keys, _ := agents.Take(); len(keys) != 0 {
+		t.Errorf("got plans of %v changed, want none", keys)
+	}
+	if after, _ := v.Plan("one"); after != before {
+		t.Error("the plan was computed anew")
+	}
+}
