@@ -37,9 +37,11 @@ func (r *run) claimOne(ctx context.Context, ref inventory.Ref) error {
 }
 
 // inspect looks at an object that the inventory does not know. One that another service lets go is put into the inventory under
-// its UID: before the label changes, the UID is all that says whose it is. An object that bears the label of such a service, and
-// that Leat has never applied, is as good as one without. The label may also be that of a service that is gone, where an object
-// has passed on without being applied in between; then it is the one's that had the claim, if that one holds it.
+// its UID: before the label changes, the UID is all that says whose it is. An object that bears the label of such a service, or of
+// none that there is, and that Leat has never applied, is as good as one without.
+//
+// Of an object that Leat has applied, the label may be that of a service that is gone, too: it has passed on from that one and was
+// not applied since. Then it is the one's that had the claim, if that one holds it, and else perhaps another agent's.
 func (r *run) inspect(ctx context.Context, ref inventory.Ref, claimant string) error {
 	live, err := r.cluster.Get(ctx, ref)
 	if errors.Is(err, ErrNotFound) {
@@ -52,15 +54,20 @@ func (r *run) inspect(ctx context.Context, ref inventory.Ref, claimant string) e
 	if owner == "" || owner == r.service.Name {
 		return r.admit(ref.Key, live)
 	}
-	if !r.engine.knows(owner) && claimant != r.service.Name && r.engine.holdsVery(claimant, ref.Key, string(live.GetUID())) {
-		owner = claimant
-	} else if !r.engine.yields(ctx, owner, ref.Key) {
+	known := r.engine.knows(owner)
+	if known && !r.engine.yields(ctx, owner, ref.Key) {
 		return claimedBy(owner)
 	}
 	if !appliedByUs(live) {
 		bare := live.DeepCopy()
 		unstructured.RemoveNestedField(bare.Object, "metadata", "labels", ServiceLabel)
 		return r.admit(ref.Key, bare)
+	}
+	if !known {
+		if claimant == r.service.Name || !r.engine.holdsVery(claimant, ref.Key, string(live.GetUID())) {
+			return claimedBy(owner)
+		}
+		owner = claimant
 	}
 	r.inherit(owner, inventory.Object{Ref: ref, UID: string(live.GetUID())})
 	return nil

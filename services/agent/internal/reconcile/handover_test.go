@@ -214,3 +214,20 @@ func TestHandOverUnderTheLabelOfAnother(t *testing.T) {
 		}
 	})
 }
+
+// TestImpostorOfAGoneService takes an object that somebody has made with the label of a service that is gone.
+func TestImpostorOfAGoneService(t *testing.T) {
+	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
+		w.hand(t, map[string][]string{"one": {"a", "b"}})
+		pass(t, time.Minute)
+		w.edit(t, "a", func(o *unstructured.Unstructured) {
+			o.SetUID("another")
+			o.SetManagedFields(nil)
+			o.SetLabels(map[string]string{reconcile.ServiceLabel: "gone"})
+		})
+		w.hand(t, map[string][]string{"one": {"b"}, "two": {"c", "a"}})
+		pass(t, time.Minute)
+		assertOwners(t, w, map[string]string{"a": "two", "b": "one", "c": "two"})
+		assertNothingDeleted(t, w)
+	})
+}

@@ -83,8 +83,9 @@ type history struct {
 	unagreed map[string]int // deletions since the service's latest complete run
 
 	version   int
-	departing map[string]int // services that left the plan; not zero: with the plan that they came back in
-	broken    []string       // promises
+	departing map[string]int            // services that left the plan; not zero: with the plan that they came back in
+	begun     map[string]map[string]int // the services that were departing when a call began
+	broken    []string                  // promises
 
 	log diary // of the agent, for those who have to find out why
 }
@@ -131,7 +132,7 @@ func newHistory(t *testing.T, rt *rapid.T) *history {
 	t.Helper()
 	h := &history{
 		test: t, t: rt, cluster: clustertest.NewMemory(), reports: &reports{statuses: map[string]reconcile.Status{}, bundles: map[digest.Digest][]byte{}},
-		plan: map[string]*intent{}, unagreed: map[string]int{}, departing: map[string]int{}, faulty: faulty{in: -1},
+		plan: map[string]*intent{}, unagreed: map[string]int{}, departing: map[string]int{}, begun: map[string]map[string]int{}, faulty: faulty{in: -1},
 	}
 	for i := range 14 {
 		h.names = append(h.names, fmt.Sprintf("object-%d", i))
@@ -196,7 +197,9 @@ func (h *history) adopted(version string) {
 func (h *history) fault(_ context.Context, call string, done bool) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if done {
+	if !done {
+		h.begun[call] = maps.Clone(h.departing)
+	} else {
 		_, _ = fmt.Fprintf(&h.log, "%s %s\"", time.Now().Format(time.TimeOnly), call)
 	}
 	if strings.HasPrefix(call, "save inventory of ") && done {
@@ -234,7 +237,7 @@ func (h *history) deleting(o *unstructured.Unstructured, records map[string]inve
 			continue
 		}
 		i := h.plan[service]
-		_, departing := h.departing[service]
+		_, departing := h.begun["delete "+entry.String()][service]
 		switch {
 		case i == nil || departing: // the service is gone
 		case entry.Agreed && !i.confirmed:

@@ -63,13 +63,13 @@ var _ reconcile.Cluster = (*Memory)(nil)
 
 // call runs do as a request of an agent.
 func (m *Memory) call(ctx context.Context, name string, do func() error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	if m.Fault != nil {
 		if err := m.Fault(ctx, name, false); err != nil {
 			return err
 		}
+	}
+	if ctx.Err() != nil { // asked last: what Fault saw was so when the call was still wanted
+		return context.Cause(ctx)
 	}
 	m.mu.Lock()
 	err := do()
