@@ -113,15 +113,15 @@ func (t *term) serve(leadership context.Context) {
 // begin runs do as soon as the term's number is known.
 func (t *term) begin(ctx context.Context) error {
 	var number int
-	err := backoff.Retry(ctx, backoff.Policy{Initial: time.Second}, func(ctx context.Context) error {
+	_ = backoff.Retry(ctx, backoff.Policy{Initial: time.Second}, func(ctx context.Context) error {
 		lease, err := t.leases.Get(ctx, leaseName, metav1.GetOptions{})
 		if err == nil && lease.Spec.LeaseTransitions != nil {
 			number = int(*lease.Spec.LeaseTransitions)
 		}
 		return err
 	})
-	if err != nil {
-		return nil // only the end of ctx ends the waiting, and being stopped is no failure
+	if ctx.Err() != nil {
+		return nil // being stopped is no failure, and nothing else ends the waiting
 	}
 	return t.do(ctx, number)
 }
