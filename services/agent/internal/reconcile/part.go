@@ -61,11 +61,12 @@ func (r *run) partOne(ctx context.Context, o inventory.Object, how parting, leav
 }
 
 // forgetMissing takes those of the objects out of the inventory that the watches have seen go, or that were never made. It may have
-// been this agent that has deleted them, in a run that has broken off, so they count for the guard.
+// been this agent that has deleted them, in a run that has broken off, so they count for the guard. What was taken over and never
+// applied still has another's label, under which nobody tells this service that it went.
 func (r *run) forgetMissing(ctx context.Context, objects []inventory.Object) error {
 	lingering := inventory.NewSet(r.unit.lingering(objects)...)
 	for _, o := range objects {
-		if o.UID == "" {
+		if o.UID == "" || !r.unit.saw(o.Key) {
 			lingering.Remove(o.Key)
 		}
 	}
@@ -214,6 +215,14 @@ func (r *run) awaitGone(ctx context.Context, objects []inventory.Object, how syn
 		r.leave(ctx, o, pruned)
 	}
 	return each(ctx, lingering, refOf, failed, func(ctx context.Context, o inventory.Object) error { return r.stuck(ctx, o, timeout) })
+}
+
+// saw tells whether a watch, or the answer to an apply, has shown an object.
+func (u *unit) saw(k inventory.Key) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	t := u.observed.get(k)
+	return t != nil && t.seen
 }
 
 // lingering lists those of the objects whose end has not been observed.
