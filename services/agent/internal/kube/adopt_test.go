@@ -186,11 +186,23 @@ var adoptions = map[string]encounter{
 	"not wanted, and made by the service": {
 		first: theirs, ours: ours, spec: never(reconcile.Spec{Prune: true}), values: map[string]any{"data.a": "2", "data.b": nil},
 	},
-	"of another service": {
+	"of another agent's service": {
+		others: func(t *testing.T, c *cluster, path, name string) {
+			applied(reconcile.FieldManager, labelled("leat.dev/service: somebody", "", "{a: '1'}"))(t, c, path, name)
+		},
+		ours: ours, reason: reconcile.ObjectClaimed, words: []string{"somebody"}, values: map[string]any{"data.a": "1"},
+	},
+	"labelled in the name of a service that there is not": {
 		others: func(t *testing.T, c *cluster, path, name string) {
 			applied("kustomize-controller", labelled("leat.dev/service: somebody", "", "{a: '1'}"))(t, c, path, name)
 		},
-		ours: ours, reason: reconcile.ObjectClaimed, words: []string{"somebody"}, values: map[string]any{"data.a": "1"},
+		ours: ours, values: map[string]any{"data.a": "2"},
+	},
+	"not wanted, and labelled": {
+		others: func(t *testing.T, c *cluster, path, name string) {
+			applied("kustomize-controller", labelled("leat.dev/service: somebody", "", "{a: '1'}"))(t, c, path, name)
+		},
+		ours: ours, spec: never(reconcile.Spec{}), reason: reconcile.ObjectUnmanaged, values: map[string]any{"data.a": "1"},
 	},
 }
 

@@ -92,13 +92,14 @@ var ErrUnknownService = errors.New("unknown service")
 
 // Engine works on all services of one cluster. Its methods are safe for concurrent use.
 type Engine struct {
-	params  Params
-	slots   *slots // held by what is worked on
-	tenancy tenancy
-	refresh atomic.Int64 // how often everything is looked at again, in nanoseconds
-	claims  claims
-	bench   *bench
-	events  events
+	params      Params
+	slots       *slots // held by what is worked on
+	inventories *thrifty
+	tenancy     tenancy
+	refresh     atomic.Int64 // how often everything is looked at again, in nanoseconds
+	claims      claims
+	bench       *bench
+	events      events
 
 	relations relations
 
@@ -128,9 +129,10 @@ func New(p Params) *Engine {
 	if p.Owner == nil {
 		p.Owner = func() string { return "" }
 	}
-	p.Inventories = newThrifty(p.Inventories)
+	inventories := newThrifty(p.Inventories)
+	p.Inventories = inventories
 	e := &Engine{
-		params:  p,
+		params: p, inventories: inventories,
 		slots:   newSlots(p.Settings.Workers),
 		planned: make(chan struct{}, 1),
 		bench:   newBench(),

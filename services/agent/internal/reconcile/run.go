@@ -100,7 +100,7 @@ func (r *run) remove(ctx context.Context) error {
 
 // salvage stores what a run has come to that failed: the UIDs of what was applied all the same, and what has left.
 func (r *run) salvage(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil || r.record.Objects.Len() == 0 {
+	if err == nil || ctx.Err() != nil || r.record.Objects.Len() == 0 && !r.engine.inventories.keeps(r.unit.name) {
 		return err
 	}
 	return errors.Join(err, r.store(ctx))

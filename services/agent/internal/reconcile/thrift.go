@@ -16,7 +16,7 @@ type thrifty struct {
 
 	mu     sync.Mutex
 	listed bool
-	stored map[string]inventory.Content // by service; none where it is not certain what is stored
+	stored map[string]inventory.Content // by service; zero where it is not certain what is stored, none where nothing is
 }
 
 func newThrifty(i Inventories) *thrifty {
@@ -30,9 +30,8 @@ func (t *thrifty) List(ctx context.Context) ([]inventory.Record, error) {
 		return records, err // what has been stored meanwhile may be newer than the list
 	}
 	for _, record := range records {
-		if content, err := record.Content(); err == nil {
-			t.note(record.Service, &content)
-		}
+		content, _ := record.Content() // zero after an error
+		t.note(record.Service, content)
 	}
 	return records, nil
 }
@@ -54,33 +53,42 @@ func (t *thrifty) Save(ctx context.Context, record inventory.Record) error {
 	if t.has(record.Service, content) {
 		return nil
 	}
-	t.note(record.Service, nil) // an error does not say whether it was stored
+	t.note(record.Service, inventory.Content{}) // an error does not say whether it was stored
 	if err := t.Inventories.Save(ctx, record); err != nil {
 		return err
 	}
-	t.note(record.Service, &content)
+	t.note(record.Service, content)
 	return nil
 }
 
 // Delete implements Inventories.
 func (t *thrifty) Delete(ctx context.Context, service string) error {
-	t.note(service, nil)
-	return t.Inventories.Delete(ctx, service)
+	t.note(service, inventory.Content{})
+	err := t.Inventories.Delete(ctx, service)
+	if err == nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.stored, service)
+	}
+	return err
+}
+
+// keeps tells whether something may be stored of a service.
+func (t *thrifty) keeps(service string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, kept := t.stored[service]
+	return kept
 }
 
 func (t *thrifty) has(service string, content inventory.Content) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	known, ok := t.stored[service]
-	return ok && known == content
+	return content != inventory.Content{} && t.stored[service] == content
 }
 
-func (t *thrifty) note(service string, content *inventory.Content) {
+func (t *thrifty) note(service string, content inventory.Content) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if content == nil {
-		delete(t.stored, service)
-		return
-	}
-	t.stored[service] = *content
+	t.stored[service] = content
 }
