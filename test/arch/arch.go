@@ -43,7 +43,7 @@ var cores = []string{
 	"services/tunnel/internal/session", "services/tunnel/internal/policy", "services/tunnel/internal/audit",
 	"services/agent/internal/reconcile", "services/agent/internal/inventory", "services/agent/internal/health",
 	"services/agent/internal/render", "services/agent/internal/fingerprint", "services/agent/internal/order",
-	"services/agent/internal/window", "services/agent/internal/fields",
+	"services/agent/internal/window", "services/agent/internal/fields", "services/agent/internal/overview",
 	"internal/syncpolicy",
 }
 

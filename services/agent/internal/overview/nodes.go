@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package overview
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"unique"
+)
+
+// Resources are what a node has, or several.
+type Resources struct {
+	CPUMillis   int64 // processors, in thousandths
+	MemoryBytes int64
+	Pods        int64 // that fit
+}
+
+func (r *Resources) add(other Resources, sign int64) {
+	r.CPUMillis += sign * other.CPUMillis
+	r.MemoryBytes += sign * other.MemoryBytes
+	r.Pods += sign * other.Pods
+}
+
+// Node is what counts of a node.
+type Node struct {
+	Ready    bool
+	Cordoned bool
+	// Capacity is what the node has, and Allocatable what of it is for pods.
+	Capacity, Allocatable Resources
+	// Kubelet is the version of its kubelet.
+	Kubelet string
+}
+
+// nodes are all nodes and their sums.
+type nodes struct {
+	each     map[string]keptNode
+	sum      NodesPart // without Kubelets
+	kubelets map[unique.Handle[string]]int
+}
+
+// keptNode is a Node that shares its version with others.
+type keptNode struct {
+	ready, cordoned       bool
+	capacity, allocatable Resources
+	kubelet               unique.Handle[string]
+}
+
+func newNodes() nodes {
+	return nodes{each: map[string]keptNode{}, kubelets: map[unique.Handle[string]]int{}}
+}
+
+func (n *nodes) put(key string, node Node) (changed bool) {
+	now := keptNode{
+		ready: node.Ready, cordoned: node.Cordoned, capacity: node.Capacity, allocatable: node.Allocatable,
+		kubelet: unique.Make(truncate(node.Kubelet, maxWord)),
+	}
+	before, had := n.each[key]
+	if had && before == now {
+		return false
+	}
+	if had {
+		n.count(before, -1)
+	}
+	n.each[key] = now
+	n.count(now, 1)
+	return true
+}
+
+func (n *nodes) drop(key string) (changed bool) {
+	before, had := n.each[key]
+	if had {
+		n.count(before, -1)
+		delete(n.each, key)
+	}
+	return had
+}
+
+// count adds a node to the sums, or with -1 takes it out.
+func (n *nodes) count(node keptNode, sign int) {
+	n.sum.Count += sign
+	if node.ready {
+		n.sum.Ready += sign
+	}
+	if node.cordoned {
+		n.sum.Cordoned += sign
+	}
+	n.sum.Capacity.add(node.capacity, int64(sign))
+	n.sum.Allocatable.add(node.allocatable, int64(sign))
+	if n.kubelets[node.kubelet] += sign; n.kubelets[node.kubelet] == 0 {
+		delete(n.kubelets, node.kubelet)
+	}
+}
+
+func (n *nodes) part() *NodesPart {
+	part := n.sum
+	part.Kubelets = make(map[string]int, min(len(n.kubelets), MaxKubelets))
+	versions := slices.SortedFunc(maps.Keys(n.kubelets), func(a, b unique.Handle[string]) int {
+		return cmp.Or(cmp.Compare(n.kubelets[b], n.kubelets[a]), cmp.Compare(a.Value(), b.Value()))
+	})
+	for _, version := range versions[:min(len(versions), MaxKubelets)] {
+		part.Kubelets[version.Value()] = n.kubelets[version]
+	}
+	return &part
+}
