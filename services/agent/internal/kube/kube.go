@@ -14,8 +14,6 @@ import (
 	"net/url"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -135,36 +133,15 @@ func (c *Client) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Description is what a Client knows about its cluster.
-type Description struct {
-	Version string // of the API server, such as "v1.36.3"
-	Nodes   int
-}
-
-// Describe asks for the API server's version and the number of nodes.
-func (c *Client) Describe(ctx context.Context) (Description, error) {
+// Version asks for the API server's version, such as "v1.36.3".
+func (c *Client) Version(ctx context.Context) (string, error) {
 	content, err := c.discovery.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
 	if err != nil {
-		return Description{}, fmt.Errorf("ask for version: %w", err)
+		return "", fmt.Errorf("ask for version: %w", err)
 	}
 	var server version.Info
 	if err := json.Unmarshal(content, &server); err != nil {
-		return Description{}, fmt.Errorf("read version: %w", err)
+		return "", fmt.Errorf("read version: %w", err)
 	}
-	nodes := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"})
-	count, next := 0, ""
-	for {
-		const page = 100
-		list, err := nodes.List(ctx, metav1.ListOptions{Limit: page, Continue: next})
-		if err != nil {
-			return Description{}, fmt.Errorf("count nodes: %w", err)
-		}
-		count += len(list.Items)
-		if remaining := list.GetRemainingItemCount(); remaining != nil {
-			return Description{Version: server.GitVersion, Nodes: count + int(*remaining)}, nil
-		}
-		if next = list.GetContinue(); next == "" {
-			return Description{Version: server.GitVersion, Nodes: count}, nil
-		}
-	}
+	return server.GitVersion, nil
 }

@@ -78,4 +78,10 @@ func (w *Watcher) hear(ctx context.Context) {
 		w.unwell = false
 		w.params.Logger.InfoContext(ctx, "kind can be watched again")
 	}
+	if w.lost {
+		w.lost = false
+		if w.params.Back != nil {
+			w.params.Back()
+		}
+	}
 }

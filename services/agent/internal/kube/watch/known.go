@@ -23,6 +23,7 @@ type Object struct {
 // It is for one goroutine.
 type Known struct {
 	objects map[key]entry
+	uids    map[uid]uint32 // in place of objects, the round of each; nil unless made by NewKnownUIDs
 	strange map[uid]string // UIDs that are no UUIDs
 	round   uint32         // grows with every list
 }
@@ -30,6 +31,13 @@ type Known struct {
 // NewKnown returns an empty set.
 func NewKnown() *Known {
 	return &Known{objects: map[key]entry{}, strange: map[uid]string{}}
+}
+
+// NewKnownUIDs returns an empty set that remembers UIDs alone, in about 40 bytes an object: for those who count, or know objects by
+// their UID. What is gone is told with its UID and without name, namespace and label, and what the server does not tell as deleted,
+// such as an object that another has taken the place of meanwhile, is told by the end of the next list.
+func NewKnownUIDs() *Known {
+	return &Known{uids: map[uid]uint32{}, strange: map[uid]string{}}
 }
 
 // key names an object of the collection.
@@ -48,11 +56,14 @@ type entry struct {
 type uid [16]byte
 
 // Len is the number of objects.
-func (k *Known) Len() int { return len(k.objects) }
+func (k *Known) Len() int { return len(k.objects) + len(k.uids) }
 
 // Objects lists them in no order.
 func (k *Known) Objects() []Object {
-	all := make([]Object, 0, len(k.objects))
+	all := make([]Object, 0, k.Len())
+	for id := range k.uids {
+		all = append(all, Object{UID: k.decode(id)})
+	}
 	for key, entry := range k.objects {
 		all = append(all, k.object(key, entry))
 	}
@@ -64,8 +75,13 @@ func (k *Known) begin() { k.round++ }
 
 // put takes an object in. If it takes the place of one with another UID or label, that one is returned.
 func (k *Known) put(o *unstructured.Unstructured, label string) (before Object, replaced bool) {
+	id := k.encode(string(o.GetUID()))
+	if k.uids != nil {
+		k.uids[id] = k.round
+		return Object{}, false
+	}
 	at := keyOf(o)
-	now := entry{uid: k.encode(string(o.GetUID())), label: unique.Make(labelOf(o, label)), round: k.round}
+	now := entry{uid: id, label: unique.Make(labelOf(o, label)), round: k.round}
 	old, had := k.objects[at]
 	k.objects[at] = now
 	if !had || old.uid == now.uid && old.label == now.label {
@@ -80,6 +96,9 @@ func (k *Known) put(o *unstructured.Unstructured, label string) (before Object, 
 
 // remove takes out the object of that name, and returns what was known of it.
 func (k *Known) remove(o *unstructured.Unstructured) (Object, bool) {
+	if k.uids != nil {
+		return k.removeUID(k.encode(string(o.GetUID())))
+	}
 	at := keyOf(o)
 	old, had := k.objects[at]
 	if !had {
@@ -90,12 +109,27 @@ func (k *Known) remove(o *unstructured.Unstructured) (Object, bool) {
 	return object, true
 }
 
-// sweep takes out and tells all objects that were not put in this round.
+func (k *Known) removeUID(id uid) (Object, bool) {
+	_, had := k.uids[id]
+	object := Object{UID: k.decode(id)}
+	delete(k.uids, id)
+	delete(k.strange, id)
+	return object, had
+}
+
+// sweep takes out and then tells all objects that were not put in this round.
 func (k *Known) sweep(gone func(Object)) {
 	for at, entry := range k.objects {
 		if entry.round != k.round {
-			gone(k.object(at, entry))
+			object := k.object(at, entry)
 			k.drop(at, entry)
+			gone(object)
+		}
+	}
+	for id, round := range k.uids {
+		if round != k.round {
+			object, _ := k.removeUID(id)
+			gone(object)
 		}
 	}
 }

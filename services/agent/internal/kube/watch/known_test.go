@@ -127,16 +127,22 @@ func syncOnce(t testing.TB, text string, known *watch.Known, seen func(*unstruct
 
 // TestFootprint measures what is kept of 10 000 objects.
 func TestFootprint(t *testing.T) {
-	const objects, most = 10_000, 150
-	text, known := deployments(t, objects, uuid), watch.NewKnown()
-	before := heap()
-	syncOnce(t, text, known, func(*unstructured.Unstructured) {})
-	each := float64(heap()-before) / objects
-	if known.Len() != objects || each > most {
-		t.Errorf("got %d objects at %.0f bytes each, want %d at most %d", known.Len(), each, objects, most)
+	const objects = 10_000
+	for _, test := range []struct {
+		name  string
+		known *watch.Known
+		most  float64
+	}{{"names", watch.NewKnown(), 150}, {"UIDs", watch.NewKnownUIDs(), 64}} {
+		text := deployments(t, objects, uuid)
+		before := heap()
+		syncOnce(t, text, test.known, func(*unstructured.Unstructured) {})
+		each := float64(heap()-before) / objects
+		if test.known.Len() != objects || each > test.most {
+			t.Errorf("%s: got %d objects at %.0f bytes each, want %d at most %.0f", test.name, test.known.Len(), each, objects, test.most)
+		}
+		t.Logf("%s: %.0f bytes an object", test.name, each)
+		runtime.KeepAlive(text)
 	}
-	t.Logf("%.0f bytes an object", each)
-	runtime.KeepAlive(text)
 }
 
 func heap() int64 {
@@ -151,8 +157,13 @@ func heap() int64 {
 func TestStrangeUIDs(t *testing.T) {
 	t.Parallel()
 	strange := []string{"", "1", uuid(2), strings.ToUpper("3c151b95-652d-4eef-b789-00000000000a"), strings.Repeat("x", 36), "3c151b95_652d_4eef_b789_000000000005"}
+	testStrangeUIDs(t, strange, watch.NewKnown())
+	testStrangeUIDs(t, strange, watch.NewKnownUIDs())
+}
+
+func testStrangeUIDs(t *testing.T, strange []string, known *watch.Known) {
+	t.Helper()
 	uid := func(i int) string { return strange[i%len(strange)] }
-	known := watch.NewKnown()
 	synctest.Test(t, func(t *testing.T) {
 		syncOnce(t, deployments(t, len(strange), uid), known, func(*unstructured.Unstructured) {})
 		again := syncOnce(t, deployments(t, len(strange), uid), known, func(*unstructured.Unstructured) {})

@@ -5,6 +5,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -29,17 +30,20 @@ func (w *Watcher) stream(ctx context.Context, list bool) error {
 	defer cancel(nil)
 	silence := time.AfterFunc(w.params.Settings.ListSilence, func() { cancel(errSilent) })
 	defer silence.Stop()
+	lifetime := backoff.Jitter(w.params.Settings.Lifetime, lifetimeJitter).Truncate(time.Second)
 	started := time.Now()
-	err := w.open(ctx, list, silence)
+	err := w.open(ctx, w.watchQuery(list, lifetime), list, silence)
 	if context.Cause(ctx) != nil {
 		err = context.Cause(ctx) // why nothing could be read any more
 	}
-	w.heard = w.heard || time.Since(started) >= lively
+	lived := time.Since(started)
+	w.heard = w.heard || lived >= lively
+	w.lost = w.lost || lived < lifetime && !errors.Is(err, errDeclined)
 	return err
 }
 
-func (w *Watcher) open(ctx context.Context, list bool, silence *time.Timer) error {
-	body, err := w.params.Server.get(ctx, w.params.Collection.Resource, w.watchQuery(list), w.accept(""))
+func (w *Watcher) open(ctx context.Context, query url.Values, list bool, silence *time.Timer) error {
+	body, err := w.params.Server.get(ctx, w.params.Collection.Resource, query, w.accept(""))
 	if list && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) {
 		w.params.Server.declines(w.params.Collection.Resource.Group)
 		return fmt.Errorf("%w: %w", errDeclined, err)
@@ -169,9 +173,9 @@ func (w *Watcher) listQuery(next string) url.Values {
 // lifetimeJitter keeps watches that began together from ending together.
 const lifetimeJitter = 0.33
 
-func (w *Watcher) watchQuery(list bool) url.Values {
+func (w *Watcher) watchQuery(list bool, lifetime time.Duration) url.Values {
 	query := url.Values{"watch": {"true"}, "allowWatchBookmarks": {"true"}}
-	query.Set("timeoutSeconds", strconv.Itoa(int(backoff.Jitter(w.params.Settings.Lifetime, lifetimeJitter).Seconds())))
+	query.Set("timeoutSeconds", strconv.Itoa(int(lifetime.Seconds())))
 	if list {
 		query.Set("sendInitialEvents", "true")
 		query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchNotOlderThan))
@@ -185,6 +189,9 @@ func (w *Watcher) watchQuery(list bool) url.Values {
 func (w *Watcher) selected(query url.Values) {
 	if w.params.Collection.Selector != "" {
 		query.Set("labelSelector", w.params.Collection.Selector)
+	}
+	if w.params.Collection.Fields != "" {
+		query.Set("fieldSelector", w.params.Collection.Fields)
 	}
 }
 

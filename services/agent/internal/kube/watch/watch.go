@@ -37,13 +37,16 @@ type Handler interface {
 	Denied(err error)
 }
 
-// Params are the collaborators of a Watcher. All are required.
+// Params are the collaborators of a Watcher. All but Back are required.
 type Params struct {
 	Server     *Server
 	Collection Collection
 	Handler    Handler
 	// Known is what an earlier Watcher of this collection knew, or an empty set.
-	Known    *Known
+	Known *Known
+	// Back is told, from the goroutine that calls Handler, when the server is heard again after it did not allow to watch, or after a
+	// connection that ended before its time. Nil: nobody is.
+	Back     func()
 	Logger   *slog.Logger
 	Settings Settings
 }
@@ -54,6 +57,8 @@ type Collection struct {
 	Kind     schema.GroupVersionKind
 	// Selector selects objects by label. Empty: all.
 	Selector string
+	// Fields selects objects by field. Empty: all.
+	Fields string
 	// Label is the key of the label whose value is remembered. Empty: none.
 	Label string
 	// Metadata asks for the objects' metadata alone.
@@ -122,6 +127,7 @@ type Watcher struct {
 	expired int    // lists whose beginning the server forgot before their end came, in a row
 	heard   bool   // the latest connection brought something
 	unwell  bool   // people were told that it does not work
+	lost    bool   // a connection ended before its time, and nothing was heard since
 
 	mu        sync.Mutex // guards what follows
 	again     bool       // a list was asked for

@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/agent/internal/kube/watch"
+	"github.com/leatdev/leat/services/agent/internal/overview"
+)
+
+// OverviewParams are what Overview needs.
+type OverviewParams struct {
+	// Summary is told everything.
+	Summary *overview.Summary
+	// Back is told when the API server is heard again after a connection that ended before its time: it may be another one by now. It
+	// is called concurrently, and returns at once. Nil: nobody is told.
+	Back func()
+	// Denied spaces attempts to watch what the agent may not watch. Zero: 5 min doubling to 30 min.
+	Denied backoff.Policy
+}
+
+// Overview watches nodes, pods and warnings, and tells the summary of them, until ctx is done; then it returns nil. What the agent
+// may not watch stays unknown, and is named in one warning of the log.
+func (c *Client) Overview(ctx context.Context, p OverviewParams) error {
+	if p.Denied == (backoff.Policy{}) {
+		p.Denied = backoff.Policy{Initial: 5 * time.Minute, Max: 30 * time.Minute, Multiplier: 2}
+	}
+	var group sync.WaitGroup
+	defer group.Wait()
+	for _, f := range c.followers(p) {
+		group.Go(func() { f.run(ctx) })
+	}
+	return nil
+}
+
+// eventSilence is for the events, which most API servers do not keep in memory: bookmarks of them come as often as etcd tells how far
+// it is, which is every 10 min unless it was told otherwise. Connections that are dead are found by the pings of HTTP/2.
+const eventSilence = 12 * time.Minute
+
+// followers are the watches of which an overview is made.
+//
+// A pod's phase is not in its metadata, and all of a pod is five to ten times as much. So the pods of each phase are watched by
+// themselves, as metadata: the API server selects by phase, and a pod that changes its phase goes from one watch to another. What
+// has to be remembered of a pod is its UID, and the number of pods in a phase is the number of UIDs. In between a pod may be counted
+// twice, or not at all, but since no watch depends on what another one says, each is right in the end. Nodes are few, and
+// their capacity and version are not in their metadata. Of the events those of type Warning alone are sent.
+func (c *Client) followers(p OverviewParams) []*follower {
+	follow := func(source overview.Source, collection watch.Collection, warned *sync.Once, settings watch.Settings) *follower {
+		settings.Denied = p.Denied
+		return &follower{
+			client: c, collection: collection, settings: settings, back: p.Back, summary: p.Summary, source: source,
+			known: watch.NewKnownUIDs(), warned: warned,
+		}
+	}
+	nodes := follow(overview.Nodes, coreCollection("nodes", "Node"), new(sync.Once), watch.Settings{})
+	nodes.take = func(o *unstructured.Unstructured) { p.Summary.PutNode(string(o.GetUID()), nodeOf(o)) }
+	nodes.drop = p.Summary.DropNode
+
+	events := coreCollection("events", "Event")
+	events.Fields = fields.OneTermEqualSelector("type", "Warning").String()
+	warnings := follow(overview.Warnings, events, new(sync.Once), watch.Settings{Silence: eventSilence})
+	warnings.take = func(o *unstructured.Unstructured) { p.Summary.PutWarning(string(o.GetUID()), warningOf(o)) }
+	warnings.drop = p.Summary.DropWarning
+
+	all, warned := []*follower{nodes, warnings}, new(sync.Once)
+	for source, phase := range map[overview.Source]string{
+		overview.PodsPending: "Pending", overview.PodsRunning: "Running", overview.PodsSucceeded: "Succeeded",
+		overview.PodsFailed: "Failed", overview.PodsUnknown: "Unknown",
+	} {
+		pods := coreCollection("pods", "Pod")
+		pods.Metadata, pods.Fields = true, fields.OneTermEqualSelector("status.phase", phase).String()
+		all = append(all, follow(source, pods, warned, watch.Settings{}))
+	}
+	return all
+}
+
+func coreCollection(resource, kind string) watch.Collection {
+	version := schema.GroupVersion{Version: "v1"}
+	return watch.Collection{Resource: version.WithResource(resource), Kind: version.WithKind(kind)}
+}
+
+// follower keeps up with one source of the overview. It is a watch.Handler.
+type follower struct {
+	client     *Client
+	collection watch.Collection
+	settings   watch.Settings
+	back       func()
+	summary    *overview.Summary
+	source     overview.Source
+	take       func(*unstructured.Unstructured) // nil: objects are counted, and that is all
+	drop       func(uid string)                 // the same
+	warned     *sync.Once                       // people were told that what this is a part of may not be watched
+
+	known  *watch.Known
+	synced bool // a list was complete
+}
+
+// run follows until ctx is done.
+func (f *follower) run(ctx context.Context) {
+	watcher := watch.New(watch.Params{
+		Server: f.client.server, Collection: f.collection, Handler: f, Known: f.known, Back: f.heard, Settings: f.settings,
+		Logger: slog.New(lowered{f.client.logger.Handler()}).With(slog.String("overview", f.collection.Fields+" "+f.collection.Resource.Resource)),
+	})
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		if err := watcher.Run(ctx); err != nil { // an API server without pods, say
+			f.Denied(err)
+			_ = backoff.Wait(ctx, f.settings.Denied.Delay(attempt)) // the loop's condition sees the same end
+		}
+	}
+}
+
+// Seen implements watch.Handler.
+func (f *follower) Seen(o *unstructured.Unstructured) {
+	if f.take != nil {
+		f.take(o)
+	}
+	f.summary.Count(f.source, f.known.Len())
+}
+
+// Gone implements watch.Handler.
+func (f *follower) Gone(o watch.Object, _ string) {
+	if f.drop != nil {
+		f.drop(o.UID)
+	}
+	f.summary.Count(f.source, f.known.Len())
+}
+
+// Synced implements watch.Handler.
+func (f *follower) Synced() {
+	f.synced = true
+	f.summary.Count(f.source, f.known.Len())
+	f.summary.Know(f.source, true)
+}
+
+// heard is watch.Params.Back. What was known before is good again: the watch went on where it was.
+func (f *follower) heard() {
+	f.summary.Know(f.source, f.synced)
+	if f.back != nil {
+		f.back()
+	}
+}
+
+// Denied implements watch.Handler.
+func (f *follower) Denied(err error) {
+	f.summary.Know(f.source, false)
+	f.warned.Do(func() {
+		f.client.logger.Warn("overview of the cluster goes without what the agent may not watch",
+			slog.String("resource", f.collection.Resource.Resource), slog.Any("error", err))
+	})
+}
+
+// lowered logs everything as of level Debug: the API server's troubles are told by the watches that the services need, and what may
+// not be watched by the follower.
+type lowered struct{ slog.Handler }
+
+// Enabled implements slog.Handler.
+func (l lowered) Enabled(ctx context.Context, _ slog.Level) bool {
+	return l.Handler.Enabled(ctx, slog.LevelDebug)
+}
+
+// Handle implements slog.Handler.
+func (l lowered) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = slog.LevelDebug
+	return l.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (l lowered) WithAttrs(attrs []slog.Attr) slog.Handler { return lowered{l.Handler.WithAttrs(attrs)} }
+
+// WithGroup implements slog.Handler.
+func (l lowered) WithGroup(name string) slog.Handler { return lowered{l.Handler.WithGroup(name)} }

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/services/agent/internal/overview"
+)
+
+// nodeOf reads what counts of a Node. What is missing or disfigured counts nothing.
+func nodeOf(o *unstructured.Unstructured) overview.Node {
+	n := overview.Node{Capacity: resourcesOf(o, "capacity"), Allocatable: resourcesOf(o, "allocatable")}
+	n.Cordoned, _, _ = unstructured.NestedBool(o.Object, "spec", "unschedulable")
+	n.Kubelet, _, _ = unstructured.NestedString(o.Object, "status", "nodeInfo", "kubeletVersion")
+	conditions, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
+	list, _ := conditions.([]any)
+	for _, item := range list {
+		condition, _ := item.(map[string]any)
+		if condition["type"] == "Ready" {
+			n.Ready = condition["status"] == "True"
+		}
+	}
+	return n
+}
+
+func resourcesOf(o *unstructured.Unstructured, field string) overview.Resources {
+	quantity := func(name string) resource.Quantity {
+		text, _, _ := unstructured.NestedString(o.Object, "status", field, name)
+		q, err := resource.ParseQuantity(text)
+		if err != nil {
+			return resource.Quantity{}
+		}
+		return q
+	}
+	cpu, memory, pods := quantity("cpu"), quantity("memory"), quantity("pods")
+	return overview.Resources{CPUMillis: cpu.MilliValue(), MemoryBytes: memory.Value(), Pods: pods.Value()}
+}
+
+// warningOf reads an Event, however old the client was that wrote it: events of a series tell their number and time elsewhere.
+func warningOf(o *unstructured.Unstructured) overview.Warning {
+	text := func(path ...string) string {
+		value, _, _ := unstructured.NestedString(o.Object, path...)
+		return value
+	}
+	w := overview.Warning{
+		Reason: text("reason"), Kind: text("involvedObject", "kind"), Namespace: text("involvedObject", "namespace"),
+		Name: text("involvedObject", "name"), Message: text("message"), Times: 1, LastSeen: o.GetCreationTimestamp().Time,
+	}
+	for _, path := range [][]string{{"count"}, {"series", "count"}} {
+		count, _, _ := unstructured.NestedInt64(o.Object, path...)
+		w.Times = max(w.Times, int(count))
+	}
+	for _, path := range [][]string{{"firstTimestamp"}, {"eventTime"}, {"lastTimestamp"}, {"series", "lastObservedTime"}} {
+		if at, err := time.Parse(time.RFC3339, text(path...)); err == nil && at.After(w.LastSeen) {
+			w.LastSeen = at
+		}
+	}
+	return w
+}
