@@ -12,22 +12,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
-	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/internal/app"
-	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/cas/casdisk"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/agent/internal/control"
 	"github.com/leatdev/leat/services/agent/internal/kube"
+	"github.com/leatdev/leat/services/agent/internal/overview"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
@@ -110,6 +106,8 @@ type agent struct {
 	store     *casdisk.Store
 	plans     *control.Plans
 	reports   *control.Reports
+	describer *control.Describer
+	summary   *overview.Summary // nil: the cluster is not to be looked at
 	engine    *reconcile.Engine
 	uplink    *uplink.Uplink
 	identity  *control.Identity
@@ -127,40 +125,16 @@ func (a *agent) run(ctx context.Context) error {
 	group.Go(func() error { return a.watches.Run(ctx, a.engine) })
 	group.Go(func() error { return a.engine.Run(ctx) })
 	group.Go(func() error { return a.uplink.Run(ctx) })
-	group.Go(func() error { return a.monitorCluster(ctx) })
+	group.Go(func() error { return a.describer.Run(ctx) })
+	if a.summary != nil {
+		group.Go(func() error {
+			return a.cluster.Overview(ctx, kube.OverviewParams{Summary: a.summary, Back: a.describer.Back})
+		})
+	}
 	if !a.cfg.LocalIdentity {
 		group.Go(func() error { return a.identity.KeepIdentity(ctx, a.cluster.Keep()) })
 	}
 	return group.Wait()
-}
-
-const (
-	describeInterval = 10 * time.Minute
-	describeTimeout  = 30 * time.Second
-	describeJitter   = 0.25
-)
-
-// monitorCluster tells the hub about agent and cluster, at first at once and then now and again.
-func (a *agent) monitorCluster(ctx context.Context) error {
-	started := timestamppb.Now()
-	a.reports.Describe(&distributorv1.ClusterReport{AgentVersion: app.Version(), StartedAt: started})
-	for attempt := 0; ctx.Err() == nil; attempt++ {
-		callCtx, cancel := context.WithTimeout(ctx, describeTimeout)
-		description, err := a.cluster.Describe(callCtx)
-		cancel()
-		pause := backoff.Default().Delay(attempt)
-		if err == nil {
-			attempt, pause = -1, backoff.Jitter(describeInterval, describeJitter)
-			a.reports.Describe(&distributorv1.ClusterReport{
-				AgentVersion: app.Version(), StartedAt: started,
-				KubernetesVersion: description.Version, Nodes: int32(description.Nodes),
-			})
-		} else if ctx.Err() == nil {
-			a.telemetry.Logger().DebugContext(ctx, "cluster does not describe itself", slog.Any("error", err))
-		}
-		_ = backoff.Wait(ctx, pause) // the loop's condition sees the same end
-	}
-	return nil
 }
 
 func (c *Config) hubCA() ([]byte, error) {

@@ -40,7 +40,7 @@ func startAgent(t *testing.T, cp *localkube.ControlPlane, hubURL, dataDir, join 
 	cfg := agent.Config{
 		Serve:     serve.Config{ListenAddr: "127.0.0.1:0"},
 		Telemetry: telemetry.Config{LogOutput: t.Output(), LogFormat: "text", LogLevel: "debug"},
-		HubURL:    hubURL, JoinToken: config.Secret(join), DataDir: dataDir, Kubeconfig: cp.KubeconfigPath(),
+		HubURL:    hubURL, JoinToken: config.Secret(join), DataDir: dataDir, Kubeconfig: cp.KubeconfigPath(), ClusterView: true,
 	}
 	for _, option := range options {
 		option(&cfg)

@@ -25,6 +25,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/api"
 	"github.com/leatdev/leat/services/agent/internal/control"
 	"github.com/leatdev/leat/services/agent/internal/kube"
+	"github.com/leatdev/leat/services/agent/internal/overview"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
@@ -64,6 +65,12 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*agen
 		},
 	})
 	a.reports = control.NewReports(control.ReportParams{Hub: service, Identity: me, Logger: logger})
+	if cfg.ClusterView {
+		a.summary = overview.NewSummary()
+	}
+	a.describer = control.NewDescriber(control.DescriberParams{
+		Reports: a.reports, Summary: a.summary, Version: cluster.Version, AgentVersion: app.Version(), Capabilities: capabilities(cfg), Logger: logger,
+	})
 	lastGood := control.NewLastGood(a.reports)
 	observer, err := observe(tel)
 	if err != nil {

@@ -44,6 +44,8 @@ type Config struct {
 	// LocalIdentity keeps the agent's identity in DataDir only. Otherwise it is in a Secret of the cluster, too, so that it survives
 	// the loss of DataDir.
 	LocalIdentity bool
+	// ClusterView watches nodes, pods and warnings of the cluster, and tells the hub of them. Bind sets it.
+	ClusterView bool
 	// LeaderElection lets one of several replicas work, while the others wait.
 	LeaderElection bool
 	// DebugAddr serves profiles, on a loopback address. Empty: nowhere.
@@ -78,6 +80,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.Duration(&c.ApplyTimeout, "agent-apply-timeout", defaultApplyTimeout, "how long one run of one service, or one wave of it, may take without waiting for health")
 	s.Size(&c.CacheSize, "agent-cache-size", defaultCacheSize, "bundles kept on disk; those of the plan are kept in any case")
 	s.Bool(&c.LocalIdentity, "agent-local-identity", false, "keep the agent's key in its folder only, and not in Secret leat-agent-identity, too")
+	s.Bool(&c.ClusterView, "agent-cluster-view", true, "tell the hub of nodes, pods by phase and warnings, for which they are watched")
 	s.Bool(&c.LeaderElection, "agent-leader-election", false, "let one of several replicas work while the others wait")
 	s.String(&c.DebugAddr, "agent-debug-addr", "", "loopback address to serve profiles on (pprof); empty means nowhere")
 	s.Check(c.check)

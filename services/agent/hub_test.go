@@ -62,7 +62,9 @@ type hub struct {
 	configs   map[string]*distributorv1.GetServiceConfigResponse // by service
 	asked     int                                                // for configurations
 	reports   map[string]*distributorv1.ServiceReport
-	cluster   *distributorv1.ClusterReport
+	cluster   *distributorv1.ClusterReport // without its overview
+	overview  *distributorv1.ClusterOverview
+	instances []string      // of agents, in the order in which they reported, each as often as it came after another
 	changed   chan struct{} // closed and replaced at every change
 }
 
@@ -70,7 +72,8 @@ func newHub(t testing.TB) *hub {
 	t.Helper()
 	h := &hub{
 		joins: map[string]bool{joinToken: true}, bundles: map[string][]byte{}, plan: &distributorv1.Plan{Cluster: "mill", Version: "v0"},
-		reports: map[string]*distributorv1.ServiceReport{}, changed: make(chan struct{}),
+		overview: &distributorv1.ClusterOverview{},
+		reports:  map[string]*distributorv1.ServiceReport{}, changed: make(chan struct{}),
 	}
 	h.listen(t, loopback.Addr(t))
 	t.Cleanup(h.stop)
@@ -347,11 +350,33 @@ func (h *hub) ReportStatus(ctx context.Context, r *distributorv1.ReportStatusReq
 		for _, report := range r.GetServices() {
 			h.reports[report.GetService()] = report
 		}
-		if r.GetCluster() != nil {
-			h.cluster = r.GetCluster()
+		if n := len(h.instances); n == 0 || h.instances[n-1] != r.GetInstance() {
+			h.instances = append(h.instances, r.GetInstance())
 		}
+		h.describe(r)
 	})
 	return &distributorv1.ReportStatusResponse{}, nil
+}
+
+// describe takes in what a report says of the cluster. h.mu is held.
+func (h *hub) describe(r *distributorv1.ReportStatusRequest) {
+	if r.GetFull() {
+		h.overview = &distributorv1.ClusterOverview{}
+	}
+	if r.GetCluster() == nil {
+		return
+	}
+	h.cluster = r.GetCluster()
+	o := h.cluster.GetOverview()
+	if o.GetNodes() != nil {
+		h.overview.Nodes = o.GetNodes()
+	}
+	if o.GetPods() != nil {
+		h.overview.Pods = o.GetPods()
+	}
+	if o.GetWarnings() != nil {
+		h.overview.Warnings = o.GetWarnings()
+	}
 }
 
 func (h *hub) caller(ctx context.Context) error {

@@ -5,6 +5,7 @@ package agent_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/leatdev/leat/internal/testkit/loopback"
@@ -43,6 +44,14 @@ func TestReplicas(t *testing.T) {
 	d = h.deploy(t, "web", map[string]string{"a.yaml": configMap("web-a", "2")})
 	h.awaitReport(t, "web", phase(healthy, d))
 	assertValue(t, cp, "web-a", "2")
+	h.await(t, "the new leader's view", func() bool {
+		return len(h.instances) > 1 && h.overview.GetPods() != nil && slices.Contains(h.cluster.GetCapabilities(), "leader-election")
+	})
+	h.mu.Lock()
+	if len(h.instances) != 2 {
+		t.Errorf("reports: got them from %v, want one leader after the other", h.instances)
+	}
+	h.mu.Unlock()
 	response, err := http.Get("http://" + profiles + "/debug/pprof/cmdline")
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ type ReportParams struct {
 }
 
 // Reports tells the hub what became of services. Nothing is dropped: what the hub does not take is sent again, in its
-// newest form. The queue is bounded by the number of services. It is safe for concurrent use.
+// newest form. The queue is bounded by the number of services, and one description of the cluster. It is safe for concurrent use.
 type Reports struct {
 	params   ReportParams
 	instance string
@@ -53,8 +53,8 @@ type Reports struct {
 	full     bool                                    // the next report has to hold every service
 	plan     string                                  // the version of the plan that is worked on
 	adopted  bool                                    // there is such a plan
-	cluster  *distributorv1.ClusterReport
-	describe bool // the next report has to hold cluster
+	cluster  *distributorv1.ClusterReport            // everything that was told of agent and cluster
+	describe clusterNews                             // what of it the next report has to hold
 	sequence uint64
 	acked    uint64  // the latest sequence that the hub has taken
 	greeted  bool    // the hub was told of this process
@@ -99,16 +99,16 @@ func (r *Reports) Adopted(version string) {
 	r.signal()
 }
 
-// Describe tells about agent and cluster.
+// Describe tells everything that is known of agent and cluster. The hub is sent the parts that have changed. The report must not
+// change afterwards.
 func (r *Reports) Describe(cluster *distributorv1.ClusterReport) {
 	r.mu.Lock()
-	if proto.Equal(r.cluster, cluster) {
-		r.mu.Unlock()
-		return
-	}
-	r.cluster, r.describe = cluster, true
+	news, lost := newsSince(r.cluster, cluster)
+	r.cluster, r.describe, r.full = cluster, r.describe.and(news), r.full || lost
 	r.mu.Unlock()
-	r.signal()
+	if news.report || lost {
+		r.signal()
+	}
 }
 
 func (r *Reports) signal() {
@@ -152,7 +152,7 @@ func (r *Reports) send(ctx context.Context) error {
 		r.acked = request.GetSequence()
 		return nil
 	}
-	r.full, r.describe, r.replaces = true, r.cluster != nil, response.CurrentInstance
+	r.full, r.replaces = true, response.CurrentInstance
 	r.signal()
 	return nil
 }
@@ -202,7 +202,7 @@ func (r *Reports) call(ctx context.Context, request *distributorv1.ReportStatusR
 func (r *Reports) due() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.adopted && (len(r.changed) > 0 || r.full || r.describe)
+	return r.adopted && (len(r.changed) > 0 || r.full || r.describe.report)
 }
 
 // take makes a request of what is due, and marks that as sent.
@@ -214,18 +214,16 @@ func (r *Reports) take() (*distributorv1.ReportStatusRequest, map[string]bool) {
 		PlanVersion: r.plan, Full: r.full, Instance: r.instance, Sequence: r.sequence, Acknowledged: r.acked,
 	}
 	if r.full {
-		request.Replaces = r.replaces
+		request.Replaces, r.describe = r.replaces, allNews()
 	}
 	for _, service := range slices.Sorted(maps.Keys(r.latest)) {
 		if r.full || r.changed[service] {
 			request.Services = append(request.Services, r.latest[service])
 		}
 	}
-	if r.describe {
-		request.Cluster = r.cluster
-	}
+	request.Cluster = r.describe.of(r.cluster, r.full)
 	taken := r.changed
-	r.changed, r.full, r.describe = map[string]bool{}, false, false
+	r.changed, r.full, r.describe = map[string]bool{}, false, clusterNews{}
 	return trim(request), taken
 }
 
@@ -239,7 +237,7 @@ func (r *Reports) restore(request *distributorv1.ReportStatusRequest, taken map[
 		}
 	}
 	r.full = r.full || request.GetFull()
-	r.describe = r.describe || request.GetCluster() != nil
+	r.describe = r.describe.and(newsIn(request))
 }
 
 // trim keeps a report within what one message may hold.

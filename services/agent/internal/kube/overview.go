@@ -175,7 +175,9 @@ func (l lowered) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // WithAttrs implements slog.Handler.
-func (l lowered) WithAttrs(attrs []slog.Attr) slog.Handler { return lowered{l.Handler.WithAttrs(attrs)} }
+func (l lowered) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return lowered{l.Handler.WithAttrs(attrs)}
+}
 
 // WithGroup implements slog.Handler.
 func (l lowered) WithGroup(name string) slog.Handler { return lowered{l.Handler.WithGroup(name)} }

@@ -103,7 +103,10 @@ func TestOverview(t *testing.T) {
 	c := startCluster(t, func(p *localkube.Params) { p.APIServerOnly, p.Audit = true, true })
 	post := func(path, body string) { t.Helper(); c.must(t, http.MethodPost, path, "application/json", body) }
 	patch := func(path, body string) { t.Helper(); c.must(t, http.MethodPatch, path, mergePatch, body) }
-	phase := func(name, phase string) { t.Helper(); patch(defaultPods+"/"+name+"/status", `{"status":{"phase":"`+phase+`"}}`) }
+	phase := func(name, phase string) {
+		t.Helper()
+		patch(defaultPods+"/"+name+"/status", `{"status":{"phase":"`+phase+`"}}`)
+	}
 	remove := func(path string) { t.Helper(); c.must(t, http.MethodDelete, path+"?gracePeriodSeconds=0", "", "") }
 	addNode := func(name, version string) {
 		t.Helper()

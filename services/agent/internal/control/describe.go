@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/agent/internal/overview"
+)
+
+const (
+	// describePause is the least time between two descriptions: the first change is told at once, and what comes in the second after it
+	// together.
+	describePause = time.Second
+	// versionPause is the least time between two questions for the API server's version, however often it is lost and found.
+	versionPause = time.Minute
+	// versionInterval is when the version is asked for in any case.
+	versionInterval = time.Hour
+	versionTimeout  = 30 * time.Second
+	versionJitter   = 0.25
+)
+
+// DescriberParams are what NewDescriber needs.
+type DescriberParams struct {
+	Reports *Reports
+	// Summary is what the cluster is made of. Nil: that is not told.
+	Summary *overview.Summary
+	// Version asks the API server for its version.
+	Version func(context.Context) (string, error)
+	// AgentVersion is the agent's own, and Capabilities what it can do, sorted.
+	AgentVersion string
+	Capabilities []string
+	Logger       *slog.Logger
+}
+
+// Describer tells the hub about agent and cluster whenever that changes, at most once a second.
+type Describer struct {
+	params DescriberParams
+	ask    chan struct{} // one token when the version may be another
+	told   chan struct{} // one token when version is another
+
+	mu      sync.Mutex
+	version string // of the API server; empty until it was heard
+}
+
+// NewDescriber returns a Describer that tells nothing before Run.
+func NewDescriber(p DescriberParams) *Describer {
+	return &Describer{params: p, ask: make(chan struct{}, 1), told: make(chan struct{}, 1)}
+}
+
+// Back says that the API server was away, and may be another one now. It returns at once, and is safe for concurrent use.
+func (d *Describer) Back() {
+	select {
+	case d.ask <- struct{}{}:
+	default:
+	}
+}
+
+// Run describes until ctx is done; then it returns nil.
+func (d *Describer) Run(ctx context.Context) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() { d.followVersion(ctx) })
+
+	started, changed := timestamppb.Now(), (<-chan struct{})(nil)
+	if d.params.Summary != nil {
+		changed = d.params.Summary.Changed()
+	}
+	for ctx.Err() == nil {
+		d.params.Reports.Describe(d.describe(started))
+		_ = backoff.Wait(ctx, describePause) // the loop's condition sees the same end
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-d.told:
+		}
+	}
+	return nil
+}
+
+func (d *Describer) describe(started *timestamppb.Timestamp) *distributorv1.ClusterReport {
+	d.mu.Lock()
+	version := d.version
+	d.mu.Unlock()
+	report := &distributorv1.ClusterReport{
+		AgentVersion: d.params.AgentVersion, Capabilities: d.params.Capabilities, StartedAt: started, KubernetesVersion: version,
+	}
+	if d.params.Summary != nil {
+		report.Overview = overviewOf(d.params.Summary.Current())
+		report.Nodes = report.GetOverview().GetNodes().GetCount()
+	}
+	return report
+}
+
+// followVersion asks for the API server's version until ctx is done: at the start, when the server is back, and now and again.
+func (d *Describer) followVersion(ctx context.Context) {
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		callCtx, cancel := context.WithTimeout(ctx, versionTimeout)
+		version, err := d.params.Version(callCtx)
+		cancel()
+		if err != nil {
+			d.params.Logger.DebugContext(ctx, "API server does not tell its version", slog.Any("error", err))
+			_ = backoff.Wait(ctx, backoff.Default().Delay(attempt)) // the loop's condition sees the same end
+			continue
+		}
+		attempt = -1
+		d.hear(version)
+		_ = backoff.Wait(ctx, versionPause)
+		timer := time.NewTimer(backoff.Jitter(versionInterval, versionJitter) - versionPause)
+		select {
+		case <-ctx.Done():
+		case <-d.ask:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+func (d *Describer) hear(version string) {
+	d.mu.Lock()
+	same := d.version == version
+	d.version = version
+	d.mu.Unlock()
+	if same {
+		return
+	}
+	select {
+	case d.told <- struct{}{}:
+	default:
+	}
+}
+
+func overviewOf(o overview.Overview) *distributorv1.ClusterOverview {
+	wire := &distributorv1.ClusterOverview{}
+	if n := o.Nodes; n != nil {
+		wire.Nodes = &distributorv1.NodesOverview{
+			Count: clamp(n.Count), Ready: clamp(n.Ready), Cordoned: clamp(n.Cordoned),
+			Capacity: totalsOf(n.Capacity), Allocatable: totalsOf(n.Allocatable), KubeletVersions: make(map[string]int32, len(n.Kubelets)),
+		}
+		for version, nodes := range n.Kubelets {
+			wire.Nodes.KubeletVersions[version] = clamp(nodes)
+		}
+	}
+	if p := o.Pods; p != nil {
+		wire.Pods = &distributorv1.PodsOverview{
+			Pending: clamp(p.Pending), Running: clamp(p.Running), Succeeded: clamp(p.Succeeded), Failed: clamp(p.Failed), Unknown: clamp(p.Unknown),
+		}
+	}
+	if w := o.Warnings; w != nil {
+		wire.Warnings = &distributorv1.WarningsOverview{Count: clamp(w.Count)}
+		for _, warning := range w.Latest {
+			wire.Warnings.Latest = append(wire.Warnings.Latest, &distributorv1.ClusterWarning{
+				Reason: warning.Reason, Kind: warning.Kind, Namespace: warning.Namespace, Name: warning.Name,
+				Message: warning.Message, Times: clamp(warning.Times), LastSeenAt: timeOf(warning.LastSeen),
+			})
+		}
+	}
+	return wire
+}
+
+func totalsOf(r overview.Resources) *distributorv1.ResourceTotals {
+	return &distributorv1.ResourceTotals{CpuMillis: r.CPUMillis, MemoryBytes: r.MemoryBytes, Pods: r.Pods}
+}
