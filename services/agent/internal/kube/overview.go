@@ -102,11 +102,16 @@ type follower struct {
 	warned     *sync.Once                       // people were told that what this is a part of may not be watched
 
 	known  *watch.Known
-	synced bool // a list was complete
+	synced bool        // a list was complete
+	warn   func(error) // tells people that the resource may not be watched
 }
 
 // run follows until ctx is done.
 func (f *follower) run(ctx context.Context) {
+	f.warn = func(err error) {
+		f.client.logger.WarnContext(ctx, "overview of the cluster goes without what the agent may not watch",
+			slog.String("resource", f.collection.Resource.Resource), slog.Any("error", err))
+	}
 	watcher := watch.New(watch.Params{
 		Server: f.client.server, Collection: f.collection, Handler: f, Known: f.known, Back: f.heard, Settings: f.settings,
 		Logger: slog.New(lowered{f.client.logger.Handler()}).With(slog.String("overview", f.collection.Fields+" "+f.collection.Resource.Resource)),
@@ -153,10 +158,7 @@ func (f *follower) heard() {
 // Denied implements watch.Handler.
 func (f *follower) Denied(err error) {
 	f.summary.Know(f.source, false)
-	f.warned.Do(func() {
-		f.client.logger.Warn("overview of the cluster goes without what the agent may not watch",
-			slog.String("resource", f.collection.Resource.Resource), slog.Any("error", err))
-	})
+	f.warned.Do(func() { f.warn(err) })
 }
 
 // lowered logs everything as of level Debug: the API server's troubles are told by the watches that the services need, and what may
