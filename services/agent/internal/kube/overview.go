@@ -49,11 +49,11 @@ const eventSilence = 12 * time.Minute
 
 // followers are the watches of which an overview is made.
 //
-// A pod's phase is not in its metadata, and all of a pod is five to ten times as much. So the pods of each phase are watched by
-// themselves, as metadata: the API server selects by phase, and a pod that changes its phase goes from one watch to another. What
-// has to be remembered of a pod is its UID, and the number of pods in a phase is the number of UIDs. In between a pod may be counted
-// twice, or not at all, but since no watch depends on what another one says, each is right in the end. Nodes are few, and
-// their capacity and version are not in their metadata. Of the events those of type Warning alone are sent.
+// A pod's phase is not in its metadata, and all of a pod is about three times as much on the wire. So the pods of each phase are
+// watched by themselves, as metadata: the API server selects by phase, and a pod that changes its phase goes from one watch to
+// another. What has to be remembered of a pod is its UID, and the number of pods in a phase is the number of UIDs. In between a pod
+// may be counted twice, or not at all, but since no watch depends on what another one says, each is right in the end. Nodes are few,
+// and their capacity and version are not in their metadata. Of the events those of type Warning alone are sent.
 func (c *Client) followers(p OverviewParams) []*follower {
 	follow := func(source overview.Source, collection watch.Collection, warned *sync.Once, settings watch.Settings) *follower {
 		settings.Denied = p.Denied

@@ -21,16 +21,97 @@ type event struct {
 	Object map[string]any `json:"object"`
 }
 
-// reader decodes a body piece by piece, so that memory follows the largest object and not the number of objects.
-type reader struct {
-	source  *bounded
-	decoder kjson.Decoder
-	limit   int // bytes of one object
+// metadata is what is read of an object whose metadata alone is asked for, or of the Status that an error event holds instead. What
+// it leaves out, managedFields above all, is most of what the server sends, and costs little as long as nothing is made of it.
+type metadata struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name            string         `json:"name"`
+		Namespace       string         `json:"namespace"`
+		UID             string         `json:"uid"`
+		ResourceVersion string         `json:"resourceVersion"`
+		Labels          map[string]any `json:"labels"`
+		Annotations     map[string]any `json:"annotations"`
+	} `json:"metadata"`
+
+	Status  any `json:"status"`
+	Message any `json:"message"`
+	Reason  any `json:"reason"`
+	Details any `json:"details"`
+	Code    any `json:"code"`
 }
 
-func newReader(body io.Reader, limit int) *reader {
+// object makes an object of it, without the fields that are empty.
+func (m *metadata) object() map[string]any {
+	inner := map[string]any{}
+	for name, value := range map[string]string{
+		"name": m.Metadata.Name, "namespace": m.Metadata.Namespace, "uid": m.Metadata.UID, "resourceVersion": m.Metadata.ResourceVersion,
+	} {
+		if value != "" {
+			inner[name] = value
+		}
+	}
+	if m.Metadata.Labels != nil {
+		inner["labels"] = m.Metadata.Labels
+	}
+	if m.Metadata.Annotations != nil {
+		inner["annotations"] = m.Metadata.Annotations
+	}
+	o := map[string]any{"metadata": inner}
+	for name, value := range map[string]any{
+		"status": m.Status, "message": m.Message, "reason": m.Reason, "details": m.Details, "code": m.Code,
+	} {
+		if value != nil {
+			o[name] = value
+		}
+	}
+	if m.Kind != "" { // the items of a list have none
+		o["kind"], o["apiVersion"] = m.Kind, m.APIVersion
+	}
+	return o
+}
+
+// reader decodes a body piece by piece, so that memory follows the largest object and not the number of objects.
+type reader struct {
+	source   *bounded
+	decoder  kjson.Decoder
+	limit    int  // bytes of one object
+	metadata bool // all but metadata is left out
+}
+
+func newReader(body io.Reader, limit int, metadata bool) *reader {
 	source := &bounded{source: body, left: limit}
-	return &reader{source: source, limit: limit, decoder: kjson.NewDecoderCaseSensitivePreserveInts(source)}
+	return &reader{source: source, limit: limit, metadata: metadata, decoder: kjson.NewDecoderCaseSensitivePreserveInts(source)}
+}
+
+// event reads the next event. The error is io.EOF only where one could have begun.
+func (r *reader) event() (e event, err error) {
+	if !r.metadata {
+		err = r.decode(&e)
+		return e, err
+	}
+	var lean struct {
+		Type   string   `json:"type"`
+		Object metadata `json:"object"`
+	}
+	if err := r.decode(&lean); err != nil {
+		return event{}, err
+	}
+	return event{Type: lean.Type, Object: lean.Object.object()}, nil
+}
+
+// object reads the next object of a list.
+func (r *reader) object() (object map[string]any, err error) {
+	if !r.metadata {
+		err = r.decode(&object)
+		return object, err
+	}
+	var lean metadata
+	if err := r.decode(&lean); err != nil {
+		return nil, err
+	}
+	return lean.object(), nil
 }
 
 // decode reads the next JSON value. The error is io.EOF only where a value could have begun.
@@ -73,8 +154,8 @@ func (r *reader) items(item func(object map[string]any)) error {
 		return fmt.Errorf("items: %w", errNotAList)
 	}
 	for r.decoder.More() {
-		var object map[string]any
-		if err := r.decode(&object); err != nil {
+		object, err := r.object()
+		if err != nil {
 			return err
 		}
 		item(object)

@@ -51,23 +51,32 @@ func FuzzAnswers(f *testing.F) {
 		f.Add(`{"kind":"List","items":null,"metadata":{"resourceVersion":7}}`, text, true)
 	}
 	f.Fuzz(func(t *testing.T, list, events string, paged bool) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // a server may ask to be left alone
-		defer cancel()
-		var transport http.RoundTripper = &babble{list: list, watch: events, asked: map[bool]bool{}, end: cancel}
-		if paged {
-			transport = noStreams{transport}
-		}
-		told := newRecorder()
-		w := watch.New(watch.Params{
-			Server:     watch.NewServer(&url.URL{Scheme: "http", Host: "babble"}, &http.Client{Transport: transport}),
-			Collection: configMaps(), Handler: told, Known: watch.NewKnown(), Logger: quiet(),
-			Settings: watch.Settings{Retry: backoff.Policy{Initial: 1, Max: 1}, Denied: backoff.Policy{Initial: 1, Max: 1}},
-		})
-		if err := w.Run(ctx); err != nil && !strings.Contains(events, "404") && !strings.Contains(events, "NotFound") {
-			t.Errorf("got %v, want nil: the server never said that the collection is absent", err)
-		}
-		if _, synced, _ := told.state(); synced > 0 && !strings.Contains(list+events, "resourceVersion") {
-			t.Error("told that a list is complete that names no version")
+		for _, metadata := range []bool{false, true} {
+			answer(t, list, events, paged, metadata)
 		}
 	})
+}
+
+// answer has one Watcher hear what the server says.
+func answer(t *testing.T, list, events string, paged, metadata bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // a server may ask to be left alone
+	defer cancel()
+	var transport http.RoundTripper = &babble{list: list, watch: events, asked: map[bool]bool{}, end: cancel}
+	if paged {
+		transport = noStreams{transport}
+	}
+	told, collection := newRecorder(), configMaps()
+	collection.Metadata = metadata
+	w := watch.New(watch.Params{
+		Server:     watch.NewServer(&url.URL{Scheme: "http", Host: "babble"}, &http.Client{Transport: transport}),
+		Collection: collection, Handler: told, Known: watch.NewKnown(), Logger: quiet(),
+		Settings: watch.Settings{Retry: backoff.Policy{Initial: 1, Max: 1}, Denied: backoff.Policy{Initial: 1, Max: 1}},
+	})
+	if err := w.Run(ctx); err != nil && !strings.Contains(events, "404") && !strings.Contains(events, "NotFound") {
+		t.Errorf("got %v, want nil: the server never said that the collection is absent", err)
+	}
+	if _, synced, _ := told.state(); synced > 0 && !strings.Contains(list+events, "resourceVersion") {
+		t.Error("told that a list is complete that names no version")
+	}
 }

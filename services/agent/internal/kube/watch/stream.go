@@ -56,7 +56,7 @@ func (w *Watcher) open(ctx context.Context, query url.Values, list bool, silence
 		w.params.Known.begin()
 		w.broken++
 	}
-	return w.follow(ctx, newReader(body, w.params.Settings.MaxObject), list, silence)
+	return w.follow(ctx, newReader(body, w.params.Settings.MaxObject, w.params.Collection.Metadata), list, silence)
 }
 
 // follow takes in events until they end.
@@ -67,8 +67,8 @@ func (w *Watcher) follow(ctx context.Context, r *reader, listing bool, silence *
 		} else {
 			silence.Reset(w.params.Settings.Silence)
 		}
-		var e event
-		if err := r.decode(&e); err != nil {
+		e, err := r.event()
+		if err != nil {
 			return fmt.Errorf("read event: %w", err)
 		}
 		listed, err := w.take(e, listing)
@@ -146,7 +146,7 @@ func (w *Watcher) page(ctx context.Context, next string) (metav1.ListMeta, error
 		return metav1.ListMeta{}, err
 	}
 	defer body.Close()
-	meta, err := newReader(body, w.params.Settings.MaxObject).list(func(object map[string]any) {
+	meta, err := newReader(body, w.params.Settings.MaxObject, w.params.Collection.Metadata).list(func(object map[string]any) {
 		w.seen(&unstructured.Unstructured{Object: object})
 	})
 	if err == io.EOF { //nolint:errorlint // a decoder returns it bare; here it is not the end but a lack

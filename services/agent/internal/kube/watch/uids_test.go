@@ -47,7 +47,8 @@ func TestUIDsAlone(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0))
 			l := &tally{known: watch.NewKnownUIDs(), uids: map[string]bool{}}
 			s := start(t, func(s *subject, p *watch.Params) {
-				p.Handler, p.Known, p.Settings.PageSize, s.fake.paged = l, l.known, 3, seed%2 == 0
+				p.Handler, p.Known, p.Settings.PageSize = l, l.known, 3
+				s.fake.paged, p.Collection.Metadata = seed%2 == 0, seed%3 == 0
 			})
 			for range 200 {
 				name := fmt.Sprint("object-", r.IntN(10))

@@ -61,7 +61,7 @@ type Collection struct {
 	Fields string
 	// Label is the key of the label whose value is remembered. Empty: none.
 	Label string
-	// Metadata asks for the objects' metadata alone.
+	// Metadata asks for the objects' metadata alone. Of that name, namespace, UID, version, labels and annotations are told.
 	Metadata bool
 }
 
