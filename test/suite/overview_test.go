@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// TestClusterView has pods come and go in a cluster with a node, and the hub tell people of it.
+func TestClusterView(t *testing.T) {
+	h := startHub(t)
+	shown := func(what string, want func(*distributorv1.ClusterReport) bool) {
+		t.Helper()
+		began := time.Now()
+		eventually(t, "the hub shows "+what, func() (bool, string) {
+			answer, err := h.fleet.GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "demo"})
+			if err != nil {
+				return false, err.Error()
+			}
+			report := answer.GetCluster().GetStatus().GetReport()
+			return want(report), report.String()
+		})
+		t.Logf("%s after %v", what, time.Since(began))
+	}
+	const pods = "/api/v1/namespaces/default/pods"
+	shown("a node", func(r *distributorv1.ClusterReport) bool {
+		o := r.GetOverview()
+		return r.GetNodes() == 1 && o.GetNodes().GetReady() == 1 && o.GetNodes().GetCapacity().GetPods() > 0 &&
+			o.GetPods() != nil && o.GetWarnings() != nil && r.GetKubernetesVersion() == "v1.36.3" && slices.Contains(r.GetCapabilities(), "overview")
+	})
+	for _, name := range []string{"a", "b"} {
+		h.kubePost(t, pods, `{"metadata":{"name":"`+name+`"},"spec":{"containers":[{"name":"c","image":"example.test/x"}]}}`)
+	}
+	h.kubePost(t, "/api/v1/namespaces/default/events",
+		`{"metadata":{"name":"e"},"type":"Warning","reason":"FailedScheduling","involvedObject":{"kind":"Pod","namespace":"default","name":"a"}}`)
+	shown("two pods and a warning", func(r *distributorv1.ClusterReport) bool {
+		o := r.GetOverview()
+		return o.GetNodes().GetCount() == 1 && o.GetPods().GetRunning() == 2 && o.GetPods().GetPending() == 0 &&
+			slices.ContainsFunc(o.GetWarnings().GetLatest(), func(w *distributorv1.ClusterWarning) bool { return w.GetName() == "a" })
+	})
+	h.kubeDelete(t, pods+"/a")
+	shown("one pod", func(r *distributorv1.ClusterReport) bool {
+		return r.GetOverview().GetPods().GetRunning() == 1 && r.GetOverview().GetNodes().GetCount() == 1
+	})
+
+	// An agent that starts anew says what there is now.
+	h.agent.stop()
+	h.kubeDelete(t, pods+"/b")
+	eventually(t, "the pod is gone", func() (bool, string) {
+		code, body := h.kubeGet(t, pods+"/b")
+		return code == http.StatusNotFound, body
+	})
+	h.agent.start(t)
+	shown("no pod", func(r *distributorv1.ClusterReport) bool {
+		p := r.GetOverview().GetPods()
+		return p != nil && p.GetRunning() == 0 && p.GetPending() == 0
+	})
+}
