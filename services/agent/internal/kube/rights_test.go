@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/kube"
+	"github.com/leatdev/leat/services/agent/internal/overview"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
@@ -77,7 +78,16 @@ func TestRightsOfTenants(t *testing.T) {
 		if err := c.client.Lead(t.Context(), kube.Election{Replica: "a"}, lead); err != nil || !led {
 			t.Errorf("got %v, %v, want to lead", led, err)
 		}
-		if _, err := c.client.Describe(t.Context()); err != nil {
+		if _, err := c.client.Version(t.Context()); err != nil {
+			t.Error(err)
+		}
+		v := &viewer{summary: overview.NewSummary()}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.client.Overview(ctx, kube.OverviewParams{Summary: v.summary}) }()
+		v.await(t, "nodes, pods and warnings", func(o overview.Overview) bool { return o.Nodes != nil && o.Pods != nil && o.Warnings != nil })
+		cancel()
+		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
