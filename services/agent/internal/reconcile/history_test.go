@@ -201,6 +201,10 @@ func (h *history) fault(_ context.Context, call string, done bool) error {
 		h.begun[call] = maps.Clone(h.departing)
 	} else {
 		_, _ = fmt.Fprintf(&h.log, "%s %s\"", time.Now().Format(time.TimeOnly), call)
+		if service, saved := strings.CutPrefix(call, "save inventory of "); saved {
+			r, _ := h.cluster.Record(service)
+			_, _ = fmt.Fprintf(&h.log, "stored of %s: base %d, pruned %d, %v\"", service, r.Base, r.Pruned, r.Objects.Objects())
+		}
 	}
 	if strings.HasPrefix(call, "save inventory of ") && done {
 		service := strings.TrimPrefix(call, "save inventory of ")

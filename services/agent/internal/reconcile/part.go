@@ -166,8 +166,12 @@ func (r *run) deleteOne(
 	ctx context.Context, o inventory.Object, live *unstructured.Unstructured, how syncpolicy.Deletion, leaving *leaving,
 ) error {
 	options := DeleteOptions{Propagation: how.Propagation, ResourceVersion: live.GetResourceVersion()}
+	r.depart(o, true) // whatever the answer: it may get lost
 	remains, err := r.cluster.Delete(ctx, o, options)
 	switch {
+	case errors.Is(err, ErrReplaced):
+		r.depart(o, false)
+		return err
 	case err != nil:
 		return err
 	case remains == nil || remains.GetLabels()[ServiceLabel] != r.unit.name:
@@ -176,6 +180,17 @@ func (r *run) deleteOne(
 		r.expect(o, leaving)
 	}
 	return nil
+}
+
+// depart notes whether an object's deletion has begun, or is over.
+func (r *run) depart(o inventory.Object, going bool) {
+	r.unit.mu.Lock()
+	defer r.unit.mu.Unlock()
+	if going {
+		r.going.Put(o)
+	} else {
+		r.going.Remove(o.Key)
+	}
 }
 
 // vacant makes sure that nothing goes with a namespace or a definition that its deletion is not about: its service's own objects

@@ -100,6 +100,20 @@ func (r *run) discount(counted []inventory.Object) {
 	}
 }
 
+// startCounting forgets what was pruned, and what was counted and kept: another service is still to take it over.
+func (r *run) startCounting() {
+	if r.record.Pruned == 0 {
+		return
+	}
+	r.record.Pruned = 0
+	for _, o := range r.record.Objects.Objects() {
+		if o.Counted {
+			o.Counted = false
+			r.record.Objects.Put(o)
+		}
+	}
+}
+
 // base is what the guard measures against.
 func (r *run) base() int {
 	if r.record.Base > 0 {

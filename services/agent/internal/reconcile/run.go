@@ -315,7 +315,7 @@ func (r *run) complete(ctx context.Context) error {
 		}
 	}
 	r.record.Applied, r.record.Base, r.record.Guarded, r.record.Touched = applied, r.record.Objects.Len(), "", false
-	r.record.Pruned = 0
+	r.startCounting()
 	if err := r.save(ctx); err != nil {
 		return err
 	}
