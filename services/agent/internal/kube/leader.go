@@ -110,18 +110,22 @@ func (t *term) serve(leadership context.Context) {
 	t.stop()
 }
 
-// begin runs do as soon as the term's number is known.
+// begin runs do as soon as the term's number is known, and not at all if ctx ends before.
 func (t *term) begin(ctx context.Context) error {
-	var number int
+	number, known := 0, false
 	_ = backoff.Retry(ctx, backoff.Policy{Initial: time.Second}, func(ctx context.Context) error {
 		lease, err := t.leases.Get(ctx, leaseName, metav1.GetOptions{})
-		if err == nil && lease.Spec.LeaseTransitions != nil {
-			number = int(*lease.Spec.LeaseTransitions)
+		if err != nil {
+			return err
 		}
-		return err
+		if transitions := lease.Spec.LeaseTransitions; transitions != nil {
+			number = int(*transitions)
+		}
+		known = true
+		return nil
 	})
-	if ctx.Err() != nil {
-		return nil // being stopped is no failure, and nothing else ends the waiting
+	if !known {
+		return nil
 	}
 	return t.do(ctx, number)
 }
