@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/leatdev/leat/cli/internal/document"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
@@ -57,6 +58,14 @@ func Failed(service *fleetv1.Service) bool {
 	default:
 		return false
 	}
+}
+
+// Guarded tells whether a service waits for somebody to agree that objects go, which nothing but an answer or a change ends. A status that
+// is about an older spec does not count.
+func Guarded(service *fleetv1.Service) bool {
+	status := service.GetStatus()
+	return Failed(service) && status.GetProblem().GetReason() == errorsv1.Reason_REASON_PRUNE_GUARDED &&
+		status.GetObservedGeneration() >= service.GetMetadata().GetGeneration()
 }
 
 // Describe says in one line where a service is: "failed: REF_NOT_FOUND: no branch main".

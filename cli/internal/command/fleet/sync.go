@@ -27,7 +27,8 @@ func Sync(s *session.Session) *cobra.Command {
 		Use:   "sync service/NAME",
 		Short: "Fetch and apply a service now",
 		Long: `Fetch a service's repositories now instead of at the next poll, and let its agent reconcile it even if nothing changed.
-With --wait it returns when that is done and the service is healthy, as leat wait does.
+With --wait it returns when that is done and the service is healthy, as leat wait does; it also ends, with exit code 1, when
+the guard of prunes asks for an agreement.
 
 It fails when a repository cannot be fetched; what was known before is reconciled all the same.`,
 		Example: `  leat sync service/shop

@@ -52,6 +52,9 @@ the last state.`,
 	return cmd
 }
 
+// errGuarded ends the wait for a sync that was carried out up to where a person has to answer.
+var errGuarded = errors.New("somebody has to agree that objects go")
+
 type waiter struct {
 	session *session.Session
 	goal    delivery.Goal
@@ -82,8 +85,11 @@ func (w *waiter) wait(ctx context.Context, c *client.Client, name string) error 
 		w.last = service.GetService()
 	}
 	err = c.Watch(ctx, name, w.see)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return w.timedOut(name)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return w.unreached(fmt.Sprintf("service/%s is not %s after %s", name, w.goal, w.timeout), name)
+	case errors.Is(err, errGuarded):
+		return w.unreached(fmt.Sprintf("service/%s is not %s", name, w.goal), name)
 	}
 	if err != nil {
 		return err
@@ -111,6 +117,9 @@ func (w *waiter) see(change *fleetv1.WatchFleetResponse) error {
 	if w.goal.Reached(service) && w.carriedOut(service) {
 		return client.ErrStop
 	}
+	if w.syncRequest != "" && w.carriedOut(service) && delivery.Guarded(service) {
+		return errGuarded
+	}
 	return w.tell(service)
 }
 
@@ -129,8 +138,8 @@ func (w *waiter) tell(service *fleetv1.Service) error {
 	return err
 }
 
-func (w *waiter) timedOut(name string) error {
-	message := fmt.Sprintf("service/%s is not %s after %s", name, w.goal, w.timeout)
+// unreached is the error of a wait that ended before its goal.
+func (w *waiter) unreached(message, name string) error {
 	if w.last == nil {
 		return failure.New(message, "The hub did not answer in that time.")
 	}
