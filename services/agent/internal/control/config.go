@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -21,14 +19,12 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	"github.com/leatdev/leat/internal/rpcerr"
-	"github.com/leatdev/leat/internal/seal"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
 const (
 	configDir     = "configs"
-	configFile    = ".sealed"
 	purposeConfig = "agent service configuration"
 )
 
@@ -50,6 +46,7 @@ type ConfigParams struct {
 // the folder without it has nothing. It is safe for concurrent use.
 type Configs struct {
 	params ConfigParams
+	vault  vault
 	flight singleflight.Group
 }
 
@@ -57,22 +54,11 @@ var _ reconcile.Configs = (*Configs)(nil)
 
 // OpenConfigs makes the folder, and removes what a crash left half-written.
 func OpenConfigs(p ConfigParams) (*Configs, error) {
-	p.Dir = filepath.Join(p.Dir, configDir)
-	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make folder for configurations: %w", err)
-	}
-	entries, err := os.ReadDir(p.Dir)
+	v, err := openVault(filepath.Join(p.Dir, configDir), purposeConfig, p.Identity)
 	if err != nil {
-		return nil, fmt.Errorf("list configurations: %w", err)
+		return nil, err
 	}
-	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), ".") {
-			if err := os.Remove(filepath.Join(p.Dir, entry.Name())); err != nil {
-				return nil, fmt.Errorf("remove draft of a configuration: %w", err)
-			}
-		}
-	}
-	return &Configs{params: p}, nil
+	return &Configs{params: p, vault: v}, nil
 }
 
 // Config implements reconcile.Configs.
@@ -139,34 +125,17 @@ func (c *Configs) fetch(ctx context.Context, s reconcile.Service) (*distributorv
 	}
 }
 
-// keep writes a configuration in place of the service's last. It is bound to the service, so that none can stand in for
-// another.
+// keep writes a configuration in place of the service's last.
 func (c *Configs) keep(s reconcile.Service, config *distributorv1.GetServiceConfigResponse) error {
 	plain, err := proto.Marshal(config)
 	if err != nil {
 		return errors.New("encode configuration")
 	}
-	sealer, err := c.params.Identity.sealer(purposeConfig)
-	if err != nil {
-		return err
-	}
-	sealed, err := sealer.Seal(plain, place(s))
-	if err != nil {
-		return fmt.Errorf("seal configuration: %w", err)
-	}
-	return writeFile(c.path(s.Name), sealed)
+	return c.vault.write(s.Name, place(s), plain)
 }
 
 func (c *Configs) read(s reconcile.Service) (*distributorv1.GetServiceConfigResponse, error) {
-	sealed, err := os.ReadFile(c.path(s.Name))
-	if err != nil {
-		return nil, err
-	}
-	sealer, err := c.params.Identity.sealer(purposeConfig)
-	if err != nil {
-		return nil, err
-	}
-	plain, err := sealer.Open(sealed, place(s))
+	plain, err := c.vault.read(s.Name, place(s))
 	if err != nil {
 		return nil, err
 	}
@@ -182,37 +151,16 @@ func (c *Configs) Retain(ctx context.Context, plan reconcile.Plan) {
 	wanted := make(map[string]bool, len(plan.Services))
 	for _, s := range plan.Services {
 		if s.ConfigDigest != "" {
-			wanted[filepath.Base(c.path(s.Name))] = true
+			wanted[s.Name] = true
 		}
 	}
-	entries, err := os.ReadDir(c.params.Dir)
-	for _, entry := range entries {
-		// Drafts of files that are being written have other names.
-		if wanted[entry.Name()] || !strings.HasSuffix(entry.Name(), configFile) {
-			continue
-		}
-		if removed := os.Remove(filepath.Join(c.params.Dir, entry.Name())); !errors.Is(removed, fs.ErrNotExist) {
-			err = errors.Join(err, removed)
-		}
-	}
-	if err != nil {
+	if err := c.vault.retain(wanted); err != nil {
 		c.params.Logger.WarnContext(ctx, "configurations that are not needed any more cannot be removed", slog.Any("error", err))
 	}
 }
 
-// path is where a service's configuration is kept. The name is escaped: it comes from outside.
-func (c *Configs) path(service string) string {
-	return filepath.Join(c.params.Dir, url.PathEscape(service)+configFile)
-}
-
-func place(s reconcile.Service) []byte { return []byte(s.UID + "/" + s.Name) }
-
-// sealer seals for this agent alone: its key is made of the agent's, and what was sealed ends with that.
-func (i *Identity) sealer(purpose string) (*seal.Sealer, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return seal.NewSealer(i.key.Seed(), purpose)
-}
+// place binds a configuration to its service, and not to another that comes under the same name.
+func place(s reconcile.Service) string { return s.UID + "/" + s.Name }
 
 func variablesOf(config *distributorv1.GetServiceConfigResponse) render.Variables {
 	v := render.Variables{Values: config.GetValues(), Secrets: make(map[string]string, len(config.GetSecrets()))}
