@@ -58,9 +58,9 @@ func startTrial(ctx context.Context, u *unit) *trial {
 	}
 	u.mu.Unlock()
 	go func() {
-		defer close(t.done)
 		t.err = t.run(ctx)
-		signal(u.wake)
+		close(t.done)
+		signal(u.wake) // not before: the unit would look, see that nothing is over, and hear nothing more
 	}()
 	return t
 }
