@@ -80,8 +80,14 @@ func TestAStormOfReconnectsIsSpread(t *testing.T) {
 					if most := burst + (second+1)*rate; in > most {
 						t.Errorf("%d are let in by the end of second %d, want %d at most", in, second, most)
 					}
-					if second > 4 && c.in[second] > rate+rate/4 { // chance makes it more or less than the rate, not much more
-						t.Errorf("%d are let in during second %d, want about the rate", c.in[second], second)
+					// Who comes late in one second leaves room in the next, so a tenth is allowed over several.
+					const several = 5
+					lately := 0
+					for s := second - several + 1; s <= second; s++ {
+						lately += c.in[s]
+					}
+					if second >= 4+several && lately > several*(rate+rate/10) {
+						t.Errorf("%d are let in during the %d seconds up to %d, want the rate", lately, several, second)
 					}
 					if second > 4 && n > 2*rate {
 						t.Errorf("%d come during second %d, want them spread", n, second)
