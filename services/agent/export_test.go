@@ -3,5 +3,8 @@
 
 package agent
 
-// Succeed is succeed.
-var Succeed = succeed
+// Succeed is succeed, and ReplicaName is replicaName.
+var (
+	Succeed     = succeed
+	ReplicaName = replicaName
+)

@@ -29,7 +29,7 @@ import (
 func replicaName(dir string) (string, error) {
 	path := filepath.Join(dir, "replica")
 	name, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(name) == 0 { // it was there, and the disk full
 		name = []byte(rand.Text())
 		err = os.WriteFile(path, name, 0o600)
 	}

@@ -48,3 +48,25 @@ func TestSucceed(t *testing.T) {
 		})
 	}
 }
+
+// TestReplicaName names a replica once, also in a folder where a full disk left nothing of the name.
+func TestReplicaName(t *testing.T) {
+	t.Parallel()
+	names := map[string]bool{}
+	for range 2 {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "replica"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			name, err := agent.ReplicaName(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names[name] = true
+		}
+	}
+	if len(names) != 2 {
+		t.Errorf("got names %v of two replicas, want one each", names)
+	}
+}
