@@ -2424,10 +2424,15 @@ type CheckAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Subject of the person's token, "user:NAME". Required.
 	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
-	// Groups of the person's token.
+	// Groups of the person's token. They count for people whom the hub does not know itself; of others it knows the groups.
 	Groups []string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
 	// The cluster's name. Required.
-	Cluster       string `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Cluster string `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// Uid of the person's token. A person whom the hub knows is refused where it is not the uid of the live user. Empty for others, and
+	// from tunnels that do not say it.
+	SubjectUid string `protobuf:"bytes,4,opt,name=subject_uid,json=subjectUid,proto3" json:"subject_uid,omitempty"`
+	// What the person's token was given for. Where it is an API token, the person is refused once that has ended.
+	Credential    string `protobuf:"bytes,5,opt,name=credential,proto3" json:"credential,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2483,6 +2488,20 @@ func (x *CheckAccessRequest) GetCluster() string {
 	return ""
 }
 
+func (x *CheckAccessRequest) GetSubjectUid() string {
+	if x != nil {
+		return x.SubjectUid
+	}
+	return ""
+}
+
+func (x *CheckAccessRequest) GetCredential() string {
+	if x != nil {
+		return x.Credential
+	}
+	return ""
+}
+
 // CheckAccessResponse is the decision.
 type CheckAccessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2490,12 +2509,20 @@ type CheckAccessResponse struct {
 	Allowed bool `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	// User name to impersonate.
 	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	// Groups to impersonate.
+	// Groups to impersonate in all requests.
 	Groups []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
 	// For how long the answer may be kept.
 	MaxAge *durationpb.Duration `protobuf:"bytes,4,opt,name=max_age,json=maxAge,proto3" json:"max_age,omitempty"`
 	// The cluster's uid.
-	ClusterUid    string `protobuf:"bytes,5,opt,name=cluster_uid,json=clusterUid,proto3" json:"cluster_uid,omitempty"`
+	ClusterUid string `protobuf:"bytes,5,opt,name=cluster_uid,json=clusterUid,proto3" json:"cluster_uid,omitempty"`
+	// Uid to impersonate. Empty means none.
+	Uid string `protobuf:"bytes,6,opt,name=uid,proto3" json:"uid,omitempty"`
+	// Further attributes to impersonate in all requests.
+	Extra []*ExtraAttribute `protobuf:"bytes,7,rep,name=extra,proto3" json:"extra,omitempty"`
+	// Not every request is let through: one that no narrowed grant lets through is refused.
+	Narrowed bool `protobuf:"varint,8,opt,name=narrowed,proto3" json:"narrowed,omitempty"`
+	// What counts for some requests only, in addition to the above.
+	Grants        []*NarrowedGrant `protobuf:"bytes,9,rep,name=grants,proto3" json:"grants,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2565,11 +2592,158 @@ func (x *CheckAccessResponse) GetClusterUid() string {
 	return ""
 }
 
+func (x *CheckAccessResponse) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *CheckAccessResponse) GetExtra() []*ExtraAttribute {
+	if x != nil {
+		return x.Extra
+	}
+	return nil
+}
+
+func (x *CheckAccessResponse) GetNarrowed() bool {
+	if x != nil {
+		return x.Narrowed
+	}
+	return false
+}
+
+func (x *CheckAccessResponse) GetGrants() []*NarrowedGrant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+// ExtraAttribute is an attribute of a person beside name, uid and groups.
+type ExtraAttribute struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key, such as leat.dev/bindings.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The values.
+	Values        []string `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtraAttribute) Reset() {
+	*x = ExtraAttribute{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtraAttribute) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtraAttribute) ProtoMessage() {}
+
+func (x *ExtraAttribute) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtraAttribute.ProtoReflect.Descriptor instead.
+func (*ExtraAttribute) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ExtraAttribute) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ExtraAttribute) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+// NarrowedGrant counts for requests that one of its rules chooses.
+type NarrowedGrant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the binding that it comes from.
+	Binding string `protobuf:"bytes,1,opt,name=binding,proto3" json:"binding,omitempty"`
+	// Groups to impersonate in addition.
+	Groups []string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
+	// The rules.
+	Rules         []*v1.AccessRule `protobuf:"bytes,3,rep,name=rules,proto3" json:"rules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NarrowedGrant) Reset() {
+	*x = NarrowedGrant{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NarrowedGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NarrowedGrant) ProtoMessage() {}
+
+func (x *NarrowedGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NarrowedGrant.ProtoReflect.Descriptor instead.
+func (*NarrowedGrant) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *NarrowedGrant) GetBinding() string {
+	if x != nil {
+		return x.Binding
+	}
+	return ""
+}
+
+func (x *NarrowedGrant) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *NarrowedGrant) GetRules() []*v1.AccessRule {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
 var File_leat_distributor_v1_distributor_proto protoreflect.FileDescriptor
 
 const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\n" +
-	"%leat/distributor/v1/distributor.proto\x12\x13leat.distributor.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x18leat/type/v1/state.proto\"r\n" +
+	"%leat/distributor/v1/distributor.proto\x12\x13leat.distributor.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x19leat/type/v1/access.proto\x1a\x18leat/type/v1/state.proto\"r\n" +
 	"\rEnrollRequest\x12\x1d\n" +
 	"\n" +
 	"join_token\x18\x01 \x01(\tR\tjoinToken\x12\x1d\n" +
@@ -2759,18 +2933,34 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\amessage\x18\x05 \x01(\tR\amessage\x12\x14\n" +
 	"\x05times\x18\x06 \x01(\x05R\x05times\x12<\n" +
 	"\flast_seen_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"lastSeenAt\"`\n" +
+	"lastSeenAt\"\xa1\x01\n" +
 	"\x12CheckAccessRequest\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x16\n" +
 	"\x06groups\x18\x02 \x03(\tR\x06groups\x12\x18\n" +
-	"\acluster\x18\x03 \x01(\tR\acluster\"\xb0\x01\n" +
+	"\acluster\x18\x03 \x01(\tR\acluster\x12\x1f\n" +
+	"\vsubject_uid\x18\x04 \x01(\tR\n" +
+	"subjectUid\x12\x1e\n" +
+	"\n" +
+	"credential\x18\x05 \x01(\tR\n" +
+	"credential\"\xd5\x02\n" +
 	"\x13CheckAccessResponse\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
 	"\x06groups\x18\x03 \x03(\tR\x06groups\x122\n" +
 	"\amax_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06maxAge\x12\x1f\n" +
 	"\vcluster_uid\x18\x05 \x01(\tR\n" +
-	"clusterUid*\x7f\n" +
+	"clusterUid\x12\x10\n" +
+	"\x03uid\x18\x06 \x01(\tR\x03uid\x129\n" +
+	"\x05extra\x18\a \x03(\v2#.leat.distributor.v1.ExtraAttributeR\x05extra\x12\x1a\n" +
+	"\bnarrowed\x18\b \x01(\bR\bnarrowed\x12:\n" +
+	"\x06grants\x18\t \x03(\v2\".leat.distributor.v1.NarrowedGrantR\x06grants\":\n" +
+	"\x0eExtraAttribute\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
+	"\x06values\x18\x02 \x03(\tR\x06values\"q\n" +
+	"\rNarrowedGrant\x12\x18\n" +
+	"\abinding\x18\x01 \x01(\tR\abinding\x12\x16\n" +
+	"\x06groups\x18\x02 \x03(\tR\x06groups\x12.\n" +
+	"\x05rules\x18\x03 \x03(\v2\x18.leat.type.v1.AccessRuleR\x05rules*\x7f\n" +
 	"\fDryRunAction\x12\x1e\n" +
 	"\x1aDRY_RUN_ACTION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15DRY_RUN_ACTION_CREATE\x10\x01\x12\x19\n" +
@@ -2801,7 +2991,7 @@ func file_leat_distributor_v1_distributor_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_distributor_v1_distributor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_leat_distributor_v1_distributor_proto_goTypes = []any{
 	(DryRunAction)(0),                // 0: leat.distributor.v1.DryRunAction
 	(*EnrollRequest)(nil),            // 1: leat.distributor.v1.EnrollRequest
@@ -2836,91 +3026,97 @@ var file_leat_distributor_v1_distributor_proto_goTypes = []any{
 	(*ClusterWarning)(nil),           // 30: leat.distributor.v1.ClusterWarning
 	(*CheckAccessRequest)(nil),       // 31: leat.distributor.v1.CheckAccessRequest
 	(*CheckAccessResponse)(nil),      // 32: leat.distributor.v1.CheckAccessResponse
-	nil,                              // 33: leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
-	nil,                              // 34: leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
-	nil,                              // 35: leat.distributor.v1.NodesOverview.KubeletVersionsEntry
-	(*timestamppb.Timestamp)(nil),    // 36: google.protobuf.Timestamp
-	(*Plan)(nil),                     // 37: leat.distributor.v1.Plan
-	(*durationpb.Duration)(nil),      // 38: google.protobuf.Duration
-	(*PlanDelta)(nil),                // 39: leat.distributor.v1.PlanDelta
-	(v1.ServicePhase)(0),             // 40: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),               // 41: leat.type.v1.Problem
-	(*v1.ObjectCounts)(nil),          // 42: leat.type.v1.ObjectCounts
-	(*v1.ObjectStatus)(nil),          // 43: leat.type.v1.ObjectStatus
-	(*v1.ObjectRef)(nil),             // 44: leat.type.v1.ObjectRef
+	(*ExtraAttribute)(nil),           // 33: leat.distributor.v1.ExtraAttribute
+	(*NarrowedGrant)(nil),            // 34: leat.distributor.v1.NarrowedGrant
+	nil,                              // 35: leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
+	nil,                              // 36: leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
+	nil,                              // 37: leat.distributor.v1.NodesOverview.KubeletVersionsEntry
+	(*timestamppb.Timestamp)(nil),    // 38: google.protobuf.Timestamp
+	(*Plan)(nil),                     // 39: leat.distributor.v1.Plan
+	(*durationpb.Duration)(nil),      // 40: google.protobuf.Duration
+	(*PlanDelta)(nil),                // 41: leat.distributor.v1.PlanDelta
+	(v1.ServicePhase)(0),             // 42: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),               // 43: leat.type.v1.Problem
+	(*v1.ObjectCounts)(nil),          // 44: leat.type.v1.ObjectCounts
+	(*v1.ObjectStatus)(nil),          // 45: leat.type.v1.ObjectStatus
+	(*v1.ObjectRef)(nil),             // 46: leat.type.v1.ObjectRef
+	(*v1.AccessRule)(nil),            // 47: leat.type.v1.AccessRule
 }
 var file_leat_distributor_v1_distributor_proto_depIdxs = []int32{
-	36, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	37, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
-	38, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
-	39, // 3: leat.distributor.v1.GetPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
-	37, // 4: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	38, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	39, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	40, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
+	41, // 3: leat.distributor.v1.GetPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	39, // 4: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
 	11, // 5: leat.distributor.v1.WatchPlanResponse.heartbeat:type_name -> leat.distributor.v1.Heartbeat
 	12, // 6: leat.distributor.v1.WatchPlanResponse.drain:type_name -> leat.distributor.v1.Drain
-	39, // 7: leat.distributor.v1.WatchPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
-	38, // 8: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	33, // 9: leat.distributor.v1.GetServiceConfigResponse.values:type_name -> leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
-	34, // 10: leat.distributor.v1.GetServiceConfigResponse.secrets:type_name -> leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
+	41, // 7: leat.distributor.v1.WatchPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	40, // 8: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	35, // 9: leat.distributor.v1.GetServiceConfigResponse.values:type_name -> leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
+	36, // 10: leat.distributor.v1.GetServiceConfigResponse.secrets:type_name -> leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
 	17, // 11: leat.distributor.v1.ReportStatusRequest.services:type_name -> leat.distributor.v1.ServiceReport
 	24, // 12: leat.distributor.v1.ReportStatusRequest.cluster:type_name -> leat.distributor.v1.ClusterReport
-	40, // 13: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
-	41, // 14: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
-	42, // 15: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
-	43, // 16: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
-	36, // 17: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
-	38, // 18: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
-	36, // 19: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
-	36, // 20: leat.distributor.v1.ServiceReport.planned_at:type_name -> google.protobuf.Timestamp
+	42, // 13: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
+	43, // 14: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
+	44, // 15: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
+	45, // 16: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
+	38, // 17: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
+	40, // 18: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
+	38, // 19: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
+	38, // 20: leat.distributor.v1.ServiceReport.planned_at:type_name -> google.protobuf.Timestamp
 	23, // 21: leat.distributor.v1.ServiceReport.timings:type_name -> leat.distributor.v1.Timings
 	21, // 22: leat.distributor.v1.ServiceReport.drift:type_name -> leat.distributor.v1.ObjectDrift
 	18, // 23: leat.distributor.v1.ServiceReport.tests:type_name -> leat.distributor.v1.TestReport
 	19, // 24: leat.distributor.v1.ServiceReport.dry_run:type_name -> leat.distributor.v1.DryRunReport
-	44, // 25: leat.distributor.v1.ServiceReport.guarded:type_name -> leat.type.v1.ObjectRef
-	44, // 26: leat.distributor.v1.TestReport.ref:type_name -> leat.type.v1.ObjectRef
-	36, // 27: leat.distributor.v1.TestReport.started_at:type_name -> google.protobuf.Timestamp
-	36, // 28: leat.distributor.v1.TestReport.ended_at:type_name -> google.protobuf.Timestamp
+	46, // 25: leat.distributor.v1.ServiceReport.guarded:type_name -> leat.type.v1.ObjectRef
+	46, // 26: leat.distributor.v1.TestReport.ref:type_name -> leat.type.v1.ObjectRef
+	38, // 27: leat.distributor.v1.TestReport.started_at:type_name -> google.protobuf.Timestamp
+	38, // 28: leat.distributor.v1.TestReport.ended_at:type_name -> google.protobuf.Timestamp
 	20, // 29: leat.distributor.v1.DryRunReport.changes:type_name -> leat.distributor.v1.DryRunChange
-	44, // 30: leat.distributor.v1.DryRunChange.ref:type_name -> leat.type.v1.ObjectRef
+	46, // 30: leat.distributor.v1.DryRunChange.ref:type_name -> leat.type.v1.ObjectRef
 	0,  // 31: leat.distributor.v1.DryRunChange.action:type_name -> leat.distributor.v1.DryRunAction
-	44, // 32: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
+	46, // 32: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
 	22, // 33: leat.distributor.v1.ObjectDrift.fields:type_name -> leat.distributor.v1.FieldDrift
-	36, // 34: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
-	38, // 35: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
-	38, // 36: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
-	38, // 37: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
-	38, // 38: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
-	36, // 39: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
+	38, // 34: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
+	40, // 35: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
+	40, // 36: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
+	40, // 37: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
+	40, // 38: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
+	38, // 39: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
 	25, // 40: leat.distributor.v1.ClusterReport.overview:type_name -> leat.distributor.v1.ClusterOverview
 	26, // 41: leat.distributor.v1.ClusterOverview.nodes:type_name -> leat.distributor.v1.NodesOverview
 	28, // 42: leat.distributor.v1.ClusterOverview.pods:type_name -> leat.distributor.v1.PodsOverview
 	29, // 43: leat.distributor.v1.ClusterOverview.warnings:type_name -> leat.distributor.v1.WarningsOverview
 	27, // 44: leat.distributor.v1.NodesOverview.capacity:type_name -> leat.distributor.v1.ResourceTotals
 	27, // 45: leat.distributor.v1.NodesOverview.allocatable:type_name -> leat.distributor.v1.ResourceTotals
-	35, // 46: leat.distributor.v1.NodesOverview.kubelet_versions:type_name -> leat.distributor.v1.NodesOverview.KubeletVersionsEntry
+	37, // 46: leat.distributor.v1.NodesOverview.kubelet_versions:type_name -> leat.distributor.v1.NodesOverview.KubeletVersionsEntry
 	30, // 47: leat.distributor.v1.WarningsOverview.latest:type_name -> leat.distributor.v1.ClusterWarning
-	36, // 48: leat.distributor.v1.ClusterWarning.last_seen_at:type_name -> google.protobuf.Timestamp
-	38, // 49: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
-	1,  // 50: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
-	3,  // 51: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
-	5,  // 52: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
-	7,  // 53: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
-	9,  // 54: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
-	13, // 55: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
-	15, // 56: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
-	31, // 57: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
-	2,  // 58: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
-	4,  // 59: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
-	6,  // 60: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
-	8,  // 61: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
-	10, // 62: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
-	14, // 63: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
-	16, // 64: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
-	32, // 65: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
-	58, // [58:66] is the sub-list for method output_type
-	50, // [50:58] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	38, // 48: leat.distributor.v1.ClusterWarning.last_seen_at:type_name -> google.protobuf.Timestamp
+	40, // 49: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
+	33, // 50: leat.distributor.v1.CheckAccessResponse.extra:type_name -> leat.distributor.v1.ExtraAttribute
+	34, // 51: leat.distributor.v1.CheckAccessResponse.grants:type_name -> leat.distributor.v1.NarrowedGrant
+	47, // 52: leat.distributor.v1.NarrowedGrant.rules:type_name -> leat.type.v1.AccessRule
+	1,  // 53: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
+	3,  // 54: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
+	5,  // 55: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
+	7,  // 56: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
+	9,  // 57: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
+	13, // 58: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
+	15, // 59: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
+	31, // 60: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
+	2,  // 61: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
+	4,  // 62: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
+	6,  // 63: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
+	8,  // 64: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
+	10, // 65: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
+	14, // 66: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
+	16, // 67: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
+	32, // 68: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
+	61, // [61:69] is the sub-list for method output_type
+	53, // [53:61] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_distributor_proto_init() }
@@ -2943,7 +3139,7 @@ func file_leat_distributor_v1_distributor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_distributor_v1_distributor_proto_rawDesc), len(file_leat_distributor_v1_distributor_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   35,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -206,6 +206,8 @@ type Document struct {
 	//	*Document_Cluster
 	//	*Document_Repository
 	//	*Document_Service
+	//	*Document_User
+	//	*Document_AccessBinding
 	Object        isDocument_Object `protobuf_oneof:"object"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -275,6 +277,24 @@ func (x *Document) GetService() *Service {
 	return nil
 }
 
+func (x *Document) GetUser() *User {
+	if x != nil {
+		if x, ok := x.Object.(*Document_User); ok {
+			return x.User
+		}
+	}
+	return nil
+}
+
+func (x *Document) GetAccessBinding() *AccessBinding {
+	if x != nil {
+		if x, ok := x.Object.(*Document_AccessBinding); ok {
+			return x.AccessBinding
+		}
+	}
+	return nil
+}
+
 type isDocument_Object interface {
 	isDocument_Object()
 }
@@ -294,11 +314,25 @@ type Document_Service struct {
 	Service *Service `protobuf:"bytes,3,opt,name=service,proto3,oneof"`
 }
 
+type Document_User struct {
+	// A user.
+	User *User `protobuf:"bytes,4,opt,name=user,proto3,oneof"`
+}
+
+type Document_AccessBinding struct {
+	// A binding of people to clusters.
+	AccessBinding *AccessBinding `protobuf:"bytes,5,opt,name=access_binding,json=accessBinding,proto3,oneof"`
+}
+
 func (*Document_Cluster) isDocument_Object() {}
 
 func (*Document_Repository) isDocument_Object() {}
 
 func (*Document_Service) isDocument_Object() {}
+
+func (*Document_User) isDocument_Object() {}
+
+func (*Document_AccessBinding) isDocument_Object() {}
 
 // ApplyRequest carries documents.
 type ApplyRequest struct {
@@ -2575,20 +2609,22 @@ var File_leat_fleet_v1_fleet_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
+	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
 	"\x14GetServerInfoRequest\"\x82\x01\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
 	"\n" +
 	"tunnel_url\x18\x02 \x01(\tR\ttunnelUrl\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
-	"\x06groups\x18\x04 \x03(\tR\x06groups\"\xb9\x01\n" +
+	"\x06groups\x18\x04 \x03(\tR\x06groups\"\xab\x02\n" +
 	"\bDocument\x122\n" +
 	"\acluster\x18\x01 \x01(\v2\x16.leat.fleet.v1.ClusterH\x00R\acluster\x12;\n" +
 	"\n" +
 	"repository\x18\x02 \x01(\v2\x19.leat.fleet.v1.RepositoryH\x00R\n" +
 	"repository\x122\n" +
-	"\aservice\x18\x03 \x01(\v2\x16.leat.fleet.v1.ServiceH\x00R\aserviceB\b\n" +
+	"\aservice\x18\x03 \x01(\v2\x16.leat.fleet.v1.ServiceH\x00R\aservice\x12)\n" +
+	"\x04user\x18\x04 \x01(\v2\x13.leat.fleet.v1.UserH\x00R\x04user\x12E\n" +
+	"\x0eaccess_binding\x18\x05 \x01(\v2\x1c.leat.fleet.v1.AccessBindingH\x00R\raccessBindingB\b\n" +
 	"\x06object\"^\n" +
 	"\fApplyRequest\x125\n" +
 	"\tdocuments\x18\x01 \x03(\v2\x17.leat.fleet.v1.DocumentR\tdocuments\x12\x17\n" +
@@ -2716,7 +2752,7 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x18APPLY_ACTION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14APPLY_ACTION_CREATED\x10\x01\x12\x1b\n" +
 	"\x17APPLY_ACTION_CONFIGURED\x10\x02\x12\x1a\n" +
-	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xdc\x11\n" +
+	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xff\x1b\n" +
 	"\fFleetService\x12_\n" +
 	"\rGetServerInfo\x12#.leat.fleet.v1.GetServerInfoRequest\x1a$.leat.fleet.v1.GetServerInfoResponse\"\x03\x90\x02\x01\x12G\n" +
 	"\x05Apply\x12\x1b.leat.fleet.v1.ApplyRequest\x1a\x1c.leat.fleet.v1.ApplyResponse\"\x03\x90\x02\x02\x12Z\n" +
@@ -2744,7 +2780,25 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"WatchFleet\x12 .leat.fleet.v1.WatchFleetRequest\x1a!.leat.fleet.v1.WatchFleetResponse\"\x03\x90\x02\x010\x01\x12`\n" +
 	"\x0fCreateJoinToken\x12%.leat.fleet.v1.CreateJoinTokenRequest\x1a&.leat.fleet.v1.CreateJoinTokenResponse\x12Z\n" +
 	"\rRevokeCluster\x12#.leat.fleet.v1.RevokeClusterRequest\x1a$.leat.fleet.v1.RevokeClusterResponse\x12f\n" +
-	"\x11CreateAccessToken\x12'.leat.fleet.v1.CreateAccessTokenRequest\x1a(.leat.fleet.v1.CreateAccessTokenResponseB\xab\x01\n" +
+	"\x11CreateAccessToken\x12'.leat.fleet.v1.CreateAccessTokenRequest\x1a(.leat.fleet.v1.CreateAccessTokenResponse\x12Q\n" +
+	"\n" +
+	"CreateUser\x12 .leat.fleet.v1.CreateUserRequest\x1a!.leat.fleet.v1.CreateUserResponse\x12M\n" +
+	"\aGetUser\x12\x1d.leat.fleet.v1.GetUserRequest\x1a\x1e.leat.fleet.v1.GetUserResponse\"\x03\x90\x02\x01\x12S\n" +
+	"\tListUsers\x12\x1f.leat.fleet.v1.ListUsersRequest\x1a .leat.fleet.v1.ListUsersResponse\"\x03\x90\x02\x01\x12Q\n" +
+	"\n" +
+	"UpdateUser\x12 .leat.fleet.v1.UpdateUserRequest\x1a!.leat.fleet.v1.UpdateUserResponse\x12Q\n" +
+	"\n" +
+	"DeleteUser\x12 .leat.fleet.v1.DeleteUserRequest\x1a!.leat.fleet.v1.DeleteUserResponse\x12T\n" +
+	"\vCreateToken\x12!.leat.fleet.v1.CreateTokenRequest\x1a\".leat.fleet.v1.CreateTokenResponse\x12V\n" +
+	"\n" +
+	"ListTokens\x12 .leat.fleet.v1.ListTokensRequest\x1a!.leat.fleet.v1.ListTokensResponse\"\x03\x90\x02\x01\x12T\n" +
+	"\vDeleteToken\x12!.leat.fleet.v1.DeleteTokenRequest\x1a\".leat.fleet.v1.DeleteTokenResponse\x12l\n" +
+	"\x13CreateAccessBinding\x12).leat.fleet.v1.CreateAccessBindingRequest\x1a*.leat.fleet.v1.CreateAccessBindingResponse\x12h\n" +
+	"\x10GetAccessBinding\x12&.leat.fleet.v1.GetAccessBindingRequest\x1a'.leat.fleet.v1.GetAccessBindingResponse\"\x03\x90\x02\x01\x12n\n" +
+	"\x12ListAccessBindings\x12(.leat.fleet.v1.ListAccessBindingsRequest\x1a).leat.fleet.v1.ListAccessBindingsResponse\"\x03\x90\x02\x01\x12l\n" +
+	"\x13UpdateAccessBinding\x12).leat.fleet.v1.UpdateAccessBindingRequest\x1a*.leat.fleet.v1.UpdateAccessBindingResponse\x12l\n" +
+	"\x13DeleteAccessBinding\x12).leat.fleet.v1.DeleteAccessBindingRequest\x1a*.leat.fleet.v1.DeleteAccessBindingResponse\x12\\\n" +
+	"\fReviewAccess\x12\".leat.fleet.v1.ReviewAccessRequest\x1a#.leat.fleet.v1.ReviewAccessResponse\"\x03\x90\x02\x01B\xab\x01\n" +
 	"\x11com.leat.fleet.v1B\n" +
 	"FleetProtoP\x01Z4github.com/leatdev/leat/gen/go/leat/fleet/v1;fleetv1\xa2\x02\x03LFX\xaa\x02\rLeat.Fleet.V1\xca\x02\rLeat\\Fleet\\V1\xe2\x02\x19Leat\\Fleet\\V1\\GPBMetadata\xea\x02\x0fLeat::Fleet::V1b\x06proto3"
 
@@ -2763,158 +2817,218 @@ func file_leat_fleet_v1_fleet_proto_rawDescGZIP() []byte {
 var file_leat_fleet_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_leat_fleet_v1_fleet_proto_goTypes = []any{
-	(ApplyAction)(0),                  // 0: leat.fleet.v1.ApplyAction
-	(*GetServerInfoRequest)(nil),      // 1: leat.fleet.v1.GetServerInfoRequest
-	(*GetServerInfoResponse)(nil),     // 2: leat.fleet.v1.GetServerInfoResponse
-	(*Document)(nil),                  // 3: leat.fleet.v1.Document
-	(*ApplyRequest)(nil),              // 4: leat.fleet.v1.ApplyRequest
-	(*ApplyResponse)(nil),             // 5: leat.fleet.v1.ApplyResponse
-	(*ApplyOutcome)(nil),              // 6: leat.fleet.v1.ApplyOutcome
-	(*CreateClusterRequest)(nil),      // 7: leat.fleet.v1.CreateClusterRequest
-	(*CreateClusterResponse)(nil),     // 8: leat.fleet.v1.CreateClusterResponse
-	(*GetClusterRequest)(nil),         // 9: leat.fleet.v1.GetClusterRequest
-	(*GetClusterResponse)(nil),        // 10: leat.fleet.v1.GetClusterResponse
-	(*ListClustersRequest)(nil),       // 11: leat.fleet.v1.ListClustersRequest
-	(*ListClustersResponse)(nil),      // 12: leat.fleet.v1.ListClustersResponse
-	(*UpdateClusterRequest)(nil),      // 13: leat.fleet.v1.UpdateClusterRequest
-	(*UpdateClusterResponse)(nil),     // 14: leat.fleet.v1.UpdateClusterResponse
-	(*DeleteClusterRequest)(nil),      // 15: leat.fleet.v1.DeleteClusterRequest
-	(*DeleteClusterResponse)(nil),     // 16: leat.fleet.v1.DeleteClusterResponse
-	(*CreateRepositoryRequest)(nil),   // 17: leat.fleet.v1.CreateRepositoryRequest
-	(*CreateRepositoryResponse)(nil),  // 18: leat.fleet.v1.CreateRepositoryResponse
-	(*GetRepositoryRequest)(nil),      // 19: leat.fleet.v1.GetRepositoryRequest
-	(*GetRepositoryResponse)(nil),     // 20: leat.fleet.v1.GetRepositoryResponse
-	(*ListRepositoriesRequest)(nil),   // 21: leat.fleet.v1.ListRepositoriesRequest
-	(*ListRepositoriesResponse)(nil),  // 22: leat.fleet.v1.ListRepositoriesResponse
-	(*UpdateRepositoryRequest)(nil),   // 23: leat.fleet.v1.UpdateRepositoryRequest
-	(*UpdateRepositoryResponse)(nil),  // 24: leat.fleet.v1.UpdateRepositoryResponse
-	(*DeleteRepositoryRequest)(nil),   // 25: leat.fleet.v1.DeleteRepositoryRequest
-	(*DeleteRepositoryResponse)(nil),  // 26: leat.fleet.v1.DeleteRepositoryResponse
-	(*CreateServiceRequest)(nil),      // 27: leat.fleet.v1.CreateServiceRequest
-	(*CreateServiceResponse)(nil),     // 28: leat.fleet.v1.CreateServiceResponse
-	(*GetServiceRequest)(nil),         // 29: leat.fleet.v1.GetServiceRequest
-	(*GetServiceResponse)(nil),        // 30: leat.fleet.v1.GetServiceResponse
-	(*ListServicesRequest)(nil),       // 31: leat.fleet.v1.ListServicesRequest
-	(*ListServicesResponse)(nil),      // 32: leat.fleet.v1.ListServicesResponse
-	(*UpdateServiceRequest)(nil),      // 33: leat.fleet.v1.UpdateServiceRequest
-	(*UpdateServiceResponse)(nil),     // 34: leat.fleet.v1.UpdateServiceResponse
-	(*DeleteServiceRequest)(nil),      // 35: leat.fleet.v1.DeleteServiceRequest
-	(*DeleteServiceResponse)(nil),     // 36: leat.fleet.v1.DeleteServiceResponse
-	(*SyncServiceRequest)(nil),        // 37: leat.fleet.v1.SyncServiceRequest
-	(*SyncServiceResponse)(nil),       // 38: leat.fleet.v1.SyncServiceResponse
-	(*PreviewServiceRequest)(nil),     // 39: leat.fleet.v1.PreviewServiceRequest
-	(*PreviewServiceResponse)(nil),    // 40: leat.fleet.v1.PreviewServiceResponse
-	(*ListRevisionsRequest)(nil),      // 41: leat.fleet.v1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil),     // 42: leat.fleet.v1.ListRevisionsResponse
-	(*WatchFleetRequest)(nil),         // 43: leat.fleet.v1.WatchFleetRequest
-	(*WatchFleetResponse)(nil),        // 44: leat.fleet.v1.WatchFleetResponse
-	(*CreateJoinTokenRequest)(nil),    // 45: leat.fleet.v1.CreateJoinTokenRequest
-	(*CreateJoinTokenResponse)(nil),   // 46: leat.fleet.v1.CreateJoinTokenResponse
-	(*RevokeClusterRequest)(nil),      // 47: leat.fleet.v1.RevokeClusterRequest
-	(*RevokeClusterResponse)(nil),     // 48: leat.fleet.v1.RevokeClusterResponse
-	(*CreateAccessTokenRequest)(nil),  // 49: leat.fleet.v1.CreateAccessTokenRequest
-	(*CreateAccessTokenResponse)(nil), // 50: leat.fleet.v1.CreateAccessTokenResponse
-	(*Cluster)(nil),                   // 51: leat.fleet.v1.Cluster
-	(*Repository)(nil),                // 52: leat.fleet.v1.Repository
-	(*Service)(nil),                   // 53: leat.fleet.v1.Service
-	(*v1.Page)(nil),                   // 54: leat.type.v1.Page
-	(*v1.Problem)(nil),                // 55: leat.type.v1.Problem
-	(*v1.GitRef)(nil),                 // 56: leat.type.v1.GitRef
-	(*v11.PlanService)(nil),           // 57: leat.distributor.v1.PlanService
-	(*timestamppb.Timestamp)(nil),     // 58: google.protobuf.Timestamp
-	(*Revision)(nil),                  // 59: leat.fleet.v1.Revision
+	(ApplyAction)(0),                    // 0: leat.fleet.v1.ApplyAction
+	(*GetServerInfoRequest)(nil),        // 1: leat.fleet.v1.GetServerInfoRequest
+	(*GetServerInfoResponse)(nil),       // 2: leat.fleet.v1.GetServerInfoResponse
+	(*Document)(nil),                    // 3: leat.fleet.v1.Document
+	(*ApplyRequest)(nil),                // 4: leat.fleet.v1.ApplyRequest
+	(*ApplyResponse)(nil),               // 5: leat.fleet.v1.ApplyResponse
+	(*ApplyOutcome)(nil),                // 6: leat.fleet.v1.ApplyOutcome
+	(*CreateClusterRequest)(nil),        // 7: leat.fleet.v1.CreateClusterRequest
+	(*CreateClusterResponse)(nil),       // 8: leat.fleet.v1.CreateClusterResponse
+	(*GetClusterRequest)(nil),           // 9: leat.fleet.v1.GetClusterRequest
+	(*GetClusterResponse)(nil),          // 10: leat.fleet.v1.GetClusterResponse
+	(*ListClustersRequest)(nil),         // 11: leat.fleet.v1.ListClustersRequest
+	(*ListClustersResponse)(nil),        // 12: leat.fleet.v1.ListClustersResponse
+	(*UpdateClusterRequest)(nil),        // 13: leat.fleet.v1.UpdateClusterRequest
+	(*UpdateClusterResponse)(nil),       // 14: leat.fleet.v1.UpdateClusterResponse
+	(*DeleteClusterRequest)(nil),        // 15: leat.fleet.v1.DeleteClusterRequest
+	(*DeleteClusterResponse)(nil),       // 16: leat.fleet.v1.DeleteClusterResponse
+	(*CreateRepositoryRequest)(nil),     // 17: leat.fleet.v1.CreateRepositoryRequest
+	(*CreateRepositoryResponse)(nil),    // 18: leat.fleet.v1.CreateRepositoryResponse
+	(*GetRepositoryRequest)(nil),        // 19: leat.fleet.v1.GetRepositoryRequest
+	(*GetRepositoryResponse)(nil),       // 20: leat.fleet.v1.GetRepositoryResponse
+	(*ListRepositoriesRequest)(nil),     // 21: leat.fleet.v1.ListRepositoriesRequest
+	(*ListRepositoriesResponse)(nil),    // 22: leat.fleet.v1.ListRepositoriesResponse
+	(*UpdateRepositoryRequest)(nil),     // 23: leat.fleet.v1.UpdateRepositoryRequest
+	(*UpdateRepositoryResponse)(nil),    // 24: leat.fleet.v1.UpdateRepositoryResponse
+	(*DeleteRepositoryRequest)(nil),     // 25: leat.fleet.v1.DeleteRepositoryRequest
+	(*DeleteRepositoryResponse)(nil),    // 26: leat.fleet.v1.DeleteRepositoryResponse
+	(*CreateServiceRequest)(nil),        // 27: leat.fleet.v1.CreateServiceRequest
+	(*CreateServiceResponse)(nil),       // 28: leat.fleet.v1.CreateServiceResponse
+	(*GetServiceRequest)(nil),           // 29: leat.fleet.v1.GetServiceRequest
+	(*GetServiceResponse)(nil),          // 30: leat.fleet.v1.GetServiceResponse
+	(*ListServicesRequest)(nil),         // 31: leat.fleet.v1.ListServicesRequest
+	(*ListServicesResponse)(nil),        // 32: leat.fleet.v1.ListServicesResponse
+	(*UpdateServiceRequest)(nil),        // 33: leat.fleet.v1.UpdateServiceRequest
+	(*UpdateServiceResponse)(nil),       // 34: leat.fleet.v1.UpdateServiceResponse
+	(*DeleteServiceRequest)(nil),        // 35: leat.fleet.v1.DeleteServiceRequest
+	(*DeleteServiceResponse)(nil),       // 36: leat.fleet.v1.DeleteServiceResponse
+	(*SyncServiceRequest)(nil),          // 37: leat.fleet.v1.SyncServiceRequest
+	(*SyncServiceResponse)(nil),         // 38: leat.fleet.v1.SyncServiceResponse
+	(*PreviewServiceRequest)(nil),       // 39: leat.fleet.v1.PreviewServiceRequest
+	(*PreviewServiceResponse)(nil),      // 40: leat.fleet.v1.PreviewServiceResponse
+	(*ListRevisionsRequest)(nil),        // 41: leat.fleet.v1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil),       // 42: leat.fleet.v1.ListRevisionsResponse
+	(*WatchFleetRequest)(nil),           // 43: leat.fleet.v1.WatchFleetRequest
+	(*WatchFleetResponse)(nil),          // 44: leat.fleet.v1.WatchFleetResponse
+	(*CreateJoinTokenRequest)(nil),      // 45: leat.fleet.v1.CreateJoinTokenRequest
+	(*CreateJoinTokenResponse)(nil),     // 46: leat.fleet.v1.CreateJoinTokenResponse
+	(*RevokeClusterRequest)(nil),        // 47: leat.fleet.v1.RevokeClusterRequest
+	(*RevokeClusterResponse)(nil),       // 48: leat.fleet.v1.RevokeClusterResponse
+	(*CreateAccessTokenRequest)(nil),    // 49: leat.fleet.v1.CreateAccessTokenRequest
+	(*CreateAccessTokenResponse)(nil),   // 50: leat.fleet.v1.CreateAccessTokenResponse
+	(*Cluster)(nil),                     // 51: leat.fleet.v1.Cluster
+	(*Repository)(nil),                  // 52: leat.fleet.v1.Repository
+	(*Service)(nil),                     // 53: leat.fleet.v1.Service
+	(*User)(nil),                        // 54: leat.fleet.v1.User
+	(*AccessBinding)(nil),               // 55: leat.fleet.v1.AccessBinding
+	(*v1.Page)(nil),                     // 56: leat.type.v1.Page
+	(*v1.Problem)(nil),                  // 57: leat.type.v1.Problem
+	(*v1.GitRef)(nil),                   // 58: leat.type.v1.GitRef
+	(*v11.PlanService)(nil),             // 59: leat.distributor.v1.PlanService
+	(*timestamppb.Timestamp)(nil),       // 60: google.protobuf.Timestamp
+	(*Revision)(nil),                    // 61: leat.fleet.v1.Revision
+	(*CreateUserRequest)(nil),           // 62: leat.fleet.v1.CreateUserRequest
+	(*GetUserRequest)(nil),              // 63: leat.fleet.v1.GetUserRequest
+	(*ListUsersRequest)(nil),            // 64: leat.fleet.v1.ListUsersRequest
+	(*UpdateUserRequest)(nil),           // 65: leat.fleet.v1.UpdateUserRequest
+	(*DeleteUserRequest)(nil),           // 66: leat.fleet.v1.DeleteUserRequest
+	(*CreateTokenRequest)(nil),          // 67: leat.fleet.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),           // 68: leat.fleet.v1.ListTokensRequest
+	(*DeleteTokenRequest)(nil),          // 69: leat.fleet.v1.DeleteTokenRequest
+	(*CreateAccessBindingRequest)(nil),  // 70: leat.fleet.v1.CreateAccessBindingRequest
+	(*GetAccessBindingRequest)(nil),     // 71: leat.fleet.v1.GetAccessBindingRequest
+	(*ListAccessBindingsRequest)(nil),   // 72: leat.fleet.v1.ListAccessBindingsRequest
+	(*UpdateAccessBindingRequest)(nil),  // 73: leat.fleet.v1.UpdateAccessBindingRequest
+	(*DeleteAccessBindingRequest)(nil),  // 74: leat.fleet.v1.DeleteAccessBindingRequest
+	(*ReviewAccessRequest)(nil),         // 75: leat.fleet.v1.ReviewAccessRequest
+	(*CreateUserResponse)(nil),          // 76: leat.fleet.v1.CreateUserResponse
+	(*GetUserResponse)(nil),             // 77: leat.fleet.v1.GetUserResponse
+	(*ListUsersResponse)(nil),           // 78: leat.fleet.v1.ListUsersResponse
+	(*UpdateUserResponse)(nil),          // 79: leat.fleet.v1.UpdateUserResponse
+	(*DeleteUserResponse)(nil),          // 80: leat.fleet.v1.DeleteUserResponse
+	(*CreateTokenResponse)(nil),         // 81: leat.fleet.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),          // 82: leat.fleet.v1.ListTokensResponse
+	(*DeleteTokenResponse)(nil),         // 83: leat.fleet.v1.DeleteTokenResponse
+	(*CreateAccessBindingResponse)(nil), // 84: leat.fleet.v1.CreateAccessBindingResponse
+	(*GetAccessBindingResponse)(nil),    // 85: leat.fleet.v1.GetAccessBindingResponse
+	(*ListAccessBindingsResponse)(nil),  // 86: leat.fleet.v1.ListAccessBindingsResponse
+	(*UpdateAccessBindingResponse)(nil), // 87: leat.fleet.v1.UpdateAccessBindingResponse
+	(*DeleteAccessBindingResponse)(nil), // 88: leat.fleet.v1.DeleteAccessBindingResponse
+	(*ReviewAccessResponse)(nil),        // 89: leat.fleet.v1.ReviewAccessResponse
 }
 var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
 	51, // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
 	52, // 1: leat.fleet.v1.Document.repository:type_name -> leat.fleet.v1.Repository
 	53, // 2: leat.fleet.v1.Document.service:type_name -> leat.fleet.v1.Service
-	3,  // 3: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
-	6,  // 4: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
-	0,  // 5: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
-	3,  // 6: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
-	51, // 7: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	51, // 8: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	51, // 9: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	54, // 10: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
-	51, // 11: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
-	51, // 12: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	51, // 13: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	52, // 14: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	52, // 15: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	52, // 16: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	54, // 17: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
-	52, // 18: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
-	52, // 19: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	52, // 20: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	53, // 21: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	53, // 22: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	53, // 23: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
-	54, // 24: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
-	53, // 25: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
-	53, // 26: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	53, // 27: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	55, // 28: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
-	56, // 29: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
-	57, // 30: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
-	58, // 31: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
-	54, // 32: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
-	59, // 33: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
-	3,  // 34: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
-	58, // 35: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	58, // 36: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	1,  // 37: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
-	4,  // 38: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
-	7,  // 39: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
-	9,  // 40: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
-	11, // 41: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
-	13, // 42: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
-	15, // 43: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
-	17, // 44: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
-	19, // 45: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
-	21, // 46: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
-	23, // 47: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
-	25, // 48: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
-	27, // 49: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
-	29, // 50: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
-	31, // 51: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
-	33, // 52: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
-	35, // 53: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
-	37, // 54: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
-	39, // 55: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
-	41, // 56: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
-	43, // 57: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
-	45, // 58: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
-	47, // 59: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
-	49, // 60: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
-	2,  // 61: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
-	5,  // 62: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
-	8,  // 63: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
-	10, // 64: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
-	12, // 65: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
-	14, // 66: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
-	16, // 67: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
-	18, // 68: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
-	20, // 69: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
-	22, // 70: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
-	24, // 71: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
-	26, // 72: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
-	28, // 73: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
-	30, // 74: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
-	32, // 75: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
-	34, // 76: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
-	36, // 77: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
-	38, // 78: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
-	40, // 79: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
-	42, // 80: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
-	44, // 81: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
-	46, // 82: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
-	48, // 83: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
-	50, // 84: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
-	61, // [61:85] is the sub-list for method output_type
-	37, // [37:61] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	54, // 3: leat.fleet.v1.Document.user:type_name -> leat.fleet.v1.User
+	55, // 4: leat.fleet.v1.Document.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	3,  // 5: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
+	6,  // 6: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
+	0,  // 7: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
+	3,  // 8: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
+	51, // 9: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	51, // 10: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	51, // 11: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	56, // 12: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
+	51, // 13: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
+	51, // 14: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	51, // 15: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	52, // 16: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	52, // 17: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	52, // 18: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	56, // 19: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
+	52, // 20: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
+	52, // 21: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	52, // 22: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	53, // 23: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	53, // 24: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	53, // 25: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
+	56, // 26: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
+	53, // 27: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
+	53, // 28: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	53, // 29: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	57, // 30: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
+	58, // 31: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
+	59, // 32: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
+	60, // 33: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
+	56, // 34: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
+	61, // 35: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
+	3,  // 36: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
+	60, // 37: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	60, // 38: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	1,  // 39: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
+	4,  // 40: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
+	7,  // 41: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
+	9,  // 42: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
+	11, // 43: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
+	13, // 44: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
+	15, // 45: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
+	17, // 46: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
+	19, // 47: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
+	21, // 48: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
+	23, // 49: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
+	25, // 50: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
+	27, // 51: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
+	29, // 52: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
+	31, // 53: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
+	33, // 54: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
+	35, // 55: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
+	37, // 56: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
+	39, // 57: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
+	41, // 58: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
+	43, // 59: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
+	45, // 60: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
+	47, // 61: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
+	49, // 62: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
+	62, // 63: leat.fleet.v1.FleetService.CreateUser:input_type -> leat.fleet.v1.CreateUserRequest
+	63, // 64: leat.fleet.v1.FleetService.GetUser:input_type -> leat.fleet.v1.GetUserRequest
+	64, // 65: leat.fleet.v1.FleetService.ListUsers:input_type -> leat.fleet.v1.ListUsersRequest
+	65, // 66: leat.fleet.v1.FleetService.UpdateUser:input_type -> leat.fleet.v1.UpdateUserRequest
+	66, // 67: leat.fleet.v1.FleetService.DeleteUser:input_type -> leat.fleet.v1.DeleteUserRequest
+	67, // 68: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
+	68, // 69: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
+	69, // 70: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
+	70, // 71: leat.fleet.v1.FleetService.CreateAccessBinding:input_type -> leat.fleet.v1.CreateAccessBindingRequest
+	71, // 72: leat.fleet.v1.FleetService.GetAccessBinding:input_type -> leat.fleet.v1.GetAccessBindingRequest
+	72, // 73: leat.fleet.v1.FleetService.ListAccessBindings:input_type -> leat.fleet.v1.ListAccessBindingsRequest
+	73, // 74: leat.fleet.v1.FleetService.UpdateAccessBinding:input_type -> leat.fleet.v1.UpdateAccessBindingRequest
+	74, // 75: leat.fleet.v1.FleetService.DeleteAccessBinding:input_type -> leat.fleet.v1.DeleteAccessBindingRequest
+	75, // 76: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
+	2,  // 77: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
+	5,  // 78: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
+	8,  // 79: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
+	10, // 80: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
+	12, // 81: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
+	14, // 82: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
+	16, // 83: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
+	18, // 84: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
+	20, // 85: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
+	22, // 86: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
+	24, // 87: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
+	26, // 88: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
+	28, // 89: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
+	30, // 90: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
+	32, // 91: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
+	34, // 92: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
+	36, // 93: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
+	38, // 94: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
+	40, // 95: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
+	42, // 96: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
+	44, // 97: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
+	46, // 98: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
+	48, // 99: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
+	50, // 100: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
+	76, // 101: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
+	77, // 102: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
+	78, // 103: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
+	79, // 104: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
+	80, // 105: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
+	81, // 106: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
+	82, // 107: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
+	83, // 108: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
+	84, // 109: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
+	85, // 110: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
+	86, // 111: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
+	87, // 112: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
+	88, // 113: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
+	89, // 114: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
+	77, // [77:115] is the sub-list for method output_type
+	39, // [39:77] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_fleet_proto_init() }
@@ -2922,11 +3036,14 @@ func file_leat_fleet_v1_fleet_proto_init() {
 	if File_leat_fleet_v1_fleet_proto != nil {
 		return
 	}
+	file_leat_fleet_v1_people_proto_init()
 	file_leat_fleet_v1_resources_proto_init()
 	file_leat_fleet_v1_fleet_proto_msgTypes[2].OneofWrappers = []any{
 		(*Document_Cluster)(nil),
 		(*Document_Repository)(nil),
 		(*Document_Service)(nil),
+		(*Document_User)(nil),
+		(*Document_AccessBinding)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -16,6 +16,7 @@ import (
 	v1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -29,20 +30,400 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ConnectRequest is a piece of what the agent writes.
+type ConnectRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Bytes of the connection, in order. Empty carries nothing, and opens the stream.
+	Data          []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConnectRequest) Reset() {
+	*x = ConnectRequest{}
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectRequest) ProtoMessage() {}
+
+func (x *ConnectRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectRequest.ProtoReflect.Descriptor instead.
+func (*ConnectRequest) Descriptor() ([]byte, []int) {
+	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ConnectRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// ConnectResponse is a piece of what the agent reads.
+type ConnectResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Bytes of the connection, in order. Empty carries nothing, and says that the hub has accepted.
+	Data          []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConnectResponse) Reset() {
+	*x = ConnectResponse{}
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectResponse) ProtoMessage() {}
+
+func (x *ConnectResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectResponse.ProtoReflect.Descriptor instead.
+func (*ConnectResponse) Descriptor() ([]byte, []int) {
+	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ConnectResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// AttachRequest introduces the hub.
+type AttachRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The replica that holds the connection. Empty where it has no name.
+	Replica string `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	// Orders the connections of one agent: a later one has a larger number.
+	Epoch int64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// How often a heartbeat comes. An agent that hears nothing for two of them connects anew. Unset means that none come.
+	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
+	// How many replicas the hub has. An agent holds connections to two of them where there are two.
+	Replicas      int32 `protobuf:"varint,4,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachRequest) Reset() {
+	*x = AttachRequest{}
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachRequest) ProtoMessage() {}
+
+func (x *AttachRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
+func (*AttachRequest) Descriptor() ([]byte, []int) {
+	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *AttachRequest) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *AttachRequest) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *AttachRequest) GetHeartbeatInterval() *durationpb.Duration {
+	if x != nil {
+		return x.HeartbeatInterval
+	}
+	return nil
+}
+
+func (x *AttachRequest) GetReplicas() int32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+// AttachResponse is empty: what the agent had to say of itself stood in the headers with which it opened the connection.
+type AttachResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachResponse) Reset() {
+	*x = AttachResponse{}
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachResponse) ProtoMessage() {}
+
+func (x *AttachResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
+func (*AttachResponse) Descriptor() ([]byte, []int) {
+	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{3}
+}
+
+// HeartbeatRequest is the hub's sign of life.
+type HeartbeatRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many replicas the hub has.
+	Replicas int32 `protobuf:"varint,1,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	// Set when the replica shuts down.
+	Drain *DrainNotice `protobuf:"bytes,2,opt,name=drain,proto3" json:"drain,omitempty"`
+	// Asks for the agent's access token: the one that the connection was opened with ends soon.
+	WantToken bool `protobuf:"varint,3,opt,name=want_token,json=wantToken,proto3" json:"want_token,omitempty"`
+	// How long the way to the agent and back takes, as far as the hub knows. Unset means that it does not know. The agent chooses the
+	// windows of uploads by it.
+	RoundTrip     *durationpb.Duration `protobuf:"bytes,4,opt,name=round_trip,json=roundTrip,proto3" json:"round_trip,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeartbeatRequest) Reset() {
+	*x = HeartbeatRequest{}
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeartbeatRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeartbeatRequest) ProtoMessage() {}
+
+func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
+func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
+	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *HeartbeatRequest) GetReplicas() int32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+func (x *HeartbeatRequest) GetDrain() *DrainNotice {
+	if x != nil {
+		return x.Drain
+	}
+	return nil
+}
+
+func (x *HeartbeatRequest) GetWantToken() bool {
+	if x != nil {
+		return x.WantToken
+	}
+	return false
+}
+
+func (x *HeartbeatRequest) GetRoundTrip() *durationpb.Duration {
+	if x != nil {
+		return x.RoundTrip
+	}
+	return nil
+}
+
+// DrainNotice asks an agent to leave a replica.
+type DrainNotice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How long to wait before connecting elsewhere. Each agent is told another time, so that not all come at once. The connection serves
+	// until the new one stands.
+	ReconnectAfter *durationpb.Duration `protobuf:"bytes,1,opt,name=reconnect_after,json=reconnectAfter,proto3" json:"reconnect_after,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *DrainNotice) Reset() {
+	*x = DrainNotice{}
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainNotice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainNotice) ProtoMessage() {}
+
+func (x *DrainNotice) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainNotice.ProtoReflect.Descriptor instead.
+func (*DrainNotice) Descriptor() ([]byte, []int) {
+	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *DrainNotice) GetReconnectAfter() *durationpb.Duration {
+	if x != nil {
+		return x.ReconnectAfter
+	}
+	return nil
+}
+
+// HeartbeatResponse is the agent's sign of life.
+type HeartbeatResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Requests that the agent answers on this connection at the moment, this one not counted.
+	ActiveStreams int32 `protobuf:"varint,1,opt,name=active_streams,json=activeStreams,proto3" json:"active_streams,omitempty"`
+	// A valid access token of the agent's cluster, when the hub asked for it. A connection ends with the last token that it was shown.
+	AccessToken   string `protobuf:"bytes,2,opt,name=access_token,json=accessToken,proto3" json:"access_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeartbeatResponse) Reset() {
+	*x = HeartbeatResponse{}
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeartbeatResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeartbeatResponse) ProtoMessage() {}
+
+func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
+func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
+	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *HeartbeatResponse) GetActiveStreams() int32 {
+	if x != nil {
+		return x.ActiveStreams
+	}
+	return 0
+}
+
+func (x *HeartbeatResponse) GetAccessToken() string {
+	if x != nil {
+		return x.AccessToken
+	}
+	return ""
+}
+
 // ListSessionsRequest asks for a page.
 type ListSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only this cluster. Empty means all.
 	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// Which page. Unset means the first.
-	Page          *v1.Page `protobuf:"bytes,2,opt,name=page,proto3" json:"page,omitempty"`
+	Page *v1.Page `protobuf:"bytes,2,opt,name=page,proto3" json:"page,omitempty"`
+	// Asks the replica that answers for its own connections only. Replicas ask one another so.
+	Local         bool `protobuf:"varint,3,opt,name=local,proto3" json:"local,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[0]
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -54,7 +435,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[0]
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -67,7 +448,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{0}
+	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListSessionsRequest) GetCluster() string {
@@ -84,20 +465,29 @@ func (x *ListSessionsRequest) GetPage() *v1.Page {
 	return nil
 }
 
+func (x *ListSessionsRequest) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
+}
+
 // ListSessionsResponse is one page.
 type ListSessionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The sessions, by cluster and connection.
+	// The sessions, by cluster, the newest of a cluster first.
 	Sessions []*Session `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	// Token of the next page; empty on the last.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// The replicas that did not answer, whose connections are missing. One without a name says that the others could not be found out.
+	Unanswered    []string `protobuf:"bytes,3,rep,name=unanswered,proto3" json:"unanswered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[1]
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -109,7 +499,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[1]
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -122,7 +512,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{1}
+	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*Session {
@@ -137,6 +527,13 @@ func (x *ListSessionsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListSessionsResponse) GetUnanswered() []string {
+	if x != nil {
+		return x.Unanswered
+	}
+	return nil
 }
 
 // Session is one connection of an agent.
@@ -156,17 +553,19 @@ type Session struct {
 	ActiveStreams int32 `protobuf:"varint,6,opt,name=active_streams,json=activeStreams,proto3" json:"active_streams,omitempty"`
 	// Requests since it began.
 	TotalStreams int64 `protobuf:"varint,7,opt,name=total_streams,json=totalStreams,proto3" json:"total_streams,omitempty"`
-	// How the connection was made, such as "upgrade".
+	// How the connection was made: "upgrade", "websocket" or "connect".
 	Transport string `protobuf:"bytes,8,opt,name=transport,proto3" json:"transport,omitempty"`
 	// When the agent last answered a ping.
-	LastSeenAt    *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
+	LastSeenAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
+	// The replica that holds the connection.
+	Replica       string `protobuf:"bytes,10,opt,name=replica,proto3" json:"replica,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[2]
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -178,7 +577,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[2]
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -191,7 +590,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{2}
+	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Session) GetId() string {
@@ -257,17 +656,433 @@ func (x *Session) GetLastSeenAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Session) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+// ListRecordingsRequest asks for a page.
+type ListRecordingsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only this cluster. Empty means all.
+	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// Only this person, such as "user:ada". Empty means all.
+	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
+	// Only recordings that began at this time or later. Unset means no bound.
+	BeganFrom *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=began_from,json=beganFrom,proto3" json:"began_from,omitempty"`
+	// Only recordings that began before this time. Unset means no bound.
+	BeganBefore *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=began_before,json=beganBefore,proto3" json:"began_before,omitempty"`
+	// Which page. Unset means the first.
+	Page *v1.Page `protobuf:"bytes,5,opt,name=page,proto3" json:"page,omitempty"`
+	// Asks the replica that answers for its own recordings only. Replicas ask one another so.
+	Local         bool `protobuf:"varint,6,opt,name=local,proto3" json:"local,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRecordingsRequest) Reset() {
+	*x = ListRecordingsRequest{}
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRecordingsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRecordingsRequest) ProtoMessage() {}
+
+func (x *ListRecordingsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRecordingsRequest.ProtoReflect.Descriptor instead.
+func (*ListRecordingsRequest) Descriptor() ([]byte, []int) {
+	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListRecordingsRequest) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *ListRecordingsRequest) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *ListRecordingsRequest) GetBeganFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BeganFrom
+	}
+	return nil
+}
+
+func (x *ListRecordingsRequest) GetBeganBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BeganBefore
+	}
+	return nil
+}
+
+func (x *ListRecordingsRequest) GetPage() *v1.Page {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
+func (x *ListRecordingsRequest) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
+}
+
+// ListRecordingsResponse is one page.
+type ListRecordingsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The recordings, the newest first.
+	Recordings []*Recording `protobuf:"bytes,1,rep,name=recordings,proto3" json:"recordings,omitempty"`
+	// Token of the next page; empty on the last.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// The replicas that did not answer, whose recordings are missing. One without a name says that the others could not be found out.
+	Unanswered    []string `protobuf:"bytes,3,rep,name=unanswered,proto3" json:"unanswered,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRecordingsResponse) Reset() {
+	*x = ListRecordingsResponse{}
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRecordingsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRecordingsResponse) ProtoMessage() {}
+
+func (x *ListRecordingsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRecordingsResponse.ProtoReflect.Descriptor instead.
+func (*ListRecordingsResponse) Descriptor() ([]byte, []int) {
+	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListRecordingsResponse) GetRecordings() []*Recording {
+	if x != nil {
+		return x.Recordings
+	}
+	return nil
+}
+
+func (x *ListRecordingsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListRecordingsResponse) GetUnanswered() []string {
+	if x != nil {
+		return x.Unanswered
+	}
+	return nil
+}
+
+// Recording is one recording of a session in a pod.
+type Recording struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Identifies it: the id of the session's audit records.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The cluster's name.
+	Cluster string `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// The person, such as "user:ada".
+	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
+	// The pod's namespace.
+	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The pod that the session was in.
+	Pod string `protobuf:"bytes,5,opt,name=pod,proto3" json:"pod,omitempty"`
+	// The container. Empty means the pod's default.
+	Container string `protobuf:"bytes,6,opt,name=container,proto3" json:"container,omitempty"`
+	// What was run. A session that was attached to has none.
+	Command []string `protobuf:"bytes,7,rep,name=command,proto3" json:"command,omitempty"`
+	// When it began.
+	BeganAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=began_at,json=beganAt,proto3" json:"began_at,omitempty"`
+	// Bytes of the file.
+	Size int64 `protobuf:"varint,9,opt,name=size,proto3" json:"size,omitempty"`
+	// The replica that has the file.
+	Replica       string `protobuf:"bytes,10,opt,name=replica,proto3" json:"replica,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Recording) Reset() {
+	*x = Recording{}
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Recording) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Recording) ProtoMessage() {}
+
+func (x *Recording) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Recording.ProtoReflect.Descriptor instead.
+func (*Recording) Descriptor() ([]byte, []int) {
+	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Recording) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Recording) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *Recording) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *Recording) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Recording) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *Recording) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *Recording) GetCommand() []string {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *Recording) GetBeganAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BeganAt
+	}
+	return nil
+}
+
+func (x *Recording) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Recording) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+// GetRecordingRequest asks for one recording.
+type GetRecordingRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which one.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Asks for a file of the replica that answers only. Replicas ask one another so.
+	Local         bool `protobuf:"varint,2,opt,name=local,proto3" json:"local,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRecordingRequest) Reset() {
+	*x = GetRecordingRequest{}
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRecordingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRecordingRequest) ProtoMessage() {}
+
+func (x *GetRecordingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRecordingRequest.ProtoReflect.Descriptor instead.
+func (*GetRecordingRequest) Descriptor() ([]byte, []int) {
+	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *GetRecordingRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *GetRecordingRequest) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
+}
+
+// GetRecordingResponse is a piece of a recording.
+type GetRecordingResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Bytes of the file, in order.
+	Data          []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRecordingResponse) Reset() {
+	*x = GetRecordingResponse{}
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRecordingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRecordingResponse) ProtoMessage() {}
+
+func (x *GetRecordingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRecordingResponse.ProtoReflect.Descriptor instead.
+func (*GetRecordingResponse) Descriptor() ([]byte, []int) {
+	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *GetRecordingResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 var File_leat_tunnel_v1_tunnel_proto protoreflect.FileDescriptor
 
 const file_leat_tunnel_v1_tunnel_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/tunnel/v1/tunnel.proto\x12\x0eleat.tunnel.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bleat/type/v1/metadata.proto\"W\n" +
+	"\x1bleat/tunnel/v1/tunnel.proto\x12\x0eleat.tunnel.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bleat/type/v1/metadata.proto\"$\n" +
+	"\x0eConnectRequest\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"%\n" +
+	"\x0fConnectResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\xa5\x01\n" +
+	"\rAttachRequest\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12H\n" +
+	"\x12heartbeat_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12\x1a\n" +
+	"\breplicas\x18\x04 \x01(\x05R\breplicas\"\x10\n" +
+	"\x0eAttachResponse\"\xba\x01\n" +
+	"\x10HeartbeatRequest\x12\x1a\n" +
+	"\breplicas\x18\x01 \x01(\x05R\breplicas\x121\n" +
+	"\x05drain\x18\x02 \x01(\v2\x1b.leat.tunnel.v1.DrainNoticeR\x05drain\x12\x1d\n" +
+	"\n" +
+	"want_token\x18\x03 \x01(\bR\twantToken\x128\n" +
+	"\n" +
+	"round_trip\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\troundTrip\"Q\n" +
+	"\vDrainNotice\x12B\n" +
+	"\x0freconnect_after\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x0ereconnectAfter\"]\n" +
+	"\x11HeartbeatResponse\x12%\n" +
+	"\x0eactive_streams\x18\x01 \x01(\x05R\ractiveStreams\x12!\n" +
+	"\faccess_token\x18\x02 \x01(\tR\vaccessToken\"m\n" +
 	"\x13ListSessionsRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12&\n" +
-	"\x04page\x18\x02 \x01(\v2\x12.leat.type.v1.PageR\x04page\"s\n" +
+	"\x04page\x18\x02 \x01(\v2\x12.leat.type.v1.PageR\x04page\x12\x14\n" +
+	"\x05local\x18\x03 \x01(\bR\x05local\"\x93\x01\n" +
 	"\x14ListSessionsResponse\x123\n" +
 	"\bsessions\x18\x01 \x03(\v2\x17.leat.tunnel.v1.SessionR\bsessions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe6\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1e\n" +
+	"\n" +
+	"unanswered\x18\x03 \x03(\tR\n" +
+	"unanswered\"\x80\x03\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12=\n" +
@@ -278,9 +1093,50 @@ const file_leat_tunnel_v1_tunnel_proto_rawDesc = "" +
 	"\rtotal_streams\x18\a \x01(\x03R\ftotalStreams\x12\x1c\n" +
 	"\ttransport\x18\b \x01(\tR\ttransport\x12<\n" +
 	"\flast_seen_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"lastSeenAt2o\n" +
-	"\rTunnelService\x12^\n" +
-	"\fListSessions\x12#.leat.tunnel.v1.ListSessionsRequest\x1a$.leat.tunnel.v1.ListSessionsResponse\"\x03\x90\x02\x01B\xb3\x01\n" +
+	"lastSeenAt\x12\x18\n" +
+	"\areplica\x18\n" +
+	" \x01(\tR\areplica\"\x83\x02\n" +
+	"\x15ListRecordingsRequest\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12\x18\n" +
+	"\asubject\x18\x02 \x01(\tR\asubject\x129\n" +
+	"\n" +
+	"began_from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tbeganFrom\x12=\n" +
+	"\fbegan_before\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vbeganBefore\x12&\n" +
+	"\x04page\x18\x05 \x01(\v2\x12.leat.type.v1.PageR\x04page\x12\x14\n" +
+	"\x05local\x18\x06 \x01(\bR\x05local\"\x9b\x01\n" +
+	"\x16ListRecordingsResponse\x129\n" +
+	"\n" +
+	"recordings\x18\x01 \x03(\v2\x19.leat.tunnel.v1.RecordingR\n" +
+	"recordings\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1e\n" +
+	"\n" +
+	"unanswered\x18\x03 \x03(\tR\n" +
+	"unanswered\"\x9c\x02\n" +
+	"\tRecording\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\acluster\x18\x02 \x01(\tR\acluster\x12\x18\n" +
+	"\asubject\x18\x03 \x01(\tR\asubject\x12\x1c\n" +
+	"\tnamespace\x18\x04 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03pod\x18\x05 \x01(\tR\x03pod\x12\x1c\n" +
+	"\tcontainer\x18\x06 \x01(\tR\tcontainer\x12\x18\n" +
+	"\acommand\x18\a \x03(\tR\acommand\x125\n" +
+	"\bbegan_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\abeganAt\x12\x12\n" +
+	"\x04size\x18\t \x01(\x03R\x04size\x12\x18\n" +
+	"\areplica\x18\n" +
+	" \x01(\tR\areplica\";\n" +
+	"\x13GetRecordingRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05local\x18\x02 \x01(\bR\x05local\"*\n" +
+	"\x14GetRecordingResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data2\x82\x03\n" +
+	"\rTunnelService\x12N\n" +
+	"\aConnect\x12\x1e.leat.tunnel.v1.ConnectRequest\x1a\x1f.leat.tunnel.v1.ConnectResponse(\x010\x01\x12^\n" +
+	"\fListSessions\x12#.leat.tunnel.v1.ListSessionsRequest\x1a$.leat.tunnel.v1.ListSessionsResponse\"\x03\x90\x02\x01\x12d\n" +
+	"\x0eListRecordings\x12%.leat.tunnel.v1.ListRecordingsRequest\x1a&.leat.tunnel.v1.ListRecordingsResponse\"\x03\x90\x02\x01\x12[\n" +
+	"\fGetRecording\x12#.leat.tunnel.v1.GetRecordingRequest\x1a$.leat.tunnel.v1.GetRecordingResponse0\x012\xa8\x01\n" +
+	"\vLinkService\x12G\n" +
+	"\x06Attach\x12\x1d.leat.tunnel.v1.AttachRequest\x1a\x1e.leat.tunnel.v1.AttachResponse\x12P\n" +
+	"\tHeartbeat\x12 .leat.tunnel.v1.HeartbeatRequest\x1a!.leat.tunnel.v1.HeartbeatResponseB\xb3\x01\n" +
 	"\x12com.leat.tunnel.v1B\vTunnelProtoP\x01Z6github.com/leatdev/leat/gen/go/leat/tunnel/v1;tunnelv1\xa2\x02\x03LTX\xaa\x02\x0eLeat.Tunnel.V1\xca\x02\x0eLeat\\Tunnel\\V1\xe2\x02\x1aLeat\\Tunnel\\V1\\GPBMetadata\xea\x02\x10Leat::Tunnel::V1b\x06proto3"
 
 var (
@@ -295,26 +1151,58 @@ func file_leat_tunnel_v1_tunnel_proto_rawDescGZIP() []byte {
 	return file_leat_tunnel_v1_tunnel_proto_rawDescData
 }
 
-var file_leat_tunnel_v1_tunnel_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_leat_tunnel_v1_tunnel_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_leat_tunnel_v1_tunnel_proto_goTypes = []any{
-	(*ListSessionsRequest)(nil),   // 0: leat.tunnel.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),  // 1: leat.tunnel.v1.ListSessionsResponse
-	(*Session)(nil),               // 2: leat.tunnel.v1.Session
-	(*v1.Page)(nil),               // 3: leat.type.v1.Page
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*ConnectRequest)(nil),         // 0: leat.tunnel.v1.ConnectRequest
+	(*ConnectResponse)(nil),        // 1: leat.tunnel.v1.ConnectResponse
+	(*AttachRequest)(nil),          // 2: leat.tunnel.v1.AttachRequest
+	(*AttachResponse)(nil),         // 3: leat.tunnel.v1.AttachResponse
+	(*HeartbeatRequest)(nil),       // 4: leat.tunnel.v1.HeartbeatRequest
+	(*DrainNotice)(nil),            // 5: leat.tunnel.v1.DrainNotice
+	(*HeartbeatResponse)(nil),      // 6: leat.tunnel.v1.HeartbeatResponse
+	(*ListSessionsRequest)(nil),    // 7: leat.tunnel.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),   // 8: leat.tunnel.v1.ListSessionsResponse
+	(*Session)(nil),                // 9: leat.tunnel.v1.Session
+	(*ListRecordingsRequest)(nil),  // 10: leat.tunnel.v1.ListRecordingsRequest
+	(*ListRecordingsResponse)(nil), // 11: leat.tunnel.v1.ListRecordingsResponse
+	(*Recording)(nil),              // 12: leat.tunnel.v1.Recording
+	(*GetRecordingRequest)(nil),    // 13: leat.tunnel.v1.GetRecordingRequest
+	(*GetRecordingResponse)(nil),   // 14: leat.tunnel.v1.GetRecordingResponse
+	(*durationpb.Duration)(nil),    // 15: google.protobuf.Duration
+	(*v1.Page)(nil),                // 16: leat.type.v1.Page
+	(*timestamppb.Timestamp)(nil),  // 17: google.protobuf.Timestamp
 }
 var file_leat_tunnel_v1_tunnel_proto_depIdxs = []int32{
-	3, // 0: leat.tunnel.v1.ListSessionsRequest.page:type_name -> leat.type.v1.Page
-	2, // 1: leat.tunnel.v1.ListSessionsResponse.sessions:type_name -> leat.tunnel.v1.Session
-	4, // 2: leat.tunnel.v1.Session.connected_at:type_name -> google.protobuf.Timestamp
-	4, // 3: leat.tunnel.v1.Session.last_seen_at:type_name -> google.protobuf.Timestamp
-	0, // 4: leat.tunnel.v1.TunnelService.ListSessions:input_type -> leat.tunnel.v1.ListSessionsRequest
-	1, // 5: leat.tunnel.v1.TunnelService.ListSessions:output_type -> leat.tunnel.v1.ListSessionsResponse
-	5, // [5:6] is the sub-list for method output_type
-	4, // [4:5] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	15, // 0: leat.tunnel.v1.AttachRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	5,  // 1: leat.tunnel.v1.HeartbeatRequest.drain:type_name -> leat.tunnel.v1.DrainNotice
+	15, // 2: leat.tunnel.v1.HeartbeatRequest.round_trip:type_name -> google.protobuf.Duration
+	15, // 3: leat.tunnel.v1.DrainNotice.reconnect_after:type_name -> google.protobuf.Duration
+	16, // 4: leat.tunnel.v1.ListSessionsRequest.page:type_name -> leat.type.v1.Page
+	9,  // 5: leat.tunnel.v1.ListSessionsResponse.sessions:type_name -> leat.tunnel.v1.Session
+	17, // 6: leat.tunnel.v1.Session.connected_at:type_name -> google.protobuf.Timestamp
+	17, // 7: leat.tunnel.v1.Session.last_seen_at:type_name -> google.protobuf.Timestamp
+	17, // 8: leat.tunnel.v1.ListRecordingsRequest.began_from:type_name -> google.protobuf.Timestamp
+	17, // 9: leat.tunnel.v1.ListRecordingsRequest.began_before:type_name -> google.protobuf.Timestamp
+	16, // 10: leat.tunnel.v1.ListRecordingsRequest.page:type_name -> leat.type.v1.Page
+	12, // 11: leat.tunnel.v1.ListRecordingsResponse.recordings:type_name -> leat.tunnel.v1.Recording
+	17, // 12: leat.tunnel.v1.Recording.began_at:type_name -> google.protobuf.Timestamp
+	0,  // 13: leat.tunnel.v1.TunnelService.Connect:input_type -> leat.tunnel.v1.ConnectRequest
+	7,  // 14: leat.tunnel.v1.TunnelService.ListSessions:input_type -> leat.tunnel.v1.ListSessionsRequest
+	10, // 15: leat.tunnel.v1.TunnelService.ListRecordings:input_type -> leat.tunnel.v1.ListRecordingsRequest
+	13, // 16: leat.tunnel.v1.TunnelService.GetRecording:input_type -> leat.tunnel.v1.GetRecordingRequest
+	2,  // 17: leat.tunnel.v1.LinkService.Attach:input_type -> leat.tunnel.v1.AttachRequest
+	4,  // 18: leat.tunnel.v1.LinkService.Heartbeat:input_type -> leat.tunnel.v1.HeartbeatRequest
+	1,  // 19: leat.tunnel.v1.TunnelService.Connect:output_type -> leat.tunnel.v1.ConnectResponse
+	8,  // 20: leat.tunnel.v1.TunnelService.ListSessions:output_type -> leat.tunnel.v1.ListSessionsResponse
+	11, // 21: leat.tunnel.v1.TunnelService.ListRecordings:output_type -> leat.tunnel.v1.ListRecordingsResponse
+	14, // 22: leat.tunnel.v1.TunnelService.GetRecording:output_type -> leat.tunnel.v1.GetRecordingResponse
+	3,  // 23: leat.tunnel.v1.LinkService.Attach:output_type -> leat.tunnel.v1.AttachResponse
+	6,  // 24: leat.tunnel.v1.LinkService.Heartbeat:output_type -> leat.tunnel.v1.HeartbeatResponse
+	19, // [19:25] is the sub-list for method output_type
+	13, // [13:19] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_leat_tunnel_v1_tunnel_proto_init() }
@@ -328,9 +1216,9 @@ func file_leat_tunnel_v1_tunnel_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_tunnel_v1_tunnel_proto_rawDesc), len(file_leat_tunnel_v1_tunnel_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   15,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_leat_tunnel_v1_tunnel_proto_goTypes,
 		DependencyIndexes: file_leat_tunnel_v1_tunnel_proto_depIdxs,

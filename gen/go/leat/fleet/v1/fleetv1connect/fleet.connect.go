@@ -105,19 +105,55 @@ const (
 	// FleetServiceCreateAccessTokenProcedure is the fully-qualified name of the FleetService's
 	// CreateAccessToken RPC.
 	FleetServiceCreateAccessTokenProcedure = "/leat.fleet.v1.FleetService/CreateAccessToken"
+	// FleetServiceCreateUserProcedure is the fully-qualified name of the FleetService's CreateUser RPC.
+	FleetServiceCreateUserProcedure = "/leat.fleet.v1.FleetService/CreateUser"
+	// FleetServiceGetUserProcedure is the fully-qualified name of the FleetService's GetUser RPC.
+	FleetServiceGetUserProcedure = "/leat.fleet.v1.FleetService/GetUser"
+	// FleetServiceListUsersProcedure is the fully-qualified name of the FleetService's ListUsers RPC.
+	FleetServiceListUsersProcedure = "/leat.fleet.v1.FleetService/ListUsers"
+	// FleetServiceUpdateUserProcedure is the fully-qualified name of the FleetService's UpdateUser RPC.
+	FleetServiceUpdateUserProcedure = "/leat.fleet.v1.FleetService/UpdateUser"
+	// FleetServiceDeleteUserProcedure is the fully-qualified name of the FleetService's DeleteUser RPC.
+	FleetServiceDeleteUserProcedure = "/leat.fleet.v1.FleetService/DeleteUser"
+	// FleetServiceCreateTokenProcedure is the fully-qualified name of the FleetService's CreateToken
+	// RPC.
+	FleetServiceCreateTokenProcedure = "/leat.fleet.v1.FleetService/CreateToken"
+	// FleetServiceListTokensProcedure is the fully-qualified name of the FleetService's ListTokens RPC.
+	FleetServiceListTokensProcedure = "/leat.fleet.v1.FleetService/ListTokens"
+	// FleetServiceDeleteTokenProcedure is the fully-qualified name of the FleetService's DeleteToken
+	// RPC.
+	FleetServiceDeleteTokenProcedure = "/leat.fleet.v1.FleetService/DeleteToken"
+	// FleetServiceCreateAccessBindingProcedure is the fully-qualified name of the FleetService's
+	// CreateAccessBinding RPC.
+	FleetServiceCreateAccessBindingProcedure = "/leat.fleet.v1.FleetService/CreateAccessBinding"
+	// FleetServiceGetAccessBindingProcedure is the fully-qualified name of the FleetService's
+	// GetAccessBinding RPC.
+	FleetServiceGetAccessBindingProcedure = "/leat.fleet.v1.FleetService/GetAccessBinding"
+	// FleetServiceListAccessBindingsProcedure is the fully-qualified name of the FleetService's
+	// ListAccessBindings RPC.
+	FleetServiceListAccessBindingsProcedure = "/leat.fleet.v1.FleetService/ListAccessBindings"
+	// FleetServiceUpdateAccessBindingProcedure is the fully-qualified name of the FleetService's
+	// UpdateAccessBinding RPC.
+	FleetServiceUpdateAccessBindingProcedure = "/leat.fleet.v1.FleetService/UpdateAccessBinding"
+	// FleetServiceDeleteAccessBindingProcedure is the fully-qualified name of the FleetService's
+	// DeleteAccessBinding RPC.
+	FleetServiceDeleteAccessBindingProcedure = "/leat.fleet.v1.FleetService/DeleteAccessBinding"
+	// FleetServiceReviewAccessProcedure is the fully-qualified name of the FleetService's ReviewAccess
+	// RPC.
+	FleetServiceReviewAccessProcedure = "/leat.fleet.v1.FleetService/ReviewAccess"
 )
 
 // FleetServiceClient is a client for the leat.fleet.v1.FleetService service.
 type FleetServiceClient interface {
-	// GetServerInfo tells version and addresses of the hub, and who the caller is.
+	// GetServerInfo tells version and addresses of the hub, and who the caller is. Everybody may call it.
 	GetServerInfo(context.Context, *v1.GetServerInfoRequest) (*v1.GetServerInfoResponse, error)
 	// Apply creates or updates the given documents, all or none, in an order that satisfies their references.
 	Apply(context.Context, *v1.ApplyRequest) (*v1.ApplyResponse, error)
 	// CreateCluster adds a cluster.
 	CreateCluster(context.Context, *v1.CreateClusterRequest) (*v1.CreateClusterResponse, error)
-	// GetCluster returns one cluster.
+	// GetCluster returns one cluster. Everybody may call it for clusters that they may reach.
 	GetCluster(context.Context, *v1.GetClusterRequest) (*v1.GetClusterResponse, error)
-	// ListClusters returns clusters by name, in pages.
+	// ListClusters returns clusters by name, in pages. Everybody may call it, and sees the clusters that they may reach.
 	ListClusters(context.Context, *v1.ListClustersRequest) (*v1.ListClustersResponse, error)
 	// UpdateCluster replaces labels, annotations and spec.
 	UpdateCluster(context.Context, *v1.UpdateClusterRequest) (*v1.UpdateClusterResponse, error)
@@ -157,7 +193,38 @@ type FleetServiceClient interface {
 	// RevokeCluster ends the identity of the cluster's agent; it must enrol again.
 	RevokeCluster(context.Context, *v1.RevokeClusterRequest) (*v1.RevokeClusterResponse, error)
 	// CreateAccessToken trades the caller's API token for a short-lived access token (a JWT) that every hub service verifies offline.
+	// Everybody may call it.
 	CreateAccessToken(context.Context, *v1.CreateAccessTokenRequest) (*v1.CreateAccessTokenResponse, error)
+	// CreateUser adds a user.
+	CreateUser(context.Context, *v1.CreateUserRequest) (*v1.CreateUserResponse, error)
+	// GetUser returns one user. Everybody may call it for themselves.
+	GetUser(context.Context, *v1.GetUserRequest) (*v1.GetUserResponse, error)
+	// ListUsers returns users by name, in pages. Everybody may call it, and sees themselves.
+	ListUsers(context.Context, *v1.ListUsersRequest) (*v1.ListUsersResponse, error)
+	// UpdateUser replaces labels, annotations and spec.
+	UpdateUser(context.Context, *v1.UpdateUserRequest) (*v1.UpdateUserResponse, error)
+	// DeleteUser removes a user and the user's tokens. Access tokens that were given for them end, too: within a second for calls to the
+	// hub, within 30 s for new requests to clusters, and within about 90 s for running ones.
+	DeleteUser(context.Context, *v1.DeleteUserRequest) (*v1.DeleteUserResponse, error)
+	// CreateToken makes an API token for a user and returns its secret, this once.
+	CreateToken(context.Context, *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error)
+	// ListTokens returns API tokens, without secrets, in pages. Everybody may call it, and sees their own.
+	ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
+	// DeleteToken ends an API token, and the access tokens that were given for it, as DeleteUser does.
+	DeleteToken(context.Context, *v1.DeleteTokenRequest) (*v1.DeleteTokenResponse, error)
+	// CreateAccessBinding adds a binding.
+	CreateAccessBinding(context.Context, *v1.CreateAccessBindingRequest) (*v1.CreateAccessBindingResponse, error)
+	// GetAccessBinding returns one binding. Everybody may call it for bindings that mean them, and sees no other subjects.
+	GetAccessBinding(context.Context, *v1.GetAccessBindingRequest) (*v1.GetAccessBindingResponse, error)
+	// ListAccessBindings returns bindings by name, in pages. Everybody may call it, and sees the bindings that mean them.
+	ListAccessBindings(context.Context, *v1.ListAccessBindingsRequest) (*v1.ListAccessBindingsResponse, error)
+	// UpdateAccessBinding replaces labels, annotations and spec. What is withdrawn ends within 30 s for new requests, and within about
+	// 90 s for running ones.
+	UpdateAccessBinding(context.Context, *v1.UpdateAccessBindingRequest) (*v1.UpdateAccessBindingResponse, error)
+	// DeleteAccessBinding removes a binding, with the effect of an update that withdraws everything.
+	DeleteAccessBinding(context.Context, *v1.DeleteAccessBindingRequest) (*v1.DeleteAccessBindingResponse, error)
+	// ReviewAccess tells what somebody may do in a cluster, and why. Everybody may ask for themselves.
+	ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error)
 }
 
 // NewFleetServiceClient constructs a client for the leat.fleet.v1.FleetService service. By default,
@@ -325,35 +392,139 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(fleetServiceMethods.ByName("CreateAccessToken")),
 			connect.WithClientOptions(opts...),
 		),
+		createUser: connect.NewClient[v1.CreateUserRequest, v1.CreateUserResponse](
+			httpClient,
+			baseURL+FleetServiceCreateUserProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("CreateUser")),
+			connect.WithClientOptions(opts...),
+		),
+		getUser: connect.NewClient[v1.GetUserRequest, v1.GetUserResponse](
+			httpClient,
+			baseURL+FleetServiceGetUserProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("GetUser")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listUsers: connect.NewClient[v1.ListUsersRequest, v1.ListUsersResponse](
+			httpClient,
+			baseURL+FleetServiceListUsersProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("ListUsers")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		updateUser: connect.NewClient[v1.UpdateUserRequest, v1.UpdateUserResponse](
+			httpClient,
+			baseURL+FleetServiceUpdateUserProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("UpdateUser")),
+			connect.WithClientOptions(opts...),
+		),
+		deleteUser: connect.NewClient[v1.DeleteUserRequest, v1.DeleteUserResponse](
+			httpClient,
+			baseURL+FleetServiceDeleteUserProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("DeleteUser")),
+			connect.WithClientOptions(opts...),
+		),
+		createToken: connect.NewClient[v1.CreateTokenRequest, v1.CreateTokenResponse](
+			httpClient,
+			baseURL+FleetServiceCreateTokenProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("CreateToken")),
+			connect.WithClientOptions(opts...),
+		),
+		listTokens: connect.NewClient[v1.ListTokensRequest, v1.ListTokensResponse](
+			httpClient,
+			baseURL+FleetServiceListTokensProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("ListTokens")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		deleteToken: connect.NewClient[v1.DeleteTokenRequest, v1.DeleteTokenResponse](
+			httpClient,
+			baseURL+FleetServiceDeleteTokenProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("DeleteToken")),
+			connect.WithClientOptions(opts...),
+		),
+		createAccessBinding: connect.NewClient[v1.CreateAccessBindingRequest, v1.CreateAccessBindingResponse](
+			httpClient,
+			baseURL+FleetServiceCreateAccessBindingProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("CreateAccessBinding")),
+			connect.WithClientOptions(opts...),
+		),
+		getAccessBinding: connect.NewClient[v1.GetAccessBindingRequest, v1.GetAccessBindingResponse](
+			httpClient,
+			baseURL+FleetServiceGetAccessBindingProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("GetAccessBinding")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listAccessBindings: connect.NewClient[v1.ListAccessBindingsRequest, v1.ListAccessBindingsResponse](
+			httpClient,
+			baseURL+FleetServiceListAccessBindingsProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("ListAccessBindings")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		updateAccessBinding: connect.NewClient[v1.UpdateAccessBindingRequest, v1.UpdateAccessBindingResponse](
+			httpClient,
+			baseURL+FleetServiceUpdateAccessBindingProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("UpdateAccessBinding")),
+			connect.WithClientOptions(opts...),
+		),
+		deleteAccessBinding: connect.NewClient[v1.DeleteAccessBindingRequest, v1.DeleteAccessBindingResponse](
+			httpClient,
+			baseURL+FleetServiceDeleteAccessBindingProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("DeleteAccessBinding")),
+			connect.WithClientOptions(opts...),
+		),
+		reviewAccess: connect.NewClient[v1.ReviewAccessRequest, v1.ReviewAccessResponse](
+			httpClient,
+			baseURL+FleetServiceReviewAccessProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("ReviewAccess")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // fleetServiceClient implements FleetServiceClient.
 type fleetServiceClient struct {
-	getServerInfo     *connect.Client[v1.GetServerInfoRequest, v1.GetServerInfoResponse]
-	apply             *connect.Client[v1.ApplyRequest, v1.ApplyResponse]
-	createCluster     *connect.Client[v1.CreateClusterRequest, v1.CreateClusterResponse]
-	getCluster        *connect.Client[v1.GetClusterRequest, v1.GetClusterResponse]
-	listClusters      *connect.Client[v1.ListClustersRequest, v1.ListClustersResponse]
-	updateCluster     *connect.Client[v1.UpdateClusterRequest, v1.UpdateClusterResponse]
-	deleteCluster     *connect.Client[v1.DeleteClusterRequest, v1.DeleteClusterResponse]
-	createRepository  *connect.Client[v1.CreateRepositoryRequest, v1.CreateRepositoryResponse]
-	getRepository     *connect.Client[v1.GetRepositoryRequest, v1.GetRepositoryResponse]
-	listRepositories  *connect.Client[v1.ListRepositoriesRequest, v1.ListRepositoriesResponse]
-	updateRepository  *connect.Client[v1.UpdateRepositoryRequest, v1.UpdateRepositoryResponse]
-	deleteRepository  *connect.Client[v1.DeleteRepositoryRequest, v1.DeleteRepositoryResponse]
-	createService     *connect.Client[v1.CreateServiceRequest, v1.CreateServiceResponse]
-	getService        *connect.Client[v1.GetServiceRequest, v1.GetServiceResponse]
-	listServices      *connect.Client[v1.ListServicesRequest, v1.ListServicesResponse]
-	updateService     *connect.Client[v1.UpdateServiceRequest, v1.UpdateServiceResponse]
-	deleteService     *connect.Client[v1.DeleteServiceRequest, v1.DeleteServiceResponse]
-	syncService       *connect.Client[v1.SyncServiceRequest, v1.SyncServiceResponse]
-	previewService    *connect.Client[v1.PreviewServiceRequest, v1.PreviewServiceResponse]
-	listRevisions     *connect.Client[v1.ListRevisionsRequest, v1.ListRevisionsResponse]
-	watchFleet        *connect.Client[v1.WatchFleetRequest, v1.WatchFleetResponse]
-	createJoinToken   *connect.Client[v1.CreateJoinTokenRequest, v1.CreateJoinTokenResponse]
-	revokeCluster     *connect.Client[v1.RevokeClusterRequest, v1.RevokeClusterResponse]
-	createAccessToken *connect.Client[v1.CreateAccessTokenRequest, v1.CreateAccessTokenResponse]
+	getServerInfo       *connect.Client[v1.GetServerInfoRequest, v1.GetServerInfoResponse]
+	apply               *connect.Client[v1.ApplyRequest, v1.ApplyResponse]
+	createCluster       *connect.Client[v1.CreateClusterRequest, v1.CreateClusterResponse]
+	getCluster          *connect.Client[v1.GetClusterRequest, v1.GetClusterResponse]
+	listClusters        *connect.Client[v1.ListClustersRequest, v1.ListClustersResponse]
+	updateCluster       *connect.Client[v1.UpdateClusterRequest, v1.UpdateClusterResponse]
+	deleteCluster       *connect.Client[v1.DeleteClusterRequest, v1.DeleteClusterResponse]
+	createRepository    *connect.Client[v1.CreateRepositoryRequest, v1.CreateRepositoryResponse]
+	getRepository       *connect.Client[v1.GetRepositoryRequest, v1.GetRepositoryResponse]
+	listRepositories    *connect.Client[v1.ListRepositoriesRequest, v1.ListRepositoriesResponse]
+	updateRepository    *connect.Client[v1.UpdateRepositoryRequest, v1.UpdateRepositoryResponse]
+	deleteRepository    *connect.Client[v1.DeleteRepositoryRequest, v1.DeleteRepositoryResponse]
+	createService       *connect.Client[v1.CreateServiceRequest, v1.CreateServiceResponse]
+	getService          *connect.Client[v1.GetServiceRequest, v1.GetServiceResponse]
+	listServices        *connect.Client[v1.ListServicesRequest, v1.ListServicesResponse]
+	updateService       *connect.Client[v1.UpdateServiceRequest, v1.UpdateServiceResponse]
+	deleteService       *connect.Client[v1.DeleteServiceRequest, v1.DeleteServiceResponse]
+	syncService         *connect.Client[v1.SyncServiceRequest, v1.SyncServiceResponse]
+	previewService      *connect.Client[v1.PreviewServiceRequest, v1.PreviewServiceResponse]
+	listRevisions       *connect.Client[v1.ListRevisionsRequest, v1.ListRevisionsResponse]
+	watchFleet          *connect.Client[v1.WatchFleetRequest, v1.WatchFleetResponse]
+	createJoinToken     *connect.Client[v1.CreateJoinTokenRequest, v1.CreateJoinTokenResponse]
+	revokeCluster       *connect.Client[v1.RevokeClusterRequest, v1.RevokeClusterResponse]
+	createAccessToken   *connect.Client[v1.CreateAccessTokenRequest, v1.CreateAccessTokenResponse]
+	createUser          *connect.Client[v1.CreateUserRequest, v1.CreateUserResponse]
+	getUser             *connect.Client[v1.GetUserRequest, v1.GetUserResponse]
+	listUsers           *connect.Client[v1.ListUsersRequest, v1.ListUsersResponse]
+	updateUser          *connect.Client[v1.UpdateUserRequest, v1.UpdateUserResponse]
+	deleteUser          *connect.Client[v1.DeleteUserRequest, v1.DeleteUserResponse]
+	createToken         *connect.Client[v1.CreateTokenRequest, v1.CreateTokenResponse]
+	listTokens          *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
+	deleteToken         *connect.Client[v1.DeleteTokenRequest, v1.DeleteTokenResponse]
+	createAccessBinding *connect.Client[v1.CreateAccessBindingRequest, v1.CreateAccessBindingResponse]
+	getAccessBinding    *connect.Client[v1.GetAccessBindingRequest, v1.GetAccessBindingResponse]
+	listAccessBindings  *connect.Client[v1.ListAccessBindingsRequest, v1.ListAccessBindingsResponse]
+	updateAccessBinding *connect.Client[v1.UpdateAccessBindingRequest, v1.UpdateAccessBindingResponse]
+	deleteAccessBinding *connect.Client[v1.DeleteAccessBindingRequest, v1.DeleteAccessBindingResponse]
+	reviewAccess        *connect.Client[v1.ReviewAccessRequest, v1.ReviewAccessResponse]
 }
 
 // GetServerInfo calls leat.fleet.v1.FleetService.GetServerInfo.
@@ -568,17 +739,143 @@ func (c *fleetServiceClient) CreateAccessToken(ctx context.Context, req *v1.Crea
 	return nil, err
 }
 
+// CreateUser calls leat.fleet.v1.FleetService.CreateUser.
+func (c *fleetServiceClient) CreateUser(ctx context.Context, req *v1.CreateUserRequest) (*v1.CreateUserResponse, error) {
+	response, err := c.createUser.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetUser calls leat.fleet.v1.FleetService.GetUser.
+func (c *fleetServiceClient) GetUser(ctx context.Context, req *v1.GetUserRequest) (*v1.GetUserResponse, error) {
+	response, err := c.getUser.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListUsers calls leat.fleet.v1.FleetService.ListUsers.
+func (c *fleetServiceClient) ListUsers(ctx context.Context, req *v1.ListUsersRequest) (*v1.ListUsersResponse, error) {
+	response, err := c.listUsers.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// UpdateUser calls leat.fleet.v1.FleetService.UpdateUser.
+func (c *fleetServiceClient) UpdateUser(ctx context.Context, req *v1.UpdateUserRequest) (*v1.UpdateUserResponse, error) {
+	response, err := c.updateUser.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// DeleteUser calls leat.fleet.v1.FleetService.DeleteUser.
+func (c *fleetServiceClient) DeleteUser(ctx context.Context, req *v1.DeleteUserRequest) (*v1.DeleteUserResponse, error) {
+	response, err := c.deleteUser.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// CreateToken calls leat.fleet.v1.FleetService.CreateToken.
+func (c *fleetServiceClient) CreateToken(ctx context.Context, req *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error) {
+	response, err := c.createToken.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListTokens calls leat.fleet.v1.FleetService.ListTokens.
+func (c *fleetServiceClient) ListTokens(ctx context.Context, req *v1.ListTokensRequest) (*v1.ListTokensResponse, error) {
+	response, err := c.listTokens.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// DeleteToken calls leat.fleet.v1.FleetService.DeleteToken.
+func (c *fleetServiceClient) DeleteToken(ctx context.Context, req *v1.DeleteTokenRequest) (*v1.DeleteTokenResponse, error) {
+	response, err := c.deleteToken.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// CreateAccessBinding calls leat.fleet.v1.FleetService.CreateAccessBinding.
+func (c *fleetServiceClient) CreateAccessBinding(ctx context.Context, req *v1.CreateAccessBindingRequest) (*v1.CreateAccessBindingResponse, error) {
+	response, err := c.createAccessBinding.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetAccessBinding calls leat.fleet.v1.FleetService.GetAccessBinding.
+func (c *fleetServiceClient) GetAccessBinding(ctx context.Context, req *v1.GetAccessBindingRequest) (*v1.GetAccessBindingResponse, error) {
+	response, err := c.getAccessBinding.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListAccessBindings calls leat.fleet.v1.FleetService.ListAccessBindings.
+func (c *fleetServiceClient) ListAccessBindings(ctx context.Context, req *v1.ListAccessBindingsRequest) (*v1.ListAccessBindingsResponse, error) {
+	response, err := c.listAccessBindings.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// UpdateAccessBinding calls leat.fleet.v1.FleetService.UpdateAccessBinding.
+func (c *fleetServiceClient) UpdateAccessBinding(ctx context.Context, req *v1.UpdateAccessBindingRequest) (*v1.UpdateAccessBindingResponse, error) {
+	response, err := c.updateAccessBinding.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// DeleteAccessBinding calls leat.fleet.v1.FleetService.DeleteAccessBinding.
+func (c *fleetServiceClient) DeleteAccessBinding(ctx context.Context, req *v1.DeleteAccessBindingRequest) (*v1.DeleteAccessBindingResponse, error) {
+	response, err := c.deleteAccessBinding.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ReviewAccess calls leat.fleet.v1.FleetService.ReviewAccess.
+func (c *fleetServiceClient) ReviewAccess(ctx context.Context, req *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error) {
+	response, err := c.reviewAccess.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // FleetServiceHandler is an implementation of the leat.fleet.v1.FleetService service.
 type FleetServiceHandler interface {
-	// GetServerInfo tells version and addresses of the hub, and who the caller is.
+	// GetServerInfo tells version and addresses of the hub, and who the caller is. Everybody may call it.
 	GetServerInfo(context.Context, *v1.GetServerInfoRequest) (*v1.GetServerInfoResponse, error)
 	// Apply creates or updates the given documents, all or none, in an order that satisfies their references.
 	Apply(context.Context, *v1.ApplyRequest) (*v1.ApplyResponse, error)
 	// CreateCluster adds a cluster.
 	CreateCluster(context.Context, *v1.CreateClusterRequest) (*v1.CreateClusterResponse, error)
-	// GetCluster returns one cluster.
+	// GetCluster returns one cluster. Everybody may call it for clusters that they may reach.
 	GetCluster(context.Context, *v1.GetClusterRequest) (*v1.GetClusterResponse, error)
-	// ListClusters returns clusters by name, in pages.
+	// ListClusters returns clusters by name, in pages. Everybody may call it, and sees the clusters that they may reach.
 	ListClusters(context.Context, *v1.ListClustersRequest) (*v1.ListClustersResponse, error)
 	// UpdateCluster replaces labels, annotations and spec.
 	UpdateCluster(context.Context, *v1.UpdateClusterRequest) (*v1.UpdateClusterResponse, error)
@@ -618,7 +915,38 @@ type FleetServiceHandler interface {
 	// RevokeCluster ends the identity of the cluster's agent; it must enrol again.
 	RevokeCluster(context.Context, *v1.RevokeClusterRequest) (*v1.RevokeClusterResponse, error)
 	// CreateAccessToken trades the caller's API token for a short-lived access token (a JWT) that every hub service verifies offline.
+	// Everybody may call it.
 	CreateAccessToken(context.Context, *v1.CreateAccessTokenRequest) (*v1.CreateAccessTokenResponse, error)
+	// CreateUser adds a user.
+	CreateUser(context.Context, *v1.CreateUserRequest) (*v1.CreateUserResponse, error)
+	// GetUser returns one user. Everybody may call it for themselves.
+	GetUser(context.Context, *v1.GetUserRequest) (*v1.GetUserResponse, error)
+	// ListUsers returns users by name, in pages. Everybody may call it, and sees themselves.
+	ListUsers(context.Context, *v1.ListUsersRequest) (*v1.ListUsersResponse, error)
+	// UpdateUser replaces labels, annotations and spec.
+	UpdateUser(context.Context, *v1.UpdateUserRequest) (*v1.UpdateUserResponse, error)
+	// DeleteUser removes a user and the user's tokens. Access tokens that were given for them end, too: within a second for calls to the
+	// hub, within 30 s for new requests to clusters, and within about 90 s for running ones.
+	DeleteUser(context.Context, *v1.DeleteUserRequest) (*v1.DeleteUserResponse, error)
+	// CreateToken makes an API token for a user and returns its secret, this once.
+	CreateToken(context.Context, *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error)
+	// ListTokens returns API tokens, without secrets, in pages. Everybody may call it, and sees their own.
+	ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
+	// DeleteToken ends an API token, and the access tokens that were given for it, as DeleteUser does.
+	DeleteToken(context.Context, *v1.DeleteTokenRequest) (*v1.DeleteTokenResponse, error)
+	// CreateAccessBinding adds a binding.
+	CreateAccessBinding(context.Context, *v1.CreateAccessBindingRequest) (*v1.CreateAccessBindingResponse, error)
+	// GetAccessBinding returns one binding. Everybody may call it for bindings that mean them, and sees no other subjects.
+	GetAccessBinding(context.Context, *v1.GetAccessBindingRequest) (*v1.GetAccessBindingResponse, error)
+	// ListAccessBindings returns bindings by name, in pages. Everybody may call it, and sees the bindings that mean them.
+	ListAccessBindings(context.Context, *v1.ListAccessBindingsRequest) (*v1.ListAccessBindingsResponse, error)
+	// UpdateAccessBinding replaces labels, annotations and spec. What is withdrawn ends within 30 s for new requests, and within about
+	// 90 s for running ones.
+	UpdateAccessBinding(context.Context, *v1.UpdateAccessBindingRequest) (*v1.UpdateAccessBindingResponse, error)
+	// DeleteAccessBinding removes a binding, with the effect of an update that withdraws everything.
+	DeleteAccessBinding(context.Context, *v1.DeleteAccessBindingRequest) (*v1.DeleteAccessBindingResponse, error)
+	// ReviewAccess tells what somebody may do in a cluster, and why. Everybody may ask for themselves.
+	ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error)
 }
 
 // NewFleetServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -782,6 +1110,96 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(fleetServiceMethods.ByName("CreateAccessToken")),
 		connect.WithHandlerOptions(opts...),
 	)
+	fleetServiceCreateUserHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceCreateUserProcedure,
+		svc.CreateUser,
+		connect.WithSchema(fleetServiceMethods.ByName("CreateUser")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceGetUserHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceGetUserProcedure,
+		svc.GetUser,
+		connect.WithSchema(fleetServiceMethods.ByName("GetUser")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceListUsersHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceListUsersProcedure,
+		svc.ListUsers,
+		connect.WithSchema(fleetServiceMethods.ByName("ListUsers")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceUpdateUserHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceUpdateUserProcedure,
+		svc.UpdateUser,
+		connect.WithSchema(fleetServiceMethods.ByName("UpdateUser")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceDeleteUserHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceDeleteUserProcedure,
+		svc.DeleteUser,
+		connect.WithSchema(fleetServiceMethods.ByName("DeleteUser")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceCreateTokenHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceCreateTokenProcedure,
+		svc.CreateToken,
+		connect.WithSchema(fleetServiceMethods.ByName("CreateToken")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceListTokensHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceListTokensProcedure,
+		svc.ListTokens,
+		connect.WithSchema(fleetServiceMethods.ByName("ListTokens")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceDeleteTokenHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceDeleteTokenProcedure,
+		svc.DeleteToken,
+		connect.WithSchema(fleetServiceMethods.ByName("DeleteToken")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceCreateAccessBindingHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceCreateAccessBindingProcedure,
+		svc.CreateAccessBinding,
+		connect.WithSchema(fleetServiceMethods.ByName("CreateAccessBinding")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceGetAccessBindingHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceGetAccessBindingProcedure,
+		svc.GetAccessBinding,
+		connect.WithSchema(fleetServiceMethods.ByName("GetAccessBinding")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceListAccessBindingsHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceListAccessBindingsProcedure,
+		svc.ListAccessBindings,
+		connect.WithSchema(fleetServiceMethods.ByName("ListAccessBindings")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceUpdateAccessBindingHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceUpdateAccessBindingProcedure,
+		svc.UpdateAccessBinding,
+		connect.WithSchema(fleetServiceMethods.ByName("UpdateAccessBinding")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceDeleteAccessBindingHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceDeleteAccessBindingProcedure,
+		svc.DeleteAccessBinding,
+		connect.WithSchema(fleetServiceMethods.ByName("DeleteAccessBinding")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceReviewAccessHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceReviewAccessProcedure,
+		svc.ReviewAccess,
+		connect.WithSchema(fleetServiceMethods.ByName("ReviewAccess")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/leat.fleet.v1.FleetService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case FleetServiceGetServerInfoProcedure:
@@ -832,6 +1250,34 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceRevokeClusterHandler.ServeHTTP(w, r)
 		case FleetServiceCreateAccessTokenProcedure:
 			fleetServiceCreateAccessTokenHandler.ServeHTTP(w, r)
+		case FleetServiceCreateUserProcedure:
+			fleetServiceCreateUserHandler.ServeHTTP(w, r)
+		case FleetServiceGetUserProcedure:
+			fleetServiceGetUserHandler.ServeHTTP(w, r)
+		case FleetServiceListUsersProcedure:
+			fleetServiceListUsersHandler.ServeHTTP(w, r)
+		case FleetServiceUpdateUserProcedure:
+			fleetServiceUpdateUserHandler.ServeHTTP(w, r)
+		case FleetServiceDeleteUserProcedure:
+			fleetServiceDeleteUserHandler.ServeHTTP(w, r)
+		case FleetServiceCreateTokenProcedure:
+			fleetServiceCreateTokenHandler.ServeHTTP(w, r)
+		case FleetServiceListTokensProcedure:
+			fleetServiceListTokensHandler.ServeHTTP(w, r)
+		case FleetServiceDeleteTokenProcedure:
+			fleetServiceDeleteTokenHandler.ServeHTTP(w, r)
+		case FleetServiceCreateAccessBindingProcedure:
+			fleetServiceCreateAccessBindingHandler.ServeHTTP(w, r)
+		case FleetServiceGetAccessBindingProcedure:
+			fleetServiceGetAccessBindingHandler.ServeHTTP(w, r)
+		case FleetServiceListAccessBindingsProcedure:
+			fleetServiceListAccessBindingsHandler.ServeHTTP(w, r)
+		case FleetServiceUpdateAccessBindingProcedure:
+			fleetServiceUpdateAccessBindingHandler.ServeHTTP(w, r)
+		case FleetServiceDeleteAccessBindingProcedure:
+			fleetServiceDeleteAccessBindingHandler.ServeHTTP(w, r)
+		case FleetServiceReviewAccessProcedure:
+			fleetServiceReviewAccessHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -935,4 +1381,60 @@ func (UnimplementedFleetServiceHandler) RevokeCluster(context.Context, *v1.Revok
 
 func (UnimplementedFleetServiceHandler) CreateAccessToken(context.Context, *v1.CreateAccessTokenRequest) (*v1.CreateAccessTokenResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateAccessToken is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) CreateUser(context.Context, *v1.CreateUserRequest) (*v1.CreateUserResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateUser is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) GetUser(context.Context, *v1.GetUserRequest) (*v1.GetUserResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetUser is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) ListUsers(context.Context, *v1.ListUsersRequest) (*v1.ListUsersResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListUsers is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) UpdateUser(context.Context, *v1.UpdateUserRequest) (*v1.UpdateUserResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.UpdateUser is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) DeleteUser(context.Context, *v1.DeleteUserRequest) (*v1.DeleteUserResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteUser is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) CreateToken(context.Context, *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateToken is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListTokens is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) DeleteToken(context.Context, *v1.DeleteTokenRequest) (*v1.DeleteTokenResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteToken is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) CreateAccessBinding(context.Context, *v1.CreateAccessBindingRequest) (*v1.CreateAccessBindingResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateAccessBinding is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) GetAccessBinding(context.Context, *v1.GetAccessBindingRequest) (*v1.GetAccessBindingResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetAccessBinding is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) ListAccessBindings(context.Context, *v1.ListAccessBindingsRequest) (*v1.ListAccessBindingsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListAccessBindings is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) UpdateAccessBinding(context.Context, *v1.UpdateAccessBindingRequest) (*v1.UpdateAccessBindingResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.UpdateAccessBinding is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) DeleteAccessBinding(context.Context, *v1.DeleteAccessBindingRequest) (*v1.DeleteAccessBindingResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteAccessBinding is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ReviewAccess is not implemented"))
 }

@@ -28,6 +28,8 @@ const _ = connect.IsAtLeastVersion1_13_0
 const (
 	// TunnelServiceName is the fully-qualified name of the TunnelService service.
 	TunnelServiceName = "leat.tunnel.v1.TunnelService"
+	// LinkServiceName is the fully-qualified name of the LinkService service.
+	LinkServiceName = "leat.tunnel.v1.LinkService"
 )
 
 // These constants are the fully-qualified names of the RPCs defined in this package. They're
@@ -38,15 +40,37 @@ const (
 // reflection-formatted method names, remove the leading slash and convert the remaining slash to a
 // period.
 const (
+	// TunnelServiceConnectProcedure is the fully-qualified name of the TunnelService's Connect RPC.
+	TunnelServiceConnectProcedure = "/leat.tunnel.v1.TunnelService/Connect"
 	// TunnelServiceListSessionsProcedure is the fully-qualified name of the TunnelService's
 	// ListSessions RPC.
 	TunnelServiceListSessionsProcedure = "/leat.tunnel.v1.TunnelService/ListSessions"
+	// TunnelServiceListRecordingsProcedure is the fully-qualified name of the TunnelService's
+	// ListRecordings RPC.
+	TunnelServiceListRecordingsProcedure = "/leat.tunnel.v1.TunnelService/ListRecordings"
+	// TunnelServiceGetRecordingProcedure is the fully-qualified name of the TunnelService's
+	// GetRecording RPC.
+	TunnelServiceGetRecordingProcedure = "/leat.tunnel.v1.TunnelService/GetRecording"
+	// LinkServiceAttachProcedure is the fully-qualified name of the LinkService's Attach RPC.
+	LinkServiceAttachProcedure = "/leat.tunnel.v1.LinkService/Attach"
+	// LinkServiceHeartbeatProcedure is the fully-qualified name of the LinkService's Heartbeat RPC.
+	LinkServiceHeartbeatProcedure = "/leat.tunnel.v1.LinkService/Heartbeat"
 )
 
 // TunnelServiceClient is a client for the leat.tunnel.v1.TunnelService service.
 type TunnelServiceClient interface {
-	// ListSessions returns the agents' connections to this replica, by cluster, in pages. Needs an administrator's or a service's token.
+	// Connect carries the bytes of a reverse HTTP/2 connection: what the agent sends is what it would write to a connection that it
+	// had dialled, and what it receives is what it would read. It is the agents' last resort, behind ingresses that pass neither an
+	// Upgrade nor a WebSocket. The headers are those of the Upgrade request. Needs a cluster's token.
+	Connect(context.Context) (*connect.BidiStreamForClientSimple[v1.ConnectRequest, v1.ConnectResponse], error)
+	// ListSessions returns the agents' connections to all replicas that answer, by cluster, in pages. Needs an administrator's or a
+	// service's token.
 	ListSessions(context.Context, *v1.ListSessionsRequest) (*v1.ListSessionsResponse, error)
+	// ListRecordings returns the recordings of sessions in pods that all replicas that answer have, the newest first, in pages. Needs an
+	// administrator's token.
+	ListRecordings(context.Context, *v1.ListRecordingsRequest) (*v1.ListRecordingsResponse, error)
+	// GetRecording returns a recording (asciicast v2), whichever replica has it, as far as it has come. Needs an administrator's token.
+	GetRecording(context.Context, *v1.GetRecordingRequest) (*connect.ServerStreamForClient[v1.GetRecordingResponse], error)
 }
 
 // NewTunnelServiceClient constructs a client for the leat.tunnel.v1.TunnelService service. By
@@ -60,6 +84,12 @@ func NewTunnelServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 	baseURL = strings.TrimRight(baseURL, "/")
 	tunnelServiceMethods := v1.File_leat_tunnel_v1_tunnel_proto.Services().ByName("TunnelService").Methods()
 	return &tunnelServiceClient{
+		connect: connect.NewClient[v1.ConnectRequest, v1.ConnectResponse](
+			httpClient,
+			baseURL+TunnelServiceConnectProcedure,
+			connect.WithSchema(tunnelServiceMethods.ByName("Connect")),
+			connect.WithClientOptions(opts...),
+		),
 		listSessions: connect.NewClient[v1.ListSessionsRequest, v1.ListSessionsResponse](
 			httpClient,
 			baseURL+TunnelServiceListSessionsProcedure,
@@ -67,12 +97,33 @@ func NewTunnelServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		listRecordings: connect.NewClient[v1.ListRecordingsRequest, v1.ListRecordingsResponse](
+			httpClient,
+			baseURL+TunnelServiceListRecordingsProcedure,
+			connect.WithSchema(tunnelServiceMethods.ByName("ListRecordings")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		getRecording: connect.NewClient[v1.GetRecordingRequest, v1.GetRecordingResponse](
+			httpClient,
+			baseURL+TunnelServiceGetRecordingProcedure,
+			connect.WithSchema(tunnelServiceMethods.ByName("GetRecording")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // tunnelServiceClient implements TunnelServiceClient.
 type tunnelServiceClient struct {
-	listSessions *connect.Client[v1.ListSessionsRequest, v1.ListSessionsResponse]
+	connect        *connect.Client[v1.ConnectRequest, v1.ConnectResponse]
+	listSessions   *connect.Client[v1.ListSessionsRequest, v1.ListSessionsResponse]
+	listRecordings *connect.Client[v1.ListRecordingsRequest, v1.ListRecordingsResponse]
+	getRecording   *connect.Client[v1.GetRecordingRequest, v1.GetRecordingResponse]
+}
+
+// Connect calls leat.tunnel.v1.TunnelService.Connect.
+func (c *tunnelServiceClient) Connect(ctx context.Context) (*connect.BidiStreamForClientSimple[v1.ConnectRequest, v1.ConnectResponse], error) {
+	return c.connect.CallBidiStreamSimple(ctx)
 }
 
 // ListSessions calls leat.tunnel.v1.TunnelService.ListSessions.
@@ -84,10 +135,34 @@ func (c *tunnelServiceClient) ListSessions(ctx context.Context, req *v1.ListSess
 	return nil, err
 }
 
+// ListRecordings calls leat.tunnel.v1.TunnelService.ListRecordings.
+func (c *tunnelServiceClient) ListRecordings(ctx context.Context, req *v1.ListRecordingsRequest) (*v1.ListRecordingsResponse, error) {
+	response, err := c.listRecordings.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetRecording calls leat.tunnel.v1.TunnelService.GetRecording.
+func (c *tunnelServiceClient) GetRecording(ctx context.Context, req *v1.GetRecordingRequest) (*connect.ServerStreamForClient[v1.GetRecordingResponse], error) {
+	return c.getRecording.CallServerStream(ctx, connect.NewRequest(req))
+}
+
 // TunnelServiceHandler is an implementation of the leat.tunnel.v1.TunnelService service.
 type TunnelServiceHandler interface {
-	// ListSessions returns the agents' connections to this replica, by cluster, in pages. Needs an administrator's or a service's token.
+	// Connect carries the bytes of a reverse HTTP/2 connection: what the agent sends is what it would write to a connection that it
+	// had dialled, and what it receives is what it would read. It is the agents' last resort, behind ingresses that pass neither an
+	// Upgrade nor a WebSocket. The headers are those of the Upgrade request. Needs a cluster's token.
+	Connect(context.Context, *connect.BidiStream[v1.ConnectRequest, v1.ConnectResponse]) error
+	// ListSessions returns the agents' connections to all replicas that answer, by cluster, in pages. Needs an administrator's or a
+	// service's token.
 	ListSessions(context.Context, *v1.ListSessionsRequest) (*v1.ListSessionsResponse, error)
+	// ListRecordings returns the recordings of sessions in pods that all replicas that answer have, the newest first, in pages. Needs an
+	// administrator's token.
+	ListRecordings(context.Context, *v1.ListRecordingsRequest) (*v1.ListRecordingsResponse, error)
+	// GetRecording returns a recording (asciicast v2), whichever replica has it, as far as it has come. Needs an administrator's token.
+	GetRecording(context.Context, *v1.GetRecordingRequest, *connect.ServerStream[v1.GetRecordingResponse]) error
 }
 
 // NewTunnelServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -97,6 +172,12 @@ type TunnelServiceHandler interface {
 // and JSON codecs. They also support gzip compression.
 func NewTunnelServiceHandler(svc TunnelServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
 	tunnelServiceMethods := v1.File_leat_tunnel_v1_tunnel_proto.Services().ByName("TunnelService").Methods()
+	tunnelServiceConnectHandler := connect.NewBidiStreamHandler(
+		TunnelServiceConnectProcedure,
+		svc.Connect,
+		connect.WithSchema(tunnelServiceMethods.ByName("Connect")),
+		connect.WithHandlerOptions(opts...),
+	)
 	tunnelServiceListSessionsHandler := connect.NewUnaryHandlerSimple(
 		TunnelServiceListSessionsProcedure,
 		svc.ListSessions,
@@ -104,10 +185,29 @@ func NewTunnelServiceHandler(svc TunnelServiceHandler, opts ...connect.HandlerOp
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	tunnelServiceListRecordingsHandler := connect.NewUnaryHandlerSimple(
+		TunnelServiceListRecordingsProcedure,
+		svc.ListRecordings,
+		connect.WithSchema(tunnelServiceMethods.ByName("ListRecordings")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	tunnelServiceGetRecordingHandler := connect.NewServerStreamHandlerSimple(
+		TunnelServiceGetRecordingProcedure,
+		svc.GetRecording,
+		connect.WithSchema(tunnelServiceMethods.ByName("GetRecording")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/leat.tunnel.v1.TunnelService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
+		case TunnelServiceConnectProcedure:
+			tunnelServiceConnectHandler.ServeHTTP(w, r)
 		case TunnelServiceListSessionsProcedure:
 			tunnelServiceListSessionsHandler.ServeHTTP(w, r)
+		case TunnelServiceListRecordingsProcedure:
+			tunnelServiceListRecordingsHandler.ServeHTTP(w, r)
+		case TunnelServiceGetRecordingProcedure:
+			tunnelServiceGetRecordingHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -117,6 +217,128 @@ func NewTunnelServiceHandler(svc TunnelServiceHandler, opts ...connect.HandlerOp
 // UnimplementedTunnelServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedTunnelServiceHandler struct{}
 
+func (UnimplementedTunnelServiceHandler) Connect(context.Context, *connect.BidiStream[v1.ConnectRequest, v1.ConnectResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("leat.tunnel.v1.TunnelService.Connect is not implemented"))
+}
+
 func (UnimplementedTunnelServiceHandler) ListSessions(context.Context, *v1.ListSessionsRequest) (*v1.ListSessionsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.tunnel.v1.TunnelService.ListSessions is not implemented"))
+}
+
+func (UnimplementedTunnelServiceHandler) ListRecordings(context.Context, *v1.ListRecordingsRequest) (*v1.ListRecordingsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.tunnel.v1.TunnelService.ListRecordings is not implemented"))
+}
+
+func (UnimplementedTunnelServiceHandler) GetRecording(context.Context, *v1.GetRecordingRequest, *connect.ServerStream[v1.GetRecordingResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("leat.tunnel.v1.TunnelService.GetRecording is not implemented"))
+}
+
+// LinkServiceClient is a client for the leat.tunnel.v1.LinkService service.
+type LinkServiceClient interface {
+	// Attach introduces both sides. It is the first call on a connection, which takes requests when it has been answered.
+	Attach(context.Context, *v1.AttachRequest) (*v1.AttachResponse, error)
+	// Heartbeat is called at the interval that Attach named, and when there is something to say. Bytes thereby flow in both directions,
+	// which keeps alive what stands in between, and each side knows that the other one lives.
+	Heartbeat(context.Context, *v1.HeartbeatRequest) (*v1.HeartbeatResponse, error)
+}
+
+// NewLinkServiceClient constructs a client for the leat.tunnel.v1.LinkService service. By default,
+// it uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and
+// sends uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC()
+// or connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewLinkServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) LinkServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	linkServiceMethods := v1.File_leat_tunnel_v1_tunnel_proto.Services().ByName("LinkService").Methods()
+	return &linkServiceClient{
+		attach: connect.NewClient[v1.AttachRequest, v1.AttachResponse](
+			httpClient,
+			baseURL+LinkServiceAttachProcedure,
+			connect.WithSchema(linkServiceMethods.ByName("Attach")),
+			connect.WithClientOptions(opts...),
+		),
+		heartbeat: connect.NewClient[v1.HeartbeatRequest, v1.HeartbeatResponse](
+			httpClient,
+			baseURL+LinkServiceHeartbeatProcedure,
+			connect.WithSchema(linkServiceMethods.ByName("Heartbeat")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// linkServiceClient implements LinkServiceClient.
+type linkServiceClient struct {
+	attach    *connect.Client[v1.AttachRequest, v1.AttachResponse]
+	heartbeat *connect.Client[v1.HeartbeatRequest, v1.HeartbeatResponse]
+}
+
+// Attach calls leat.tunnel.v1.LinkService.Attach.
+func (c *linkServiceClient) Attach(ctx context.Context, req *v1.AttachRequest) (*v1.AttachResponse, error) {
+	response, err := c.attach.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Heartbeat calls leat.tunnel.v1.LinkService.Heartbeat.
+func (c *linkServiceClient) Heartbeat(ctx context.Context, req *v1.HeartbeatRequest) (*v1.HeartbeatResponse, error) {
+	response, err := c.heartbeat.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// LinkServiceHandler is an implementation of the leat.tunnel.v1.LinkService service.
+type LinkServiceHandler interface {
+	// Attach introduces both sides. It is the first call on a connection, which takes requests when it has been answered.
+	Attach(context.Context, *v1.AttachRequest) (*v1.AttachResponse, error)
+	// Heartbeat is called at the interval that Attach named, and when there is something to say. Bytes thereby flow in both directions,
+	// which keeps alive what stands in between, and each side knows that the other one lives.
+	Heartbeat(context.Context, *v1.HeartbeatRequest) (*v1.HeartbeatResponse, error)
+}
+
+// NewLinkServiceHandler builds an HTTP handler from the service implementation. It returns the path
+// on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewLinkServiceHandler(svc LinkServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	linkServiceMethods := v1.File_leat_tunnel_v1_tunnel_proto.Services().ByName("LinkService").Methods()
+	linkServiceAttachHandler := connect.NewUnaryHandlerSimple(
+		LinkServiceAttachProcedure,
+		svc.Attach,
+		connect.WithSchema(linkServiceMethods.ByName("Attach")),
+		connect.WithHandlerOptions(opts...),
+	)
+	linkServiceHeartbeatHandler := connect.NewUnaryHandlerSimple(
+		LinkServiceHeartbeatProcedure,
+		svc.Heartbeat,
+		connect.WithSchema(linkServiceMethods.ByName("Heartbeat")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/leat.tunnel.v1.LinkService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case LinkServiceAttachProcedure:
+			linkServiceAttachHandler.ServeHTTP(w, r)
+		case LinkServiceHeartbeatProcedure:
+			linkServiceHeartbeatHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedLinkServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedLinkServiceHandler struct{}
+
+func (UnimplementedLinkServiceHandler) Attach(context.Context, *v1.AttachRequest) (*v1.AttachResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.tunnel.v1.LinkService.Attach is not implemented"))
+}
+
+func (UnimplementedLinkServiceHandler) Heartbeat(context.Context, *v1.HeartbeatRequest) (*v1.HeartbeatResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.tunnel.v1.LinkService.Heartbeat is not implemented"))
 }
