@@ -53,6 +53,9 @@ type Identity struct {
 	Groups []string
 	// TokenID is the token's jti, for audit and revocation.
 	TokenID string
+	// Credential is what a person's token was given for, such as an API token: when that ends, so does what was given for it.
+	// Empty when nothing is known.
+	Credential string
 	// Expires is when the token ends. A stream that outlives it must check again.
 	Expires time.Time
 }

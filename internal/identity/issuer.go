@@ -71,7 +71,7 @@ func (i *Issuer) Issue(id Identity, ttl time.Duration) (token string, expires ti
 	case ttl <= 0:
 		return "", time.Time{}, errors.New("issue token: lifetime is not positive")
 	}
-	c := claims{Claims: standardClaims(id.Subject(), rand.Text(), ttl), Groups: id.Groups, UID: id.UID}
+	c := claims{Claims: standardClaims(id.Subject(), rand.Text(), ttl), Groups: id.Groups, UID: id.UID, Credential: id.Credential}
 	c.Issuer = issuer
 	signer, err := newSigner(jose.EdDSA, i.key, i.set.Keys[0].KeyID)
 	if err != nil {

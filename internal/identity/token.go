@@ -32,6 +32,8 @@ type claims struct {
 	jwt.Claims
 	Groups []string `json:"groups,omitempty"`
 	UID    string   `json:"uid,omitempty"`
+	// Credential is what OpenID Connect calls the session.
+	Credential string `json:"sid,omitempty"`
 }
 
 // parse reads a token that must be signed with exactly this algorithm: the caller says which one its key is for, never
@@ -67,7 +69,7 @@ func open(token *jwt.JSONWebToken, key any, kinds ...Kind) (Identity, error) {
 		return Identity{}, fmt.Errorf("%w: such a token may not name a %s", ErrTokenInvalid, kind)
 	}
 	return Identity{
-		Kind: kind, Name: name, UID: c.UID, Groups: c.Groups, TokenID: c.ID, Expires: c.Expiry.Time(),
+		Kind: kind, Name: name, UID: c.UID, Groups: c.Groups, TokenID: c.ID, Credential: c.Credential, Expires: c.Expiry.Time(),
 	}, nil
 }
 

@@ -24,6 +24,7 @@ var ErrNoGoTool = errors.New("the go command was not found")
 type BuildParams struct {
 	SourceDir string            // tools/kube of a checkout; empty means what FindSource finds from the working directory
 	CacheDir  string            // empty means leat/kube in the user's cache folder
+	Helm      bool              // build Helm, too, which no control plane needs
 	GoCommand string            // empty means "go" on the PATH
 	Progress  func(line string) // told what is going on, one short line at a time; nil means nobody is
 }
@@ -81,7 +82,7 @@ func newBuilder(p BuildParams) (*builder, error) {
 			return nil, err
 		}
 	}
-	b.targets, err = plan(source, b.cacheDir)
+	b.targets, err = plan(p, source, b.cacheDir)
 	return b, err
 }
 

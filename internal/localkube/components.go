@@ -4,7 +4,9 @@
 package localkube
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -110,15 +112,37 @@ func (cp *ControlPlane) clientFlags() []string {
 	}
 }
 
-func (cp *ControlPlane) kwok(p Params) command {
-	c := cp.command("kwok", p.Binaries.Kwok,
+func (cp *ControlPlane) kwok(ctx context.Context, p Params) (command, error) {
+	args := []string{
 		"--kubeconfig", cp.KubeconfigPath(),
 		"--config", p.Binaries.KwokStages,
 		"--manage-all-nodes",
 		"--node-ip", "127.0.0.1",
 		"--cidr", podRange,
 		"--node-lease-duration-seconds", "40",
-	)
+	}
+	if p.Kubelet != "" {
+		more, err := cp.kubelet(ctx, p)
+		if err != nil {
+			return command{}, err
+		}
+		args = append(args, more...)
+	}
+	c := cp.command("kwok", p.Binaries.Kwok, args...)
 	c.env = []string{"KWOK_WORKDIR=" + cp.path("kwok")} // not the configuration in the user's home
-	return c
+	return c, nil
+}
+
+// kubelet makes kwok serve, with a certificate of its own making, which the API server does not check.
+func (cp *ControlPlane) kubelet(ctx context.Context, p Params) ([]string, error) {
+	config := cp.path("kubelet.yaml")
+	if err := os.WriteFile(config, []byte(p.Kubelet), 0o600); err != nil {
+		return nil, fmt.Errorf("write kubelet's configuration: %w", err)
+	}
+	port, err := freePort(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	number := strconv.Itoa(port)
+	return []string{"--config", config, "--node-port", number, "--server-address", net.JoinHostPort("127.0.0.1", number)}, nil
 }

@@ -45,6 +45,12 @@ type Params struct {
 	Nodes         int    // how many nodes to make, unless earlier starts made them; 0 means 1
 	APIServerOnly bool   // no controllers, no scheduler, no nodes: objects stay as they are written
 	Audit         bool   // record every request's metadata, see AuditLogPath
+
+	// Kubelet is a configuration for kwok, in YAML: what exec, attach, logs and port-forward do to its pods (ClusterExec,
+	// ClusterAttach, ClusterLogs, ClusterPortForward). With it kwok serves what a kubelet serves, on the loopback interface and
+	// to anybody there. A ClusterExec runs its commands on this machine, as this user: for tests only. Empty: kwok serves
+	// nothing.
+	Kubelet string
 }
 
 // ControlPlane is a control plane that was started. Its methods are safe for
@@ -128,7 +134,11 @@ func (cp *ControlPlane) start(ctx context.Context, p Params) error {
 	if err := cp.releaseNodes(ctx); err != nil {
 		return err
 	}
-	for _, c := range []command{cp.controllerManager(p, keys), cp.scheduler(p), cp.kwok(p)} {
+	nodes, err := cp.kwok(ctx, p)
+	if err != nil {
+		return err
+	}
+	for _, c := range []command{cp.controllerManager(p, keys), cp.scheduler(p), nodes} {
 		if _, err := cp.run(c); err != nil {
 			return err
 		}

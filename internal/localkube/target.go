@@ -25,6 +25,7 @@ type Binaries struct {
 	Kwok              string
 	KwokStages        string // YAML: what kwok does to nodes, pods and volumes
 	Kubectl           string // not used by Start; of the API server's version, for people
+	Helm              string // not used by Start; empty unless BuildParams.Helm asked for it
 }
 
 // target is one file that Build makes.
@@ -52,14 +53,15 @@ func (t plannedTarget) built() bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// targets lists what a control plane needs, in the order in which it is built.
-func targets() []target {
+// targets lists what a control plane needs, and what p asks for besides, in the order in which it is built.
+func targets(p BuildParams) []target {
 	const (
+		helm = "helm.sh/helm/v3"
 		etcd = "go.etcd.io/etcd/server/v3"
 		kube = "k8s.io/kubernetes"
 		kwok = "sigs.k8s.io/kwok"
 	)
-	return []target{
+	needed := []target{
 		{
 			name: "etcd", module: "etcd", component: etcd, source: etcd, cold: 70 * time.Second, produce: (*builder).compile,
 			assign: func(b *Binaries, path string) { b.Etcd = path },
@@ -89,12 +91,19 @@ func targets() []target {
 			assign: func(b *Binaries, path string) { b.KwokStages = path },
 		},
 	}
+	if p.Helm {
+		needed = append(needed, target{
+			name: "helm", module: "helm", component: helm, source: helm + "/cmd/helm", cold: 150 * time.Second, produce: (*builder).compile,
+			assign: func(b *Binaries, path string) { b.Helm = path },
+		})
+	}
+	return needed
 }
 
 // plan reads the pins below sourceDir and decides where each target belongs.
-func plan(sourceDir, cacheDir string) ([]plannedTarget, error) {
+func plan(params BuildParams, sourceDir, cacheDir string) ([]plannedTarget, error) {
 	var planned []plannedTarget
-	for _, t := range targets() {
+	for _, t := range targets(params) {
 		p, err := readPin(filepath.Join(sourceDir, t.module), t.component)
 		if err != nil {
 			return nil, err

@@ -46,7 +46,7 @@ type Telemetry struct {
 // Start makes the telemetry of the named service, such as "gitcache". The caller owns it and calls
 // [Telemetry.Shutdown] at the end.
 func Start(ctx context.Context, cfg Config, service string) (*Telemetry, error) {
-	res, err := describe(ctx, service)
+	res, err := Describe(ctx, service)
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +74,8 @@ func Noop() *Telemetry {
 	}
 }
 
-// describe says which service this is. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win, as the standard has it.
-func describe(ctx context.Context, service string) (*resource.Resource, error) {
+// Describe says which service this is, for providers other than those of a [Telemetry]. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win, as the standard has it.
+func Describe(ctx context.Context, service string) (*resource.Resource, error) {
 	res, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
 		resource.WithHost(),

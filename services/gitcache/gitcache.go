@@ -28,6 +28,7 @@ import (
 	"github.com/leatdev/leat/internal/cas/casdisk"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/lease/leaseredis"
+	"github.com/leatdev/leat/internal/redisconn"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/seal"
 	"github.com/leatdev/leat/internal/serve"
@@ -85,7 +86,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, disk.Close()) }()
-	client, err := openRedis(cfg.RedisURL)
+	client, err := redisconn.Open(cfg.RedisURL)
 	if err != nil {
 		return err
 	}

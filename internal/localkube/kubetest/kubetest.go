@@ -44,11 +44,21 @@ func Start(t testing.TB, options ...func(*localkube.Params)) *localkube.ControlP
 // Binaries builds the control plane, if nobody has yet. Most tests want Start.
 func Binaries(ctx context.Context, t testing.TB) localkube.Binaries {
 	t.Helper()
-	binaries, err := localkube.Build(ctx, localkube.BuildParams{
-		Progress: func(line string) { t.Log("kubetest: " + line) },
-	})
+	return build(ctx, t, localkube.BuildParams{})
+}
+
+// Helm builds Helm, if nobody has yet, and returns its path.
+func Helm(ctx context.Context, t testing.TB) string {
+	t.Helper()
+	return build(ctx, t, localkube.BuildParams{Helm: true}).Helm
+}
+
+func build(ctx context.Context, t testing.TB, p localkube.BuildParams) localkube.Binaries {
+	t.Helper()
+	p.Progress = func(line string) { t.Log("kubetest: " + line) }
+	binaries, err := localkube.Build(ctx, p)
 	if err != nil {
-		t.Fatalf("kubetest: %v\nto build beforehand: go run ./internal/localkube/cmd/leat-kube build", err)
+		t.Fatalf("kubetest: %v\nto build beforehand: go run ./internal/localkube/cmd/leat-kube build --helm", err)
 	}
 	return binaries
 }

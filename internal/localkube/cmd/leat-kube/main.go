@@ -66,6 +66,7 @@ func newFlags(name string, stderr io.Writer) (*flag.FlagSet, *localkube.BuildPar
 	p := &localkube.BuildParams{Progress: func(line string) { fmt.Fprintln(stderr, line) }}
 	flags.StringVar(&p.SourceDir, "source-dir", "", "the checkout's tools/kube (default: found from the working directory upwards)")
 	flags.StringVar(&p.CacheDir, "cache-dir", "", "where binaries are kept (default: leat/kube in your cache folder)")
+	flags.BoolVar(&p.Helm, "helm", false, "build Helm, too, which the tests of the tunnel use")
 	return flags, p
 }
 
@@ -78,7 +79,11 @@ func build(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, path := range []string{b.Etcd, b.APIServer, b.ControllerManager, b.Scheduler, b.Kubectl, b.Kwok, b.KwokStages} {
+	paths := []string{b.Etcd, b.APIServer, b.ControllerManager, b.Scheduler, b.Kubectl, b.Kwok, b.KwokStages}
+	if b.Helm != "" {
+		paths = append(paths, b.Helm)
+	}
+	for _, path := range paths {
 		fmt.Fprintln(stdout, path)
 	}
 	return nil

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package gitcache
+// Package redisconn makes clients for Redis of URLs, for the services that use one.
+package redisconn
 
 import (
 	"errors"
@@ -21,7 +22,7 @@ const redisTimeout = 2 * time.Second
 // is also how late a fail-over is noticed; leases have to outlive that.
 const clusterReload = 2 * time.Second
 
-// openRedis makes a client for a URL:
+// Open makes a client for a URL:
 //
 //	redis://user:password@host:port/number             one server; rediss:// for TLS
 //	redis+sentinel://host:port/number?master_name=…    the master that Sentinels know; further Sentinels as &addr=host:port,
@@ -29,7 +30,7 @@ const clusterReload = 2 * time.Second
 //	redis+cluster://user:password@host:port            a cluster; further nodes as ?addr=host:port
 //
 // What else can be set in the URL is what go-redis's ParseURL, ParseFailoverURL and ParseClusterURL take.
-func openRedis(url string) (redis.UniversalClient, error) {
+func Open(url string) (redis.UniversalClient, error) {
 	// The client has one logger for the whole process, which writes lines of its own to standard error. Whatever goes
 	// wrong comes back as an error too, and is logged where it matters.
 	redis.SetLogger(&logging.VoidLogger{})

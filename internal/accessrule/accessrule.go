@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package accessrule says which requests to a Kubernetes API a rule chooses. The hub's distributor explains with it what a
+// binding of people allows, and the tunnel holds every request against it.
+package accessrule
+
+import (
+	"slices"
+	"strings"
+)
+
+// All stands for everything in the lists of a [Rule].
+const All = "*"
+
+// coreGroup is another name of the API group without a name.
+const coreGroup = "core"
+
+// Rule chooses requests: those for resources, as a rule of a Kubernetes Role does, and those for paths of no resource, where it
+// names some. An empty list chooses all, but for Paths. Its JSON is its stored form.
+type Rule struct {
+	Verbs     []string `json:"verbs,omitempty"`
+	APIGroups []string `json:"apiGroups,omitempty"`
+	// Resources are such as "pods", "pods/log", "pods/*", "*/scale" and "*". A resource alone is without its subresources.
+	Resources  []string `json:"resources,omitempty"`
+	Namespaces []string `json:"namespaces,omitempty"`
+	// Paths are such as "/metrics" and "/logs/*". A rule with Paths and without Resources chooses no resource.
+	Paths []string `json:"paths,omitempty"`
+}
+
+// Request is what rules look at. Path is empty for a request for a resource, and set for any other.
+type Request struct {
+	Verb        string
+	APIGroup    string
+	Resource    string
+	Subresource string
+	Namespace   string
+	Path        string
+}
+
+// String names the request for a person: "create pods/exec in namespace shop", "get /metrics".
+func (q Request) String() string {
+	if q.Path != "" {
+		return q.Verb + " " + q.Path
+	}
+	text := q.Verb + " " + q.Resource
+	if q.Subresource != "" {
+		text += "/" + q.Subresource
+	}
+	if q.APIGroup != "" {
+		text += " of " + q.APIGroup
+	}
+	if q.Namespace != "" {
+		text += " in namespace " + q.Namespace
+	}
+	return text
+}
+
+// Open tells what everybody may ask who reaches a cluster at all, whatever narrows it: what Kubernetes itself tells everybody who
+// has signed in (its roles system:discovery and system:basic-user). Without it no client works.
+func (q Request) Open() bool {
+	if q.Path == "" {
+		return q.Verb == "create" && q.Subresource == "" && q.asksAboutSelf()
+	}
+	if q.Verb != "get" && q.Verb != "head" {
+		return false
+	}
+	path := strings.TrimSuffix(q.Path, "/")
+	switch path {
+	case "/api", "/apis", "/version", "/openapi", "/healthz", "/livez", "/readyz":
+		return true
+	}
+	return strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/") || strings.HasPrefix(path, "/openapi/")
+}
+
+func (q Request) asksAboutSelf() bool {
+	switch q.APIGroup {
+	case "authorization.k8s.io":
+		return q.Resource == "selfsubjectaccessreviews" || q.Resource == "selfsubjectrulesreviews"
+	case "authentication.k8s.io":
+		return q.Resource == "selfsubjectreviews"
+	}
+	return false
+}
+
+// Choose reports whether one of the rules chooses the request.
+func Choose(rules []Rule, q Request) bool {
+	return slices.ContainsFunc(rules, func(r Rule) bool { return r.Chooses(q) })
+}
+
+// Chooses reports whether the rule chooses the request.
+func (r Rule) Chooses(q Request) bool {
+	if !anyOf(r.Verbs, q.Verb) {
+		return false
+	}
+	if q.Path != "" {
+		return slices.ContainsFunc(r.Paths, func(pattern string) bool { return matchPath(pattern, q.Path) })
+	}
+	if len(r.Paths) > 0 && len(r.Resources) == 0 {
+		return false
+	}
+	return r.choosesGroup(q.APIGroup) && r.choosesResource(q) && (len(r.Namespaces) == 0 || slices.Contains(r.Namespaces, q.Namespace))
+}
+
+func anyOf(list []string, value string) bool {
+	return len(list) == 0 || slices.Contains(list, All) || value != "" && slices.Contains(list, value)
+}
+
+func (r Rule) choosesGroup(group string) bool {
+	if len(r.APIGroups) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(r.APIGroups, func(want string) bool {
+		return want == All || want == group || want == coreGroup && group == ""
+	})
+}
+
+func (r Rule) choosesResource(q Request) bool {
+	if len(r.Resources) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(r.Resources, func(want string) bool {
+		if want == All {
+			return true
+		}
+		resource, subresource, has := strings.Cut(want, "/")
+		switch {
+		case !has:
+			return q.Subresource == "" && q.Resource == resource
+		case q.Subresource == "":
+			return false
+		}
+		return (resource == All || resource == q.Resource) && (subresource == All || subresource == q.Subresource)
+	})
+}
+
+func matchPath(pattern, path string) bool {
+	if prefix, ok := strings.CutSuffix(pattern, All); ok {
+		return strings.HasPrefix(path, prefix)
+	}
+	return pattern == path
+}

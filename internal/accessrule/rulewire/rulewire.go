@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rulewire turns access rules into what they are on the wire, and back.
+package rulewire
+
+import (
+	"fmt"
+
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/accessrule"
+)
+
+// Rules returns the rules of the messages. A field that this version does not know is an error, which is a *accessrule.FieldError: it
+// may be what narrows the rule.
+func Rules(messages []*typev1.AccessRule) ([]accessrule.Rule, error) {
+	var rules []accessrule.Rule
+	for i, m := range messages {
+		if len(m.ProtoReflect().GetUnknown()) > 0 {
+			return nil, &accessrule.FieldError{Path: fmt.Sprintf("rules[%d]", i), Message: "has a field that this version of the hub does not know"}
+		}
+		rules = append(rules, accessrule.Rule{
+			Verbs: m.GetVerbs(), APIGroups: m.GetApiGroups(), Resources: m.GetResources(), Namespaces: m.GetNamespaces(), Paths: m.GetNonResourcePaths(),
+		})
+	}
+	return rules, nil
+}
+
+// Messages returns the messages of rules.
+func Messages(rules []accessrule.Rule) []*typev1.AccessRule {
+	var messages []*typev1.AccessRule
+	for _, r := range rules {
+		messages = append(messages, &typev1.AccessRule{
+			Verbs: r.Verbs, ApiGroups: r.APIGroups, Resources: r.Resources, Namespaces: r.Namespaces, NonResourcePaths: r.Paths,
+		})
+	}
+	return messages
+}

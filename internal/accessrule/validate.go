@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package accessrule
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Bounds of what one rule may list.
+const (
+	maxVerbs      = 32
+	maxGroups     = 64
+	maxResources  = 128
+	maxNamespaces = 128
+	maxPaths      = 32
+	maxPathBytes  = 1024
+)
+
+var (
+	word      = regexp.MustCompile(`^[a-z]{1,63}$`)
+	dnsDomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	resource  = regexp.MustCompile(`^(\*|[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(/(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?))?$`)
+	dnsLabel  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+)
+
+// FieldError tells which field of a rule is not acceptable.
+type FieldError struct {
+	// Path is the field, such as verbs[0].
+	Path string
+	// Message is a phrase that follows it.
+	Message string
+}
+
+// Error implements error.
+func (e *FieldError) Error() string { return e.Path + ": " + e.Message }
+
+// Validate checks the rule. The error is a *FieldError.
+func (r Rule) Validate() error {
+	for _, list := range []struct {
+		name  string
+		items []string
+		limit int
+		ok    func(string) bool
+		want  string
+	}{
+		{"verbs", r.Verbs, maxVerbs, func(s string) bool { return s == All || word.MatchString(s) }, "a verb such as get, list or patch, or *"},
+		{"api_groups", r.APIGroups, maxGroups, isGroup, `an API group such as apps, "core" for the one without a name, or *`},
+		{"resources", r.Resources, maxResources, func(s string) bool { return len(s) <= 253 && resource.MatchString(s) }, "a resource such as pods, pods/log, pods/*, */scale or *"},
+		{"namespaces", r.Namespaces, maxNamespaces, dnsLabel.MatchString, "the name of a namespace; leave the list out for all"},
+		{"non_resource_paths", r.Paths, maxPaths, isPath, "a path such as /metrics or /logs/*"},
+	} {
+		if len(list.items) > list.limit {
+			return &FieldError{list.name, fmt.Sprintf("has %d items; at most %d are allowed", len(list.items), list.limit)}
+		}
+		for i, item := range list.items {
+			if !list.ok(item) {
+				return &FieldError{fmt.Sprintf("%s[%d]", list.name, i), fmt.Sprintf("%.80q is not %s", item, list.want)}
+			}
+		}
+	}
+	if len(r.Paths) > 0 && len(r.Resources) == 0 && len(r.APIGroups)+len(r.Namespaces) > 0 {
+		return &FieldError{"resources", "is required: a rule with paths chooses no resources unless it names some"}
+	}
+	return nil
+}
+
+func isGroup(s string) bool {
+	return s == "" || s == All || len(s) <= 253 && dnsDomain.MatchString(s)
+}
+
+// isPath takes paths with a star at their end, and nowhere else.
+func isPath(s string) bool {
+	return len(s) <= maxPathBytes && (s == All || strings.HasPrefix(s, "/") && !strings.Contains(strings.TrimSuffix(s, All), All)) &&
+		!strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c == 0x7f })
+}

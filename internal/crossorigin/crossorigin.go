@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package crossorigin says what web pages of other origins may do: those that the operator lists may call the hub, and no others.
+//
+// Callers are known by their Authorization header alone, which browsers never send by themselves; cookies mean nothing. So a page
+// without a token can do nothing, and what is refused here is refused for a second reason: a page of an origin that nobody listed
+// shall not even try.
+package crossorigin
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"connectrpc.com/connect"
+	"golang.org/x/net/http/httpguts"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
+)
+
+const (
+	// preflightAge is for how long browsers remember that they may ask, in seconds.
+	preflightAge = "600"
+	// methods are what the hub and Kubernetes APIs are asked with.
+	methods = "GET, HEAD, POST, PUT, PATCH, DELETE"
+	// exposed are what pages may read of answers, beside what they always may.
+	exposed = "Content-Encoding, Content-Length, Date, ETag, Grpc-Message, Grpc-Status, Grpc-Status-Details-Bin, Leat-Error-Origin, " +
+		"Leat-Error-Reason, Link, Retry-After, Warning, Audit-Id, X-Kubernetes-Pf-Flowschema-Uid, X-Kubernetes-Pf-Prioritylevel-Uid"
+)
+
+// Policy knows the origins whose pages may call. It is safe for concurrent use.
+type Policy struct {
+	origins map[string]bool
+}
+
+// New returns a policy that lets pages of exactly these origins call, such as https://ui.example.com, beside those of the hub's own. The
+// error says which is no origin.
+func New(origins []string) (*Policy, error) {
+	p := &Policy{origins: make(map[string]bool, len(origins))}
+	for _, origin := range origins {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Scheme+"://"+u.Host != origin ||
+			strings.ToLower(origin) != origin || strings.Contains(origin, "*") {
+			return nil, fmt.Errorf("origin %q must be exactly what browsers send: scheme and host in lower case, and a port that is not the scheme's own, as in https://ui.example.com", origin)
+		}
+		p.origins[origin] = true
+	}
+	return p, nil
+}
+
+// Wrap answers preflights, refuses what pages of other origins must not do, and marks the answers that listed ones may read. What
+// is answered or refused here never reaches next.
+func (p *Policy) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(p.origins) > 0 {
+			w.Header().Add("Vary", "Origin")
+		}
+		origin, listed := p.origin(r)
+		switch {
+		case listed && isPreflight(r):
+			allow(w.Header(), origin)
+			answerPreflight(w, r)
+		case listed:
+			allow(w.Header(), origin)
+			next.ServeHTTP(w, r)
+		case foreign(r, origin):
+			rpcerr.WriteHTTP(w, r, rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED,
+				"pages of another origin may not call this; its operator can list the origin"))
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// origin returns the origin of the page that asks; empty when none does. Who sends two is no browser.
+func (p *Policy) origin(r *http.Request) (origin string, listed bool) {
+	values := r.Header["Origin"]
+	if len(values) == 0 {
+		return "", false
+	}
+	if len(values) > 1 {
+		return "null", false
+	}
+	return values[0], p.origins[values[0]]
+}
+
+// foreign tells requests that a browser makes for a page of an origin that is neither listed nor our own. Browsers say so; of those
+// that do not, only what pages could read without being let, which is WebSockets, is refused by the origin alone.
+func foreign(r *http.Request, origin string) bool {
+	if origin != "" && sameHost(r, origin) {
+		return false
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "cross-site", "same-site":
+		return true
+	}
+	return origin != "" && (isPreflight(r) || isWebSocket(r))
+}
+
+// sameHost compares without the scheme, which is not known where somebody else ends TLS.
+func sameHost(r *http.Request, origin string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+}
+
+func isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
+}
+
+func isWebSocket(r *http.Request) bool {
+	return httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket")
+}
+
+func allow(header http.Header, origin string) {
+	header.Set("Access-Control-Allow-Origin", origin)
+	header.Set("Access-Control-Expose-Headers", exposed)
+}
+
+// answerPreflight lets pages send what they like but cookies, which nothing here allows.
+func answerPreflight(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Add("Vary", "Access-Control-Request-Method")
+	header.Add("Vary", "Access-Control-Request-Headers")
+	header.Set("Access-Control-Allow-Methods", methods)
+	if asked := headerNames(r.Header.Values("Access-Control-Request-Headers")); asked != "" {
+		header.Set("Access-Control-Allow-Headers", asked)
+	}
+	header.Set("Access-Control-Max-Age", preflightAge)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// headerNames returns the names that can be such.
+func headerNames(lists []string) string {
+	var names []string
+	for _, list := range lists {
+		for name := range strings.SplitSeq(list, ",") {
+			if name = strings.TrimSpace(name); httpguts.ValidHeaderFieldName(name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return strings.Join(names, ", ")
+}
