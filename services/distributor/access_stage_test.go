@@ -54,7 +54,7 @@ func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{hub: startHub(t), content: newFolder(t, "c1", "one")}
 	s.demo(t, s.content)
-	s.apply(t, clusterDocument("two"), clusterDocument("revoked"), clusterDocument("anew"), clusterDocument("deleted"), clusterDocument("rekeyed"))
+	s.apply(t, bindingDocument("devs", "somebody", "one"), clusterDocument("two"), clusterDocument("revoked"), clusterDocument("anew"), clusterDocument("deleted"), clusterDocument("rekeyed"))
 	one, two := s.enrol(t, "one"), s.enrol(t, "two")
 	s.watchPlan(t, one.token, "").nextWith(t, s.content.snapshot.GetDigest())
 	admin := s.fleet(t, adminToken)
@@ -100,7 +100,7 @@ func (s *stage) outsiders(t *testing.T) (ed25519.PrivateKey, *identity.Issuer) {
 		t.Fatal(err)
 	}
 	defer func() { _ = store.Close() }()
-	eve := catalog.User{Name: "eve", Groups: []string{"everybody"}}
+	eve := catalog.User{Metadata: catalog.Metadata{Name: "eve"}, Spec: catalog.UserSpec{Groups: []string{"everybody"}}}
 	if err := store.EnsureToken(t.Context(), eve, "own", admission.Hash("leat_token-of-a-person-without-bindings")); err != nil {
 		t.Fatal(err)
 	}

@@ -20,9 +20,11 @@ import (
 
 // The audiences of calls.
 const (
-	anybody  = "anybody"
-	agents   = "agents"
-	people   = "people"
+	anybody = "anybody"
+	agents  = "agents"
+	people  = "people"
+	// everyone are people with and without rights.
+	everyone = "everyone"
 	services = "services"
 )
 
@@ -66,11 +68,11 @@ var rights = map[string]right{
 
 	"AccessService/CheckAccess": {audience: services, request: `{"subject": "user:eve", "cluster": "%s"}`, name: "one"},
 
-	"FleetService/GetServerInfo":    {audience: people, request: `{}`},
+	"FleetService/GetServerInfo":    {audience: everyone, request: `{}`},
 	"FleetService/Apply":            {audience: people, request: `{"documents": [{"cluster": {"metadata": {"name": "%s"}}}], "dryRun": true}`, name: "two"},
 	"FleetService/CreateCluster":    {audience: people, request: `{"cluster": {"metadata": {"name": "%s"}}}`, name: "one", answer: "already_exists ALREADY_EXISTS"},
 	"FleetService/GetCluster":       {audience: people, request: `{"name": "%s"}`, name: "one"},
-	"FleetService/ListClusters":     {audience: people, request: `{}`},
+	"FleetService/ListClusters":     {audience: everyone, request: `{}`},
 	"FleetService/UpdateCluster":    {audience: people, request: `{"cluster": {"metadata": {"name": "%s"}}}`, name: "one", as: "none", answer: missing},
 	"FleetService/DeleteCluster":    {audience: people, request: `{"name": "%s"}`, name: "one", as: "none", answer: missing},
 	"FleetService/CreateRepository": {audience: people, request: `{"repository": {"metadata": {"name": "%s"}, "spec": {"url": "https://git.example/x.git"}}}`, name: "demo", answer: "already_exists ALREADY_EXISTS"},
@@ -90,8 +92,25 @@ var rights = map[string]right{
 	"FleetService/CreateJoinToken":  {audience: people, request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
 	"FleetService/RevokeCluster":    {audience: people, request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
 	"FleetService/CreateAccessToken": {
-		audience: people, request: `{}`, instead: map[string]string{"admin's access token": denied}, // or it would never end
+		audience: everyone, request: `{}`, instead: map[string]string{ // or it would never end
+			"admin's access token": denied, "access token of a person without a binding": denied,
+		},
 	},
+
+	"FleetService/CreateUser":          {audience: people, request: `{"user": {"metadata": {"name": "%s"}}}`, name: "eve", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/GetUser":             {audience: people, request: `{"name": "%s"}`, name: "admin"},
+	"FleetService/ListUsers":           {audience: everyone, request: `{}`},
+	"FleetService/UpdateUser":          {audience: people, request: `{"user": {"metadata": {"name": "%s"}, "spec": {"groups": ["leat:admins"]}}}`, name: "eve", as: "none", answer: missing},
+	"FleetService/DeleteUser":          {audience: people, request: `{"name": "%s"}`, name: "eve", as: "none", answer: missing},
+	"FleetService/CreateToken":         {audience: people, request: `{"user": "%s", "label": "x"}`, name: "admin", as: "none", answer: missing},
+	"FleetService/ListTokens":          {audience: everyone, request: `{}`},
+	"FleetService/DeleteToken":         {audience: people, request: `{"id": "%s"}`, name: "0123456789abcdef", answer: missing},
+	"FleetService/CreateAccessBinding": {audience: people, request: `{"accessBinding": {"metadata": {"name": "%s"}, "spec": {"users": ["eve"], "role": "ACCESS_ROLE_ADMIN", "clusters": {"all": true}}}}`, name: "devs", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/GetAccessBinding":    {audience: people, request: `{"name": "%s"}`, name: "devs"},
+	"FleetService/ListAccessBindings":  {audience: everyone, request: `{}`},
+	"FleetService/UpdateAccessBinding": {audience: people, request: `{"accessBinding": {"metadata": {"name": "%s"}, "spec": {"users": ["eve"], "role": "ACCESS_ROLE_ADMIN", "clusters": {"all": true}}}}`, name: "devs", as: "none", answer: missing},
+	"FleetService/DeleteAccessBinding": {audience: people, request: `{"name": "%s"}`, name: "devs", as: "none", answer: missing},
+	"FleetService/ReviewAccess":        {audience: everyone, request: `{"cluster": "one"}`},
 }
 
 // entitled tells what a caller's kind is answered.
@@ -110,14 +129,16 @@ func (r right) entitled(c caller) string {
 		return invalid
 	case c.kind == ended && r.audience == agents:
 		return invalid
-	case c.kind == r.audience:
+	case r.letIn(c):
 		return answer
 	}
 	return denied
 }
 
 // letIn tells whether a caller gets past the door, to where objects are looked up.
-func (r right) letIn(c caller) bool { return r.audience == anybody || r.audience == c.kind }
+func (r right) letIn(c caller) bool {
+	return r.audience == anybody || r.audience == c.kind || r.audience == everyone && (c.kind == people || c.kind == unbound)
+}
 
 func (r right) with(name string) string {
 	if r.name == "" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/crossorigin"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
@@ -42,6 +43,8 @@ type Config struct {
 	// AgentSettingsFile is a YAML file with what the agents of all clusters are told, as spec.agent of a Cluster document. It is
 	// read at the start. Empty: they are told nothing but what their cluster says.
 	AgentSettingsFile string
+	// AllowedOrigins are those whose web pages may call, such as https://ui.example.com. None: only pages of the hub's own.
+	AllowedOrigins []string
 	// BundleCache bounds the bundle cache on disk. Zero: 10 GiB.
 	BundleCache config.Bytes
 	// EncodingCache bounds what is kept on disk of bundles in gzip and without compression, for clients that do not take
@@ -73,6 +76,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.String(&c.DataDir, "distributor-data-dir", "", "folder of the bundle cache, of this replica alone (required)")
 	s.Secret(&c.AdminToken, "distributor-admin-token", "", "API token of the user admin; begins with leat_")
 	s.String(&c.AgentSettingsFile, "distributor-agent-settings-file", "", "YAML file with what the agents of all clusters are told, in the form of spec.agent of a Cluster; a cluster's own settings come before it; read at the start")
+	s.Strings(&c.AllowedOrigins, "distributor-allowed-origins", nil, "origins whose web pages may call, such as https://ui.example.com, separated by commas")
 	s.Size(&c.BundleCache, "distributor-bundle-cache", 10*config.GiB, "bound of the bundle cache on disk")
 	s.Size(&c.EncodingCache, "distributor-encoding-cache", config.GiB, "bound of bundles on disk in gzip and without compression, for clients that take no zstd")
 	s.Int(&c.AgentRate, "distributor-agent-rate", 1000, "how many agents may open the stream of their plan at a replica in a second, and obtain a token, and enrol; five times as many at once after a quiet time")
@@ -103,6 +107,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.DatabaseURL == "" {
 		c.DatabaseURL = "sqlite:" + filepath.ToSlash(filepath.Join(c.DataDir, "leat.db"))
+	}
+	if _, err := crossorigin.New(c.AllowedOrigins); err != nil {
+		errs = append(errs, fmt.Errorf("allowed origins: %w", err))
 	}
 	if c.AgentRate < 0 {
 		errs = append(errs, errors.New("agent rate must not be negative"))

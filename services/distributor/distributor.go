@@ -24,6 +24,7 @@ import (
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/cas/casdisk"
+	"github.com/leatdev/leat/internal/crossorigin"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/serve"
@@ -150,13 +151,17 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		_ = view.Refresh(ctx)
 	}})
 	verifier := identity.Chain(remembered, tokens, api.NewTokens(store))
+	pages, err := crossorigin.New(cfg.AllowedOrigins)
+	if err != nil {
+		return err
+	}
 	handler, err := newHandler(handlerParams{
 		Telemetry: tel, Verifier: verifier, Issuer: issuer,
 		Bundles: bundles.NewHandler(bundles.HandlerParams{
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
 		API: api.Deps{
-			View: view, Editor: catalog.NewEditor(store), Enrolments: store, Configs: store, Grants: store, Intake: reports, History: store,
+			View: view, Editor: catalog.NewEditor(store), Enrolments: store, People: store, Configs: store, Grants: store, Intake: reports, History: store,
 			Resolver: loop, Mirrors: source, Issuer: issuer,
 			Replay:  admission.NewReplay(replayLife, replayMax),
 			Streams: admission.NewGate(cfg.AgentRate), Tokens: admission.NewGate(cfg.AgentRate), Joins: admission.NewGate(cfg.AgentRate),
@@ -169,7 +174,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
-	return run(ctx, cfg, handler, parts{view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, logger: logger})
+	return run(ctx, cfg, pages.Wrap(handler), parts{view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, logger: logger})
 }
 
 // openStore waits for a database that does not answer yet, and makes sure of the admin's token.
@@ -195,7 +200,7 @@ func openOnce(ctx context.Context, cfg Config) (*sqlstore.Store, error) {
 	if err != nil || cfg.AdminToken.Reveal() == "" {
 		return store, err
 	}
-	admin := catalog.User{Name: adminUser, Groups: []string{admission.AdminGroup}}
+	admin := catalog.User{Metadata: catalog.Metadata{Name: adminUser}, Spec: catalog.UserSpec{Groups: []string{admission.AdminGroup}}}
 	if err := store.EnsureToken(ctx, admin, adminLabel, admission.Hash(cfg.AdminToken.Reveal())); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}

@@ -269,6 +269,9 @@ func TestWatchFleet(t *testing.T) {
 	if got := next().GetDocument().GetRepository().GetMetadata().GetName(); got != "demo" {
 		t.Errorf("got %q, want repository demo", got)
 	}
+	if got := next().GetDocument().GetUser().GetMetadata().GetName(); got != "admin" {
+		t.Errorf("got %q, want the user admin", got)
+	}
 	if !next().GetSynced() {
 		t.Error("got no synced marker after what was there")
 	}

@@ -191,6 +191,16 @@ func clusterDocument(name string) *fleetv1.Document {
 	}}}
 }
 
+// bindingDocument makes a user an admin of a cluster.
+func bindingDocument(name, user, cluster string) *fleetv1.Document {
+	return &fleetv1.Document{Object: &fleetv1.Document_AccessBinding{AccessBinding: &fleetv1.AccessBinding{
+		Metadata: &typev1.Metadata{Name: name},
+		Spec: &fleetv1.AccessBindingSpec{
+			Users: []string{user}, Clusters: &fleetv1.ClusterSelection{Names: []string{cluster}}, Role: typev1.AccessRole_ACCESS_ROLE_ADMIN,
+		},
+	}}}
+}
+
 func repositoryDocument(name string) *fleetv1.Document {
 	return &fleetv1.Document{Object: &fleetv1.Document_Repository{Repository: &fleetv1.Repository{
 		Metadata: &typev1.Metadata{Name: name}, Spec: &fleetv1.RepositorySpec{Url: "https://git.example/" + name + ".git"},

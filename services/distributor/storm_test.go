@@ -39,8 +39,8 @@ func (h *hub) open(t *testing.T, ctx context.Context, token string) error {
 	return stream.Err()
 }
 
-// TestStormsAreShaped has more agents come at once than the replica lets in. Whoever has no stream can poll all the same.
-func TestStormsAreShaped(t *testing.T) {
+// TestF20StormsAreShaped has more agents come at once than the replica lets in. Whoever has no stream can poll all the same.
+func TestF20StormsAreShaped(t *testing.T) {
 	t.Parallel()
 	const rate, burst = 1, 5
 	h := startHub(t, func(c *distributor.Config) { c.AgentRate = rate })

@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"strconv"
 	"time"
 )
@@ -31,6 +32,16 @@ func NewJoinToken() string {
 	_, _ = rand.Read(secret[:]) // never fails: see crypto/rand.Read
 	return JoinTokenPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
 }
+
+// NewAPIToken returns a random token of 256 bits.
+func NewAPIToken() string {
+	var secret [32]byte
+	_, _ = rand.Read(secret[:]) // never fails: see crypto/rand.Read
+	return APITokenPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
+}
+
+// TokenID names a token by a part of its hash, which reveals nothing of the token.
+func TokenID(hash []byte) string { return hex.EncodeToString(hash[:min(len(hash), 8)]) }
 
 // Hash returns what is stored of a token. A plain hash is enough: the tokens are long and random.
 func Hash(token string) []byte {

@@ -6,15 +6,16 @@ package api
 import (
 	"context"
 	"net/http"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/internal/accessrule/rulewire"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
 // accessMaxAge is for how long a decision may be kept.
@@ -32,17 +33,60 @@ func (s *Access) CheckAccess(ctx context.Context, req *distributorv1.CheckAccess
 	if req.GetCluster() == "" {
 		return nil, rpcerr.Field("cluster", "is required")
 	}
-	res := &distributorv1.CheckAccessResponse{MaxAge: durationpb.New(accessMaxAge)}
-	cluster, ok := s.d.View.Cluster(req.GetCluster())
-	if !ok || !slices.Contains(req.GetGroups(), admission.AdminGroup) {
-		return res, nil
+	id := identity.Identity{
+		Kind: kind, Name: name, UID: req.GetSubjectUid(), Groups: req.GetGroups(), Credential: req.GetCredential(),
 	}
-	res.Allowed = true
-	res.User = name
-	res.Groups = []string{admission.AdminGroup}
+	id, ok := current(ctx, s.d.View, id)
+	if !ok {
+		return &distributorv1.CheckAccessResponse{MaxAge: durationpb.New(accessMaxAge)}, nil
+	}
+	access, _ := s.d.View.Access(id.Name, id.Groups, req.GetCluster())
+	return decision(id, access), nil
+}
+
+// Attributes that a person has in a cluster beside name, uid and groups.
+const (
+	extraCluster  = "leat.dev/cluster"
+	extraGroups   = "leat.dev/groups"
+	extraBindings = "leat.dev/bindings"
+)
+
+// decision is the answer about a person. What is narrowed is apart from what is not, so that a role never counts for more than the
+// rules that it came with.
+func decision(id identity.Identity, access fleet.Access) *distributorv1.CheckAccessResponse {
+	res := &distributorv1.CheckAccessResponse{MaxAge: durationpb.New(accessMaxAge)}
+	if !access.Until.IsZero() {
+		res.MaxAge = durationpb.New(min(accessMaxAge, max(time.Until(access.Until), time.Millisecond)))
+	}
+	if len(access.Reasons) == 0 {
+		return res
+	}
+	res.Allowed, res.User, res.Uid = true, id.Name, id.UID
+	res.Groups = access.Groups(always)
 	// The same uid as in the agent's token: a tunnel that was opened before a revocation is not the cluster's any more.
-	res.ClusterUid = admission.IdentityUID(cluster.UID, cluster.Agent.KeyGeneration)
-	return res, nil
+	res.ClusterUid = admission.IdentityUID(access.Cluster.UID, access.Cluster.Agent.KeyGeneration)
+	res.Narrowed = true
+	var bindings []string
+	for _, reason := range access.Reasons {
+		switch {
+		case len(reason.Rules) > 0:
+			res.Grants = append(res.Grants, &distributorv1.NarrowedGrant{
+				Binding: reason.Name(), Groups: reason.Groups, Rules: rulewire.Messages(reason.Rules),
+			})
+			continue
+		case reason.Binding != nil:
+			bindings = append(bindings, reason.Name())
+		}
+		res.Narrowed = false
+	}
+	for _, extra := range []*distributorv1.ExtraAttribute{
+		{Key: extraBindings, Values: bindings}, {Key: extraCluster, Values: []string{access.Cluster.Name}}, {Key: extraGroups, Values: id.Groups},
+	} {
+		if len(extra.GetValues()) > 0 {
+			res.Extra = append(res.Extra, extra)
+		}
+	}
+	return res
 }
 
 // JWKSPattern is where KeySet is mounted.

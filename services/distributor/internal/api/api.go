@@ -49,6 +49,7 @@ type Deps struct {
 	View       *fleet.View
 	Editor     *catalog.Editor
 	Enrolments catalog.Enrolments
+	People     catalog.People
 	Intake     *intake.Queue
 	History    catalog.History
 	Configs    catalog.Configs

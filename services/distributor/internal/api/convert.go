@@ -4,7 +4,6 @@
 package api
 
 import (
-	"encoding/hex"
 	"strings"
 	"time"
 
@@ -15,8 +14,6 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
-
-func hexOf(raw string) string { return hex.EncodeToString([]byte(raw)) }
 
 // stamp is unset for the zero time.
 func stamp(t time.Time) *timestamppb.Timestamp {

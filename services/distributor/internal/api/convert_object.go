@@ -165,6 +165,10 @@ func documentOf(m *fleetv1.Document) (catalog.Object, error) {
 		return repositoryOf(object.Repository)
 	case *fleetv1.Document_Service:
 		return serviceOf(object.Service)
+	case *fleetv1.Document_User:
+		return userOf(object.User), nil
+	case *fleetv1.Document_AccessBinding:
+		return bindingOf(object.AccessBinding)
 	}
-	return nil, &catalog.FieldError{Path: "object", Message: "is required: a cluster, a repository or a service"}
+	return nil, &catalog.FieldError{Path: "object", Message: "is required: a cluster, a repository, a service, a user or an access binding"}
 }

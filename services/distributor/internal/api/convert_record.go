@@ -21,6 +21,10 @@ func documentMessage(r fleet.Record) *fleetv1.Document {
 		return &fleetv1.Document{Object: &fleetv1.Document_Repository{Repository: repositoryMessage(r)}}
 	case *catalog.Service:
 		return &fleetv1.Document{Object: &fleetv1.Document_Service{Service: serviceMessage(r)}}
+	case *catalog.User:
+		return &fleetv1.Document{Object: &fleetv1.Document_User{User: userMessage(r)}}
+	case *catalog.AccessBinding:
+		return &fleetv1.Document{Object: &fleetv1.Document_AccessBinding{AccessBinding: bindingMessage(r)}}
 	}
 	return nil
 }
@@ -35,6 +39,11 @@ func tombstoneMessage(key catalog.Key) *fleetv1.Document {
 		return &fleetv1.Document{Object: &fleetv1.Document_Repository{Repository: &fleetv1.Repository{Metadata: meta}}}
 	case catalog.KindService:
 		return &fleetv1.Document{Object: &fleetv1.Document_Service{Service: &fleetv1.Service{Metadata: meta}}}
+	case catalog.KindUser:
+		return &fleetv1.Document{Object: &fleetv1.Document_User{User: &fleetv1.User{Metadata: meta}}}
+	case catalog.KindAccessBinding:
+		return &fleetv1.Document{Object: &fleetv1.Document_AccessBinding{AccessBinding: &fleetv1.AccessBinding{Metadata: meta}}}
+	case catalog.KindToken: // is no object
 	}
 	return nil
 }

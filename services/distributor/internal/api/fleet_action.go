@@ -94,7 +94,7 @@ func (s *Fleet) RevokeCluster(ctx context.Context, req *fleetv1.RevokeClusterReq
 }
 
 func (s *Fleet) checkCluster(ctx context.Context, name string) error {
-	if _, err := person(ctx); err != nil {
+	if _, err := s.admin(ctx); err != nil {
 		return err
 	}
 	return mapped(catalog.ValidateName("cluster", name))
@@ -102,14 +102,18 @@ func (s *Fleet) checkCluster(ctx context.Context, name string) error {
 
 // CreateAccessToken implements FleetService. An access token does not buy another one: it would never end.
 func (s *Fleet) CreateAccessToken(ctx context.Context, _ *fleetv1.CreateAccessTokenRequest) (*fleetv1.CreateAccessTokenResponse, error) {
-	id, err := person(ctx)
+	id, err := s.person(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !strings.HasPrefix(id.TokenID, apiTokenID) {
 		return nil, denied("an access token is only given for an API token")
 	}
-	token, expires, err := s.d.Issuer.Issue(id, accessTokenLife)
+	life := accessTokenLife
+	if !id.Expires.IsZero() {
+		life = min(life, time.Until(id.Expires))
+	}
+	token, expires, err := s.d.Issuer.Issue(id, life)
 	if err != nil {
 		return nil, err
 	}

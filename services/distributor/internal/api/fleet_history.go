@@ -15,7 +15,7 @@ import (
 
 // ListRevisions implements FleetService. A page's token is the number of its last revision.
 func (s *Fleet) ListRevisions(ctx context.Context, req *fleetv1.ListRevisionsRequest) (*fleetv1.ListRevisionsResponse, error) {
-	if _, err := person(ctx); err != nil {
+	if _, err := s.admin(ctx); err != nil {
 		return nil, err
 	}
 	if err := catalog.ValidateName("service", req.GetService()); err != nil {

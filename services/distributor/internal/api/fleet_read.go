@@ -21,7 +21,7 @@ const (
 
 // GetServerInfo implements FleetService.
 func (s *Fleet) GetServerInfo(ctx context.Context, _ *fleetv1.GetServerInfoRequest) (*fleetv1.GetServerInfoResponse, error) {
-	id, err := person(ctx)
+	id, err := s.person(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (s *Fleet) GetServerInfo(ctx context.Context, _ *fleetv1.GetServerInfoReque
 
 // GetCluster implements FleetService.
 func (s *Fleet) GetCluster(ctx context.Context, req *fleetv1.GetClusterRequest) (*fleetv1.GetClusterResponse, error) {
-	record, err := s.get(ctx, catalog.KindCluster, req.GetName())
+	record, err := s.getOwn(ctx, catalog.Key{Kind: catalog.KindCluster, Name: req.GetName()})
 	if err != nil {
 		return nil, err
 	}
@@ -58,13 +58,16 @@ func (s *Fleet) GetService(ctx context.Context, req *fleetv1.GetServiceRequest) 
 }
 
 func (s *Fleet) get(ctx context.Context, kind catalog.Kind, name string) (fleet.Record, error) {
-	if _, err := person(ctx); err != nil {
+	if _, err := s.admin(ctx); err != nil {
 		return fleet.Record{}, err
 	}
-	if err := catalog.ValidateName("name", name); err != nil {
+	return s.find(ctx, catalog.Key{Kind: kind, Name: name})
+}
+
+func (s *Fleet) find(ctx context.Context, key catalog.Key) (fleet.Record, error) {
+	if err := catalog.ValidateName("name", key.Name); err != nil {
 		return fleet.Record{}, mapped(err)
 	}
-	key := catalog.Key{Kind: kind, Name: name}
 	record, ok := s.d.View.Get(key)
 	if !ok {
 		// Another replica may have made it just now.
@@ -79,7 +82,7 @@ func (s *Fleet) get(ctx context.Context, kind catalog.Kind, name string) (fleet.
 
 // ListClusters implements FleetService.
 func (s *Fleet) ListClusters(ctx context.Context, req *fleetv1.ListClustersRequest) (*fleetv1.ListClustersResponse, error) {
-	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindCluster}, req.GetPage())
+	records, next, err := s.listOwn(ctx, catalog.KindCluster, req.GetPage())
 	if err != nil {
 		return nil, err
 	}
@@ -105,9 +108,13 @@ func (s *Fleet) ListServices(ctx context.Context, req *fleetv1.ListServicesReque
 }
 
 func (s *Fleet) list(ctx context.Context, q fleet.Query, page *typev1.Page) ([]fleet.Record, string, error) {
-	if _, err := person(ctx); err != nil {
+	if _, err := s.admin(ctx); err != nil {
 		return nil, "", err
 	}
+	return s.page(q, page)
+}
+
+func (s *Fleet) page(q fleet.Query, page *typev1.Page) ([]fleet.Record, string, error) {
 	after, err := base64.RawURLEncoding.DecodeString(page.GetToken())
 	if err != nil {
 		return nil, "", rpcerr.Field("page.token", "is not a token that a listing returned")

@@ -19,7 +19,7 @@ import (
 
 // WatchFleet implements FleetService.
 func (s *Fleet) WatchFleet(ctx context.Context, req *fleetv1.WatchFleetRequest, stream *connect.ServerStream[fleetv1.WatchFleetResponse]) error {
-	id, err := person(ctx)
+	id, err := s.admin(ctx)
 	if err != nil {
 		return err
 	}
@@ -60,6 +60,9 @@ func (s *Fleet) followFleet(ctx context.Context, expires time.Time, w *fanout.Wa
 				return err
 			}
 		case <-heartbeat.C:
+			if _, err := s.admin(ctx); err != nil { // who was may not be any more
+				return err
+			}
 			if err := stream.Send(&fleetv1.WatchFleetResponse{}); err != nil {
 				return err
 			}

@@ -16,7 +16,7 @@ import (
 
 // Apply implements FleetService.
 func (s *Fleet) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv1.ApplyResponse, error) {
-	if _, err := person(ctx); err != nil {
+	if _, err := s.admin(ctx); err != nil {
 		return nil, err
 	}
 	objects := make([]catalog.Object, len(req.GetDocuments()))
@@ -74,7 +74,7 @@ func (s *Fleet) follow(ctx context.Context) {
 
 // edit is the common course of single edits.
 func (s *Fleet) edit(ctx context.Context, object catalog.Object, do func(context.Context, catalog.Object) (catalog.Object, error)) (fleet.Record, error) {
-	if _, err := person(ctx); err != nil {
+	if _, err := s.admin(ctx); err != nil {
 		return fleet.Record{}, err
 	}
 	stored, err := do(ctx, object)
@@ -179,7 +179,7 @@ func (s *Fleet) DeleteService(ctx context.Context, req *fleetv1.DeleteServiceReq
 }
 
 func (s *Fleet) delete(ctx context.Context, key catalog.Key) error {
-	if _, err := person(ctx); err != nil {
+	if _, err := s.admin(ctx); err != nil {
 		return err
 	}
 	if _, err := s.d.Editor.Delete(ctx, key); err != nil {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catalog is what the fleet is meant to be: clusters, repositories and services, the rules they obey, and the
+// Package catalog is what the fleet is meant to be: clusters, repositories and services, and who may reach them, the rules they obey, and the
 // ports through which they are stored.
 //
 // Everything here is a value. A value that was handed out is never changed afterwards, so it may be shared between
@@ -21,6 +21,9 @@ const (
 	KindCluster    Kind = "Cluster"
 	KindRepository Kind = "Repository"
 	KindService    Kind = "Service"
+	// Users and bindings are about people.
+	KindUser          Kind = "User"
+	KindAccessBinding Kind = "AccessBinding"
 )
 
 // Key names one object. It is comparable.
@@ -46,7 +49,7 @@ type Metadata struct {
 	UpdatedAt  time.Time
 }
 
-// Object is a *Cluster, a *Repository or a *Service.
+// Object is a *Cluster, a *Repository, a *Service, a *User or an *AccessBinding.
 type Object interface {
 	// Key names the object.
 	Key() Key

@@ -285,8 +285,13 @@ func normal(object Object) Object {
 	if len(meta.Annotations) == 0 {
 		meta.Annotations = nil
 	}
-	if r, ok := object.(*Repository); ok {
-		r.Spec.Type = cmp.Or(r.Spec.Type, TypeGit)
+	switch o := object.(type) {
+	case *Repository:
+		o.Spec.Type = cmp.Or(o.Spec.Type, TypeGit)
+	case *User:
+		o.Spec.Groups = asSet(o.Spec.Groups)
+	case *AccessBinding:
+		o.Spec.settle()
 	}
 	return object
 }

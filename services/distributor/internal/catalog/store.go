@@ -47,7 +47,11 @@ type Changes struct {
 	Clusters     []*Cluster
 	Repositories []*Repository
 	Services     []*Service
-	Reports      []StoredReport
+	Users        []*User
+	Bindings     []*AccessBinding
+	// Tokens may have ended.
+	Tokens  []Token
+	Reports []StoredReport
 	// Grants may have ended.
 	Grants []Grant
 }
@@ -118,20 +122,4 @@ type Presence struct {
 	ClusterUID     string
 	SeenAt         time.Time
 	ConnectedUntil time.Time
-}
-
-// People keeps users and their API tokens.
-type People interface {
-	// EnsureToken makes the user be there with exactly these groups and the token, known by its hash, be theirs.
-	// Other tokens of the same label end.
-	EnsureToken(ctx context.Context, user User, label string, hash []byte) error
-	// UserByToken returns the owner of a token. Error: ErrNotFound.
-	UserByToken(ctx context.Context, hash []byte) (User, error)
-}
-
-// User is a person.
-type User struct {
-	Name   string
-	UID    string
-	Groups []string
 }

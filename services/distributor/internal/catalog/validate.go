@@ -65,10 +65,7 @@ func validateLabel(key, value string) error {
 	if err := validateQualified(field, key); err != nil {
 		return err
 	}
-	if value != "" && (len(value) > maxNameBytes || !labelName.MatchString(value)) {
-		return invalid(field, "value %q is no label value: at most %d letters, digits, '-', '_' and '.', with a letter or digit at both ends", value, maxNameBytes)
-	}
-	return nil
+	return validateLabelValue(field, value)
 }
 
 func validateAnnotations(annotations map[string]string) error {

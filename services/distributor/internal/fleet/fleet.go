@@ -63,6 +63,7 @@ type View struct {
 	clusters     map[string]*catalog.Cluster
 	repositories map[string]*catalog.Repository
 	mirrors      map[string]catalog.Mirror
+	people       *people
 	index        *plan.Index
 	resolutions  map[catalog.Source]catalog.Resolution
 	// reports are by the service's uid.
@@ -95,6 +96,7 @@ func New(p Params) *View {
 		clusters:     map[string]*catalog.Cluster{},
 		repositories: map[string]*catalog.Repository{},
 		mirrors:      map[string]catalog.Mirror{},
+		people:       newPeople(),
 		index:        plan.NewIndex(),
 		resolutions:  map[catalog.Source]catalog.Resolution{},
 		reports:      map[string]catalog.StoredReport{},
@@ -173,6 +175,10 @@ func (v *View) everything() []catalog.Tombstone {
 	}
 	for _, name := range v.names(catalog.KindService) {
 		bury(v.index.Service(name))
+	}
+	v.people.everyone(bury)
+	for id := range v.people.tokens {
+		all = append(all, catalog.Tombstone{Key: catalog.Key{Kind: catalog.KindToken, Name: id}})
 	}
 	return all
 }

@@ -21,6 +21,8 @@ type Record struct {
 	Cluster ClusterStatus
 	// Mirror belongs to a *catalog.Repository; nil while nothing is known.
 	Mirror *catalog.Mirror
+	// Binding belongs to a *catalog.AccessBinding.
+	Binding BindingStatus
 }
 
 // Get returns one object.
@@ -52,6 +54,8 @@ func (v *View) record(object catalog.Object) Record {
 		}
 	case *catalog.Service:
 		r.Service = v.serviceStatus(o)
+	case *catalog.AccessBinding:
+		r.Binding = v.bindingStatus(o)
 	}
 	return r
 }
@@ -65,6 +69,8 @@ type Query struct {
 	After string
 	// Limit bounds the answer.
 	Limit int
+	// Keep leaves objects of which it is true. Nil means all. It must not call the view.
+	Keep func(catalog.Object) bool
 }
 
 // List returns objects by name, and whether there are more.
@@ -84,11 +90,17 @@ func (v *View) List(q Query) (records []Record, more bool) {
 	if exact {
 		first++
 	}
-	names = names[first:]
-	for _, name := range names[:min(len(names), q.Limit)] {
-		records = append(records, v.record(v.object(catalog.Key{Kind: q.Kind, Name: name})))
+	for _, name := range names[first:] {
+		object := v.object(catalog.Key{Kind: q.Kind, Name: name})
+		if q.Keep != nil && !q.Keep(object) {
+			continue
+		}
+		if len(records) == q.Limit {
+			return records, true
+		}
+		records = append(records, v.record(object))
 	}
-	return records, len(names) > q.Limit
+	return records, false
 }
 
 // candidates returns the sorted names that a query begins with. The caller holds the lock.
@@ -111,16 +123,23 @@ func (v *View) names(kind catalog.Kind) []string {
 		return slices.Sorted(maps.Keys(v.repositories))
 	case catalog.KindService:
 		return v.index.Names()
+	case catalog.KindUser:
+		return slices.Sorted(maps.Keys(v.people.users))
+	case catalog.KindAccessBinding:
+		return slices.Sorted(maps.Keys(v.people.bindings))
+	case catalog.KindToken: // is no object
 	}
 	return nil
 }
 
-// Keys returns the keys of all objects: clusters, then repositories, then services, each by name.
+// Keys returns the keys of all objects: clusters, then repositories, then services, then people and their bindings, each by name.
 func (v *View) Keys() []catalog.Key {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	var keys []catalog.Key
-	for _, kind := range []catalog.Kind{catalog.KindCluster, catalog.KindRepository, catalog.KindService} {
+	for _, kind := range []catalog.Kind{
+		catalog.KindCluster, catalog.KindRepository, catalog.KindService, catalog.KindUser, catalog.KindAccessBinding,
+	} {
 		for _, name := range v.candidates(Query{Kind: kind}) {
 			keys = append(keys, catalog.Key{Kind: kind, Name: name})
 		}

@@ -48,6 +48,7 @@ func (v *View) take(ctx context.Context, changes catalog.Changes) {
 	v.takeClusters(d, changes.Clusters)
 	v.takeRepositories(d, changes.Repositories)
 	v.takeServices(d, changes.Services)
+	v.takePeople(d, changes)
 	v.takeReports(d, changes.Reports)
 	v.takeGrants(changes.Grants)
 	v.revision = changes.Revision
@@ -69,6 +70,10 @@ func (v *View) publish(d *dirt, plans []string) {
 // bury removes deleted objects, unless their name belongs to another object by now.
 func (v *View) bury(d *dirt, deleted []catalog.Tombstone) {
 	for _, stone := range deleted {
+		if stone.Key.Kind == catalog.KindToken {
+			delete(v.people.tokens, stone.Key.Name)
+			continue
+		}
 		object := v.object(stone.Key)
 		if object == nil || object.Meta().UID != stone.UID {
 			continue
@@ -89,6 +94,10 @@ func (v *View) bury(d *dirt, deleted []catalog.Tombstone) {
 			v.index.Remove(o.Name)
 			delete(v.reports, o.UID)
 			d.service(o)
+		case *catalog.User:
+			v.people.removeUser(o)
+		case *catalog.AccessBinding:
+			v.people.removeBinding(o)
 		}
 	}
 }
@@ -122,6 +131,15 @@ func (v *View) object(key catalog.Key) catalog.Object {
 		if s := v.index.Service(key.Name); s != nil {
 			return s
 		}
+	case catalog.KindUser:
+		if u := v.people.users[key.Name]; u != nil {
+			return u
+		}
+	case catalog.KindAccessBinding:
+		if b := v.people.bindings[key.Name]; b != nil {
+			return b
+		}
+	case catalog.KindToken: // is no object
 	}
 	return nil
 }

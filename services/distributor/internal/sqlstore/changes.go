@@ -52,6 +52,15 @@ func collect(ctx context.Context, tx bun.Tx, since int64, changes *catalog.Chang
 	if changes.Services, err = changed(ctx, tx, since, (*serviceRow).service); err != nil {
 		return err
 	}
+	if changes.Users, err = changed(ctx, tx, since, (*userRow).user); err != nil {
+		return err
+	}
+	if changes.Bindings, err = changed(ctx, tx, since, (*bindingRow).binding); err != nil {
+		return err
+	}
+	if changes.Tokens, err = changedTokens(ctx, tx, since); err != nil {
+		return err
+	}
 	if changes.Reports, err = changedReports(ctx, tx, since); err != nil {
 		return err
 	}

@@ -88,6 +88,18 @@ func (t *tx) Get(ctx context.Context, key catalog.Key) (catalog.Object, error) {
 		if err = t.byName(ctx, row, key.Name); err == nil {
 			object, err = t.serviceWithSecrets(ctx, row)
 		}
+	case catalog.KindUser:
+		row := new(userRow)
+		if err = t.byName(ctx, row, key.Name); err == nil {
+			object, err = row.user()
+		}
+	case catalog.KindAccessBinding:
+		row := new(bindingRow)
+		if err = t.byName(ctx, row, key.Name); err == nil {
+			object, err = row.binding()
+		}
+	case catalog.KindToken: // is no object
+		err = sql.ErrNoRows
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, &catalog.NotFoundError{Key: key}
@@ -113,6 +125,10 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) error {
 		err = t.putRepository(ctx, meta, o)
 	case *catalog.Service:
 		err = t.putService(ctx, meta, o)
+	case *catalog.User:
+		err = t.putUser(ctx, meta, o)
+	case *catalog.AccessBinding:
+		err = t.putBinding(ctx, meta, o)
 	}
 	return translate("write object", err)
 }
@@ -223,14 +239,17 @@ func (t *tx) Delete(ctx context.Context, object catalog.Object) error {
 	t.dirty = true
 	table := map[catalog.Kind]string{
 		catalog.KindCluster: "clusters", catalog.KindRepository: "repositories", catalog.KindService: "services",
+		catalog.KindUser: "users", catalog.KindAccessBinding: "access_bindings",
 	}[object.Key().Kind]
 	if _, err := t.sql.NewDelete().Table(table).Where("uid = ?", object.Meta().UID).Exec(ctx); err != nil {
 		return translate("delete object", err)
 	}
-	stone := &deletionRow{
-		UID: object.Meta().UID, Kind: string(object.Key().Kind), Name: object.Key().Name,
-		Revision: t.revision, DeletedAt: micros(time.Now()),
-	}
+	return t.bury(ctx, object.Key(), object.Meta().UID)
+}
+
+// bury remembers a deletion, and forgets those that are long past.
+func (t *tx) bury(ctx context.Context, key catalog.Key, uid string) error {
+	stone := &deletionRow{UID: uid, Kind: string(key.Kind), Name: key.Name, Revision: t.revision, DeletedAt: micros(time.Now())}
 	if _, err := t.sql.NewInsert().Model(stone).Exec(ctx); err != nil {
 		return translate("remember deletion", err)
 	}
@@ -248,7 +267,7 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]string, error) 
 	case catalog.KindRepository:
 		query = query.Join("JOIN service_sources AS ss ON ss.service_uid = s.uid").
 			Join("JOIN repositories AS r ON r.uid = ss.repository_uid").Where("r.name = ?", key.Name)
-	case catalog.KindService:
+	case catalog.KindService, catalog.KindUser, catalog.KindAccessBinding, catalog.KindToken:
 		return nil, nil
 	}
 	var names []string

@@ -7,8 +7,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,18 +17,15 @@ import (
 
 type userRow struct {
 	bun.BaseModel `bun:"table:users,alias:u"`
-	UID           string `bun:"uid,pk"`
-	Name          string `bun:"name"`
-	Groups        string `bun:"groups"`
-	CreatedAt     int64  `bun:"created_at"`
+	metaColumns
+	Description string `bun:"description"`
+	Groups      string `bun:"groups"`
 }
 
-type tokenRow struct {
-	bun.BaseModel `bun:"table:api_tokens,alias:t"`
-	Hash          []byte `bun:"hash,pk"`
-	UserUID       string `bun:"user_uid"`
-	Label         string `bun:"label"`
-	CreatedAt     int64  `bun:"created_at"`
+type bindingRow struct {
+	bun.BaseModel `bun:"table:access_bindings,alias:b"`
+	metaColumns
+	Spec string `bun:"spec"`
 }
 
 type keyRow struct {
@@ -40,42 +35,38 @@ type keyRow struct {
 	CreatedAt     int64  `bun:"created_at"`
 }
 
-// EnsureToken implements catalog.People.
-func (s *Store) EnsureToken(ctx context.Context, user catalog.User, label string, hash []byte) error {
-	groups, err := encode(user.Groups)
+func (r *userRow) user() (*catalog.User, error) {
+	meta, err := r.metadata()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	at := micros(time.Now())
-	err = s.db.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, tx bun.Tx) error {
-		row := &userRow{UID: rand.Text(), Name: user.Name, Groups: groups, CreatedAt: at}
-		_, err := tx.NewInsert().Model(row).On("CONFLICT (name) DO UPDATE").Set("groups = EXCLUDED.groups").Returning("uid").Exec(ctx, &row.UID)
-		if err != nil {
-			return err
-		}
-		_, err = tx.NewDelete().Model((*tokenRow)(nil)).Where("user_uid = ? AND label = ? AND hash <> ?", row.UID, label, hash).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		token := &tokenRow{Hash: hash, UserUID: row.UID, Label: label, CreatedAt: at}
-		_, err = tx.NewInsert().Model(token).On("CONFLICT (hash) DO UPDATE").Set("user_uid = EXCLUDED.user_uid, label = EXCLUDED.label").Exec(ctx)
-		return err
-	})
-	return translate("write token", err)
+	u := &catalog.User{Metadata: meta, Spec: catalog.UserSpec{Description: r.Description}}
+	return u, decode("groups", r.Groups, &u.Spec.Groups)
 }
 
-// UserByToken implements catalog.People.
-func (s *Store) UserByToken(ctx context.Context, hash []byte) (catalog.User, error) {
-	row := new(userRow)
-	err := s.db.NewSelect().Model(row).Join("JOIN api_tokens AS t ON t.user_uid = u.uid").Where("t.hash = ?", hash).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return catalog.User{}, catalog.ErrNotFound
-	}
+func (r *bindingRow) binding() (*catalog.AccessBinding, error) {
+	meta, err := r.metadata()
 	if err != nil {
-		return catalog.User{}, translate("read token", err)
+		return nil, err
 	}
-	user := catalog.User{Name: row.Name, UID: row.UID}
-	return user, decode("groups", row.Groups, &user.Groups)
+	b := &catalog.AccessBinding{Metadata: meta}
+	return b, decode("spec", r.Spec, &b.Spec)
+}
+
+func (t *tx) putUser(ctx context.Context, meta metaColumns, u *catalog.User) error {
+	groups, err := encode(u.Spec.Groups)
+	if err != nil {
+		return err
+	}
+	return t.upsert(ctx, &userRow{metaColumns: meta, Description: u.Spec.Description, Groups: groups}, "description", "groups")
+}
+
+func (t *tx) putBinding(ctx context.Context, meta metaColumns, b *catalog.AccessBinding) error {
+	spec, err := encode(b.Spec)
+	if err != nil {
+		return err
+	}
+	return t.upsert(ctx, &bindingRow{metaColumns: meta, Spec: spec}, "spec")
 }
 
 // IssuerKey returns the key that signs access tokens, and makes it if there is none. All replicas get the same.

@@ -84,6 +84,9 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"snapshots":     testSnapshots,
 		"late snapshot": testSnapshotsInOrder,
 		"people":        testPeople,
+		"users":         testUsers,
+		"tokens":        testTokens,
+		"bindings":      testBindings,
 		"issuer":        testIssuer,
 		"open at once":  testOpenAtOnce,
 		"closed":        testClosed,
@@ -371,23 +374,6 @@ func randomText(length int) string {
 		text[i] = 'a' + byte(rand.IntN(26))
 	}
 	return string(text)
-}
-
-func testPeople(t *testing.T, s subject) {
-	ctx := t.Context()
-	admin := catalog.User{Name: "admin", Groups: []string{"leat:admins"}}
-	for _, hash := range []string{"first", "second", "second"} {
-		if err := s.EnsureToken(ctx, admin, "bootstrap", []byte(hash)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := s.UserByToken(ctx, []byte("first")); !errors.Is(err, catalog.ErrNotFound) {
-		t.Errorf("got %v, want not found: the token was replaced", err)
-	}
-	got, err := s.UserByToken(ctx, []byte("second"))
-	if err != nil || got.Name != "admin" || got.UID == "" || cmp.Diff(got.Groups, admin.Groups) != "" {
-		t.Errorf("got %+v, %v, want the admin", got, err)
-	}
 }
 
 func testIssuer(t *testing.T, s subject) {

@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/leatdev/leat/internal/accessrule"
+)
+
+// AccessBinding lets people reach clusters, in a role.
+type AccessBinding struct {
+	Metadata
+	Spec AccessBindingSpec
+}
+
+// AccessBindingSpec says who may do what where. Its JSON is its stored form.
+type AccessBindingSpec struct {
+	Description string           `json:"description,omitempty"`
+	Users       []string         `json:"users,omitempty"`
+	Groups      []string         `json:"groups,omitempty"`
+	Clusters    ClusterSelection `json:"clusters"`
+	Role        Role             `json:"role,omitempty"`
+	// Rules narrow the binding to requests that one of them chooses. Nil narrows nothing.
+	Rules []accessrule.Rule `json:"rules,omitempty"`
+	// ClusterGroups are names of further groups in the clusters, without their prefix.
+	ClusterGroups []string `json:"clusterGroups,omitempty"`
+	// ExpiresAt is when it ends; zero: never.
+	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+}
+
+// Role is what people may do in a cluster.
+type Role string
+
+// The roles.
+const (
+	RoleNone     Role = ""
+	RoleViewer   Role = "viewer"
+	RoleOperator Role = "operator"
+	RoleAdmin    Role = "admin"
+)
+
+// ClusterSelection chooses clusters: those of the names and those of the labels together.
+type ClusterSelection struct {
+	All    bool           `json:"all,omitempty"`
+	Names  []string       `json:"names,omitempty"`
+	Labels *LabelSelector `json:"labels,omitempty"`
+}
+
+// LabelSelector chooses objects of which everything is so that it asks for.
+type LabelSelector struct {
+	MatchLabels      map[string]string  `json:"matchLabels,omitempty"`
+	MatchExpressions []LabelRequirement `json:"matchExpressions,omitempty"`
+}
+
+// LabelRequirement is a condition on one label.
+type LabelRequirement struct {
+	Key      string        `json:"key"`
+	Operator LabelOperator `json:"operator"`
+	Values   []string      `json:"values,omitempty"`
+}
+
+// LabelOperator is a way to compare a label's value.
+type LabelOperator string
+
+// The operators. A label that is not there has no value that is in a list.
+const (
+	LabelIn           LabelOperator = "In"
+	LabelNotIn        LabelOperator = "NotIn"
+	LabelExists       LabelOperator = "Exists"
+	LabelDoesNotExist LabelOperator = "DoesNotExist"
+)
+
+// Key implements Object.
+func (b *AccessBinding) Key() Key { return Key{KindAccessBinding, b.Name} }
+
+// Meta implements Object.
+func (b *AccessBinding) Meta() *Metadata { return &b.Metadata }
+
+func (b *AccessBinding) sameSpec(other Object) bool {
+	o, ok := other.(*AccessBinding)
+	return ok && reflect.DeepEqual(b.Spec, o.Spec)
+}
+
+func (b *AccessBinding) clone() Object {
+	n := *b
+	return &n
+}
+
+// Expired tells whether the binding has ended.
+func (b *AccessBinding) Expired(at time.Time) bool {
+	return !b.Spec.ExpiresAt.IsZero() && !at.Before(b.Spec.ExpiresAt)
+}
+
+// Covers tells whether the cluster is one of those that the selection chooses.
+func (s ClusterSelection) Covers(cluster *Cluster) bool {
+	return s.All || slices.Contains(s.Names, cluster.Name) || s.Labels != nil && s.Labels.Matches(cluster.Labels)
+}
+
+// Matches tells whether the labels are as the selector asks. An empty selector matches nothing here: see Validate.
+func (s *LabelSelector) Matches(labels map[string]string) bool {
+	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+		return false
+	}
+	for key, want := range s.MatchLabels {
+		if value, ok := labels[key]; !ok || value != want {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(s.MatchExpressions, func(r LabelRequirement) bool { return !r.matches(labels) })
+}
+
+func (r LabelRequirement) matches(labels map[string]string) bool {
+	value, ok := labels[r.Key]
+	switch r.Operator {
+	case LabelIn:
+		return ok && slices.Contains(r.Values, value)
+	case LabelNotIn:
+		return !ok || !slices.Contains(r.Values, value)
+	case LabelExists:
+		return ok
+	case LabelDoesNotExist:
+		return !ok
+	}
+	return false
+}
+
+// settle gives a spec its one stored form: lists without order are sorted, and empty ones nil. It works on a clone.
+func (s *AccessBindingSpec) settle() {
+	s.Users, s.Groups, s.ClusterGroups = asSet(s.Users), asSet(s.Groups), asSet(s.ClusterGroups)
+	s.Clusters.Names = asSet(s.Clusters.Names)
+	if len(s.Rules) == 0 {
+		s.Rules = nil
+	}
+	s.Rules = slices.Clone(s.Rules)
+	for i, r := range s.Rules {
+		s.Rules[i] = accessrule.Rule{
+			Verbs: asSet(r.Verbs), APIGroups: asSet(r.APIGroups), Resources: asSet(r.Resources), Namespaces: asSet(r.Namespaces), Paths: asSet(r.Paths),
+		}
+	}
+	if s.Clusters.Labels == nil {
+		return
+	}
+	labels := &LabelSelector{}
+	if len(s.Clusters.Labels.MatchLabels) > 0 {
+		labels.MatchLabels = maps.Clone(s.Clusters.Labels.MatchLabels)
+	}
+	for _, r := range s.Clusters.Labels.MatchExpressions {
+		r.Values = asSet(r.Values)
+		labels.MatchExpressions = append(labels.MatchExpressions, r)
+	}
+	s.Clusters.Labels = labels
+}
+
+// asSet returns the items rising, each once; nil if there are none.
+func asSet(items []string) []string {
+	if len(items) == 0 {
+		return nil
+	}
+	return slices.Compact(slices.Sorted(slices.Values(items)))
+}
