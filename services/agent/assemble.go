@@ -134,15 +134,35 @@ func newUplink(a *agent, me *control.Identity, caPEM []byte) (*uplink.Uplink, er
 	}
 	agents := http.NewServeMux()
 	agents.Handle(agentv1connect.NewAgentServiceHandler(api.New(a.engine, logger), options...))
-	base, transport, err := a.cluster.Endpoint()
+	handler, err := newHandler(a, api.Subjects(agents))
 	if err != nil {
 		return nil, err
 	}
 	return uplink.New(uplink.Params{
-		URL: me.TunnelURL, Tokens: me, CAPEM: caPEM, Version: app.Version(), Logger: logger,
-		Handler: uplink.NewHandler(uplink.HandlerParams{
-			APIServer: base, Transport: transport, Agent: api.Subjects(agents), Logger: logger,
-		}),
+		URL: me.TunnelURL, Tokens: me, CAPEM: caPEM, Transports: a.cfg.transports(), Version: app.Version(), Logger: logger,
+		Handler: uplink.Traced(handler, uplink.TraceParams{Tracer: a.telemetry.Tracer("agent"), Propagator: a.telemetry.Propagator()}),
+	})
+}
+
+// newHandler makes what answers people's requests.
+func newHandler(a *agent, agents http.Handler) (http.Handler, error) {
+	server, err := a.cluster.Endpoint()
+	if err != nil {
+		return nil, err
+	}
+	upgrades, err := server.Authenticate(uplink.NewUpgrader(uplink.UpgraderParams{
+		Dial: server.Dial, TLS: server.TLS, Proxy: server.Proxy,
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("authenticate upgrades: %w", err)
+	}
+	services, err := newServices(a, server.Roots)
+	if err != nil {
+		return nil, err
+	}
+	return uplink.NewHandler(uplink.HandlerParams{
+		APIServer: server.Base, Transport: server.Transport, Watches: server.Watches, Upgrades: upgrades, Services: services,
+		Agent: agents, Logger: a.telemetry.Logger(), Meter: a.telemetry.Meter("agent"), StallTimeout: a.cfg.StallTimeout,
 	})
 }
 

@@ -34,6 +34,9 @@ func capabilities(cfg Config) []string {
 	if cfg.ClusterView {
 		words = append(words, "overview") // tells of nodes, pods and warnings, as far as the cluster allows it
 	}
+	if len(cfg.ServiceProxyAllow) > 0 {
+		words = append(words, "service-proxy") // lets people reach some services of the cluster
+	}
 	if cfg.LeaderElection {
 		words = append(words, "leader-election") // is one of several replicas
 	}

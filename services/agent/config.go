@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/agent/internal/carrier"
 )
 
 // Config is what the agent can be told. A zero number or time means its default.
@@ -46,8 +49,16 @@ type Config struct {
 	LocalIdentity bool
 	// ClusterView watches nodes, pods and warnings of the cluster, and tells the hub of them. Bind sets it.
 	ClusterView bool
+	// TunnelTransports are the ways to open the tunnel that are tried, in order. Empty means all.
+	TunnelTransports []string
 	// LeaderElection lets one of several replicas work, while the others wait.
 	LeaderElection bool
+	// StallTimeout is how long a reader at the hub may take no byte of an answer before the API server is told to stop.
+	StallTimeout time.Duration
+	// ServiceProxyAllow are the services that people may reach through the tunnel, such as shop/web:8080. Empty: none.
+	ServiceProxyAllow []string
+	// ServiceProxyCAFile holds the certificates to trust for those with TLS, in PEM. Empty means the cluster's CA.
+	ServiceProxyCAFile string
 	// DebugAddr serves profiles, on a loopback address. Empty: nowhere.
 	DebugAddr string
 }
@@ -59,6 +70,7 @@ const (
 	defaultRefreshInterval = 2 * time.Hour
 	defaultApplyTimeout    = 5 * time.Minute
 	defaultCacheSize       = 2 * config.GiB
+	defaultStallTimeout    = 2 * time.Minute
 )
 
 // Bind binds the fields.
@@ -82,6 +94,14 @@ func (c *Config) Bind(s *config.Set) {
 	s.Bool(&c.LocalIdentity, "agent-local-identity", false, "keep the agent's key in its folder only, and not in Secret leat-agent-identity, too")
 	s.Bool(&c.ClusterView, "agent-cluster-view", true, "tell the hub of nodes, pods by phase and warnings, for which they are watched")
 	s.Bool(&c.LeaderElection, "agent-leader-election", false, "let one of several replicas work while the others wait")
+	s.Duration(&c.StallTimeout, "agent-stall-timeout", defaultStallTimeout,
+		"how long a person may take no byte of an answer that waits before its request to the API server is ended")
+	s.Strings(&c.TunnelTransports, "agent-tunnel-transports", transportNames(),
+		"ways to open the tunnel, tried in this order; what works is remembered. HTTPS_PROXY, HTTP_PROXY and NO_PROXY are obeyed")
+	s.Strings(&c.ServiceProxyAllow, "agent-service-proxy-allow", nil,
+		"services that people may reach through the tunnel: namespace/service:port, or namespace/https:service:port for TLS, separated by commas; none without it")
+	s.String(&c.ServiceProxyCAFile, "agent-service-proxy-ca-file", "",
+		"certificates to trust for services with TLS, in PEM, instead of the cluster's CA")
 	s.String(&c.DebugAddr, "agent-debug-addr", "", "loopback address to serve profiles on (pprof); empty means nowhere")
 	s.Check(c.check)
 }
@@ -97,6 +117,17 @@ func (c *Config) check() error {
 	if c.Workers < 0 {
 		errs = append(errs, fmt.Errorf("--agent-workers is %d, want at least 1", c.Workers))
 	}
+	if c.StallTimeout < 0 {
+		errs = append(errs, fmt.Errorf("--agent-stall-timeout is %v, want a time of at least 1s", c.StallTimeout))
+	}
+	for _, name := range c.TunnelTransports {
+		if !slices.Contains(transportNames(), name) {
+			errs = append(errs, fmt.Errorf("--agent-tunnel-transports has %q, want some of %s", name, strings.Join(transportNames(), ", ")))
+		}
+	}
+	if _, err := c.services(); err != nil {
+		errs = append(errs, fmt.Errorf("--agent-service-proxy-allow: %w", err))
+	}
 	if c.DebugAddr != "" && !loopback(c.DebugAddr) {
 		errs = append(errs, fmt.Errorf("--agent-debug-addr is %q, want a loopback address such as 127.0.0.1:6060: profiles are nobody else's", c.DebugAddr))
 	}
@@ -104,6 +135,22 @@ func (c *Config) check() error {
 		errs = append(errs, errors.New("--agent-leader-election needs the identity in the cluster, so --agent-local-identity cannot be set"))
 	}
 	return errors.Join(errs...)
+}
+
+func transportNames() []string {
+	var names []string
+	for _, transport := range carrier.Transports() {
+		names = append(names, string(transport))
+	}
+	return names
+}
+
+func (c *Config) transports() []carrier.Transport {
+	var transports []carrier.Transport
+	for _, name := range c.TunnelTransports {
+		transports = append(transports, carrier.Transport(name))
+	}
+	return transports
 }
 
 func loopback(address string) bool {

@@ -3,8 +3,9 @@
 
 package agent
 
-// Succeed is succeed, and ReplicaName is replicaName.
+// Succeed is succeed, ReplicaName is replicaName, and Capabilities is capabilities.
 var (
-	Succeed     = succeed
-	ReplicaName = replicaName
+	Succeed      = succeed
+	ReplicaName  = replicaName
+	Capabilities = capabilities
 )

@@ -9,9 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
-	"net/url"
 	"time"
 
 	"k8s.io/apimachinery/pkg/version"
@@ -106,23 +103,6 @@ func load(kubeconfig string) (*rest.Config, error) {
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
 	return config, nil
-}
-
-// Endpoint returns the API server's base URL and a transport that authenticates as the agent, for requests of others that
-// are passed on. Its connections are not shared with the agent's own requests, so that neither can use up the other's
-// streams.
-func (c *Client) Endpoint() (*url.URL, http.RoundTripper, error) {
-	config := rest.CopyConfig(c.config)
-	config.Dial = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make transport: %w", err)
-	}
-	base, _, err := rest.DefaultServerUrlFor(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("parse API server's address: %w", err)
-	}
-	return base, transport, nil
 }
 
 // Ready asks the API server whether it is ready.

@@ -5,12 +5,15 @@ package kube_test
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -42,7 +45,8 @@ func TestRightsOfTenants(t *testing.T) {
 	kubectl("apply", "--server-side", "-f", filepath.Join(manifests, "agent.yaml"))
 	kubectl("delete", "clusterrolebinding", "leat-agent")
 	kubectl("apply", "--server-side", "-f", filepath.Join(manifests, "agent-tenants.yaml"))
-	c := clusterAt(t, asToken(t, cp.KubeconfigPath(), kubectl("--namespace", "leat-system", "create", "token", "leat-agent")))
+	agent := asToken(t, cp.KubeconfigPath(), kubectl("--namespace", "leat-system", "create", "token", "leat-agent"))
+	c := clusterAt(t, agent)
 	c.cp = cp
 	c.configureAgent(t, syncpolicy.AgentSettings{LockDown: true})
 
@@ -65,6 +69,7 @@ func TestRightsOfTenants(t *testing.T) {
 			t.Errorf("got %+v, want TENANT_FORBIDDEN", got.Problem)
 		}
 	})
+	t.Run("people come as the hub says", func(t *testing.T) { impersonates(t, agent) })
 	t.Run("the agent looks after itself", func(t *testing.T) {
 		keep := c.client.Keep()
 		if err := keep.Store(t.Context(), map[string][]byte{"key": []byte("1")}); err != nil {
@@ -91,6 +96,47 @@ func TestRightsOfTenants(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// impersonates makes requests as people with everything that the tunnel says of them, and as such as the tunnel never sends.
+func impersonates(t *testing.T, kubeconfig string) {
+	person := rest.ImpersonationConfig{UserName: "ada", UID: "uid-of-ada", Groups: []string{"leat:viewers"}, Extra: map[string][]string{
+		"leat.dev/bindings": {"look", "shop"}, "leat.dev/cluster": {"demo"}, "leat.dev/groups": {"dev"},
+	}}
+	for name, test := range map[string]struct {
+		change func(*rest.ImpersonationConfig)
+		path   string
+		want   int
+	}{
+		"a viewer":          {func(*rest.ImpersonationConfig) {}, "/api/v1/namespaces/default/pods", http.StatusOK},
+		"a viewer's secret": {func(*rest.ImpersonationConfig) {}, "/api/v1/namespaces/default/secrets", http.StatusForbidden},
+		"an operator":       {func(c *rest.ImpersonationConfig) { c.Groups = []string{"leat:operators"} }, "/api/v1/namespaces/default/secrets", http.StatusOK},
+		"an admin":          {func(c *rest.ImpersonationConfig) { c.Groups = []string{"leat:admins"} }, "/api/v1/nodes", http.StatusOK},
+		"no group":          {func(c *rest.ImpersonationConfig) { c.Groups = nil }, "/api/v1/namespaces/default/pods", http.StatusForbidden},
+		"masters":           {func(c *rest.ImpersonationConfig) { c.Groups = []string{"system:masters"} }, "/version", http.StatusForbidden},
+		"another group":     {func(c *rest.ImpersonationConfig) { c.Groups = []string{"leat:group:a"} }, "/version", http.StatusForbidden},
+		"another attribute": {func(c *rest.ImpersonationConfig) { c.Extra = map[string][]string{"scopes": {"all"}} }, "/version", http.StatusForbidden},
+	} {
+		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Impersonate = person
+		test.change(&config.Impersonate)
+		client, err := rest.HTTPClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Get(config.Host + test.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if res.StatusCode != test.want {
+			t.Errorf("%s: got %d %s, want %d", name, res.StatusCode, body, test.want)
+		}
+	}
 }
 
 // asToken copies a kubeconfig, with a token in place of who it is for.

@@ -4,13 +4,15 @@
 package uplink
 
 import (
-	"context"
-	"io"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
 )
@@ -21,6 +23,7 @@ const (
 	impersonatePrefix = "Impersonate-"
 	leatPrefix        = "Leat-"
 	headerErrorOrigin = "Leat-Error-Origin"
+	headerErrorReason = "Leat-Error-Reason"
 	originAgent       = "agent"
 )
 
@@ -28,104 +31,94 @@ const (
 type HandlerParams struct {
 	// APIServer is the base URL of the cluster's API server.
 	APIServer *url.URL
-	// Transport authenticates as the agent.
+	// Transport authenticates as the agent. Watches does, too, and has connections of its own, so that answers without an
+	// end never stand in the way of short ones. Nil: Transport is for both.
 	Transport http.RoundTripper
+	Watches   http.RoundTripper
+	// Upgrades is an [Upgrader], or one that is wrapped to authenticate as the agent. Nil: one that does not authenticate.
+	Upgrades http.RoundTripper
+	// Services answers for services of the cluster; see [NewServices]. Nil: there are none.
+	Services http.Handler
 	// Agent answers AgentService calls.
 	Agent  http.Handler
 	Logger *slog.Logger
+	// Meter counts requests under way. Nil: nobody does.
+	Meter metric.Meter
+	// AnswerTimeout is how long the API server may take to begin its answer. Zero: two minutes.
+	AnswerTimeout time.Duration
+	// StallTimeout is how long a caller may take no byte before the request to the API server is ended. Zero: two minutes.
+	StallTimeout time.Duration
 }
 
 // NewHandler answers the hub: what is below /kubernetes/ goes to the cluster's API server under the identity that the hub
-// names, AgentService calls go to the agent itself, and nothing else exists.
-func NewHandler(p HandlerParams) http.Handler {
+// names, what is below /services/ to services, AgentService calls go to the agent itself, and nothing else exists. It fails when the meter refuses its instruments.
+func NewHandler(p HandlerParams) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.Handle("/"+agentv1connect.AgentServiceName+"/", p.Agent)
-	proxy := kubernetesProxy(p)
+	kubernetes := p.kubernetes()
+	if err := observe(p.Meter, kubernetes.legs.short, kubernetes.legs.endless, kubernetes.legs.upgrade); err != nil {
+		return nil, fmt.Errorf("observe requests: %w", err)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Not through the mux, which would redirect paths that the API server takes as they are.
 		if strings.HasPrefix(r.URL.Path, kubernetesPrefix+"/") {
-			proxy.ServeHTTP(w, r)
+			serveKubernetes(kubernetes, w, r)
+			return
+		}
+		if p.Services != nil && strings.HasPrefix(r.URL.Path, servicesPrefix) {
+			p.Services.ServeHTTP(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
-	})
+	}), nil
 }
 
-func kubernetesProxy(p HandlerParams) http.Handler {
-	proxy := &httputil.ReverseProxy{
-		// Answers of unknown length, such as watches, are flushed at once without being asked.
-		Rewrite:        func(r *httputil.ProxyRequest) { rewrite(r, p.APIServer) },
-		Transport:      p.Transport,
-		ModifyResponse: passOn,
-		ErrorHandler:   func(w http.ResponseWriter, r *http.Request, err error) { unreachable(w, r, err, p.Logger) },
-		ErrorLog:       slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
+// kubernetes is the way to the API server.
+func (p HandlerParams) kubernetes() *proxy {
+	watches, upgrades := p.Watches, p.Upgrades
+	if watches == nil {
+		watches = p.Transport
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.Header.Get(impersonateUser) == "":
-			// Without it the API server would see the agent, which may do everything.
-			writeStatus(w, http.StatusForbidden, "Forbidden", "the request names nobody to impersonate")
-		case r.Header.Get("Upgrade") != "" || r.Method == http.MethodConnect:
-			writeStatus(w, http.StatusNotImplemented, "NotImplemented",
-				"exec, attach, port-forward and other connection upgrades are not supported through the tunnel yet")
-		default:
-			ctx, cancel := context.WithCancel(r.Context())
-			defer cancel()
-			proxy.ServeHTTP(w, r.WithContext(context.WithValue(ctx, cancelKey{}, cancel)))
-		}
-	})
-}
-
-// cancelKey is where the request's context keeps the function that ends it.
-type cancelKey struct{}
-
-// passOn prepares the API server's answer.
-func passOn(response *http.Response) error {
-	for name := range response.Header {
-		if strings.HasPrefix(name, leatPrefix) {
-			response.Header.Del(name) // only the agent speaks as the agent
-		}
+	if upgrades == nil {
+		upgrades = NewUpgrader(UpgraderParams{})
 	}
-	if cancel, ok := response.Request.Context().Value(cancelKey{}).(context.CancelFunc); ok {
-		response.Body = &answer{ReadCloser: response.Body, cancel: cancel}
+	return &proxy{
+		name: "the cluster's API server", base: p.APIServer, prefix: kubernetesPrefix, logger: p.Logger,
+		errorLog: slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
+		legs:     legs{short: newLeg(legShort, p.Transport), endless: newLeg(legWatch, watches), upgrade: newLeg(legUpgrade, upgrades)},
+		patience: orDefault(p.AnswerTimeout, answerTimeout), stall: orDefault(p.StallTimeout, stallTimeout),
+		scrub: scrubKubernetes, buffers: &buffers{},
 	}
-	return nil
 }
 
-// answer is a response's body. Closing one of HTTP/2 waits until the request's body has been sent, and an answer that comes
-// early, such as a 413, would wait for a caller that has stopped sending because of it. So it ends the request first.
-type answer struct {
-	io.ReadCloser
-
-	cancel context.CancelFunc
-}
-
-func (a *answer) Close() error {
-	a.cancel()
-	return a.ReadCloser.Close()
-}
-
-// rewrite makes the request for the API server: the same, under the caller's identity instead of the caller's credentials.
-func rewrite(r *httputil.ProxyRequest, target *url.URL) {
-	out := r.Out
-	out.URL.Scheme, out.URL.Host, out.Host = target.Scheme, target.Host, ""
-	base := strings.TrimRight(target.Path, "/")
-	out.URL.Path = base + strings.TrimPrefix(r.In.URL.Path, kubernetesPrefix)
-	if raw := r.In.URL.RawPath; raw != "" {
-		out.URL.RawPath = base + strings.TrimPrefix(raw, kubernetesPrefix)
+func serveKubernetes(kubernetes *proxy, w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Header.Get(impersonateUser) == "":
+		// Without it the API server would see the agent, which may do everything.
+		problem{
+			code: http.StatusForbidden, kubeReason: "Forbidden", reason: "ACCESS_DENIED",
+			message: "the request names nobody to impersonate, which is a defect of the hub; report it",
+		}.write(w, r)
+	case r.Header.Get("Upgrade") != "" || r.Method == http.MethodConnect:
+		problem{
+			code: http.StatusBadRequest, kubeReason: "BadRequest", reason: "FIELD_INVALID",
+			message: "the tunnel carries upgrades as " + headerUpgrade + ", which the hub has to do; report it",
+		}.write(w, r)
+	default:
+		kubernetes.ServeHTTP(w, r)
 	}
-	out.URL.RawQuery = r.In.URL.RawQuery // as it came; the proxy would drop what it cannot parse
-	out.Header.Del("Authorization")
-	out.Header.Del("Cookie")
-	for name := range out.Header {
+}
+
+// scrubKubernetes leaves what the API server is to see: the caller's identity instead of the caller's credentials.
+func scrubKubernetes(header http.Header) {
+	header.Del("Authorization")
+	header.Del("Cookie")
+	for name := range header {
 		if strings.HasPrefix(name, leatPrefix) || strings.HasPrefix(name, "X-Remote-") {
-			out.Header.Del(name)
+			header.Del(name)
 		}
 	}
-	dropStrangers(out.Header)
-	if _, set := out.Header["User-Agent"]; !set {
-		out.Header.Set("User-Agent", "") // else the transport adds its own
-	}
+	dropStrangers(header)
 }
 
 // dropStrangers removes headers that look like impersonation and are none that the API server knows, so that a future
@@ -144,12 +137,23 @@ func dropStrangers(header http.Header) {
 	}
 }
 
-// unreachable answers in the API server's place.
-func unreachable(w http.ResponseWriter, r *http.Request, err error, logger *slog.Logger) {
-	if context.Cause(r.Context()) != nil {
-		return // the caller is gone
+// rewrite makes the request for the server.
+func (p *proxy) rewrite(r *httputil.ProxyRequest) {
+	out := r.Out
+	out.URL.Scheme, out.URL.Host, out.Host = p.base.Scheme, p.base.Host, ""
+	base := strings.TrimRight(p.base.Path, "/")
+	out.URL.Path = base + strings.TrimPrefix(r.In.URL.Path, p.prefix)
+	if raw := r.In.URL.RawPath; raw != "" {
+		out.URL.RawPath = base + strings.TrimPrefix(raw, p.prefix)
 	}
-	logger.WarnContext(r.Context(), "request could not be passed on to the API server", slog.Any("error", err))
-	writeStatus(w, http.StatusBadGateway, "CLUSTER_UNREACHABLE",
-		"the agent does not reach the cluster's API server; check the cluster")
+	out.URL.RawQuery = r.In.URL.RawQuery // as it came; the proxy would drop what it cannot parse
+	p.scrub(out.Header)
+	if _, set := out.Header["User-Agent"]; !set {
+		out.Header.Set("User-Agent", "") // else the transport adds its own
+	}
+}
+
+// requestURI is what the server is asked for, byte for byte.
+func (p *proxy) requestURI(r *http.Request) string {
+	return strings.TrimRight(p.base.EscapedPath(), "/") + strings.TrimPrefix(r.RequestURI, p.prefix)
 }

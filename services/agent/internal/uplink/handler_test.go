@@ -30,9 +30,18 @@ func handler(t *testing.T, transport http.RoundTripper) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return uplink.NewHandler(uplink.HandlerParams{
-		APIServer: base, Transport: transport, Agent: http.NotFoundHandler(), Logger: slog.New(slog.DiscardHandler),
-	})
+	return newHandler(t, uplink.HandlerParams{APIServer: base, Transport: transport})
+}
+
+// newHandler fills in what a test does not care about.
+func newHandler(t *testing.T, p uplink.HandlerParams) http.Handler {
+	t.Helper()
+	p.Agent, p.Logger = http.NotFoundHandler(), slog.New(slog.DiscardHandler)
+	h, err := uplink.NewHandler(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
 }
 
 func TestRewrite(t *testing.T) {
@@ -86,9 +95,7 @@ func TestEarlyAnswer(t *testing.T) {
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/kubernetes/api", upload)
 	request.Header.Set("Impersonate-User", "alice")
 	recorder := httptest.NewRecorder()
-	uplink.NewHandler(uplink.HandlerParams{
-		APIServer: base, Transport: server.Client().Transport, Agent: http.NotFoundHandler(), Logger: slog.New(slog.DiscardHandler),
-	}).ServeHTTP(recorder, request) // hangs if it is wrong
+	newHandler(t, uplink.HandlerParams{APIServer: base, Transport: server.Client().Transport}).ServeHTTP(recorder, request) // hangs if it is wrong
 	if recorder.Code != http.StatusRequestEntityTooLarge || recorder.Body.String() != "too large" {
 		t.Errorf("got %d %s, want the early answer", recorder.Code, recorder.Body)
 	}
@@ -109,7 +116,7 @@ func TestRefusals(t *testing.T) {
 		reason string
 	}{
 		"nobody to impersonate": {http.Header{}, http.StatusForbidden, "Forbidden"},
-		"upgrade":               {http.Header{"Impersonate-User": {"a"}, "Upgrade": {"websocket"}}, http.StatusNotImplemented, "NotImplemented"},
+		"upgrade":               {http.Header{"Impersonate-User": {"a"}, "Upgrade": {"websocket"}}, http.StatusBadRequest, "FIELD_INVALID"},
 		"no API server":         {http.Header{"Impersonate-User": {"a"}}, http.StatusBadGateway, "CLUSTER_UNREACHABLE"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,58 +1,66 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package uplink holds the agent's connection to the tunnel open. The agent dials, and then the roles turn round: the hub
+// Package uplink holds the agent's connections to the tunnel open. The agent dials, and then the roles turn round: the hub
 // sends HTTP/2 requests, and the agent answers them. No port of the cluster is open to the outside.
 package uplink
 
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"sync/atomic"
+	"net/url"
+	"sync"
 	"time"
 
+	"connectrpc.com/connect"
+	"golang.org/x/sync/errgroup"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/flow"
 	"github.com/leatdev/leat/internal/identity"
-)
-
-// The windows bound memory: a stalled stream holds at most its own, and the connection's is large enough for all streams
-// to stall while another still moves.
-const (
-	maxStreams       = 1000
-	streamWindow     = 512 << 10
-	connectionWindow = maxStreams * streamWindow
-	maxFrame         = 64 << 10
-	maxHeader        = 64 << 10
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/agent/internal/carrier"
 )
 
 const (
-	// A dead peer is noticed within two heartbeats.
-	heartbeat   = 20 * time.Second
-	pingTimeout = 20 * time.Second
-
-	handshakeTimeout = 20 * time.Second
+	// maxConnections is how many replicas of the hub the agent is connected to at once, where there are as many.
+	maxConnections = 2
 	// stable is how long a connection has to live for the next failure to count as the first.
 	stable = time.Minute
 	// absent is how often to look whether a hub without a tunnel offers one by now.
 	absent = 30 * time.Second
-	// drain is how long requests under way may go on after a stop.
-	drain = 10 * time.Second
+	// avoided and maxAvoided bound how often another replica is looked for when every attempt has ended at one that the agent is
+	// connected to. Who balances by the agent's address never leads to another.
+	avoided    = 30 * time.Second
+	maxAvoided = 10 * time.Minute
+	// avoidAttempts is how many attempts are made in a row to reach another replica.
+	avoidAttempts = 4
 )
+
+// Tokens gives access tokens.
+type Tokens interface {
+	identity.TokenSource
+	// Invalidate drops a token that the hub does not accept any more.
+	Invalidate()
+}
 
 // Params are what New needs.
 type Params struct {
 	// URL is the tunnel's base URL, http or https, as currently known; empty while there is none.
 	URL    func() string
-	Tokens identity.TokenSource
+	Tokens Tokens
 	// CAPEM holds the certificates to trust for https, in PEM. Empty: the system's.
 	CAPEM []byte
+	// Transports are those to try, in order. Empty: all.
+	Transports []carrier.Transport
+	// Proxy chooses the proxy to reach the hub by. Nil: the one of the environment.
+	Proxy func(*http.Request) (*url.URL, error)
 	// Version is the agent's.
 	Version string
 	// Handler answers the hub's requests; see NewHandler.
@@ -62,50 +70,213 @@ type Params struct {
 	Reconnect backoff.Policy
 }
 
-// Uplink is one connection to the tunnel, again and again.
+// Uplink is the agent's connections to the tunnel, again and again.
 type Uplink struct {
-	params    Params
-	roots     *x509.CertPool
-	connected atomic.Bool
+	params   Params
+	dialer   *carrier.Dialer
+	instance string
+	uploads  *flow.Budget
+
+	mu    sync.Mutex
+	conns map[*conn]bool // those that are up; false: the hub wants to be rid of it
+	// dialing is how many are being opened.
+	dialing int
+	// replicas is how many the hub has, as it said last; changed is closed, and made anew, when the number changes.
+	replicas int
+	changed  chan struct{}
 }
 
 // New returns an Uplink that does nothing before Run.
 func New(p Params) (*Uplink, error) {
-	u := &Uplink{params: p}
+	u := &Uplink{params: p, instance: rand.Text(), conns: map[*conn]bool{}, replicas: 1, changed: make(chan struct{})}
 	if p.Reconnect == (backoff.Policy{}) {
 		u.params.Reconnect = backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Multiplier: 2}
 	}
+	var roots *x509.CertPool
 	if len(p.CAPEM) > 0 {
-		u.roots = x509.NewCertPool()
-		if !u.roots.AppendCertsFromPEM(p.CAPEM) {
+		roots = x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(p.CAPEM) {
 			return nil, errors.New("parse CA certificates: no certificate in PEM found")
 		}
 	}
+	var err error
+	if u.uploads, err = flow.NewBudget(uploadMemory); err != nil {
+		return nil, err
+	}
+	u.dialer = carrier.New(carrier.Params{Roots: roots, Transports: p.Transports, Proxy: p.Proxy})
 	return u, nil
 }
 
-// Connected tells whether the connection is up.
+// Connected tells whether a connection is up.
 func (u *Uplink) Connected() bool {
-	return u.connected.Load()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.conns) > 0
 }
 
 // Run connects and serves until ctx is done; then it lets requests under way finish for a while, and returns nil.
 func (u *Uplink) Run(ctx context.Context) error {
-	for attempt := 0; ctx.Err() == nil; attempt++ {
-		url := u.find(ctx)
-		pause := absent
-		if url != "" {
-			began := time.Now()
-			err := u.session(ctx, url)
-			if time.Since(began) >= stable {
-				attempt = 0
-			}
-			pause = u.params.Reconnect.Delay(attempt)
-			u.log(ctx, err, pause)
+	var group errgroup.Group
+	for range maxConnections {
+		group.Go(func() error {
+			u.hold(ctx)
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// hold keeps one connection up, as long as so many are wanted.
+func (u *Uplink) hold(ctx context.Context) {
+	var leaving sync.WaitGroup
+	defer leaving.Wait()
+	var old *conn // what the next connection replaces
+	for attempt := 0; u.claim(ctx); attempt++ {
+		began := time.Now()
+		current, err := u.open(ctx)
+		u.opened(current)
+		if old != nil && (err == nil || old.isClosed()) {
+			replaced := old
+			leaving.Go(func() { replaced.leave(ctx) })
+			old = nil
 		}
+		if err == nil {
+			u.params.Logger.InfoContext(ctx, "tunnel connected", current.attrs()...)
+			if current.serve(ctx) {
+				u.unwanted(current)
+				old, attempt = current, -1
+				continue // at once: the hub has spread the agents
+			}
+		}
+		if time.Since(began) >= stable {
+			attempt = 0
+		}
+		pause := u.pause(attempt, err)
+		u.log(ctx, err, pause)
 		_ = backoff.Wait(ctx, pause) // the loop's condition sees the same end
 	}
-	return nil
+	if old != nil {
+		leaving.Go(func() { old.leave(ctx) })
+	}
+}
+
+// claim waits until there are fewer connections than replicas to hold them to, and counts one as being opened. It returns false when
+// ctx is done. The end of another connection wakes nobody: who has held it waits, and opens the next one.
+func (u *Uplink) claim(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		u.mu.Lock()
+		have, changed := u.dialing, u.changed
+		for _, wanted := range u.conns {
+			if wanted {
+				have++
+			}
+		}
+		free := have < min(u.replicas, maxConnections)
+		if free {
+			u.dialing++
+		}
+		u.mu.Unlock()
+		if free {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+	return false
+}
+
+// opened takes note of the connection that was claimed; nil when there is none.
+func (u *Uplink) opened(c *conn) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.dialing--
+	if c != nil {
+		u.conns[c] = true
+	}
+}
+
+// unwanted takes note that another connection is to stand in this one's place.
+func (u *Uplink) unwanted(c *conn) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if _, up := u.conns[c]; up {
+		u.conns[c] = false
+	}
+}
+
+// down takes note of a connection's end.
+func (u *Uplink) down(c *conn) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.conns, c)
+}
+
+// heed takes note of how many replicas there are.
+func (u *Uplink) heed(replicas int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if replicas > 0 && replicas != u.replicas {
+		u.replicas = replicas
+		close(u.changed)
+		u.changed = make(chan struct{})
+	}
+}
+
+// elsewhere lists the replicas that the agent is connected to.
+func (u *Uplink) elsewhere() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var replicas []string
+	for c := range u.conns {
+		if replica := c.replica(); replica != "" {
+			replicas = append(replicas, replica)
+		}
+	}
+	return replicas
+}
+
+// open makes a connection. The error is the hub's when it refused.
+func (u *Uplink) open(ctx context.Context) (*conn, error) {
+	base := u.find(ctx)
+	if base == "" {
+		return nil, errAbsent
+	}
+	var err error
+	for range avoidAttempts {
+		var c *conn
+		if c, err = u.dial(ctx, base); rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_ALREADY_EXISTS {
+			return c, err
+		}
+	}
+	return nil, err
+}
+
+// errAbsent means that the hub has no tunnel.
+var errAbsent = errors.New("the hub offers no tunnel")
+
+func (u *Uplink) dial(ctx context.Context, base string) (*conn, error) {
+	token, err := u.params.Tokens.Token(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("get access token: %w", err)
+	}
+	id := rand.Text()
+	header := http.Header{
+		"Authorization": {"Bearer " + token}, "Leat-Agent-Version": {label(u.params.Version)},
+		"Leat-Agent-Instance": {u.instance}, "Leat-Connection-Id": {id},
+	}
+	for _, replica := range u.elsewhere() {
+		header.Add("Leat-Avoid-Replica", replica)
+	}
+	carried, err := u.dialer.Dial(ctx, base, header)
+	if connect.CodeOf(err) == connect.CodeUnauthenticated && err != nil {
+		u.params.Tokens.Invalidate() // another process may have used it
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open tunnel: %w", err)
+	}
+	return newConn(ctx, u, base, id, carried), nil
 }
 
 // find returns the tunnel's URL. The hub tells it along with an access token, so a new agent asks for one first.
@@ -122,78 +293,25 @@ func (u *Uplink) find(ctx context.Context) string {
 	return u.params.URL()
 }
 
+func (u *Uplink) pause(attempt int, err error) time.Duration {
+	switch {
+	case errors.Is(err, errAbsent):
+		return absent
+	case rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_ALREADY_EXISTS:
+		return backoff.Jitter(min(avoided<<min(attempt, 10), maxAvoided), 0.5)
+	default:
+		return u.params.Reconnect.After(rpcerr.Paced(err), attempt)
+	}
+}
+
 func (u *Uplink) log(ctx context.Context, err error, pause time.Duration) {
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil || errors.Is(err, errAbsent):
+	case rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_ALREADY_EXISTS:
+		u.params.Logger.DebugContext(ctx, "no second replica of the tunnel was reached", slog.Duration("retry_in", pause))
 	case err != nil:
 		u.params.Logger.WarnContext(ctx, "tunnel cannot be reached", slog.Any("error", err), slog.Duration("retry_in", pause))
 	default:
 		u.params.Logger.InfoContext(ctx, "tunnel connection ended", slog.Duration("retry_in", pause))
-	}
-}
-
-// session is the life of one connection. It returns nil when a connection that was established has ended.
-func (u *Uplink) session(ctx context.Context, url string) error {
-	id := rand.Text()
-	conn, err := u.dial(ctx, url, id)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	u.connected.Store(true)
-	defer u.connected.Store(false)
-	u.params.Logger.InfoContext(ctx, "tunnel connected", slog.String("connection", id))
-	return u.serve(ctx, conn)
-}
-
-// serve answers requests until the peer hangs up or ctx is done.
-func (u *Uplink) serve(ctx context.Context, conn *turnedConn) error {
-	server := u.server(ctx)
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = server.Serve(&single{conn: conn, closed: make(chan struct{})}) // it ends by Shutdown or Close below
-	}()
-	var err error
-	select {
-	case <-conn.closed:
-	case <-ctx.Done():
-		err = u.leave(ctx, server)
-	}
-	err = errors.Join(err, server.Close())
-	<-served
-	return err
-}
-
-// server speaks HTTP/2 and nothing else.
-func (u *Uplink) server(ctx context.Context) *http.Server {
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true) // what encryption there is lies below
-	return &http.Server{
-		Handler: u.params.Handler, Protocols: protocols, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: handshakeTimeout,
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame,
-			MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connectionWindow,
-			SendPingTimeout: heartbeat, PingTimeout: pingTimeout, WriteByteTimeout: pingTimeout,
-		},
-		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-		ErrorLog:    slog.NewLogLogger(u.params.Logger.Handler(), slog.LevelDebug),
-	}
-}
-
-// leave tells the hub to send nothing new, and waits for what is under way.
-func (u *Uplink) leave(ctx context.Context, server *http.Server) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
-	defer cancel()
-	if err := server.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("drain tunnel connection: %w", err)
-	}
-	return nil
-}
-
-// tlsConfig speaks HTTP/1.1 only: the request that turns the connection round does not exist in HTTP/2.
-func (u *Uplink) tlsConfig(host string) *tls.Config {
-	return &tls.Config{
-		ServerName: host, RootCAs: u.roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 	}
 }

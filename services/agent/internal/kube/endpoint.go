@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// streamWindow bounds what a stalled reader of an answer holds in the agent's memory. Go's own default is 4 MiB.
+	streamWindow = 512 << 10
+	// connectionWindow is as much as a thousand stalled readers hold, so that they do not stop the rest.
+	connectionWindow = 512 << 20
+)
+
+// Endpoint is the API server for requests of others that are passed on.
+type Endpoint struct {
+	// Base is its base URL.
+	Base *url.URL
+	// Transport and Watches authenticate as the agent. Their connections are shared neither with each other nor with the
+	// agent's own requests, so that none can use up the others' streams.
+	Transport http.RoundTripper
+	Watches   http.RoundTripper
+	// Roots are whom the cluster's own certificates are trusted by. Nil: the system's.
+	Roots *x509.CertPool
+	// TLS, Dial and Proxy are for connections of whoever makes some of its own. Authenticate wraps what uses them, so that it
+	// authenticates as the agent.
+	TLS          *tls.Config
+	Dial         func(ctx context.Context, network, address string) (net.Conn, error)
+	Proxy        func(*http.Request) (*url.URL, error)
+	Authenticate func(http.RoundTripper) (http.RoundTripper, error)
+}
+
+// Endpoint returns the API server as the client is configured. It does not connect.
+func (c *Client) Endpoint() (Endpoint, error) {
+	base, _, err := rest.DefaultServerUrlFor(c.config)
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("parse API server's address: %w", err)
+	}
+	e := Endpoint{Base: base, Dial: dialer(), Proxy: http.ProxyFromEnvironment}
+	if c.config.Proxy != nil {
+		e.Proxy = c.config.Proxy
+	}
+	if e.TLS, err = rest.TLSConfigFor(c.config); err != nil {
+		return Endpoint{}, fmt.Errorf("configure TLS: %w", err)
+	}
+	if e.TLS != nil {
+		e.Roots = e.TLS.RootCAs
+	}
+	for _, transport := range []*http.RoundTripper{&e.Transport, &e.Watches} {
+		config := rest.CopyConfig(c.config)
+		config.Dial = dialer()           // with one of its own, a transport is not shared
+		config.DisableCompression = true // callers ask for what they can read; nobody unpacks it on the way
+		config.UserAgent = ""            // callers name themselves, or do not
+		config.Wrap(boundBuffers)
+		if *transport, err = rest.TransportFor(config); err != nil {
+			return Endpoint{}, fmt.Errorf("make transport: %w", err)
+		}
+	}
+	e.Authenticate = func(next http.RoundTripper) (http.RoundTripper, error) {
+		return rest.HTTPWrappersForConfig(c.config, next)
+	}
+	return e, nil
+}
+
+// boundBuffers sets the windows of HTTP/2, for which client-go has no setting. The transport has no connection yet.
+func boundBuffers(transport http.RoundTripper) http.RoundTripper {
+	inner := transport
+	for {
+		wrapper, ok := inner.(utilnet.RoundTripperWrapper)
+		if !ok {
+			break
+		}
+		inner = wrapper.WrappedRoundTripper()
+	}
+	if t, ok := inner.(*http.Transport); ok {
+		if t.HTTP2 == nil {
+			t.HTTP2 = &http.HTTP2Config{}
+		}
+		t.HTTP2.MaxReceiveBufferPerStream, t.HTTP2.MaxReceiveBufferPerConnection = streamWindow, connectionWindow
+	}
+	return transport
+}
+
+func dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+}

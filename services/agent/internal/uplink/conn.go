@@ -1,0 +1,251 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package uplink
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
+	"github.com/leatdev/leat/internal/flow"
+	"github.com/leatdev/leat/services/agent/internal/carrier"
+)
+
+const (
+	// spareStreams are for the hub's own calls, when people use all others.
+	spareStreams = 24
+	maxStreams   = 1000 + spareStreams
+	maxFrame     = 64 << 10
+	maxHeader    = 64 << 10
+	// uploadMemory bounds what people have sent and the API server, or a container, has not taken yet.
+	uploadMemory = 64 << 20
+)
+
+const (
+	// A dead peer is noticed within two heartbeats.
+	heartbeat   = 20 * time.Second
+	pingTimeout = 20 * time.Second
+	// greeting is how long the hub may take to say something on a new connection.
+	greeting = 20 * time.Second
+	// drain is how long requests under way may go on after a stop.
+	drain = 10 * time.Second
+)
+
+// conn is one connection: an HTTP/2 server for a single client, the hub.
+type conn struct {
+	uplink  *Uplink
+	base    string
+	id      string
+	carried *watched
+	counted *flow.Conn // over carried
+	server  *http.Server
+	served  chan struct{} // closed when the server has ended
+	spoken  chan struct{} // closed when the hub has said something
+	drained chan struct{} // closed when the hub wants the agent to be elsewhere
+	link    *link
+}
+
+// newConn serves on a connection.
+func newConn(ctx context.Context, u *Uplink, base, id string, carried *carrier.Conn) *conn {
+	c := &conn{
+		uplink: u, base: base, id: id, carried: newWatched(carried), served: make(chan struct{}),
+		spoken: make(chan struct{}), drained: make(chan struct{}),
+	}
+	c.counted = u.uploads.Server(c.carried, c.windows())
+	c.link = newLink(c)
+	c.server = c.newServer(ctx)
+	go func() {
+		defer close(c.served)
+		_ = c.server.Serve(&single{conn: c.counted, closed: make(chan struct{})}) // it ends by Shutdown or Close
+	}()
+	return c
+}
+
+// newServer speaks HTTP/2 and nothing else.
+func (c *conn) newServer(ctx context.Context) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true) // what encryption there is lies below
+	return &http.Server{
+		Handler: c.handler(), Protocols: protocols, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: greeting,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame,
+			MaxReceiveBufferPerStream: c.windows().Stream(), MaxReceiveBufferPerConnection: c.windows().Connection(),
+			SendPingTimeout: heartbeat, PingTimeout: pingTimeout, WriteByteTimeout: pingTimeout,
+		},
+		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		ErrorLog:    slog.NewLogLogger(c.uplink.params.Logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// handler lets the link answer what is about this connection, and the agent the rest.
+func (c *conn) handler() http.Handler {
+	path, links := tunnelv1connect.NewLinkServiceHandler(c.link)
+	speak := sync.OnceFunc(func() { close(c.spoken) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		speak()
+		if strings.HasPrefix(r.URL.Path, path) {
+			links.ServeHTTP(w, r)
+			return
+		}
+		c.link.active.Add(1)
+		defer c.link.active.Add(-1)
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		r = r.WithContext(ctx)
+		if r.Body != http.NoBody {
+			body := c.uplink.uploads.Body(r.Body, cancel)
+			defer func() { _ = body.Close() }() // the server closes it, too
+			r.Body = body
+		}
+		c.uplink.params.Handler.ServeHTTP(w, r)
+	})
+}
+
+func (*conn) windows() flow.Windows { return flow.DefaultWindows() }
+
+// serve waits for the connection's end, or for the hub's wish to have it elsewhere: then it returns true, and the connection goes on.
+// When ctx is done it takes leave.
+func (c *conn) serve(ctx context.Context) (elsewhere bool) {
+	select {
+	case <-c.drained:
+		return true
+	case <-c.carried.closed:
+		c.end()
+		if !c.heard() {
+			c.uplink.dialer.Blame(c.base, c.carried.transport)
+		}
+	case <-ctx.Done():
+		c.leave(ctx)
+	}
+	return false
+}
+
+// heard reports whether the hub has ever said something: a transport that was accepted may still let nothing through.
+func (c *conn) heard() bool {
+	select {
+	case <-c.spoken:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *conn) isClosed() bool {
+	select {
+	case <-c.carried.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// leave tells the hub to send nothing new, and waits for what is under way: as long as the hub wants when it is the hub that drains,
+// a short while when the agent stops.
+func (c *conn) leave(ctx context.Context) {
+	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stopping := context.AfterFunc(ctx, func() {
+		patience := time.AfterFunc(drain, cancel)
+		context.AfterFunc(going, func() { patience.Stop() })
+	})
+	defer stopping()
+	if err := c.server.Shutdown(going); err != nil && !errors.Is(err, context.Canceled) {
+		c.uplink.params.Logger.DebugContext(ctx, "tunnel connection was not ended in order", slog.Any("error", err))
+	}
+	c.end()
+}
+
+// end closes the connection and waits for its server.
+func (c *conn) end() {
+	c.uplink.down(c)
+	c.link.stop()
+	_ = c.server.Close() // it was closed by its peer, or is now
+	_ = c.carried.Close()
+	<-c.served
+}
+
+// replica is the one that the connection has reached, as far as it has said so.
+func (c *conn) replica() string { return c.link.attached().GetReplica() }
+
+func (c *conn) attrs() []any {
+	return []any{slog.String("connection", c.id), slog.String("transport", string(c.carried.transport))}
+}
+
+// watched is a connection that knows when it was heard, and tells when it is closed.
+type watched struct {
+	net.Conn
+
+	transport carrier.Transport
+	heard     atomic.Int64
+	once      sync.Once
+	closed    chan struct{}
+}
+
+func newWatched(carried *carrier.Conn) *watched {
+	w := &watched{Conn: carried.Conn, transport: carried.Transport, closed: make(chan struct{})}
+	w.heard.Store(time.Now().UnixNano())
+	return w
+}
+
+// Read implements net.Conn.
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	if n > 0 {
+		w.heard.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// Close implements net.Conn.
+func (w *watched) Close() error {
+	defer w.once.Do(func() { close(w.closed) })
+	return w.Conn.Close()
+}
+
+func (w *watched) silence() time.Duration { return time.Since(time.Unix(0, w.heard.Load())) }
+
+// single is a listener that has one connection to offer.
+type single struct {
+	conn net.Conn
+
+	once   sync.Once
+	taken  sync.Once
+	closed chan struct{}
+}
+
+// Accept implements net.Listener.
+func (s *single) Accept() (conn net.Conn, err error) {
+	s.taken.Do(func() { conn = s.conn })
+	if conn != nil {
+		return conn, nil
+	}
+	<-s.closed
+	return nil, net.ErrClosed
+}
+
+// Close implements net.Listener.
+func (s *single) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (s *single) Addr() net.Addr { return s.conn.LocalAddr() }
+
+// label keeps what the hub accepts in a header that it shows to people.
+func label(version string) string {
+	return strings.Map(func(c rune) rune {
+		if c < 0x80 && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-._~+", c)) {
+			return c
+		}
+		return -1
+	}, version)
+}

@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package uplink_test
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"testing"
+
+	"github.com/leatdev/leat/services/agent/internal/uplink"
+)
+
+// as makes a request of the hub for a person.
+func as(t *testing.T, ctx context.Context, user, method, address string, body io.Reader) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, address, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Impersonate-User", user)
+	return req
+}
+
+// overHTTP2 is an API server with a stream limit, and a function that makes transports to it that share nothing.
+func overHTTP2(t *testing.T, streams int, h http.HandlerFunc) (base *url.URL, transport func() http.RoundTripper) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(h)
+	server.EnableHTTP2 = true
+	server.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: streams}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	base, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := server.Client().Transport.(*http.Transport).TLSClientConfig
+	return base, func() http.RoundTripper {
+		transport := &http.Transport{TLSClientConfig: config.Clone(), ForceAttemptHTTP2: true, DisableCompression: true}
+		t.Cleanup(transport.CloseIdleConnections)
+		return transport
+	}
+}
+
+// TestF33GzippedWatchIsFlushedByTheAgent reads each event before the next one happens.
+func TestF33GzippedWatchIsFlushedByTheAgent(t *testing.T) {
+	t.Parallel()
+	next := make(chan string)
+	base, transport := overHTTP2(t, 100, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", r.Header.Get("Accept-Encoding"))
+		zip := gzip.NewWriter(w)
+		for event := range next {
+			_, _ = io.WriteString(zip, event)
+			_ = zip.Flush()
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	defer close(next)
+	client, hub := hubSide(t, newHandler(t, uplink.HandlerParams{APIServer: base, Transport: transport()}))
+	req := as(t, t.Context(), "alice", http.MethodGet, hub+"/kubernetes/api/v1/pods?watch=1", nil)
+	req.Header.Set("Accept-Encoding", "gzip")
+	go func() { next <- "event 0\n" }()
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	unzip, err := gzip.NewReader(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for events, i := bufio.NewReader(unzip), 0; i < 5; i++ {
+		if i > 0 {
+			next <- fmt.Sprintf("event %d\n", i)
+		}
+		if got, err := events.ReadString('\n'); err != nil || got != fmt.Sprintf("event %d\n", i) { // hangs if it is not flushed
+			t.Fatalf("got %q, %v, want event %d", got, err, i)
+		}
+	}
+}
+
+// TestF46WatchesDoNotHoldShortCallsUp has more watches than the API server takes on a connection, by a person each.
+func TestF46WatchesDoNotHoldShortCallsUp(t *testing.T) {
+	t.Parallel()
+	const watches, streams = 300, 100
+	base, transport := overHTTP2(t, streams, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Header.Get("Impersonate-User"))
+		if r.URL.Query().Has("watch") {
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
+	})
+	client, hub := hubSide(t, newHandler(t, uplink.HandlerParams{APIServer: base, Transport: transport(), Watches: transport()}))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range watches {
+		all.Go(func() {
+			user := fmt.Sprintf("user-%d", i)
+			res, err := client.Do(as(t, ctx, user, http.MethodGet, hub+"/kubernetes/api/v1/pods?watch=true", nil))
+			if err != nil {
+				t.Errorf("watch %d: %v", i, err)
+				return
+			}
+			t.Cleanup(func() { _ = res.Body.Close() })
+			got := make([]byte, len(user))
+			if _, err := io.ReadFull(res.Body, got); err != nil || string(got) != user { // hangs if it waits for another watch's end
+				t.Errorf("watch %d: got %q, %v, want what %s sees", i, got, err, user)
+			}
+		})
+	}
+	all.Wait()
+	for range 10 {
+		res, err := client.Do(as(t, t.Context(), "alice", http.MethodGet, hub+"/kubernetes/api/v1/pods", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil || string(got) != "alice" {
+			t.Errorf("beside %d watches: got %s %q, %v, want an answer", watches, res.Status, got, err)
+		}
+	}
+}
+
+// TestF36EarlyRefusalThroughTheAgent refuses an upload of which the rest never comes.
+func TestF36EarlyRefusalThroughTheAgent(t *testing.T) {
+	t.Parallel()
+	base, transport := overHTTP2(t, 100, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadFull(r.Body, make([]byte, 1024))
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		_, _ = io.WriteString(w, "too large")
+	})
+	client, hub := hubSide(t, newHandler(t, uplink.HandlerParams{APIServer: base, Transport: transport()}))
+	upload, send := io.Pipe()
+	defer send.Close()
+	go func() { _, _ = send.Write(make([]byte, 1024)) }()
+	res, err := client.Do(as(t, t.Context(), "alice", http.MethodPost, hub+"/kubernetes/api/v1/namespaces/a/configmaps", upload))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if got, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusRequestEntityTooLarge || string(got) != "too large" {
+		t.Errorf("got %s %q, %v, want 413 although the upload goes on", res.Status, got, err)
+	}
+}
+
+// TestF35StandardInputThroughTheAgent sends files into a container and has them come back. The end of the caller's direction
+// is its only sign that there is no more, in every protocol whose own signs the agent does not know.
+func TestF35StandardInputThroughTheAgent(t *testing.T) {
+	t.Parallel()
+	big := make([]byte, 3<<20+17)
+	_, _ = rand.Read(big)
+	for _, protocol := range []string{"SPDY/3.1", "websocket"} {
+		for _, subprotocol := range []string{"v4.channel.k8s.io", "v5.channel.k8s.io"} {
+			for name, content := range map[string][]byte{"nothing": nil, "a byte": {0}, "cat": big, "tar": archive(t, big)} {
+				t.Run(protocol+" "+subprotocol+" "+name, func(t *testing.T) {
+					t.Parallel()
+					got := catThroughAgent(t, protocol, subprotocol, content)
+					if sha256.Sum256(got) != sha256.Sum256(content) {
+						t.Errorf("got %d bytes, want the %d that were sent, byte for byte", len(got), len(content))
+					}
+				})
+			}
+		}
+	}
+}
+
+// catThroughAgent runs cat in a container: it answers with all that it was sent, after the end of that.
+func catThroughAgent(t *testing.T, protocol, subprotocol string, content []byte) []byte {
+	t.Helper()
+	base, config, seen := apiServer(t, true, func(conn net.Conn, buffered *bufio.ReadWriter) {
+		all, err := io.ReadAll(buffered)
+		if err == nil {
+			_, _ = conn.Write(all)
+		}
+		if half, ok := conn.(*tls.Conn); ok {
+			_ = half.CloseWrite()
+		}
+	})
+	client, hub := hubSide(t, upgradeHandler(t, base, config))
+	body, send := io.Pipe()
+	defer send.Close()
+	req := as(t, t.Context(), "alice", http.MethodPost, hub+"/kubernetes/api/v1/namespaces/a/pods/b/exec?command=cat&stdin=true", body)
+	req.Header.Set("Leat-Upgrade", protocol)
+	req.Header.Set("Sec-Websocket-Protocol", subprotocol)
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if _, err := send.Write(content); err != nil && len(content) > 0 {
+		t.Fatal(err)
+	}
+	_ = send.Close()
+	got, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Errorf("read what came back: %v", err)
+	}
+	if r := seen.Load(); r.Header.Get("Upgrade") != protocol || r.Header.Get("Sec-Websocket-Protocol") != subprotocol {
+		t.Errorf("the API server saw %v, want both protocols", r.Header)
+	}
+	return got
+}
+
+// archive is a tar with one file.
+func archive(t *testing.T, content []byte) []byte {
+	t.Helper()
+	var buffer bytes.Buffer
+	w := tar.NewWriter(&buffer)
+	if err := w.WriteHeader(&tar.Header{Name: "big", Mode: 0o600, Size: int64(len(content))}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.Bytes()
+}

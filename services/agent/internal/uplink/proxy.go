@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package uplink
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/leatdev/leat/internal/serve"
+)
+
+const (
+	// dialTimeout bounds connecting to a server, TLS included.
+	dialTimeout = 10 * time.Second
+	// answerTimeout is longer than an API server takes to give a request up by itself.
+	answerTimeout = 2 * time.Minute
+	// stallTimeout is longer than any pause of a reader that means to go on.
+	stallTimeout = 2 * time.Minute
+)
+
+var (
+	// errSilent ends a request that the server has taken and does not answer.
+	errSilent = errors.New("server does not answer")
+	// errStalled ends a request whose caller takes nothing of the answer.
+	errStalled = errors.New("caller takes no byte of the answer")
+	// errAnswered ends what is left of a request whose answer is complete.
+	errAnswered = errors.New("request is answered")
+)
+
+// proxy passes requests on to one server.
+type proxy struct {
+	// name is the server's in messages.
+	name string
+	// base is its URL, and prefix begins the paths that are for it.
+	base   *url.URL
+	prefix string
+	legs   legs
+	// patience is how long it may take to begin an answer, stall how long a caller may take no byte of it.
+	patience time.Duration
+	stall    time.Duration
+	// scrub removes headers that the server must not see.
+	scrub func(http.Header)
+	// tidy removes what the server must not say. Nil: it may say everything.
+	tidy     func(http.Header)
+	buffers  *buffers
+	logger   *slog.Logger
+	errorLog *log.Logger
+}
+
+// ServeHTTP implements http.Handler.
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	leg := p.legs.pick(r)
+	if !leg.enter() {
+		problem{
+			code: http.StatusTooManyRequests, kubeReason: "TooManyRequests", reason: "RATE_LIMITED", retryAfter: 1,
+			message: "the agent carries as many requests of this kind as it can; retry when one has ended",
+		}.write(w, r)
+		return
+	}
+	defer leg.leave()
+	if leg == p.legs.upgrade {
+		p.upgrade(w, r)
+		return
+	}
+	p.pass(leg, w, r)
+}
+
+// pass carries a request that has an answer.
+func (p *proxy) pass(leg *leg, w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	// A reader that stands still holds one of the server's seats.
+	guarded := serve.GuardStalls(&asItIs{ResponseWriter: w}, p.stall, func() { cancel(errStalled) })
+	defer guarded.Stop()
+	wait := &silence{end: func() { cancel(errSilent) }}
+	defer wait.over()
+	req := r.WithContext(ctx)
+	if patience := p.patienceFor(leg, r); patience > 0 {
+		wait.patience = patience
+		req.Body = wait.during(r.Body)
+	}
+	proxy := p.answer(leg.transport)
+	proxy.ModifyResponse = func(res *http.Response) error {
+		wait.over()
+		p.passOn(res.Header)
+		res.Body = &answer{ReadCloser: res.Body, cancel: func() { cancel(errAnswered) }}
+		return nil
+	}
+	proxy.ServeHTTP(guarded, req)
+}
+
+// patienceFor is how long the server may take to begin its answer. A log that is followed, and what another server behind
+// the API server answers, may come whenever it likes.
+func (p *proxy) patienceFor(leg *leg, r *http.Request) time.Duration {
+	if leg == p.legs.endless && !isTrue(r.URL.Query(), "watch") || strings.Contains(r.URL.Path+"/", "/proxy/") {
+		return 0
+	}
+	return p.patience
+}
+
+// answer passes a request on to the transport, and its answer back.
+func (p *proxy) answer(transport http.RoundTripper) *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		// Answers of unknown length, such as watches, are flushed at once without being asked.
+		Rewrite:    p.rewrite,
+		Transport:  transport,
+		BufferPool: p.buffers,
+		ModifyResponse: func(res *http.Response) error {
+			p.passOn(res.Header)
+			return nil
+		},
+		ErrorHandler: p.unreachable,
+		ErrorLog:     p.errorLog,
+	}
+}
+
+// passOn prepares the header of the server's answer.
+func (p *proxy) passOn(header http.Header) {
+	for name := range header {
+		if strings.HasPrefix(name, leatPrefix) {
+			header.Del(name) // only the agent speaks as the agent
+		}
+	}
+	if p.tidy != nil {
+		p.tidy(header)
+	}
+}
+
+// answer is a response's body. Closing one of HTTP/2 waits until the request's body has been sent, and an answer that comes
+// early, such as a 413, would wait for a caller that has stopped sending because of it. So it ends the request first.
+type answer struct {
+	io.ReadCloser
+
+	cancel func()
+}
+
+// Close implements io.Closer.
+func (a *answer) Close() error {
+	a.cancel()
+	return a.ReadCloser.Close()
+}
+
+// silence measures how long a server takes to begin its answer after it has got the whole request.
+type silence struct {
+	patience time.Duration
+	end      func()
+
+	mu       sync.Mutex
+	timer    *time.Timer
+	answered bool
+}
+
+// during returns the request's body, at whose end the wait begins.
+func (s *silence) during(body io.ReadCloser) io.ReadCloser {
+	if body == nil || body == http.NoBody {
+		s.begin()
+		return body
+	}
+	return &sentBody{ReadCloser: body, sent: s.begin}
+}
+
+func (s *silence) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timer == nil && !s.answered {
+		s.timer = time.AfterFunc(s.patience, s.end)
+	}
+}
+
+func (s *silence) over() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answered = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}
+
+// sentBody tells when it has been read to its end.
+type sentBody struct {
+	io.ReadCloser
+
+	sent func()
+}
+
+// Read implements io.Reader.
+func (b *sentBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		b.sent()
+	}
+	return n, err
+}

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package uplink
+
+import (
+	"net/http"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// TraceParams are what Traced needs.
+type TraceParams struct {
+	Tracer     trace.Tracer
+	Propagator propagation.TextMapPropagator
+}
+
+// Traced continues the hub's traces over requests for the API server: each is a span here, and the API server is told of
+// it. Calls of the agent itself are traced by their own handlers.
+func Traced(next http.Handler, p TraceParams) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path, isKubernetes := strings.CutPrefix(r.URL.Path, kubernetesPrefix+"/")
+		if !isKubernetes {
+			next.ServeHTTP(w, r)
+			return
+		}
+		ctx := p.Propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		ctx, span := p.Tracer.Start(ctx, r.Method, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+			attribute.String("http.request.method", r.Method),
+			attribute.String("url.path", "/"+path),
+			attribute.String("url.scheme", "http"),
+			attribute.String("user_agent.original", r.UserAgent()),
+		))
+		defer span.End()
+		r = r.WithContext(ctx)
+		p.Propagator.Inject(ctx, propagation.HeaderCarrier(r.Header))
+		seen := &statusWriter{ResponseWriter: w}
+		next.ServeHTTP(seen, r)
+		span.SetAttributes(attribute.Int("http.response.status_code", seen.status))
+		if seen.status >= http.StatusInternalServerError {
+			span.SetStatus(codes.Error, "")
+		}
+	})
+}
+
+// statusWriter remembers the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter. Informational answers may precede the one that counts.
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (w *statusWriter) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Flush implements http.Flusher. It does nothing where the server cannot flush.
+func (w *statusWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
+
+// Unwrap lets http.ResponseController reach the server's own writer.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

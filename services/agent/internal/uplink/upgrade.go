@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package uplink
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httputil"
+	"sync"
+	"time"
+)
+
+// Headers that carry an upgrade through HTTP/2.
+const (
+	headerUpgrade       = "Leat-Upgrade"
+	headerUpgradeStatus = "Leat-Upgrade-Status"
+)
+
+// hopByHop are the headers of one connection.
+var hopByHop = [...]string{
+	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+// upgrade passes on a request that asks to speak another protocol, and then the bytes of that.
+func (p *proxy) upgrade(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	res, err := p.legs.upgrade.transport.RoundTrip(p.upgradeRequest(ctx, r))
+	if err != nil {
+		p.unreachable(w, r, err)
+		return
+	}
+	defer res.Body.Close()
+	conn, joined := res.Body.(*Joined)
+	if !joined {
+		p.answer(given{res}).ServeHTTP(w, r.WithContext(ctx))
+		return
+	}
+	p.passOn(res.Header)
+	header := w.Header()
+	maps.Copy(header, res.Header)
+	for _, name := range append([]string{"Content-Length"}, hopByHop[:]...) {
+		header.Del(name)
+	}
+	for _, name := range []string{"Content-Type", "Date"} {
+		if header[name] == nil {
+			header[name] = nil // else the server adds its own
+		}
+	}
+	header.Set(headerUpgradeStatus, "101")
+	header.Set(headerUpgrade, cmp.Or(res.Header.Get("Upgrade"), r.Header.Get(headerUpgrade)))
+	w.WriteHeader(http.StatusOK)
+	p.join(w, r, conn)
+}
+
+// upgradeRequest makes the request for the server. Its method, path and query are the caller's byte for byte.
+func (p *proxy) upgradeRequest(ctx context.Context, r *http.Request) *http.Request {
+	out := r.Clone(ctx)
+	protocol := out.Header.Get(headerUpgrade)
+	p.rewrite(&httputil.ProxyRequest{In: r, Out: out})
+	out.RequestURI = p.requestURI(r)
+	for _, name := range hopByHop {
+		out.Header.Del(name)
+	}
+	out.Header.Set("Connection", "Upgrade")
+	out.Header.Set("Upgrade", protocol)
+	out.Body, out.ContentLength = nil, 0
+	return out
+}
+
+// join makes one of the stream to the hub and the connection to the server, and returns when both directions have ended.
+// The server's end ends both: HTTP/2 in Go cannot end a response whose request it still reads.
+func (p *proxy) join(w http.ResponseWriter, r *http.Request, conn *Joined) {
+	control := http.NewResponseController(w)
+	var sending sync.WaitGroup
+	sending.Go(func() { p.send(conn, r.Body) })
+	err := control.Flush()
+	if err == nil {
+		err = p.receive(w, control, conn)
+	}
+	_ = conn.Close() // the sender may wait for it to take more
+	if !errors.Is(err, io.EOF) {
+		_ = control.SetWriteDeadline(time.Unix(1, 0)) // resets the stream, so that nobody takes this for the end
+	}
+	_ = control.SetReadDeadline(time.Unix(1, 0)) // the sender may wait for the hub to send more
+	sending.Wait()
+}
+
+// send passes on what the hub sends, to its end.
+func (p *proxy) send(conn *Joined, body io.Reader) {
+	buffer := p.buffers.Get()
+	defer p.buffers.Put(buffer)
+	for {
+		n, err := body.Read(buffer)
+		if n > 0 {
+			if _, err := conn.Write(buffer[:n]); err != nil {
+				return // the server takes no more; what it still says is to be heard
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			_ = conn.CloseWrite() // when it fails, the server is gone, which the other direction notices
+			return
+		case err != nil:
+			_ = conn.Close() // the hub has broken off
+			return
+		}
+	}
+}
+
+// receive passes on what the server sends, to its end, which is io.EOF, or to a failure of one of the two.
+func (p *proxy) receive(w io.Writer, control *http.ResponseController, conn *Joined) error {
+	buffer := p.buffers.Get()
+	defer p.buffers.Put(buffer)
+	for {
+		n, err := conn.Read(buffer)
+		if n > 0 {
+			if _, err := w.Write(buffer[:n]); err != nil {
+				return err
+			}
+			if err := control.Flush(); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// given is a transport with an answer that has come already.
+type given struct{ res *http.Response }
+
+// RoundTrip implements http.RoundTripper.
+func (g given) RoundTrip(req *http.Request) (*http.Response, error) {
+	g.res.Request = req
+	return g.res, nil
+}

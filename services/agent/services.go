@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/leatdev/leat/services/agent/internal/uplink"
+)
+
+// services are those that people may reach through the tunnel.
+func (c *Config) services() ([]uplink.Service, error) {
+	var services []uplink.Service
+	var errs []error
+	for _, text := range c.ServiceProxyAllow {
+		service, err := uplink.ParseService(text)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		services = append(services, service)
+	}
+	return services, errors.Join(errs...)
+}
+
+// newServices makes what answers for services of the cluster. Without a file, roots are whom to trust.
+func newServices(a *agent, roots *x509.CertPool) (http.Handler, error) {
+	allowed, err := a.cfg.services()
+	if err != nil {
+		return nil, err
+	}
+	if name := a.cfg.ServiceProxyCAFile; name != "" {
+		pem, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("read certificates for services: %w", err)
+		}
+		if roots = x509.NewCertPool(); !roots.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("parse certificates for services: no certificate in PEM in %s", name)
+		}
+	}
+	services, err := uplink.NewServices(uplink.ServiceParams{
+		Allow: allowed, Roots: roots, Logger: a.telemetry.Logger(), Meter: a.telemetry.Meter("agent"), StallTimeout: a.cfg.StallTimeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return services, nil
+}

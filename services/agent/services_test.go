@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/services/agent"
+)
+
+func TestServiceListThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for _, list := range []string{"shop/*:80", "web:80", "shop/web:http", "shop/web:80,shop/db"} {
+		var cfg agent.Config
+		set := config.New("agent", func(string) (string, bool) { return "", false })
+		cfg.Bind(set)
+		err := set.Parse([]string{"--agent-hub-url", "http://hub", "--agent-service-proxy-allow", list})
+		if err == nil || !strings.Contains(err.Error(), "agent-service-proxy-allow") || !strings.Contains(err.Error(), "namespace/service:port") {
+			t.Errorf("%s: got %v, want an error that names the setting and its form", list, err)
+		}
+	}
+}
+
+func TestServicesAreToldAmongWhatAnAgentCanDo(t *testing.T) {
+	t.Parallel()
+	with := agent.Capabilities(agent.Config{ServiceProxyAllow: []string{"shop/web:80"}})
+	without := agent.Capabilities(agent.Config{})
+	if !slices.Contains(with, "service-proxy") || slices.Contains(without, "service-proxy") || !slices.IsSorted(with) {
+		t.Errorf("got %v with a list and %v without", with, without)
+	}
+}
