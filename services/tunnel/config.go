@@ -4,13 +4,16 @@
 package tunnel
 
 import (
+	"errors"
 	"fmt"
-	"io"
+	"strings"
 	"time"
 
 	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/crossorigin"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/tunnel/internal/kubeproxy"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 	"github.com/leatdev/leat/services/tunnel/internal/reverse"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
@@ -18,6 +21,21 @@ import (
 
 // defaultDrainTimeout is the serve package's.
 const defaultDrainTimeout = 25 * time.Second
+
+// defaultMaxConnects brings the agents of a replica that held 10,000 back within half a minute.
+const defaultMaxConnects = 500
+
+// defaultBufferMemory leaves room in a container of 1 GiB.
+const defaultBufferMemory = 512 * config.MiB
+
+// defaultHeartbeatInterval is half of the shortest time after which intermediaries commonly end a silent connection.
+const defaultHeartbeatInterval = 15 * time.Second
+
+// defaultHeartbeatTimeout makes a dead agent known within two intervals.
+const defaultHeartbeatTimeout = 15 * time.Second
+
+// defaultTokenGrace is as long as a token: an outage of the distributor, who gives them out, is not to be noticed at the tunnel.
+const defaultTokenGrace = time.Hour
 
 // defaultRecheckInterval bounds how long a running watch outlives its permission.
 const defaultRecheckInterval = time.Minute
@@ -35,25 +53,53 @@ type Config struct {
 	// ServiceSecret is the secret that the hub's services share, at least 32 bytes. Required.
 	ServiceSecret config.Secret
 
+	// RedisURL is where replicas share the routes to agents. Empty: this is the only replica.
+	RedisURL string
+	// AdvertiseURL is where the other replicas reach this one. Required with RedisURL.
+	AdvertiseURL string
+	// PeerCAFile holds the certificates to trust for replicas at https, in PEM. Empty means those of the system.
+	PeerCAFile string
+
 	// MaxStreamsPerCluster and MaxStreamsPerUser bound the requests under way.
 	MaxStreamsPerCluster int
 	MaxStreamsPerUser    int
 	// MaxConnectionsPerCluster bounds an agent's connections.
 	MaxConnectionsPerCluster int
-	// StreamWindow is how much of one unread response the hub takes. A connection's memory is bounded by
-	// MaxStreamsPerCluster times this.
-	StreamWindow config.Bytes
+	// MaxConnectsPerSecond bounds how many connections agents open at this replica in a second.
+	MaxConnectsPerSecond int
+	// StreamWindow is how much of one unread response the hub takes at first, MaxStreamWindow how much when its reader keeps up with a
+	// distant agent.
+	StreamWindow    config.Bytes
+	MaxStreamWindow config.Bytes
+	// BufferMemory bounds what was received from all agents and not read by anybody.
+	BufferMemory config.Bytes
 	// PingAfter is the silence after which an agent is asked whether it lives, PingTimeout how long it may take.
 	PingAfter   time.Duration
 	PingTimeout time.Duration
+	// HeartbeatInterval is how often something is said on each agent's connection, HeartbeatTimeout how long the agent may take to
+	// answer before it is taken for gone.
+	HeartbeatInterval time.Duration
+	HeartbeatTimeout  time.Duration
+	// TokenGrace is how long an agent's connection lives on when its access token has expired and the agent shows no other one.
+	TokenGrace time.Duration
 	// AccessMaxAge is the longest life of a permission, AccessStaleAge its life while the distributor does not answer.
 	AccessMaxAge   time.Duration
 	AccessStaleAge time.Duration
 	// RecheckInterval is how often the permission of a running request is asked for again.
 	RecheckInterval time.Duration
+	// AllowedOrigins are those whose web pages may call, such as https://ui.example.com. None: only pages of the hub's own.
+	AllowedOrigins []string
 
-	// AuditOutput receives the audit log, one JSON object a line. Nil means standard output. Not a flag.
-	AuditOutput io.Writer
+	// Load says how clusters are spared and how much may be moved.
+	Load Load
+
+	// ClusterDomain gives each cluster a host of its own, {name}.ClusterDomain. Empty means that there are paths only.
+	ClusterDomain string
+
+	// Audit says where audit records go.
+	Audit AuditConfig
+	// Record says which sessions are recorded.
+	Record RecordConfig
 }
 
 // Bind binds the fields.
@@ -65,21 +111,44 @@ func (c *Config) Bind(s *config.Set) {
 	s.String(&c.DistributorURL, "distributor-url", "", "base URL of the distributor: keys of tokens, and who may reach what")
 	s.String(&c.DistributorCAFile, "distributor-ca-file", "", "certificates to trust for the distributor, in PEM")
 	s.Secret(&c.ServiceSecret, "service-secret", "", "secret that the hub's services share, at least 32 bytes")
+	s.String(&c.RedisURL, "redis-url", "",
+		"Redis in which all replicas share the routes to agents: redis://…, or redis+sentinel://…, redis+cluster://…; empty: this is the only replica")
+	s.String(&c.AdvertiseURL, "tunnel-advertise-url", "", "where the other replicas reach this one; needed with --redis-url")
+	s.String(&c.PeerCAFile, "tunnel-peer-ca-file", "", "certificates to trust for other replicas at https, in PEM")
 	s.Int(&c.MaxStreamsPerCluster, "tunnel-max-streams-per-cluster", limits.StreamsPerCluster,
 		"requests under way to one cluster; one more is answered 429")
 	s.Int(&c.MaxStreamsPerUser, "tunnel-max-streams-per-user", limits.StreamsPerUser,
 		"requests of one person under way; one more is answered 429")
 	s.Int(&c.MaxConnectionsPerCluster, "tunnel-max-connections-per-cluster", limits.SessionsPerCluster,
 		"connections of one agent; one more closes the oldest")
-	s.Size(&c.StreamWindow, "tunnel-stream-window", config.Bytes(connections.StreamWindow),
-		"how much of one unread response the hub takes")
+	s.Int(&c.MaxConnectsPerSecond, "tunnel-max-connects-per-second", defaultMaxConnects,
+		"connections that agents may open at this replica in a second; others wait, or are told when to come again")
+	s.Size(&c.StreamWindow, "tunnel-stream-window", config.Bytes(connections.Windows.Initial),
+		"how much of one unread response the hub takes at first")
+	s.Size(&c.MaxStreamWindow, "tunnel-max-stream-window", config.Bytes(connections.Windows.Max),
+		"how much of one unread response the hub takes when its reader keeps up with a distant agent")
+	s.Size(&c.BufferMemory, "tunnel-buffer-memory", defaultBufferMemory,
+		"how much of all responses may be unread at once; beyond it the readers go that have stood still for the longest")
 	s.Duration(&c.PingAfter, "tunnel-ping-after", connections.PingAfter, "silence after which an agent is pinged")
 	s.Duration(&c.PingTimeout, "tunnel-ping-timeout", connections.PingTimeout, "how long an agent may take to answer a ping")
+	s.Duration(&c.HeartbeatInterval, "tunnel-heartbeat-interval", defaultHeartbeatInterval,
+		"how often something is said on each agent's connection, which load balancers would end for its silence")
+	s.Duration(&c.HeartbeatTimeout, "tunnel-heartbeat-timeout", defaultHeartbeatTimeout,
+		"how long an agent may take to answer before its connection is ended")
+	s.Duration(&c.TokenGrace, "tunnel-token-grace", defaultTokenGrace,
+		"how long an agent stays connected when its access token has expired and it shows no other one")
 	s.Duration(&c.AccessMaxAge, "tunnel-access-max-age", ages.PositiveAge, "how long a permission counts without being asked for again")
 	s.Duration(&c.AccessStaleAge, "tunnel-access-stale-age", ages.StaleAge,
 		"how long a permission counts while the distributor does not answer")
 	s.Duration(&c.RecheckInterval, "tunnel-recheck-interval", defaultRecheckInterval,
 		"how often the permission of a running request is asked for again")
+	c.Audit.Bind(s)
+	c.Record.Bind(s)
+	s.Strings(&c.AllowedOrigins, "tunnel-allowed-origins", nil,
+		"origins whose web pages may call, such as https://ui.example.com, separated by commas")
+	c.Load.Bind(s)
+	s.String(&c.ClusterDomain, "tunnel-cluster-domain", "",
+		"domain below which each cluster has a host of its own, {name}.{domain}, beside /clusters/{name}/")
 	s.Check(c.check)
 }
 
@@ -90,13 +159,28 @@ func (c *Config) check() error {
 	if c.ServiceSecret == "" {
 		return config.Missing("service-secret")
 	}
+	if err := c.checkReplicas(); err != nil {
+		return err
+	}
+	if c.ClusterDomain != "" && !kubeproxy.ValidName(strings.ToLower(c.ClusterDomain)) {
+		return fmt.Errorf("--tunnel-cluster-domain is %q, want a domain such as clusters.example.com, without scheme, port and outer dots", c.ClusterDomain)
+	}
+	if _, err := crossorigin.New(c.AllowedOrigins); err != nil {
+		return fmt.Errorf("--tunnel-allowed-origins: %w", err)
+	}
 	for name, value := range map[string]int64{
 		"tunnel-max-streams-per-cluster":     int64(c.MaxStreamsPerCluster),
 		"tunnel-max-streams-per-user":        int64(c.MaxStreamsPerUser),
 		"tunnel-max-connections-per-cluster": int64(c.MaxConnectionsPerCluster),
+		"tunnel-max-connects-per-second":     int64(c.MaxConnectsPerSecond),
 		"tunnel-stream-window":               int64(c.StreamWindow),
+		"tunnel-max-stream-window":           int64(c.MaxStreamWindow),
+		"tunnel-buffer-memory":               int64(c.BufferMemory),
 		"tunnel-ping-after":                  int64(c.PingAfter),
 		"tunnel-ping-timeout":                int64(c.PingTimeout),
+		"tunnel-heartbeat-interval":          int64(c.HeartbeatInterval),
+		"tunnel-heartbeat-timeout":           int64(c.HeartbeatTimeout),
+		"tunnel-token-grace":                 int64(c.TokenGrace),
 		"tunnel-access-max-age":              int64(c.AccessMaxAge),
 		"tunnel-access-stale-age":            int64(c.AccessStaleAge),
 		"tunnel-recheck-interval":            int64(c.RecheckInterval),
@@ -105,7 +189,10 @@ func (c *Config) check() error {
 			return fmt.Errorf("--%s must not be negative", name)
 		}
 	}
-	return nil
+	if err := errors.Join(c.Audit.check(), c.Record.check()); err != nil {
+		return err
+	}
+	return c.Load.check()
 }
 
 func (c *Config) limits() session.Limits {
@@ -116,11 +203,10 @@ func (c *Config) limits() session.Limits {
 	return limits
 }
 
-// connections keeps a connection's window as large as all its streams' together.
 func (c *Config) connections() reverse.Settings {
 	settings := reverse.DefaultSettings()
-	settings.MaxStreams = c.limits().StreamsPerCluster
-	settings.StreamWindow = orDefault(int(c.StreamWindow), settings.StreamWindow)
+	settings.Windows.Initial = orDefault(int(c.StreamWindow), settings.Windows.Initial)
+	settings.Windows.Max = max(orDefault(int(c.MaxStreamWindow), settings.Windows.Max), settings.Windows.Initial)
 	settings.PingAfter = orDefault(c.PingAfter, settings.PingAfter)
 	settings.PingTimeout = orDefault(c.PingTimeout, settings.PingTimeout)
 	return settings
@@ -135,6 +221,15 @@ func (c *Config) decisions(access policy.Access) policy.CacheParams {
 
 func (c *Config) drainTimeout() time.Duration {
 	return orDefault(c.Serve.DrainTimeout, defaultDrainTimeout)
+}
+
+// sessionGrace lets upgraded connections go on for most of the drain, so that there is time for a last word.
+func (c *Config) sessionGrace() time.Duration {
+	left := c.drainTimeout()
+	if c.RedisURL != "" { // agents and requests move first
+		left -= time.Duration(float64(left) * moveShare)
+	}
+	return left * 4 / 5
 }
 
 func orDefault[T int | time.Duration](value, fallback T) T {

@@ -152,7 +152,7 @@ func TestF16CapsAnswerAtOnce(t *testing.T) {
 	})
 	ctx, cancel := contextWithCancel(t)
 	watch := func(user string) {
-		res, err := client(t, true).Do(h.request(ctx, http.MethodGet, user, "demo", "/pods?watch=true", nil))
+		res, err := client(t, true).Do(h.request(ctx, http.MethodGet, user, "demo", "/api/v1/namespaces/a/pods/b/log?follow=true", nil))
 		if err != nil {
 			if ctx.Err() == nil {
 				t.Error(err)
@@ -285,7 +285,7 @@ func TestF38ErrorsSayWhereTheyComeFrom(t *testing.T) {
 		"not a name":    {cluster: "No_Where", path: "/", token: h.user("ada"), status: 403, origin: "hub", reason: "ACCESS_DENIED", advice: "administrator"},
 		"forbidden":     {cluster: "demo", path: "/", token: h.user("eve"), status: 403, origin: "hub", reason: "ACCESS_DENIED", advice: "administrator"},
 		"offline":       {cluster: "offline", path: "/", token: h.user("ada"), status: 503, origin: "tunnel", reason: "AGENT_OFFLINE", advice: "check that it runs"},
-		"exec":          {cluster: "demo", path: "/api/v1/namespaces/a/pods/b/exec", token: h.user("ada"), header: upgrade, status: 501, origin: "hub", reason: "UNIMPLEMENTED", advice: "port-forward"},
+		"exec":          {cluster: "demo", path: "/api/v1/namespaces/a/pods/b/exec", token: h.user("ada"), header: upgrade, status: 404, origin: "cluster"},
 		"agent":         {cluster: "demo", path: "/agent", token: h.user("ada"), status: 502, origin: "agent", reason: "CLUSTER_UNREACHABLE"},
 		"cluster":       {cluster: "demo", path: "/missing", token: h.user("ada"), status: 404, origin: "cluster"},
 	}

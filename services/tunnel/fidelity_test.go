@@ -61,9 +61,28 @@ func odd(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestF37AnswersAreTheSameThroughTheTunnel(t *testing.T) {
-	h := startHub(t, nil)
+	for name, start := range map[string]func(testing.TB) (people, agents *hub){
+		"one replica": func(tb testing.TB) (people, agents *hub) {
+			h := startHub(tb, nil)
+			return h, h
+		},
+		"over a hop": func(tb testing.TB) (people, agents *hub) {
+			replicas := startReplicas(tb, 2)
+			return replicas[0].hub, replicas[1].hub
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			people, agents := start(t)
+			sameAnswers(t, people, agents)
+		})
+	}
+}
+
+// sameAnswers compares what the API server answers to what people get whose replica need not be the agent's.
+func sameAnswers(t *testing.T, h, agents *hub) {
+	t.Helper()
 	h.access.grant("ada", "demo")
-	h.agent("demo", odd)
+	agents.agent("demo", odd)
 	direct := httptest.NewServer(http.HandlerFunc(odd))
 	t.Cleanup(direct.Close)
 	cases := []struct{ method, path, body string }{

@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,27 +41,40 @@ type hub struct {
 	tb     testing.TB
 	addr   string
 	issuer *identity.Issuer
-	audit  *auditLog
-	logs   *auditLog
-	access *accessBook
-	down   func() // takes the distributor away
-	stop   func() // begins the drain
-	done   chan error
+	key    ed25519.PrivateKey // the issuer's
+	// keysAsked counts how often the keys were fetched.
+	keysAsked *atomic.Int32
+	audit     *auditLog
+	logs      *auditLog
+	access    *accessBook
+	url       string // of the distributor
+	down      func() // takes the distributor away
+	stop      func() // begins the drain
+	done      chan error
 }
 
 // startHub starts a hub. Everything it started is gone when the test ends, which is checked.
 func startHub(tb testing.TB, change func(*tunnel.Config)) *hub {
 	tb.Helper()
-	tb.Cleanup(func() { goleak.VerifyNone(tb) })
+	before := goleak.IgnoreCurrent()
+	tb.Cleanup(func() { // a Redis that was restarted meanwhile ends later
+		goleak.VerifyNone(tb, before, goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
+			goleak.IgnoreAnyFunction("os/exec.(*Cmd).writerDescriptor.func1"))
+	})
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	h := &hub{
-		tb: tb, issuer: identity.NewIssuer(key), audit: &auditLog{}, logs: &auditLog{},
-		access: &accessBook{}, done: make(chan error, 1),
-	}
-	distributor := startDistributor(tb, h)
+	h := &hub{tb: tb, issuer: identity.NewIssuer(key), key: key, keysAsked: &atomic.Int32{}, access: &accessBook{}}
+	h.url = startDistributor(tb, h)
+	return h.replica(change)
+}
+
+// replica starts another replica of the hub.
+func (h *hub) replica(change func(*tunnel.Config)) *hub {
+	tb, another := h.tb, *h
+	h = &another
+	h.audit, h.logs, h.done = &auditLog{}, &auditLog{}, make(chan error, 1)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
@@ -69,7 +83,7 @@ func startHub(tb testing.TB, change func(*tunnel.Config)) *hub {
 	cfg := tunnel.Config{
 		Serve:          serve.Config{Listener: listener, DrainTimeout: 5 * time.Second},
 		Telemetry:      telemetry.Config{LogOutput: h.logs},
-		DistributorURL: distributor, ServiceSecret: config.Secret(secret), AuditOutput: h.audit,
+		DistributorURL: h.url, ServiceSecret: config.Secret(secret), Audit: tunnel.AuditConfig{Writer: h.audit},
 	}
 	if change != nil {
 		change(&cfg)
@@ -94,6 +108,7 @@ func startDistributor(tb testing.TB, h *hub) string {
 	tb.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/jwks.json", func(w http.ResponseWriter, _ *http.Request) {
+		h.keysAsked.Add(1)
 		keys, err := h.issuer.JWKS()
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -139,13 +154,18 @@ func (b *accessBook) CheckAccess(_ context.Context, req *distributorv1.CheckAcce
 
 // grant lets a person reach a cluster under a name and groups.
 func (b *accessBook) grant(user, cluster string, groups ...string) {
+	b.grantUID(user, cluster, "uid-"+cluster, groups...)
+}
+
+// grantUID lets a person reach the cluster that has that name and uid.
+func (b *accessBook) grantUID(user, cluster, uid string, groups ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.answers == nil {
 		b.answers = map[string]*distributorv1.CheckAccessResponse{}
 	}
 	b.answers["user:"+user+" "+cluster] = &distributorv1.CheckAccessResponse{
-		Allowed: true, User: user, Groups: groups, MaxAge: durationpb.New(30 * time.Second), ClusterUid: "uid-" + cluster,
+		Allowed: true, User: user, Groups: groups, MaxAge: durationpb.New(30 * time.Second), ClusterUid: uid,
 	}
 }
 
@@ -180,7 +200,10 @@ func (h *hub) agent(cluster string, api http.HandlerFunc) *agenttest.Agent {
 
 func (h *hub) agentWith(opts agenttest.Options, cluster string) *agenttest.Agent {
 	h.tb.Helper()
-	opts.Addr, opts.Token = h.addr, h.cluster(cluster)
+	opts.Addr = h.addr
+	if opts.Token == "" {
+		opts.Token = h.cluster(cluster)
+	}
 	agent := agenttest.Connect(h.tb, opts)
 	h.await("connection "+opts.ID, func() bool { return h.sessions()[opts.ID] })
 	return agent
@@ -209,6 +232,19 @@ func (h *hub) await(what string, yes func() bool) {
 			h.tb.Fatalf("waited in vain for %s", what)
 		}
 	}
+}
+
+func serviceToken(tb testing.TB, name string) string {
+	tb.Helper()
+	tokens, err := identity.NewServiceTokens([]byte(secret), name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	token, err := tokens.Token(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return token
 }
 
 func (h *hub) service() tunnelv1connect.TunnelServiceClient {

@@ -113,7 +113,7 @@ func TestF25WithdrawnPermissionEndsAWatch(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
-	res, err := client(t, true).Do(h.request(t.Context(), http.MethodGet, "ada", "demo", "/pods?watch=1", nil))
+	res, err := client(t, true).Do(h.request(t.Context(), http.MethodGet, "ada", "demo", "/api/v1/pods?watch=1", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestDrain(t *testing.T) {
 	agent := h.agent("demo", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "begun\n")
 		_ = http.NewResponseController(w).Flush()
-		if r.URL.Path == "/watch" {
+		if r.URL.Path == "/api/v1/events" {
 			<-r.Context().Done()
 			return
 		}
@@ -140,7 +140,7 @@ func TestDrain(t *testing.T) {
 		_, _ = io.WriteString(w, "done\n")
 	})
 	var readers []*bufio.Reader
-	for _, path := range []string{"/watch?watch=true", "/plain"} {
+	for _, path := range []string{"/api/v1/events?watch=true", "/plain"} {
 		res, err := client(t, false).Do(h.request(t.Context(), http.MethodGet, "ada", "demo", path, nil))
 		if err != nil {
 			t.Fatal(err)
@@ -172,6 +172,7 @@ func TestDrain(t *testing.T) {
 
 func TestConnectRefusals(t *testing.T) {
 	h := startHub(t, nil)
+	replica := h.agent("avoided", echo).Attached().GetReplica()
 	upgrade := func(req *http.Request) {
 		req.Header.Set("Connection", "Upgrade")
 		req.Header.Set("Upgrade", "leat-tunnel/1")
@@ -187,12 +188,13 @@ func TestConnectRefusals(t *testing.T) {
 	}{
 		"HTTP/2":      {http2: true, status: 505, reason: errorsv1.Reason_REASON_UNIMPLEMENTED},
 		"no upgrade":  {status: 426, reason: errorsv1.Reason_REASON_UNIMPLEMENTED},
-		"WebSocket":   {status: 426, reason: errorsv1.Reason_REASON_UNIMPLEMENTED, change: func(r *http.Request) { upgrade(r); r.Header.Set("Upgrade", "websocket") }},
+		"h2c":         {status: 426, reason: errorsv1.Reason_REASON_UNIMPLEMENTED, change: func(r *http.Request) { upgrade(r); r.Header.Set("Upgrade", "h2c") }},
 		"POST":        {method: http.MethodPost, status: 405, reason: errorsv1.Reason_REASON_UNIMPLEMENTED, change: upgrade},
 		"no token":    {status: 401, reason: errorsv1.Reason_REASON_TOKEN_INVALID, change: upgrade},
 		"bad token":   {status: 401, reason: errorsv1.Reason_REASON_TOKEN_INVALID, change: upgrade, token: "a.b.c"},
 		"person":      {status: 403, reason: errorsv1.Reason_REASON_ACCESS_DENIED, change: upgrade, token: h.user("ada")},
 		"no id":       {status: 400, reason: errorsv1.Reason_REASON_FIELD_INVALID, token: h.cluster("demo"), change: func(r *http.Request) { upgrade(r); r.Header.Del("Leat-Connection-Id") }},
+		"avoided":     {status: 409, reason: errorsv1.Reason_REASON_ALREADY_EXISTS, token: h.cluster("demo"), change: func(r *http.Request) { upgrade(r); r.Header.Set("Leat-Avoid-Replica", "other, "+replica) }},
 		"bad version": {status: 400, reason: errorsv1.Reason_REASON_FIELD_INVALID, token: h.cluster("demo"), change: func(r *http.Request) { upgrade(r); r.Header.Set("Leat-Agent-Version", "a b") }},
 	} {
 		method := tc.method

@@ -12,19 +12,20 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
+	"github.com/leatdev/leat/internal/crossorigin"
+	"github.com/leatdev/leat/internal/flow"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/tunnel/internal/access"
 	"github.com/leatdev/leat/services/tunnel/internal/api"
-	"github.com/leatdev/leat/services/tunnel/internal/audit"
+	"github.com/leatdev/leat/services/tunnel/internal/hop"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeproxy"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
+	"github.com/leatdev/leat/services/tunnel/internal/relay"
 	"github.com/leatdev/leat/services/tunnel/internal/reverse"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
@@ -36,6 +37,8 @@ const scope = "github.com/leatdev/leat/services/tunnel"
 const (
 	handshakeTimeout = 10 * time.Second
 	evictTimeout     = time.Minute
+	// farewellTimeout is how long the ends of upgraded connections may take that a drain cut off.
+	farewellTimeout = 5 * time.Second
 	// rememberTokens is how many agents and people may call by turns without a signature being checked again.
 	rememberTokens = 20_000
 )
@@ -52,6 +55,11 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	defer func() { _ = tel.Shutdown(context.WithoutCancel(ctx)) }()
 
+	sink, stopAudit, err := startAudit(ctx, cfg.Audit, tel)
+	if err != nil {
+		return err
+	}
+	defer stopAudit()
 	distributor, tokens, err := dialDistributor(cfg, tel)
 	if err != nil {
 		return err
@@ -63,25 +71,56 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	dialer, err := reverse.NewDialer(cfg.connections())
+	table := session.NewTable(cfg.limits())
+	if err := table.Observe(tel.Meter(scope)); err != nil {
+		return err
+	}
+	others, err := openReplicas(cfg, tokens)
 	if err != nil {
 		return err
 	}
-	table := session.NewTable(cfg.limits())
-	if err := table.Observe(tel.Meter(scope)); err != nil {
+	defer others.close()
+	router := relay.New(others.params(table, tel.Logger()))
+	if err := router.Observe(tel.Meter(scope)); err != nil {
+		return err
+	}
+	budget, err := flow.NewBudget(int64(orDefault(int(cfg.BufferMemory), int(defaultBufferMemory))))
+	if err != nil {
+		return err
+	}
+	dialer, err := reverse.NewDialer(cfg.connections(), budget, reverse.NewLinks(reverse.LinkParams{
+		Replica: others.self.ID, Replicas: router.Replicas, Interval: orDefault(cfg.HeartbeatInterval, defaultHeartbeatInterval),
+		Timeout:    orDefault(cfg.HeartbeatTimeout, defaultHeartbeatTimeout),
+		TokenGrace: orDefault(cfg.TokenGrace, defaultTokenGrace), Verifier: keys, Logger: tel.Logger(),
+	}))
+	if err != nil {
 		return err
 	}
 	accessClient := distributorv1connect.NewAccessServiceClient(distributor.HTTP, distributor.BaseURL, distributor.Options...)
 	decisions := policy.NewCache(cfg.decisions(access.New(accessClient)))
 
 	agents := reverse.NewHandler(reverse.Deps{
-		Verifier: keys, Table: table, Dialer: dialer, Logger: tel.Logger(),
+		Verifier: keys, Table: table, Dialer: dialer, Gate: reverse.NewGate(orDefault(cfg.MaxConnectsPerSecond, defaultMaxConnects)), Replica: others.self.ID, Logger: tel.Logger(),
 		HandshakeTimeout: handshakeTimeout, EvictTimeout: evictTimeout,
 	})
+	shared, err := cfg.Load.fanIn(tel.Meter(scope))
+	if err != nil {
+		return err
+	}
+	bytes, err := cfg.Load.quota(tel.Meter(scope))
+	if err != nil {
+		return err
+	}
+	recordings, err := cfg.Record.open(tel.Logger())
+	if err != nil {
+		return err
+	}
+	defer sweep(ctx, recordings)()
 	people, err := kubeproxy.NewHandler(kubeproxy.Deps{
-		Verifier: keys, Access: decisions, Table: table, Sink: cfg.sink(), Logger: tel.Logger(),
+		Verifier: keys, Access: decisions, Router: router, Sink: sink, Logger: tel.Logger(),
 		Tracer: tel.Tracer(scope), Meter: tel.Meter(scope), Propagator: tel.Propagator(),
-		RecheckInterval: orDefault(cfg.RecheckInterval, defaultRecheckInterval),
+		RecheckInterval: orDefault(cfg.RecheckInterval, defaultRecheckInterval), FanIn: shared, Quota: bytes,
+		SessionGrace: cfg.sessionGrace(), Recorder: recorderOf(recordings),
 	})
 	if err != nil {
 		return err
@@ -93,15 +132,33 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	mux := serve.NewMux(serve.MuxParams{
-		Health: serve.NewHealth(), Telemetry: tel, Services: []string{tunnelv1connect.TunnelServiceName},
+		Health: health(table), Telemetry: tel, Services: []string{tunnelv1connect.TunnelServiceName},
 	})
 	mux.Handle(reverse.Path, agents)
-	mux.Handle(tunnelv1connect.NewTunnelServiceHandler(api.New(table), options...))
+	asked := api.New(api.Deps{Table: table, Recordings: recordings, Replica: others.self.ID, Peers: others.others})
+	path, handler := tunnelv1connect.NewTunnelServiceHandler(service{Service: asked, Handler: agents}, options...)
+	mux.Handle(path, reverse.WithDeadlines(handler))
 
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return serve.Run(ctx, cfg.Serve, route(people, mux), tel.Logger()) })
-	group.Go(func() error { return drain(ctx, cfg, table) })
-	return group.Wait()
+	pages, err := crossorigin.New(cfg.AllowedOrigins)
+	if err != nil {
+		return err
+	}
+	return run(ctx, cfg, running{
+		router: router, logger: tel.Logger(),
+		handler: kubeproxy.ByHost(cfg.ClusterDomain, pages.Wrap(route(people, others.hops(tokens, table, tel.Logger()), mux))),
+		ending:  shared.Drain, ended: func() {
+			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewellTimeout)
+			defer cancel()
+			people.Wait(ending)
+			agents.Wait()
+		},
+	})
+}
+
+// service is TunnelService: what people ask it, and what agents do.
+type service struct {
+	*api.Service
+	*reverse.Handler
 }
 
 // dialDistributor returns the client for the distributor and the tokens that it sends.
@@ -126,29 +183,15 @@ func dialDistributor(cfg Config, tel *telemetry.Telemetry) (rpc.Client, *identit
 }
 
 // route sends requests for clusters past the mux, which would clean their paths and redirect.
-func route(people, others http.Handler) http.Handler {
+func route(people, hops, others http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if kubeproxy.Matches(r) {
+		switch {
+		case kubeproxy.Matches(r):
 			people.ServeHTTP(w, r)
-			return
+		case hop.Matches(r):
+			hops.ServeHTTP(w, r)
+		default:
+			others.ServeHTTP(w, r)
 		}
-		others.ServeHTTP(w, r)
 	})
-}
-
-// drain waits for the end of ctx and then takes leave of the agents. What is cut off after the timeout is not an error:
-// it is what the timeout is for.
-func drain(ctx context.Context, cfg Config, table *session.Table) error {
-	<-ctx.Done()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.drainTimeout())
-	defer cancel()
-	_ = table.Drain(ctx)
-	return nil
-}
-
-func (c *Config) sink() audit.Sink {
-	if c.AuditOutput != nil {
-		return audit.NewLog(c.AuditOutput)
-	}
-	return audit.NewLog(os.Stdout)
 }

@@ -8,11 +8,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"connectrpc.com/connect"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	"github.com/leatdev/leat/internal/accessrule/rulewire"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 )
 
@@ -31,15 +34,42 @@ func New(client distributorv1connect.AccessServiceClient) *Distributor {
 // Check implements [policy.Access].
 func (d *Distributor) Check(ctx context.Context, q policy.Question) (policy.Decision, error) {
 	res, err := d.client.CheckAccess(ctx, &distributorv1.CheckAccessRequest{
-		Subject: q.Subject, Groups: q.Groups, Cluster: q.Cluster,
+		Subject: q.Subject, SubjectUid: q.SubjectUID, Credential: q.Credential, Groups: q.Groups, Cluster: q.Cluster,
 	})
 	if err != nil {
 		return policy.Decision{}, translate(err)
 	}
-	return policy.Decision{
-		Allowed: res.GetAllowed(), User: res.GetUser(), Groups: res.GetGroups(),
+	return decisionOf(res)
+}
+
+// errReserved is the error for a decision by which somebody would be one of Kubernetes' own, such as system:masters. No binding can
+// say that, and so nothing that claims it is obeyed.
+var errReserved = errors.New("distributor's decision names an identity of Kubernetes itself")
+
+func decisionOf(res *distributorv1.CheckAccessResponse) (policy.Decision, error) {
+	d := policy.Decision{
+		Allowed: res.GetAllowed(), User: res.GetUser(), UID: res.GetUid(), Groups: res.GetGroups(), Narrowed: res.GetNarrowed(),
 		ClusterUID: res.GetClusterUid(), MaxAge: res.GetMaxAge().AsDuration(),
-	}, nil
+	}
+	names := append([]string{d.User}, d.Groups...)
+	for _, extra := range res.GetExtra() {
+		if d.Extra == nil {
+			d.Extra = map[string][]string{}
+		}
+		d.Extra[extra.GetKey()] = extra.GetValues()
+	}
+	for _, grant := range res.GetGrants() {
+		names = append(names, grant.GetGroups()...)
+		rules, err := rulewire.Rules(grant.GetRules())
+		if err != nil || len(rules) == 0 {
+			continue // what is not understood lets nothing through
+		}
+		d.Grants = append(d.Grants, policy.Grant{Binding: grant.GetBinding(), Groups: grant.GetGroups(), Rules: rules})
+	}
+	if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(strings.ToLower(name), "system:") }) {
+		return policy.Decision{}, errReserved
+	}
+	return d, nil
 }
 
 // translate marks the errors after which asking again may help. A refusal of our own token is none of them: it is a

@@ -6,19 +6,18 @@
 package agenttest
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 
-	"github.com/leatdev/leat/internal/rpcerr"
+	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
 )
 
 // Options say how an agent connects.
@@ -33,8 +32,20 @@ type Options struct {
 	Handler http.Handler
 	// Agent answers the calls of AgentService. Nil: there are none.
 	Agent http.Handler
+	// Services answers what is for services of the cluster, at paths that begin with /services/. Nil: there are none.
+	Services http.Handler
 	// TLS makes the agent connect with TLS. Nil means without.
 	TLS *tls.Config
+	// Transport is "upgrade", "websocket" or "connect". Empty means "upgrade".
+	Transport string
+	// Header is sent with the request that opens the connection, beside what an agent always sends.
+	Header http.Header
+	// Renew gives the token with which the connection is prolonged. Nil: it is not.
+	Renew func() string
+	// OnDrain hears of drain notices. Nil: they are ignored.
+	OnDrain func(after time.Duration)
+	// OldAgent makes the agent one that knows no LinkService.
+	OldAgent bool
 	// MaxStreams is the number of requests at once that the agent allows. Zero means 1000.
 	MaxStreams uint32
 }
@@ -43,6 +54,7 @@ type Options struct {
 type Agent struct {
 	conn *gate
 	done chan struct{}
+	link *link
 }
 
 // Connect dials the hub and fails the test when it does not agree. The agent is closed at the test's end.
@@ -58,19 +70,11 @@ func Connect(tb testing.TB, opts Options) *Agent {
 
 // Dial dials the hub. The error is the hub's when it refused.
 func Dial(ctx context.Context, opts Options) (*Agent, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", opts.Addr)
+	conn, err := opts.dial(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("dial hub: %w", err)
-	}
-	if opts.TLS != nil {
-		conn = tls.Client(conn, opts.TLS)
-	}
-	reader := bufio.NewReader(conn)
-	if err := handshake(conn, reader, opts); err != nil {
-		_ = conn.Close()
 		return nil, err
 	}
-	agent := &Agent{conn: newGate(conn, reader), done: make(chan struct{})}
+	agent := &Agent{conn: newGate(conn), done: make(chan struct{}), link: &link{opts: opts}}
 	go func() {
 		defer close(agent.done)
 		agent.serve(opts)
@@ -78,25 +82,11 @@ func Dial(ctx context.Context, opts Options) (*Agent, error) {
 	return agent, nil
 }
 
-func handshake(conn net.Conn, reader *bufio.Reader, opts Options) error {
-	_, err := fmt.Fprintf(conn, "GET /tunnel/v1/connect HTTP/1.1\r\nHost: hub\r\nConnection: Upgrade\r\nUpgrade: leat-tunnel/1\r\n"+
-		"Authorization: Bearer %s\r\nLeat-Agent-Version: v0.0.0-test\r\nLeat-Connection-Id: %s\r\n\r\n", opts.Token, opts.ID)
-	if err != nil {
-		return fmt.Errorf("send request: %w", err)
-	}
-	res, err := http.ReadResponse(reader, nil)
-	if err != nil {
-		return fmt.Errorf("read response: %w", err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != http.StatusSwitchingProtocols {
-		return rpcerr.FromHTTP(res)
-	}
-	if got := res.Header.Get("Upgrade"); got != "leat-tunnel/1" {
-		return fmt.Errorf("hub switched to %q", got)
-	}
-	return nil
-}
+// Heartbeats is the number of heartbeats that have come.
+func (a *Agent) Heartbeats() int { return int(a.link.heartbeats.Load()) }
+
+// Attached is what the hub has introduced itself with, nil before.
+func (a *Agent) Attached() *tunnelv1.AttachRequest { return a.link.attached.Load() }
 
 func (a *Agent) serve(opts Options) {
 	streams := opts.MaxStreams
@@ -108,7 +98,7 @@ func (a *Agent) serve(opts Options) {
 		MaxUploadBufferPerStream:     512 << 10,
 		MaxUploadBufferPerConnection: 512 << 20,
 	}
-	server.ServeConn(a.conn, &http2.ServeConnOpts{Handler: opts.route()})
+	server.ServeConn(a.conn, &http2.ServeConnOpts{Handler: a.link.before(opts.route())})
 	_ = a.conn.Close()
 }
 
@@ -118,6 +108,10 @@ func (o Options) route() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if o.Agent != nil && strings.HasPrefix(r.RequestURI, "/leat.agent.v1.AgentService/") {
 			o.Agent.ServeHTTP(w, r)
+			return
+		}
+		if o.Services != nil && strings.HasPrefix(r.RequestURI, "/services/") {
+			o.Services.ServeHTTP(w, r)
 			return
 		}
 		cluster.ServeHTTP(w, r)
@@ -156,22 +150,20 @@ func (a *Agent) Freeze() { a.conn.freeze() }
 type gate struct {
 	net.Conn
 
-	reader *bufio.Reader
-
 	mu     sync.Mutex
 	open   *sync.Cond
 	frozen bool
 }
 
-func newGate(conn net.Conn, reader *bufio.Reader) *gate {
-	g := &gate{Conn: conn, reader: reader}
+func newGate(conn net.Conn) *gate {
+	g := &gate{Conn: conn}
 	g.open = sync.NewCond(&g.mu)
 	return g
 }
 
 // Read implements net.Conn. What arrives while the gate is shut is held back.
 func (g *gate) Read(p []byte) (int, error) {
-	n, err := g.reader.Read(p)
+	n, err := g.Conn.Read(p)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for g.frozen {

@@ -1,13 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package api answers TunnelService: who is connected to this replica.
+// Package api answers what people ask TunnelService: who is connected, and which sessions were recorded. A replica asks the others,
+// and says which of them did not answer.
 package api
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"slices"
 
 	"connectrpc.com/connect"
@@ -15,115 +14,84 @@ import (
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
-	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/tunnel/internal/recording"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
-// AdminGroup is the group whose members may see all connections.
+// AdminGroup is the group whose members may see all connections and recordings.
 const AdminGroup = "leat:admins"
 
-// How many sessions a page holds.
-const (
-	defaultPage = 500
-	maxPage     = 1000
-)
+// serviceName is the name under which replicas know one another.
+const serviceName = "tunnel"
 
-// Service implements TunnelService.
-type Service struct {
-	table *session.Table
+// Deps are the collaborators of a [Service]. All are required, but where something else is said.
+type Deps struct {
+	// Table has the connections of this replica.
+	Table *session.Table
+	// Recordings are those of this replica. Nil: there are none.
+	Recordings *recording.Store
+	// Replica is this one's name.
+	Replica string
+	// Peers are the other replicas.
+	Peers Peers
 }
 
-var _ tunnelv1connect.TunnelServiceHandler = (*Service)(nil)
+// Service implements the part of TunnelService that people call.
+type Service struct {
+	deps Deps
+}
 
-// New returns the service for one table.
-func New(table *session.Table) *Service { return &Service{table: table} }
+// New returns the service.
+func New(deps Deps) *Service { return &Service{deps: deps} }
 
-// ListSessions implements TunnelService. Sessions are sorted by cluster, the newest of a cluster first; a session that
-// begins while somebody pages is on its page or on none.
+// ListSessions implements TunnelService. A session that begins while somebody pages is on its page or on none.
 func (s *Service) ListSessions(ctx context.Context, req *tunnelv1.ListSessionsRequest) (*tunnelv1.ListSessionsResponse, error) {
-	if err := authorize(ctx); err != nil {
-		return nil, err
+	caller, _ := identity.FromContext(ctx)
+	if caller.Kind != identity.KindService && !isAdmin(caller) {
+		return nil, rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED,
+			"only members of "+AdminGroup+" and the hub's services may list connections")
 	}
-	size, after, err := parsePage(req)
+	size, after, err := parsePage(req.GetPage())
 	if err != nil {
 		return nil, err
 	}
-	sessions := s.table.Sessions(req.GetCluster())
-	first, _ := slices.BinarySearchFunc(sessions, after, func(s session.Snapshot, at cursor) int { return at.compare(s) })
-	sessions = sessions[first:]
+	all := part[*tunnelv1.Session]{}
+	for _, snapshot := range s.deps.Table.Sessions(req.GetCluster()) {
+		all.items = append(all.items, s.sessionProto(snapshot))
+	}
 	res := &tunnelv1.ListSessionsResponse{}
-	if len(sessions) > size {
-		sessions = sessions[:size]
-		last := sessions[size-1]
-		res.NextPageToken = cursor{Cluster: last.Cluster, Epoch: last.Epoch}.token()
+	if !req.GetLocal() {
+		all, res.Unanswered = gather(ctx, s, all, func(ctx context.Context, peer Peer) (part[*tunnelv1.Session], error) {
+			res, err := peer.Client.ListSessions(ctx, &tunnelv1.ListSessionsRequest{Cluster: req.GetCluster(), Page: req.GetPage(), Local: true})
+			return part[*tunnelv1.Session]{items: res.GetSessions(), more: res.GetNextPageToken() != ""}, err
+		})
 	}
-	for _, snapshot := range sessions {
-		res.Sessions = append(res.Sessions, sessionProto(snapshot))
-	}
+	res.Sessions, res.NextPageToken = cut(all, size, after, placeOfSession)
 	return res, nil
 }
 
-func authorize(ctx context.Context) error {
-	caller, _ := identity.FromContext(ctx)
-	if caller.Kind == identity.KindService || caller.Kind == identity.KindUser && slices.Contains(caller.Groups, AdminGroup) {
-		return nil
-	}
-	return rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED,
-		"only members of "+AdminGroup+" and the hub's services may list connections")
+func isAdmin(caller identity.Identity) bool {
+	return caller.Kind == identity.KindUser && slices.Contains(caller.Groups, AdminGroup)
 }
 
-func sessionProto(s session.Snapshot) *tunnelv1.Session {
+func placeOfSession(s *tunnelv1.Session) cursor {
+	return cursor{Cluster: s.GetCluster(), At: s.GetConnectedAt().AsTime().UnixNano(), ID: s.GetId(), Replica: s.GetReplica()}
+}
+
+func (s *Service) sessionProto(snapshot session.Snapshot) *tunnelv1.Session {
 	return &tunnelv1.Session{
-		Id: s.ID, Cluster: s.Cluster,
-		ConnectedAt:   timestamppb.New(s.ConnectedAt),
-		RemoteAddress: s.RemoteAddress,
-		AgentVersion:  s.AgentVersion,
-		ActiveStreams: int32(min(s.ActiveStreams, maxInt32)),
-		TotalStreams:  s.TotalStreams,
-		Transport:     s.Transport,
-		LastSeenAt:    timestamppb.New(s.LastSeen),
+		Id: snapshot.ID, Cluster: snapshot.Cluster,
+		ConnectedAt:   timestamppb.New(snapshot.ConnectedAt),
+		RemoteAddress: snapshot.RemoteAddress,
+		AgentVersion:  snapshot.AgentVersion,
+		ActiveStreams: int32(min(snapshot.ActiveStreams, maxInt32)),
+		TotalStreams:  snapshot.TotalStreams,
+		Transport:     snapshot.Transport,
+		LastSeenAt:    timestamppb.New(snapshot.LastSeen),
+		Replica:       s.deps.Replica,
 	}
 }
 
 const maxInt32 = 1<<31 - 1
-
-// cursor is the last session of a page.
-type cursor struct {
-	Cluster string `json:"c"`
-	Epoch   uint64 `json:"e"`
-}
-
-// compare is -1 for sessions up to the cursor and 1 for those after it, so that a search finds the first one after.
-func (c cursor) compare(s session.Snapshot) int {
-	if s.Cluster < c.Cluster || s.Cluster == c.Cluster && s.Epoch >= c.Epoch {
-		return -1
-	}
-	return 1
-}
-
-func (c cursor) token() string {
-	encoded, _ := json.Marshal(c) // a string and a number always encode
-	return base64.RawURLEncoding.EncodeToString(encoded)
-}
-
-func parsePage(req *tunnelv1.ListSessionsRequest) (size int, after cursor, err error) {
-	size = int(req.GetPage().GetSize())
-	switch {
-	case size < 0:
-		return 0, cursor{}, rpcerr.Field("page.size", "must not be negative")
-	case size == 0:
-		size = defaultPage
-	}
-	size = min(size, maxPage)
-	token := req.GetPage().GetToken()
-	if token == "" {
-		return size, cursor{}, nil
-	}
-	encoded, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || json.Unmarshal(encoded, &after) != nil || after.Cluster == "" {
-		return 0, cursor{}, rpcerr.Field("page.token", "is not a next_page_token of this call")
-	}
-	return size, after, nil
-}

@@ -28,6 +28,9 @@ func (still) LastSeen() time.Time            { return time.Unix(2, 0) }
 func (still) Shutdown(context.Context) error { return nil }
 func (still) Close() error                   { return nil }
 
+func (still) Leave(context.Context, time.Duration) error { return nil }
+func (still) Done() <-chan struct{}                      { return nil }
+
 func TestPages(t *testing.T) {
 	table := session.NewTable(session.DefaultLimits())
 	var want []string
@@ -47,7 +50,7 @@ func TestPages(t *testing.T) {
 		}
 		return int(b[2]) - int(a[2])
 	})
-	service := api.New(table)
+	service := api.New(api.Deps{Table: table, Replica: "r", Peers: api.Alone})
 	ctx := identity.NewContext(t.Context(), identity.Identity{Kind: identity.KindService, Name: "distributor"})
 	for _, size := range []int32{1, 2, 4, 9, 0} {
 		var got []string

@@ -3,15 +3,19 @@
 
 // Package audit records who reached what. Every proxied request leaves two records with one id: the decision before
 // anything is sent to the cluster, and the outcome when the last byte has passed. A refused request leaves a decision
-// only. Records are written in line with the request: a request whose decision cannot be recorded is not carried out.
+// only. The decision is written before the request is carried out: what is lost when the process dies is outcomes, never
+// the decision of a request that was carried out.
 package audit
 
 import (
 	"context"
 	"time"
+
+	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
 
-// Sink takes records. Write returns when the record is handed over for good, and may be called concurrently.
+// Sink takes records. Write returns when a decision is handed over for good; a request whose decision it refuses must
+// not be carried out. Of outcomes it takes hold and does not make anybody wait. It may be called concurrently.
 type Sink interface {
 	Write(ctx context.Context, record Record) error
 }
@@ -29,8 +33,10 @@ const (
 
 // Request is what both records of a request say about it.
 type Request struct {
-	// ID is common to both records and unique otherwise. It is the trace id that error messages show.
+	// ID is common to both records and unique otherwise.
 	ID string
+	// TraceID is what error messages show. It is the ID unless the caller brought a trace, which may have many requests.
+	TraceID string
 	// Subject is the person, such as "user:ada", and SubjectUID the person's uid.
 	Subject    string
 	SubjectUID string
@@ -41,6 +47,8 @@ type Request struct {
 	// Method and URI are the request's, the URI without the part that names the cluster.
 	Method string
 	URI    string
+	// Attributes are what the request asks for, as an API server reads it.
+	Attributes kubeapi.Attributes
 	// SourceAddress is the address of the caller, and UserAgent what it calls itself.
 	SourceAddress string
 	UserAgent     string
@@ -59,9 +67,11 @@ type Record struct {
 	Allowed bool
 	// Reason says why a request was refused or could not be carried out. Empty means that there is nothing to say.
 	Reason string
-	// ImpersonatedUser and ImpersonatedGroups are whom the cluster's API server saw.
+	// ImpersonatedUser, ImpersonatedUID, ImpersonatedGroups and ImpersonatedExtra are whom the cluster's API server saw.
 	ImpersonatedUser   string
+	ImpersonatedUID    string
 	ImpersonatedGroups []string
+	ImpersonatedExtra  map[string][]string
 
 	// Connection is the id of the agent's connection that carried the request. Empty means none did.
 	Connection string
@@ -75,6 +85,36 @@ type Record struct {
 	// Outcome says how it ended.
 	Outcome Outcome
 }
+
+// weight is about how much memory a record takes.
+func (r Record) weight() int64 {
+	const fixed = 768
+	size := fixed + len(r.URI)*2 + len(r.UserAgent) + len(r.Subject) + len(r.Cluster) + len(r.ImpersonatedUser) + len(r.ImpersonatedUID)
+	for _, group := range r.ImpersonatedGroups {
+		size += len(group)
+	}
+	for key, values := range r.ImpersonatedExtra {
+		size += len(key)
+		for _, value := range values {
+			size += len(value)
+		}
+	}
+	return int64(size)
+}
+
+// reasonNotRecorded is what a caller is answered whose decision was not written.
+const reasonNotRecorded = "DEPENDENCY_UNAVAILABLE"
+
+// refused is the outcome of a request whose decision was written, but too late or not everywhere.
+func (r Record) refused() Record {
+	now := time.Now()
+	r.Duration, r.Time = now.Sub(r.Time), now
+	r.Phase, r.Outcome, r.Status, r.Reason = PhaseOutcome, OutcomeFailed, statusUnavailable, reasonNotRecorded
+	return r
+}
+
+// statusUnavailable is HTTP's.
+const statusUnavailable = 503
 
 // Outcome says how a request ended.
 type Outcome string
@@ -93,4 +133,6 @@ const (
 	OutcomeDrained Outcome = "drained"
 	// OutcomeRevoked is a request that the hub ended because its permission was withdrawn.
 	OutcomeRevoked Outcome = "revoked"
+	// OutcomeExceeded is a request that the hub ended because a quota of bytes was used up twice over.
+	OutcomeExceeded Outcome = "exceeded"
 )

@@ -15,16 +15,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
+	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
 
 func TestTrail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		trail := audit.Begin(audit.NewLog(&out), audit.Request{
-			ID: "1", Subject: "user:ada", SubjectUID: "u", TokenID: "t", Cluster: "demo", Method: "GET", URI: "/api?x=1\n",
+			ID: "1", TraceID: "2", Subject: "user:ada", SubjectUID: "u", TokenID: "t", Cluster: "demo", Method: "GET", URI: "/api?x=1\n",
 			SourceAddress: "127.0.0.1:1", UserAgent: "kubectl",
+			Attributes: kubeapi.Parse("POST", "/apis/apps/v1/namespaces/n/deployments/d/scale", ""),
 		})
-		if err := trail.Decide(t.Context(), audit.Decision{Allowed: true, User: "ada", Groups: []string{"leat:viewers"}}); err != nil {
+		if err := trail.Decide(t.Context(), audit.Decision{Allowed: true, User: "ada", UID: "iu", Groups: []string{"leat:viewers"}, Extra: map[string][]string{"leat.dev/bindings": {"look"}}}); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(1500 * time.Millisecond)
@@ -35,9 +37,12 @@ func TestTrail(t *testing.T) {
 			t.Fatal(err)
 		}
 		common := map[string]any{
-			"level": "INFO", "msg": "audit", "id": "1", "subject": "user:ada", "subject_uid": "u", "token_id": "t",
+			"level": "INFO", "msg": "audit", "id": "1", "trace_id": "2", "subject": "user:ada", "subject_uid": "u", "token_id": "t",
 			"cluster": "demo", "method": "GET", "uri": "/api?x=1\n", "source_address": "127.0.0.1:1", "user_agent": "kubectl",
+			"verb": "create", "api_group": "apps", "api_version": "v1", "resource": "deployments", "subresource": "scale",
+			"namespace": "n", "name": "d",
 			"allowed": true, "reason": "", "impersonated_user": "ada", "impersonated_groups": []any{"leat:viewers"},
+			"impersonated_uid": "iu", "impersonated_extra": map[string]any{"leat.dev/bindings": []any{"look"}},
 		}
 		decision := map[string]any{"phase": "decision", "time": "2000-01-01T00:00:00Z"}
 		outcome := map[string]any{

@@ -4,50 +4,104 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 )
 
-// Log is a [Sink] that writes one JSON object a line.
+// Log is an [Output], and a [Sink] that writes in line with the request. It writes one JSON object a line.
 type Log struct {
+	mu      sync.Mutex
+	w       io.Writer
+	buffer  bytes.Buffer
 	handler slog.Handler
+	torn    bool // the last line ends in its middle
 }
 
-var _ Sink = (*Log)(nil)
+var (
+	_ Sink   = (*Log)(nil)
+	_ Output = (*Log)(nil)
+)
 
-// NewLog returns a sink that writes to w, which need not be safe for concurrent use.
+// NewLog returns a log that writes to w, which need not be safe for concurrent use. Each batch is one Write.
 func NewLog(w io.Writer) *Log {
-	return &Log{handler: slog.NewJSONHandler(w, nil)}
+	l := &Log{w: w}
+	l.handler = slog.NewJSONHandler(&l.buffer, nil)
+	return l
 }
 
 // Write implements [Sink].
 func (l *Log) Write(ctx context.Context, record Record) error {
-	entry := slog.NewRecord(record.Time, slog.LevelInfo, "audit", 0)
-	entry.AddAttrs(record.attrs()...)
-	if err := l.handler.Handle(ctx, entry); err != nil {
-		return fmt.Errorf("write audit record: %w", err)
-	}
-	return nil
+	_, err := l.WriteBatch(ctx, []Record{record})
+	return err
 }
 
-func (r Record) attrs() []slog.Attr {
+// WriteBatch implements [Output]. A line that could be written in part only does not spoil the next one.
+func (l *Log) WriteBatch(ctx context.Context, records []Record) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.buffer.Reset()
+	if l.torn {
+		l.buffer.WriteByte('\n')
+	}
+	ends := make([]int, len(records))
+	for i, record := range records {
+		if err := l.encode(ctx, record); err != nil {
+			return 0, fmt.Errorf("encode audit record: %w", err)
+		}
+		ends[i] = l.buffer.Len()
+	}
+	n, err := l.w.Write(l.buffer.Bytes())
+	if err == nil {
+		l.torn = false
+		return len(records), nil
+	}
+	if n > 0 {
+		l.torn = l.buffer.Bytes()[n-1] != '\n'
+	}
+	written := 0
+	for written < len(ends) && ends[written]-1 <= n { // all but its end is a whole line, too
+		written++
+	}
+	return written, fmt.Errorf("write audit record: %w", err)
+}
+
+func (l *Log) encode(ctx context.Context, record Record) error {
+	entry := slog.NewRecord(record.Time, slog.LevelInfo, "audit", 0)
+	entry.AddAttrs(record.Attrs()...)
+	return l.handler.Handle(ctx, entry)
+}
+
+// Attrs are the fields of a record, without its time.
+func (r Record) Attrs() []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String("phase", string(r.Phase)),
 		slog.String("id", r.ID),
+		slog.String("trace_id", r.TraceID),
 		slog.String("subject", r.Subject),
 		slog.String("subject_uid", r.SubjectUID),
 		slog.String("token_id", r.TokenID),
 		slog.String("cluster", r.Cluster),
 		slog.String("method", r.Method),
 		slog.String("uri", r.URI),
+		slog.String("verb", r.Attributes.Verb),
+		slog.String("api_group", r.Attributes.APIGroup),
+		slog.String("api_version", r.Attributes.APIVersion),
+		slog.String("resource", r.Attributes.Resource),
+		slog.String("subresource", r.Attributes.Subresource),
+		slog.String("namespace", r.Attributes.Namespace),
+		slog.String("name", r.Attributes.Name),
 		slog.String("source_address", r.SourceAddress),
 		slog.String("user_agent", r.UserAgent),
 		slog.Bool("allowed", r.Allowed),
 		slog.String("reason", r.Reason),
 		slog.String("impersonated_user", r.ImpersonatedUser),
+		slog.String("impersonated_uid", r.ImpersonatedUID),
 		slog.Any("impersonated_groups", r.ImpersonatedGroups),
+		slog.Any("impersonated_extra", r.ImpersonatedExtra),
 	}
 	if r.Phase == PhaseDecision {
 		return attrs

@@ -26,7 +26,7 @@ func (t *Trail) Decide(ctx context.Context, d Decision) error {
 	t.decided = Record{
 		Request: t.request, Phase: PhaseDecision, Time: time.Now(),
 		Allowed: d.Allowed, Reason: d.Reason,
-		ImpersonatedUser: d.User, ImpersonatedGroups: d.Groups,
+		ImpersonatedUser: d.User, ImpersonatedUID: d.UID, ImpersonatedGroups: d.Groups, ImpersonatedExtra: d.Extra,
 	}
 	return t.sink.Write(ctx, t.decided)
 }
@@ -37,9 +37,11 @@ type Decision struct {
 	Allowed bool
 	// Reason says why not.
 	Reason string
-	// User and Groups are whom to impersonate.
+	// User, UID, Groups and Extra are whom to impersonate. They must not change any more.
 	User   string
+	UID    string
 	Groups []string
+	Extra  map[string][]string
 }
 
 // Result is what the second record adds to the first.

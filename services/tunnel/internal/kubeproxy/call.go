@@ -9,14 +9,15 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/net/http/httpguts"
 
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
-	"github.com/leatdev/leat/services/tunnel/internal/session"
+	"github.com/leatdev/leat/services/tunnel/internal/quota"
 )
 
 // call is one request on its way.
@@ -26,11 +27,18 @@ type call struct {
 	w       *response
 	r       *http.Request
 	traceID string
+	// id is that of the audit records. It is the trace's unless the caller brought one, which others may have, too.
+	id string
 
 	caller   identity.Identity
 	target   target
 	decision policy.Decision
 	trail    *audit.Trail
+
+	began     time.Time
+	reason    string // of an answer of the hub's own
+	meter     *quota.Meter
+	overdrawn atomic.Pointer[error] // set when the request has to end because of a quota
 }
 
 // traceID is what ties an error message, the audit log and the traces together. Without tracing it is a random number.
@@ -38,6 +46,10 @@ func traceID(span trace.SpanContext) string {
 	if span.HasTraceID() {
 		return span.TraceID().String()
 	}
+	return randomID()
+}
+
+func randomID() string {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails, says its documentation
 	return hex.EncodeToString(id[:])
@@ -51,7 +63,7 @@ func (c *call) serve() *refusal {
 	refused := c.decide()
 	if err := c.record(refused); err != nil {
 		c.deps.Logger.ErrorContext(c.r.Context(), "audit record not written", slog.String("error", err.Error()))
-		return refuseInternal()
+		return refuseUnrecordedDecision()
 	}
 	if refused != nil {
 		return refused
@@ -60,12 +72,10 @@ func (c *call) serve() *refusal {
 }
 
 func (c *call) authenticate() *refusal {
-	select {
-	case <-c.deps.Table.Draining():
-		return refuseDraining()
-	default:
-	}
 	token, ok := identity.BearerToken(c.r.Header)
+	if !ok && c.r.Header.Get("Authorization") == "" {
+		token, ok = protocolToken(c.r)
+	}
 	if !ok {
 		return refuseToken(identity.ErrTokenInvalid)
 	}
@@ -93,39 +103,49 @@ func (c *call) decide() *refusal {
 		return refuseAccess(c.target.cluster)
 	case !wellFormed:
 		return refusePath()
-	case isUpgrade(c.r):
-		return refuseUpgrade()
 	}
-	if c.target.isAgentCall() {
-		if refused := c.decideAgentCall(decision.Groups); refused != nil {
-			return refused
-		}
+	if refused := c.checkUpgrade(); refused != nil {
+		return refused
 	}
-	c.decision = decision
+	effective, ok := decision.For(c.asks())
+	if !ok {
+		return refuseRule(c.asks())
+	}
+	if refused := c.decideKind(effective.Groups); refused != nil {
+		return refused
+	}
+	c.decision = effective
+	return nil
+}
+
+// decideKind asks more of requests that are not for the API server, which would decide about the rest itself.
+func (c *call) decideKind(groups []string) *refusal {
+	switch {
+	case c.target.isAgentCall():
+		return c.decideAgentCall(groups)
+	case c.target.isServiceCall():
+		return c.decideServiceCall(groups)
+	}
 	return nil
 }
 
 func (c *call) question() policy.Question {
 	return policy.Question{
-		Subject: c.caller.Subject(), Groups: c.caller.Groups, Cluster: c.target.cluster,
-		ConnectedUID: c.deps.Table.ConnectedUID(c.target.cluster),
+		Subject: c.caller.Subject(), SubjectUID: c.caller.UID, Credential: c.caller.Credential, Groups: c.caller.Groups,
+		Cluster:      c.target.cluster,
+		ConnectedUID: c.deps.Router.ConnectedUID(c.target.cluster),
 	}
-}
-
-// isUpgrade knows requests that want to speak something else than HTTP.
-func isUpgrade(r *http.Request) bool {
-	return r.Method == http.MethodConnect ||
-		r.Header.Get("Upgrade") != "" && httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade")
 }
 
 // record writes the decision into the audit log.
 func (c *call) record(refused *refusal) error {
 	c.trail = audit.Begin(c.deps.Sink, audit.Request{
-		ID: c.traceID, Subject: c.caller.Subject(), SubjectUID: c.caller.UID, TokenID: c.caller.TokenID,
+		ID: c.id, TraceID: c.traceID, Subject: c.caller.Subject(), SubjectUID: c.caller.UID, TokenID: c.caller.TokenID,
 		Cluster: c.target.cluster, Method: c.r.Method, URI: c.target.uri(),
+		Attributes:    c.target.attributes,
 		SourceAddress: c.r.RemoteAddr, UserAgent: c.r.UserAgent(),
 	})
-	decision := audit.Decision{Allowed: refused == nil, User: c.decision.User, Groups: c.decision.Groups}
+	decision := audit.Decision{Allowed: refused == nil, User: c.decision.User, UID: c.decision.UID, Groups: c.decision.Groups, Extra: c.decision.Extra}
 	if refused != nil {
 		decision.Reason = refused.reason
 	}
@@ -142,14 +162,24 @@ func (c *call) finish(result audit.Result) {
 
 // carry sends the request to the agent and the answer to the caller.
 func (c *call) carry() *refusal {
-	stream, err := c.deps.Table.Open(session.Target{
-		Cluster: c.target.cluster, ClusterUID: c.decision.ClusterUID, User: c.caller.Subject(),
-	})
-	if err != nil {
-		refused := refuseStream(err, c.target.cluster)
-		c.finish(audit.Result{Status: refused.code, Outcome: audit.OutcomeFailed, Reason: refused.reason})
-		return refused
+	if refused := c.admit(); refused != nil {
+		return c.refuseCarrying(refused)
 	}
-	newForward(c, stream).run()
+	defer c.meter.Close()
+	stream, err := c.open()
+	if err != nil {
+		return c.refuseCarrying(refuseStream(err, c.target.cluster))
+	}
+	if f := newForward(c, timed{stream: stream, call: c}); isUpgrade(c.r) {
+		f.runUpgrade()
+	} else {
+		c.r.Header.Del("Upgrade") // an offer that nobody has to take, such as HTTP/2 without TLS
+		f.run()
+	}
 	return nil
+}
+
+func (c *call) refuseCarrying(refused *refusal) *refusal {
+	c.finish(audit.Result{Status: refused.code, Outcome: audit.OutcomeFailed, Reason: refused.reason})
+	return refused
 }

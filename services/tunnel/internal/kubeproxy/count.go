@@ -4,6 +4,7 @@
 package kubeproxy
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -16,12 +17,14 @@ type response struct {
 
 	status int
 	bytes  int64
+	began  func()          // called before the first byte of the answer; nil calls nobody
+	moved  func(int) error // told of bytes; an error ends the answer
 }
 
 // WriteHeader implements http.ResponseWriter. Informational answers may precede the one that counts.
 func (w *response) WriteHeader(status int) {
 	if w.status == 0 && status >= http.StatusOK {
-		w.status = status
+		w.begin(status)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -29,11 +32,24 @@ func (w *response) WriteHeader(status int) {
 // Write implements io.Writer.
 func (w *response) Write(p []byte) (int, error) {
 	if w.status == 0 {
-		w.status = http.StatusOK
+		w.begin(http.StatusOK)
 	}
 	n, err := w.ResponseWriter.Write(p)
 	w.bytes += int64(n)
+	if w.moved != nil {
+		err = cmp.Or(err, w.moved(n))
+	}
 	return n, err
+}
+
+func (w *response) begin(status int) {
+	if _, set := w.Header()["Content-Type"]; !set {
+		w.Header()["Content-Type"] = nil // an answer without a type stays so: else the server guesses one
+	}
+	w.status = status
+	if w.began != nil {
+		w.began()
+	}
 }
 
 // Unwrap lets http.ResponseController reach the server's own writer.
@@ -46,12 +62,16 @@ type upload struct {
 
 	bytes atomic.Int64
 	ended atomic.Bool
+	moved func(int) error // told of bytes; an error ends the body; nil is told nothing
 }
 
 // Read implements io.Reader.
 func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
 	u.bytes.Add(int64(n))
+	if u.moved != nil {
+		err = cmp.Or(err, u.moved(n))
+	}
 	if errors.Is(err, io.EOF) {
 		u.ended.Store(true)
 	}

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -18,13 +17,12 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
-	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
 // agentHost is the name that requests carry through the tunnel. The agent puts its API server's in its place.
 const agentHost = "kubernetes"
 
-// agentPrefix is where the agent serves its API server. Its own calls have none.
+// agentPrefix is where the agent serves its API server. Its own calls, and services, have none.
 const agentPrefix = "/kubernetes"
 
 // lingerTimeout is how long the rest of a body may keep a connection whose request was answered with an error.
@@ -34,8 +32,7 @@ const lingerTimeout = 5 * time.Second
 type forward struct {
 	*call
 
-	stream   *session.Stream
-	began    time.Time
+	stream   stream
 	upload   *upload
 	download *download
 	failure  *refusal // what the hub answered itself
@@ -44,8 +41,8 @@ type forward struct {
 	returned bool // the answer was written to its end
 }
 
-func newForward(c *call, stream *session.Stream) *forward {
-	return &forward{call: c, stream: stream, began: time.Now()}
+func newForward(c *call, stream stream) *forward {
+	return &forward{call: c, stream: stream}
 }
 
 // run returns when the answer is written. The server's handler is aborted when it could not be, so that the caller
@@ -60,18 +57,21 @@ func (f *forward) run() {
 
 	req := f.r.WithContext(ctx)
 	f.prepareUpload(req)
-	// The proxy flushes an answer of unknown length, such as a watch, as it comes. One whose length is known needs no
-	// flush, and one without a body must not have one: its headers are its end.
-	proxy := &httputil.ReverseProxy{
+	f.proxy(f.stream).ServeHTTP(f.w, req)
+	f.returned = true
+}
+
+// proxy sends a request by way of the transport and writes the answer. It flushes one of unknown length, such as a watch,
+// as it comes. One whose length is known needs no flush, and one without a body must not have one: its headers are its end.
+func (f *forward) proxy(transport http.RoundTripper) *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
 		Rewrite:        f.rewrite,
-		Transport:      f.stream,
+		Transport:      transport,
 		ErrorLog:       f.errorLog,
 		BufferPool:     f.buffers,
 		ModifyResponse: f.modifyResponse,
 		ErrorHandler:   f.fail,
 	}
-	proxy.ServeHTTP(f.w, req)
-	f.returned = true
 }
 
 // prepareUpload counts the body and lets an answer be written while the caller still sends it: without that, an
@@ -80,7 +80,7 @@ func (f *forward) prepareUpload(req *http.Request) {
 	if req.Body == nil || req.Body == http.NoBody {
 		return
 	}
-	f.upload = &upload{ReadCloser: req.Body}
+	f.upload = &upload{ReadCloser: req.Body, moved: func(n int) error { return f.moved(&f.instruments.received, n) }}
 	req.Body = f.upload
 	if req.ProtoMajor == 1 {
 		_ = http.NewResponseController(f.w).EnableFullDuplex() // other writers than the server's can always do it
@@ -89,22 +89,8 @@ func (f *forward) prepareUpload(req *http.Request) {
 
 // rewrite makes the agent's request of the caller's. Hop-by-hop headers are gone already.
 func (f *forward) rewrite(p *httputil.ProxyRequest) {
-	scrubRequest(p.Out.Header)
-	prefix := agentPrefix
-	if f.target.isAgentCall() {
-		prefix = ""
-		p.Out.Header.Set(headerSubject, f.caller.Subject())
-	} else {
-		impersonate(p.Out.Header, f.decision)
-	}
+	f.address(p.Out, p.In.URL.ForceQuery)
 	f.deps.Propagator.Inject(p.Out.Context(), propagation.HeaderCarrier(p.Out.Header))
-	p.Out.Trailer = nil // trailers could name reserved headers
-	p.Out.Host = agentHost
-	// An opaque URL is written as it is; a parsed one would be escaped again, and differently.
-	p.Out.URL = &url.URL{
-		Scheme: "http", Host: agentHost, Opaque: prefix + f.target.path,
-		RawQuery: f.target.query, ForceQuery: p.In.URL.ForceQuery,
-	}
 }
 
 func (f *forward) modifyResponse(res *http.Response) error {
@@ -133,7 +119,10 @@ func (f *forward) mapReadError(err error) error {
 
 // fail answers in place of an agent that did not.
 func (f *forward) fail(w http.ResponseWriter, r *http.Request, err error) {
-	f.failure = refuseRoundTrip(r.Context(), err, r.Method, f.target.cluster)
+	if f.failure = refuseRoundTrip(r.Context(), err, r.Method, f.target.cluster); f.overdraft() != nil {
+		f.failure = refuseQuota(f.overdraft())
+	}
+	f.fault(f.failure)
 	f.deps.Logger.DebugContext(r.Context(), "request not carried out",
 		slog.String("leat.cluster", f.target.cluster), slog.String("reason", f.failure.reason), slog.String("error", err.Error()))
 	if f.uploadUnread() {
@@ -155,18 +144,21 @@ func (f *forward) close() {
 		_ = http.NewResponseController(f.w).SetReadDeadline(time.Now().Add(lingerTimeout))
 	}
 	result := audit.Result{
-		Connection: f.stream.Session().Info().ID, Status: f.w.status, BytesOut: f.w.bytes, Outcome: f.outcome(),
+		Connection: f.stream.Connection(), Status: f.w.status, BytesOut: f.w.bytes, Outcome: f.outcome(),
 	}
 	if f.upload != nil {
 		result.BytesIn = f.upload.bytes.Load()
 	}
-	if f.failure != nil {
+	switch {
+	case f.failure != nil:
 		result.Reason = f.failure.reason
+	case f.overdraft() != nil:
+		result.Reason = reasonQuota
 	}
 	f.finish(result)
 	f.duration.Record(context.WithoutCancel(f.r.Context()), time.Since(f.began).Seconds(), metric.WithAttributes(
 		attribute.String("outcome", string(result.Outcome)),
-		attribute.Bool("endless", f.target.isEndless()),
+		attribute.Bool("endless", f.target.isEndless() || isUpgrade(f.r)),
 		attribute.Int("http.response.status_code", f.w.status),
 	))
 }
@@ -177,8 +169,12 @@ func (f *forward) outcome() audit.Outcome {
 		return audit.OutcomeDrained
 	case errors.Is(cause, errRevoked):
 		return audit.OutcomeRevoked
+	case f.overdraft() != nil:
+		return audit.OutcomeExceeded
 	case f.returned && f.failure == nil: // the caller may have hung up since
 		return audit.OutcomeCompleted
+	case errors.Is(cause, errUnrecorded):
+		return audit.OutcomeInterrupted
 	case cause != nil && !errors.Is(cause, errAnswered):
 		return audit.OutcomeCanceled
 	case f.failure != nil:

@@ -6,7 +6,6 @@ package kubeproxy
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 )
@@ -17,6 +16,12 @@ var (
 	errRevoked = errors.New("permission was withdrawn")
 	// errAnswered ends what is left of a request whose answer is complete.
 	errAnswered = errors.New("request is answered")
+	// errCallerGone ends a session whose caller has hung up.
+	errCallerGone = errors.New("caller is gone")
+	// errUnrecorded ends a session that could not be recorded any further.
+	errUnrecorded = errors.New("session cannot be recorded")
+	// errIdle ends a session of which one direction has ended and the other one moves no byte.
+	errIdle = errors.New("nothing moves on a half-closed connection")
 )
 
 // watchOver ends the request when it must not go on: when the replica drains and the answer has no end of its own, or
@@ -28,7 +33,7 @@ func (f *forward) watchOver(ctx context.Context, cancel context.CancelCauseFunc)
 	if f.target.isEndless() {
 		watching.Go(func() {
 			select {
-			case <-f.deps.Table.Draining():
+			case <-f.deps.Router.Ending():
 				cancel(errDrained)
 			case <-ctx.Done():
 			}
@@ -85,6 +90,6 @@ func (f *forward) stillAllowed(ctx context.Context) bool {
 	if err != nil {
 		return true
 	}
-	return now.Allowed && now.User == f.decision.User && now.ClusterUID == f.decision.ClusterUID &&
-		slices.Equal(now.Groups, f.decision.Groups)
+	effective, ok := now.For(f.asks())
+	return ok && effective.Covers(f.decision)
 }

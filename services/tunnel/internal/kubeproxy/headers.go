@@ -6,14 +6,6 @@ package kubeproxy
 import (
 	"net/http"
 	"strings"
-
-	"github.com/leatdev/leat/services/tunnel/internal/policy"
-)
-
-// Headers that only the hub sets on requests to an agent.
-const (
-	headerImpersonateUser  = "Impersonate-User"
-	headerImpersonateGroup = "Impersonate-Group"
 )
 
 // Headers that say more about an error.
@@ -30,13 +22,14 @@ func scrubRequest(header http.Header) {
 			delete(header, name)
 		}
 	}
+	scrubProtocols(header)
 }
 
 // isReserved knows a header by its name in any case, and with "_" for "-": some servers take one for the other.
 func isReserved(name string) bool {
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	switch name {
-	case "authorization", "proxy-authorization", "cookie", "cookie2", "http2-settings":
+	case "authorization", "proxy-authorization", "cookie", "cookie2", "http2-settings", "forwarded":
 		return true
 	}
 	for _, prefix := range []string{"impersonate-", "leat-", "x-remote-", "x-forwarded-"} {
@@ -45,14 +38,6 @@ func isReserved(name string) bool {
 		}
 	}
 	return false
-}
-
-// impersonate says as whom the cluster's API server sees the request: exactly what was decided.
-func impersonate(header http.Header, decision policy.Decision) {
-	header.Set(headerImpersonateUser, decision.User)
-	for _, group := range decision.Groups {
-		header.Add(headerImpersonateGroup, group)
-	}
 }
 
 // scrubResponse removes what a cluster must not say to the hub's callers: cookies would be sent to other clusters of
@@ -66,6 +51,7 @@ func scrubResponse(res *http.Response) {
 	}
 	res.Header.Del("Set-Cookie")
 	res.Header.Del("Set-Cookie2")
+	scrubCrossOrigin(res.Header)
 	if res.StatusCode < http.StatusBadRequest {
 		return
 	}

@@ -14,27 +14,26 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
+	"github.com/leatdev/leat/services/tunnel/internal/fanin"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
-	"github.com/leatdev/leat/services/tunnel/internal/session"
+	"github.com/leatdev/leat/services/tunnel/internal/quota"
+	"github.com/leatdev/leat/services/tunnel/internal/relay"
 )
 
-// Deps are the collaborators of a [Handler]. All are required.
+// Deps are the collaborators of a [Handler]. All are required, but where something else is said.
 type Deps struct {
 	// Verifier reads people's access tokens.
 	Verifier identity.Verifier
 	// Access decides who may reach which cluster.
 	Access policy.Access
-	// Table has the agents' connections.
-	Table *session.Table
+	// Router finds the agents' connections.
+	Router *relay.Router
 	// Sink takes the audit records.
 	Sink audit.Sink
 	// Logger is told what callers cannot be told.
@@ -44,16 +43,26 @@ type Deps struct {
 	Propagator propagation.TextMapPropagator
 	// Meter measures requests.
 	Meter metric.Meter
+	// FanIn lets watches share what they ask of a cluster. Nil: each has a watch of its own.
+	FanIn *fanin.Relay
+	// Quota bounds the bytes of people and clusters. Nil: nothing does.
+	Quota *quota.Ledger
 	// RecheckInterval is how often the permission of a request that is still running is asked for again.
 	RecheckInterval time.Duration
+	// SessionGrace is how long an upgraded connection may go on once the replica drains.
+	SessionGrace time.Duration
+	// Recorder may record upgraded connections. Nil: none is recorded.
+	Recorder Recorder
 }
 
 // Handler serves everything below [Prefix].
 type Handler struct {
-	deps     Deps
-	errorLog *log.Logger
-	buffers  *buffers
-	duration metric.Float64Histogram
+	deps        Deps
+	errorLog    *log.Logger
+	buffers     *buffers
+	duration    metric.Float64Histogram
+	sessions    sessions
+	instruments *instruments
 }
 
 // NewHandler returns the door. It fails when the meter refuses its instruments.
@@ -63,8 +72,12 @@ func NewHandler(deps Deps) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make histogram: %w", err)
 	}
+	measured, err := newInstruments(deps.Meter)
+	if err != nil {
+		return nil, err
+	}
 	return &Handler{
-		deps:     deps,
+		deps: deps, instruments: measured,
 		errorLog: slog.NewLogLogger(deps.Logger.Handler(), slog.LevelDebug),
 		buffers:  &buffers{},
 		duration: duration,
@@ -74,22 +87,18 @@ func NewHandler(deps Deps) (*Handler, error) {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := h.deps.Propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-	ctx, span := h.deps.Tracer.Start(ctx, "proxy request", trace.WithSpanKind(trace.SpanKindServer))
+	parent := trace.SpanContextFromContext(ctx)
+	ctx, span := h.deps.Tracer.Start(ctx, r.Method+" "+route, startSpan(r)...)
 	defer span.End()
 	c := &call{
-		Handler: h, w: &response{ResponseWriter: w}, r: r.WithContext(ctx), traceID: traceID(span.SpanContext()),
+		Handler: h, w: &response{ResponseWriter: w}, r: r.WithContext(ctx), traceID: traceID(span.SpanContext()), began: time.Now(),
 	}
+	c.id = requestID(parent, c.traceID)
+	defer c.endSpan(span)
 	if refused := c.serve(); refused != nil {
+		c.fault(refused)
 		refused.write(c.w, r, c.target.cluster, c.traceID)
-		span.SetStatus(codes.Error, refused.reason)
-		span.SetAttributes(attribute.String(telemetry.KeyErrorType, refused.reason))
 	}
-	span.SetAttributes(
-		attribute.String(telemetry.KeyCluster, c.target.cluster),
-		attribute.String(telemetry.KeySubject, c.caller.Subject()),
-		attribute.String("http.request.method", r.Method),
-		attribute.Int("http.response.status_code", c.w.status),
-	)
 }
 
 // copyBuffer is how much of a response is copied at once. Every running request holds one such buffer, watches for

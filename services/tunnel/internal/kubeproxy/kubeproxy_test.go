@@ -6,6 +6,7 @@ package kubeproxy_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeproxy"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
+	"github.com/leatdev/leat/services/tunnel/internal/relay"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
@@ -40,9 +42,10 @@ func newHandler(tb testing.TB, change func(*kubeproxy.Deps)) *kubeproxy.Handler 
 	tb.Helper()
 	tel := telemetry.Noop()
 	deps := kubeproxy.Deps{
-		Verifier: everybody{}, Access: everybody{}, Table: session.NewTable(session.DefaultLimits()),
+		Verifier: everybody{}, Access: everybody{}, Router: router(session.NewTable(session.DefaultLimits())),
 		Sink: audit.NewLog(tb.Output()), Logger: tel.Logger(), Tracer: tel.Tracer("test"), Propagator: tel.Propagator(),
 		Meter: tel.Meter("test"), RecheckInterval: time.Minute,
+		SessionGrace: time.Minute, Recorder: nil,
 	}
 	change(&deps)
 	handler, err := kubeproxy.NewHandler(deps)
@@ -50,6 +53,11 @@ func newHandler(tb testing.TB, change func(*kubeproxy.Deps)) *kubeproxy.Handler 
 		tb.Fatal(err)
 	}
 	return handler
+}
+
+// router knows this replica only.
+func router(table *session.Table) *relay.Router {
+	return relay.New(relay.Params{Table: table, Logger: slog.New(slog.DiscardHandler)})
 }
 
 func serve(handler http.Handler) *httptest.ResponseRecorder {
@@ -62,7 +70,9 @@ func serve(handler http.Handler) *httptest.ResponseRecorder {
 
 func TestDrainingReplicaRefuses(t *testing.T) {
 	handler := newHandler(t, func(deps *kubeproxy.Deps) {
-		if err := deps.Table.Drain(t.Context()); err != nil {
+		table := session.NewTable(session.DefaultLimits())
+		deps.Router = router(table)
+		if err := table.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -74,8 +84,8 @@ func TestDrainingReplicaRefuses(t *testing.T) {
 
 func TestRequestWithoutAuditRecordIsNotCarriedOut(t *testing.T) {
 	got := serve(newHandler(t, func(deps *kubeproxy.Deps) { deps.Sink = brokenSink{} }))
-	if got.Code != http.StatusInternalServerError || !strings.Contains(got.Body.String(), "trace id") {
-		t.Errorf("got %d %s, want 500", got.Code, got.Body)
+	if got.Code != http.StatusServiceUnavailable || !strings.Contains(got.Body.String(), "audit log") {
+		t.Errorf("got %d %s, want 503 that tells why", got.Code, got.Body)
 	}
 }
 

@@ -13,7 +13,9 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/services/tunnel/internal/fanin"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
+	"github.com/leatdev/leat/services/tunnel/internal/relay"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
@@ -55,14 +57,6 @@ func refusePath() *refusal {
 	}
 }
 
-func refuseUpgrade() *refusal {
-	return &refusal{
-		code: http.StatusNotImplemented, kubeReason: "NotImplemented", reason: "UNIMPLEMENTED", origin: originHub,
-		message: "exec, attach, port-forward and other upgraded connections are not supported by this version of the hub; " +
-			"connect to the cluster directly for them",
-	}
-}
-
 func refuseUndecided(err error) *refusal {
 	if errors.Is(err, policy.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 		return &refusal{
@@ -99,12 +93,28 @@ func refuseStream(err error, cluster string) *refusal {
 		return refuseBusy("the cluster's agent carries as many requests as it allows; retry when one has ended")
 	case errors.Is(err, session.ErrDraining):
 		return refuseDraining()
+	case errors.Is(err, relay.ErrUnavailable):
+		return &refusal{
+			code: http.StatusServiceUnavailable, kubeReason: "ServiceUnavailable", reason: "DEPENDENCY_UNAVAILABLE",
+			origin: originHub, retryAfter: retrySoon,
+			message: fmt.Sprintf("this replica of the hub has no connection to the agent of cluster %q and cannot ask which one has; "+
+				"retry, and see to Redis if it goes on", cluster),
+		}
+	case errors.Is(err, context.Canceled):
+		return refuseGone()
 	default:
 		return &refusal{
 			code: http.StatusServiceUnavailable, kubeReason: "ServiceUnavailable", reason: "AGENT_OFFLINE",
 			origin: originTunnel, retryAfter: retryOffline,
 			message: fmt.Sprintf("the agent of cluster %q is not connected; check that it runs and reaches the hub", cluster),
 		}
+	}
+}
+
+func refuseGone() *refusal {
+	return &refusal{
+		code: statusClientGone, kubeReason: "ClientClosedRequest", reason: "CANCELED", origin: originHub,
+		message: "the caller went away",
 	}
 }
 
@@ -118,17 +128,17 @@ func refuseBusy(message string) *refusal {
 // refuseRoundTrip says why a request that was sent to the agent has no response.
 func refuseRoundTrip(ctx context.Context, err error, method, cluster string) *refusal {
 	var stream http2.StreamError
+	var busy *session.BusyError
+	var open *fanin.OpenError
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errDrained):
 		return refuseDraining()
 	case errors.Is(cause, errRevoked):
 		return refuseAccess(cluster)
 	case cause != nil:
-		return &refusal{
-			code: statusClientGone, kubeReason: "ClientClosedRequest", reason: "CANCELED", origin: originHub,
-			message: "the caller went away",
-		}
-	case errors.Is(err, session.ErrFull):
+		return refuseGone()
+	case errors.Is(err, session.ErrFull), errors.Is(err, session.ErrOffline), errors.Is(err, session.ErrDraining),
+		errors.As(err, &busy), errors.As(err, &open):
 		return refuseStream(err, cluster)
 	case errors.Is(err, session.ErrLost):
 		return refuseLost(method, cluster)

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
 
 // Prefix begins the path of every request to a cluster.
@@ -19,10 +21,12 @@ const maxClusterName = 253
 type target struct {
 	// cluster is the cluster's full name as the path has it.
 	cluster string
-	// path is what the cluster's API server is asked for, byte for byte as the caller wrote it. It begins with "/".
+	// path is what the cluster's API server, its agent or a service in it is asked for, byte for byte as the caller wrote it. It begins with "/".
 	path string
 	// query follows the path's "?", byte for byte. It is empty when there is none.
 	query string
+	// attributes are what the request asks for, as the API server reads it.
+	attributes kubeapi.Attributes
 }
 
 // uri is what the API server is asked for.
@@ -56,6 +60,7 @@ func rawPath(r *http.Request) string {
 func parseTarget(r *http.Request) (t target, ok bool) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(rawPath(r), Prefix), "/")
 	t = target{cluster: name, path: pathBelow(r), query: r.URL.RawQuery}
+	t.attributes = t.asked(r.Method)
 	return t, validCluster(name) && !hasDotSegment(t.path)
 }
 
@@ -92,16 +97,7 @@ func hasDotSegment(path string) bool {
 }
 
 // isEndless reports whether the answer goes on until somebody ends it: a watch, a log that is followed, or an agent's events.
-func (t target) isEndless() bool { return t.isWatch() || t.asks("follow") || t.isEventStream() }
+func (t target) isEndless() bool { return t.attributes.Endless() || t.isEventStream() }
 
 // isWatch reports whether the answer is a watch, which API servers end now and then and clients begin again.
-func (t target) isWatch() bool { return t.asks("watch") && !t.isAgentCall() }
-
-// asks reports whether a boolean parameter is true. To the Kubernetes API everything is true but these words.
-func (t target) asks(parameter string) bool {
-	if !strings.Contains(t.query, parameter) {
-		return false
-	}
-	values, _ := url.ParseQuery(t.query)
-	return values.Has(parameter) && values.Get(parameter) != "0" && !strings.EqualFold(values.Get(parameter), "false")
-}
+func (t target) isWatch() bool { return t.attributes.Verb == kubeapi.VerbWatch }

@@ -61,7 +61,7 @@ func (q Question) key() string {
 	groups := slices.Clone(q.Groups)
 	slices.Sort(groups)
 	var b strings.Builder
-	for _, part := range append([]string{q.Subject, q.Cluster}, slices.Compact(groups)...) {
+	for _, part := range append([]string{q.Subject, q.SubjectUID, q.Credential, q.Cluster}, slices.Compact(groups)...) {
 		b.WriteString(strconv.Itoa(len(part)))
 		b.WriteByte(':')
 		b.WriteString(part)

@@ -25,6 +25,10 @@ var ErrUnavailable = errors.New("access decision unavailable")
 type Question struct {
 	// Subject is the person, such as "user:ada".
 	Subject string
+	// SubjectUID is the person's uid, and Credential what the token was given for, both as the token states them. Either may be
+	// empty.
+	SubjectUID string
+	Credential string
 	// Groups are the person's groups as the token states them.
 	Groups []string
 	// Cluster is the cluster's full name.
@@ -39,9 +43,15 @@ type Question struct {
 type Decision struct {
 	// Allowed says whether the person may reach the cluster at all. It is false for a cluster that does not exist.
 	Allowed bool
-	// User and Groups are whom to impersonate.
+	// User, UID, Groups and Extra are whom to impersonate, in all requests. An empty UID is none.
 	User   string
+	UID    string
 	Groups []string
+	Extra  map[string][]string
+	// Narrowed says that a request is refused which none of the Grants lets through.
+	Narrowed bool
+	// Grants count for some requests only; see For.
+	Grants []Grant
 	// ClusterUID is the cluster that the decision is about, should the name be given to another one.
 	ClusterUID string
 	// MaxAge is for how long the one who decides lets the answer be kept. Zero means that it did not say.

@@ -4,6 +4,7 @@
 package reverse
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -21,9 +22,13 @@ import (
 const (
 	headerAgentVersion = "Leat-Agent-Version"
 	headerConnectionID = "Leat-Connection-Id"
+	// headerInstance names the agent's process.
+	headerInstance = "Leat-Agent-Instance"
+	// headerAvoidReplica lists the replicas that the agent does not want this connection to be at.
+	headerAvoidReplica = "Leat-Avoid-Replica"
 )
 
-// maxLabel bounds the two headers.
+// maxLabel bounds the values of these headers.
 const maxLabel = 128
 
 // retrySoon is what waiting callers are told when another replica, or the same one after its restart, will take them.
@@ -34,48 +39,70 @@ func checkUpgrade(r *http.Request) (int, error) {
 	switch {
 	case r.ProtoMajor != 1:
 		return http.StatusHTTPVersionNotSupported, rpcerr.New(connect.CodeUnimplemented, errorsv1.Reason_REASON_UNIMPLEMENTED,
-			"the tunnel is opened by an HTTP/1.1 request: connect again without HTTP/2")
+			"the tunnel is opened by an HTTP/1.1 request: connect again without HTTP/2, or call leat.tunnel.v1.TunnelService/Connect")
 	case r.Method != http.MethodGet:
 		return http.StatusMethodNotAllowed, rpcerr.New(connect.CodeUnimplemented, errorsv1.Reason_REASON_UNIMPLEMENTED,
 			"the tunnel is opened by a GET request")
-	case !httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade"),
-		!httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], Protocol):
+	case !asksFor(r, Protocol) && !asksFor(r, "websocket"):
 		return http.StatusUpgradeRequired, rpcerr.New(connect.CodeUnimplemented, errorsv1.Reason_REASON_UNIMPLEMENTED,
-			"this address speaks only the protocol "+Protocol+
-				": send Connection: Upgrade and Upgrade: "+Protocol+", and check that no proxy in between removes them")
+			"this address speaks only the protocols "+Protocol+" and websocket: send Connection: Upgrade and one of them as Upgrade, "+
+				"and check that no proxy in between removes them")
 	default:
 		return 0, nil
 	}
 }
 
-// admit says which cluster the request's sender is, or why it may not connect.
-func (h *Handler) admit(r *http.Request) (session.Info, error) {
+// asksFor reports whether the request wants to go on in another protocol.
+func asksFor(r *http.Request, protocol string) bool {
+	return httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade") &&
+		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], protocol)
+}
+
+// admit says which cluster the sender of these headers is, or why it may not connect.
+func (h *Handler) admit(ctx context.Context, header http.Header) (session.Info, error) {
 	select {
 	case <-h.deps.Table.Draining():
 		return session.Info{}, rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_SHUTTING_DOWN,
 			"this replica is shutting down; connect again", rpcerr.RetryAfter(retrySoon))
 	default:
 	}
-	caller, err := h.authenticate(r)
+	// Before the gate: who has no business here takes nobody's turn.
+	if httpguts.HeaderValuesContainsToken(header[headerAvoidReplica], h.deps.Replica) {
+		return session.Info{}, rpcerr.New(connect.CodeAlreadyExists, errorsv1.Reason_REASON_ALREADY_EXISTS,
+			"this is a replica that the agent is connected to already; connect again to reach another")
+	}
+	if err := h.deps.Gate.pass(ctx); err != nil {
+		return session.Info{}, err
+	}
+	caller, err := h.authenticate(ctx, header)
 	if err != nil {
 		return session.Info{}, err
 	}
-	id := r.Header.Get(headerConnectionID)
-	if !validLabel(id) {
-		return session.Info{}, rpcerr.Field(headerConnectionID, "must be 1 to 128 letters, digits or one of -._~+")
+	info := session.Info{
+		ID: header.Get(headerConnectionID), Cluster: caller.Name, ClusterUID: caller.UID,
+		AgentVersion: header.Get(headerAgentVersion), Instance: header.Get(headerInstance), TokenID: caller.TokenID, TokenExpires: caller.Expires,
+		Epoch: h.deps.Table.NextEpoch(), ConnectedAt: time.Now(),
 	}
-	version := r.Header.Get(headerAgentVersion)
-	if version != "" && !validLabel(version) {
-		return session.Info{}, rpcerr.Field(headerAgentVersion, "must be at most 128 letters, digits or one of -._~+")
+	if info.ID == "" {
+		return session.Info{}, rpcerr.Field(headerConnectionID, "is missing")
 	}
-	return session.Info{
-		ID: id, Cluster: caller.Name, ClusterUID: caller.UID, RemoteAddress: r.RemoteAddr,
-		AgentVersion: version, Transport: transportUpgrade, ConnectedAt: time.Now(),
-	}, nil
+	for name, value := range map[string]string{
+		headerConnectionID: info.ID, headerAgentVersion: info.AgentVersion, headerInstance: info.Instance,
+	} {
+		if value != "" && !validLabel(value) {
+			return session.Info{}, rpcerr.Field(name, "must be at most 128 letters, digits or one of -._~+")
+		}
+	}
+	if err := h.deps.Table.Admit(info); err != nil {
+		h.logFailed(ctx, info, err)
+		return session.Info{}, rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID,
+			"another process of this agent has connected with this token or with a newer one; obtain another")
+	}
+	return info, nil
 }
 
-func (h *Handler) authenticate(r *http.Request) (identity.Identity, error) {
-	caller, err := identity.FromHeader(r.Context(), h.deps.Verifier, r.Header)
+func (h *Handler) authenticate(ctx context.Context, header http.Header) (identity.Identity, error) {
+	caller, err := identity.FromHeader(ctx, h.deps.Verifier, header)
 	if err != nil {
 		return identity.Identity{}, err
 	}

@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
+	"github.com/leatdev/leat/internal/flow"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
@@ -20,6 +23,9 @@ import (
 type Conn struct {
 	client *http2.ClientConn
 	wire   *wire
+	flow   *flow.Conn
+	budget *flow.Budget
+	link   *link // nil: the agent knows none
 }
 
 var _ session.Conn = (*Conn)(nil)
@@ -27,31 +33,38 @@ var _ session.Conn = (*Conn)(nil)
 // Dialer makes [Conn] values of connections that agents opened.
 type Dialer struct {
 	transport *http2.Transport
+	windows   flow.Windows
+	budget    *flow.Budget
+	links     *Links
 }
 
-// NewDialer returns a dialer with these settings. It fails when they contradict HTTP/2.
-func NewDialer(settings Settings) (*Dialer, error) {
+// NewDialer returns a dialer with these settings, whose connections the links keep alive and share the budget. It fails when the
+// settings contradict HTTP/2.
+func NewDialer(settings Settings, budget *flow.Budget, links *Links) (*Dialer, error) {
 	transport, err := settings.http2Transport()
 	if err != nil {
 		return nil, err
 	}
-	return &Dialer{transport: transport}, nil
+	return &Dialer{transport: transport, windows: settings.Windows, budget: budget, links: links}, nil
 }
 
 // Dial begins HTTP/2 on a connection and waits until the agent has answered on it, at most as long as ctx. The
-// connection is closed when it fails. The early bytes are what was read from the connection beyond the agent's request.
-func (d *Dialer) Dial(ctx context.Context, conn net.Conn, early []byte) (*Conn, error) {
+// connection is closed when it fails. The early bytes are what was read from the connection beyond the agent's request;
+// the info describes the connection.
+func (d *Dialer) Dial(ctx context.Context, conn net.Conn, early []byte, info session.Info) (*Conn, error) {
 	w := newWire(conn, early)
 	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
 	defer stop()
-	client, err := d.transport.NewClientConn(w)
+	counted := d.budget.Client(w, d.windows)
+	client, err := d.transport.NewClientConn(counted)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("begin http2: %w", err), w.Close())
+		return nil, errors.Join(fmt.Errorf("begin http2: %w", err), counted.Close())
 	}
-	if err := client.Ping(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("ping agent: %w", err), client.Close())
+	c := &Conn{client: client, wire: w, flow: counted, budget: d.budget}
+	if err := d.links.attach(ctx, c, info); err != nil {
+		return nil, errors.Join(err, client.Close())
 	}
-	return &Conn{client: client, wire: w}, nil
+	return c, nil
 }
 
 // RoundTrip implements [session.Conn].
@@ -65,6 +78,9 @@ func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := c.client.RoundTrip(req)
 	if err != nil && c.lost(err) {
 		return nil, fmt.Errorf("%w: %w", session.ErrLost, err)
+	}
+	if err == nil && res.Body != http.NoBody {
+		res.Body = c.budget.Body(res.Body, nil)
 	}
 	return res, err
 }
@@ -100,6 +116,20 @@ func (c *Conn) LastSeen() time.Time { return c.wire.lastSeen() }
 
 // Done is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.wire.closed }
+
+// OnClose has call called when the connection has ended, in a goroutine of its own.
+func (c *Conn) OnClose(call func()) { c.wire.closes.add(call) }
+
+// Leave implements [session.Conn]. An agent that cannot be told when to leave is told to leave when it is time.
+func (c *Conn) Leave(ctx context.Context, after time.Duration) error {
+	if c.link != nil {
+		_, err := c.link.tell(ctx, &tunnelv1.HeartbeatRequest{Drain: &tunnelv1.DrainNotice{ReconnectAfter: durationpb.New(after)}})
+		return err
+	}
+	goAway := time.AfterFunc(after, func() { _ = c.Shutdown(ctx) })
+	context.AfterFunc(ctx, func() { goAway.Stop() })
+	return nil
+}
 
 // Shutdown implements [session.Conn]. The agent reads GOAWAY at once and may connect elsewhere while requests still run.
 func (c *Conn) Shutdown(ctx context.Context) error {

@@ -22,8 +22,12 @@ const Path = "/tunnel/v1/connect"
 // Protocol is the token of the Upgrade header. The number grows when the two sides could not understand each other.
 const Protocol = "leat-tunnel/1"
 
-// transportUpgrade is how sessions made here name their transport.
-const transportUpgrade = "upgrade"
+// How sessions name what carries them.
+const (
+	transportUpgrade   = "upgrade"
+	transportWebSocket = "websocket"
+	transportConnect   = "connect"
+)
 
 // Deps are the collaborators of a [Handler]. All are required.
 type Deps struct {
@@ -33,6 +37,10 @@ type Deps struct {
 	Table *session.Table
 	// Dialer begins HTTP/2 on them.
 	Dialer *Dialer
+	// Gate bounds how many come in a second.
+	Gate *Gate
+	// Replica names this replica.
+	Replica string
 	// Logger tells when agents come and go.
 	Logger *slog.Logger
 	// HandshakeTimeout is how long an agent may take from its request to its first HTTP/2 answer.
@@ -41,15 +49,19 @@ type Deps struct {
 	EvictTimeout time.Duration
 }
 
-// Handler is the endpoint at which agents hand their connections over. A request to it lasts as long as the connection.
+// Handler is the endpoint at which agents hand their connections over.
 type Handler struct {
-	deps Deps
+	deps     Deps
+	evicting sync.WaitGroup
 }
 
 // NewHandler returns the endpoint.
 func NewHandler(deps Deps) *Handler { return &Handler{deps: deps} }
 
-// ServeHTTP implements http.Handler.
+// Wait returns when nothing goes on any more that an agent's connection has begun. It is called after the table is drained.
+func (h *Handler) Wait() { h.evicting.Wait() }
+
+// ServeHTTP implements http.Handler. A connection that was handed over lives on when it has returned.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status, err := checkUpgrade(r); err != nil {
 		w.Header().Set("Allow", http.MethodGet)
@@ -60,22 +72,30 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rpcerr.WriteHTTP(statusWriter{ResponseWriter: w, status: status}, r, err)
 		return
 	}
-	info, err := h.admit(r)
+	info, err := h.admit(r.Context(), r.Header)
 	if err != nil {
 		rpcerr.WriteHTTP(w, r, err)
 		return
 	}
-	conn, err := h.takeOver(w, r)
+	info.RemoteAddress = r.RemoteAddr
+	begin := h.takeOver
+	info.Transport = transportUpgrade
+	if asksFor(r, "websocket") {
+		begin, info.Transport = h.acceptWebSocket, transportWebSocket
+	}
+	conn, err := begin(w, r, info)
 	if err != nil {
-		h.deps.Logger.WarnContext(r.Context(), "agent connection not established",
-			slog.String("leat.cluster", info.Cluster), slog.String("client.address", info.RemoteAddress),
-			slog.String("error", err.Error()))
+		h.logFailed(r.Context(), info, err)
 		return
 	}
 	h.hold(context.WithoutCancel(r.Context()), info, conn)
 }
 
-// hold keeps the connection in the table until it ends.
+func (h *Handler) logFailed(ctx context.Context, info session.Info, err error) {
+	h.deps.Logger.WarnContext(ctx, "agent connection not established", sessionAttrs(info, slog.String("error", err.Error()))...)
+}
+
+// hold keeps the connection in the table until it ends. It does not wait for that.
 func (h *Handler) hold(ctx context.Context, info session.Info, conn *Conn) {
 	added, evicted, err := h.deps.Table.Add(info, conn)
 	if err != nil {
@@ -83,25 +103,23 @@ func (h *Handler) hold(ctx context.Context, info session.Info, conn *Conn) {
 		_ = conn.Close() // the agent sees the end of the connection and comes back elsewhere
 		return
 	}
-	defer h.deps.Table.Remove(added)
 	h.deps.Logger.InfoContext(ctx, "agent connected", sessionAttrs(info)...)
-
-	var evicting sync.WaitGroup
-	defer evicting.Wait()
-	if evicted != nil {
-		evicting.Go(func() { h.evict(ctx, evicted) })
+	for _, old := range evicted {
+		h.evicting.Go(func() { h.evict(ctx, old) })
 	}
-	<-conn.Done()
-	h.deps.Logger.InfoContext(ctx, "agent disconnected",
-		sessionAttrs(info, slog.Duration("connected_for", time.Since(info.ConnectedAt)))...)
+	conn.OnClose(func() {
+		h.deps.Table.Remove(added)
+		h.deps.Logger.InfoContext(ctx, "agent disconnected",
+			sessionAttrs(info, slog.Duration("connected_for", time.Since(info.ConnectedAt)))...)
+	})
 }
 
 func (h *Handler) evict(ctx context.Context, old *session.Session) {
 	ctx, cancel := context.WithTimeout(ctx, h.deps.EvictTimeout)
 	defer cancel()
-	h.deps.Logger.WarnContext(ctx, "agent has too many connections, oldest is shut down", sessionAttrs(old.Info())...)
+	h.deps.Logger.WarnContext(ctx, "agent's connection makes room for newer ones", sessionAttrs(old.Info())...)
 	if err := old.Evict(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		h.deps.Logger.DebugContext(ctx, "oldest agent connection ended", slog.String("error", err.Error()))
+		h.deps.Logger.DebugContext(ctx, "evicted agent connection ended", slog.String("error", err.Error()))
 	}
 }
 

@@ -5,9 +5,9 @@ package reverse_test
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"testing"
@@ -15,14 +15,17 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/leatdev/leat/internal/flow"
+	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/services/tunnel/internal/reverse"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
-// TestF03ConnectionWindowCoversAllStreams reads what the hub announces on the wire.
-func TestF03ConnectionWindowCoversAllStreams(t *testing.T) {
+// TestF03ConnectionWindowIsNeverUsedUp reads what the hub announces on the wire: a small window for each stream, and one for the connection
+// that all that may be unread at the hub fits into.
+func TestF03ConnectionWindowIsNeverUsedUp(t *testing.T) {
 	settings := reverse.DefaultSettings()
-	dialer, err := reverse.NewDialer(settings)
+	dialer, err := reverse.NewDialer(settings, budget(t), links())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +33,7 @@ func TestF03ConnectionWindowCoversAllStreams(t *testing.T) {
 	failed := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		_, err := dialer.Dial(ctx, hub, nil)
+		_, err := dialer.Dial(ctx, hub, nil, session.Info{})
 		failed <- err
 	}()
 	if _, err := io.ReadFull(agent, make([]byte, len(http2.ClientPreface))); err != nil {
@@ -58,33 +61,35 @@ func TestF03ConnectionWindowCoversAllStreams(t *testing.T) {
 	if want := uint32(512 << 10); window["stream"] != want {
 		t.Errorf("got a stream window of %d, want %d", window["stream"], want)
 	}
-	if want := uint32(settings.MaxStreams) * window["stream"]; window["connection"] < want {
-		t.Errorf("got a connection window of %d, want at least %d", window["connection"], want)
+	if _, err := flow.NewBudget(int64(window["connection"])); err == nil {
+		t.Errorf("got a connection window of %d and a budget as large, want budgets to be smaller: readers that stand still could use it up",
+			window["connection"])
 	}
 }
 
 func TestWindowsBeyondHTTP2AreRefused(t *testing.T) {
 	settings := reverse.DefaultSettings()
-	settings.StreamWindow = 16 << 20
-	if _, err := reverse.NewDialer(settings); err == nil {
-		t.Error("1,000 streams of 16 MiB were accepted, want an error: a window has 31 bits")
+	settings.Windows.Max = 1 << 30
+	if _, err := reverse.NewDialer(settings, budget(t), links()); err == nil {
+		t.Error("a window of 1 GiB was accepted, want an error")
 	}
 }
 
 // TestEarlyBytes gives the connection bytes that somebody has read already.
 func TestEarlyBytes(t *testing.T) {
 	hub, agent := loopback(t)
-	early := make([]byte, 9) // an empty SETTINGS frame, with which every HTTP/2 server begins
-	early[3] = byte(http2.FrameSettings)
-	binary.BigEndian.PutUint32(early[5:], 0)
-	go answerPings(agent)
-	dialer, err := reverse.NewDialer(reverse.DefaultSettings())
+	go serveNothing(agent)
+	early := make([]byte, 9) // the head of the SETTINGS frame with which every HTTP/2 server begins
+	if _, err := io.ReadFull(hub, early); err != nil {
+		t.Fatal(err)
+	}
+	dialer, err := reverse.NewDialer(reverse.DefaultSettings(), budget(t), links())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	conn, err := dialer.Dial(ctx, hub, early)
+	conn, err := dialer.Dial(ctx, hub, early, session.Info{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,21 +132,23 @@ func loopback(tb testing.TB) (hub, agent net.Conn) {
 	return hub, agent
 }
 
-// answerPings is an agent that sends nothing but what it must.
-func answerPings(agent net.Conn) {
-	if _, err := io.ReadFull(agent, make([]byte, len(http2.ClientPreface))); err != nil {
-		return
+// serveNothing is an agent of a version that knew no LinkService.
+func serveNothing(agent net.Conn) {
+	new(http2.Server).ServeConn(agent, &http2.ServeConnOpts{Handler: http.NotFoundHandler()})
+}
+
+func links() *reverse.Links {
+	return reverse.NewLinks(reverse.LinkParams{
+		Replica: "r1", Replicas: func() int { return 1 }, Interval: time.Minute, Timeout: time.Minute, TokenGrace: time.Hour,
+		Verifier: identity.Chain(), Logger: slog.New(slog.DiscardHandler),
+	})
+}
+
+func budget(tb testing.TB) *flow.Budget {
+	tb.Helper()
+	b, err := flow.NewBudget(512 << 20)
+	if err != nil {
+		tb.Fatal(err)
 	}
-	framer := http2.NewFramer(agent, agent)
-	for {
-		frame, err := framer.ReadFrame()
-		if err != nil {
-			return
-		}
-		if ping, ok := frame.(*http2.PingFrame); ok && !ping.IsAck() {
-			if err := framer.WritePing(true, ping.Data); err != nil {
-				return
-			}
-		}
-	}
+	return b
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
 // switching is the answer after which the connection belongs to HTTP/2.
@@ -23,7 +24,7 @@ const switching = "HTTP/1.1 101 Switching Protocols\r\n" +
 
 // takeOver takes the connection from the HTTP server, accepts the upgrade, and begins HTTP/2. When it fails, the
 // request was answered or its connection is closed.
-func (h *Handler) takeOver(w http.ResponseWriter, r *http.Request) (*Conn, error) {
+func (h *Handler) takeOver(w http.ResponseWriter, r *http.Request, info session.Info) (*Conn, error) {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		err = fmt.Errorf("take connection over: %w", err)
@@ -36,7 +37,7 @@ func (h *Handler) takeOver(w http.ResponseWriter, r *http.Request) (*Conn, error
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return h.deps.Dialer.Dial(ctx, conn, early)
+	return h.deps.Dialer.Dial(ctx, conn, early, info)
 }
 
 // accept answers the upgrade and returns the bytes that the server had read beyond the request.

@@ -7,20 +7,19 @@ package reverse
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/leatdev/leat/internal/flow"
 )
 
 // Settings tune the HTTP/2 client side of agents' connections. All fields are required.
 type Settings struct {
-	// StreamWindow is how many bytes of one response the hub takes from an agent before its reader has read them.
-	StreamWindow int
-	// MaxStreams is the number of requests at once on one connection. The connection's window is MaxStreams times
-	// StreamWindow, so that readers that stand still never use up what the others need.
-	MaxStreams int
+	// Windows are how many bytes of one response the hub takes from an agent before its reader has read them: at first, and when the
+	// reader keeps up with a distant agent.
+	Windows flow.Windows
 	// FrameSize is the largest frame that the hub accepts.
 	FrameSize int
 	// MaxHeaderBytes limits the headers of a response.
@@ -35,11 +34,16 @@ type Settings struct {
 	ContinueTimeout time.Duration
 }
 
+// Bounds of a stream's window: what HTTP/2 begins with unless it is told otherwise, and what a single stream may hold of the memory.
+const (
+	minWindow = 64 << 10
+	maxWindow = 64 << 20
+)
+
 // DefaultSettings are the settings of a replica that is told nothing else.
 func DefaultSettings() Settings {
 	return Settings{
-		StreamWindow:    512 << 10,
-		MaxStreams:      1000,
+		Windows:         flow.DefaultWindows(),
 		FrameSize:       64 << 10,
 		MaxHeaderBytes:  64 << 10,
 		PingAfter:       20 * time.Second,
@@ -49,22 +53,19 @@ func DefaultSettings() Settings {
 	}
 }
 
-// ConnectionWindow is how many unread bytes of all responses on one connection the hub takes at most.
-func (s Settings) ConnectionWindow() int { return s.MaxStreams * s.StreamWindow }
-
 // http2Transport returns the transport that makes HTTP/2 clients of connections. It never dials.
 func (s Settings) http2Transport() (*http2.Transport, error) {
-	if s.StreamWindow <= 0 || s.MaxStreams <= 0 || s.MaxStreams > math.MaxInt32/s.StreamWindow {
-		return nil, fmt.Errorf("choose windows: %d streams of %d bytes exceed HTTP/2's largest window of %d bytes",
-			s.MaxStreams, s.StreamWindow, math.MaxInt32)
+	if w := s.Windows; w.Initial < minWindow || w.Max < w.Initial || w.Max > maxWindow {
+		return nil, fmt.Errorf("choose windows: a stream's is %d bytes at first and %d at most, want at least %d at first and at most %d",
+			w.Initial, w.Max, minWindow, maxWindow)
 	}
 	transport, err := http2.ConfigureTransports(&http.Transport{
 		DisableCompression:     true, // what the caller accepts and what the cluster sends pass as they are
 		MaxResponseHeaderBytes: int64(s.MaxHeaderBytes),
 		ExpectContinueTimeout:  s.ContinueTimeout,
 		HTTP2: &http.HTTP2Config{
-			MaxReceiveBufferPerStream:     s.StreamWindow,
-			MaxReceiveBufferPerConnection: s.ConnectionWindow(),
+			MaxReceiveBufferPerStream:     s.Windows.Stream(),
+			MaxReceiveBufferPerConnection: s.Windows.Connection(),
 			MaxReadFrameSize:              s.FrameSize,
 			SendPingTimeout:               s.PingAfter,
 			PingTimeout:                   s.PingTimeout,

@@ -19,6 +19,7 @@ type wire struct {
 	seen   atomic.Int64
 	once   sync.Once
 	closed chan struct{}
+	closes closers
 }
 
 func newWire(conn net.Conn, early []byte) *wire {
@@ -44,8 +45,46 @@ func (w *wire) Read(p []byte) (int, error) {
 // Close implements net.Conn. The end is announced before the connection is closed, because closing TLS may wait for a
 // peer that is gone.
 func (w *wire) Close() error {
-	w.once.Do(func() { close(w.closed) })
+	w.once.Do(func() {
+		close(w.closed)
+		w.closes.run()
+	})
 	return w.Conn.Close()
 }
 
 func (w *wire) lastSeen() time.Time { return time.Unix(0, w.seen.Load()) }
+
+// closers are called once, when something ends; at once where it has ended already. Waiting for the end of each of ten thousand
+// connections in a goroutine would cost more memory than the connections' own state.
+type closers struct {
+	mu    sync.Mutex
+	ended bool
+	calls []func()
+}
+
+func (c *closers) add(call func()) {
+	c.mu.Lock()
+	ended := c.ended
+	if !ended {
+		c.calls = append(c.calls, call)
+	}
+	c.mu.Unlock()
+	if ended {
+		go call()
+	}
+}
+
+// run starts the calls in a goroutine of their own: who closes a connection may hold locks that they want.
+func (c *closers) run() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	if calls := c.calls; len(calls) > 0 {
+		go func() {
+			for _, call := range calls {
+				call()
+			}
+		}()
+	}
+	c.calls = nil
+}

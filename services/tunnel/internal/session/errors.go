@@ -15,6 +15,10 @@ var (
 	ErrDraining = errors.New("replica is draining")
 	// ErrFull means that the agent carries as many requests as it allows. Waiting a second helps.
 	ErrFull = errors.New("agent takes no more requests at once")
+	// ErrTokenInUse means that another process of the agent is connected with the same token. A new token helps.
+	ErrTokenInUse = errors.New("token is in use by another process")
+	// ErrTokenOutdated means that another process of the agent is connected with a newer token. A new token helps.
+	ErrTokenOutdated = errors.New("another process has a newer token")
 	// ErrLost means that the connection failed before any byte of a response arrived.
 	ErrLost = errors.New("connection to the agent was lost")
 )

@@ -20,6 +20,7 @@ type guardedBody struct {
 
 	mu      sync.Mutex
 	touched bool
+	closed  bool // by its attempt
 	revoked bool
 }
 
@@ -37,7 +38,7 @@ func guard(req *http.Request) (*http.Request, *guardedBody) {
 // Read implements io.Reader.
 func (b *guardedBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
-	if b.revoked {
+	if b.revoked || b.closed {
 		b.mu.Unlock()
 		return 0, errRevoked
 	}
@@ -47,9 +48,11 @@ func (b *guardedBody) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer. It leaves the body open while it is untouched, because another attempt may want it; the
-// server that the request came from closes it in the end.
+// server that the request came from closes it in the end. This attempt does not get to read it any more: it may close the
+// body before it begins to read, and would then wait for bytes of which nobody wants to know.
 func (b *guardedBody) Close() error {
 	b.mu.Lock()
+	b.closed = true
 	touched := b.touched
 	b.mu.Unlock()
 	if !touched {
@@ -69,10 +72,14 @@ func (b *guardedBody) revoke() bool {
 	return !b.touched
 }
 
-// repeatable reports whether sending a request again that may have been carried out already does no harm and gives the
+// Repeatable reports whether sending a request again that may have been carried out already does no harm and gives the
 // same answer. A repeated DELETE would be harmless, too, but would answer "not found" to who has just deleted.
-func repeatable(method string) bool {
-	switch method {
+// An upgraded connection begins with a GET, too, and then a command.
+func Repeatable(req *http.Request) bool {
+	if req.Header.Get("Leat-Upgrade") != "" {
+		return false
+	}
+	switch req.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return true
 	default:

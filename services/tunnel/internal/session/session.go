@@ -24,6 +24,11 @@ type Conn interface {
 	Status() Status
 	// LastSeen is when the agent was last heard of.
 	LastSeen() time.Time
+	// Leave asks the agent to connect elsewhere after a while, and to end this connection when it has. It returns when the agent
+	// knows. The connection goes on until then.
+	Leave(ctx context.Context, after time.Duration) error
+	// Done is closed when the connection has ended.
+	Done() <-chan struct{}
 	// Shutdown tells the agent that no new request comes, waits until the running ones have ended, and closes. When
 	// ctx ends first, it returns the context's error and leaves the connection open.
 	Shutdown(ctx context.Context) error
@@ -44,7 +49,7 @@ const (
 	Closing
 )
 
-// Info describes a connection. It never changes.
+// Info describes a connection as it began. It never changes.
 type Info struct {
 	// ID is the connection's id as its agent chose it.
 	ID string
@@ -55,17 +60,26 @@ type Info struct {
 	RemoteAddress string
 	// AgentVersion is the agent's version as it states it.
 	AgentVersion string
-	// Transport is how the connection was made, such as "upgrade".
+	// Transport is what carries the connection: "upgrade", "websocket" or "connect".
 	Transport string
+	// Instance names the agent's process. Empty means that it did not say.
+	Instance string
+	// TokenID identifies the token that the agent connected with, and TokenExpires is when it ends.
+	TokenID      string
+	TokenExpires time.Time
+	// Epoch orders the connections of a replica: a later one has the larger number. Zero lets the table choose.
+	Epoch uint64
 	// ConnectedAt is when it began.
 	ConnectedAt time.Time
 }
 
 // Session is a connection in a [Table].
 type Session struct {
-	info  Info
-	conn  Conn
-	epoch uint64
+	info Info
+	conn Conn
+
+	// contested is set when another process has come with the token of this one. The table's lock protects it.
+	contested bool
 
 	active atomic.Int64
 	total  atomic.Int64
@@ -75,14 +89,12 @@ type Session struct {
 func (s *Session) Info() Info { return s.info }
 
 // Epoch orders the sessions of a table: a later one has the larger number.
-func (s *Session) Epoch() uint64 { return s.epoch }
+func (s *Session) Epoch() uint64 { return s.info.Epoch }
 
 // Snapshot is the state of a session at one moment.
 type Snapshot struct {
 	Info
 
-	// Epoch orders the sessions of a table.
-	Epoch uint64
 	// ActiveStreams is the number of requests under way.
 	ActiveStreams int
 	// TotalStreams is the number of requests since the connection began.
@@ -94,7 +106,6 @@ type Snapshot struct {
 func (s *Session) snapshot() Snapshot {
 	return Snapshot{
 		Info:          s.info,
-		Epoch:         s.epoch,
 		ActiveStreams: int(s.active.Load()),
 		TotalStreams:  s.total.Load(),
 		LastSeen:      s.conn.LastSeen(),

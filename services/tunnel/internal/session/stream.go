@@ -16,7 +16,7 @@ type Target struct {
 	// ClusterUID is the uid that was authorised. Connections of another cluster of that name are passed over. Empty
 	// takes any.
 	ClusterUID string
-	// User is who is charged for the request.
+	// User is who is charged for the request. Empty: nobody, because it was done elsewhere.
 	User string
 }
 
@@ -62,7 +62,7 @@ func (s *Stream) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err == nil || !errors.Is(err, ErrLost) || req.Context().Err() != nil {
 		return res, err
 	}
-	if !body.revoke() || !repeatable(req.Method) {
+	if !body.revoke() || !Repeatable(req) {
 		return nil, err
 	}
 	if !s.move() {
@@ -97,29 +97,31 @@ func (s *Stream) move() bool {
 func (t *Table) reserve(target Target) ([]*Session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.isDraining() {
+	if t.isEnding() {
 		return nil, ErrDraining
 	}
 	c, ok := t.clusters[target.Cluster]
 	if !ok || len(c.sessions) == 0 {
 		return nil, ErrOffline
 	}
-	if t.users[target.User] >= t.limits.StreamsPerUser {
+	if target.User != "" && t.users[target.User] >= t.limits.StreamsPerUser {
 		return nil, &BusyError{Scope: ScopeUser, Limit: t.limits.StreamsPerUser}
 	}
 	if c.active >= t.limits.StreamsPerCluster {
 		return nil, &BusyError{Scope: ScopeCluster, Limit: t.limits.StreamsPerCluster}
 	}
 	c.active++
-	t.users[target.User]++
+	if target.User != "" {
+		t.users[target.User]++
+	}
 	return c.sessions, nil
 }
 
 func (t *Table) release(target Target) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.users[target.User]--; t.users[target.User] == 0 {
-		delete(t.users, target.User)
+	if target.User != "" {
+		t.discharge(target.User)
 	}
 	if c, ok := t.clusters[target.Cluster]; ok {
 		c.active--

@@ -31,7 +31,9 @@ func DefaultLimits() Limits {
 type Table struct {
 	limits Limits
 
-	draining chan struct{} // closed when draining begins
+	draining chan struct{} // closed when no connection is taken any more
+	ending   chan struct{} // closed when no request is taken any more
+	listener Listener
 
 	mu       sync.Mutex
 	epoch    uint64
@@ -49,34 +51,66 @@ type cluster struct {
 
 // NewTable returns an empty table.
 func NewTable(limits Limits) *Table {
-	return &Table{limits: limits, draining: make(chan struct{}), clusters: map[string]*cluster{}, users: map[string]int{}}
+	return &Table{
+		limits: limits, draining: make(chan struct{}), ending: make(chan struct{}),
+		clusters: map[string]*cluster{}, users: map[string]int{},
+	}
 }
 
-// Add makes a connection the newest of its cluster. It fails with [ErrDraining] only. The connection stays the
-// caller's to close; the caller also calls [Table.Remove] when it has ended.
+// NextEpoch returns the number of a connection that begins now.
+func (t *Table) NextEpoch() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.epoch++
+	return t.epoch
+}
+
+// Add makes a connection the newest of its cluster, unless one with a larger epoch is there. It fails with [ErrDraining], and with
+// the errors of [Table.Admit]. The connection stays the caller's to close; the caller also calls [Table.Remove] when it has ended.
 //
-// When the cluster has more connections than the limit, Add returns the oldest one as evicted; it is out of the table
-// already, and the caller shuts it down.
-func (t *Table) Add(info Info, conn Conn) (added, evicted *Session, err error) {
+// Add returns as evicted what is out of the table already, and what the caller shuts down: the oldest connection, when the cluster
+// has more than the limit, and those under a token of which another process has made use as well.
+func (t *Table) Add(info Info, conn Conn) (added *Session, evicted []*Session, err error) {
+	if added, evicted, err = t.add(info, conn); err == nil {
+		t.tellAdded(added, evicted)
+	}
+	return added, evicted, err
+}
+
+func (t *Table) add(info Info, conn Conn) (added *Session, evicted []*Session, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.isDraining() {
 		return nil, nil, ErrDraining
 	}
-	t.epoch++
-	added = &Session{info: info, conn: conn, epoch: t.epoch}
 	c := t.cluster(info.Cluster)
-	c.sessions = append([]*Session{added}, c.sessions...)
-	if len(c.sessions) > t.limits.SessionsPerCluster {
-		last := len(c.sessions) - 1
-		evicted, c.sessions = c.sessions[last], c.sessions[:last:last]
+	if err := c.admit(info); err != nil {
+		return nil, nil, err
 	}
+	if info.Epoch == 0 {
+		t.epoch++
+		info.Epoch = t.epoch
+	}
+	added = &Session{info: info, conn: conn}
+	kept, evicted := c.contested(info)
+	at, _ := slices.BinarySearchFunc(kept, info.Epoch, func(s *Session, epoch uint64) int { return cmp.Compare(epoch, s.info.Epoch) })
+	kept = slices.Insert(kept, at, added)
+	if last := len(kept) - 1; last >= t.limits.SessionsPerCluster {
+		evicted = append(evicted, kept[last])
+		kept = kept[:last:last]
+	}
+	c.sessions = kept
 	return added, evicted, nil
 }
 
 // Remove forgets this session and no other: the late end of an old connection leaves a newer one in place, even when
 // both carry the same connection id. Removing twice does nothing.
 func (t *Table) Remove(s *Session) {
+	t.remove(s)
+	t.tellRemoved(s)
+}
+
+func (t *Table) remove(s *Session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c, ok := t.clusters[s.info.Cluster]
@@ -126,7 +160,7 @@ func (t *Table) Counts() (sessions, streams int) {
 	return sessions, streams
 }
 
-// Draining is closed when [Table.Drain] is called. Who carries something endless then brings it to an end.
+// Draining is closed by [Table.Refuse] and [Table.Drain]: from then on agents have to connect elsewhere.
 func (t *Table) Draining() <-chan struct{} { return t.draining }
 
 func (t *Table) isDraining() bool {
@@ -138,12 +172,12 @@ func (t *Table) isDraining() bool {
 	}
 }
 
-// Drain refuses new connections and new requests from now on, tells every agent, lets running requests end until ctx
-// does, and closes every connection. It returns the context's error when something had to be cut off. It is called once
-// at the most.
+// Drain refuses new connections and new requests from now on, tells every agent, lets running requests end until ctx does, and
+// closes every connection. It returns the context's error when something had to be cut off. It is called once at the most.
 func (t *Table) Drain(ctx context.Context) error {
-	t.mu.Lock() // nothing is added after the list below was made
-	close(t.draining)
+	t.Refuse() // nothing is added after the list below was made
+	t.mu.Lock()
+	close(t.ending)
 	t.mu.Unlock()
 
 	sessions := t.list("")

@@ -26,7 +26,18 @@ type fakeConn struct {
 	closed   bool
 	shutdown func(context.Context) error
 	send     func(*http.Request) (*http.Response, error)
+	leave    func(after time.Duration) error
+	done     chan struct{}
 }
+
+func (c *fakeConn) Leave(_ context.Context, after time.Duration) error {
+	if c.leave != nil {
+		return c.leave(after)
+	}
+	return nil
+}
+
+func (c *fakeConn) Done() <-chan struct{} { return c.done }
 
 func (c *fakeConn) RoundTrip(req *http.Request) (*http.Response, error) { return c.send(req) }
 
@@ -171,7 +182,7 @@ func TestTooManyConnectionsEvictTheOldest(t *testing.T) {
 	add(t, table, "demo", "1", &fakeConn{})
 	add(t, table, "demo", "2", &fakeConn{})
 	_, evicted, err := table.Add(session.Info{ID: "3", Cluster: "demo"}, &fakeConn{})
-	if err != nil || evicted != first {
+	if err != nil || len(evicted) != 1 || evicted[0] != first {
 		t.Errorf("got %v, %v, want the first session evicted", evicted, err)
 	}
 	if got := len(table.Sessions("demo")); got != 3 {

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tunnel_test
+
+import (
+	"net/http"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/testkit/chaos"
+	"github.com/leatdev/leat/services/tunnel"
+	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
+)
+
+// TestF27PingsEatenAndIdleConnectionsCut has a load balancer in between that ends connections without bytes and lets no PING frame
+// pass. Heartbeats keep the connection open, here for twice as long as it may be silent.
+func TestF27PingsEatenAndIdleConnectionsCut(t *testing.T) {
+	const heartbeat, idle = 100 * time.Millisecond, 2 * time.Second
+	for _, transport := range []string{"upgrade", "websocket", "connect"} {
+		t.Run(transport, func(t *testing.T) {
+			h := startHub(t, func(cfg *tunnel.Config) { cfg.HeartbeatInterval = heartbeat })
+			proxy := chaos.Start(t, chaos.Params{Target: h.addr})
+			proxy.EatPings()
+			proxy.IdleCut(idle)
+			agent := agenttest.Connect(t, agenttest.Options{
+				ID: "idle", Addr: proxy.Addr(), Token: h.cluster("demo"), Transport: transport, Handler: http.NotFoundHandler(),
+			})
+			h.await("the heartbeats of two idle times, or the end", func() bool {
+				return agent.Heartbeats() >= int(2*idle/heartbeat) || isDone(agent)
+			})
+			if isDone(agent) {
+				t.Error("the connection was cut")
+			}
+			if got := proxy.Accepted(); got != 1 {
+				t.Errorf("connections: got %d, want the first one only", got)
+			}
+		})
+	}
+}
+
+// TestF10ReconnectsLeaveNothing opens and loses many connections, some of them by reset. What is left of goroutines is checked when
+// the hub has ended, what is left of files here.
+func TestF10ReconnectsLeaveNothing(t *testing.T) {
+	h := startHub(t, nil)
+	h.access.grant("ada", "demo")
+	proxy := chaos.Start(t, chaos.Params{Target: h.addr})
+	reconnects := 200
+	if os.Getenv("LEAT_FAULT_LONG") == "1" {
+		reconnects = 1000
+	}
+	token := h.cluster("demo")
+	reconnect := func(i int) {
+		agent := agenttest.Connect(t, agenttest.Options{
+			ID: "c" + strconv.Itoa(i), Addr: proxy.Addr(), Token: token, Handler: http.NotFoundHandler(),
+			Transport: []string{"upgrade", "websocket", "connect"}[i%3],
+		})
+		if i%2 == 0 {
+			proxy.Reset()
+			<-agent.Done()
+		}
+		agent.Close()
+	}
+	for i := range 10 {
+		reconnect(i)
+	}
+	h.await("the first connections are gone", func() bool { return len(h.sessions()) == 0 && proxy.Open() == 0 })
+	before := openFiles(t)
+	for i := range reconnects {
+		reconnect(i)
+	}
+	h.await("the connections and their files are gone", func() bool {
+		return len(h.sessions()) == 0 && proxy.Open() == 0 && openFiles(t) <= before+10
+	})
+}
+
+func isDone(agent *agenttest.Agent) bool {
+	select {
+	case <-agent.Done():
+		return true
+	default:
+		return false
+	}
+}

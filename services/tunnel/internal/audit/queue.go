@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+)
+
+// Output writes records where they are kept.
+type Output interface {
+	// WriteBatch writes records in their order. It returns how many, from the first on, are handed over for good, and
+	// why the others are not. It is called by one goroutine at a time.
+	WriteBatch(ctx context.Context, records []Record) (written int, err error)
+}
+
+// Why a record is not written.
+var (
+	errQueueFull = errors.New("the queue of records is full")
+	errTimeout   = errors.New("the record was not written in time")
+	errClosed    = errors.New("the audit log is closed")
+)
+
+// QueueParams are the collaborators and bounds of a [Queue]. Name, Output, Logger and Meter are required.
+type QueueParams struct {
+	// Name names the output in logs and metrics.
+	Name string
+	// Output writes the records.
+	Output Output
+	// Size bounds the records that wait, in bytes. Zero means 16 MiB.
+	Size int64
+	// Timeout is how long a decision may take to be written. Zero means 5 s.
+	Timeout time.Duration
+	// RetryAfter is how long after a failure what is kept is tried again, when no new record comes. Zero means 1 s.
+	RetryAfter time.Duration
+	// FlushTimeout is how long the last records may take when the queue ends. Zero means 5 s.
+	FlushTimeout time.Duration
+	// FailOpen lets requests go on whose decision is not written.
+	FailOpen bool
+	// Logger is told when the output fails and when it recovers.
+	Logger *slog.Logger
+	// Meter counts the records that were written and those that were not.
+	Meter metric.Meter
+}
+
+func (p QueueParams) withDefaults() QueueParams {
+	if p.Size == 0 {
+		p.Size = 16 << 20
+	}
+	if p.Timeout == 0 {
+		p.Timeout = 5 * time.Second
+	}
+	if p.RetryAfter == 0 {
+		p.RetryAfter = time.Second
+	}
+	if p.FlushTimeout == 0 {
+		p.FlushTimeout = 5 * time.Second
+	}
+	return p
+}
+
+// Queue stands between requests and one [Output]. It writes what has gathered in one go, in the order of arrival, so
+// that many requests share one write.
+//
+// It fails closed, unless told otherwise: Write returns when the decision is written, or fails when it is not in time,
+// when the output fails, or when the queue is full. Nothing has to be done for it to recover: each decision is a new
+// try. An outcome never waits. It is kept and tried again until it is written, and there are never more of them than
+// requests that were under way. When failing open nothing waits, and what does not fit into the queue is lost and counted.
+//
+// A Queue is safe for concurrent use.
+type Queue struct {
+	params  QueueParams
+	metrics *queueMetrics
+	wake    chan struct{}
+
+	mu      sync.Mutex
+	entries []*entry
+	bytes   int64
+	closed  bool
+	failing bool
+	lost    int64 // since the output began to fail
+}
+
+// entry is a record on its way. gone is guarded by the queue's lock.
+type entry struct {
+	record Record
+	size   int64
+	result chan error // buffered; nil when nobody waits
+	gone   bool       // nobody waits any more
+}
+
+// NewQueue returns a queue, which writes while [Queue.Run] runs. It fails when the meter refuses its instruments.
+func NewQueue(params QueueParams) (*Queue, error) {
+	q := &Queue{params: params.withDefaults(), wake: make(chan struct{}, 1)}
+	metrics, err := newQueueMetrics(params, q.waiting)
+	if err != nil {
+		return nil, err
+	}
+	q.metrics = metrics
+	return q, nil
+}
+
+// Write implements [Sink].
+func (q *Queue) Write(ctx context.Context, record Record) error {
+	e, err := q.add(ctx, record)
+	if err == nil {
+		err = q.await(ctx, e)
+	}
+	if q.params.FailOpen {
+		return nil
+	}
+	return err
+}
+
+// add queues a record.
+func (q *Queue) add(ctx context.Context, record Record) (*entry, error) {
+	e := &entry{record: record, size: record.weight()}
+	waits := record.Phase == PhaseDecision && !q.params.FailOpen
+	if waits {
+		e.result = make(chan error, 1)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.closed:
+		return nil, q.lose(ctx, reasonClosed, errClosed)
+	case q.bytes+e.size > q.params.Size && (waits || q.params.FailOpen):
+		return nil, q.lose(ctx, reasonFull, errQueueFull)
+	}
+	q.entries = append(q.entries, e)
+	q.bytes += e.size
+	q.rouse()
+	return e, nil
+}
+
+// rouse tells the writer that there is something to write.
+func (q *Queue) rouse() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until a decision is written.
+func (q *Queue) await(ctx context.Context, e *entry) error {
+	if e.result == nil {
+		return nil
+	}
+	timer := time.NewTimer(q.params.Timeout)
+	defer timer.Stop()
+	select {
+	case err := <-e.result:
+		return err
+	case <-timer.C:
+		return q.abandon(ctx, e, errTimeout)
+	case <-ctx.Done():
+		return q.abandon(ctx, e, fmt.Errorf("wait for audit record: %w", ctx.Err()))
+	}
+}
+
+// abandon gives up on a decision. One that the output has already gets an outcome when it turns out to be written.
+func (q *Queue) abandon(ctx context.Context, e *entry, cause error) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	select {
+	case err := <-e.result: // it was written just now
+		return err
+	default:
+	}
+	e.gone = true
+	if errors.Is(cause, errTimeout) {
+		return q.lose(ctx, reasonTimeout, cause)
+	}
+	return cause
+}
+
+// lose counts a record that is not written. The caller holds the lock.
+func (q *Queue) lose(ctx context.Context, reason string, cause error) error {
+	q.lost++
+	q.metrics.lose(ctx, reason, 1)
+	q.fail(ctx, cause)
+	return fmt.Errorf("audit output %s: %w", q.params.Name, cause)
+}
+
+// fail logs the first failure, so that an output that is down does not fill the log. The caller holds the lock.
+func (q *Queue) fail(ctx context.Context, cause error) {
+	if q.failing {
+		return
+	}
+	q.failing = true
+	q.params.Logger.ErrorContext(ctx, "audit records are not written",
+		slog.String("output", q.params.Name), slog.String("error", cause.Error()), slog.Bool("requests_refused", !q.params.FailOpen))
+}
+
+// recover logs the end of a failure. The caller holds the lock.
+func (q *Queue) recover(ctx context.Context) {
+	if !q.failing {
+		return
+	}
+	q.params.Logger.InfoContext(ctx, "audit records are written again",
+		slog.String("output", q.params.Name), slog.Int64("lost", q.lost))
+	q.failing, q.lost = false, 0
+}
+
+func (q *Queue) waiting() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.bytes
+}

@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package audit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// maxBatch is how many records are written at once.
+const maxBatch = 256
+
+// Run writes until ctx ends, and then what is left, within the flush timeout. It returns an error when records were
+// lost by that. What is written later is refused.
+func (q *Queue) Run(ctx context.Context) error {
+	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	done := make(chan struct{})
+	go func() { // an output that never returns must not keep the process
+		defer close(done)
+		q.work(writing, ctx.Done())
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		timer := time.NewTimer(q.params.FlushTimeout)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C:
+			cancel()
+		}
+	}
+	return q.close(writing)
+}
+
+// work writes batch after batch. When stop is closed it goes on until nothing is left.
+func (q *Queue) work(ctx context.Context, stop <-chan struct{}) {
+	retry := time.NewTimer(q.params.RetryAfter)
+	defer retry.Stop()
+	stopping := false
+	for ctx.Err() == nil {
+		batch := q.next()
+		switch {
+		case len(batch) == 0 && stopping:
+			return
+		case len(batch) > 0 && q.write(ctx, batch):
+			continue
+		}
+		retry.Reset(q.params.RetryAfter)
+		select {
+		case <-q.wake: // a new record is a new try
+		case <-retry.C:
+		case <-stop:
+			stop, stopping = nil, true
+		case <-ctx.Done():
+		}
+	}
+}
+
+// next returns what is to be written next. It stays in the queue until it is written. What nobody waits for any more is
+// left out.
+func (q *Queue) next() []*entry {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.entries = slices.DeleteFunc(q.entries, func(e *entry) bool {
+		if e.gone {
+			q.bytes -= e.size
+		}
+		return e.gone
+	})
+	return slices.Clone(q.entries[:min(len(q.entries), maxBatch)])
+}
+
+// write reports whether everything was written.
+func (q *Queue) write(ctx context.Context, batch []*entry) bool {
+	records := make([]Record, len(batch))
+	for i, e := range batch {
+		records[i] = e.record
+	}
+	written, err := q.params.Output.WriteBatch(ctx, records)
+	if err == nil {
+		written = len(batch)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.metrics.wrote(ctx, int64(written))
+	if q.closed { // the queue did not wait for this output
+		return false
+	}
+	q.entries = slices.Delete(q.entries, 0, written)
+	for _, e := range batch[:written] {
+		q.settle(e)
+	}
+	if err == nil {
+		q.recover(ctx)
+		return true
+	}
+	q.fail(ctx, err)
+	q.refuseWaiting(ctx, err)
+	return false
+}
+
+// settle is the end of a record that is written. A decision whose request was refused meanwhile gets the outcome that
+// tells so. The caller holds the lock.
+func (q *Queue) settle(e *entry) {
+	q.bytes -= e.size
+	switch {
+	case e.gone:
+		q.tellRefused(e.record)
+	case e.result != nil:
+		e.result <- nil
+	}
+}
+
+// refuseWaiting fails every decision that waits: the output has just failed. The caller holds the lock.
+func (q *Queue) refuseWaiting(ctx context.Context, cause error) {
+	q.entries = slices.DeleteFunc(q.entries, func(e *entry) bool {
+		if e.result == nil {
+			return false
+		}
+		if !e.gone {
+			e.result <- q.lose(ctx, reasonFailed, cause)
+		}
+		q.bytes -= e.size
+		return true
+	})
+}
+
+// withdraw tells that a request was refused whose decision is written already.
+func (q *Queue) withdraw(decision Record) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.tellRefused(decision)
+}
+
+// tellRefused queues the outcome of a request that was not carried out although its decision says so. The caller holds
+// the lock.
+func (q *Queue) tellRefused(decision Record) {
+	if q.closed || !decision.Allowed {
+		return
+	}
+	record := decision.refused()
+	e := &entry{record: record, size: record.weight()}
+	q.entries = append(q.entries, e)
+	q.bytes += e.size
+	q.rouse()
+}
+
+// close refuses everything from now on, and counts what is lost.
+func (q *Queue) close(ctx context.Context) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	lost := len(q.entries)
+	q.refuseWaiting(ctx, errClosed)
+	q.metrics.lose(ctx, reasonClosed, int64(len(q.entries)))
+	q.entries = nil
+	if lost > 0 {
+		return fmt.Errorf("audit output %s: %d records were not written before the end", q.params.Name, lost)
+	}
+	return nil
+}

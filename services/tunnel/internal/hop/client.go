@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hop
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/services/tunnel/internal/relay"
+	"github.com/leatdev/leat/services/tunnel/internal/session"
+)
+
+const (
+	// Replicas are near one another: one that does not take a connection at once is gone.
+	dialTimeout = 2 * time.Second
+	pingAfter   = 5 * time.Second
+	pingTimeout = 5 * time.Second
+	// streamWindow is what a reader that stands still holds in memory, and what moves per round trip: with 1 ms between
+	// replicas, 1 GB a second.
+	streamWindow = 1 << 20
+	// maxStreams is what a replica's server allows on a connection. The window of a connection covers all of its streams', so
+	// that readers that stand still never take the room of others.
+	maxStreams      = 1000
+	frameSize       = 256 << 10
+	maxHeaderBytes  = 128 << 10
+	writeTimeout    = 20 * time.Second
+	idleConnTimeout = 2 * time.Minute
+	// continueTimeout is a little more than an agent's, so that its replica's answer comes first.
+	continueTimeout = 6 * time.Second
+)
+
+// ClientParams are what a [Client] needs.
+type ClientParams struct {
+	// Self is the id of this replica.
+	Self string
+	// Tokens identify this service. Required.
+	Tokens identity.TokenSource
+	// CAPEM holds the certificates to trust for replicas at https, in PEM. Empty means those of the system.
+	CAPEM []byte
+}
+
+// Client sends requests to other replicas. It is safe for concurrent use.
+type Client struct {
+	self   string
+	tokens identity.TokenSource
+	// endless has connections of its own for what goes on until somebody ends it, so that an event never waits for a download.
+	brief, endless *http.Transport
+}
+
+var _ relay.Peers = (*Client)(nil)
+
+// NewClient returns a client. It does not connect.
+func NewClient(p ClientParams) (*Client, error) {
+	var roots *x509.CertPool // to crypto/tls, nil means the system's
+	if len(p.CAPEM) > 0 {
+		roots = x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(p.CAPEM) {
+			return nil, errors.New("parse replicas' CA certificates: no certificate in PEM found")
+		}
+	}
+	return &Client{self: p.Self, tokens: p.Tokens, brief: newTransport(roots), endless: newTransport(roots)}, nil
+}
+
+func newTransport(roots *x509.CertPool) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Transport{
+		Protocols:              protocols,
+		DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+		TLSHandshakeTimeout:    dialTimeout,
+		IdleConnTimeout:        idleConnTimeout,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		ExpectContinueTimeout:  continueTimeout,
+		HTTP2: &http.HTTP2Config{
+			MaxReceiveBufferPerStream:     streamWindow,
+			MaxReceiveBufferPerConnection: maxStreams * streamWindow,
+			MaxReadFrameSize:              frameSize,
+			SendPingTimeout:               pingAfter,
+			PingTimeout:                   pingTimeout,
+			WriteByteTimeout:              writeTimeout,
+		},
+	}
+}
+
+// Close closes the connections that carry nothing.
+func (c *Client) Close() {
+	c.brief.CloseIdleConnections()
+	c.endless.CloseIdleConnections()
+}
+
+// RoundTrip implements [relay.Peers].
+func (c *Client) RoundTrip(req *http.Request, route relay.Route, target relay.Target) (*http.Response, error) {
+	peer, err := url.Parse(route.Replica.URL)
+	if err != nil || peer.Host == "" {
+		return nil, fmt.Errorf("%w: its URL is %q", relay.ErrUnreachable, route.Replica.URL)
+	}
+	token, err := c.tokens.Token(req.Context())
+	if err != nil {
+		return nil, fmt.Errorf("%w: no token: %w", relay.ErrUnreachable, err)
+	}
+	var begun atomic.Bool
+	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { begun.Store(true) },
+	})
+	res, err := c.transport(target).RoundTrip(c.request(ctx, req, peer, token, target))
+	if err != nil {
+		return nil, classify(req.Context(), err, begun.Load())
+	}
+	return answer(res, route)
+}
+
+func (c *Client) transport(target relay.Target) *http.Transport {
+	if target.Endless {
+		return c.endless
+	}
+	return c.brief
+}
+
+// request makes the hop of what the agent is to receive. The path stays as it is, byte for byte.
+func (c *Client) request(ctx context.Context, req *http.Request, peer *url.URL, token string, target relay.Target) *http.Request {
+	out := req.WithContext(ctx)
+	path := req.URL.Opaque
+	if path == "" {
+		path = req.URL.EscapedPath()
+	}
+	out.URL = &url.URL{
+		Scheme: peer.Scheme, Host: peer.Host, Opaque: Prefix + path, RawQuery: req.URL.RawQuery, ForceQuery: req.URL.ForceQuery,
+	}
+	out.Host = peer.Host
+	out.Header = req.Header.Clone()
+	scrub(out.Header)
+	out.Header.Set("Authorization", "Bearer "+token)
+	out.Header.Set(headerHop, c.self)
+	out.Header.Set(headerCluster, target.Cluster)
+	out.Header.Set(headerClusterUID, target.ClusterUID)
+	switch {
+	case target.Watch:
+		out.Header.Set(headerEnds, endsWatch)
+	case target.Endless:
+		out.Header.Set(headerEnds, endsEndless)
+	}
+	return out
+}
+
+// classify says what the failure of a hop means. What was begun may have reached the agent.
+func classify(ctx context.Context, err error, begun bool) error {
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case begun:
+		return fmt.Errorf("%w: on the way to another replica: %w", session.ErrLost, err)
+	}
+	return fmt.Errorf("%w: %w", relay.ErrUnreachable, err)
+}
+
+// answer tells the agent's answer from a replica's, and both from the answer of something that is no replica.
+func answer(res *http.Response, route relay.Route) (*http.Response, error) {
+	mark := res.Header.Get(headerHop)
+	err := readError(res.Header)
+	if mark == "" {
+		err = fmt.Errorf("%w: what answers at %s with status %d is no replica", relay.ErrUnreachable, route.Replica.URL, res.StatusCode)
+	}
+	if err != nil {
+		_ = res.Body.Close()
+		return nil, err
+	}
+	scrub(res.Header)
+	return res, nil
+}

@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/services/tunnel/internal/relay"
+	"github.com/leatdev/leat/services/tunnel/internal/session"
+)
+
+// Deps are the collaborators of a [Handler]. All are required.
+type Deps struct {
+	// Self is this replica.
+	Self relay.Replica
+	// Verifier reads the tokens of services.
+	Verifier identity.Verifier
+	// Table has the connections of this replica.
+	Table *session.Table
+	// Logger is told of refused hops.
+	Logger *slog.Logger
+}
+
+// Handler takes requests that other replicas pass on.
+type Handler struct {
+	deps     Deps
+	errorLog *log.Logger
+	buffers  buffers
+}
+
+// NewHandler returns the endpoint.
+func NewHandler(deps Deps) *Handler {
+	return &Handler{deps: deps, errorLog: slog.NewLogLogger(deps.Logger.Handler(), slog.LevelDebug)}
+}
+
+// errEnding ends an answer that has no end of its own.
+var errEnding = errors.New("replica is shutting down")
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := h.admit(r); err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	stream, err := h.deps.Table.Open(session.Target{
+		Cluster: r.Header.Get(headerCluster), ClusterUID: r.Header.Get(headerClusterUID),
+	})
+	if err != nil {
+		writeError(w, h.deps.Self.ID, err)
+		return
+	}
+	defer stream.Release()
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	defer h.endWith(ctx, cancel, r.Header.Get(headerEnds))()
+	p := passage{Handler: h, ctx: ctx, cancel: cancel, watch: r.Header.Get(headerEnds) == endsWatch}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: rewrite, Transport: stream, ErrorLog: h.errorLog, BufferPool: &h.buffers,
+		ModifyResponse: p.modifyResponse, ErrorHandler: p.fail,
+	}
+	proxy.ServeHTTP(&asItIs{ResponseWriter: w}, r.WithContext(ctx))
+}
+
+// admit says what is wrong with a hop.
+func (h *Handler) admit(r *http.Request) error {
+	token, ok := identity.BearerToken(r.Header)
+	if !ok {
+		return errors.New("it has no token")
+	}
+	caller, err := h.deps.Verifier.Verify(r.Context(), token)
+	switch {
+	case err != nil:
+		return fmt.Errorf("its token does not count: %w", err)
+	case caller.Kind != identity.KindService || caller.Name != ServiceName:
+		return errors.New("its token is not of this service")
+	case r.ProtoMajor != 2:
+		return errors.New("it has to come over HTTP/2")
+	case len(r.Header[headerHop]) != 1 || r.Header.Get(headerHop) == h.deps.Self.ID:
+		return errors.New("it has to come from one other replica")
+	case r.Header.Get(headerCluster) == "" || strings.HasPrefix(strings.TrimPrefix(r.RequestURI, Prefix), Prefix):
+		return errors.New("it has to be for one agent")
+	}
+	return nil
+}
+
+// refuse answers a hop that is not as it must be. It tells strangers nothing.
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	h.deps.Logger.WarnContext(r.Context(), "hop refused",
+		slog.String("client.address", r.RemoteAddr), slog.String("error", err.Error()))
+	w.Header().Set(headerHop, h.deps.Self.ID)
+	w.Header().Set(headerError, errorRefused)
+	w.WriteHeader(http.StatusForbidden)
+}
+
+// endWith ends an answer that has no end of its own when this replica ends. The returned function stops that.
+func (h *Handler) endWith(ctx context.Context, cancel context.CancelCauseFunc, ends string) (stop func()) {
+	if ends == "" {
+		return func() {}
+	}
+	ctx, done := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		select {
+		case <-h.deps.Table.Ending():
+			cancel(errEnding)
+		case <-ctx.Done():
+		}
+	})
+	return func() {
+		done()
+		waiting.Wait()
+	}
+}
+
+// rewrite makes the agent's request of the hop.
+func rewrite(p *httputil.ProxyRequest) {
+	path, query, found := strings.Cut(strings.TrimPrefix(p.In.RequestURI, Prefix), "?")
+	p.Out.URL = &url.URL{Scheme: "http", Host: agentHost, Opaque: path, RawQuery: query, ForceQuery: found && query == ""}
+	p.Out.Host = agentHost
+	p.Out.Trailer = nil
+	p.Out.Header.Del("Authorization")
+	scrub(p.Out.Header)
+}
+
+// passage is one request on its way.
+type passage struct {
+	*Handler
+
+	ctx    context.Context //nolint:containedctx // of the one request
+	cancel context.CancelCauseFunc
+	watch  bool
+}
+
+func (p passage) modifyResponse(res *http.Response) error {
+	scrub(res.Header)
+	res.Header.Set(headerHop, p.deps.Self.ID)
+	res.Body = &download{ReadCloser: res.Body, passage: p}
+	return nil
+}
+
+// fail answers in place of an agent that did not.
+func (p passage) fail(w http.ResponseWriter, _ *http.Request, err error) {
+	if errors.Is(context.Cause(p.ctx), errEnding) {
+		err = session.ErrLost
+	}
+	writeError(w, p.deps.Self.ID, err)
+}
+
+// download is the body of the agent's answer.
+type download struct {
+	io.ReadCloser
+	passage
+}
+
+// Read implements io.Reader. A watch that this replica ends looks as if the API server had ended it.
+func (d *download) Read(b []byte) (int, error) {
+	n, err := d.ReadCloser.Read(b)
+	if err != nil && d.watch && errors.Is(context.Cause(d.ctx), errEnding) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Close implements io.Closer. The HTTP/2 client's own Close waits for the end of the upload, which may wait for this answer's.
+func (d *download) Close() error {
+	d.cancel(nil)
+	return d.ReadCloser.Close()
+}
+
+// copyBuffer is how much of an answer is copied at once.
+const copyBuffer = 32 << 10
+
+// buffers lends the buffers for copying answers.
+type buffers struct {
+	pool sync.Pool // of *[copyBuffer]byte
+}
+
+// Get implements httputil.BufferPool.
+func (b *buffers) Get() []byte {
+	if buffer, ok := b.pool.Get().(*[copyBuffer]byte); ok {
+		return buffer[:]
+	}
+	return make([]byte, copyBuffer)
+}
+
+// Put implements httputil.BufferPool.
+func (b *buffers) Put(buffer []byte) {
+	if len(buffer) == copyBuffer {
+		b.pool.Put((*[copyBuffer]byte)(buffer))
+	}
+}

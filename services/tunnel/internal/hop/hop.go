@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hop carries requests from the replica that was called to the one that has the agent's connection.
+//
+// The first replica has authenticated, decided and recorded; it sends exactly what the agent is to receive, over HTTP/2, as
+// the service that it is. The second one looks at its own connections and nowhere else: there is no second hop.
+// docs/protocol/tunnel.md describes the wire.
+package hop
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http2"
+
+	"github.com/leatdev/leat/services/tunnel/internal/relay"
+	"github.com/leatdev/leat/services/tunnel/internal/session"
+)
+
+// Prefix begins the path of every hop; what follows is the agent's.
+const Prefix = "/tunnel/v1/hop"
+
+// ServiceName is the name under which replicas know one another.
+const ServiceName = "tunnel"
+
+// agentHost is the name that requests carry to an agent.
+const agentHost = "kubernetes"
+
+// Headers of a hop. No agent sees them, and what an agent sends under these names goes no further.
+const (
+	// headerHop marks the request and the answer, with the id of the replica that sends it.
+	headerHop        = "Leat-Hop"
+	headerCluster    = "Leat-Hop-Cluster"
+	headerClusterUID = "Leat-Hop-Cluster-Uid"
+	// headerEnds says how the answer may be ended: see the values below.
+	headerEnds = "Leat-Hop-Ends"
+	// headerError says that the agent has given no answer, and why; headerDetail says more.
+	headerError  = "Leat-Hop-Error"
+	headerDetail = "Leat-Hop-Detail"
+)
+
+const (
+	endsWatch   = "watch"   // without an error, as API servers end watches
+	endsEndless = "endless" // by breaking it off
+)
+
+// Why there is no answer of the agent.
+const (
+	errorNotHere = "not-here" // nothing was sent
+	errorFull    = "full"     // nothing was sent
+	errorBusy    = "busy"     // nothing was sent; the detail is the limit
+	errorLost    = "lost"     // the connection was lost before a byte of the answer
+	errorStream  = "stream"   // the agent broke the request off; the detail is HTTP/2's code
+	errorFailed  = "failed"   // the detail says why
+	errorRefused = "refused"  // the hop itself is not as it must be; the detail says why
+)
+
+// Matches reports whether a request is a hop. It looks at the path as it was sent.
+func Matches(r *http.Request) bool { return strings.HasPrefix(r.RequestURI, Prefix+"/") }
+
+// writeError answers in place of an agent that did not.
+func writeError(w http.ResponseWriter, self string, err error) {
+	code, status, detail := describe(err)
+	header := w.Header()
+	header.Set(headerHop, self)
+	header.Set(headerError, code)
+	if detail != "" {
+		header.Set(headerDetail, detail)
+	}
+	w.WriteHeader(status)
+}
+
+func describe(err error) (code string, status int, detail string) {
+	var busy *session.BusyError
+	var stream http2.StreamError
+	switch {
+	case errors.As(err, &busy):
+		return errorBusy, http.StatusTooManyRequests, strconv.Itoa(busy.Limit)
+	case errors.Is(err, session.ErrFull):
+		return errorFull, http.StatusTooManyRequests, ""
+	case errors.Is(err, session.ErrOffline), errors.Is(err, session.ErrDraining):
+		return errorNotHere, http.StatusMisdirectedRequest, ""
+	case errors.Is(err, session.ErrLost):
+		return errorLost, http.StatusBadGateway, ""
+	case errors.As(err, &stream):
+		return errorStream, http.StatusBadGateway, strconv.FormatUint(uint64(stream.Code), 10)
+	}
+	return errorFailed, http.StatusBadGateway, sanitize(err.Error())
+}
+
+// readError is the other side of writeError: nil for an answer of the agent.
+func readError(header http.Header) error {
+	code, detail := header.Get(headerError), header.Get(headerDetail)
+	switch code {
+	case "":
+		return nil
+	case errorNotHere:
+		return relay.ErrNotHere
+	case errorFull:
+		return session.ErrFull
+	case errorBusy:
+		limit, _ := strconv.Atoi(detail)
+		return &session.BusyError{Scope: session.ScopeCluster, Limit: limit}
+	case errorLost:
+		return fmt.Errorf("at another replica: %w", session.ErrLost)
+	case errorStream:
+		number, _ := strconv.ParseUint(detail, 10, 32)
+		return http2.StreamError{Code: http2.ErrCode(number)}
+	case errorRefused:
+		return fmt.Errorf("%w: it refuses the hop: %s", relay.ErrUnreachable, detail)
+	}
+	return fmt.Errorf("at another replica: %s", detail)
+}
+
+// sanitize makes a header's value of a text.
+func sanitize(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text)
+	return text[:min(len(text), 500)]
+}
+
+// scrub removes a hop's headers.
+func scrub(header http.Header) {
+	for name := range header {
+		if strings.HasPrefix(name, headerHop) {
+			delete(header, name)
+		}
+	}
+}

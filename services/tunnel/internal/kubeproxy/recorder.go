@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeproxy
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/leatdev/leat/services/tunnel/internal/audit"
+)
+
+// Recorder decides which upgraded connections, such as exec, are recorded.
+type Recorder interface {
+	// Begin is called before anything is sent to the cluster. Nil, nil means that this one is not recorded. An error
+	// refuses the request: what has to be recorded and cannot be does not happen.
+	Begin(ctx context.Context, s Session) (Recording, error)
+}
+
+// Session is an upgraded connection that is about to begin.
+type Session struct {
+	// ID is that of its audit records.
+	ID string
+	// Subject is the person, and User and Groups whom the cluster sees.
+	Subject string
+	User    string
+	Groups  []string
+	// Cluster is the cluster's name.
+	Cluster string
+	// Method, Path and Query are what the API server is asked for, byte for byte.
+	Method string
+	Path   string
+	Query  string
+	// Header is the caller's request's. It must not be changed or kept, and holds the caller's token.
+	Header http.Header
+}
+
+// Recording sees the bytes of one connection, as they are on the wire of the protocol that was agreed on. FromCaller and
+// FromCluster run at the same time as each other, each in order; nothing else of one recording does.
+type Recording interface {
+	// Upgraded is called once the cluster has agreed, and before the first byte. The protocol is that of its Upgrade
+	// header, such as "websocket" or "SPDY/3.1", and header is its answer's, where the subprotocol is.
+	Upgraded(protocol string, header http.Header)
+	// FromCaller and FromCluster are given every byte before it is passed on. The slice is theirs for the call only. They
+	// hold the connection up while they run, and end it with an error.
+	FromCaller(p []byte) error
+	FromCluster(p []byte) error
+	// End is called exactly once and last, whether there was an upgrade or not.
+	End(outcome audit.Outcome)
+}
+
+// beginRecording asks the recorder, where there is one. It never returns nil without an error.
+func (f *forward) beginRecording(ctx context.Context) (Recording, error) {
+	if f.deps.Recorder == nil {
+		return unrecorded{}, nil
+	}
+	recording, err := f.deps.Recorder.Begin(ctx, Session{
+		ID: f.id, Subject: f.caller.Subject(), User: f.decision.User, Groups: f.decision.Groups,
+		Cluster: f.target.cluster, Method: f.r.Method, Path: f.target.path, Query: f.target.query, Header: f.r.Header,
+	})
+	if err == nil && recording == nil {
+		return unrecorded{}, nil
+	}
+	return recording, err
+}
+
+func (f *forward) refuseUnrecorded(err error) {
+	f.deps.Logger.ErrorContext(f.r.Context(), "session cannot be recorded", slog.String("error", err.Error()))
+	f.failure = &refusal{
+		code: http.StatusServiceUnavailable, kubeReason: "ServiceUnavailable", reason: "DEPENDENCY_UNAVAILABLE",
+		origin: originHub, message: "the session has to be recorded, which is not possible now; retry", retryAfter: retrySoon,
+	}
+	f.failure.write(f.w, f.r, f.target.cluster, f.traceID)
+}
+
+// unrecorded is the recording of a connection that is not recorded.
+type unrecorded struct{}
+
+var _ Recording = unrecorded{}
+
+func (unrecorded) Upgraded(string, http.Header) {}
+func (unrecorded) FromCaller([]byte) error      { return nil }
+func (unrecorded) FromCluster([]byte) error     { return nil }
+func (unrecorded) End(audit.Outcome)            {}

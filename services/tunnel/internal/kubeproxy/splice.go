@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	// halfClosedIdle is how long a connection stays whose one direction has ended while nothing moves in the other: a peer
+	// that is gone altogether looks the same as one that only listens.
+	halfClosedIdle = time.Minute
+	// farewellTimeout bounds the last words to the caller, and then the wait for the caller's own end. Closing a
+	// connection with bytes unread would take from the caller what is still on its way there.
+	farewellTimeout = 2 * time.Second
+)
+
+// splice is a caller's connection and a stream to the agent that have become one.
+type splice struct {
+	conn     net.Conn
+	answer   io.Reader          // what the cluster says
+	up       *uplift            // what the caller says
+	tap      func([]byte) error // records
+	count    func(n int) error  // an error means that a quota is used up
+	buffers  *buffers
+	farewell *farewell
+
+	sent int64 // bytes written to the caller, not counting the head
+
+	mu   sync.Mutex
+	idle *time.Timer // nil while both directions are open
+	over bool
+}
+
+// run passes bytes on until both directions have ended or ctx does. It reports whether the end was one of the two sides',
+// as it should be, rather than a failure on the way.
+func (s *splice) run(ctx context.Context, cancel context.CancelCauseFunc, early, head []byte) (ended bool) {
+	// What ends the session ends a write that waits for the caller.
+	unblocked := make(chan struct{})
+	unblock := context.AfterFunc(ctx, func() {
+		defer close(unblocked)
+		_ = s.conn.SetWriteDeadline(time.Unix(1, 0))
+	})
+	defer unblock()
+	defer s.stop()
+	if _, err := s.conn.Write(head); err != nil {
+		cancel(errCallerGone)
+		return true
+	}
+	s.up.start(lifted{
+		conn: s.conn, early: early, moved: s.moved,
+		ended:  func() { s.halfClosed(cancel) },
+		failed: func(err error) { cancel(fmt.Errorf("%w: %w", errCallerGone, err)) },
+	})
+	err := s.download(cancel)
+	if errors.Is(err, io.EOF) {
+		s.halfClosed(cancel)
+		closeWrite(s.conn)
+		select { // an agent that goes on reading is sent the rest
+		case <-s.up.finished:
+		case <-ctx.Done():
+		}
+	} else {
+		if !unblock() {
+			<-unblocked // so that it does not take the last words away
+		}
+		s.part(context.Cause(ctx))
+	}
+	s.linger()
+	cause := context.Cause(ctx)
+	return errors.Is(err, io.EOF) || errors.Is(cause, errCallerGone) || errors.Is(cause, errIdle)
+}
+
+// download passes on what the cluster says, until its end, which is io.EOF, or a failure.
+func (s *splice) download(cancel context.CancelCauseFunc) error {
+	buffer := s.buffers.Get()
+	defer s.buffers.Put(buffer)
+	for {
+		n, err := s.answer.Read(buffer)
+		if n > 0 {
+			if err := s.pass(buffer[:n]); err != nil {
+				cancel(err)
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// pass writes one piece to the caller.
+func (s *splice) pass(p []byte) error {
+	if err := s.count(len(p)); err != nil {
+		return err
+	}
+	if err := s.tap(p); err != nil {
+		return fmt.Errorf("%w: %w", errUnrecorded, err)
+	}
+	n, err := s.conn.Write(p)
+	s.sent += int64(n)
+	s.farewell.see(p[:n])
+	s.moved()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errCallerGone, err)
+	}
+	return nil
+}
+
+// part says farewell where the protocol has words for it, and the caller has not gone first.
+func (s *splice) part(cause error) {
+	_ = s.conn.SetWriteDeadline(time.Now().Add(farewellTimeout))
+	if words := s.farewell.words(cause); len(words) > 0 && !errors.Is(cause, errCallerGone) {
+		_, _ = s.conn.Write(words) // nobody is left to tell when it fails
+	}
+	closeWrite(s.conn)
+}
+
+// linger reads what the caller still sends, for a moment.
+func (s *splice) linger() {
+	_ = s.up.Close()
+	s.up.reading.Lock()
+	defer s.up.reading.Unlock()
+	_ = s.conn.SetReadDeadline(time.Now().Add(farewellTimeout))
+	_, _ = io.Copy(io.Discard, s.conn)
+}
+
+// halfClosed begins to count the time in which nothing moves.
+func (s *splice) halfClosed(cancel context.CancelCauseFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.idle == nil && !s.over {
+		s.idle = time.AfterFunc(halfClosedIdle, func() { cancel(errIdle) })
+	}
+}
+
+func (s *splice) moved() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.idle != nil && !s.over {
+		s.idle.Reset(halfClosedIdle)
+	}
+}
+
+func (s *splice) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+}
+
+// closeWrite ends one direction and leaves the other open. Connections that cannot do that are closed as a whole soon after.
+func closeWrite(conn net.Conn) {
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite() // when it fails, the peer is gone
+	}
+}

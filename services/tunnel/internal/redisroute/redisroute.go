@@ -1,0 +1,235 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package redisroute keeps the routes to agents in Redis.
+//
+// A hash per cluster holds its routes, a sorted set the replicas by the time until which each counts as alive. Every call is
+// one script and goes by the server's clock, so that replicas need not agree on the time. Routes of a replica that lives no
+// more are dropped by whoever comes across them.
+package redisroute
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leatdev/leat/internal/redisconn"
+	"github.com/leatdev/leat/services/tunnel/internal/relay"
+)
+
+// Prefix begins every key. Its braces put all of them into one slot of a Redis cluster, because scripts touch several.
+const Prefix = "leat:{tunnel}:"
+
+// heardAtOnce is how many announcements may wait to be heard.
+const heardAtOnce = 1000
+
+// Store is a store of routes in Redis.
+type Store struct {
+	client  redis.UniversalClient
+	ages    Ages
+	publish *redis.Script
+	renew   *redis.Script
+	lookup  *redis.Script
+	list    *redis.Script
+}
+
+var _ relay.Store = (*Store)(nil)
+
+// Ages are how long Redis keeps what it is not told again. Both must be positive.
+type Ages struct {
+	// Route is the age of a route, and Liveness that of a replica.
+	Route    time.Duration
+	Liveness time.Duration
+}
+
+// Open returns a store in the Redis that a URL names, as redisconn has them. It does not connect yet. The caller closes it.
+func Open(url string) (*Store, error) {
+	client, err := redisconn.Open(url)
+	if err != nil {
+		return nil, err
+	}
+	return New(client, Ages{Route: relay.RouteAge, Liveness: relay.LivenessAge}), nil
+}
+
+// New returns a store in a Redis. It closes the client when it is closed.
+func New(client redis.UniversalClient, ages Ages) *Store {
+	return &Store{
+		client: client, ages: ages,
+		publish: redis.NewScript(publishLua), renew: redis.NewScript(renewLua),
+		lookup: redis.NewScript(lookupLua), list: redis.NewScript(listLua),
+	}
+}
+
+// Close closes the connections to Redis.
+func (s *Store) Close() error { return s.client.Close() }
+
+// details is what of a route the scripts need not know.
+type details struct {
+	UID        string `json:"uid"`
+	Connection string `json:"connection"`
+}
+
+// announcement is a new route as others hear of it, but for its epoch.
+type announcement struct {
+	details
+
+	ID      string `json:"id"`
+	Cluster string `json:"cluster"`
+	Replica string `json:"replica"`
+	URL     string `json:"url"`
+}
+
+func (a announcement) route(epoch uint64) relay.Route {
+	return relay.Route{
+		ID: a.ID, Cluster: a.Cluster, ClusterUID: a.UID, Connection: a.Connection,
+		Replica: relay.Replica{ID: a.Replica, URL: a.URL}, Epoch: epoch,
+	}
+}
+
+// Publish implements [relay.Store].
+func (s *Store) Publish(ctx context.Context, routes []relay.Route) ([]uint64, error) {
+	args := make([]any, 0, 3+6*len(routes))
+	args = append(args, Prefix, s.ages.Route.Milliseconds(), channel)
+	for _, route := range routes {
+		more := details{UID: route.ClusterUID, Connection: route.Connection}
+		kept, err := json.Marshal(more)
+		if err != nil {
+			return nil, fmt.Errorf("publish routes: %w", err)
+		}
+		told, err := json.Marshal(announcement{
+			details: more, ID: route.ID, Cluster: route.Cluster, Replica: route.Replica.ID, URL: route.Replica.URL,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("publish routes: %w", err)
+		}
+		args = append(args, route.Cluster, route.ID, strconv.FormatUint(route.Epoch, 10), route.Replica.ID, kept, told)
+	}
+	digits, err := s.publish.Run(ctx, s.client, []string{replicasKey}, args...).StringSlice()
+	if err != nil {
+		return nil, fmt.Errorf("publish routes: %w", err)
+	}
+	epochs := make([]uint64, len(digits))
+	for i, d := range digits {
+		if epochs[i], err = strconv.ParseUint(d, 10, 64); err != nil {
+			return nil, fmt.Errorf("publish routes: %w", err)
+		}
+	}
+	if len(epochs) != len(routes) {
+		return nil, fmt.Errorf("publish routes: got %d epochs for %d routes", len(epochs), len(routes))
+	}
+	return epochs, nil
+}
+
+// Withdraw implements [relay.Store].
+func (s *Store) Withdraw(ctx context.Context, routes []relay.Route) error {
+	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, route := range routes {
+			p.HDel(ctx, routesKey(route.Cluster), route.ID)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("withdraw routes: %w", err)
+	}
+	return nil
+}
+
+// Renew implements [relay.Store].
+func (s *Store) Renew(ctx context.Context, replica relay.Replica) (bool, error) {
+	kept, err := s.renew.Run(ctx, s.client, []string{replicasKey, urlsKey},
+		replica.ID, replica.URL, s.ages.Liveness.Milliseconds()).Bool()
+	if err != nil {
+		return false, fmt.Errorf("renew replica: %w", err)
+	}
+	return kept, nil
+}
+
+// Leave implements [relay.Store].
+func (s *Store) Leave(ctx context.Context, replica relay.Replica) error {
+	_, err := s.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.ZRem(ctx, replicasKey, replica.ID)
+		p.HDel(ctx, urlsKey, replica.ID)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("remove replica: %w", err)
+	}
+	return nil
+}
+
+// Lookup implements [relay.Store].
+func (s *Store) Lookup(ctx context.Context, cluster string) ([]relay.Route, error) {
+	fields, err := s.lookup.Run(ctx, s.client, []string{replicasKey, urlsKey, routesKey(cluster)}).StringSlice()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("look up routes: %w", err)
+	}
+	var routes []relay.Route
+	for ; len(fields) >= 5; fields = fields[5:] {
+		epoch, err := strconv.ParseUint(fields[1], 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("read route: %w", err)
+		}
+		a := announcement{ID: fields[0], Cluster: cluster, Replica: fields[2], URL: urlOf(fields[3])}
+		if err := json.Unmarshal([]byte(fields[4]), &a.details); err != nil {
+			return nil, fmt.Errorf("read route: %w", err)
+		}
+		routes = append(routes, a.route(epoch))
+	}
+	return relay.NewestFirst(routes), nil
+}
+
+// Replicas implements [relay.Store].
+func (s *Store) Replicas(ctx context.Context) ([]relay.Replica, error) {
+	fields, err := s.list.Run(ctx, s.client, []string{replicasKey, urlsKey}).StringSlice()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("list replicas: %w", err)
+	}
+	var replicas []relay.Replica
+	for ; len(fields) >= 2; fields = fields[2:] {
+		replicas = append(replicas, relay.Replica{ID: fields[0], URL: urlOf(fields[1])})
+	}
+	return replicas, nil
+}
+
+// urlOf takes the server away that a replica's URL is kept with.
+func urlOf(value string) string {
+	_, url, _ := strings.Cut(value, " ")
+	return url
+}
+
+// Subscribe implements [relay.Store]. The client connects again by itself.
+func (s *Store) Subscribe(ctx context.Context, heard func(relay.Route)) error {
+	subscription := s.client.Subscribe(ctx, channel)
+	defer func() { _ = subscription.Close() }()
+	messages := subscription.Channel(redis.WithChannelSize(heardAtOnce))
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case message, ok := <-messages:
+			if !ok {
+				return errors.New("hear of routes: the subscription ended")
+			}
+			if route, ok := parse(message.Payload); ok {
+				heard(route)
+			}
+		}
+	}
+}
+
+// parse reads what was announced: the epoch, and the rest. Replicas of other versions may say what this one cannot read.
+func parse(payload string) (relay.Route, bool) {
+	digits, rest, _ := strings.Cut(payload, " ")
+	epoch, err := strconv.ParseUint(digits, 10, 64)
+	var a announcement
+	if err != nil || json.Unmarshal([]byte(rest), &a) != nil {
+		return relay.Route{}, false
+	}
+	return a.route(epoch), true
+}

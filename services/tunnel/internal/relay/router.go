@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/tunnel/internal/session"
+)
+
+// resubscribe is how long a router waits at most before it listens for new routes again.
+const resubscribe = 5 * time.Second
+
+// Params are the collaborators of a [Router].
+type Params struct {
+	// Table has the connections of this replica. The router listens to it. Required.
+	Table *session.Table
+	// Self is this replica. Required with a store.
+	Self Replica
+	// Store and Peers lead to other replicas. Both nil: there are none.
+	Store Store
+	Peers Peers
+	// Logger is told when the store fails and when it is back. Required.
+	Logger *slog.Logger
+}
+
+// Router finds the way to agents. It is safe for concurrent use. Its locks protect maps and are never held while the
+// store, a connection or another replica is used.
+type Router struct {
+	table     *session.Table
+	self      Replica
+	store     Store // nil: there are no other replicas
+	peers     Peers
+	logger    *slog.Logger
+	announcer *announcer // nil without a store
+	known     *knowledge // nil without a store
+	counts    counts
+
+	mu         sync.Mutex
+	evacuation *evacuation // nil unless agents are asked to go
+}
+
+// New returns a router. Routes are shared while [Router.Run] runs.
+func New(p Params) *Router {
+	r := &Router{table: p.Table, self: p.Self, store: p.Store, peers: p.Peers, logger: p.Logger}
+	if p.Store == nil {
+		return r
+	}
+	r.known = newKnowledge(p.Self.ID)
+	r.announcer = newAnnouncer(p.Store, p.Self, p.Logger)
+	p.Table.Listen(r)
+	return r
+}
+
+// Added implements [session.Listener].
+func (r *Router) Added(s *session.Session) {
+	r.announcer.added(s)
+	r.known.wake(s.Info().Cluster)
+}
+
+// Removed implements [session.Listener].
+func (r *Router) Removed(s *session.Session) { r.announcer.removed(s) }
+
+// Replicas returns how many replicas there are, this one included, as of the last sign of life.
+func (r *Router) Replicas() int {
+	if r.store == nil {
+		return 1
+	}
+	return int(r.announcer.replicas.Load())
+}
+
+// Run shares routes until ctx ends: it publishes this replica's, keeps them alive, and hears of others'. In the end the
+// store is told that this replica is gone. It returns nil.
+func (r *Router) Run(ctx context.Context) error {
+	if r.store == nil {
+		<-ctx.Done()
+		return nil
+	}
+	var running sync.WaitGroup
+	running.Go(func() { r.announcer.run(ctx) })
+	running.Go(func() { r.subscribe(ctx) })
+	running.Wait()
+	r.known.close()
+	return nil
+}
+
+// subscribe listens as long as ctx lasts, and begins again when it breaks.
+func (r *Router) subscribe(ctx context.Context) {
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		began := time.Now()
+		err := r.store.Subscribe(ctx, r.hear)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > resubscribe {
+			attempt = 0
+		}
+		r.logger.DebugContext(ctx, "routes of other replicas not heard", slog.Any("error", err))
+		_ = backoff.Wait(ctx, backoff.Policy{Max: resubscribe}.Delay(attempt)) // the loop looks at ctx
+	}
+}
+
+// hear takes the announcement of a route.
+func (r *Router) hear(route Route) {
+	if route.Replica.ID == r.self.ID {
+		return
+	}
+	r.known.add(route)
+	if e := r.watching(); e != nil {
+		e.heard(route)
+	}
+}
+
+// Ending is closed when everything endless has to end.
+func (r *Router) Ending() <-chan struct{} { return r.table.Ending() }
+
+// ConnectedUID returns the uid under which the newest connection of a cluster is known here, or "". It asks nobody.
+func (r *Router) ConnectedUID(cluster string) string {
+	if uid := r.table.ConnectedUID(cluster); uid != "" || r.store == nil {
+		return uid
+	}
+	route, _ := r.known.newest(cluster)
+	return route.ClusterUID
+}
+
+// Charge counts a request of a person whose way to the cluster somebody else has reserved, as [session.Table.Charge] does.
+func (r *Router) Charge(user string) (release func(), err error) { return r.table.Charge(user) }
+
+// Open reserves one request to a cluster: on a connection of this replica, or else on another replica that has one. It
+// waits a moment for an agent that is not connected, because agents reconnect. It fails with the errors of
+// [session.Table.Open], or with [ErrUnavailable].
+func (r *Router) Open(ctx context.Context, target Target) (*Stream, error) {
+	release := func() {}
+	if target.User != "" {
+		var err error
+		if release, err = r.table.Charge(target.User); err != nil {
+			return nil, err
+		}
+	}
+	s := &Stream{router: r, target: target, discharge: release}
+	s.target.User = "" // charged already
+	if err := s.place(ctx); err != nil {
+		release()
+		return nil, err
+	}
+	return s, nil
+}
+
+// look asks the store for a cluster's routes, for all who wait for the flight. Where there is none it waits a moment for one
+// to be announced, and asks once more: an announcement can be missed.
+func (r *Router) look(cluster string, f *flight) {
+	defer r.known.land(cluster, f)
+	wait := time.NewTimer(reconnectWait)
+	defer wait.Stop()
+	for last := false; ; last = true {
+		r.known.reading(cluster)
+		ctx, cancel := context.WithTimeout(r.known.base, storeTimeout)
+		routes, err := r.store.Lookup(ctx, cluster)
+		cancel()
+		if err != nil {
+			f.err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+			r.known.storeFailed()
+			r.counts.failing.Add(1)
+			r.logger.DebugContext(r.known.base, "routes not looked up", slog.String("leat.cluster", cluster), slog.Any("error", err))
+			return
+		}
+		if r.known.learn(cluster, routes, last) {
+			r.counts.found.Add(1)
+			return
+		}
+		r.counts.absent.Add(1)
+		if last || !r.await(cluster, f, wait.C) {
+			return
+		}
+	}
+}
+
+// await waits until there is a way to the cluster, and then returns false; when the time is up it returns true.
+func (r *Router) await(cluster string, f *flight, timeUp <-chan time.Time) bool {
+	for {
+		select {
+		case <-f.changed:
+			if _, known := r.known.newest(cluster); known || f.here.Load() {
+				return false
+			}
+		case <-timeUp:
+			return true
+		case <-r.known.base.Done():
+			f.err = ErrUnavailable
+			return false
+		}
+	}
+}
+
+// blame remembers what a failed request says about a route.
+func (r *Router) blame(ctx context.Context, route Route, err error) {
+	switch {
+	case errors.Is(err, ErrUnreachable):
+		if r.known.suspect(route.Replica.ID) {
+			r.logger.WarnContext(ctx, "replica not reached", slog.String("replica", route.Replica.ID),
+				slog.String("server.address", route.Replica.URL), slog.Any("error", err))
+		}
+	case errors.Is(err, ErrNotHere):
+		r.known.drop(route, routeAge)
+	case errors.Is(err, session.ErrLost):
+		r.known.drop(route, lostAge)
+	}
+}
+
+// Known returns of how many clusters routes to other replicas are remembered.
+func (r *Router) Known() int {
+	if r.store == nil {
+		return 0
+	}
+	return r.known.size()
+}

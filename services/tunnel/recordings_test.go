@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tunnel_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
+	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
+	"github.com/leatdev/leat/internal/testkit/redistest"
+	"github.com/leatdev/leat/services/tunnel"
+)
+
+// bearer sends a token with every request.
+type bearer string
+
+func (b bearer) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(req)
+}
+
+func (h *hub) asking(token string) tunnelv1connect.TunnelServiceClient {
+	return tunnelv1connect.NewTunnelServiceClient(&http.Client{Transport: bearer(token)}, "http://"+h.addr)
+}
+
+// TestReplicasAnswerForAll asks one replica for what the other one has.
+func TestReplicasAnswerForAll(t *testing.T) {
+	redis := redistest.Start(t)
+	dir := t.TempDir()
+	const id, text = "0af7651916cd43dd8448eb211c80319c", `{"version":2,"timestamp":1700000000,"leat":{"id":"0af7651916cd43dd8448eb211c80319c","subject":"user:ada","cluster":"demo"}}` + "\n"
+	if err := os.WriteFile(filepath.Join(dir, id+".cast"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := &replica{address: redis.Addr(), redis: redis}
+	join := first.join(t)
+	first.hub = startHub(t, func(cfg *tunnel.Config) { join(cfg); cfg.Record.Dir = dir })
+	first.settle()
+	second := first.another()
+	first.agent("demo", echo)
+	second.access.grant("ada", "demo")
+	second.reaches("ada", "demo")
+
+	admin := second.asking(second.user("root", "leat:admins"))
+	sessions, err := admin.ListSessions(t.Context(), &tunnelv1.ListSessionsRequest{})
+	if err != nil || len(sessions.GetSessions()) != 1 || sessions.GetSessions()[0].GetReplica() == "" || len(sessions.GetUnanswered()) != 0 {
+		t.Errorf("sessions: got %v, %v, want the one of the other replica", sessions, err)
+	}
+	if own, err := admin.ListSessions(t.Context(), &tunnelv1.ListSessionsRequest{Local: true}); err != nil || len(own.GetSessions()) != 0 {
+		t.Errorf("own sessions: got %v, %v, want none", own, err)
+	}
+	recordings, err := admin.ListRecordings(t.Context(), &tunnelv1.ListRecordingsRequest{Cluster: "demo"})
+	if err != nil || len(recordings.GetRecordings()) != 1 || recordings.GetRecordings()[0].GetId() != id {
+		t.Errorf("recordings: got %v, %v, want the one of the other replica", recordings, err)
+	}
+	get := func(c tunnelv1connect.TunnelServiceClient, id string) (string, error) {
+		stream, err := c.GetRecording(t.Context(), &tunnelv1.GetRecordingRequest{Id: id})
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = stream.Close() }()
+		var all strings.Builder
+		for stream.Receive() {
+			all.Write(stream.Msg().GetData())
+		}
+		return all.String(), stream.Err()
+	}
+	if got, err := get(admin, id); err != nil || got != text {
+		t.Errorf("got %q, %v, want the recording", got, err)
+	}
+	for id, want := range map[string]connect.Code{"none": connect.CodeNotFound, "../x": connect.CodeInvalidArgument} {
+		if _, err := get(admin, id); connect.CodeOf(err) != want {
+			t.Errorf("%s: got %v, want %v", id, err, want)
+		}
+	}
+	viewer := second.asking(second.user("ada", "leat:viewers"))
+	if _, err := get(viewer, id); connect.CodeOf(err) != connect.CodePermissionDenied {
+		t.Errorf("viewer: got %v, want a refusal", err)
+	}
+	if _, err := viewer.ListRecordings(t.Context(), &tunnelv1.ListRecordingsRequest{Local: true}); connect.CodeOf(err) != connect.CodePermissionDenied {
+		t.Errorf("viewer: got %v, want a refusal", err)
+	}
+
+	first.wire.kill()
+	sessions, err = admin.ListSessions(t.Context(), &tunnelv1.ListSessionsRequest{})
+	if err != nil || len(sessions.GetUnanswered()) != 1 {
+		t.Errorf("one replica gone: got %v, %v, want it named", sessions, err)
+	}
+	if _, err := get(admin, id); connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("one replica gone: got %v, want Unavailable", err)
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tunnel
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/services/tunnel/internal/hop"
+	"github.com/leatdev/leat/services/tunnel/internal/redisroute"
+	"github.com/leatdev/leat/services/tunnel/internal/relay"
+	"github.com/leatdev/leat/services/tunnel/internal/session"
+)
+
+// replicas is what this replica needs for others. Without Redis all but self is nil.
+type replicas struct {
+	self  relay.Replica
+	store *redisroute.Store
+	peers *hop.Client
+}
+
+// openReplicas connects to nothing yet.
+func openReplicas(cfg Config, tokens *identity.ServiceTokens) (*replicas, error) {
+	r := &replicas{self: relay.Replica{ID: strings.ToLower(rand.Text()[:16]), URL: strings.TrimRight(cfg.AdvertiseURL, "/")}}
+	if cfg.RedisURL == "" {
+		return r, nil
+	}
+	params := hop.ClientParams{Self: r.self.ID, Tokens: tokens}
+	var err error
+	if cfg.PeerCAFile != "" {
+		if params.CAPEM, err = os.ReadFile(cfg.PeerCAFile); err != nil {
+			return nil, fmt.Errorf("read replicas' CA: %w", err)
+		}
+	}
+	if r.peers, err = hop.NewClient(params); err != nil {
+		return nil, err
+	}
+	if r.store, err = redisroute.Open(cfg.RedisURL); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *replicas) close() {
+	if r.store != nil {
+		r.peers.Close()
+		_ = r.store.Close() // nothing is written any more
+	}
+}
+
+func (r *replicas) params(table *session.Table, logger *slog.Logger) relay.Params {
+	params := relay.Params{Table: table, Self: r.self, Logger: logger.With(slog.String("replica", r.self.ID))}
+	if r.store != nil {
+		params.Store, params.Peers = r.store, r.peers
+	}
+	return params
+}
+
+// hops takes what other replicas pass on.
+func (r *replicas) hops(tokens identity.Verifier, table *session.Table, logger *slog.Logger) http.Handler {
+	return hop.NewHandler(hop.Deps{Self: r.self, Verifier: tokens, Table: table, Logger: logger})
+}
+
+// health is unready as soon as the replica begins to end, while it still serves.
+func health(table *session.Table) *serve.Health {
+	h := serve.NewHealth()
+	h.Register("draining", func(context.Context) error {
+		select {
+		case <-table.Draining():
+			return errors.New("the replica is shutting down")
+		default:
+			return nil
+		}
+	})
+	return h
+}
+
+// moveShare is the part of the drain timeout that agents have to connect elsewhere, while people are served as before.
+const moveShare = 0.4
+
+// running is what [run] brings to an end.
+type running struct {
+	router  *relay.Router
+	handler http.Handler
+	logger  *slog.Logger
+	// ending is called when nothing new is taken any more, and ended waits for the rest.
+	ending, ended func()
+}
+
+// run serves until ctx ends, and then drains: first the agents move, then the server ends, and last of all the routes.
+func run(ctx context.Context, cfg Config, r running) error {
+	total := cfg.drainTimeout()
+	move := time.Duration(0)
+	if cfg.RedisURL != "" {
+		move = time.Duration(float64(total) * moveShare)
+	}
+	cfg.Serve.DrainTimeout = total - move
+	group, ctx := errgroup.WithContext(ctx)
+	routing, stopRouting := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRouting()
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+	group.Go(func() error { return r.router.Run(routing) })
+	group.Go(func() error { return serve.Run(serving, cfg.Serve, r.handler, r.logger) })
+	group.Go(func() error {
+		defer stopRouting()
+		<-ctx.Done()
+		draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), total)
+		defer cancel()
+		r.router.Drain(draining, move, func() {
+			r.ending()
+			stopServing()
+		})
+		r.ended()
+		return nil
+	})
+	return group.Wait()
+}
+
+// checkReplicas says what is wrong with the settings for several replicas.
+func (c *Config) checkReplicas() error {
+	if c.RedisURL == "" && c.AdvertiseURL == "" {
+		return nil
+	}
+	if c.RedisURL == "" {
+		return config.Missing("redis-url")
+	}
+	if c.AdvertiseURL == "" {
+		return config.Missing("tunnel-advertise-url")
+	}
+	u, err := url.Parse(c.AdvertiseURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
+		return errors.New("--tunnel-advertise-url must be http://host:port or https://host:port, without a path")
+	}
+	return nil
+}
