@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command leat-docs makes docs/config.md and docs/errors.md from the code, so that they cannot drift.
+// Command leat-docs makes docs/config.md, docs/errors.md and docs/metrics.md from the code, so that they cannot drift.
 package main
 
 import (
@@ -14,9 +14,9 @@ import (
 
 func main() {
 	out := flag.String("out", "../docs", "folder of the pages")
-	proto := flag.String("proto", "../proto", "folder of the proto files")
+	source := flag.String("source", "..", "folder of the source")
 	flag.Parse()
-	if err := reference.Write(*out, *proto); err != nil {
+	if err := reference.Write(*out, *source); err != nil {
 		fmt.Fprintln(os.Stderr, "leat-docs:", err)
 		os.Exit(1)
 	}

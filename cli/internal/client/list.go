@@ -46,6 +46,10 @@ func (c *Client) lister(kind string) (lister, error) {
 		return c.listRepositories, nil
 	case "Service":
 		return c.listServices, nil
+	case "User":
+		return c.listUsers, nil
+	case "AccessBinding":
+		return c.listAccessBindings, nil
 	default:
 		return nil, fmt.Errorf("list %s: this leat cannot", kind)
 	}
@@ -87,6 +91,46 @@ func (c *Client) listServices(ctx context.Context, page *typev1.Page) ([]*fleetv
 	return objects, response.GetNextPageToken(), nil
 }
 
+func (c *Client) listUsers(ctx context.Context, page *typev1.Page) ([]*fleetv1.Document, string, error) {
+	response, err := c.ListUsers(ctx, &fleetv1.ListUsersRequest{Page: page})
+	if err != nil {
+		return nil, "", err
+	}
+	var objects []*fleetv1.Document
+	for _, user := range response.GetUsers() {
+		objects = append(objects, document.Of(user))
+	}
+	return objects, response.GetNextPageToken(), nil
+}
+
+func (c *Client) listAccessBindings(ctx context.Context, page *typev1.Page) ([]*fleetv1.Document, string, error) {
+	response, err := c.ListAccessBindings(ctx, &fleetv1.ListAccessBindingsRequest{Page: page})
+	if err != nil {
+		return nil, "", err
+	}
+	var objects []*fleetv1.Document
+	for _, binding := range response.GetAccessBindings() {
+		objects = append(objects, document.Of(binding))
+	}
+	return objects, response.GetNextPageToken(), nil
+}
+
+// Tokens returns the API tokens of a user, or all if the name is empty.
+func (c *Client) Tokens(ctx context.Context, user string) ([]*fleetv1.Token, error) {
+	var all []*fleetv1.Token
+	page := &typev1.Page{Size: pageSize}
+	for {
+		response, err := c.ListTokens(ctx, &fleetv1.ListTokensRequest{User: user, Page: page})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, response.GetTokens()...)
+		if page.Token = response.GetNextPageToken(); page.Token == "" {
+			return all, nil
+		}
+	}
+}
+
 // Get returns one object.
 func (c *Client) Get(ctx context.Context, kind, name string) (*fleetv1.Document, error) {
 	switch kind {
@@ -99,6 +143,12 @@ func (c *Client) Get(ctx context.Context, kind, name string) (*fleetv1.Document,
 	case "Service":
 		response, err := c.GetService(ctx, &fleetv1.GetServiceRequest{Name: name})
 		return document.Of(response.GetService()), err
+	case "User":
+		response, err := c.GetUser(ctx, &fleetv1.GetUserRequest{Name: name})
+		return document.Of(response.GetUser()), err
+	case "AccessBinding":
+		response, err := c.GetAccessBinding(ctx, &fleetv1.GetAccessBindingRequest{Name: name})
+		return document.Of(response.GetAccessBinding()), err
 	default:
 		return nil, fmt.Errorf("get %s: this leat cannot", kind)
 	}
@@ -114,6 +164,10 @@ func (c *Client) Delete(ctx context.Context, kind, name string) error {
 		_, err = c.DeleteRepository(ctx, &fleetv1.DeleteRepositoryRequest{Name: name})
 	case "Service":
 		_, err = c.DeleteService(ctx, &fleetv1.DeleteServiceRequest{Name: name})
+	case "User":
+		_, err = c.DeleteUser(ctx, &fleetv1.DeleteUserRequest{Name: name})
+	case "AccessBinding":
+		_, err = c.DeleteAccessBinding(ctx, &fleetv1.DeleteAccessBindingRequest{Name: name})
 	default:
 		err = fmt.Errorf("delete %s: this leat cannot", kind)
 	}

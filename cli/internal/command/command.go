@@ -15,6 +15,8 @@ import (
 	"github.com/leatdev/leat/cli/internal/command/access"
 	"github.com/leatdev/leat/cli/internal/command/cluster"
 	"github.com/leatdev/leat/cli/internal/command/fleet"
+	"github.com/leatdev/leat/cli/internal/command/people"
+	"github.com/leatdev/leat/cli/internal/command/tunnel"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
 )
@@ -84,9 +86,9 @@ func New(s *session.Session) *cobra.Command {
 		"start": {up(s), access.Login(s), access.Context(s)},
 		"fleet": {
 			fleet.Apply(s), fleet.Get(s), fleet.History(s), fleet.Wait(s), fleet.Sync(s), fleet.Diff(s), fleet.Inventory(s), fleet.Events(s),
-			fleet.Prune(s), fleet.Pause(s), fleet.Resume(s), fleet.Delete(s),
+			fleet.Prune(s), fleet.Pause(s), fleet.Resume(s), fleet.Delete(s), people.Create(s),
 		},
-		"cluster": {cluster.New(s), access.Kubeconfig(s), access.Token(s)},
+		"cluster": {cluster.New(s), access.Kubeconfig(s), access.Token(s), people.Access(s), tunnel.Connections(s), tunnel.Sessions(s)},
 	} {
 		for _, c := range commands {
 			c.GroupID = group

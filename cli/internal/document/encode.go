@@ -101,7 +101,7 @@ func itemsNode[M proto.Message](items []M) *yaml.Node {
 	return listNode(nodes)
 }
 
-// Of wraps a cluster, repository or service. Anything else gives an empty document.
+// Of wraps an object of the fleet. Anything else gives an empty document.
 func Of(object proto.Message) *fleetv1.Document {
 	switch o := object.(type) {
 	case *fleetv1.Cluster:
@@ -110,6 +110,10 @@ func Of(object proto.Message) *fleetv1.Document {
 		return &fleetv1.Document{Object: &fleetv1.Document_Repository{Repository: o}}
 	case *fleetv1.Service:
 		return &fleetv1.Document{Object: &fleetv1.Document_Service{Service: o}}
+	case *fleetv1.User:
+		return &fleetv1.Document{Object: &fleetv1.Document_User{User: o}}
+	case *fleetv1.AccessBinding:
+		return &fleetv1.Document{Object: &fleetv1.Document_AccessBinding{AccessBinding: o}}
 	default:
 		return &fleetv1.Document{}
 	}

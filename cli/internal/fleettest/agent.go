@@ -32,13 +32,17 @@ func tunnel() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer jwt-"):
-			_ = connect.NewErrorWriter().Write(w, r, rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, "no access token"))
+			_ = connect.NewErrorWriter().Write(w, r, unauthenticated())
 		case !strings.HasPrefix(r.URL.Path, "/clusters/demo/"):
 			_ = connect.NewErrorWriter().Write(w, r, rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_AGENT_OFFLINE, "the agent is not connected"))
 		default:
 			http.StripPrefix("/clusters/demo", calls).ServeHTTP(w, r)
 		}
 	})
+}
+
+func unauthenticated() error {
+	return rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, "no access token")
 }
 
 func ref(kind, name string) *typev1.ObjectRef {

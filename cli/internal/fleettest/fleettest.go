@@ -49,7 +49,9 @@ type Hub struct {
 	objects map[string]*fleetv1.Document // by kind/name
 	changed chan struct{}                // closed and replaced at every change
 	tokens  int                          // access tokens handed out
-	history map[string][]*fleetv1.Revision
+
+	apiTokens []*fleetv1.Token
+	history   map[string][]*fleetv1.Revision
 }
 
 // Start runs a hub until the test ends.
@@ -94,6 +96,7 @@ func (h *Hub) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(fleetv1connect.NewFleetServiceHandler(h, connect.WithInterceptors(authenticate())))
 	mux.Handle("/clusters/", tunnel())
+	mux.Handle(tunnelService())
 	return mux
 }
 

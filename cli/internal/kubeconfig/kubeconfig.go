@@ -19,7 +19,7 @@ const ExecVersion = "client.authentication.k8s.io/v1"
 
 // Params say what the file is for.
 type Params struct {
-	Cluster   string   // the cluster's name in the fleet
+	Clusters  []string // the clusters' names in the fleet; the first is the current context
 	TunnelURL string   // base URL of the tunnel
 	CAPEM     []byte   // certificates to trust for it; empty means the system's
 	Command   string   // absolute path of leat
@@ -69,14 +69,16 @@ type (
 
 // Make returns the file as YAML.
 func Make(p Params) ([]byte, error) {
-	name := "leat-" + p.Cluster // not to be confused with what another kubeconfig calls the cluster
-	c := config{
-		APIVersion:     "v1",
-		Kind:           "Config",
-		Clusters:       []namedCluster{{name, cluster{Server: ServerURL(p.TunnelURL, p.Cluster), CAData: base64.StdEncoding.EncodeToString(p.CAPEM)}}},
-		Users:          []namedUser{{name, user{p.exec()}}},
-		Contexts:       []namedContext{{name, contextBody{Cluster: name, User: name}}},
-		CurrentContext: name,
+	c := config{APIVersion: "v1", Kind: "Config"}
+	ca := base64.StdEncoding.EncodeToString(p.CAPEM)
+	for i, inFleet := range p.Clusters {
+		name := "leat-" + inFleet // not to be confused with what another kubeconfig calls the cluster
+		if i == 0 {
+			c.CurrentContext = name
+		}
+		c.Clusters = append(c.Clusters, namedCluster{name, cluster{Server: ServerURL(p.TunnelURL, inFleet), CAData: ca}})
+		c.Users = append(c.Users, namedUser{name, user{p.exec(inFleet)}})
+		c.Contexts = append(c.Contexts, namedContext{name, contextBody{Cluster: name, User: name}})
 	}
 	content, err := yaml.Marshal(c)
 	if err != nil {
@@ -85,12 +87,12 @@ func Make(p Params) ([]byte, error) {
 	return content, nil
 }
 
-func (p Params) exec() exec {
+func (p Params) exec(cluster string) exec {
 	return exec{
 		APIVersion:      ExecVersion,
 		Command:         p.Command,
 		Args:            p.Args,
-		InstallHint:     "leat was moved or removed; make this file again with leat kubeconfig " + p.Cluster,
+		InstallHint:     "leat was moved or removed; make this file again with leat kubeconfig " + cluster,
 		InteractiveMode: "Never",
 	}
 }

@@ -21,9 +21,14 @@ import (
 
 const notice = "<!-- Made by `make generate`. Edit the code, not this page. -->\n\n"
 
-// Write makes config.md and errors.md in the folder out, reading the error reasons from the proto files below proto.
-func Write(out, proto string) error {
-	reasons, err := os.ReadFile(filepath.Join(proto, "leat/errors/v1/reason.proto"))
+// Write makes config.md, errors.md and metrics.md in the folder out, reading the error reasons and the metrics from the
+// source in the folder source.
+func Write(out, source string) error {
+	instruments, err := Instruments(source)
+	if err != nil {
+		return err
+	}
+	reasons, err := os.ReadFile(filepath.Join(source, "proto/leat/errors/v1/reason.proto"))
 	if err != nil {
 		return fmt.Errorf("read the error reasons: %w", err)
 	}
@@ -38,6 +43,7 @@ func Write(out, proto string) error {
 	return errors.Join(
 		os.WriteFile(filepath.Join(out, "config.md"), settingsPage, 0o644),
 		os.WriteFile(filepath.Join(out, "errors.md"), errorPage, 0o644),
+		os.WriteFile(filepath.Join(out, "metrics.md"), metricsPage(instruments), 0o644),
 	)
 }
 

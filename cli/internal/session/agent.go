@@ -11,6 +11,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
@@ -18,43 +19,57 @@ import (
 
 // Agent connects to a cluster's agent, through the hub's tunnel.
 func (s *Session) Agent(ctx context.Context, cluster string) (agentv1connect.AgentServiceClient, error) {
-	endpoint, err := s.Endpoint()
+	base, err := s.dialTunnel(ctx, "/clusters/"+cluster)
 	if err != nil {
 		return nil, err
+	}
+	return agentv1connect.NewAgentServiceClient(base.HTTP, base.BaseURL, base.Options...), nil
+}
+
+// Tunnel connects to the hub's tunnel itself.
+func (s *Session) Tunnel(ctx context.Context) (tunnelv1connect.TunnelServiceClient, error) {
+	base, err := s.dialTunnel(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	return tunnelv1connect.NewTunnelServiceClient(base.HTTP, base.BaseURL, base.Options...), nil
+}
+
+// dialTunnel makes a client for what is below a path of the tunnel.
+func (s *Session) dialTunnel(ctx context.Context, path string) (rpc.Client, error) {
+	endpoint, err := s.Endpoint()
+	if err != nil {
+		return rpc.Client{}, err
 	}
 	c, err := s.Connect(endpoint)
 	if err != nil {
-		return nil, err
+		return rpc.Client{}, err
 	}
 	info, err := c.GetServerInfo(ctx, &fleetv1.GetServerInfoRequest{})
 	if err != nil {
-		return nil, err
+		return rpc.Client{}, err
 	}
 	if info.GetTunnelUrl() == "" {
-		return nil, failure.New("this hub has no tunnel, through which agents are reached", "Its operator sets the tunnel's public URL at the distributor.")
+		return rpc.Client{}, failure.New("this hub has no tunnel, through which agents are reached", "Its operator sets the tunnel's public URL at the distributor.")
 	}
 	cacheDir, err := s.CacheDir()
 	if err != nil {
-		return nil, err
+		return rpc.Client{}, err
 	}
 	token, err := c.AccessToken(ctx, cacheDir, endpoint.Token)
 	if err != nil {
-		return nil, err
+		return rpc.Client{}, err
 	}
-	return dial(endpoint, info.GetTunnelUrl(), cluster, token.Token)
-}
-
-func dial(endpoint Endpoint, tunnel, cluster, token string) (agentv1connect.AgentServiceClient, error) {
 	caPEM, err := endpoint.CAPEM()
 	if err != nil {
-		return nil, err
+		return rpc.Client{}, err
 	}
 	base, err := rpc.NewClient(rpc.ClientParams{
-		BaseURL: strings.TrimRight(tunnel, "/") + "/clusters/" + cluster, Tokens: identity.StaticToken(token),
+		BaseURL: strings.TrimRight(info.GetTunnelUrl(), "/") + path, Tokens: identity.StaticToken(token.Token),
 		Telemetry: telemetry.Noop(), CAPEM: caPEM,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("connect to the tunnel at %q: %w", tunnel, err)
+		return rpc.Client{}, fmt.Errorf("connect to the tunnel at %q: %w", info.GetTunnelUrl(), err)
 	}
-	return agentv1connect.NewAgentServiceClient(base.HTTP, base.BaseURL, base.Options...), nil
+	return base, nil
 }

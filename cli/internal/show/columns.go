@@ -24,6 +24,10 @@ func columnsOf(kind string) []column {
 		return clusterColumns()
 	case "Repository":
 		return repositoryColumns()
+	case "User":
+		return userColumns()
+	case "AccessBinding":
+		return bindingColumns()
 	default:
 		return serviceColumns()
 	}

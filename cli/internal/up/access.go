@@ -35,7 +35,7 @@ func (u *up) writeAccess(context.Context) error {
 		c := &u.clusters[i]
 		c.Kubeconfig = u.dir.Path("kubeconfig", c.Name)
 		content, err := kubeconfig.Make(kubeconfig.Params{
-			Cluster: c.Name, TunnelURL: u.tunnelURL(), CAPEM: authority, Command: u.Command,
+			Clusters: []string{c.Name}, TunnelURL: u.tunnelURL(), CAPEM: authority, Command: u.Command,
 			Args: []string{"token", "--exec-credential", "--config", u.configPath(), "--context", contextName},
 		})
 		if err != nil {

@@ -168,18 +168,21 @@ func (u *up) startDistributor(ctx context.Context, _ string) error {
 		func(ctx context.Context) error { return distributor.Run(ctx, cfg) })
 }
 
-func (u *up) startTunnel(ctx context.Context, _ string) error {
+func (u *up) startTunnel(ctx context.Context, redisURL string) error {
 	var cfg tunnel.Config
 	err := u.configure("tunnel", &cfg, map[string]string{
-		"LEAT_DISTRIBUTOR_URL": u.hubURL(),
-		"LEAT_SERVICE_SECRET":  u.dir.ServiceSecret,
-		"LEAT_TLS_CERT_FILE":   u.certs.Cert,
-		"LEAT_TLS_KEY_FILE":    u.certs.Key,
+		"LEAT_DISTRIBUTOR_URL":      u.hubURL(),
+		"LEAT_REDIS_URL":            redisURL,
+		"LEAT_TUNNEL_ADVERTISE_URL": u.tunnelURL(),
+		"LEAT_TUNNEL_PEER_CA_FILE":  u.certs.CA,
+		"LEAT_SERVICE_SECRET":       u.dir.ServiceSecret,
+		"LEAT_TLS_CERT_FILE":        u.certs.Cert,
+		"LEAT_TLS_KEY_FILE":         u.certs.Key,
 	})
 	if err != nil {
 		return err
 	}
-	if cfg.AuditOutput, err = u.openLog("audit"); err != nil {
+	if cfg.Audit.Writer, err = u.openLog("audit"); err != nil {
 		return err
 	}
 	return u.startService(ctx, "tunnel", u.tunnelURL(), u.ports.tunnel, &cfg.Serve, &cfg.Telemetry,

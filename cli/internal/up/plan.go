@@ -102,6 +102,10 @@ func metadataOf(object *fleetv1.Document) *typev1.Metadata {
 		return o.Repository.GetMetadata()
 	case *fleetv1.Document_Service:
 		return o.Service.GetMetadata()
+	case *fleetv1.Document_User:
+		return o.User.GetMetadata()
+	case *fleetv1.Document_AccessBinding:
+		return o.AccessBinding.GetMetadata()
 	default:
 		return nil
 	}

@@ -7,12 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/kubeconfig"
 	"github.com/leatdev/leat/cli/internal/session"
@@ -25,80 +28,136 @@ const execVersion = kubeconfig.ExecVersion
 
 // Kubeconfig is `leat kubeconfig`.
 func Kubeconfig(s *session.Session) *cobra.Command {
-	output := ""
+	var k kubeconfigFlags
 	cmd := &cobra.Command{
-		Use:   "kubeconfig CLUSTER",
-		Short: "Print a kubeconfig that reaches a cluster through the hub",
+		Use:   "kubeconfig CLUSTER | --all",
+		Short: "Print a kubeconfig that reaches clusters through the hub",
 		Long: `Print a kubeconfig for kubectl and everything that reads such files. It reaches the cluster's Kubernetes API through the
 hub's tunnel, as you: the cluster sees your name and your groups. It holds no secret; kubectl runs leat token for one,
-with the hub and the context that are in use now.`,
+with the hub and the context that are in use now.
+
+With --all there is a context for each cluster that you can reach. With --merge entries go into a file that is there already;
+what else it holds stays, its current context included.`,
 		Example: `  leat kubeconfig berlin > berlin.kubeconfig
   kubectl --kubeconfig berlin.kubeconfig get pods -A
-  kubectl --kubeconfig <(leat kubeconfig berlin) get nodes --watch`,
+  kubectl --kubeconfig <(leat kubeconfig berlin) get nodes --watch
+  leat kubeconfig --all --merge --file ~/.kube/config`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return errors.New("want the name of one cluster")
+			switch {
+			case k.all && len(args) > 0:
+				return errors.New("--all excludes the name of a cluster")
+			case !k.all && len(args) != 1:
+				return errors.New("want the name of one cluster, or --all")
+			case k.merge && k.file == "":
+				return errors.New("--merge needs --file")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.Fail(printKubeconfig(cmd.Context(), s, args[0], output))
+			return s.Fail(printKubeconfig(cmd.Context(), s, strings.Join(args, ""), k))
 		},
 	}
-	cmd.Flags().StringVar(&output, "file", "", "write it to this file, readable for you only, instead of printing it")
+	cmd.Flags().StringVar(&k.file, "file", "", "write it to this file, readable for you only, instead of printing it")
+	cmd.Flags().BoolVar(&k.all, "all", false, "all clusters that you can reach")
+	cmd.Flags().BoolVar(&k.merge, "merge", false, "keep what --file holds, and add to it")
 	return cmd
 }
 
-func printKubeconfig(ctx context.Context, s *session.Session, cluster, file string) error {
-	content, err := makeKubeconfig(ctx, s, cluster)
+type kubeconfigFlags struct {
+	file       string
+	all, merge bool
+}
+
+// printKubeconfig is for one cluster, or for all if the name is empty.
+func printKubeconfig(ctx context.Context, s *session.Session, cluster string, k kubeconfigFlags) error {
+	content, current, err := makeKubeconfig(ctx, s, cluster)
 	if err != nil {
 		return err
 	}
-	if file == "" {
+	if k.file == "" {
 		_, err = s.Out.Write(content)
 		return err
 	}
-	if err := settings.WriteFile(file, content); err != nil {
+	if k.merge {
+		if content, err = mergeInto(k.file, content); err != nil {
+			return err
+		}
+	}
+	if err := settings.WriteFile(k.file, content); err != nil {
 		return failure.File(err, "")
 	}
-	_, err = fmt.Fprintf(s.Out, "Try: kubectl --kubeconfig %s get pods -A\n", file)
+	_, err = fmt.Fprintf(s.Out, "Try: kubectl --kubeconfig %s --context leat-%s get pods -A\n", k.file, current)
 	return err
 }
 
-func makeKubeconfig(ctx context.Context, s *session.Session, cluster string) ([]byte, error) {
-	endpoint, err := s.Endpoint()
+// mergeInto returns the file with the content in it. A file that is not there is empty.
+func mergeInto(file string, content []byte) ([]byte, error) {
+	existing, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, failure.File(err, "")
+	}
+	merged, err := kubeconfig.Merge(existing, content)
 	if err != nil {
-		return nil, err
+		return nil, failure.New("cannot merge into "+file+": "+err.Error(), "Nothing was written. Give another --file, or leave --merge out.")
 	}
-	tunnel, err := tunnelOf(ctx, s, endpoint, cluster)
-	if err != nil {
-		return nil, err
-	}
-	caPEM, err := endpoint.CAPEM()
-	if err != nil {
-		return nil, err
-	}
-	p := kubeconfig.Params{Cluster: cluster, TunnelURL: tunnel, CAPEM: caPEM}
-	if p.Command, err = os.Executable(); err != nil {
-		return nil, fmt.Errorf("find leat itself: %w", err)
-	}
-	if p.Args, err = tokenArgs(s, endpoint); err != nil {
-		return nil, err
-	}
-	return kubeconfig.Make(p)
+	return merged, nil
 }
 
-// tunnelOf returns the tunnel's URL if the cluster exists.
-func tunnelOf(ctx context.Context, s *session.Session, endpoint session.Endpoint, cluster string) (string, error) {
+// makeKubeconfig returns the file and the cluster of its current context.
+func makeKubeconfig(ctx context.Context, s *session.Session, cluster string) (content []byte, current string, err error) {
+	endpoint, err := s.Endpoint()
+	if err != nil {
+		return nil, "", err
+	}
 	c, err := s.Connect(endpoint)
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if _, err := c.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: cluster}); err != nil {
-		return "", err
+	var p kubeconfig.Params
+	if p.Clusters, err = clustersOf(ctx, c, cluster); err != nil {
+		return nil, "", err
 	}
+	if p.TunnelURL, err = tunnelOf(ctx, s, c); err != nil {
+		return nil, "", err
+	}
+	if p.CAPEM, err = endpoint.CAPEM(); err != nil {
+		return nil, "", err
+	}
+	if p.Command, err = os.Executable(); err != nil {
+		return nil, "", fmt.Errorf("find leat itself: %w", err)
+	}
+	if p.Args, err = tokenArgs(s, endpoint); err != nil {
+		return nil, "", err
+	}
+	content, err = kubeconfig.Make(p)
+	return content, p.Clusters[0], err
+}
+
+// clustersOf returns the named cluster if it exists, or all that the caller can reach.
+func clustersOf(ctx context.Context, c *client.Client, named string) ([]string, error) {
+	if named != "" {
+		_, err := c.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: named})
+		return []string{named}, err
+	}
+	objects, err := c.List(ctx, "Cluster")
+	if err != nil {
+		return nil, err
+	}
+	if len(objects) == 0 {
+		return nil, failure.New("you can reach no cluster", "An administrator makes a binding with leat create accessbinding.")
+	}
+	var names []string
+	for _, object := range objects {
+		_, name := document.Identify(object)
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// tunnelOf returns the tunnel's URL.
+func tunnelOf(ctx context.Context, s *session.Session, c *client.Client) (string, error) {
 	info, err := c.GetServerInfo(ctx, &fleetv1.GetServerInfoRequest{})
 	if err != nil {
 		return "", err

@@ -18,20 +18,24 @@ func Delete(s *session.Session) *cobra.Command {
 	var targets []target
 	return &cobra.Command{
 		Use:   "delete KIND/NAME...",
-		Short: "Delete clusters, repositories or services",
-		Long: `Delete clusters, repositories or services from the hub.
+		Short: "Delete clusters, repositories, services, users, access bindings or tokens",
+		Long: `Delete clusters, repositories, services, users, access bindings or API tokens from the hub.
 
 When a service goes, its agent deletes the service's objects from the cluster, unless spec.sync.prune is false. A
 cluster or repository that a service still names is not deleted. Deleting a cluster ends its agent's access and
-changes nothing in the cluster itself.`,
+changes nothing in the cluster itself.
+
+A user goes with all tokens; what a user, token or binding let somebody do ends within 30 s, and what is running within
+about 90 s. A token is named by its id, which leat get tokens shows.`,
 		Example: `  leat delete service/shop
+  leat delete token/8f14e45fceea167a
   leat delete service/shop repository/shop cluster/old`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("KIND/NAME is missing")
 			}
 			for _, arg := range args {
-				t, err := parseTarget(arg)
+				t, err := parseDeletable(arg)
 				if err != nil {
 					return err
 				}
@@ -52,7 +56,7 @@ func remove(ctx context.Context, s *session.Session, targets []target) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	for _, t := range targets {
-		err := c.Delete(ctx, t.kind, t.name)
+		err := drop(ctx, c, t)
 		if isNotFound(err) {
 			return missing(t)
 		}

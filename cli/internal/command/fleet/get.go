@@ -25,19 +25,23 @@ func Get(s *session.Session) *cobra.Command {
 	g := get{session: s, format: show.Table}
 	cmd := &cobra.Command{
 		Use:   "get KIND [NAME]",
-		Short: "Show clusters, repositories or services",
-		Long: `Show clusters, repositories or services, with what the hub knows of them.
+		Short: "Show clusters, repositories, services, users, access bindings or tokens",
+		Long: `Show clusters, repositories, services, users, access bindings or API tokens, with what the hub knows of them.
 
 As YAML each object is a document that leat apply takes again. As JSON a listing is an object with "items", and a
 single object is itself. With --watch the listing is followed by every change; as JSON that is one object a line.
 
 A single cluster is shown with its nodes and what they have, its pods by phase, the latest warnings, and what its agent
-can do. A single service is shown with its drift, its tests and its dry run.`,
+can do. A single service is shown with its drift, its tests and its dry run.
+
+Tokens are shown without their secrets, and are no documents; their names are those of their users. Who is no administrator
+sees what concerns themselves.`,
 		Example: `  leat get services
   leat get cluster berlin
   leat get service shop -o yaml
   leat get repositories -o json | jq '.items[].status.phase'
-  leat get services --watch`,
+  leat get services --watch
+  leat get tokens ada`,
 		Args:              g.args,
 		ValidArgsFunction: g.complete,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return s.Fail(g.run(cmd.Context())) },
@@ -67,7 +71,11 @@ func (g *get) args(_ *cobra.Command, args []string) (err error) {
 		g.target, err = parseTarget(args[0])
 		return err
 	}
-	g.target.kind, err = parseKind(args[0])
+	if isToken(args[0]) {
+		g.target.kind = kindToken
+	} else {
+		g.target.kind, err = parseKind(args[0])
+	}
 	if len(args) == 2 {
 		g.target.name = args[1]
 	}
@@ -90,6 +98,9 @@ func (g *get) run(ctx context.Context) error {
 	c, err := g.session.Client()
 	if err != nil {
 		return err
+	}
+	if g.target.kind == kindToken {
+		return g.tokens(ctx, c)
 	}
 	if g.watch {
 		return g.follow(ctx, c)

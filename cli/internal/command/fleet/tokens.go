@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/show"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// kindToken is what API tokens are called, which are no documents.
+const kindToken = "Token"
+
+func isToken(word string) bool {
+	return strings.EqualFold(word, kindToken) || strings.EqualFold(word, kindToken+"s")
+}
+
+// tokens shows API tokens: all that the caller may see, or those of one user.
+func (g *get) tokens(ctx context.Context, c *client.Client) error {
+	if g.watch {
+		return errors.New("tokens cannot be watched")
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	tokens, err := c.Tokens(ctx, g.target.name)
+	if err != nil {
+		return err
+	}
+	if len(tokens) == 0 && g.format == show.Table {
+		_, err := fmt.Fprintln(g.session.Err, "There are no tokens yet.")
+		return err
+	}
+	return show.Tokens(g.session.Out, g.format, g.session.Style(g.session.Out), time.Now(), tokens)
+}
+
+// parseDeletable reads KIND/NAME, or token/ID.
+func parseDeletable(text string) (target, error) {
+	word, id, found := strings.Cut(text, "/")
+	if found && isToken(word) && id != "" {
+		return target{kind: kindToken, name: id}, nil
+	}
+	return parseTarget(text)
+}
+
+func drop(ctx context.Context, c *client.Client, t target) error {
+	if t.kind != kindToken {
+		return c.Delete(ctx, t.kind, t.name)
+	}
+	_, err := c.DeleteToken(ctx, &fleetv1.DeleteTokenRequest{Id: t.name})
+	return err
+}

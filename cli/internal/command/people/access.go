@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/session"
+	"github.com/leatdev/leat/cli/internal/show"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// caller is the hub as these commands see it.
+type caller = *client.Client
+
+func call(ctx context.Context, s *session.Session, do func(context.Context, caller) error) error {
+	c, err := s.Client()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return do(ctx, c)
+}
+
+// Access is `leat access`.
+func Access(s *session.Session) *cobra.Command {
+	a := review{session: s, format: show.Table}
+	cmd := &cobra.Command{
+		Use:   "access CLUSTER [VERB RESOURCE]",
+		Short: "Tell who may do what in a cluster, and why",
+		Long: `Tell what you may do in a cluster through the hub, and which bindings say so; or whether you may do one thing, such as
+"delete pods", "get pods/log" or "get /metrics". Exits with 1 if not. What the groups may do is decided by the cluster's own
+RBAC, which is not asked.
+
+Administrators ask for others: --as for one user, --everybody for all bindings that cover the cluster.`,
+		Example: `  leat access berlin
+  leat access berlin delete deployments.apps -n shop
+  leat access berlin --as ada create pods/exec -n shop
+  leat access berlin --everybody -o json`,
+		Args: a.args,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.Fail(a.run(cmd.Context())) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&a.request.User, "as", "", "the user in question (default: you)")
+	flags.StringArrayVar(&a.request.Groups, "as-group", nil, "a group of a user whom the hub does not know itself; may be given more than once")
+	flags.StringVarP(&a.namespace, "namespace", "n", "", "the request's namespace (default: all, or none)")
+	flags.BoolVar(&a.request.Everybody, "everybody", false, "all bindings that cover the cluster")
+	flags.VarP(&a.format, "output", "o", "how to print it")
+	return cmd
+}
+
+type review struct {
+	session   *session.Session
+	format    show.Format
+	namespace string
+	request   fleetv1.ReviewAccessRequest
+}
+
+func (a *review) args(_ *cobra.Command, args []string) error {
+	switch len(args) {
+	case 1:
+		if a.namespace != "" {
+			return errors.New("--namespace belongs to VERB RESOURCE, which are missing")
+		}
+	case 3:
+		a.request.Attributes = attributes(args[1], args[2], a.namespace)
+	default:
+		return errors.New("want CLUSTER, or CLUSTER VERB RESOURCE")
+	}
+	if a.request.GetEverybody() && (a.request.GetUser() != "" || len(args) > 1) {
+		return errors.New("--everybody excludes --as and VERB RESOURCE")
+	}
+	a.request.Cluster = args[0]
+	return nil
+}
+
+// attributes reads a resource as kubectl does: deployments.apps, with the subresource behind a slash; or a path.
+func attributes(verb, resource, namespace string) *fleetv1.AccessAttributes {
+	if strings.HasPrefix(resource, "/") {
+		return &fleetv1.AccessAttributes{Verb: verb, NonResourcePath: resource, Namespace: namespace}
+	}
+	name, subresource, has := strings.Cut(resource, "/")
+	name, group, _ := strings.Cut(name, ".")
+	if has {
+		name += "/" + subresource
+	}
+	return &fleetv1.AccessAttributes{Verb: verb, ApiGroup: group, Resource: name, Namespace: namespace}
+}
+
+func (a *review) run(ctx context.Context) error {
+	return call(ctx, a.session, func(ctx context.Context, c caller) error {
+		res, err := c.ReviewAccess(ctx, &a.request)
+		if err != nil {
+			return err
+		}
+		if err := show.Access(a.session.Out, a.format, a.session.Style(a.session.Out), time.Now(), res); err != nil {
+			return err
+		}
+		if !res.GetAllowed() {
+			return failure.New(fmt.Sprintf("%s is not let through", a.question()), "An administrator makes a binding with leat create accessbinding.")
+		}
+		return nil
+	})
+}
+
+func (a *review) question() string {
+	attributes := a.request.GetAttributes()
+	if attributes == nil {
+		return "access to " + a.request.GetCluster()
+	}
+	return attributes.GetVerb() + " " + attributes.GetResource() + attributes.GetNonResourcePath()
+}

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleettest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/leatdev/leat/cli/internal/document"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
+)
+
+// CreateUser implements FleetService.
+func (h *Hub) CreateUser(_ context.Context, request *fleetv1.CreateUserRequest) (*fleetv1.CreateUserResponse, error) {
+	h.Put(document.Of(request.GetUser()))
+	return &fleetv1.CreateUserResponse{User: request.GetUser()}, nil
+}
+
+// GetUser implements FleetService.
+func (h *Hub) GetUser(_ context.Context, request *fleetv1.GetUserRequest) (*fleetv1.GetUserResponse, error) {
+	object, err := h.get("user", request.GetName())
+	return &fleetv1.GetUserResponse{User: object.GetUser()}, err
+}
+
+// ListUsers implements FleetService.
+func (h *Hub) ListUsers(context.Context, *fleetv1.ListUsersRequest) (*fleetv1.ListUsersResponse, error) {
+	response := &fleetv1.ListUsersResponse{}
+	for _, object := range h.list("user/") {
+		response.Users = append(response.Users, object.GetUser())
+	}
+	return response, nil
+}
+
+// DeleteUser implements FleetService.
+func (h *Hub) DeleteUser(_ context.Context, request *fleetv1.DeleteUserRequest) (*fleetv1.DeleteUserResponse, error) {
+	return &fleetv1.DeleteUserResponse{}, h.remove("user", request.GetName())
+}
+
+// CreateAccessBinding implements FleetService.
+func (h *Hub) CreateAccessBinding(_ context.Context, request *fleetv1.CreateAccessBindingRequest) (*fleetv1.CreateAccessBindingResponse, error) {
+	h.Put(document.Of(request.GetAccessBinding()))
+	return &fleetv1.CreateAccessBindingResponse{AccessBinding: request.GetAccessBinding()}, nil
+}
+
+// GetAccessBinding implements FleetService.
+func (h *Hub) GetAccessBinding(_ context.Context, request *fleetv1.GetAccessBindingRequest) (*fleetv1.GetAccessBindingResponse, error) {
+	object, err := h.get("accessbinding", request.GetName())
+	return &fleetv1.GetAccessBindingResponse{AccessBinding: object.GetAccessBinding()}, err
+}
+
+// ListAccessBindings implements FleetService.
+func (h *Hub) ListAccessBindings(context.Context, *fleetv1.ListAccessBindingsRequest) (*fleetv1.ListAccessBindingsResponse, error) {
+	response := &fleetv1.ListAccessBindingsResponse{}
+	for _, object := range h.list("accessbinding/") {
+		response.AccessBindings = append(response.AccessBindings, object.GetAccessBinding())
+	}
+	return response, nil
+}
+
+// DeleteAccessBinding implements FleetService.
+func (h *Hub) DeleteAccessBinding(_ context.Context, request *fleetv1.DeleteAccessBindingRequest) (*fleetv1.DeleteAccessBindingResponse, error) {
+	return &fleetv1.DeleteAccessBindingResponse{}, h.remove("accessbinding", request.GetName())
+}
+
+// CreateToken implements FleetService. Secrets are numbered.
+func (h *Hub) CreateToken(_ context.Context, request *fleetv1.CreateTokenRequest) (*fleetv1.CreateTokenResponse, error) {
+	if _, err := h.get("user", request.GetUser()); err != nil {
+		return nil, err
+	}
+	if request.GetLabel() == "" {
+		return nil, rpcerr.Field("label", "is required: say what the token is for")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	id := fmt.Sprintf("id%d", len(h.apiTokens)+1)
+	token := &fleetv1.Token{
+		Id: id, User: request.GetUser(), Label: request.GetLabel(), CreateTime: timestamppb.Now(), ExpireTime: request.GetExpireTime(),
+	}
+	h.apiTokens = append(h.apiTokens, token)
+	return &fleetv1.CreateTokenResponse{Token: token, Secret: "leat_secret-of-" + id}, nil
+}
+
+// ListTokens implements FleetService. It returns one token a page.
+func (h *Hub) ListTokens(_ context.Context, request *fleetv1.ListTokensRequest) (*fleetv1.ListTokensResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	response := &fleetv1.ListTokensResponse{}
+	for _, token := range h.apiTokens {
+		switch {
+		case request.GetUser() != "" && request.GetUser() != token.GetUser(), token.GetId() <= request.GetPage().GetToken():
+		case len(response.GetTokens()) > 0:
+			response.NextPageToken = response.GetTokens()[0].GetId()
+			return response, nil
+		default:
+			response.Tokens = append(response.Tokens, token)
+		}
+	}
+	return response, nil
+}
+
+// DeleteToken implements FleetService.
+func (h *Hub) DeleteToken(_ context.Context, request *fleetv1.DeleteTokenRequest) (*fleetv1.DeleteTokenResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before := len(h.apiTokens)
+	h.apiTokens = slices.DeleteFunc(h.apiTokens, func(t *fleetv1.Token) bool { return t.GetId() == request.GetId() })
+	if len(h.apiTokens) == before {
+		return nil, rpcerr.NotFound("token", request.GetId())
+	}
+	return &fleetv1.DeleteTokenResponse{}, nil
+}
+
+// ReviewAccess implements FleetService: everybody may read, by one binding, and do nothing else.
+func (h *Hub) ReviewAccess(_ context.Context, request *fleetv1.ReviewAccessRequest) (*fleetv1.ReviewAccessResponse, error) {
+	if _, err := h.get("cluster", request.GetCluster()); err != nil {
+		return nil, err
+	}
+	user, attributes := request.GetUser(), request.GetAttributes()
+	if user == "" {
+		user = "admin"
+	}
+	response := &fleetv1.ReviewAccessResponse{
+		Allowed: true, User: user, Reason: fmt.Sprintf("asked about %s: %s %s %s %s %s", user, attributes.GetVerb(), attributes.GetApiGroup(),
+			attributes.GetResource(), attributes.GetNamespace(), attributes.GetNonResourcePath()),
+		Reasons: []*fleetv1.AccessReason{{
+			Binding: "look", Subjects: []string{"user:" + user}, Role: typev1.AccessRole_ACCESS_ROLE_VIEWER, Groups: []string{"leat:viewers"},
+			Rules: []*typev1.AccessRule{{Verbs: []string{"get", "list"}, Resources: []string{"pods"}}},
+		}},
+	}
+	if verb := attributes.GetVerb(); verb != "" && verb != "get" && verb != "list" {
+		response.Allowed, response.Reasons = false, nil
+	}
+	return response, nil
+}

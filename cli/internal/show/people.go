@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/leatdev/leat/cli/internal/document"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+)
+
+func userColumns() []column {
+	return []column{
+		{"NAME", func(o *fleetv1.Document, _ time.Time) cell { return plain(o.GetUser().GetMetadata().GetName()) }},
+		{"GROUPS", func(o *fleetv1.Document, _ time.Time) cell { return list(o.GetUser().GetSpec().GetGroups()) }},
+		{"DESCRIPTION", func(o *fleetv1.Document, _ time.Time) cell { return plain(o.GetUser().GetSpec().GetDescription()) }},
+	}
+}
+
+func bindingColumns() []column {
+	return []column{
+		{"NAME", func(o *fleetv1.Document, _ time.Time) cell {
+			return plain(o.GetAccessBinding().GetMetadata().GetName())
+		}},
+		{"ROLE", func(o *fleetv1.Document, _ time.Time) cell { return role(o.GetAccessBinding().GetSpec().GetRole()) }},
+		{"USERS", func(o *fleetv1.Document, _ time.Time) cell { return list(o.GetAccessBinding().GetSpec().GetUsers()) }},
+		{"GROUPS", func(o *fleetv1.Document, _ time.Time) cell { return list(o.GetAccessBinding().GetSpec().GetGroups()) }},
+		{"CLUSTERS", func(o *fleetv1.Document, _ time.Time) cell {
+			return plain(selection(o.GetAccessBinding().GetSpec().GetClusters()))
+		}},
+		{"COVERS", func(o *fleetv1.Document, _ time.Time) cell {
+			return plain(fmt.Sprint(o.GetAccessBinding().GetStatus().GetClusters()))
+		}},
+		{"RULES", func(o *fleetv1.Document, _ time.Time) cell { return rules(o.GetAccessBinding().GetSpec().GetRules()) }},
+		{"ENDS", func(o *fleetv1.Document, now time.Time) cell {
+			return ends(o.GetAccessBinding().GetSpec().GetExpireTime(), now)
+		}},
+	}
+}
+
+func role(r typev1.AccessRole) cell {
+	if r == typev1.AccessRole_ACCESS_ROLE_UNSPECIFIED {
+		return plain("")
+	}
+	return plain(document.EnumName(r))
+}
+
+// maxListed is how many items of a list a table shows.
+const maxListed = 3
+
+func list(items []string) cell {
+	if len(items) > maxListed {
+		return plain(fmt.Sprintf("%s and %d more", strings.Join(items[:maxListed], ","), len(items)-maxListed))
+	}
+	return plain(strings.Join(items, ","))
+}
+
+func selection(s *fleetv1.ClusterSelection) string {
+	if s.GetAll() {
+		return "all"
+	}
+	var parts []string
+	if len(s.GetNames()) > 0 {
+		parts = append(parts, list(s.GetNames()).text)
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.GetLabels().GetMatchLabels())) {
+		parts = append(parts, key+"="+s.GetLabels().GetMatchLabels()[key])
+	}
+	for _, r := range s.GetLabels().GetMatchExpressions() {
+		text := r.GetKey() + " " + strings.ReplaceAll(document.EnumName(r.GetOperator()), "_", " ")
+		if len(r.GetValues()) > 0 {
+			text += " " + strings.Join(r.GetValues(), "|")
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, " ")
+}
+
+// rules tells in a few words what narrows a binding.
+func rules(rules []*typev1.AccessRule) cell {
+	var parts []string
+	for _, r := range rules {
+		parts = append(parts, rule(r))
+	}
+	return plain(strings.Join(parts, "; "))
+}
+
+func rule(r *typev1.AccessRule) string {
+	words := []string{"every verb"}
+	if len(r.GetVerbs()) > 0 {
+		words = []string{strings.Join(r.GetVerbs(), ",")}
+	}
+	if len(r.GetResources()) > 0 {
+		words = append(words, "of "+strings.Join(r.GetResources(), ","))
+	}
+	if len(r.GetApiGroups()) > 0 {
+		words = append(words, "in API groups "+strings.Join(r.GetApiGroups(), ","))
+	}
+	if len(r.GetNamespaces()) > 0 {
+		words = append(words, "in namespaces "+strings.Join(r.GetNamespaces(), ","))
+	}
+	if len(r.GetNonResourcePaths()) > 0 {
+		words = append(words, "at "+strings.Join(r.GetNonResourcePaths(), ","))
+	}
+	return strings.Join(words, " ")
+}
+
+func ends(at *timestamppb.Timestamp, now time.Time) cell {
+	switch {
+	case at == nil:
+		return plain("never")
+	case !now.IsZero() && at.AsTime().Before(now):
+		return cell{"ended", red}
+	}
+	return plain(at.AsTime().UTC().Format(time.RFC3339))
+}
+
+// Tokens prints API tokens.
+func Tokens(w io.Writer, format Format, style Style, now time.Time, tokens []*fleetv1.Token) error {
+	switch format {
+	case JSON:
+		return document.WriteJSONItems(w, tokens)
+	case YAML:
+		return document.WriteYAMLItems(w, tokens)
+	default:
+	}
+	rows := make([][]cell, len(tokens))
+	for i, t := range tokens {
+		rows[i] = []cell{plain(t.GetId()), plain(t.GetUser()), plain(t.GetLabel()), ago(t.GetLastUsedTime(), now), ends(t.GetExpireTime(), now)}
+	}
+	return titled(style, "ID", "USER", "LABEL", "LAST USED", "ENDS").write(w, rows)
+}
+
+// Access prints what somebody may do in a cluster, and why.
+func Access(w io.Writer, format Format, style Style, now time.Time, review *fleetv1.ReviewAccessResponse) error {
+	switch format {
+	case JSON:
+		return document.WriteJSONItem(w, review)
+	case YAML:
+		return document.WriteYAMLItem(w, review)
+	default:
+	}
+	answer := style.Bad("no")
+	if review.GetAllowed() {
+		answer = style.Good("yes")
+	}
+	if _, err := fmt.Fprintf(w, "%s: %s\n", answer, oneLine(review.GetReason())); err != nil {
+		return err
+	}
+	if len(review.GetReasons()) == 0 {
+		return nil
+	}
+	rows := make([][]cell, len(review.GetReasons()))
+	for i, r := range review.GetReasons() {
+		binding := r.GetBinding()
+		if binding == "" {
+			binding = "(leat:admins)"
+		}
+		rows[i] = []cell{plain(binding), role(r.GetRole()), list(r.GetSubjects()), list(r.GetGroups()), rules(r.GetRules()), ends(r.GetExpireTime(), now)}
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return titled(style, "BINDING", "ROLE", "SUBJECTS", "GROUPS THERE", "RULES", "ENDS").write(w, rows)
+}
+
+// titled is a table of what is no document.
+func titled(style Style, titles ...string) *Rows {
+	columns := make([]column, len(titles))
+	for i, title := range titles {
+		columns[i] = column{title: title}
+	}
+	return newRows(style, columns)
+}
