@@ -59,7 +59,7 @@ fmt: $(BIN)/golangci-lint $(BIN)/buf ## Format Go and proto
 generate: $(BIN)/buf docs ## Make generated code and documents anew
 	@$(BIN)/buf generate
 
-docs: ## Make docs/config.md, docs/errors.md and docs/health-kinds.md anew from the code
+docs: ## Make docs/config.md, docs/errors.md, docs/metrics.md and docs/health-kinds.md anew from the code
 	@cd cli && $(GO) run ./cmd/leat-docs -out $(CURDIR)/docs
 	@cd services/agent && $(GO) test ./internal/health -run TestDocumentedKinds -update >/dev/null
 
@@ -85,7 +85,7 @@ $(BIN)/leat:
 
 kube: ## Build the Kubernetes control plane for tests and demos, once
 	@echo "==> Kubernetes control plane (built once, some minutes; then cached)"
-	@$(GO) run ./internal/localkube/cmd/leat-kube build
+	@$(GO) run ./internal/localkube/cmd/leat-kube build --helm
 
 system: ## Install what tests need from the system's packages, if missing (git, ssh, sshd, gpg, Redis, PostgreSQL, zstd, curl, nginx)
 	@tools/system.sh

@@ -41,10 +41,13 @@ var cores = []string{
 	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
 	"services/distributor/internal/intake", "services/distributor/internal/encodings",
 	"services/tunnel/internal/session", "services/tunnel/internal/policy", "services/tunnel/internal/audit",
+	"services/tunnel/internal/relay",
+	"services/tunnel/internal/kubeapi",
+	"services/tunnel/internal/fanin", "services/tunnel/internal/quota",
 	"services/agent/internal/reconcile", "services/agent/internal/inventory", "services/agent/internal/health",
 	"services/agent/internal/render", "services/agent/internal/fingerprint", "services/agent/internal/order",
 	"services/agent/internal/window", "services/agent/internal/fields", "services/agent/internal/overview",
-	"internal/syncpolicy",
+	"internal/syncpolicy", "internal/accessrule",
 }
 
 var rules = []rule{
@@ -60,9 +63,9 @@ var rules = []rule{
 	},
 	{
 		from:      []string{"internal/..."},
-		except:    []string{"internal/lease/leaseredis", "internal/testkit/redistest"},
+		except:    []string{"internal/lease/leaseredis", "internal/redisconn", "internal/testkit/redistest"},
 		forbidden: redis,
-		why:       "Redis stays behind the lease port, so that everything else runs without it",
+		why:       "Redis stays behind ports, so that everything else runs without it",
 	},
 	{
 		from:      []string{"internal/..."},
@@ -76,7 +79,7 @@ var rules = []rule{
 	},
 	{
 		from:      cores,
-		except:    []string{"services/tunnel/internal/session"},
+		except:    []string{"services/tunnel/internal/session", "services/tunnel/internal/relay", "services/tunnel/internal/fanin"},
 		forbidden: []string{"net/http"},
 		why:       "only the tunnel's domain is HTTP itself",
 	},
@@ -101,9 +104,15 @@ var rules = []rule{
 		why:       "services meet in proto, never in Go",
 	},
 	{
-		from:      []string{"services/distributor/...", "services/tunnel/...", "services/agent/..."},
+		from:      []string{"services/distributor/...", "services/agent/..."},
 		forbidden: redis,
-		why:       "only gitcache's leases and events use Redis so far; the others hear of events by RPC",
+		why:       "gitcache and the tunnel share leases, events and routes in Redis; the others hear of events by RPC",
+	},
+	{
+		from:      []string{"services/tunnel/..."},
+		except:    []string{"services/tunnel/internal/redisroute"},
+		forbidden: redis,
+		why:       "the tunnel knows Redis as a store of routes, behind the port that relay has for it",
 	},
 	{
 		from: []string{"services/gitcache/internal/api", "services/gitcache/internal/webhook"},
@@ -145,7 +154,7 @@ var rules = []rule{
 	},
 	{
 		from:      []string{"services/tunnel/cmd/tunnel"},
-		forbidden: join(git, redis, kubernetes, drivers),
+		forbidden: join(git, kubernetes, drivers),
 		linked:    true,
 		why:       "the tunnel forwards HTTP; it keeps nothing, and holds no cluster credentials",
 	},

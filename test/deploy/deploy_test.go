@@ -72,7 +72,7 @@ func TestComposeFileIsValid(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"redis", "postgres", "gitcache-1", "gitcache-2", "distributor", "tunnel", "collector", "traces", "metrics"} {
+	for _, want := range []string{"redis", "postgres", "gitcache-1", "gitcache-2", "distributor", "tunnel-1", "tunnel-2", "collector", "traces", "metrics"} {
 		if _, ok := project.Services[want]; !ok {
 			t.Errorf("docker-compose.yml: no service %s", want)
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -29,7 +30,8 @@ type result struct {
 	values    map[string][]float64 // by unit, one for each run
 }
 
-var lineForm = regexp.MustCompile(`^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.+)$`)
+// lineForm leaves out the number by which go test tells apart what one benchmark runs several times, taking turns with others.
+var lineForm = regexp.MustCompile(`^Benchmark(\S+?)(?:#\d+)?(?:-\d+)?\s+\d+\s+(.+)$`)
 
 // read collects results in the order in which they come, and fails where a benchmark did.
 func read(in io.Reader) ([]*result, error) {
@@ -129,7 +131,8 @@ func (r *result) others() string {
 	var texts []string
 	for _, unit := range r.units {
 		if unit != timeUnit {
-			texts = append(texts, strconv.FormatFloat(r.median(unit), 'f', -1, 64)+" "+unit)
+			rounded := math.Round(r.median(unit)*1000) / 1000 // the middle of two values may have more digits than both
+			texts = append(texts, strconv.FormatFloat(rounded, 'f', -1, 64)+" "+unit)
 		}
 	}
 	return strings.Join(texts, ", ")

@@ -17,6 +17,10 @@ BenchmarkBuild/files=100/leat-2          20   2000000 ns/op  10 B/op
 BenchmarkBuild/files=100/peer=git-2      20   1000000 ns/op
 BenchmarkBuild/files=100/leat-2          20   4000000 ns/op  30 B/op
 BenchmarkBuild/files=100/leat-2          20   3000000 ns/op  20 B/op
+BenchmarkTurns/leat-2                     1   100 ns/op
+BenchmarkTurns/peer=other-2               1   200 ns/op
+BenchmarkTurns/leat#01-2                  1   300 ns/op
+BenchmarkTurns/peer=other#01-2            1   400 ns/op
 BenchmarkCall                            20   1500 ns/op  2.5 p99-µs
 PASS
 `
@@ -27,6 +31,13 @@ PASS
 |---|---|---|---|---|
 | files=100 | leat | 3.0 ms | 3.00 | 20 B/op |
 | files=100 | peer=git | 1.0 ms |  |  |
+
+## Turns
+
+| | | per operation | ratio to the peer | |
+|---|---|---|---|---|
+|  | leat | 0.2 µs | 0.67 |  |
+|  | peer=other | 0.3 µs |  |  |
 
 ## Call
 

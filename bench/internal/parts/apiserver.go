@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package parts
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// What the API server's double answers to. A GET of PathBulk with the parameter "bytes" is answered with so many, in a body of
+// unknown length as those of lists and logs are; a PUT swallows its body and answers its length.
+const (
+	PathSmall = "/api/v1/namespaces/default/configmaps/small"
+	PathBulk  = "/api/v1/namespaces/default/configmaps/bulk"
+	// pathInventories is what an agent reads before it does anything.
+	pathInventories = "/api/v1/namespaces/leat-system/configmaps"
+)
+
+const (
+	smallPayload = 800 // some 1 KiB with what is around it
+	chunk        = 128 << 10
+)
+
+// APIServer returns the handler of a Kubernetes API server that knows no more than these benchmarks ask of it. It asks nobody
+// who they are.
+func APIServer() http.Handler {
+	small := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"small","namespace":"default",`+
+		`"uid":"7c7e5b9e-0f0c-4b0f-9c39-1a6f6a4f1f11","resourceVersion":"123456","creationTimestamp":"2026-01-01T00:00:00Z"},`+
+		`"data":{"payload":%q}}`, strings.Repeat("x", smallPayload))
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+PathSmall, answerJSON(http.StatusOK, small))
+	mux.HandleFunc("GET "+PathBulk, sendBulk)
+	mux.HandleFunc("PUT "+PathBulk, takeBulk)
+	mux.HandleFunc("GET "+pathInventories, answerJSON(http.StatusOK, `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":[]}`))
+	mux.HandleFunc("GET /version", answerJSON(http.StatusOK, `{"major":"1","minor":"36","gitVersion":"v1.36.3"}`))
+	mux.HandleFunc("/", answerJSON(http.StatusNotFound,
+		`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","message":"not found","code":404}`))
+	return mux
+}
+
+func answerJSON(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body) // a caller who went away is not waited for
+	}
+}
+
+func sendBulk(w http.ResponseWriter, r *http.Request) {
+	left, err := strconv.ParseInt(r.URL.Query().Get("bytes"), 10, 64)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	noise := make([]byte, chunk)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise) // never fails
+	for left > 0 {
+		n, err := w.Write(noise[:min(left, chunk)])
+		if err != nil {
+			return
+		}
+		left -= int64(n)
+	}
+}
+
+func takeBulk(w http.ResponseWriter, r *http.Request) {
+	buffer := make([]byte, chunk)
+	n, err := io.CopyBuffer(io.Discard, struct{ io.Reader }{r.Body}, buffer)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	_, _ = io.WriteString(w, strconv.FormatInt(n, 10)) // as above
+}

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package process runs the parts of a benchmark in processes of their own, so that what each costs can be told from what its
+// callers cost.
+package process
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const module = "github.com/leatdev/leat/"
+
+// Build compiles a command, given by its path in the repository, and returns the binary.
+func Build(tb testing.TB, command string) string {
+	tb.Helper()
+	return compile(tb, exec.CommandContext(tb.Context(), "go", "build"), path.Base(command), module+command)
+}
+
+// BuildPeer compiles a peer, which has a module of its own outside of the workspace, in a folder relative to the caller's.
+func BuildPeer(tb testing.TB, dir string) string {
+	tb.Helper()
+	cmd := exec.CommandContext(tb.Context(), "go", "build")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
+	return compile(tb, cmd, filepath.Base(dir), ".")
+}
+
+func compile(tb testing.TB, cmd *exec.Cmd, name, target string) string {
+	tb.Helper()
+	binary := filepath.Join(tb.TempDir(), name)
+	cmd.Args = append(cmd.Args, "-o", binary, target)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		tb.Fatalf("build %s: %v\n%s", name, err, out)
+	}
+	return binary
+}
+
+// Params say what to run.
+type Params struct {
+	// Binary is the program, and Args are what follows its name.
+	Binary string
+	Args   []string
+	// Env is added to the environment.
+	Env []string
+	// Stdout takes the standard output. Nil drops it. Standard error is the benchmark's.
+	Stdout io.Writer
+}
+
+// Process is one that ends with the benchmark at the latest.
+type Process struct {
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when it has ended
+}
+
+// Start starts it. It does not wait until it serves.
+func Start(tb testing.TB, p Params) *Process {
+	tb.Helper()
+	cmd := exec.Command(p.Binary, p.Args...) //nolint:noctx // the benchmark's context ends before its clean-up
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), p.Env...), p.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	started := &Process{cmd: cmd, ended: make(chan struct{})}
+	go func() {
+		defer close(started.ended)
+		_ = cmd.Wait() // how it ended is told by whoever ended it
+	}()
+	tb.Cleanup(started.Kill)
+	return started
+}
+
+// Kill ends it at once, and returns when it has ended.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.ended
+}
+
+// Stop asks it to end, and returns when it has. It fails the benchmark when that takes longer than a minute.
+func (p *Process) Stop(tb testing.TB) {
+	tb.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		tb.Fatalf("stop %s: %v", p.cmd.Path, err)
+	}
+	select {
+	case <-p.ended:
+	case <-time.After(time.Minute):
+		tb.Fatalf("%s did not end in a minute", p.cmd.Path)
+	}
+}
+
+// clockTick is the unit of time in /proc, the same on every Linux.
+const clockTick = 10 * time.Millisecond
+
+// CPU returns the processors' time that the process has used, of its own and in the kernel. A nil process uses none.
+func (p *Process) CPU(tb testing.TB) time.Duration {
+	tb.Helper()
+	if p == nil {
+		return 0
+	}
+	stat := p.proc(tb, "stat")
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	var ticks int64
+	for _, field := range fields[11:13] { // utime and stime, the 14th and 15th field in all
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * clockTick
+}
+
+// Memory returns the process's resident memory in bytes, now and at its highest.
+func (p *Process) Memory(tb testing.TB) (now, highest int64) {
+	tb.Helper()
+	if p == nil {
+		return 0, 0
+	}
+	for line := range strings.Lines(p.proc(tb, "status")) {
+		var kib int64
+		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kib); err == nil {
+			now = kib << 10
+		}
+		if _, err := fmt.Sscanf(line, "VmHWM: %d kB", &kib); err == nil {
+			highest = kib << 10
+		}
+	}
+	return now, highest
+}
+
+func (p *Process) proc(tb testing.TB, file string) string {
+	tb.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.cmd.Process.Pid, file))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/services/agent"
+)
+
+// seen is what an API server was asked by people, through the tunnel.
+type seen struct {
+	mu       sync.Mutex
+	requests []*http.Request
+}
+
+func (s *seen) with(path string) []*http.Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.requests), func(r *http.Request) bool { return r.URL.Path != path })
+}
+
+// overhear puts something between the agent and its API server that notes what people ask.
+func (h *hub) overhear(t *testing.T) *seen {
+	t.Helper()
+	s := &seen{}
+	target, err := url.Parse(h.cluster.Host())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Transport: h.cluster.HTTPClient().Transport,
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Impersonate-User") != "" {
+			s.mu.Lock()
+			s.requests = append(s.requests, r.Clone(context.Background()))
+			s.mu.Unlock()
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections)
+	config := filepath.Join(h.dir, "overheard")
+	text := "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: \"" + server.URL + "\"}}]\n" +
+		"contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.agent.stop()
+	h.agent.run = func(ctx context.Context, listener net.Listener) error {
+		cfg := agent.Config{}
+		if err := configure("agent", &cfg, map[string]string{
+			"LEAT_AGENT_HUB_URL": h.distributor.url(), "LEAT_AGENT_DATA_DIR": filepath.Join(h.dir, "agent"),
+			"LEAT_AGENT_KUBECONFIG": config,
+		}); err != nil {
+			return err
+		}
+		cfg.Serve.Listener = listener
+		return agent.Run(ctx, cfg)
+	}
+	h.agent.start(t)
+	return s
+}
+
+// change is an event of a watch.
+type change struct {
+	Type   string
+	Object struct {
+		Metadata struct {
+			Name            string
+			ResourceVersion string
+		}
+	}
+}
+
+// changes reads events until one about the named object.
+func changes(t *testing.T, response *http.Response, last string) []change {
+	t.Helper()
+	var all []change
+	decoder := json.NewDecoder(bufio.NewReader(response.Body))
+	for {
+		var next change
+		if err := decoder.Decode(&next); err != nil {
+			t.Fatalf("read a watch after %v: %v", all, err)
+		}
+		all = append(all, next)
+		if next.Object.Metadata.Name == last {
+			return all
+		}
+	}
+}
+
+// TestTunnelToARealAPIServer holds what many viewers of one watch see against a watch of the API server itself, and
+// follows a trace to it.
+func TestTunnelToARealAPIServer(t *testing.T) {
+	h := startHub(t)
+	h.grantAdmins(t)
+	answer, err := h.fleet.CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
+	if err != nil {
+		t.Fatalf("create an access token: %v", err)
+	}
+	token, base := answer.GetAccessToken(), h.tunnel.url()+"/clusters/demo"
+	eventually(t, "the agent has enrolled", func() (bool, string) {
+		code, body := get(t, http.DefaultClient, base+"/version", token)
+		return code == http.StatusOK, body
+	})
+	overheard := h.overhear(t)
+	eventually(t, "the tunnel answers", func() (bool, string) {
+		code, body := get(t, http.DefaultClient, base+"/version", token)
+		return code == http.StatusOK && len(overheard.with("/version")) > 0, body
+	})
+
+	t.Run("one trace", func(t *testing.T) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/api/v1/nodes", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const traceID, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+		request.Header.Set("Authorization", "Bearer "+token)
+		request.Header.Set("Traceparent", "00-"+traceID+"-"+parent+"-01")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		requests := overheard.with("/api/v1/nodes")
+		if len(requests) != 1 {
+			t.Fatalf("got %d requests at the API server, want 1", len(requests))
+		}
+		got := strings.Split(requests[0].Header.Get("Traceparent"), "-")
+		if len(got) != 4 || got[1] != traceID || got[2] == parent || got[3] != "01" {
+			t.Errorf("got traceparent %v, want the caller's trace below spans of the hub and the agent", got)
+		}
+	})
+
+	t.Run("shared watches", func(t *testing.T) {
+		const path = "/api/v1/namespaces/default/configmaps"
+		create := func(name string) {
+			h.kubePost(t, path, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"`+name+`"}}`)
+		}
+		var versions []string
+		var through, direct []*http.Response
+		for i := range 12 {
+			version := listVersion(t, h, path)
+			watch := fmt.Sprintf("%s?watch=true&allowWatchBookmarks=false&resourceVersion=%s&timeoutSeconds=%d", path, version, 300+i)
+			versions = append(versions, version)
+			through = append(through, open(t, http.DefaultClient, base+watch, token))
+			direct = append(direct, open(t, h.cluster.HTTPClient(), h.cluster.Host()+watch, ""))
+			create(fmt.Sprintf("shared-%d", i))
+		}
+		create("last")
+		for i := range through {
+			defer through[i].Body.Close()
+			defer direct[i].Body.Close()
+			got, want := changes(t, through[i], "last"), changes(t, direct[i], "last")
+			if !slices.Equal(got, want) {
+				t.Errorf("from version %s: got %v through the tunnel, want %v", versions[i], got, want)
+			}
+		}
+		if got := len(overheard.with(path)); got != 1 {
+			t.Errorf("got %d watches of the API server for %d viewers, want 1", got, len(through))
+		}
+	})
+}
+
+// listVersion returns the version of a list, as viewers obtain it before they watch.
+func listVersion(t *testing.T, h *hub, path string) string {
+	t.Helper()
+	_, body := h.kubeGet(t, path)
+	var list struct {
+		Metadata struct{ ResourceVersion string }
+	}
+	if err := json.Unmarshal([]byte(body), &list); err != nil || list.Metadata.ResourceVersion == "" {
+		t.Fatalf("list %s: %v in %s", path, err, body)
+	}
+	return list.Metadata.ResourceVersion
+}

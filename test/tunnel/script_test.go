@@ -1,0 +1,267 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tunnel_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// stepPatience bounds one command. A tunnel that loses the end of a stream shows as a command that never ends.
+const stepPatience = time.Minute
+
+// way is how a script reaches the cluster: straight, or through the tunnel and one kind of connection of an agent.
+type way struct {
+	name      string
+	rig       *rig
+	namespace string // its own
+	dir       string // its own, and the home of its programs
+	server    string // the URL of the API server
+}
+
+// step is one command of a script, or something that a command alone cannot tell.
+type step struct {
+	name    string
+	program string   // empty: kubectl
+	args    []string // NS stands for the namespace, DIR for the folder, SERVER for the URL
+	stdin   []byte
+	env     []string
+	until   string // the command has no end: it is stopped when it has said this
+	code    int    // how it ends; checked so that a step does not compare two failures
+	silent  bool   // what it says differs from run to run; that it succeeds is the point
+	do      func(ctx context.Context, w *way) (string, error)
+}
+
+// newWay prepares a folder with a kubeconfig.
+func (r *rig) newWay(t *testing.T, name, namespace string) *way {
+	t.Helper()
+	w := &way{name: name, rig: r, namespace: namespace, dir: t.TempDir()}
+	w.server = r.cluster.Host()
+	if name != direct {
+		w.server = r.url(name)
+	}
+	if err := writeJSON(filepath.Join(w.dir, "kubeconfig"), r.kubeconfig(t, w)); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// direct is the way that goes straight to the API server, under the same identity as through the tunnel.
+const direct = "direct"
+
+// compare runs a script over all ways at once, and compares what each step says over each with what it says directly.
+func compare(t *testing.T, r *rig, script string, ways []string, steps []step) {
+	t.Helper()
+	said := make(map[string][]string)
+	var (
+		mu    sync.Mutex
+		group sync.WaitGroup
+	)
+	for _, name := range append([]string{direct}, ways...) {
+		w := r.newWay(t, name, script+"-"+name)
+		group.Go(func() {
+			var texts []string
+			for _, s := range steps {
+				texts = append(texts, w.take(t.Context(), s))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			said[name] = texts
+		})
+	}
+	group.Wait()
+	for i, s := range steps {
+		for _, name := range append([]string{direct}, ways...) {
+			if strings.HasPrefix(said[name][i], "exit -1\n") {
+				t.Errorf("%s, %s: did not end within %s", s.name, name, stepPatience)
+			}
+		}
+		if !strings.HasPrefix(said[direct][i], fmt.Sprintf("exit %d\n", s.code)) {
+			t.Errorf("%s, directly: got\n%s\nwant exit %d: the script itself is wrong", s.name, said[direct][i], s.code)
+		}
+		for _, name := range ways {
+			if diff := cmp.Diff(said[direct][i], said[name][i]); diff != "" {
+				t.Errorf("%s, through the tunnel by %s (-direct +tunnel):\n%s", s.name, name, diff)
+			}
+		}
+	}
+}
+
+// take carries a step out and returns how it ended and what it said, without what may differ.
+func (w *way) take(ctx context.Context, s step) string {
+	ctx, cancel := context.WithTimeout(ctx, stepPatience)
+	defer cancel()
+	if s.do != nil {
+		text, err := s.do(ctx, w)
+		if err != nil {
+			return w.normal(fmt.Sprintf("exit 1\n%s\n%v\n", text, err))
+		}
+		return w.normal("exit 0\n" + text)
+	}
+	code, out, errOut := w.command(ctx, s)
+	if s.silent {
+		out = ""
+	}
+	return w.normal(fmt.Sprintf("exit %d\n%s%s", code, out, errOut))
+}
+
+// command runs a program and returns its exit code, or 0 when it said what was waited for.
+func (w *way) command(ctx context.Context, s step) (code int, out, errOut string) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cmd := w.cmd(ctx, s)
+	stdout, stderr := &tail{until: s.until, found: cancel}, &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	err := cmd.Run()
+	if s.until != "" && stdout.seen() {
+		return 0, s.until, ""
+	}
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return exit.ExitCode(), stdout.String(), stderr.String()
+	case err != nil:
+		return -2, stdout.String(), err.Error()
+	}
+	return 0, stdout.String(), stderr.String()
+}
+
+func (w *way) cmd(ctx context.Context, s step) *exec.Cmd {
+	program := s.program
+	if program == "" {
+		program = w.rig.binaries.Kubectl
+	}
+	words := strings.NewReplacer("$NS", w.namespace, "$DIR", w.dir, "$SERVER", w.server)
+	args := make([]string, len(s.args))
+	for i, arg := range s.args {
+		args[i] = words.Replace(arg)
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = w.dir
+	cmd.Env = append([]string{
+		"HOME=" + w.dir, "KUBECONFIG=" + filepath.Join(w.dir, "kubeconfig"), "PATH=" + os.Getenv("PATH"), "HELM_NAMESPACE=" + w.namespace,
+	}, s.env...)
+	cmd.Stdin = bytes.NewReader([]byte(words.Replace(string(s.stdin))))
+	if s.stdin == nil {
+		cmd.Stdin = nil
+	}
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// tail is what a command has said so far.
+type tail struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	until string
+	found func()
+	done  bool
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text.Write(p)
+	if t.until != "" && !t.done && bytes.Contains(t.text.Bytes(), []byte(t.until)) {
+		t.done = true
+		t.found()
+	}
+	return len(p), nil
+}
+
+func (t *tail) seen() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.done
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.String()
+}
+
+// volatile is what two runs of a script may say differently, and what stands for it.
+var volatile = []struct {
+	pattern *regexp.Regexp
+	stands  string
+}{
+	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| [+-]\d{4} UTC)?`), "TIME"},
+	{regexp.MustCompile(`(Mon|Tue|Wed|Thu|Fri|Sat|Sun),? +\w+ +\w+ \d\d:\d\d:\d\d (\+0000 )?\d{4}`), "TIME"},
+	{regexp.MustCompile(`("?resourceVersion"?: ?)"\d+"`), `$1"RV"`},
+	{regexp.MustCompile(`\b(web-[0-9a-f]{6,10}|once|by-hand|shop-check|shop-[0-9a-f]{6,10})-[a-z0-9]{5}\b`), "$1-RAND"},
+	{regexp.MustCompile(`\b10\.\d+\.\d+\.\d+\b`), "IP"},
+	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|m)(\d+s)?\b`), "AGE"},
+	{regexp.MustCompile(`(memcache|warnings|[a-z_]+)\.go:\d+\]`), "$1.go]"},
+	{regexp.MustCompile(`[EIW]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ `), "LOG "},
+	{regexp.MustCompile(`<(unknown|invalid)>`), "AGE"},
+	{regexp.MustCompile(`(leat\.dev/cluster:\s+- )\S+`), "${1}CLUSTER"},
+	{regexp.MustCompile(` {2,}`), " "},
+	{regexp.MustCompile(`-{4,}`), "----"},
+}
+
+// longText is how much of it is compared by its sum: nothing in it may differ, and nobody would read it.
+const longText = 64 << 10
+
+// normal replaces what differs between ways and from run to run.
+func (w *way) normal(text string) string {
+	if len(text) > longText {
+		first, rest, _ := strings.Cut(text, "\n") // how the command ended
+		return first + "\n" + sum([]byte(rest))
+	}
+	text = strings.NewReplacer(w.server, "SERVER", strings.TrimPrefix(w.server, "https://"), "SERVER", w.dir, "DIR", w.namespace, "NS").Replace(text)
+	for _, v := range volatile {
+		text = v.pattern.ReplaceAllString(text, v.stands)
+	}
+	return text
+}
+
+// kubeconfig leads to the cluster: straight with an administrator's certificate and the impersonation that the tunnel does, or
+// through the tunnel with a person's token.
+func (r *rig) kubeconfig(t *testing.T, w *way) map[string]any {
+	t.Helper()
+	cluster, user := map[string]any{"server": w.server}, map[string]any{}
+	if w.name == direct {
+		given := parseKubeconfig(t, r.cluster.Kubeconfig())
+		cluster["certificate-authority-data"] = given.Clusters[0].Cluster["certificate-authority-data"]
+		for key, value := range given.Users[0].User {
+			user[key] = value
+		}
+		me := r.whoami(t)
+		user["as"], user["as-groups"] = me.Username, me.Groups
+		if me.UID != "" {
+			user["as-uid"] = me.UID
+		}
+		if len(me.Extra) > 0 {
+			user["as-user-extra"] = me.Extra
+		}
+	} else {
+		cluster["certificate-authority"], user["token"] = r.ca.caFile, r.token
+	}
+	if strings.HasPrefix(w.name, byHost) {
+		cluster["proxy-url"] = r.resolver
+	}
+	return map[string]any{
+		"apiVersion": "v1", "kind": "Config", "current-context": "it",
+		"clusters": []any{map[string]any{"name": "it", "cluster": cluster}},
+		"users":    []any{map[string]any{"name": "it", "user": user}},
+		"contexts": []any{map[string]any{"name": "it", "context": map[string]any{
+			"cluster": "it", "user": "it", "namespace": w.namespace,
+		}}},
+	}
+}
