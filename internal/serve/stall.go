@@ -9,47 +9,59 @@ import (
 	"time"
 )
 
-const (
-	// stallTimeout is how long a peer may take nothing of what it is sent.
-	stallTimeout = 30 * time.Second
-	// stallChunk is what has to be taken within that time.
-	stallChunk = 64 << 10
-)
+// stallChunk is what has to be taken within the time of a guard. It is more than a server buffers before it writes.
+const stallChunk = 64 << 10
 
-// CutStalled returns a handler that does what next does, for responses that are streams. Where the peer has read nothing
-// for 30 s of what is being written, the stream is reset, or the connection closed under HTTP/1.1: the write fails, and
-// the request's context ends.
-//
-// The timeouts of the server do not see such a peer: over HTTP/2 its connection lives, pings are answered and other
-// streams flow, while this one has no window left and would hold its handler for ever.
-func CutStalled(next http.Handler) http.Handler {
+// CutStalled returns a handler that does what next does, under a [StallGuard].
+func CutStalled(next http.Handler, timeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s := &stallWriter{ResponseWriter: w, controller: http.NewResponseController(w)}
-		s.timer = time.AfterFunc(stallTimeout, s.cut)
-		s.timer.Stop()
-		next.ServeHTTP(s, r)
+		guard := GuardStalls(w, timeout, nil)
+		defer guard.Stop()
+		next.ServeHTTP(guard, r)
 	})
 }
 
-// stallWriter watches over writes. Like any http.ResponseWriter it is for the handler's goroutine alone.
-type stallWriter struct {
+// StallGuard is a response writer that ends a response of which the peer takes nothing. The timeouts of the server do not see
+// such a peer: its connection lives, over HTTP/2 pings are answered and other streams flow, while this response would hold
+// its handler, and whatever the handler holds, for as long as the connection lives.
+//
+// Only a write or a flush that waits for the peer counts, and each 64 KiB anew: a response that has nothing to say may be
+// silent for ever, and a peer may be slow. When 64 KiB, or the rest, was not taken within the timeout, the write fails, and so
+// do all later ones; the stream is reset, or the connection closed under HTTP/1.1, and the request's context ends.
+//
+// Like any http.ResponseWriter it is for the handler's goroutine alone. A connection that was hijacked is not guarded.
+type StallGuard struct {
 	http.ResponseWriter
-	controller *http.ResponseController
-	timer      *time.Timer
 
-	mu sync.Mutex // between the handler and the timer
+	timeout time.Duration
+	stalled func()
+	written int
+
+	mu    sync.Mutex // between the handler and the timer
+	timer *time.Timer
+	// armed says that the timer runs. It is not stopped after each write, and looks itself when it fires.
+	armed bool
 	// since is when the write that goes on began; zero when there is none.
 	since time.Time
+	// over says that the guard was stopped or has ended the response.
+	over bool
+}
+
+// GuardStalls returns a guard on w. When a write is ended, stalled is called before it fails, once; it must not use the
+// writer. Nil is not called. Call Stop before the handler returns.
+func GuardStalls(w http.ResponseWriter, timeout time.Duration, stalled func()) *StallGuard {
+	return &StallGuard{ResponseWriter: w, timeout: timeout, stalled: stalled}
 }
 
 // Write implements io.Writer.
-func (s *stallWriter) Write(p []byte) (int, error) {
+func (g *StallGuard) Write(p []byte) (int, error) {
 	written := 0
 	for {
 		chunk := p[written:min(written+stallChunk, len(p))]
-		s.begin()
-		n, err := s.ResponseWriter.Write(chunk)
-		s.end()
+		g.begin()
+		n, err := g.ResponseWriter.Write(chunk)
+		g.end()
+		g.written += n
 		if written += n; err != nil || written == len(p) {
 			return written, err
 		}
@@ -57,38 +69,70 @@ func (s *stallWriter) Write(p []byte) (int, error) {
 }
 
 // Flush implements http.Flusher.
-func (s *stallWriter) Flush() { _ = s.FlushError() }
+func (g *StallGuard) Flush() { _ = g.FlushError() }
 
 // FlushError is what http.ResponseController prefers to Flush.
-func (s *stallWriter) FlushError() error {
-	s.begin()
-	defer s.end()
-	return s.controller.Flush()
+func (g *StallGuard) FlushError() error {
+	g.begin()
+	defer g.end()
+	return http.NewResponseController(g.ResponseWriter).Flush()
 }
 
-// Unwrap is for http.ResponseController.
-func (s *stallWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+// Unwrap lets http.ResponseController reach the server's own writer.
+func (g *StallGuard) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
-func (s *stallWriter) begin() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.since = time.Now()
-	s.timer.Reset(stallTimeout)
-}
-
-func (s *stallWriter) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.since = time.Time{}
-	s.timer.Stop()
-}
-
-// cut makes the write that goes on fail. The lock keeps the handler from returning meanwhile, after which its writer must
-// not be touched; a timer that fired too late for an earlier write does nothing.
-func (s *stallWriter) cut() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.since.IsZero() && time.Since(s.since) >= stallTimeout {
-		_ = s.controller.SetWriteDeadline(time.Unix(1, 0)) // a writer without deadlines cannot be helped
+// Stop ends the guard. Of a response that did not fit into the buffers, what is left goes to the peer when the handler has
+// returned: the server is told to give that the same time.
+func (g *StallGuard) Stop() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.timer != nil {
+		g.timer.Stop()
 	}
+	if !g.over && g.written > stallChunk {
+		_ = http.NewResponseController(g.ResponseWriter).SetWriteDeadline(time.Now().Add(g.timeout))
+	}
+	g.over = true
+}
+
+func (g *StallGuard) begin() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch g.since = time.Now(); {
+	case g.over || g.armed:
+		return
+	case g.timer == nil:
+		g.timer = time.AfterFunc(g.timeout, g.look)
+	default:
+		g.timer.Reset(g.timeout)
+	}
+	g.armed = true
+}
+
+func (g *StallGuard) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.since = time.Time{}
+}
+
+// look ends the write that goes on, if it has gone on for too long. The lock keeps the handler from returning meanwhile, after
+// which its writer must not be touched.
+func (g *StallGuard) look() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.armed = false
+	if g.over || g.since.IsZero() {
+		return
+	}
+	if left := g.timeout - time.Since(g.since); left > 0 { // another write than the one that the timer was started for
+		g.armed = true
+		g.timer.Reset(left)
+		return
+	}
+	g.over = true
+	if g.stalled != nil {
+		g.stalled()
+	}
+	// Writers that have no deadlines are not those of a server, and wait for nobody.
+	_ = http.NewResponseController(g.ResponseWriter).SetWriteDeadline(time.Unix(1, 0))
 }

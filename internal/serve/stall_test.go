@@ -4,10 +4,13 @@
 package serve_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"net/http"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +18,8 @@ import (
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 )
+
+const stallTimeout = 30 * time.Second
 
 // stream writes blocks until a write fails, and tells when that was.
 type stream struct {
@@ -56,6 +61,19 @@ func request(t *testing.T, server *rpctest.Server) *http.Response {
 	return res
 }
 
+// ask sends a request over HTTP/1.1 and returns the connection, from which nothing was read.
+func ask(t *testing.T, server *rpctest.Server) net.Conn {
+	t.Helper()
+	conn, err := server.Transport().DialContext(t.Context(), "tcp", "leat.test:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: leat.test\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
 func closing(t *testing.T, c interface{ Close() error }) {
 	t.Helper()
 	if err := c.Close(); err != nil {
@@ -68,12 +86,12 @@ func TestStalledStreamIsCut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
-		server := rpctest.Start(serve.CutStalled(s))
+		server := rpctest.Start(serve.CutStalled(s, stallTimeout))
 		defer closing(t, server)
 		res := request(t, server)
 		defer closing(t, res.Body)
-		if took := <-s.ended; took != 30*time.Second {
-			t.Errorf("got the write's error after %v, want 30 s", took)
+		if took := <-s.ended; took != stallTimeout {
+			t.Errorf("got the write's error after %v, want %v", took, stallTimeout)
 		}
 		if err := <-s.ctx; err == nil {
 			t.Error("got a context that goes on, want its end")
@@ -90,18 +108,11 @@ func TestStalledConnectionIsCut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
-		server := rpctest.Start(serve.CutStalled(s))
+		server := rpctest.Start(serve.CutStalled(s, stallTimeout))
 		defer closing(t, server)
-		conn, err := server.Transport().DialContext(t.Context(), "tcp", "leat.test:80")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer closing(t, conn)
-		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: leat.test\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		if took := <-s.ended; took != 30*time.Second {
-			t.Errorf("got the write's error after %v, want 30 s", took)
+		defer closing(t, ask(t, server))
+		if took := <-s.ended; took != stallTimeout {
+			t.Errorf("got the write's error after %v, want %v", took, stallTimeout)
 		}
 	})
 }
@@ -119,7 +130,7 @@ func TestSlowReaderIsNotCut(t *testing.T) {
 			if _, err := w.Write(make([]byte, size)); err != nil {
 				t.Errorf("second write: %v", err)
 			}
-		})))
+		}), stallTimeout))
 		defer closing(t, server)
 		res := request(t, server)
 		defer closing(t, res.Body)
@@ -134,6 +145,114 @@ func TestSlowReaderIsNotCut(t *testing.T) {
 		}
 		if total != 2*size {
 			t.Errorf("got %d bytes, want %d", total, 2*size)
+		}
+	})
+}
+
+// guarded is a handler under a guard. It says when its first write failed, how often it was told of that, and whether it was
+// told first; then it writes once more.
+func guarded(ended chan<- time.Duration, told chan<- int, again chan<- error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		began, calls := time.Now(), 0
+		guard := serve.GuardStalls(w, stallTimeout, func() { calls++ })
+		defer guard.Stop()
+		_, _ = guard.Write(make([]byte, 8<<20))
+		ended <- time.Since(began)
+		told <- calls
+		_, err := guard.Write(make([]byte, 8<<20))
+		again <- err
+		told <- calls
+	})
+}
+
+// TestGuardTells holds the guard to its contract with who made it.
+func TestGuardTells(t *testing.T) {
+	t.Parallel()
+	for protocol, open := range map[string]func(*testing.T, *rpctest.Server) io.Closer{
+		"HTTP/1.1": func(t *testing.T, server *rpctest.Server) io.Closer { t.Helper(); return ask(t, server) },
+		"HTTP/2":   func(t *testing.T, server *rpctest.Server) io.Closer { t.Helper(); return request(t, server).Body },
+	} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ended, told, again := make(chan time.Duration, 1), make(chan int, 2), make(chan error, 1)
+				server := rpctest.Start(guarded(ended, told, again))
+				defer closing(t, server)
+				defer closing(t, open(t, server))
+				if took := <-ended; took != stallTimeout {
+					t.Errorf("got the write's error after %v, want %v", took, stallTimeout)
+				}
+				if calls := <-told; calls != 1 {
+					t.Errorf("was told %d times when the write failed, want once", calls)
+				}
+				if err := <-again; err == nil {
+					t.Error("a later write succeeded, want it to fail")
+				}
+				if calls := <-told; calls != 1 {
+					t.Errorf("was told %d times in the end, want once", calls)
+				}
+			})
+		})
+	}
+}
+
+// TestStalledTailIsCut has a peer who takes all but the last bytes, which the server writes when the handler has returned.
+func TestStalledTailIsCut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const size = 128<<10 + 100
+		returned := make(chan struct{}, 1)
+		server := rpctest.Start(serve.CutStalled(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", strconv.Itoa(size))
+			_, _ = w.Write(make([]byte, size-100))
+			_, _ = w.Write(make([]byte, 100))
+			returned <- struct{}{}
+		}), stallTimeout))
+		defer closing(t, server)
+		conn := ask(t, server)
+		defer closing(t, conn)
+		reader := bufio.NewReaderSize(conn, 16)
+		for line := ""; line != "\r\n"; {
+			var err error
+			if line, err = reader.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := io.CopyN(io.Discard, reader, size-100); err != nil {
+			t.Fatal(err)
+		}
+		<-returned
+		<-time.After(stallTimeout + time.Second)
+		if rest, err := io.ReadAll(reader); err != nil || len(rest) >= 100 {
+			t.Errorf("got %d bytes of the rest, %v, want the connection closed without them", len(rest), err)
+		}
+	})
+}
+
+// TestNextResponseIsNotCut uses a connection again when the time of the response before has passed.
+func TestNextResponseIsNotCut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := rpctest.Start(serve.CutStalled(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(make([]byte, 1<<20))
+		}), stallTimeout))
+		defer closing(t, server)
+		transport := &http.Transport{DialContext: server.Transport().DialContext}
+		defer transport.CloseIdleConnections()
+		for range 3 {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, rpctest.BaseURL, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := transport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := io.Copy(io.Discard, res.Body); err != nil || n != 1<<20 {
+				t.Errorf("got %d bytes, %v, want them all", n, err)
+			}
+			closing(t, res.Body)
+			<-time.After(2 * stallTimeout)
 		}
 	})
 }

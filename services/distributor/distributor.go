@@ -58,6 +58,8 @@ const (
 	// streamsPerCluster is how many streams of its plan a cluster may hold at a replica. One is in use; some may be dead
 	// and not noticed yet.
 	streamsPerCluster = 16
+	// streamStallTimeout is how long a watcher may take nothing of its stream.
+	streamStallTimeout = 30 * time.Second
 	// rememberTokens is how many agents and people may call by turns without a signature being checked again.
 	rememberTokens  = 20_000
 	shutdownTimeout = 5 * time.Second
@@ -283,8 +285,8 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	mux.Handle(path, people)
 	path, agents := distributorv1connect.NewDistributorServiceHandler(api.NewDistributor(p.API), options...)
 	mux.Handle(path, agents)
-	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(people))
-	mux.Handle(distributorv1connect.DistributorServiceWatchPlanProcedure, serve.CutStalled(agents))
+	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(people, streamStallTimeout))
+	mux.Handle(distributorv1connect.DistributorServiceWatchPlanProcedure, serve.CutStalled(agents, streamStallTimeout))
 	mux.Handle(distributorv1connect.NewAccessServiceHandler(api.NewAccess(p.API), options...))
 	mux.Handle(bundles.Pattern, p.Bundles)
 	mux.Handle(api.JWKSPattern, api.KeySet(p.Issuer))

@@ -145,7 +145,7 @@ func startHub(t *testing.T, services int) *hub {
 		Replay: admission.NewReplay(time.Minute, 10), PollInterval: 2 * time.Minute,
 		Streams: admission.NewGate(1000), Seats: admission.NewSeats(100), Departures: admission.NewLine(1000),
 	}), options...)
-	h.server = rpctest.Start(serve.CutStalled(handler))
+	h.server = rpctest.Start(serve.CutStalled(handler, 30*time.Second))
 	return h
 }
 
