@@ -40,6 +40,9 @@ const defaultTokenGrace = time.Hour
 // defaultRecheckInterval bounds how long a running watch outlives its permission.
 const defaultRecheckInterval = time.Minute
 
+// defaultStallTimeout is longer than any pause of a reader that means to go on.
+const defaultStallTimeout = 2 * time.Minute
+
 // Config is what the tunnel can be told. A zero limit, age or window means its default.
 type Config struct {
 	// Serve and Telemetry are the settings that all services have.
@@ -87,6 +90,8 @@ type Config struct {
 	AccessStaleAge time.Duration
 	// RecheckInterval is how often the permission of a running request is asked for again.
 	RecheckInterval time.Duration
+	// StallTimeout is how long a caller may take nothing of an answer that waits before its request is ended.
+	StallTimeout time.Duration
 	// AllowedOrigins are those whose web pages may call, such as https://ui.example.com. None: only pages of the hub's own.
 	AllowedOrigins []string
 
@@ -142,6 +147,8 @@ func (c *Config) Bind(s *config.Set) {
 		"how long a permission counts while the distributor does not answer")
 	s.Duration(&c.RecheckInterval, "tunnel-recheck-interval", defaultRecheckInterval,
 		"how often the permission of a running request is asked for again")
+	s.Duration(&c.StallTimeout, "tunnel-stall-timeout", defaultStallTimeout,
+		"how long a person may take no byte of an answer that waits before the request is ended")
 	c.Audit.Bind(s)
 	c.Record.Bind(s)
 	s.Strings(&c.AllowedOrigins, "tunnel-allowed-origins", nil,
@@ -184,6 +191,7 @@ func (c *Config) check() error {
 		"tunnel-access-max-age":              int64(c.AccessMaxAge),
 		"tunnel-access-stale-age":            int64(c.AccessStaleAge),
 		"tunnel-recheck-interval":            int64(c.RecheckInterval),
+		"tunnel-stall-timeout":               int64(c.StallTimeout),
 	} {
 		if value < 0 {
 			return fmt.Errorf("--%s must not be negative", name)

@@ -116,10 +116,11 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer sweep(ctx, recordings)()
+	stallTimeout := orDefault(cfg.StallTimeout, defaultStallTimeout)
 	people, err := kubeproxy.NewHandler(kubeproxy.Deps{
 		Verifier: keys, Access: decisions, Router: router, Sink: sink, Logger: tel.Logger(),
 		Tracer: tel.Tracer(scope), Meter: tel.Meter(scope), Propagator: tel.Propagator(),
-		RecheckInterval: orDefault(cfg.RecheckInterval, defaultRecheckInterval), FanIn: shared, Quota: bytes,
+		RecheckInterval: orDefault(cfg.RecheckInterval, defaultRecheckInterval), StallTimeout: stallTimeout, FanIn: shared, Quota: bytes,
 		SessionGrace: cfg.sessionGrace(), Recorder: recorderOf(recordings),
 	})
 	if err != nil {
@@ -138,6 +139,7 @@ func Run(ctx context.Context, cfg Config) error {
 	asked := api.New(api.Deps{Table: table, Recordings: recordings, Replica: others.self.ID, Peers: others.others})
 	path, handler := tunnelv1connect.NewTunnelServiceHandler(service{Service: asked, Handler: agents}, options...)
 	mux.Handle(path, reverse.WithDeadlines(handler))
+	mux.Handle(tunnelv1connect.TunnelServiceGetRecordingProcedure, serve.CutStalled(handler, stallTimeout))
 
 	pages, err := crossorigin.New(cfg.AllowedOrigins)
 	if err != nil {

@@ -135,4 +135,6 @@ const (
 	OutcomeRevoked Outcome = "revoked"
 	// OutcomeExceeded is a request that the hub ended because a quota of bytes was used up twice over.
 	OutcomeExceeded Outcome = "exceeded"
+	// OutcomeStalled is a request that the hub ended because its caller took nothing of the answer.
+	OutcomeStalled Outcome = "stalled"
 )

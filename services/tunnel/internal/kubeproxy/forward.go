@@ -54,6 +54,7 @@ func (f *forward) run() {
 	f.answered = func() { cancel(errAnswered) }
 	defer f.close()
 	defer f.watchOver(ctx, cancel)()
+	defer f.cutStalled(cancel)()
 
 	req := f.r.WithContext(ctx)
 	f.prepareUpload(req)
@@ -169,6 +170,8 @@ func (f *forward) outcome() audit.Outcome {
 		return audit.OutcomeDrained
 	case errors.Is(cause, errRevoked):
 		return audit.OutcomeRevoked
+	case errors.Is(cause, errStalled):
+		return audit.OutcomeStalled
 	case f.overdraft() != nil:
 		return audit.OutcomeExceeded
 	case f.returned && f.failure == nil: // the caller may have hung up since

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/leatdev/leat/internal/serve"
 )
 
 // Why the hub ends a request that is running.
@@ -22,6 +24,8 @@ var (
 	errUnrecorded = errors.New("session cannot be recorded")
 	// errIdle ends a session of which one direction has ended and the other one moves no byte.
 	errIdle = errors.New("nothing moves on a half-closed connection")
+	// errStalled ends a request whose caller takes nothing of the answer.
+	errStalled = errors.New("caller takes no byte of the answer")
 )
 
 // watchOver ends the request when it must not go on: when the replica drains and the answer has no end of its own, or
@@ -44,6 +48,17 @@ func (f *forward) watchOver(ctx context.Context, cancel context.CancelCauseFunc)
 		timer.stop()
 		watching.Wait()
 	}
+}
+
+// cutStalled ends the request when its caller takes nothing of the answer for the stall timeout. Until then the caller holds a
+// place, and memory, here, at the agent and at the API server. The returned function stops it.
+//
+// An upgraded connection is not cut: it belongs to the two sides, and somebody may be reading page by page what a command
+// in a pod has said.
+func (f *forward) cutStalled(cancel context.CancelCauseFunc) (stop func()) {
+	guard := serve.GuardStalls(f.w.ResponseWriter, f.deps.StallTimeout, func() { cancel(errStalled) })
+	f.w.ResponseWriter = guard
+	return guard.Stop
 }
 
 // recheckTimer asks again and again, each time an interval after the last answer, without a goroutine in between.

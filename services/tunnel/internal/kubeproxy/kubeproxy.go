@@ -49,6 +49,8 @@ type Deps struct {
 	Quota *quota.Ledger
 	// RecheckInterval is how often the permission of a request that is still running is asked for again.
 	RecheckInterval time.Duration
+	// StallTimeout is how long a caller may take nothing of an answer before its request is ended.
+	StallTimeout time.Duration
 	// SessionGrace is how long an upgraded connection may go on once the replica drains.
 	SessionGrace time.Duration
 	// Recorder may record upgraded connections. Nil: none is recorded.

@@ -44,7 +44,7 @@ func newHandler(tb testing.TB, change func(*kubeproxy.Deps)) *kubeproxy.Handler 
 	deps := kubeproxy.Deps{
 		Verifier: everybody{}, Access: everybody{}, Router: router(session.NewTable(session.DefaultLimits())),
 		Sink: audit.NewLog(tb.Output()), Logger: tel.Logger(), Tracer: tel.Tracer("test"), Propagator: tel.Propagator(),
-		Meter: tel.Meter("test"), RecheckInterval: time.Minute,
+		Meter: tel.Meter("test"), RecheckInterval: time.Minute, StallTimeout: time.Minute,
 		SessionGrace: time.Minute, Recorder: nil,
 	}
 	change(&deps)

@@ -104,6 +104,7 @@ func (f *forward) runUpgrade() {
 	defer cancel(errAnswered) // first, because closing waits for the upload otherwise
 	protocol, agreed := switched(res)
 	if !agreed {
+		defer f.cutStalled(cancel)()
 		f.proxy(given{res}).ServeHTTP(f.w, f.r.WithContext(ctx)) // closes the body
 		f.returned = true
 		return
