@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fanin_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leatdev/leat/services/tunnel/internal/fanin"
+)
+
+func TestEachViewerHasItsOwnTimeout(t *testing.T) {
+	run(t, func(t *testing.T) {
+		s, relay := newServer(), fanin.New(fanin.Params{})
+		short := watch(t, relay, s, path+"&timeoutSeconds=10")
+		long := watch(t, relay, s, path+"&timeoutSeconds=600")
+		<-time.After(9 * time.Second)
+		short.wantEnd(nil)
+		<-time.After(2 * time.Second)
+		short.wantEnd(io.EOF)
+		s.touch("a")
+		long.want(s.last().all())
+		long.wantEnd(nil)
+		s.wantWatches(t, 1, 1)
+		short.leave()
+		long.leave()
+		<-time.After(6 * time.Second)
+	})
+}
+
+func TestReloadedPageFindsItsWatch(t *testing.T) {
+	run(t, func(t *testing.T) {
+		s, relay := newServer(), fanin.New(fanin.Params{Linger: 5 * time.Second})
+		for range 3 {
+			v := watch(t, relay, s, path)
+			v.leave()
+			<-time.After(4 * time.Second)
+			s.wantWatches(t, 1, 1)
+		}
+		<-time.After(2 * time.Second)
+		s.wantWatches(t, 1, 0)
+		v := watch(t, relay, s, path)
+		s.wantWatches(t, 2, 1)
+		relay.Drain()
+		v.leave()
+		s.wantWatches(t, 2, 0)
+	})
+}
+
+func TestDrainEndsWhatNobodyWatches(t *testing.T) {
+	run(t, func(t *testing.T) {
+		s, relay := newServer(), fanin.New(fanin.Params{Linger: time.Hour})
+		watch(t, relay, s, path).leave()
+		watched := watch(t, relay, s, from(7))
+		s.wantWatches(t, 2, 2)
+		relay.Drain()
+		s.wantWatches(t, 2, 1)
+		watched.wantEnd(nil)
+		watched.leave()
+		s.wantWatches(t, 2, 0)
+	})
+}
+
+func TestAllViewersEndAsTheClusterEnds(t *testing.T) {
+	for name, end := range map[string]error{"well": io.EOF, "badly": errBroken} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T) {
+				s, relay := newServer(), fanin.New(fanin.Params{})
+				s.touch("a")
+				first, second := watch(t, relay, s, path), watch(t, relay, s, path)
+				stalled, err := ask(t, relay, s, path, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				s.endAll(end)
+				first.wantEnd(end)
+				second.wantEnd(end)
+				go stalled.readAll() // reads what was there before
+				stalled.want(s.last().all())
+				stalled.wantEnd(end)
+				again := watch(t, relay, s, path)
+				s.wantWatches(t, 2, 1)
+				relay.Drain()
+				for _, v := range []*viewer{first, second, stalled, again} {
+					v.leave()
+				}
+			})
+		})
+	}
+}
+
+func TestCallerWhoLeavesEarly(t *testing.T) {
+	run(t, func(t *testing.T) {
+		opened := make(chan error, 1)
+		relay := fanin.New(fanin.Params{})
+		w := relay.Watch("demo", func(ctx context.Context) (fanin.Upstream, error) {
+			<-ctx.Done()
+			opened <- ctx.Err()
+			return nil, ctx.Err()
+		})
+		defer w.Release()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+		if _, err := w.RoundTrip(req); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the caller's deadline", err)
+		}
+		if err := <-opened; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want the request to end with its only caller", err)
+		}
+	})
+}
