@@ -30,6 +30,10 @@ type Config struct {
 	TLSKeyFile  string
 	// DrainTimeout is how long running calls may go on after the stop signal. Zero means 25 s.
 	DrainTimeout time.Duration
+	// PingAfter is the silence after which a peer over HTTP/2 is asked whether it lives. Zero means 15 s. Not a flag: where peers
+	// send something of their own at intervals, it is longer than those, because a PING may be lost to what stands in between,
+	// and what does not answer one is taken for gone.
+	PingAfter time.Duration
 	// Listener is used instead of ListenAddr when it is set; tests and "leat up" pass one with a port of the kernel's
 	// choice. [Run] closes it. Not a flag.
 	Listener net.Listener
@@ -88,6 +92,9 @@ func Run(ctx context.Context, cfg Config, handler http.Handler, logger *slog.Log
 	defer cut()
 	drain := make(chan struct{})
 	server := newServer(context.WithValue(base, drainKey{}, (<-chan struct{})(drain)), handler, logger)
+	if cfg.PingAfter > 0 {
+		server.HTTP2.SendPingTimeout = cfg.PingAfter
+	}
 	served := make(chan error, 1)
 	go func() { served <- cfg.serve(server, listener) }()
 	logger.InfoContext(ctx, "serving",

@@ -6,6 +6,7 @@ package tunnel
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -53,6 +54,8 @@ type Config struct {
 	DistributorURL string
 	// DistributorCAFile holds the certificates to trust for it, in PEM. Empty means those of the system.
 	DistributorCAFile string
+	// DistributorTransport is used instead of a network connection to the distributor when it is set, as tests do. Not a flag.
+	DistributorTransport http.RoundTripper
 	// ServiceSecret is the secret that the hub's services share, at least 32 bytes. Required.
 	ServiceSecret config.Secret
 
@@ -137,7 +140,8 @@ func (c *Config) Bind(s *config.Set) {
 	s.Duration(&c.PingAfter, "tunnel-ping-after", connections.PingAfter, "silence after which an agent is pinged")
 	s.Duration(&c.PingTimeout, "tunnel-ping-timeout", connections.PingTimeout, "how long an agent may take to answer a ping")
 	s.Duration(&c.HeartbeatInterval, "tunnel-heartbeat-interval", defaultHeartbeatInterval,
-		"how often something is said on each agent's connection, which load balancers would end for its silence")
+		"how often something is said on each agent's connection, which load balancers would end for its silence; less than 20s, "+
+			"after which PINGs are sent, which some load balancers swallow")
 	s.Duration(&c.HeartbeatTimeout, "tunnel-heartbeat-timeout", defaultHeartbeatTimeout,
 		"how long an agent may take to answer before its connection is ended")
 	s.Duration(&c.TokenGrace, "tunnel-token-grace", defaultTokenGrace,
@@ -219,6 +223,14 @@ func (c *Config) connections() reverse.Settings {
 	settings.PingTimeout = orDefault(c.PingTimeout, settings.PingTimeout)
 	return settings
 }
+
+func (c *Config) heartbeatInterval() time.Duration {
+	return orDefault(c.HeartbeatInterval, defaultHeartbeatInterval)
+}
+
+// heardWithin is how long an agent that lives is silent at most. Agents that come by calls have two layers of HTTP/2: the server's own
+// sends no PING before, because something in between could swallow it.
+func (c *Config) heardWithin() time.Duration { return c.heartbeatInterval() * 4 / 3 }
 
 func (c *Config) decisions(access policy.Access) policy.CacheParams {
 	params := policy.DefaultCacheParams(access)

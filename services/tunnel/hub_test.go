@@ -38,8 +38,10 @@ const secret = "a secret of more than thirty-two bytes"
 
 // hub is a running tunnel service with a distributor that the test controls.
 type hub struct {
-	tb     testing.TB
-	addr   string
+	tb   testing.TB
+	addr string
+	// dial opens connections to the hub. Nil: TCP to addr.
+	dial   func(ctx context.Context, network, addr string) (net.Conn, error)
 	issuer *identity.Issuer
 	key    ed25519.PrivateKey // the issuer's
 	// keysAsked counts how often the keys were fetched.
@@ -61,24 +63,36 @@ func startHub(tb testing.TB, change func(*tunnel.Config)) *hub {
 		goleak.VerifyNone(tb, before, goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
 			goleak.IgnoreAnyFunction("os/exec.(*Cmd).writerDescriptor.func1"))
 	})
-	_, key, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	h := &hub{tb: tb, issuer: identity.NewIssuer(key), key: key, keysAsked: &atomic.Int32{}, access: &accessBook{}}
+	h := newHub(tb)
 	h.url = startDistributor(tb, h)
 	return h.replica(change)
 }
 
-// replica starts another replica of the hub.
-func (h *hub) replica(change func(*tunnel.Config)) *hub {
-	tb, another := h.tb, *h
-	h = &another
-	h.audit, h.logs, h.done = &auditLog{}, &auditLog{}, make(chan error, 1)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+// newHub has what all replicas have in common.
+func newHub(tb testing.TB) *hub {
+	tb.Helper()
+	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return &hub{tb: tb, issuer: identity.NewIssuer(key), key: key, keysAsked: &atomic.Int32{}, access: &accessBook{}}
+}
+
+// replica starts another replica of the hub.
+func (h *hub) replica(change func(*tunnel.Config)) *hub {
+	h.tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	return h.replicaAt(listener, change)
+}
+
+// replicaAt starts one that listens there.
+func (h *hub) replicaAt(listener net.Listener, change func(*tunnel.Config)) *hub {
+	tb, another := h.tb, *h
+	h = &another
+	h.audit, h.logs, h.done = &auditLog{}, &auditLog{}, make(chan error, 1)
 	h.addr = listener.Addr().String()
 	cfg := tunnel.Config{
 		Serve:          serve.Config{Listener: listener, DrainTimeout: 5 * time.Second},
@@ -103,9 +117,9 @@ func (h *hub) replica(change func(*tunnel.Config)) *hub {
 	return h
 }
 
-// startDistributor serves the keys and the decisions.
-func startDistributor(tb testing.TB, h *hub) string {
-	tb.Helper()
+// distributor serves the keys and the decisions.
+func (h *hub) distributor() http.Handler {
+	h.tb.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/jwks.json", func(w http.ResponseWriter, _ *http.Request) {
 		h.keysAsked.Add(1)
@@ -118,11 +132,17 @@ func startDistributor(tb testing.TB, h *hub) string {
 	})
 	services, err := identity.NewServiceTokens([]byte(secret), "distributor")
 	if err != nil {
-		tb.Fatal(err)
+		h.tb.Fatal(err)
 	}
 	path, handler := distributorv1connect.NewAccessServiceHandler(h.access)
 	mux.Handle(path, identity.Authenticate(services, handler))
-	server := httptest.NewUnstartedServer(mux)
+	return mux
+}
+
+// startDistributor serves it on a port.
+func startDistributor(tb testing.TB, h *hub) string {
+	tb.Helper()
+	server := httptest.NewUnstartedServer(h.distributor())
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
@@ -201,6 +221,9 @@ func (h *hub) agent(cluster string, api http.HandlerFunc) *agenttest.Agent {
 func (h *hub) agentWith(opts agenttest.Options, cluster string) *agenttest.Agent {
 	h.tb.Helper()
 	opts.Addr = h.addr
+	if h.dial != nil && opts.Dial == nil {
+		opts.Dial = h.connect
+	}
 	if opts.Token == "" {
 		opts.Token = h.cluster(cluster)
 	}
@@ -253,12 +276,34 @@ func (h *hub) service() tunnelv1connect.TunnelServiceClient {
 	if err != nil {
 		h.tb.Fatal(err)
 	}
-	client, err := rpc.NewClient(rpc.ClientParams{BaseURL: "http://" + h.addr, Tokens: tokens, Telemetry: telemetry.Noop()})
+	params := rpc.ClientParams{BaseURL: "http://" + h.addr, Tokens: tokens, Telemetry: telemetry.Noop()}
+	if h.dial != nil {
+		params.Transport = h.client(true).Transport
+	}
+	client, err := rpc.NewClient(params)
 	if err != nil {
 		h.tb.Fatal(err)
 	}
 	h.tb.Cleanup(client.HTTP.CloseIdleConnections)
 	return tunnelv1connect.NewTunnelServiceClient(client.HTTP, client.BaseURL, client.Options...)
+}
+
+// client returns a client of this hub, which may be one without a port.
+func (h *hub) client(http2 bool) *http.Client {
+	h.tb.Helper()
+	c := client(h.tb, http2)
+	if h.dial != nil {
+		c.Transport.(*http.Transport).DialContext = h.dial
+	}
+	return c
+}
+
+// connect opens a connection to the hub.
+func (h *hub) connect(ctx context.Context) (net.Conn, error) {
+	if h.dial != nil {
+		return h.dial(ctx, "tcp", h.addr)
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp", h.addr)
 }
 
 // client returns a client that speaks HTTP/1.1 or HTTP/2 to the hub and never decompresses.

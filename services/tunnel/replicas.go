@@ -109,6 +109,7 @@ func run(ctx context.Context, cfg Config, r running) error {
 		move = time.Duration(float64(total) * moveShare)
 	}
 	cfg.Serve.DrainTimeout = total - move
+	cfg.Serve.PingAfter = cfg.heardWithin()
 	group, ctx := errgroup.WithContext(ctx)
 	routing, stopRouting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRouting()

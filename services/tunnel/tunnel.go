@@ -89,7 +89,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	dialer, err := reverse.NewDialer(cfg.connections(), budget, reverse.NewLinks(reverse.LinkParams{
-		Replica: others.self.ID, Replicas: router.Replicas, Interval: orDefault(cfg.HeartbeatInterval, defaultHeartbeatInterval),
+		Replica: others.self.ID, Replicas: router.Replicas, Interval: cfg.heartbeatInterval(),
 		Timeout:    orDefault(cfg.HeartbeatTimeout, defaultHeartbeatTimeout),
 		TokenGrace: orDefault(cfg.TokenGrace, defaultTokenGrace), Verifier: keys, Logger: tel.Logger(),
 	}))
@@ -176,7 +176,7 @@ func dialDistributor(cfg Config, tel *telemetry.Telemetry) (rpc.Client, *identit
 		}
 	}
 	client, err := rpc.NewClient(rpc.ClientParams{
-		BaseURL: cfg.DistributorURL, Tokens: tokens, Telemetry: tel, CAPEM: ca,
+		BaseURL: cfg.DistributorURL, Tokens: tokens, Telemetry: tel, CAPEM: ca, Transport: cfg.DistributorTransport,
 	})
 	if err != nil {
 		return rpc.Client{}, nil, fmt.Errorf("make distributor's client: %w", err)

@@ -30,7 +30,7 @@ type caller struct {
 // upgrade asks for a protocol. The early bytes are sent in one packet with the request.
 func (h *hub) upgrade(protocol, user, cluster, path, early string) *caller {
 	h.tb.Helper()
-	conn, err := new(net.Dialer).DialContext(h.tb.Context(), "tcp", h.addr)
+	conn, err := h.connect(h.tb.Context())
 	if err != nil {
 		h.tb.Fatal(err)
 	}

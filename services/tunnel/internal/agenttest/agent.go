@@ -24,6 +24,9 @@ import (
 type Options struct {
 	// Addr is the hub's address, host:port.
 	Addr string
+	// Dial opens the connection to the hub over the transports "upgrade" and "websocket", and the one that "connect" calls over.
+	// Nil: TCP to Addr.
+	Dial func(ctx context.Context) (net.Conn, error)
 	// Token is the agent's access token.
 	Token string
 	// ID is the connection's id.
@@ -98,6 +101,8 @@ func (a *Agent) serve(opts Options) {
 		MaxUploadBufferPerStream:     512 << 10,
 		MaxUploadBufferPerConnection: 512 << 20,
 	}
+	// A server that was not configured shares channels with others, which those in a bubble of testing/synctest must not.
+	_ = http2.ConfigureServer(&http.Server{}, server) // fails for settings of TLS alone
 	server.ServeConn(a.conn, &http2.ServeConnOpts{Handler: a.link.before(opts.route())})
 	_ = a.conn.Close()
 }

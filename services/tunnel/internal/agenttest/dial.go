@@ -53,8 +53,16 @@ func (o Options) scheme() string {
 	return "http"
 }
 
+// connect opens the connection below.
+func (o Options) connect(ctx context.Context, network, addr string) (net.Conn, error) {
+	if o.Dial != nil {
+		return o.Dial(ctx)
+	}
+	return new(net.Dialer).DialContext(ctx, network, addr)
+}
+
 func (o Options) upgrade(ctx context.Context) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", o.Addr)
+	conn, err := o.connect(ctx, "tcp", o.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("dial hub: %w", err)
 	}
@@ -105,7 +113,7 @@ type bufferedConn struct {
 func (c *bufferedConn) Read(p []byte) (int, error) { return c.reader.Read(p) }
 
 func (o Options) webSocket(ctx context.Context) (net.Conn, error) {
-	transport := &http.Transport{TLSClientConfig: o.TLS.Clone()}
+	transport := &http.Transport{TLSClientConfig: o.TLS.Clone(), DialContext: o.connect}
 	socket, res, err := websocket.Dial(ctx, o.scheme()+"://"+o.Addr+path, &websocket.DialOptions{
 		HTTPClient: &http.Client{Transport: transport}, HTTPHeader: o.header(), Subprotocols: []string{"leat-tunnel.1"},
 	})
@@ -132,7 +140,7 @@ func (o Options) stream(ctx context.Context) (net.Conn, error) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP2(o.TLS != nil)
 	protocols.SetUnencryptedHTTP2(o.TLS == nil)
-	transport := &http.Transport{TLSClientConfig: o.TLS.Clone(), Protocols: protocols}
+	transport := &http.Transport{TLSClientConfig: o.TLS.Clone(), Protocols: protocols, DialContext: o.connect}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	client := tunnelv1connect.NewTunnelServiceClient(&http.Client{Transport: transport}, o.scheme()+"://"+o.Addr)
 	call, info := connect.NewClientContext(ctx)

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tunnel_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/leatdev/leat/internal/testkit/rpctest"
+	"github.com/leatdev/leat/services/tunnel"
+)
+
+// virtually runs a test with a whole hub in a bubble of testing/synctest: half an hour of it takes no time. The settings are
+// those of production. There are no sockets, so that connections have no buffers of the kernel's.
+func virtually(t *testing.T, change func(*tunnel.Config), test func(t *testing.T, h *hub)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(t)
+		distributor := rpctest.Start(h.distributor())
+		t.Cleanup(func() {
+			if err := distributor.Close(); err != nil {
+				t.Errorf("close distributor: %v", err)
+			}
+		})
+		h.url = rpctest.BaseURL
+		pipes := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		h.dial = pipes.dial
+		test(t, h.replicaAt(pipes, func(cfg *tunnel.Config) {
+			cfg.Serve.DrainTimeout = 0 // the default
+			cfg.DistributorTransport = distributor.Transport()
+			if change != nil {
+				change(cfg)
+			}
+		}))
+	})
+}
+
+// pipes is a listener without a port.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.conns <- there:
+		return here, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Accept implements net.Listener.
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (*pipes) Addr() net.Addr { return pipeAddr{} }
+
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "pipe" }
+func (pipeAddr) String() string  { return "hub.test:80" }
