@@ -4,16 +4,13 @@
 package tunnel_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,52 +49,6 @@ func TestF01StalledDownloadsLeaveOthersAlone(t *testing.T) {
 			t.Fatalf("small GET beside 60 stalled downloads took %v", took)
 		}
 	}
-}
-
-func TestF09CanceledRequestsLeaveNothingBehind(t *testing.T) {
-	h := startHub(t, func(cfg *tunnel.Config) { cfg.MaxStreamsPerUser = 1000 })
-	h.access.grant("ada", "demo")
-	var running atomic.Int64
-	h.agent("demo", func(w http.ResponseWriter, r *http.Request) {
-		running.Add(1)
-		defer running.Add(-1)
-		_, _ = io.WriteString(w, "begun")
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	})
-	clients := []*http.Client{client(t, false), client(t, true)}
-	var callers sync.WaitGroup
-	slots := make(chan struct{}, 50)
-	for i := range 1000 {
-		slots <- struct{}{}
-		callers.Go(func() {
-			defer func() { <-slots }()
-			ctx, cancel := context.WithTimeout(t.Context(), rand.N(20*time.Millisecond))
-			defer cancel()
-			res, err := clients[i%2].Do(h.request(ctx, http.MethodGet, "ada", "demo", "/endless", nil))
-			if err != nil {
-				return
-			}
-			_, _ = io.Copy(io.Discard, res.Body)
-			_ = res.Body.Close()
-		})
-	}
-	callers.Wait()
-	h.await("the agent's handlers to end", func() bool { return running.Load() == 0 && h.streams() == 0 })
-}
-
-// streams returns the number of requests under way on the hub.
-func (h *hub) streams() int {
-	h.tb.Helper()
-	res, err := h.service().ListSessions(h.tb.Context(), nil)
-	if err != nil {
-		h.tb.Fatalf("ListSessions: %v", err)
-	}
-	active := 0
-	for _, s := range res.GetSessions() {
-		active += int(s.GetActiveStreams())
-	}
-	return active
 }
 
 func TestF14DeadAgentIsNoticed(t *testing.T) {

@@ -282,30 +282,6 @@ func TestF15ConnectionsEndAsTheyArePicked(t *testing.T) {
 	flapping.Wait()
 }
 
-// TestF26ManyAgentsStayConnected holds agents whose heartbeats come all at once; none is taken for gone.
-func TestF26ManyAgentsStayConnected(t *testing.T) {
-	const agents = 150
-	h := startHub(t, func(cfg *tunnel.Config) { cfg.HeartbeatInterval = time.Second })
-	var connected []*agenttest.Agent
-	for i := range agents {
-		name := fmt.Sprint("c", i)
-		connected = append(connected, agenttest.Connect(t, agenttest.Options{
-			Addr: h.addr, Token: h.cluster(name), ID: name, Transport: transports[i%3], Handler: http.HandlerFunc(echo),
-		}))
-	}
-	h.await("heartbeats of all", func() bool {
-		for _, agent := range connected {
-			if agent.Heartbeats() < 3 {
-				return false
-			}
-		}
-		return true
-	})
-	if got := len(h.sessions()); got != agents {
-		t.Errorf("got %d connections, want %d", got, agents)
-	}
-}
-
 // TestF44OneConnectionAndNoMore counts what the hub does when an agent takes no more requests: it never dials anything.
 func TestF44OneConnectionAndNoMore(t *testing.T) {
 	h := startHub(t, nil)

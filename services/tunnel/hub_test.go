@@ -52,20 +52,27 @@ type hub struct {
 	url       string // of the distributor
 	down      func() // takes the distributor away
 	stop      func() // begins the drain
+	service   func() tunnelv1connect.TunnelServiceClient
 	done      chan error
 }
 
 // startHub starts a hub. Everything it started is gone when the test ends, which is checked.
 func startHub(tb testing.TB, change func(*tunnel.Config)) *hub {
 	tb.Helper()
+	checkLeaks(tb)
+	h := newHub(tb)
+	h.url = startDistributor(tb, h)
+	return h.replica(change)
+}
+
+// checkLeaks fails the test when goroutines that were started from now on outlive it.
+func checkLeaks(tb testing.TB) {
+	tb.Helper()
 	before := goleak.IgnoreCurrent()
 	tb.Cleanup(func() { // a Redis that was restarted meanwhile ends later
 		goleak.VerifyNone(tb, before, goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
 			goleak.IgnoreAnyFunction("os/exec.(*Cmd).writerDescriptor.func1"))
 	})
-	h := newHub(tb)
-	h.url = startDistributor(tb, h)
-	return h.replica(change)
 }
 
 // newHub has what all replicas have in common.
@@ -92,7 +99,7 @@ func (h *hub) replica(change func(*tunnel.Config)) *hub {
 func (h *hub) replicaAt(listener net.Listener, change func(*tunnel.Config)) *hub {
 	tb, another := h.tb, *h
 	h = &another
-	h.audit, h.logs, h.done = &auditLog{}, &auditLog{}, make(chan error, 1)
+	h.audit, h.logs, h.done, h.service = &auditLog{}, &auditLog{}, make(chan error, 1), sync.OnceValue(h.newService)
 	h.addr = listener.Addr().String()
 	cfg := tunnel.Config{
 		Serve:          serve.Config{Listener: listener, DrainTimeout: 5 * time.Second},
@@ -270,7 +277,8 @@ func serviceToken(tb testing.TB, name string) string {
 	return token
 }
 
-func (h *hub) service() tunnelv1connect.TunnelServiceClient {
+// newService returns a client of the hub's own API.
+func (h *hub) newService() tunnelv1connect.TunnelServiceClient {
 	h.tb.Helper()
 	tokens, err := identity.NewServiceTokens([]byte(secret), "distributor")
 	if err != nil {

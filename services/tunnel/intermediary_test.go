@@ -5,8 +5,6 @@ package tunnel_test
 
 import (
 	"net/http"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -39,41 +37,6 @@ func TestF27PingsEatenAndIdleConnectionsCut(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestF10ReconnectsLeaveNothing opens and loses many connections, some of them by reset. What is left of goroutines is checked when
-// the hub has ended, what is left of files here.
-func TestF10ReconnectsLeaveNothing(t *testing.T) {
-	h := startHub(t, nil)
-	h.access.grant("ada", "demo")
-	proxy := chaos.Start(t, chaos.Params{Target: h.addr})
-	reconnects := 200
-	if os.Getenv("LEAT_FAULT_LONG") == "1" {
-		reconnects = 1000
-	}
-	token := h.cluster("demo")
-	reconnect := func(i int) {
-		agent := agenttest.Connect(t, agenttest.Options{
-			ID: "c" + strconv.Itoa(i), Addr: proxy.Addr(), Token: token, Handler: http.NotFoundHandler(),
-			Transport: []string{"upgrade", "websocket", "connect"}[i%3],
-		})
-		if i%2 == 0 {
-			proxy.Reset()
-			<-agent.Done()
-		}
-		agent.Close()
-	}
-	for i := range 10 {
-		reconnect(i)
-	}
-	h.await("the first connections are gone", func() bool { return len(h.sessions()) == 0 && proxy.Open() == 0 })
-	before := openFiles(t)
-	for i := range reconnects {
-		reconnect(i)
-	}
-	h.await("the connections and their files are gone", func() bool {
-		return len(h.sessions()) == 0 && proxy.Open() == 0 && openFiles(t) <= before+10
-	})
 }
 
 func isDone(agent *agenttest.Agent) bool {

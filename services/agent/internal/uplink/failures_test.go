@@ -18,9 +18,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
@@ -92,18 +97,28 @@ func TestF33GzippedWatchIsFlushedByTheAgent(t *testing.T) {
 	}
 }
 
-// TestF46WatchesDoNotHoldShortCallsUp has more watches than the API server takes on a connection, by a person each.
+// TestF46WatchesDoNotHoldShortCallsUp has more watches than the API server takes on a connection, by a person each. Short calls are
+// answered beside them at once, over a connection without a watch, and the agent's metrics tell the two apart.
 func TestF46WatchesDoNotHoldShortCallsUp(t *testing.T) {
 	t.Parallel()
-	const watches, streams = 300, 100
+	const watches, calls, streams = 300, 11, 100
+	var withWatches, withCalls sync.Map // the connections, by their address
 	base, transport := overHTTP2(t, streams, func(w http.ResponseWriter, r *http.Request) {
+		connections := &withCalls
+		if r.URL.Query().Has("watch") {
+			connections = &withWatches
+		}
+		connections.Store(r.RemoteAddr, nil)
 		_, _ = io.WriteString(w, r.Header.Get("Impersonate-User"))
 		if r.URL.Query().Has("watch") {
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		}
 	})
-	client, hub := hubSide(t, newHandler(t, uplink.HandlerParams{APIServer: base, Transport: transport(), Watches: transport()}))
+	measured := startTelemetry(t)
+	client, hub := hubSide(t, newHandler(t, uplink.HandlerParams{
+		APIServer: base, Transport: transport(), Watches: transport(), Meter: measured.Meter("agent"),
+	}))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var all sync.WaitGroup
@@ -123,7 +138,9 @@ func TestF46WatchesDoNotHoldShortCallsUp(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for range 10 {
+	var took []time.Duration
+	for range calls {
+		began := time.Now()
 		res, err := client.Do(as(t, t.Context(), "alice", http.MethodGet, hub+"/kubernetes/api/v1/pods", nil))
 		if err != nil {
 			t.Fatal(err)
@@ -133,7 +150,40 @@ func TestF46WatchesDoNotHoldShortCallsUp(t *testing.T) {
 		if err != nil || string(got) != "alice" {
 			t.Errorf("beside %d watches: got %s %q, %v, want an answer", watches, res.Status, got, err)
 		}
+		took = append(took, time.Since(began))
 	}
+	if slices.Sort(took); took[calls/2] > 100*time.Millisecond {
+		t.Errorf("beside %d watches calls took %v, want half of them within 0.1 s", watches, took)
+	}
+	withCalls.Range(func(connection, _ any) bool {
+		if _, shared := withWatches.Load(connection); shared {
+			t.Error("a short call went over a connection with watches")
+		}
+		return true
+	})
+	recorder := httptest.NewRecorder()
+	measured.MetricsHandler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for kind, want := range map[string]string{"watch": strconv.Itoa(watches), "short": "0"} {
+		line := regexp.MustCompile(`(?m)^leat_uplink_requests_active\{.*leat_connection_kind="` + kind + `".*\} (\d+)$`)
+		if match := line.FindStringSubmatch(recorder.Body.String()); match == nil || match[1] != want {
+			t.Errorf("got %q requests under way of kind %s, want %s", match, kind, want)
+		}
+	}
+}
+
+// startTelemetry measures for real.
+func startTelemetry(t *testing.T) *telemetry.Telemetry {
+	t.Helper()
+	tel, err := telemetry.Start(t.Context(), telemetry.Config{LogOutput: io.Discard}, "agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tel.Shutdown(context.WithoutCancel(t.Context())); err != nil {
+			t.Errorf("stop telemetry: %v", err)
+		}
+	})
+	return tel
 }
 
 // TestF36EarlyRefusalThroughTheAgent refuses an upload of which the rest never comes.

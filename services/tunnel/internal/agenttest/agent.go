@@ -47,6 +47,10 @@ type Options struct {
 	Renew func() string
 	// OnDrain hears of drain notices. Nil: they are ignored.
 	OnDrain func(after time.Duration)
+	// OnAttach hears of the hub's introduction, once for each connection. Nil: it is only kept.
+	OnAttach func()
+	// OnHeartbeat hears of heartbeats. Nil: they are counted only.
+	OnHeartbeat func()
 	// OldAgent makes the agent one that knows no LinkService.
 	OldAgent bool
 	// MaxStreams is the number of requests at once that the agent allows. Zero means 1000.

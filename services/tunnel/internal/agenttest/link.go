@@ -38,12 +38,18 @@ func (l *link) before(next http.Handler) http.Handler {
 // Attach implements LinkService.
 func (l *link) Attach(_ context.Context, req *tunnelv1.AttachRequest) (*tunnelv1.AttachResponse, error) {
 	l.attached.Store(req)
+	if l.opts.OnAttach != nil {
+		l.opts.OnAttach()
+	}
 	return &tunnelv1.AttachResponse{}, nil
 }
 
 // Heartbeat implements LinkService.
 func (l *link) Heartbeat(_ context.Context, req *tunnelv1.HeartbeatRequest) (*tunnelv1.HeartbeatResponse, error) {
 	l.heartbeats.Add(1)
+	if l.opts.OnHeartbeat != nil {
+		l.opts.OnHeartbeat()
+	}
 	if drain := req.GetDrain(); drain != nil && l.opts.OnDrain != nil {
 		l.opts.OnDrain(drain.GetReconnectAfter().AsDuration())
 	}

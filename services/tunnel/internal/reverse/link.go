@@ -52,7 +52,9 @@ type Links struct {
 func NewLinks(params LinkParams) *Links {
 	return &Links{
 		params: params,
-		client: tunnelv1connect.NewLinkServiceClient(&http.Client{Transport: overConn{}}, "http://"+agentHost),
+		// To pack a few bytes costs an agent most of a megabyte of memory, each time.
+		client: tunnelv1connect.NewLinkServiceClient(&http.Client{Transport: overConn{}}, "http://"+agentHost,
+			connect.WithAcceptCompression("gzip", nil, nil)),
 	}
 }
 
