@@ -20,6 +20,7 @@ import (
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/tunnel/internal/hop"
 	"github.com/leatdev/leat/services/tunnel/internal/redisroute"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
@@ -34,12 +35,14 @@ type replicas struct {
 }
 
 // openReplicas connects to nothing yet.
-func openReplicas(cfg Config, tokens *identity.ServiceTokens) (*replicas, error) {
+func openReplicas(cfg Config, tokens *identity.ServiceTokens, tel *telemetry.Telemetry) (*replicas, error) {
 	r := &replicas{self: relay.Replica{ID: strings.ToLower(rand.Text()[:16]), URL: strings.TrimRight(cfg.AdvertiseURL, "/")}}
 	if cfg.RedisURL == "" {
 		return r, nil
 	}
-	params := hop.ClientParams{Self: r.self.ID, Tokens: tokens}
+	params := hop.ClientParams{
+		Self: r.self.ID, Tokens: tokens, Tracer: tel.Tracer(scope), Propagator: tel.Propagator(),
+	}
 	var err error
 	if cfg.PeerCAFile != "" {
 		if params.CAPEM, err = os.ReadFile(cfg.PeerCAFile); err != nil {
@@ -71,8 +74,10 @@ func (r *replicas) params(table *session.Table, logger *slog.Logger) relay.Param
 }
 
 // hops takes what other replicas pass on.
-func (r *replicas) hops(tokens identity.Verifier, table *session.Table, logger *slog.Logger) http.Handler {
-	return hop.NewHandler(hop.Deps{Self: r.self, Verifier: tokens, Table: table, Logger: logger})
+func (r *replicas) hops(tokens identity.Verifier, table *session.Table, tel *telemetry.Telemetry) http.Handler {
+	return hop.NewHandler(hop.Deps{
+		Self: r.self, Verifier: tokens, Table: table, Logger: tel.Logger(), Tracer: tel.Tracer(scope), Propagator: tel.Propagator(),
+	})
 }
 
 // health is unready as soon as the replica begins to end, while it still serves.

@@ -75,7 +75,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := table.Observe(tel.Meter(scope)); err != nil {
 		return err
 	}
-	others, err := openReplicas(cfg, tokens)
+	others, err := openReplicas(cfg, tokens, tel)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	return run(ctx, cfg, running{
 		router: router, logger: tel.Logger(),
-		handler: kubeproxy.ByHost(cfg.ClusterDomain, pages.Wrap(route(people, others.hops(tokens, table, tel.Logger()), mux))),
+		handler: kubeproxy.ByHost(cfg.ClusterDomain, pages.Wrap(route(people, others.hops(tokens, table, tel), mux))),
 		ending:  shared.Drain, ended: func() {
 			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewellTimeout)
 			defer cancel()

@@ -16,6 +16,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
@@ -48,12 +51,17 @@ type ClientParams struct {
 	Tokens identity.TokenSource
 	// CAPEM holds the certificates to trust for replicas at https, in PEM. Empty means those of the system.
 	CAPEM []byte
+	// Tracer and Propagator continue the traces of requests. Required.
+	Tracer     trace.Tracer
+	Propagator propagation.TextMapPropagator
 }
 
 // Client sends requests to other replicas. It is safe for concurrent use.
 type Client struct {
-	self   string
-	tokens identity.TokenSource
+	self       string
+	tokens     identity.TokenSource
+	tracer     trace.Tracer
+	propagator propagation.TextMapPropagator
 	// endless has connections of its own for what goes on until somebody ends it, so that an event never waits for a download.
 	brief, endless *http.Transport
 }
@@ -69,7 +77,10 @@ func NewClient(p ClientParams) (*Client, error) {
 			return nil, errors.New("parse replicas' CA certificates: no certificate in PEM found")
 		}
 	}
-	return &Client{self: p.Self, tokens: p.Tokens, brief: newTransport(roots), endless: newTransport(roots)}, nil
+	return &Client{
+		self: p.Self, tokens: p.Tokens, tracer: p.Tracer, propagator: p.Propagator,
+		brief: newTransport(roots), endless: newTransport(roots),
+	}, nil
 }
 
 func newTransport(roots *x509.CertPool) *http.Transport {
@@ -116,11 +127,18 @@ func (c *Client) RoundTrip(req *http.Request, route relay.Route, target relay.Ta
 	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { begun.Store(true) },
 	})
-	res, err := c.transport(target).RoundTrip(c.request(ctx, req, peer, token, target))
+	out := c.request(ctx, req, peer, token, target)
+	span := c.startSpan(out, target)
+	res, err := c.transport(target).RoundTrip(out)
 	if err != nil {
-		return nil, classify(req.Context(), err, begun.Load())
+		err = classify(req.Context(), err, begun.Load())
+	} else {
+		res, err = answer(res, route)
 	}
-	return answer(res, route)
+	if span != nil {
+		endSpan(ctx, span, res, err)
+	}
+	return res, err
 }
 
 func (c *Client) transport(target relay.Target) *http.Transport {

@@ -16,6 +16,9 @@ import (
 	"strings"
 	"sync"
 
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
@@ -31,6 +34,9 @@ type Deps struct {
 	Table *session.Table
 	// Logger is told of refused hops.
 	Logger *slog.Logger
+	// Tracer and Propagator continue the traces of requests.
+	Tracer     trace.Tracer
+	Propagator propagation.TextMapPropagator
 }
 
 // Handler takes requests that other replicas pass on.
@@ -54,10 +60,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, err)
 		return
 	}
+	span := h.startSpan(r)
+	if span != nil {
+		defer span.End()
+	}
 	stream, err := h.deps.Table.Open(session.Target{
 		Cluster: r.Header.Get(headerCluster), ClusterUID: r.Header.Get(headerClusterUID),
 	})
 	if err != nil {
+		unanswered(r.Context(), span, err)
 		writeError(w, h.deps.Self.ID, err)
 		return
 	}
@@ -65,9 +76,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer h.endWith(ctx, cancel, r.Header.Get(headerEnds))()
-	p := passage{Handler: h, ctx: ctx, cancel: cancel, watch: r.Header.Get(headerEnds) == endsWatch}
+	p := passage{Handler: h, ctx: ctx, cancel: cancel, watch: r.Header.Get(headerEnds) == endsWatch, span: span}
 	proxy := &httputil.ReverseProxy{
-		Rewrite: rewrite, Transport: stream, ErrorLog: h.errorLog, BufferPool: &h.buffers,
+		Rewrite: p.rewrite, Transport: stream, ErrorLog: h.errorLog, BufferPool: &h.buffers,
 		ModifyResponse: p.modifyResponse, ErrorHandler: p.fail,
 	}
 	proxy.ServeHTTP(&asItIs{ResponseWriter: w}, r.WithContext(ctx))
@@ -124,16 +135,6 @@ func (h *Handler) endWith(ctx context.Context, cancel context.CancelCauseFunc, e
 	}
 }
 
-// rewrite makes the agent's request of the hop.
-func rewrite(p *httputil.ProxyRequest) {
-	path, query, found := strings.Cut(strings.TrimPrefix(p.In.RequestURI, Prefix), "?")
-	p.Out.URL = &url.URL{Scheme: "http", Host: agentHost, Opaque: path, RawQuery: query, ForceQuery: found && query == ""}
-	p.Out.Host = agentHost
-	p.Out.Trailer = nil
-	p.Out.Header.Del("Authorization")
-	scrub(p.Out.Header)
-}
-
 // passage is one request on its way.
 type passage struct {
 	*Handler
@@ -141,9 +142,24 @@ type passage struct {
 	ctx    context.Context //nolint:containedctx // of the one request
 	cancel context.CancelCauseFunc
 	watch  bool
+	span   trace.Span // nil: nobody records
+}
+
+// rewrite makes the agent's request of the hop.
+func (p passage) rewrite(r *httputil.ProxyRequest) {
+	path, query, found := strings.Cut(strings.TrimPrefix(r.In.RequestURI, Prefix), "?")
+	r.Out.URL = &url.URL{Scheme: "http", Host: agentHost, Opaque: path, RawQuery: query, ForceQuery: found && query == ""}
+	r.Out.Host = agentHost
+	r.Out.Trailer = nil
+	r.Out.Header.Del("Authorization")
+	scrub(r.Out.Header)
+	if p.span != nil {
+		p.deps.Propagator.Inject(trace.ContextWithSpan(p.ctx, p.span), propagation.HeaderCarrier(r.Out.Header))
+	}
 }
 
 func (p passage) modifyResponse(res *http.Response) error {
+	answered(p.span, res.StatusCode)
 	scrub(res.Header)
 	res.Header.Set(headerHop, p.deps.Self.ID)
 	res.Body = &download{ReadCloser: res.Body, passage: p}
@@ -155,6 +171,7 @@ func (p passage) fail(w http.ResponseWriter, _ *http.Request, err error) {
 	if errors.Is(context.Cause(p.ctx), errEnding) {
 		err = session.ErrLost
 	}
+	unanswered(p.ctx, p.span, err)
 	writeError(w, p.deps.Self.ID, err)
 }
 
