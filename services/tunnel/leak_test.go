@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"strconv"
 	"sync"
@@ -59,9 +60,12 @@ func (h *hub) streams() int {
 	return active
 }
 
-// TestF09CanceledRequestsLeaveNothingBehind cancels requests at random points: on their way, while they send, and while they receive.
+// TestF09CanceledRequestsLeaveNothingBehind cancels requests at random points, and as many when they have an answer that goes on.
 func TestF09CanceledRequestsLeaveNothingBehind(t *testing.T) {
-	const requests = 10_000
+	requests := 2000
+	if os.Getenv("LEAT_FAULT_LONG") == "1" {
+		requests = 10_000
+	}
 	h := startHub(t, func(cfg *tunnel.Config) { cfg.MaxStreamsPerUser = 1000 })
 	h.access.grant("ada", "demo")
 	var running atomic.Int64
@@ -82,8 +86,11 @@ func TestF09CanceledRequestsLeaveNothingBehind(t *testing.T) {
 			slots <- struct{}{}
 			callers.Go(func() {
 				defer func() { <-slots }()
-				ctx, cancel := context.WithTimeout(t.Context(), rand.N(20*time.Millisecond))
+				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
+				if i/8%2 == 0 {
+					defer time.AfterFunc(rand.N(20*time.Millisecond), cancel).Stop()
+				}
 				req := like.Clone(ctx)
 				switch i % 4 {
 				case 1:
@@ -92,13 +99,14 @@ func TestF09CanceledRequestsLeaveNothingBehind(t *testing.T) {
 					req.URL.Path += "/p/log"
 					req.URL.RawQuery = "follow=true"
 				case 3:
-					req.Method, req.Body = http.MethodPost, io.NopCloser(zeros{})
+					req.Method, req.Body = http.MethodPost, io.NopCloser(&unended{rest: 1024, done: ctx.Done()})
 				}
 				res, err := clients[i/4%2].Do(req)
 				if err != nil {
 					return
 				}
-				_, _ = io.Copy(io.Discard, res.Body)
+				_, _ = io.ReadFull(res.Body, make([]byte, len("begun")))
+				cancel()
 				_ = res.Body.Close()
 			})
 		}
@@ -112,9 +120,27 @@ func TestF09CanceledRequestsLeaveNothingBehind(t *testing.T) {
 	before := holds(t)
 	cancelMany(requests)
 	h.awaitNoMoreThan(before)
-	if got := h.audited("decision", ""); got != h.audited("outcome", "") {
-		t.Errorf("got %d decisions and %d outcomes, want as many", got, h.audited("outcome", ""))
+	h.await("an outcome for each decision", func() bool {
+		h.streams()
+		return h.audited("decision", "") == h.audited("outcome", "")
+	})
+}
+
+// unended is a body of which the end never comes.
+type unended struct {
+	rest int
+	done <-chan struct{}
+}
+
+// Read implements io.Reader.
+func (u *unended) Read(p []byte) (int, error) {
+	if u.rest == 0 {
+		<-u.done
+		return 0, context.Canceled
 	}
+	n := min(u.rest, len(p))
+	u.rest -= n
+	return n, nil
 }
 
 // TestF10ReconnectsLeaveNothing opens and loses many connections, some of them by reset.
