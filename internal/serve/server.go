@@ -38,7 +38,7 @@ func newServer(base context.Context, handler http.Handler, logger *slog.Logger) 
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
-		Handler:           grown(handler),
+		Handler:           Grown(handler),
 		Protocols:         protocols,
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,

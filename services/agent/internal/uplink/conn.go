@@ -16,6 +16,7 @@ import (
 
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	"github.com/leatdev/leat/internal/flow"
+	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/agent/internal/carrier"
 )
 
@@ -74,7 +75,7 @@ func (c *conn) newServer(ctx context.Context) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true) // what encryption there is lies below
 	return &http.Server{
-		Handler: c.handler(), Protocols: protocols, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: greeting,
+		Handler: serve.Grown(c.handler()), Protocols: protocols, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: greeting,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame,
 			MaxReceiveBufferPerStream: c.windows().Stream(), MaxReceiveBufferPerConnection: c.windows().Connection(),
