@@ -65,7 +65,7 @@ func newConn(ctx context.Context, u *Uplink, base, id string, carried *carrier.C
 	c.server = c.newServer(ctx)
 	go func() {
 		defer close(c.served)
-		_ = c.server.Serve(&single{conn: c.counted, closed: make(chan struct{})}) // it ends by Shutdown or Close
+		_ = c.server.Serve(&single{conn: serve.NewCorkedConn(c.counted), closed: make(chan struct{})}) // it ends by Shutdown or Close
 	}()
 	return c
 }
@@ -82,6 +82,7 @@ func (c *conn) newServer(ctx context.Context) *http.Server {
 			SendPingTimeout: heartbeat, PingTimeout: pingTimeout, WriteByteTimeout: pingTimeout,
 		},
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		ConnContext: serve.WithCork,
 		ErrorLog:    slog.NewLogLogger(c.uplink.params.Logger.Handler(), slog.LevelDebug),
 	}
 }
@@ -98,12 +99,12 @@ func (c *conn) handler() http.Handler {
 		}
 		c.link.active.Add(1)
 		defer c.link.active.Add(-1)
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		r = r.WithContext(ctx)
-		if r.Body != http.NoBody {
+		if r.ContentLength != 0 {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
 			body := c.uplink.uploads.Body(r.Body, cancel)
 			defer func() { _ = body.Close() }() // the server closes it, too
+			r = r.WithContext(ctx)
 			r.Body = body
 		}
 		c.uplink.params.Handler.ServeHTTP(w, r)
