@@ -106,7 +106,7 @@ func (a *Agent) serve(opts Options) {
 		MaxUploadBufferPerConnection: 512 << 20,
 	}
 	// A server that was not configured shares channels with others, which those in a bubble of testing/synctest must not.
-	_ = http2.ConfigureServer(&http.Server{}, server) // fails for settings of TLS alone
+	_ = http2.ConfigureServer(&http.Server{ReadHeaderTimeout: time.Minute}, server) // fails for settings of TLS alone
 	server.ServeConn(a.conn, &http2.ServeConnOpts{Handler: a.link.before(opts.route())})
 	_ = a.conn.Close()
 }
