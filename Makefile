@@ -37,8 +37,9 @@ slow: system ## Fetch from a whole Git host, which is compiled once
 	@tools/gitea/build.sh >/dev/null
 	@LEAT_SLOW=1 $(GO) test -count=1 -timeout 20m -v -run '^TestSlow' ./services/gitcache/...
 
-fault: system kube ## Kill, freeze and cut parts of a running hub at random, the long form
+fault: system kube ## Kill, freeze and cut parts of a running hub at random, and the tunnel's failures, the long form
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -v ./test/fault/...
+	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -p 1 -run '^TestF[0-9]|^TestViewersSee' ./services/tunnel/... ./services/agent/internal/uplink/... ./internal/flow/...
 
 fuzz: ## Run every fuzz target, for FUZZTIME each
 	@tools/fuzz.sh $(FUZZTIME)
