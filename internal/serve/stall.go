@@ -9,8 +9,12 @@ import (
 	"time"
 )
 
-// stallChunk is what has to be taken within the time of a guard. It is more than a server buffers before it writes.
-const stallChunk = 64 << 10
+const (
+	// stallChunk is what has to be taken within the time of a guard. It is more than a server buffers before it writes.
+	stallChunk = 64 << 10
+	// buffered is what a server of net/http buffers in any case, over HTTP/1.1; over HTTP/2 it is twice as much.
+	buffered = 2 << 10
+)
 
 // CutStalled returns a handler that does what next does, under a [StallGuard].
 func CutStalled(next http.Handler, timeout time.Duration) http.Handler {
@@ -36,6 +40,8 @@ type StallGuard struct {
 	timeout time.Duration
 	stalled func()
 	written int
+	// pending is how much the server buffers, if less than it can. That much needs no watching over, and small answers no timer.
+	pending int
 
 	mu    sync.Mutex // between the handler and the timer
 	timer *time.Timer
@@ -55,6 +61,12 @@ func GuardStalls(w http.ResponseWriter, timeout time.Duration, stalled func()) *
 
 // Write implements io.Writer.
 func (g *StallGuard) Write(p []byte) (int, error) {
+	if g.pending+len(p) <= buffered {
+		n, err := g.ResponseWriter.Write(p)
+		g.pending += n
+		return n, err
+	}
+	g.pending = buffered
 	written := 0
 	for {
 		chunk := p[written:min(written+stallChunk, len(p))]
@@ -75,6 +87,7 @@ func (g *StallGuard) Flush() { _ = g.FlushError() }
 func (g *StallGuard) FlushError() error {
 	g.begin()
 	defer g.end()
+	g.pending = 0
 	return http.NewResponseController(g.ResponseWriter).Flush()
 }
 

@@ -6,6 +6,7 @@ package serve_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net"
@@ -190,6 +191,39 @@ func TestGuardTells(t *testing.T) {
 				}
 				if calls := <-told; calls != 1 {
 					t.Errorf("was told %d times in the end, want once", calls)
+				}
+			})
+		})
+	}
+}
+
+// TestSmallWritesThatStallAreCut has answers that are written in pieces which a server would buffer.
+func TestSmallWritesThatStallAreCut(t *testing.T) {
+	t.Parallel()
+	for name, flush := range map[string]bool{"events": true, "pieces": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ended := make(chan time.Time, 1)
+				server := rpctest.Start(serve.CutStalled(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					for err := error(nil); err == nil; {
+						if _, err = w.Write(make([]byte, 1000)); flush {
+							err = cmp.Or(err, http.NewResponseController(w).Flush())
+						}
+					}
+					ended <- time.Now()
+				}), stallTimeout))
+				defer closing(t, server)
+				began := time.Now()
+				for _, open := range []func(){
+					func() { defer closing(t, ask(t, server)); <-ended },
+					func() { defer closing(t, request(t, server).Body); <-ended },
+				} {
+					open()
+					if took := time.Since(began); took != stallTimeout {
+						t.Errorf("got the write's error after %v, want %v", took, stallTimeout)
+					}
+					began = time.Now()
 				}
 			})
 		})
