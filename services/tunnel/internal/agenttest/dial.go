@@ -7,7 +7,9 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -149,7 +151,7 @@ func (o Options) stream(ctx context.Context) (net.Conn, error) {
 	if err == nil {
 		err = stream.Send(&tunnelv1.ConnectRequest{})
 	}
-	if err == nil {
+	if err == nil || errors.Is(err, io.EOF) { // who was refused at once learns why by receiving
 		_, err = stream.Receive()
 	}
 	if err != nil {
