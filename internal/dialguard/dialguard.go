@@ -6,6 +6,7 @@
 package dialguard
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"syscall"
@@ -17,11 +18,14 @@ func Local(address netip.Addr) bool {
 	return !address.IsValid() || address.IsLoopback() || address.IsUnspecified() || address.IsMulticast() || address.IsLinkLocalUnicast()
 }
 
+// ErrLocal is in the chain of the error for an address that must not be dialled.
+var ErrLocal = errors.New("an address of this machine or its link")
+
 // Control refuses such addresses as net.Dialer.Control, where names have become addresses.
 func Control(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || Local(to.Addr()) {
-		return fmt.Errorf("%s is an address of this machine or its link", address)
+		return fmt.Errorf("%w: %s", ErrLocal, address)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ var (
 var cores = []string{
 	"services/gitcache/internal/mirror", "services/gitcache/internal/snapshot", "services/gitcache/internal/content",
 	"services/gitcache/internal/lfs", "services/gitcache/internal/gitconfig", "services/gitcache/internal/submodule",
-	"services/gitcache/internal/rendezvous", "services/gitcache/internal/selection", "services/gitcache/internal/provenance",
+	"internal/rendezvous", "services/gitcache/internal/selection", "services/gitcache/internal/provenance",
 	"services/gitcache/internal/pack", "services/gitcache/internal/memory",
 	"services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
 	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
