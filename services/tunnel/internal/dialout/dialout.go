@@ -86,7 +86,7 @@ func (d *Dialer) Dial(ctx context.Context, cluster receptive.Cluster) (receptive
 	if err != nil {
 		return nil, err
 	}
-	l := &link{called: called, done: make(chan struct{})}
+	l := &link{called: called, done: make(chan struct{}), served: make(chan struct{})}
 	l.serve(d.params.Home, enrolled)
 	if !enrolled {
 		return l, nil
@@ -232,8 +232,9 @@ type link struct {
 	called  *opened
 	session *reverse.Conn // nil: the agent is not enrolled
 
-	once sync.Once
-	done chan struct{}
+	once   sync.Once
+	done   chan struct{}
+	served chan struct{} // closed when the agent's own calls have ended
 }
 
 var _ receptive.Conn = (*link)(nil)
@@ -243,6 +244,7 @@ func (l *link) finish() { l.once.Do(func() { close(l.done) }) }
 // serve answers the agent's calls until the connection ends.
 func (l *link) serve(h *Home, enrolled bool) {
 	go func() {
+		defer close(l.served)
 		defer l.finish()
 		h.serve(l.called, enrolled)
 	}()
@@ -259,4 +261,5 @@ func (l *link) Leave(ctx context.Context) {
 		_ = l.session.Close()
 	}
 	_ = l.called.Close()
+	<-l.served
 }

@@ -96,7 +96,7 @@ func NewHome(p HomeParams) (*Home, error) {
 			r.Out.Host = ""
 		},
 		ModifyResponse: func(res *http.Response) error {
-			if res.StatusCode == http.StatusOK && res.Request.URL.Path == base.JoinPath(distributorv1connect.DistributorServiceEnrollProcedure).Path {
+			if res.StatusCode == http.StatusOK && strings.HasSuffix(res.Request.URL.Path, distributorv1connect.DistributorServiceEnrollProcedure) {
 				p.Enrolled()
 			}
 			return nil
