@@ -70,7 +70,7 @@ type HomeParams struct {
 	// Distributor is the base URL of the distributor, and Transport what reaches it, without a token of the hub's.
 	Distributor string
 	Transport   http.RoundTripper
-	// Enrolled is called when an agent has enrolled.
+	// Enrolled is called when an agent may have enrolled.
 	Enrolled func()
 	Logger   *slog.Logger
 }
@@ -95,12 +95,6 @@ func NewHome(p HomeParams) (*Home, error) {
 			r.SetURL(base)
 			r.Out.Host = ""
 		},
-		ModifyResponse: func(res *http.Response) error {
-			if res.StatusCode == http.StatusOK && strings.HasSuffix(res.Request.URL.Path, distributorv1connect.DistributorServiceEnrollProcedure) {
-				p.Enrolled()
-			}
-			return nil
-		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, _ error) {
 			rpcerr.WriteHTTP(w, r, rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
 				"the distributor does not answer; retry", rpcerr.With("dependency", "distributor"), rpcerr.RetryAfter(retrySoon)))
@@ -123,6 +117,9 @@ func (h *Home) serve(conn *opened, enrolled bool) {
 				return
 			}
 			h.proxy.ServeHTTP(w, r)
+			if !enrolled { // by now it may be
+				h.params.Enrolled()
+			}
 		}),
 	})
 }
