@@ -20,6 +20,9 @@ import (
 	"sync"
 	"time"
 
+	"connectrpc.com/connect"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
@@ -160,7 +163,9 @@ func (r *Reception) tunnel(w http.ResponseWriter, req *http.Request) {
 	introduction, err := r.params.Tunnel.Introduce(asking)
 	cancel()
 	if err != nil {
-		rpcerr.WriteHTTP(w, req, err)
+		r.params.Logger.WarnContext(req.Context(), "agent cannot introduce itself to the hub yet", slog.Any("error", err))
+		rpcerr.WriteHTTP(w, req, rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
+			"the agent has no access token yet", rpcerr.RetryAfter(time.Second)))
 		return
 	}
 	if conn := r.take(w, req, protocolTunnel, introduction); conn != nil {
