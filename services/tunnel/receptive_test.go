@@ -32,7 +32,6 @@ type receptionBook struct {
 	mu       sync.Mutex
 	version  int
 	clusters map[string]*distributorv1.ReceptiveCluster
-	enrolled chan []byte
 }
 
 func (b *receptionBook) ListReceptiveClusters(

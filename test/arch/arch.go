@@ -41,7 +41,7 @@ var cores = []string{
 	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
 	"services/distributor/internal/intake", "services/distributor/internal/encodings",
 	"services/tunnel/internal/session", "services/tunnel/internal/policy", "services/tunnel/internal/audit",
-	"services/tunnel/internal/relay",
+	"services/tunnel/internal/relay", "services/tunnel/internal/receptive",
 	"services/tunnel/internal/kubeapi",
 	"services/tunnel/internal/fanin", "services/tunnel/internal/quota",
 	"services/agent/internal/reconcile", "services/agent/internal/inventory", "services/agent/internal/health",

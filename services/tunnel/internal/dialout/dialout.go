@@ -214,6 +214,7 @@ func (d *Dialer) ask(ctx context.Context, conn *tls.Conn, key ed25519.PublicKey,
 	if err != nil {
 		return nil, &receptive.Failure{Reason: receptive.ReasonAnswer, Err: errors.New("no answer that can be read")}
 	}
+	defer func() { _ = response.Body.Close() }()
 	switch {
 	case response.StatusCode == http.StatusUnauthorized:
 		return nil, &receptive.Failure{Reason: receptive.ReasonRefused, Err: errors.New("agent does not take this hub for its own; was it given the hub's keys?")}

@@ -5,15 +5,16 @@ package dialout
 
 import (
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
-	"golang.org/x/net/http2"
 
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
@@ -104,13 +105,22 @@ func NewHome(p HomeParams) (*Home, error) {
 }
 
 // serve answers calls on a connection until it ends.
-func (h *Home) serve(conn *opened, enrolled bool) {
-	server := &http2.Server{
-		MaxConcurrentStreams: maxCalls, MaxUploadBufferPerStream: callWindow, MaxUploadBufferPerConnection: callsWindow,
-		ReadIdleTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: writeTimeout,
-	}
-	server.ServeConn(conn, &http2.ServeConnOpts{
-		BaseConfig: &http.Server{ReadHeaderTimeout: pingAfter, ErrorLog: slog.NewLogLogger(h.params.Logger.Handler(), slog.LevelDebug)},
+func (h *Home) serve(conn net.Conn, enrolled bool) {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true) // what encryption there is lies below
+	listener := newSingle(conn)
+	server := &http.Server{
+		Protocols: protocols, ReadHeaderTimeout: pingAfter,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxCalls, MaxReceiveBufferPerStream: callWindow, MaxReceiveBufferPerConnection: callsWindow,
+			SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: writeTimeout,
+		},
+		ErrorLog: slog.NewLogLogger(h.params.Logger.Handler(), slog.LevelDebug),
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			if state == http.StateClosed {
+				_ = listener.Close()
+			}
+		},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !mayCall(r.URL, enrolled) {
 				rpcerr.WriteHTTP(w, r, rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED, "agents may not call this"))
@@ -121,5 +131,39 @@ func (h *Home) serve(conn *opened, enrolled bool) {
 				h.params.Enrolled()
 			}
 		}),
-	})
+	}
+	_ = server.Serve(listener) // it ends with the connection
 }
+
+// single is a listener that has one connection to offer.
+type single struct {
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+	addr   net.Addr
+}
+
+func newSingle(conn net.Conn) *single {
+	s := &single{conns: make(chan net.Conn, 1), closed: make(chan struct{}), addr: conn.LocalAddr()}
+	s.conns <- conn
+	return s
+}
+
+// Accept implements net.Listener.
+func (s *single) Accept() (net.Conn, error) {
+	select {
+	case conn := <-s.conns:
+		return conn, nil
+	case <-s.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (s *single) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (s *single) Addr() net.Addr { return s.addr }
