@@ -38,7 +38,7 @@ func newServer(base context.Context, handler http.Handler, logger *slog.Logger) 
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
-		Handler:           grown(handler),
+		Handler:           Grown(handler),
 		Protocols:         protocols,
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
@@ -53,6 +53,7 @@ func newServer(base context.Context, handler http.Handler, logger *slog.Logger) 
 			WriteByteTimeout:              writeByteTimeout,
 		},
 		BaseContext: func(net.Listener) context.Context { return base },
+		ConnContext: WithCork,
 		ErrorLog: log.New(errorLog(func(level slog.Level, message, detail string) {
 			logger.LogAttrs(base, level, message, slog.String("detail", detail))
 		}), "", 0),
@@ -73,6 +74,7 @@ func (l errorLog) Write(line []byte) (int, error) {
 
 // serve blocks until the server is shut down, which is the error http.ErrServerClosed.
 func (c *Config) serve(server *http.Server, listener net.Listener) error {
+	listener = corkedListener{listener}
 	if c.TLSCertFile == "" {
 		return server.Serve(listener)
 	}

@@ -52,7 +52,7 @@ func TestStreams(t *testing.T) {
 // streamSteps use the pod box in one protocol.
 func streamSteps(protocol string, env []string) []step {
 	large := noise(rand.New(rand.NewPCG(1, 35)), copySize)
-	return []step{
+	steps := []step{
 		k("exec", "box", "--", "echo", "hello").with(env...),
 		k("exec", "box", "--", "sh", "-c", "echo out; echo err >&2; exit 3").with(env...).fails(1), // kwok reports any end but 0 as an internal error
 		k("exec", "box", "--", "/nonexistent").with(env...).fails(1),
@@ -65,6 +65,12 @@ func streamSteps(protocol string, env []string) []step {
 		{name: "cp, " + protocol, do: func(ctx context.Context, w *way) (string, error) { return w.copy(ctx, large, env) }},
 		{name: "port-forward, " + protocol, do: func(ctx context.Context, w *way) (string, error) { return w.portForward(ctx, large, env) }},
 	}
+	for i := range steps {
+		// In SPDY the end of the connection may overtake, inside kubectl, what came before it: directly, too, in one of some
+		// hundred runs on a busy machine.
+		steps[i].lossy = protocol == "SPDY" && steps[i].until == ""
+	}
+	return steps
 }
 
 // keepLogGoing writes lines to what attach shows, until the test ends.

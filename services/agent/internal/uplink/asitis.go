@@ -3,11 +3,17 @@
 
 package uplink
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/leatdev/leat/internal/serve"
+)
 
 // asItIs writes an answer without a type without one. A server of net/http would guess.
 type asItIs struct {
 	http.ResponseWriter
+
+	request *http.Request
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -15,6 +21,7 @@ func (w *asItIs) WriteHeader(status int) {
 	if _, set := w.Header()["Content-Type"]; !set && status >= http.StatusOK {
 		w.Header()["Content-Type"] = nil
 	}
+	serve.CorkHead(w.request, status, w.Header())
 	w.ResponseWriter.WriteHeader(status)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	"github.com/leatdev/leat/internal/flow"
+	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/agent/internal/carrier"
 )
 
@@ -64,7 +65,7 @@ func newConn(ctx context.Context, u *Uplink, base, id string, carried *carrier.C
 	c.server = c.newServer(ctx)
 	go func() {
 		defer close(c.served)
-		_ = c.server.Serve(&single{conn: c.counted, closed: make(chan struct{})}) // it ends by Shutdown or Close
+		_ = c.server.Serve(&single{conn: serve.NewCorkedConn(c.counted), closed: make(chan struct{})}) // it ends by Shutdown or Close
 	}()
 	return c
 }
@@ -74,13 +75,14 @@ func (c *conn) newServer(ctx context.Context) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true) // what encryption there is lies below
 	return &http.Server{
-		Handler: c.handler(), Protocols: protocols, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: greeting,
+		Handler: serve.Grown(c.handler()), Protocols: protocols, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: greeting,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame,
 			MaxReceiveBufferPerStream: c.windows().Stream(), MaxReceiveBufferPerConnection: c.windows().Connection(),
 			SendPingTimeout: heartbeat, PingTimeout: pingTimeout, WriteByteTimeout: pingTimeout,
 		},
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		ConnContext: serve.WithCork,
 		ErrorLog:    slog.NewLogLogger(c.uplink.params.Logger.Handler(), slog.LevelDebug),
 	}
 }
@@ -97,12 +99,12 @@ func (c *conn) handler() http.Handler {
 		}
 		c.link.active.Add(1)
 		defer c.link.active.Add(-1)
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		r = r.WithContext(ctx)
-		if r.Body != http.NoBody {
+		if r.ContentLength != 0 {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
 			body := c.uplink.uploads.Body(r.Body, cancel)
 			defer func() { _ = body.Close() }() // the server closes it, too
+			r = r.WithContext(ctx)
 			r.Body = body
 		}
 		c.uplink.params.Handler.ServeHTTP(w, r)

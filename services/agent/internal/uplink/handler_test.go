@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/iotest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -134,4 +136,55 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestServerThatDoesNotAnswer ends requests that the API server has taken whole, with and without a body, and lets uploads go on.
+func TestServerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	base, transport := overHTTP2(t, 100, func(w http.ResponseWriter, r *http.Request) {
+		if n, err := io.Copy(io.Discard, r.Body); n < 2000 || err != nil {
+			<-r.Context().Done() // and says nothing
+		}
+	})
+	client, hub := hubSide(t, newHandler(t, uplink.HandlerParams{
+		APIServer: base, Transport: transport(), AnswerTimeout: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+	}))
+	for _, tt := range []struct {
+		name, method string
+		body         io.Reader
+		status       int
+	}{
+		{"get", http.MethodGet, nil, http.StatusGatewayTimeout},
+		{"delete", http.MethodDelete, nil, http.StatusGatewayTimeout},
+		{"body", http.MethodPost, strings.NewReader("short"), http.StatusGatewayTimeout},
+		{"body of unknown length", http.MethodPost, io.MultiReader(strings.NewReader("short")), http.StatusGatewayTimeout},
+		{"upload that takes its time", http.MethodPost, iotest.OneByteReader(slow(t, 2000)), http.StatusOK},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			res, err := client.Do(as(t, t.Context(), "alice", tt.method, hub+"/kubernetes/api/v1/namespaces/a/pods/b", tt.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			text, err := io.ReadAll(res.Body)
+			if err != nil || res.StatusCode != tt.status {
+				t.Errorf("got %s %q, %v, want status %d", res.Status, text, err, tt.status)
+			}
+			if tt.status != http.StatusOK && !strings.Contains(string(text), "DEADLINE_EXCEEDED") {
+				t.Errorf("got %q, want a Status that says why", text)
+			}
+		})
+	}
+}
+
+// slow is a body that ends long after the time in which a server has to answer.
+func slow(t *testing.T, size int) io.Reader {
+	t.Helper()
+	reader, writer := io.Pipe()
+	timer := time.AfterFunc(200*time.Millisecond, func() {
+		_, err := writer.Write(make([]byte, size))
+		_ = writer.CloseWithError(err)
+	})
+	t.Cleanup(func() { timer.Stop() })
+	return reader
 }

@@ -80,14 +80,14 @@ func (p *proxy) pass(leg *leg, w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	// A reader that stands still holds one of the server's seats.
-	guarded := serve.GuardStalls(&asItIs{ResponseWriter: w}, p.stall, func() { cancel(errStalled) })
+	guarded := serve.GuardStalls(&asItIs{ResponseWriter: w, request: r}, p.stall, func() { cancel(errStalled) })
 	defer guarded.Stop()
 	wait := &silence{end: func() { cancel(errSilent) }}
 	defer wait.over()
 	req := r.WithContext(ctx)
 	if patience := p.patienceFor(leg, r); patience > 0 {
 		wait.patience = patience
-		req.Body = wait.during(r.Body)
+		req.Body = wait.during(r)
 	}
 	proxy := p.answer(leg.transport)
 	proxy.ModifyResponse = func(res *http.Response) error {
@@ -160,13 +160,14 @@ type silence struct {
 	answered bool
 }
 
-// during returns the request's body, at whose end the wait begins.
-func (s *silence) during(body io.ReadCloser) io.ReadCloser {
-	if body == nil || body == http.NoBody {
+// during returns the request's body, at whose end the wait begins. A server of HTTP/2 gives a body to a request that has none, too,
+// which nobody reads.
+func (s *silence) during(r *http.Request) io.ReadCloser {
+	if r.ContentLength == 0 {
 		s.begin()
-		return body
+		return r.Body
 	}
-	return &sentBody{ReadCloser: body, sent: s.begin}
+	return &sentBody{ReadCloser: r.Body, sent: s.begin}
 }
 
 func (s *silence) begin() {

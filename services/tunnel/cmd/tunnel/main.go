@@ -11,7 +11,15 @@ import (
 	"github.com/leatdev/leat/services/tunnel"
 )
 
+// The heap grows by this much between collections. A hub that serves few agents would else collect dozens of times a second
+// while people ask; the upper bound is what ten thousand connected agents take beside what they need.
+const (
+	leastHeadroom = 64 << 20
+	mostHeadroom  = 256 << 20
+)
+
 func main() {
+	app.KeepHeadroom(leastHeadroom, mostHeadroom)
 	var cfg tunnel.Config
 	app.Main("tunnel", &cfg, func(ctx context.Context) error { return tunnel.Run(ctx, cfg) })
 }

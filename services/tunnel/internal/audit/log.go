@@ -17,7 +17,7 @@ type Log struct {
 	mu      sync.Mutex
 	w       io.Writer
 	buffer  bytes.Buffer
-	handler slog.Handler
+	encoder encoder
 	torn    bool // the last line ends in its middle
 }
 
@@ -28,9 +28,7 @@ var (
 
 // NewLog returns a log that writes to w, which need not be safe for concurrent use. Each batch is one Write.
 func NewLog(w io.Writer) *Log {
-	l := &Log{w: w}
-	l.handler = slog.NewJSONHandler(&l.buffer, nil)
-	return l
+	return &Log{w: w}
 }
 
 // Write implements [Sink].
@@ -40,7 +38,7 @@ func (l *Log) Write(ctx context.Context, record Record) error {
 }
 
 // WriteBatch implements [Output]. A line that could be written in part only does not spoil the next one.
-func (l *Log) WriteBatch(ctx context.Context, records []Record) (int, error) {
+func (l *Log) WriteBatch(_ context.Context, records []Record) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.buffer.Reset()
@@ -49,9 +47,7 @@ func (l *Log) WriteBatch(ctx context.Context, records []Record) (int, error) {
 	}
 	ends := make([]int, len(records))
 	for i, record := range records {
-		if err := l.encode(ctx, record); err != nil {
-			return 0, fmt.Errorf("encode audit record: %w", err)
-		}
+		l.buffer.Write(l.encoder.line(record))
 		ends[i] = l.buffer.Len()
 	}
 	n, err := l.w.Write(l.buffer.Bytes())
@@ -69,15 +65,11 @@ func (l *Log) WriteBatch(ctx context.Context, records []Record) (int, error) {
 	return written, fmt.Errorf("write audit record: %w", err)
 }
 
-func (l *Log) encode(ctx context.Context, record Record) error {
-	entry := slog.NewRecord(record.Time, slog.LevelInfo, "audit", 0)
-	entry.AddAttrs(record.Attrs()...)
-	return l.handler.Handle(ctx, entry)
-}
-
 // Attrs are the fields of a record, without its time.
-func (r Record) Attrs() []slog.Attr {
-	attrs := []slog.Attr{
+func (r *Record) Attrs() []slog.Attr { return r.appendAttrs(nil) }
+
+func (r *Record) appendAttrs(attrs []slog.Attr) []slog.Attr {
+	attrs = append(attrs,
 		slog.String("phase", string(r.Phase)),
 		slog.String("id", r.ID),
 		slog.String("trace_id", r.TraceID),
@@ -102,7 +94,7 @@ func (r Record) Attrs() []slog.Attr {
 		slog.String("impersonated_uid", r.ImpersonatedUID),
 		slog.Any("impersonated_groups", r.ImpersonatedGroups),
 		slog.Any("impersonated_extra", r.ImpersonatedExtra),
-	}
+	)
 	if r.Phase == PhaseDecision {
 		return attrs
 	}

@@ -22,12 +22,14 @@ const (
 // queueMetrics counts an output's records.
 type queueMetrics struct {
 	output  attribute.KeyValue
+	counted metric.MeasurementOption // output alone
 	written metric.Int64Counter
 	dropped metric.Int64Counter
 }
 
 func newQueueMetrics(params QueueParams, waiting func() int64) (*queueMetrics, error) {
 	m := &queueMetrics{output: attribute.String("output", params.Name)}
+	m.counted = metric.WithAttributeSet(attribute.NewSet(m.output))
 	var err error
 	if m.written, err = params.Meter.Int64Counter("leat.tunnel.audit.records", metric.WithUnit("{record}"),
 		metric.WithDescription("Audit records that were written.")); err != nil {
@@ -40,7 +42,7 @@ func newQueueMetrics(params QueueParams, waiting func() int64) (*queueMetrics, e
 	_, err = params.Meter.Int64ObservableGauge("leat.tunnel.audit.queue", metric.WithUnit("By"),
 		metric.WithDescription("Audit records that wait to be written."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(waiting(), metric.WithAttributes(m.output))
+			o.Observe(waiting(), m.counted)
 			return nil
 		}))
 	if err != nil {
@@ -51,7 +53,7 @@ func newQueueMetrics(params QueueParams, waiting func() int64) (*queueMetrics, e
 
 func (m *queueMetrics) wrote(ctx context.Context, n int64) {
 	if n > 0 {
-		m.written.Add(ctx, n, metric.WithAttributes(m.output))
+		m.written.Add(ctx, n, m.counted)
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
+// linger is how long a record that nobody waits for may wait for others.
+const linger = 10 * time.Millisecond
+
 // Output writes records where they are kept.
 type Output interface {
 	// WriteBatch writes records in their order. It returns how many, from the first on, are handed over for good, and
@@ -85,7 +88,9 @@ type Queue struct {
 	bytes   int64
 	closed  bool
 	failing bool
-	lost    int64 // since the output began to fail
+	// lingering is whether the writer will be told soon.
+	lingering bool
+	lost      int64 // since the output began to fail
 }
 
 // entry is a record on its way. gone is guarded by the queue's lock.
@@ -136,7 +141,11 @@ func (q *Queue) add(ctx context.Context, record Record) (*entry, error) {
 	}
 	q.entries = append(q.entries, e)
 	q.bytes += e.size
-	q.rouse()
+	if waits || q.bytes > q.params.Size/2 {
+		q.rouse()
+	} else {
+		q.rouseSoon()
+	}
 	return e, nil
 }
 
@@ -146,6 +155,20 @@ func (q *Queue) rouse() {
 	case q.wake <- struct{}{}:
 	default:
 	}
+}
+
+// rouseSoon is for records that nobody waits for: they are written with the next decision, or shortly. The caller holds the lock.
+func (q *Queue) rouseSoon() {
+	if q.lingering {
+		return
+	}
+	q.lingering = true
+	time.AfterFunc(linger, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.lingering = false
+		q.rouse()
+	})
 }
 
 // await waits until a decision is written.

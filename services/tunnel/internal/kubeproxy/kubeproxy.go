@@ -91,7 +91,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, span := h.deps.Tracer.Start(ctx, r.Method+" "+route, startSpan(r)...)
 	defer span.End()
 	c := &call{
-		Handler: h, w: &response{ResponseWriter: w}, r: r.WithContext(ctx), traceID: traceID(span.SpanContext()), began: time.Now(),
+		Handler: h, w: &response{ResponseWriter: w, request: r}, r: r.WithContext(ctx), traceID: traceID(span.SpanContext()), began: time.Now(),
 	}
 	c.id = requestID(parent, c.traceID)
 	defer c.endSpan(span)

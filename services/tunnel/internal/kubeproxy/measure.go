@@ -56,13 +56,17 @@ func (i *instruments) reject(ctx context.Context, refused *refusal) {
 }
 
 // The phases in which the hub has a request to itself.
-const (
-	phaseRequest  = "request"
-	phaseResponse = "response"
+var (
+	phaseRequest  = phase("request")
+	phaseResponse = phase("response")
 )
 
-func (i *instruments) delay(ctx context.Context, phase string, since time.Time) {
-	i.latency.Record(ctx, time.Since(since).Seconds(), metric.WithAttributes(attribute.String("phase", phase)))
+func phase(name string) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(attribute.String("phase", name)))
+}
+
+func (i *instruments) delay(ctx context.Context, phase metric.MeasurementOption, since time.Time) {
+	i.latency.Record(ctx, time.Since(since).Seconds(), phase)
 }
 
 // timed measures how long the hub itself takes.
