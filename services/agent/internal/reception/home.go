@@ -83,7 +83,7 @@ func (h *Home) add(ctx context.Context, conn net.Conn, enrol bool) {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true) // what encryption there is lies below
 	transport := &http.Transport{
-		Protocols: protocols, DisableCompression: true,
+		Protocols:   protocols,
 		HTTP2:       &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil },
 	}

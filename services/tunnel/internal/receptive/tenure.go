@@ -106,10 +106,9 @@ func (t *tenure) await(ctx context.Context) {
 		return
 	case <-t.stopped:
 	}
-	if errors.Is(t.why, errGone) {
-		t.leave(ctx)
+	if !errors.Is(t.why, errGone) { // whose connection is to end now
+		_ = t.keeper.ends.Wait(ctx) // many may be given up at once
 	}
-	_ = t.keeper.ends.Wait(ctx) // many may be given up at once
 }
 
 // farewell waits until the connection is not needed any more.
