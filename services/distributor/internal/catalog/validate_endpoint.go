@@ -43,10 +43,7 @@ func publicEndpoint(object Object) error {
 	if !ok || cluster.Spec.AgentEndpoint == "" {
 		return nil
 	}
-	host, _, err := net.SplitHostPort(cluster.Spec.AgentEndpoint)
-	if err != nil {
-		return nil // Validate has told
-	}
+	host, _, _ := net.SplitHostPort(cluster.Spec.AgentEndpoint) // Validate has looked at it
 	if address, err := netip.ParseAddr(host); err == nil && dialguard.Local(address) || strings.EqualFold(host, "localhost") {
 		return invalid("spec.agent_endpoint", "%q is an address of the hub's own machine or link; name one at which it reaches the agent", host)
 	}
