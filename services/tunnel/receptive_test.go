@@ -6,6 +6,8 @@ package tunnel_test
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -179,6 +181,33 @@ func TestHubSeesThroughOthers(t *testing.T) {
 				t.Errorf("got %d, want 503", status)
 			}
 		})
+	}
+}
+
+// TestManInBetweenCannotPassTheHubsTokenOn has somebody with a certificate of their own between the hub and an agent that is not
+// enrolled, when there is no key yet by which the hub could know it.
+func TestManInBetweenCannotPassTheHubsTokenOn(t *testing.T) {
+	h := newHub(t)
+	man := h.receptive("demo", agenttest.Reception{})
+	h.reception.set("demo", man.Addr, nil)
+	agent := agenttest.Listen(t, agenttest.Reception{Key: newKey(t), Hub: []ed25519.PublicKey{public(h.key)}})
+	h.replica(local(nil))
+	got := <-man.Homes
+	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", agent.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://agent/tunnel/v1/home", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = got.Header
+	if err := request.Write(conn); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-agent.Refused; !errors.Is(err, identity.ErrTokenInvalid) {
+		t.Errorf("got %v, want the token refused by the agent", err)
 	}
 }
 
