@@ -118,7 +118,11 @@ func run(ctx context.Context, cfg Config, r running) error {
 	defer stopServing()
 	group.Go(func() error { return r.router.Run(routing) })
 	group.Go(func() error { return r.keeper.Run(routing) })
-	group.Go(func() error { return serve.Run(serving, cfg.Serve, r.handler, r.logger) })
+	served := make(chan struct{})
+	group.Go(func() error {
+		defer close(served)
+		return serve.Run(serving, cfg.Serve, r.handler, r.logger)
+	})
 	group.Go(func() error {
 		defer stopRouting()
 		<-ctx.Done()
@@ -129,6 +133,7 @@ func run(ctx context.Context, cfg Config, r running) error {
 			stopServing()
 		})
 		r.ended()
+		<-served // until then somebody may ask for a cluster that only other replicas reach
 		return nil
 	})
 	return group.Wait()

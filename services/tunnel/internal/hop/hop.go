@@ -82,7 +82,7 @@ func describe(err error) (code string, status int, detail string) {
 		return errorBusy, http.StatusTooManyRequests, strconv.Itoa(busy.Limit)
 	case errors.Is(err, session.ErrFull):
 		return errorFull, http.StatusTooManyRequests, ""
-	case errors.Is(err, session.ErrOffline), errors.Is(err, session.ErrDraining):
+	case errors.Is(err, session.ErrOffline), errors.Is(err, session.ErrDraining), errors.Is(err, session.ErrRefused):
 		return errorNotHere, http.StatusMisdirectedRequest, ""
 	case errors.Is(err, session.ErrLost):
 		return errorLost, http.StatusBadGateway, ""

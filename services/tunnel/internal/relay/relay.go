@@ -95,7 +95,8 @@ type Peers interface {
 
 // unsent reports whether the request certainly did not reach the agent.
 func unsent(err error) bool {
-	return errors.Is(err, session.ErrOffline) || errors.Is(err, session.ErrFull) || errors.Is(err, session.ErrDraining)
+	return errors.Is(err, session.ErrOffline) || errors.Is(err, session.ErrFull) || errors.Is(err, session.ErrDraining) ||
+		errors.Is(err, session.ErrRefused)
 }
 
 // NewestFirst sorts routes as [Store.Lookup] returns them.

@@ -207,6 +207,7 @@ func (r *Router) blame(ctx context.Context, route Route, err error) {
 			r.logger.WarnContext(ctx, "replica not reached", slog.String("replica", route.Replica.ID),
 				slog.String("server.address", route.Replica.URL), slog.Any("error", err))
 		}
+		r.known.drop(route, lostAge) // the replica may announce something that it said before
 	case errors.Is(err, ErrNotHere):
 		r.known.drop(route, routeAge)
 	case errors.Is(err, session.ErrLost):

@@ -111,21 +111,21 @@ func (s *Stream) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	body := keep(req)
 	defer body.settle()
-	var lost error
-	for moves := 0; ; moves++ {
+	var last error
+	for moves, lost := 0, false; ; moves++ {
 		attempt, whole := body.attempt(req)
 		if !whole {
-			return nil, lost
+			return nil, last
 		}
 		res, err := s.send(attempt)
 		if err == nil || moves == maxMoves || req.Context().Err() != nil {
 			return res, err
 		}
-		safe := unsent(err) || lost == nil && errors.Is(err, session.ErrLost) && session.Repeatable(req)
-		if !safe || !s.move(req.Context(), err) {
+		again := !lost && errors.Is(err, session.ErrLost) && session.Repeatable(req)
+		if !unsent(err) && !again || !s.move(req.Context(), err) {
 			return nil, err
 		}
-		lost = err
+		last, lost = err, lost || !unsent(err)
 	}
 }
 

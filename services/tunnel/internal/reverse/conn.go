@@ -73,10 +73,14 @@ func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
 		if c.Status() == session.Full {
 			return nil, session.ErrFull
 		}
-		return nil, session.ErrLost
+		return nil, session.ErrRefused
 	}
 	res, err := c.client.RoundTrip(req)
-	if err != nil && c.lost(err) {
+	switch {
+	case err == nil:
+	case refused(err):
+		return nil, fmt.Errorf("%w: %w", session.ErrRefused, err)
+	case c.lost(err):
 		return nil, fmt.Errorf("%w: %w", session.ErrLost, err)
 	}
 	if err == nil && res.Body != http.NoBody {
@@ -85,14 +89,27 @@ func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// lost tells a failure of the connection from one of the request. A stream that the agent refused was certainly not
-// begun there, which is as good as a lost connection: the agent is going away, or this connection is full.
-func (c *Conn) lost(err error) bool {
+// The errors of HTTP/2's client for a stream that the peer's GOAWAY says was not begun, and for one that was not sent because the
+// connection ends. They are not exported.
+const (
+	goneAway = "http2: Transport received Server's graceful shutdown GOAWAY"
+	unusable = "http2: client conn not usable"
+)
+
+// refused reports whether the agent has certainly not begun the request (RFC 9113, 6.8 and 8.7): it is going away, or this
+// connection is full.
+func refused(err error) bool {
 	var stream http2.StreamError
 	if errors.As(err, &stream) {
 		return stream.Code == http2.ErrCodeRefusedStream
 	}
-	return c.Status() == session.Closing
+	return err.Error() == goneAway || err.Error() == unusable
+}
+
+// lost tells a failure of the connection from one of the request.
+func (c *Conn) lost(err error) bool {
+	var stream http2.StreamError
+	return !errors.As(err, &stream) && c.Status() == session.Closing
 }
 
 // Status implements [session.Conn].

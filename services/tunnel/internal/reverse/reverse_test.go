@@ -4,6 +4,7 @@
 package reverse_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/leatdev/leat/internal/flow"
 	"github.com/leatdev/leat/internal/identity"
@@ -111,6 +113,78 @@ func TestEarlyBytes(t *testing.T) {
 	}
 	if res != nil {
 		_ = res.Body.Close()
+	}
+}
+
+// TestRequestsThatTheAgentHasNotBegun has an agent leave before it begins a request, in each way that HTTP/2 has for that.
+func TestRequestsThatTheAgentHasNotBegun(t *testing.T) {
+	for name, refuse := range map[string]func(f *http2.Framer, stream uint32) error{
+		"goaway": func(f *http2.Framer, stream uint32) error { return f.WriteGoAway(stream-2, http2.ErrCodeNo, nil) },
+		"refused": func(f *http2.Framer, stream uint32) error {
+			return f.WriteRSTStream(stream, http2.ErrCodeRefusedStream)
+		},
+		"begun": func(f *http2.Framer, stream uint32) error { return f.WriteRSTStream(stream, http2.ErrCodeInternal) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			hub, agent := loopback(t)
+			served := make(chan error, 1)
+			go func() { served <- refuseSecond(agent, refuse) }()
+			dialer, err := reverse.NewDialer(reverse.DefaultSettings(), budget(t), links())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			conn, err := dialer.Dial(ctx, hub, nil, session.Info{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://kubernetes/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := conn.RoundTrip(req)
+			if res != nil {
+				_ = res.Body.Close()
+			}
+			if got, want := errors.Is(err, session.ErrRefused), name != "begun"; err == nil || got != want {
+				t.Errorf("got %v, want refused=%v", err, want)
+			}
+			_ = conn.Close()
+			<-served
+		})
+	}
+}
+
+// refuseSecond is an agent that answers 404 once, and refuses what comes next. It returns when the connection ends.
+func refuseSecond(conn net.Conn, refuse func(f *http2.Framer, stream uint32) error) error {
+	preface := make([]byte, len(http2.ClientPreface))
+	if _, err := io.ReadFull(conn, preface); err != nil {
+		return err
+	}
+	framer := http2.NewFramer(conn, conn)
+	if err := framer.WriteSettings(); err != nil {
+		return err
+	}
+	for answered := false; ; {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			return err
+		}
+		headers, ok := frame.(*http2.HeadersFrame)
+		switch {
+		case !ok:
+		case answered:
+			err = refuse(framer, headers.StreamID)
+		default:
+			answered = true
+			var block bytes.Buffer
+			_ = hpack.NewEncoder(&block).WriteField(hpack.HeaderField{Name: ":status", Value: "404"}) // a buffer takes everything
+			err = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: headers.StreamID, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true})
+		}
+		if err != nil {
+			return err
+		}
 	}
 }
 

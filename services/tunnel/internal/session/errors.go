@@ -21,6 +21,9 @@ var (
 	ErrTokenOutdated = errors.New("another process has a newer token")
 	// ErrLost means that the connection failed before any byte of a response arrived.
 	ErrLost = errors.New("connection to the agent was lost")
+	// ErrRefused is an [ErrLost] of which is certain that the agent has not begun the request: it can be sent again, whatever it
+	// does.
+	ErrRefused = fmt.Errorf("agent has not begun the request: %w", ErrLost)
 )
 
 // Scope says whose limit was reached.

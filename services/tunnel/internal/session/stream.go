@@ -54,21 +54,25 @@ func (s *Stream) Session() *Session {
 	return s.session
 }
 
-// RoundTrip sends the request. When the connection is lost before any byte of a response, the request is sent once
-// more over another connection if that is safe: when it only reads, and none of its body was used.
+// maxMoves is how often one request goes to another connection.
+const maxMoves = 3
+
+// RoundTrip sends the request. When the connection is lost before any byte of a response, the request is sent again over
+// another connection if that is safe: when none of its body was used, and the agent has certainly not begun it. What only
+// reads is sent once more even where the agent may have begun it.
 func (s *Stream) RoundTrip(req *http.Request) (*http.Response, error) {
-	first, body := guard(req)
-	res, err := s.Session().conn.RoundTrip(first)
-	if err == nil || !errors.Is(err, ErrLost) || req.Context().Err() != nil {
-		return res, err
+	for moves, lost := 0, false; ; moves++ {
+		attempt, body := guard(req)
+		res, err := s.Session().conn.RoundTrip(attempt)
+		if err == nil || !errors.Is(err, ErrLost) || req.Context().Err() != nil {
+			return res, err
+		}
+		refused := errors.Is(err, ErrRefused)
+		if moves == maxMoves || !refused && (lost || !Repeatable(req)) || !body.revoke() || !s.move() {
+			return nil, err
+		}
+		lost = lost || !refused
 	}
-	if !body.revoke() || !Repeatable(req) {
-		return nil, err
-	}
-	if !s.move() {
-		return nil, err
-	}
-	return s.Session().conn.RoundTrip(req)
 }
 
 // Release gives the reservation back. Releasing twice does nothing.

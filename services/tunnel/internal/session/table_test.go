@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -196,7 +197,12 @@ func TestRetry(t *testing.T) {
 		_, _ = io.Copy(io.Discard, req.Body)
 		return nil, session.ErrLost
 	}
-	refused := func(*http.Request) (*http.Response, error) { return nil, errors.New("stream reset") }
+	reset := func(*http.Request) (*http.Response, error) { return nil, errors.New("stream reset") }
+	refused := func(*http.Request) (*http.Response, error) { return nil, fmt.Errorf("%w: goaway", session.ErrRefused) }
+	refusedAfterBody := func(req *http.Request) (*http.Response, error) {
+		_, _ = io.Copy(io.Discard, req.Body)
+		return nil, session.ErrRefused
+	}
 	for name, tc := range map[string]struct {
 		method, body string
 		first        func(*http.Request) (*http.Response, error)
@@ -208,7 +214,9 @@ func TestRetry(t *testing.T) {
 		"GET, body used":        {method: "GET", body: "x", first: lostAfterBody},
 		"POST":                  {method: "POST", first: lost},
 		"DELETE":                {method: "DELETE", first: lost},
-		"GET, stream's failure": {method: "GET", first: refused},
+		"GET, stream's failure": {method: "GET", first: reset},
+		"POST, refused":         {method: "POST", body: "x", first: refused, retried: true},
+		"POST, refused late":    {method: "POST", body: "x", first: refusedAfterBody},
 	} {
 		table := newTable()
 		var got string
@@ -248,6 +256,62 @@ func TestRetry(t *testing.T) {
 				t.Errorf("%s: session %s has %d streams after the end", name, s.ID, s.ActiveStreams)
 			}
 		}
+	}
+}
+
+// TestRefusedRequestsGoOn has agents refuse what they have not begun, again and again, and then lose what they may have begun.
+func TestRefusedRequestsGoOn(t *testing.T) {
+	refuse := func(*http.Request) (*http.Response, error) { return nil, session.ErrRefused }
+	lose := func(*http.Request) (*http.Response, error) { return nil, session.ErrLost }
+	serve := func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+	}
+	type send = func(*http.Request) (*http.Response, error)
+	for name, tc := range map[string]struct {
+		sends []send // the newest connection's comes first
+		want  error
+	}{
+		"refused twice":           {sends: []send{refuse, refuse, serve}},
+		"refused, lost":           {sends: []send{refuse, lose, serve}},
+		"lost, refused":           {sends: []send{lose, refuse, serve}},
+		"lost twice":              {sends: []send{lose, lose, serve}, want: session.ErrLost},
+		"refused by all":          {sends: []send{refuse, refuse}, want: session.ErrRefused},
+		"refused more than often": {sends: []send{refuse, refuse, refuse, refuse, serve}, want: session.ErrRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limits := session.DefaultLimits()
+			limits.SessionsPerCluster = len(tc.sends)
+			table := session.NewTable(limits)
+			asked := make([]int, len(tc.sends))
+			for i := len(tc.sends) - 1; i >= 0; i-- {
+				conn := &fakeConn{}
+				conn.send = func(req *http.Request) (*http.Response, error) {
+					asked[i]++
+					conn.set(session.Closing)
+					return tc.sends[i](req)
+				}
+				add(t, table, "demo", fmt.Sprint(i), conn)
+			}
+			stream, err := open(table, "ada")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stream.Release()
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://kubernetes/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := stream.RoundTrip(req)
+			if !errors.Is(err, tc.want) {
+				t.Errorf("got %v, want %v", err, tc.want)
+			}
+			if err == nil {
+				_ = res.Body.Close()
+			}
+			if slices.Max(asked) > 1 {
+				t.Errorf("connections were asked %v times, want once at most", asked)
+			}
+		})
 	}
 }
 
