@@ -47,6 +47,7 @@ type hub struct {
 	audit     *auditLog
 	logs      *auditLog
 	access    *accessBook
+	reception *receptionBook
 	url       string // of the distributor
 	down      func() // takes the distributor away
 	stop      func() // begins the drain
@@ -55,6 +56,12 @@ type hub struct {
 
 // startHub starts a hub. Everything it started is gone when the test ends, which is checked.
 func startHub(tb testing.TB, change func(*tunnel.Config)) *hub {
+	tb.Helper()
+	return newHub(tb).replica(change)
+}
+
+// newHub is a hub without a tunnel.
+func newHub(tb testing.TB) *hub {
 	tb.Helper()
 	before := goleak.IgnoreCurrent()
 	tb.Cleanup(func() { // a Redis that was restarted meanwhile ends later
@@ -66,8 +73,9 @@ func startHub(tb testing.TB, change func(*tunnel.Config)) *hub {
 		tb.Fatal(err)
 	}
 	h := &hub{tb: tb, issuer: identity.NewIssuer(key), key: key, keysAsked: &atomic.Int32{}, access: &accessBook{}}
+	h.reception = &receptionBook{hub: h}
 	h.url = startDistributor(tb, h)
-	return h.replica(change)
+	return h
 }
 
 // replica starts another replica of the hub.
@@ -122,6 +130,9 @@ func startDistributor(tb testing.TB, h *hub) string {
 	}
 	path, handler := distributorv1connect.NewAccessServiceHandler(h.access)
 	mux.Handle(path, identity.Authenticate(services, handler))
+	path, handler = distributorv1connect.NewReceptionServiceHandler(h.reception)
+	mux.Handle(path, identity.Authenticate(services, handler))
+	mux.Handle(distributorv1connect.NewDistributorServiceHandler(h.reception))
 	server := httptest.NewUnstartedServer(mux)
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)
