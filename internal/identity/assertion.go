@@ -92,7 +92,7 @@ func validateAssertion(c jwt.Claims) error {
 	if c.Issuer != "" {
 		return fmt.Errorf("%w: an assertion has no issuer", ErrTokenInvalid)
 	}
-	if err := validate(c, ""); err != nil {
+	if err := validate(c, "", audience); err != nil {
 		return err
 	}
 	if lifetime := c.Expiry.Time().Sub(c.IssuedAt.Time()); lifetime > AssertionTTL {

@@ -3,13 +3,15 @@
 
 // Package identity says who is calling: it makes tokens, verifies them, and carries the result in the context.
 //
-// There are three kinds of token, and a verifier of one never accepts another:
+// There are four kinds of token, and a verifier of one never accepts another:
 //
 //   - access tokens, signed with Ed25519 by the distributor's [Issuer] for clusters and people, and verified anywhere
 //     against its key set ([JWKS]);
 //   - service tokens, which the services of one hub make for each other with HMAC over a shared secret ([ServiceTokens]);
 //   - assertions, signed by an agent's own key and good for one minute, which it trades for an access token
-//     ([SignAssertion], [VerifyAssertion]).
+//     ([SignAssertion], [VerifyAssertion]);
+//   - hub tokens, signed by the Issuer, with which the hub proves itself to an agent that it has dialled
+//     ([Issuer.IssueHubToken], [VerifyHubToken]).
 //
 // What a caller may do is not decided here.
 package identity

@@ -58,7 +58,7 @@ func open(token *jwt.JSONWebToken, key any, kinds ...Kind) (Identity, error) {
 	if err := token.Claims(key, &c); err != nil {
 		return Identity{}, fmt.Errorf("%w: %w", ErrTokenInvalid, err)
 	}
-	if err := validate(c.Claims, issuer); err != nil {
+	if err := validate(c.Claims, issuer, audience); err != nil {
 		return Identity{}, err
 	}
 	kind, name, err := ParseSubject(c.Subject)
@@ -74,11 +74,11 @@ func open(token *jwt.JSONWebToken, key any, kinds ...Kind) (Identity, error) {
 }
 
 // validate checks the standard claims. Those that are optional in the standard are not optional here.
-func validate(c jwt.Claims, wantIssuer string) error {
+func validate(c jwt.Claims, wantIssuer, wantAudience string) error {
 	if c.Expiry == nil || c.IssuedAt == nil {
 		return fmt.Errorf("%w: exp or iat is missing", ErrTokenInvalid)
 	}
-	expected := jwt.Expected{Issuer: wantIssuer, AnyAudience: jwt.Audience{audience}, Time: time.Now()}
+	expected := jwt.Expected{Issuer: wantIssuer, AnyAudience: jwt.Audience{wantAudience}, Time: time.Now()}
 	if err := c.ValidateWithLeeway(expected, leeway); err != nil {
 		return fmt.Errorf("%w: %w", ErrTokenInvalid, err)
 	}

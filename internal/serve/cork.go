@@ -112,9 +112,9 @@ func (c *CorkedConn) uncork() {
 		return
 	}
 	// Nobody who could have set a deadline waits for this write.
-	_ = c.Conn.SetWriteDeadline(time.Now().Add(writeByteTimeout))
+	_ = c.SetWriteDeadline(time.Now().Add(writeByteTimeout))
 	_, c.err = c.Conn.Write(c.release())
-	_ = c.Conn.SetWriteDeadline(time.Time{})
+	_ = c.SetWriteDeadline(time.Time{})
 }
 
 // ReadFrom implements io.ReaderFrom, for the sake of files, which the kernel can send by itself.

@@ -5,13 +5,15 @@
 //
 // It enrols, follows its plan, downloads and verifies bundles, renders and applies them, prunes what left them, watches
 // health, and reports. It also holds the tunnel open through which people reach the cluster. It listens on no port but
-// the one for health and metrics.
+// the one for health and metrics, and one more where the hub dials it.
 package agent
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 
@@ -24,6 +26,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/control"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/overview"
+	"github.com/leatdev/leat/services/agent/internal/reception"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
@@ -110,6 +113,7 @@ type agent struct {
 	summary   *overview.Summary // nil: the cluster is not to be looked at
 	engine    *reconcile.Engine
 	uplink    *uplink.Uplink
+	reception *reception.Reception // nil: the agent dials the hub
 	identity  *control.Identity
 }
 
@@ -124,7 +128,7 @@ func (a *agent) run(ctx context.Context) error {
 	group.Go(func() error { return a.reports.Run(ctx) })
 	group.Go(func() error { return a.watches.Run(ctx, a.engine) })
 	group.Go(func() error { return a.engine.Run(ctx) })
-	group.Go(func() error { return a.uplink.Run(ctx) })
+	group.Go(func() error { return a.connect(ctx) })
 	group.Go(func() error { return a.describer.Run(ctx) })
 	if a.summary != nil {
 		group.Go(func() error {
@@ -135,6 +139,22 @@ func (a *agent) run(ctx context.Context) error {
 		group.Go(func() error { return a.identity.KeepIdentity(ctx, a.cluster.Keep()) })
 	}
 	return group.Wait()
+}
+
+// connect holds the tunnel open, whoever opens it.
+func (a *agent) connect(ctx context.Context) error {
+	if a.reception == nil {
+		return a.uplink.Run(ctx)
+	}
+	listener := a.cfg.TunnelListener
+	if listener == nil {
+		var err error
+		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", a.cfg.ListenTunnelAddr); err != nil {
+			return fmt.Errorf("listen for the hub: %w", err)
+		}
+	}
+	a.telemetry.Logger().InfoContext(ctx, "waiting for the hub to dial", slog.String("address", listener.Addr().String()))
+	return a.reception.Run(ctx, listener)
 }
 
 func (c *Config) hubCA() ([]byte, error) {

@@ -5,8 +5,10 @@ package agent
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -26,6 +28,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/control"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/overview"
+	"github.com/leatdev/leat/services/agent/internal/reception"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
@@ -37,7 +40,11 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*agen
 	if err != nil {
 		return nil, err
 	}
-	me, hub, err := connectHub(cfg, tel, caPEM)
+	var home *reception.Home
+	if cfg.dialled() {
+		home = new(reception.Home)
+	}
+	me, hub, err := connectHub(cfg, tel, caPEM, home)
 	if err != nil {
 		return nil, err
 	}
@@ -100,27 +107,63 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*agen
 	if a.uplink, err = newUplink(a, me, caPEM); err != nil {
 		return nil, errors.Join(err, a.store.Close())
 	}
+	if home != nil {
+		a.reception = reception.New(reception.Params{Identity: me, Tunnel: a.uplink, Home: home, Logger: logger})
+	}
 	return a, nil
 }
 
-// connectHub makes the agent's identity and the client that uses it.
-func connectHub(cfg Config, tel *telemetry.Telemetry, caPEM []byte) (*control.Identity, rpc.Client, error) {
-	anonymous, err := rpc.NewClient(rpc.ClientParams{BaseURL: cfg.HubURL, Telemetry: tel, CAPEM: caPEM})
+// connectHub makes the agent's identity and the client that uses it. Where there is a home, all calls go over it.
+func connectHub(cfg Config, tel *telemetry.Telemetry, caPEM []byte, home *reception.Home) (*control.Identity, rpc.Client, error) {
+	params := rpc.ClientParams{BaseURL: cfg.HubURL, Telemetry: tel, CAPEM: caPEM}
+	if home != nil {
+		params.BaseURL, params.Transport = "http://hub", home
+	}
+	anonymous, err := rpc.NewClient(params)
 	if err != nil {
 		return nil, rpc.Client{}, fmt.Errorf("make hub client: %w", err)
 	}
+	keys, err := identity.ParseHubKeys(cfg.HubKeys)
+	if err != nil {
+		return nil, rpc.Client{}, fmt.Errorf("read keys of the hub: %w", err)
+	}
+	if home == nil {
+		keys = nil
+	}
 	me, err := control.OpenIdentity(control.IdentityParams{
 		Dir: cfg.DataDir, JoinToken: cfg.JoinToken.Reveal(), Logger: tel.Logger(),
+		HubKeys: keys, FetchHubKeys: func(ctx context.Context) ([]ed25519.PublicKey, error) { return fetchHubKeys(ctx, anonymous) },
 		Hub: distributorv1connect.NewDistributorServiceClient(anonymous.HTTP, anonymous.BaseURL, anonymous.Options...),
 	})
 	if err != nil {
 		return nil, rpc.Client{}, err
 	}
-	hub, err := rpc.NewClient(rpc.ClientParams{BaseURL: cfg.HubURL, Tokens: me, Telemetry: tel, CAPEM: caPEM})
+	params.Tokens = me
+	hub, err := rpc.NewClient(params)
 	if err != nil {
 		return nil, rpc.Client{}, fmt.Errorf("make hub client: %w", err)
 	}
 	return me, hub, nil
+}
+
+// maxKeySet bounds what is read of the hub's key set.
+const maxKeySet = 64 << 10
+
+func fetchHubKeys(ctx context.Context, hub rpc.Client) ([]ed25519.PublicKey, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, hub.BaseURL+"/.well-known/jwks.json", nil)
+	if err != nil {
+		return nil, fmt.Errorf("fetch keys of the hub: %w", err)
+	}
+	response, err := hub.HTTP.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("fetch keys of the hub: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(io.LimitReader(response.Body, maxKeySet))
+	if err != nil {
+		return nil, fmt.Errorf("fetch keys of the hub: %w", err)
+	}
+	return identity.ParseKeySet(content)
 }
 
 // newUplink makes the tunnel connection and what answers on it.

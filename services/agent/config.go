@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/agent/internal/carrier"
@@ -22,8 +23,16 @@ type Config struct {
 	// Serve is for health and metrics only: nobody needs to reach the agent. Telemetry is what all services have.
 	Serve     serve.Config
 	Telemetry telemetry.Config
-	// HubURL is the base URL of the distributor. Required.
+	// HubURL is the base URL of the distributor. Required, unless the hub dials the agent.
 	HubURL string
+	// ListenTunnelAddr is where the hub dials the agent, host:port, in clusters that may open no connections: the agent then opens none
+	// to the hub. Empty: the agent dials the hub.
+	ListenTunnelAddr string
+	// TunnelListener is used instead of ListenTunnelAddr when it is set. Run closes it.
+	TunnelListener net.Listener
+	// HubKeys are the public keys by which an agent that is dialled knows the hub, as leat cluster create prints them. Required with
+	// ListenTunnelAddr.
+	HubKeys []string
 	// HubCAFile holds the certificates to trust for distributor and tunnel, in PEM. Empty means those of the system.
 	HubCAFile string
 	// JoinToken enrols the agent. It is used when there is no identity in DataDir yet, or when the hub rejects that one
@@ -83,6 +92,10 @@ func (c *Config) Bind(s *config.Set) {
 	s.Group("Agent")
 	s.String(&c.HubURL, "agent-hub-url", "", "base URL of the distributor")
 	s.String(&c.HubCAFile, "agent-hub-ca-file", "", "certificates to trust for distributor and tunnel, in PEM, instead of the system's")
+	s.String(&c.ListenTunnelAddr, "agent-listen-tunnel-addr", "",
+		"address, host:port, at which the hub dials the agent, whose cluster has to have an agentEndpoint; the agent opens no connection to the hub then. Empty: the agent dials the hub")
+	s.Strings(&c.HubKeys, "agent-hub-keys", nil,
+		"public keys by which an agent that is dialled knows the hub, as leat cluster create prints them; needed with --agent-listen-tunnel-addr")
 	s.Secret(&c.JoinToken, "agent-join-token", "", "enrols the agent, once")
 	s.String(&c.DataDir, "agent-data-dir", defaultDataDir, "folder for key, plan and bundles, and for configurations and fingerprints, which are sealed; of this replica alone")
 	s.String(&c.Kubeconfig, "agent-kubeconfig", "", "file that leads to the cluster; without it the pod's service account is used")
@@ -108,8 +121,14 @@ func (c *Config) Bind(s *config.Set) {
 
 func (c *Config) check() error {
 	var errs []error
-	if c.HubURL == "" {
+	if c.HubURL == "" && !c.dialled() {
 		errs = append(errs, config.Missing("agent-hub-url"))
+	}
+	if c.dialled() && len(c.HubKeys) == 0 {
+		errs = append(errs, config.Missing("agent-hub-keys"))
+	}
+	if _, err := identity.ParseHubKeys(c.HubKeys); err != nil {
+		errs = append(errs, fmt.Errorf("--agent-hub-keys: %w", err))
 	}
 	if c.DataDir == "" {
 		errs = append(errs, config.Missing("agent-data-dir"))
@@ -136,6 +155,9 @@ func (c *Config) check() error {
 	}
 	return errors.Join(errs...)
 }
+
+// dialled tells whether the hub dials the agent.
+func (c *Config) dialled() bool { return c.ListenTunnelAddr != "" || c.TunnelListener != nil }
 
 func transportNames() []string {
 	var names []string

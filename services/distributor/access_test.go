@@ -68,6 +68,11 @@ var rights = map[string]right{
 
 	"AccessService/CheckAccess": {audience: services, request: `{"subject": "user:eve", "cluster": "%s"}`, name: "one"},
 
+	"ReceptionService/ListReceptiveClusters": {audience: services, request: `{}`},
+	"ReceptionService/CreateHubToken": {
+		audience: services, request: `{"cluster": "%s", "agentKey": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}`, name: "one", answer: missing,
+	},
+
 	"FleetService/GetServerInfo":    {audience: everyone, request: `{}`},
 	"FleetService/Apply":            {audience: people, request: `{"documents": [{"cluster": {"metadata": {"name": "%s"}}}], "dryRun": true}`, name: "two"},
 	"FleetService/CreateCluster":    {audience: people, request: `{"cluster": {"metadata": {"name": "%s"}}}`, name: "one", answer: "already_exists ALREADY_EXISTS"},

@@ -40,6 +40,8 @@ type Config struct {
 	AdminToken config.Secret
 	// TunnelURL is the public base URL of the tunnel, which agents and people are told. Empty: the hub has none.
 	TunnelURL string
+	// AllowLocalAgents lets agents be dialled at loopback and link-local addresses: for tests and development.
+	AllowLocalAgents bool
 	// AgentSettingsFile is a YAML file with what the agents of all clusters are told, as spec.agent of a Cluster document. It is
 	// read at the start. Empty: they are told nothing but what their cluster says.
 	AgentSettingsFile string
@@ -71,6 +73,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.Secret(&c.ServiceSecret, "service-secret", "", "secret that the services of the hub share, at least 32 bytes; it seals what is stored, too, so it must not change (required)")
 	s.String(&c.GitCacheURL, "gitcache-url", "", "base URL of gitcache, such as http://gitcache:8080 (required)")
 	s.String(&c.TunnelURL, "tunnel-url", "", "public base URL of the tunnel, for agents and people; empty: there is none")
+	s.Bool(&c.AllowLocalAgents, "allow-local-agents", false, "let the hub dial agents at loopback and link-local addresses; for tests and development only")
 	s.Group("Distributor")
 	s.String(&c.DatabaseURL, "distributor-database-url", "", "where the catalog is: sqlite:///path/to/file.db or postgres://user@host/name; empty means leat.db in the data folder")
 	s.String(&c.DataDir, "distributor-data-dir", "", "folder of the bundle cache, of this replica alone (required)")

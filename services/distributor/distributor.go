@@ -163,7 +163,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
 		API: api.Deps{
-			View: view, Editor: catalog.NewEditor(store), Enrolments: store, People: store, Configs: store, Grants: store, Intake: reports, History: store,
+			View: view, Editor: cfg.editor(store), Enrolments: store, People: store, Configs: store, Grants: store, Intake: reports, History: store,
 			Resolver: loop, Mirrors: source, Issuer: issuer,
 			Replay:  admission.NewReplay(replayLife, replayMax),
 			Streams: admission.NewGate(cfg.AgentRate), Tokens: admission.NewGate(cfg.AgentRate), Joins: admission.NewGate(cfg.AgentRate),
@@ -177,6 +177,13 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
 	return run(ctx, cfg, pages.Wrap(handler), parts{view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, logger: logger})
+}
+
+func (c *Config) editor(store catalog.Editable) *catalog.Editor {
+	if c.AllowLocalAgents {
+		return catalog.NewEditor(store).WithLocalEndpoints()
+	}
+	return catalog.NewEditor(store)
 }
 
 // openStore waits for a database that does not answer yet, and makes sure of the admin's token.
@@ -279,6 +286,7 @@ func newHandler(p handlerParams) (http.Handler, error) {
 		Health: serve.NewHealth(), Telemetry: p.Telemetry,
 		Services: []string{
 			fleetv1connect.FleetServiceName, distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName,
+			distributorv1connect.ReceptionServiceName,
 		},
 	})
 	path, people := fleetv1connect.NewFleetServiceHandler(api.NewFleet(p.API), options...)
@@ -288,6 +296,7 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(people, streamStallTimeout))
 	mux.Handle(distributorv1connect.DistributorServiceWatchPlanProcedure, serve.CutStalled(agents, streamStallTimeout))
 	mux.Handle(distributorv1connect.NewAccessServiceHandler(api.NewAccess(p.API), options...))
+	mux.Handle(distributorv1connect.NewReceptionServiceHandler(api.NewReception(p.API), options...))
 	mux.Handle(bundles.Pattern, p.Bundles)
 	mux.Handle(api.JWKSPattern, api.KeySet(p.Issuer))
 	return mux, nil

@@ -98,6 +98,9 @@ type Config struct {
 	// AllowedOrigins are those whose web pages may call, such as https://ui.example.com. None: only pages of the hub's own.
 	AllowedOrigins []string
 
+	// AllowLocalAgents lets agents be dialled at loopback and link-local addresses: for tests and development.
+	AllowLocalAgents bool
+
 	// Load says how clusters are spared and how much may be moved.
 	Load Load
 
@@ -157,6 +160,8 @@ func (c *Config) Bind(s *config.Set) {
 	c.Record.Bind(s)
 	s.Strings(&c.AllowedOrigins, "tunnel-allowed-origins", nil,
 		"origins whose web pages may call, such as https://ui.example.com, separated by commas")
+	s.Bool(&c.AllowLocalAgents, "allow-local-agents", false,
+		"let the hub dial agents at loopback and link-local addresses; for tests and development only")
 	c.Load.Bind(s)
 	s.String(&c.ClusterDomain, "tunnel-cluster-domain", "",
 		"domain below which each cluster has a host of its own, {name}.{domain}, beside /clusters/{name}/")

@@ -49,6 +49,7 @@ type hub struct {
 	audit     *auditLog
 	logs      *auditLog
 	access    *accessBook
+	reception *receptionBook
 	url       string // of the distributor
 	down      func() // takes the distributor away
 	stop      func() // begins the drain
@@ -59,10 +60,16 @@ type hub struct {
 // startHub starts a hub. Everything it started is gone when the test ends, which is checked.
 func startHub(tb testing.TB, change func(*tunnel.Config)) *hub {
 	tb.Helper()
+	return newHub(tb).replica(change)
+}
+
+// newHub is a hub without a tunnel.
+func newHub(tb testing.TB) *hub {
+	tb.Helper()
 	checkLeaks(tb)
-	h := newHub(tb)
+	h := bareHub(tb)
 	h.url = startDistributor(tb, h)
-	return h.replica(change)
+	return h
 }
 
 // checkLeaks fails the test when goroutines that were started from now on outlive it.
@@ -75,14 +82,16 @@ func checkLeaks(tb testing.TB) {
 	})
 }
 
-// newHub has what all replicas have in common.
-func newHub(tb testing.TB) *hub {
+// bareHub has what all replicas have in common, and serves nothing.
+func bareHub(tb testing.TB) *hub {
 	tb.Helper()
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &hub{tb: tb, issuer: identity.NewIssuer(key), key: key, keysAsked: &atomic.Int32{}, access: &accessBook{}}
+	h := &hub{tb: tb, issuer: identity.NewIssuer(key), key: key, keysAsked: &atomic.Int32{}, access: &accessBook{}}
+	h.reception = &receptionBook{hub: h}
+	return h
 }
 
 // replica starts another replica of the hub.
@@ -143,6 +152,9 @@ func (h *hub) distributor() http.Handler {
 	}
 	path, handler := distributorv1connect.NewAccessServiceHandler(h.access)
 	mux.Handle(path, identity.Authenticate(services, handler))
+	path, handler = distributorv1connect.NewReceptionServiceHandler(h.reception)
+	mux.Handle(path, identity.Authenticate(services, handler))
+	mux.Handle(distributorv1connect.NewDistributorServiceHandler(h.reception))
 	return mux
 }
 

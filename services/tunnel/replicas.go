@@ -22,6 +22,7 @@ import (
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/tunnel/internal/hop"
+	"github.com/leatdev/leat/services/tunnel/internal/receptive"
 	"github.com/leatdev/leat/services/tunnel/internal/redisroute"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
@@ -100,6 +101,7 @@ const moveShare = 0.4
 // running is what [run] brings to an end.
 type running struct {
 	router  *relay.Router
+	keeper  *receptive.Keeper
 	handler http.Handler
 	logger  *slog.Logger
 	// ending is called when nothing new is taken any more, and ended waits for the rest.
@@ -121,6 +123,7 @@ func run(ctx context.Context, cfg Config, r running) error {
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	group.Go(func() error { return r.router.Run(routing) })
+	group.Go(func() error { return r.keeper.Run(routing) })
 	served := make(chan struct{})
 	group.Go(func() error {
 		defer close(served)

@@ -36,6 +36,16 @@ func overTransports(t *testing.T, change func(*tunnel.Config), opts agenttest.Op
 			run(t, h, h.agentWith(opts, "demo"))
 		})
 	}
+	t.Run("dialled", func(t *testing.T) {
+		h := newHub(t)
+		h.access.grant("ada", "demo")
+		opts.ID = "c-dialled"
+		waiting := h.receptive("demo", agenttest.Reception{Options: opts, Once: true})
+		h = h.replica(local(change))
+		agent := <-waiting.Tunnels
+		h.await("the dialled connection", func() bool { return h.sessions()[opts.ID] })
+		run(t, h, agent)
+	})
 }
 
 func TestTransports(t *testing.T) {

@@ -103,6 +103,11 @@ func Run(ctx context.Context, cfg Config) error {
 		Verifier: keys, Table: table, Dialer: dialer, Gate: reverse.NewGate(orDefault(cfg.MaxConnectsPerSecond, defaultMaxConnects)), Replica: others.self.ID, Logger: tel.Logger(),
 		HandshakeTimeout: handshakeTimeout, EvictTimeout: evictTimeout,
 	})
+	dialling, err := newDialling(cfg, tel, distributor, others, table, agents)
+	if err != nil {
+		return err
+	}
+	defer dialling.close()
 	shared, err := cfg.Load.fanIn(tel.Meter(scope))
 	if err != nil {
 		return err
@@ -146,7 +151,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	return run(ctx, cfg, running{
-		router: router, logger: tel.Logger(),
+		router: router, keeper: dialling.keeper, logger: tel.Logger(),
 		handler: kubeproxy.ByHost(cfg.ClusterDomain, pages.Wrap(route(people, others.hops(tokens, table, tel), mux))),
 		ending:  shared.Drain, ended: func() {
 			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewellTimeout)
@@ -169,11 +174,9 @@ func dialDistributor(cfg Config, tel *telemetry.Telemetry) (rpc.Client, *identit
 	if err != nil {
 		return rpc.Client{}, nil, fmt.Errorf("read service secret: %w", err)
 	}
-	var ca []byte
-	if cfg.DistributorCAFile != "" {
-		if ca, err = os.ReadFile(cfg.DistributorCAFile); err != nil {
-			return rpc.Client{}, nil, fmt.Errorf("read distributor's CA: %w", err)
-		}
+	ca, err := cfg.distributorCA()
+	if err != nil {
+		return rpc.Client{}, nil, err
 	}
 	client, err := rpc.NewClient(rpc.ClientParams{
 		BaseURL: cfg.DistributorURL, Tokens: tokens, Telemetry: tel, CAPEM: ca, Transport: cfg.DistributorTransport,
@@ -182,6 +185,17 @@ func dialDistributor(cfg Config, tel *telemetry.Telemetry) (rpc.Client, *identit
 		return rpc.Client{}, nil, fmt.Errorf("make distributor's client: %w", err)
 	}
 	return client, tokens, nil
+}
+
+func (c *Config) distributorCA() ([]byte, error) {
+	if c.DistributorCAFile == "" {
+		return nil, nil
+	}
+	ca, err := os.ReadFile(c.DistributorCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("read distributor's CA: %w", err)
+	}
+	return ca, nil
 }
 
 // route sends requests for clusters past the mux, which would clean their paths and redirect.

@@ -19,7 +19,7 @@ import (
 func virtually(t *testing.T, change func(*tunnel.Config), test func(t *testing.T, h *hub)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHub(t)
+		h := bareHub(t)
 		distributor := rpctest.Start(h.distributor())
 		t.Cleanup(func() {
 			if err := distributor.Close(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -104,6 +105,14 @@ func (m *member) url() string { return "http://" + m.addr }
 // startHub starts everything and enrols the agent of a cluster named demo.
 func startHub(t *testing.T) *hub {
 	t.Helper()
+	h := startServices(t, nil)
+	h.enrol(t)
+	return h
+}
+
+// startServices starts everything but an agent; distributor and tunnel have these settings, too.
+func startServices(t *testing.T, settings map[string]string) *hub {
+	t.Helper()
 	h := &hub{dir: t.TempDir(), upstream: gittest.New(t), redis: redistest.Start(t), cluster: kubetest.Start(t)}
 	h.gitcache = &member{name: "gitcache", run: func(ctx context.Context, listener net.Listener) error {
 		cfg := gitcache.Config{}
@@ -121,13 +130,13 @@ func startHub(t *testing.T) *hub {
 	h.tunnel = &member{name: "tunnel", addr: loopback.Addr(t)}
 	h.distributor = &member{name: "distributor", run: func(ctx context.Context, listener net.Listener) error {
 		cfg := distributor.Config{}
-		if err := configure("distributor", &cfg, map[string]string{
+		if err := configure("distributor", &cfg, with(settings, map[string]string{
 			"LEAT_DISTRIBUTOR_DATABASE_URL": "sqlite://" + filepath.Join(h.dir, "leat.db"),
 			"LEAT_DISTRIBUTOR_DATA_DIR":     filepath.Join(h.dir, "distributor"),
 			"LEAT_DISTRIBUTOR_ADMIN_TOKEN":  adminToken,
 			"LEAT_GITCACHE_URL":             h.gitcache.url(), "LEAT_TUNNEL_URL": h.tunnel.url(),
 			"LEAT_SERVICE_SECRET": serviceSecret,
-		}); err != nil {
+		})); err != nil {
 			return err
 		}
 		cfg.Serve.Listener = listener
@@ -136,9 +145,9 @@ func startHub(t *testing.T) *hub {
 	h.distributor.start(t)
 	h.tunnel.run = func(ctx context.Context, listener net.Listener) error {
 		cfg := tunnel.Config{}
-		if err := configure("tunnel", &cfg, map[string]string{
+		if err := configure("tunnel", &cfg, with(settings, map[string]string{
 			"LEAT_DISTRIBUTOR_URL": h.distributor.url(), "LEAT_SERVICE_SECRET": serviceSecret,
-		}); err != nil {
+		})); err != nil {
 			return err
 		}
 		cfg.Serve.Listener = listener
@@ -147,8 +156,13 @@ func startHub(t *testing.T) *hub {
 	h.tunnel.start(t)
 	h.fleet = h.fleetClient(t, adminToken)
 	h.waitReady(t)
-	h.enrol(t)
 	return h
+}
+
+func with(settings, more map[string]string) map[string]string {
+	all := maps.Clone(more)
+	maps.Copy(all, settings)
+	return all
 }
 
 // configure fills a Config as a program does that is given these environment variables.

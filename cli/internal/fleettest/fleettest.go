@@ -301,8 +301,14 @@ func (h *Hub) CreateJoinToken(_ context.Context, request *fleetv1.CreateJoinToke
 		return nil, err
 	}
 	return &fleetv1.CreateJoinTokenResponse{
-		JoinToken: "join-" + request.GetCluster(), ExpireTime: timestamppb.New(time.Now().Add(24 * time.Hour)),
+		JoinToken: "join-" + request.GetCluster(), ExpireTime: timestamppb.New(time.Now().Add(24 * time.Hour)), HubKeys: []string{"hub-key"},
 	}, nil
+}
+
+// RevokeCluster implements FleetService.
+func (h *Hub) RevokeCluster(_ context.Context, request *fleetv1.RevokeClusterRequest) (*fleetv1.RevokeClusterResponse, error) {
+	_, err := h.get("cluster", request.GetCluster())
+	return &fleetv1.RevokeClusterResponse{}, err
 }
 
 // CreateAccessToken implements FleetService.

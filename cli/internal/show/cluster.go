@@ -17,15 +17,16 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// cluster prints what an agent tells of itself and its cluster; nothing of what it did not tell.
-func cluster(w io.Writer, style Style, now time.Time, status *fleetv1.ClusterStatus) error {
+// cluster prints where an agent is dialled, and what it tells of itself and its cluster; nothing of what it did not tell.
+func cluster(w io.Writer, style Style, now time.Time, object *fleetv1.Cluster) error {
+	status := object.GetStatus()
 	report := status.GetReport()
 	overview := report.GetOverview()
 	var out strings.Builder
 	if overview != nil && !status.GetConnected() && status.GetLastSeenAt() != nil {
 		fmt.Fprintf(&out, "\n%s\n", style.Warn("Its agent is not connected. This is how the cluster was "+ago(status.GetLastSeenAt(), now).text+"."))
 	}
-	facts := slices.Concat(nodeFacts(overview.GetNodes()), podFacts(overview.GetPods()), agentFacts(report, now))
+	facts := slices.Concat(endpointFacts(object.GetSpec()), nodeFacts(overview.GetNodes()), podFacts(overview.GetPods()), agentFacts(report, now))
 	if len(facts) > 0 {
 		out.WriteByte('\n')
 	}
@@ -40,6 +41,13 @@ func cluster(w io.Writer, style Style, now time.Time, status *fleetv1.ClusterSta
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+func endpointFacts(spec *fleetv1.ClusterSpec) []string {
+	if spec.GetAgentEndpoint() == "" {
+		return nil
+	}
+	return []string{"The hub dials its agent at " + spec.GetAgentEndpoint()}
 }
 
 func nodeFacts(nodes *distributorv1.NodesOverview) []string {

@@ -74,7 +74,7 @@ func Object(w io.Writer, format Format, style Style, now time.Time, object *flee
 			return err
 		}
 		if kind == "Cluster" {
-			return cluster(w, style, now, object.GetCluster().GetStatus())
+			return cluster(w, style, now, object.GetCluster())
 		}
 		report := object.GetService().GetStatus().GetReport()
 		return errors.Join(drift(w, style, report.GetDrift()), tests(w, style, report.GetTests()), dryRun(w, style, report.GetDryRun()))

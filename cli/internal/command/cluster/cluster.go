@@ -8,11 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/session"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
@@ -30,31 +30,33 @@ func New(s *session.Session) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(create(s), token(s))
+	cmd.AddCommand(create(s), token(s), revoke(s))
 	return cmd
 }
 
 func create(s *session.Session) *cobra.Command {
 	labels := map[string]string{}
-	description := ""
+	description, endpoint := "", ""
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Add a cluster and print how to start its agent",
 		Long: `Add a cluster to the fleet and print a join token, and how to start the agent with it. The token lets one agent in, once,
 within 24 hours; it is not shown again, but leat cluster token makes a new one at any time.`,
 		Example: `  leat cluster create berlin
-  leat cluster create berlin --label stage=prod --description "the old one"`,
+  leat cluster create berlin --label stage=prod --description "the old one"
+  leat cluster create vault --agent-endpoint vault.example.com:8443`,
 		Args: name,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cluster := &fleetv1.Cluster{
 				Metadata: &typev1.Metadata{Name: args[0], Labels: labels},
-				Spec:     &fleetv1.ClusterSpec{Description: description},
+				Spec:     &fleetv1.ClusterSpec{Description: description, AgentEndpoint: endpoint},
 			}
 			return s.Fail(add(cmd.Context(), s, cluster))
 		},
 	}
 	cmd.Flags().StringToStringVarP(&labels, "label", "l", nil, "KEY=VALUE; may be given more than once")
 	cmd.Flags().StringVar(&description, "description", "", "a sentence for people")
+	cmd.Flags().StringVar(&endpoint, "agent-endpoint", "", "HOST:PORT at which the hub dials the agent, for a cluster that may open no connections")
 	return cmd
 }
 
@@ -69,6 +71,20 @@ expired or the agent has lost its key. The token alone is printed on the standar
 		Args: name,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.Fail(printToken(cmd.Context(), s, args[0]))
+		},
+	}
+}
+
+func revoke(s *session.Session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke NAME",
+		Short: "End the identity of a cluster's agent",
+		Long: `End the identity of a cluster's agent: its key and its unused join tokens count no longer, and it has to enrol again with a new
+one. An agent that the hub dials, and that has lost its key, can enrol again only after this.`,
+		Example: `  leat cluster revoke berlin`,
+		Args:    name,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.Fail(endIdentity(cmd.Context(), s, args[0]))
 		},
 	}
 }
@@ -94,13 +110,31 @@ func add(ctx context.Context, s *session.Session, cluster *fleetv1.Cluster) erro
 	if _, err := c.CreateCluster(ctx, &fleetv1.CreateClusterRequest{Cluster: cluster}); err != nil {
 		return err
 	}
-	joinToken, expires, err := newToken(ctx, c, cluster.GetMetadata().GetName())
+	name := cluster.GetMetadata().GetName()
+	join, err := c.CreateJoinToken(ctx, &fleetv1.CreateJoinTokenRequest{Cluster: name})
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.Out, instructions, cluster.GetMetadata().GetName(), c.Server(), joinToken, expires.Local().Format(time.DateTime))
+	until := join.GetExpireTime().AsTime().Local().Format(time.DateTime)
+	if endpoint := cluster.GetSpec().GetAgentEndpoint(); endpoint != "" {
+		_, err = fmt.Fprintf(s.Out, instructionsDialled, name, endpoint, strings.Join(join.GetHubKeys(), ","), join.GetJoinToken(), until)
+		return err
+	}
+	_, err = fmt.Fprintf(s.Out, instructions, name, c.Server(), join.GetJoinToken(), until)
 	return err
 }
+
+const instructionsDialled = `cluster/%[1]s created
+
+Start its agent where it reaches the cluster, and where the hub reaches it at %[2]s:
+
+  LEAT_AGENT_LISTEN_TUNNEL_ADDR=:8443 \
+  LEAT_AGENT_HUB_KEYS=%[3]s \
+  LEAT_AGENT_JOIN_TOKEN=%[4]s \
+  agent --agent-kubeconfig=FILE --agent-data-dir=DIR
+
+The token works once, until %[5]s. In a pod of the cluster itself leave --agent-kubeconfig out.
+`
 
 const instructions = `cluster/%[1]s created
 
@@ -120,18 +154,29 @@ func printToken(ctx context.Context, s *session.Session, cluster string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	joinToken, expires, err := newToken(ctx, c, cluster)
+	join, err := c.CreateJoinToken(ctx, &fleetv1.CreateJoinTokenRequest{Cluster: cluster})
 	if err != nil {
 		return err
 	}
 	if session.IsTerminal(s.Out) {
-		defer func() { _, _ = fmt.Fprintf(s.Err, "It works once, until %s.\n", expires.Local().Format(time.DateTime)) }()
+		defer func() {
+			_, _ = fmt.Fprintf(s.Err, "It works once, until %s.\n", join.GetExpireTime().AsTime().Local().Format(time.DateTime))
+		}()
 	}
-	_, err = fmt.Fprintln(s.Out, joinToken)
+	_, err = fmt.Fprintln(s.Out, join.GetJoinToken())
 	return err
 }
 
-func newToken(ctx context.Context, c *client.Client, cluster string) (string, time.Time, error) {
-	response, err := c.CreateJoinToken(ctx, &fleetv1.CreateJoinTokenRequest{Cluster: cluster})
-	return response.GetJoinToken(), response.GetExpireTime().AsTime(), err
+func endIdentity(ctx context.Context, s *session.Session, cluster string) error {
+	c, err := s.Client()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if _, err := c.RevokeCluster(ctx, &fleetv1.RevokeClusterRequest{Cluster: cluster}); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.Out, "cluster/%s revoked\n", cluster)
+	return err
 }

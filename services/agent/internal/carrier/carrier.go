@@ -36,6 +36,8 @@ const (
 	WebSocket Transport = "websocket"
 	// Connect sends the bytes in messages of a bidirectional call, for ingresses that speak HTTP/2 alone.
 	Connect Transport = "connect"
+	// Dialled is no transport that a Dialer tries: the hub has opened the connection.
+	Dialled Transport = "dialled"
 )
 
 // Transports are all transports, in the order in which they are tried.

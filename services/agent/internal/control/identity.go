@@ -56,8 +56,12 @@ type IdentityParams struct {
 	// JoinToken enrols the agent when it has no identity, or the hub rejects the one it has. Empty: it cannot enrol.
 	JoinToken string
 	// Hub is called without a token.
-	Hub    distributorv1connect.DistributorServiceClient
-	Logger *slog.Logger
+	Hub distributorv1connect.DistributorServiceClient
+	// HubKeys are those by which an agent that is dialled knows the hub, until it learns of others. None: it is not dialled.
+	HubKeys []ed25519.PublicKey
+	// FetchHubKeys asks the hub for the keys by which it signs. It is called with each new access token where there are HubKeys.
+	FetchHubKeys func(ctx context.Context) ([]ed25519.PublicKey, error)
+	Logger       *slog.Logger
 }
 
 // Identity is who the agent is to the hub: a key that never leaves the data directory, and the access tokens it is traded
@@ -92,6 +96,10 @@ type identityState struct {
 	JoinToken string `json:"join_token_sha256"`
 	// EnrolledAt tells which of two identities is the newer one.
 	EnrolledAt time.Time `json:"enrolled_at,omitzero"`
+	// HubKeys are the hub's, as it told last, and HubKeysGiven those that the agent had been given by then: where it is given others,
+	// these count.
+	HubKeys      []ed25519.PublicKey `json:"hub_keys,omitempty"`
+	HubKeysGiven []ed25519.PublicKey `json:"hub_keys_given,omitempty"`
 }
 
 // OpenIdentity reads key and identity from the data directory, and makes a key if there is none.
@@ -288,10 +296,12 @@ func (i *Identity) trade(ctx context.Context) error {
 	i.rejected, i.reason = time.Time{}, nil
 	state := i.state
 	i.mu.Unlock()
-	if state.TunnelURL == response.GetTunnelUrl() {
+	before := state
+	state.TunnelURL = response.GetTunnelUrl()
+	i.learnHubKeys(ctx, &state)
+	if state.TunnelURL == before.TunnelURL && sameKeys(state.HubKeys, before.HubKeys) && sameKeys(state.HubKeysGiven, before.HubKeysGiven) {
 		return nil
 	}
-	state.TunnelURL = response.GetTunnelUrl()
 	return i.remember(state)
 }
 

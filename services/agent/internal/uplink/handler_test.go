@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -141,13 +140,14 @@ func TestRefusals(t *testing.T) {
 // TestServerThatDoesNotAnswer ends requests that the API server has taken whole, with and without a body, and lets uploads go on.
 func TestServerThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
+	const answerTimeout = 2 * time.Second // a busy machine answers within it
 	base, transport := overHTTP2(t, 100, func(w http.ResponseWriter, r *http.Request) {
 		if n, err := io.Copy(io.Discard, r.Body); n < 2000 || err != nil {
 			<-r.Context().Done() // and says nothing
 		}
 	})
 	client, hub := hubSide(t, newHandler(t, uplink.HandlerParams{
-		APIServer: base, Transport: transport(), AnswerTimeout: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		APIServer: base, Transport: transport(), AnswerTimeout: answerTimeout, Logger: slog.New(slog.DiscardHandler),
 	}))
 	for _, tt := range []struct {
 		name, method string
@@ -158,9 +158,10 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 		{"delete", http.MethodDelete, nil, http.StatusGatewayTimeout},
 		{"body", http.MethodPost, strings.NewReader("short"), http.StatusGatewayTimeout},
 		{"body of unknown length", http.MethodPost, io.MultiReader(strings.NewReader("short")), http.StatusGatewayTimeout},
-		{"upload that takes its time", http.MethodPost, iotest.OneByteReader(slow(t, 2000)), http.StatusOK},
+		{"upload that takes its time", http.MethodPost, slow(t, 2000, answerTimeout+time.Second), http.StatusOK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			res, err := client.Do(as(t, t.Context(), "alice", tt.method, hub+"/kubernetes/api/v1/namespaces/a/pods/b", tt.body))
 			if err != nil {
 				t.Fatal(err)
@@ -177,11 +178,11 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// slow is a body that ends long after the time in which a server has to answer.
-func slow(t *testing.T, size int) io.Reader {
+// slow is a body that comes after so long.
+func slow(t *testing.T, size int, after time.Duration) io.Reader {
 	t.Helper()
 	reader, writer := io.Pipe()
-	timer := time.AfterFunc(200*time.Millisecond, func() {
+	timer := time.AfterFunc(after, func() {
 		_, err := writer.Write(make([]byte, size))
 		_ = writer.CloseWithError(err)
 	})

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package uplink holds the agent's connections to the tunnel open. The agent dials, and then the roles turn round: the hub
-// sends HTTP/2 requests, and the agent answers them. No port of the cluster is open to the outside.
+// sends HTTP/2 requests, and the agent answers them. No port of the cluster is open to the outside, unless it is the hub that dials:
+// then package reception takes the connections, and hands them over.
 package uplink
 
 import (
@@ -257,14 +258,9 @@ func (u *Uplink) open(ctx context.Context) (*conn, error) {
 var errAbsent = errors.New("the hub offers no tunnel")
 
 func (u *Uplink) dial(ctx context.Context, base string) (*conn, error) {
-	token, err := u.params.Tokens.Token(ctx)
+	header, err := u.Introduce(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("get access token: %w", err)
-	}
-	id := rand.Text()
-	header := http.Header{
-		"Authorization": {"Bearer " + token}, "Leat-Agent-Version": {label(u.params.Version)},
-		"Leat-Agent-Instance": {u.instance}, "Leat-Connection-Id": {id},
+		return nil, err
 	}
 	for _, replica := range u.elsewhere() {
 		header.Add("Leat-Avoid-Replica", replica)
@@ -276,7 +272,22 @@ func (u *Uplink) dial(ctx context.Context, base string) (*conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open tunnel: %w", err)
 	}
-	return newConn(ctx, u, base, id, carried), nil
+	return newConn(ctx, u, base, header.Get(headerConnectionID), carried), nil
+}
+
+// headerConnectionID names a connection.
+const headerConnectionID = "Leat-Connection-Id"
+
+// Introduce returns the headers with which the agent opens a connection.
+func (u *Uplink) Introduce(ctx context.Context) (http.Header, error) {
+	token, err := u.params.Tokens.Token(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("get access token: %w", err)
+	}
+	return http.Header{
+		"Authorization": {"Bearer " + token}, "Leat-Agent-Version": {label(u.params.Version)},
+		"Leat-Agent-Instance": {u.instance}, headerConnectionID: {rand.Text()},
+	}, nil
 }
 
 // find returns the tunnel's URL. The hub tells it along with an access token, so a new agent asks for one first.

@@ -90,5 +90,11 @@ func NewDistributor(d Deps) *Distributor { return &Distributor{d: d} }
 // Access implements leat.distributor.v1.AccessService.
 type Access struct{ d Deps }
 
+// Reception implements leat.distributor.v1.ReceptionService.
+type Reception struct{ d Deps }
+
+// NewReception returns the service for the tunnel, which dials agents.
+func NewReception(d Deps) *Reception { return &Reception{d: d} }
+
 // NewAccess returns the service for the hub's other services.
 func NewAccess(d Deps) *Access { return &Access{d: d} }

@@ -24,7 +24,9 @@ func clusterOf(m *fleetv1.Cluster) (*catalog.Cluster, error) {
 	}
 	return &catalog.Cluster{
 		Metadata: metadataOf(m.GetMetadata()),
-		Spec:     catalog.ClusterSpec{Description: m.GetSpec().GetDescription(), Settings: settings},
+		Spec: catalog.ClusterSpec{
+			Description: m.GetSpec().GetDescription(), Settings: settings, AgentEndpoint: m.GetSpec().GetAgentEndpoint(),
+		},
 	}, nil
 }
 

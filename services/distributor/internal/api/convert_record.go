@@ -58,7 +58,7 @@ func clusterMessage(r fleet.Record) *fleetv1.Cluster {
 	return &fleetv1.Cluster{
 		Metadata: metadataMessage(&c.Metadata),
 		Spec: &fleetv1.ClusterSpec{
-			Description: c.Spec.Description, Agent: policywire.SettingsMessage(c.Spec.Settings),
+			Description: c.Spec.Description, Agent: policywire.SettingsMessage(c.Spec.Settings), AgentEndpoint: c.Spec.AgentEndpoint,
 		},
 		Status: &fleetv1.ClusterStatus{
 			Enrolled:        status.Enrolled,

@@ -78,7 +78,9 @@ func (s *Fleet) CreateJoinToken(ctx context.Context, req *fleetv1.CreateJoinToke
 	if err := s.d.Enrolments.CreateJoinToken(ctx, req.GetCluster(), admission.Hash(token), expires); err != nil {
 		return nil, mapped(err)
 	}
-	return &fleetv1.CreateJoinTokenResponse{JoinToken: token, ExpireTime: timestamppb.New(expires)}, nil
+	return &fleetv1.CreateJoinTokenResponse{
+		JoinToken: token, ExpireTime: timestamppb.New(expires), HubKeys: s.d.Issuer.HubKeys(),
+	}, nil
 }
 
 // RevokeCluster implements FleetService.

@@ -24,6 +24,8 @@ type ClusterSpec struct {
 	Description string
 	// Settings are what its agent is told. They come before those of the fleet.
 	Settings syncpolicy.AgentSettings
+	// AgentEndpoint is where the hub dials the agent, host:port. Empty: the agent dials the hub.
+	AgentEndpoint string
 }
 
 // Agent is the identity and the last word of a cluster's agent.
@@ -56,7 +58,7 @@ func (c *Cluster) Meta() *Metadata { return &c.Metadata }
 
 func (c *Cluster) sameSpec(other Object) bool {
 	o, ok := other.(*Cluster)
-	return ok && c.Spec.Description == o.Spec.Description && c.Spec.Settings.Equal(o.Spec.Settings)
+	return ok && c.Spec.Description == o.Spec.Description && c.Spec.AgentEndpoint == o.Spec.AgentEndpoint && c.Spec.Settings.Equal(o.Spec.Settings)
 }
 
 func (c *Cluster) clone() Object {

@@ -35,10 +35,24 @@ type Outcome struct {
 // Editor changes the catalog. It is safe for concurrent use. Its errors are those listed with ErrNotFound.
 type Editor struct {
 	store Editable
+	// local lets agents be dialled at addresses of the hub's own machine or link.
+	local bool
 }
 
 // NewEditor returns an Editor of the store.
 func NewEditor(store Editable) *Editor { return &Editor{store: store} }
+
+// WithLocalEndpoints returns an Editor that takes endpoints of agents at loopback and link-local addresses: for tests and
+// development, where everything is on one machine.
+func (e *Editor) WithLocalEndpoints() *Editor { return &Editor{store: e.store, local: true} }
+
+// validate is the object's own validation, and what depends on where the hub runs.
+func (e *Editor) validate(object Object) error {
+	if err := object.Validate(); err != nil || e.local {
+		return err
+	}
+	return publicEndpoint(object)
+}
 
 // errDryRun rolls a transaction back that went well.
 var errDryRun = errors.New("dry run")
@@ -46,7 +60,7 @@ var errDryRun = errors.New("dry run")
 // Apply creates or updates the objects, all or none, in an order that satisfies their references, and returns the
 // outcomes in the order of the objects. With dryRun nothing is stored. Errors name the field as documents[i].….
 func (e *Editor) Apply(ctx context.Context, objects []Object, dryRun bool) ([]Outcome, error) {
-	if err := checkDocuments(objects); err != nil {
+	if err := e.checkDocuments(objects); err != nil {
 		return nil, err
 	}
 	var outcomes []Outcome
@@ -70,13 +84,13 @@ func (e *Editor) Apply(ctx context.Context, objects []Object, dryRun bool) ([]Ou
 	return outcomes, nil
 }
 
-func checkDocuments(objects []Object) error {
+func (e *Editor) checkDocuments(objects []Object) error {
 	if len(objects) > MaxDocuments {
 		return invalid("documents", "has %d documents; at most %d are allowed", len(objects), MaxDocuments)
 	}
 	seen := make(map[Key]int, len(objects))
 	for i, object := range objects {
-		if err := object.Validate(); err != nil {
+		if err := e.validate(object); err != nil {
 			return inDocument(i, err)
 		}
 		if first, twice := seen[object.Key()]; twice {
@@ -105,7 +119,7 @@ func byReference(objects []Object) []int {
 
 // Create adds an object. Errors: *FieldError, *ReferenceError, *ExistsError.
 func (e *Editor) Create(ctx context.Context, object Object) (Object, error) {
-	if err := object.Validate(); err != nil {
+	if err := e.validate(object); err != nil {
 		return nil, err
 	}
 	var created Object
@@ -125,7 +139,7 @@ func (e *Editor) Create(ctx context.Context, object Object) (Object, error) {
 
 // Update replaces labels, annotations and spec. Errors: *FieldError, *ReferenceError, *NotFoundError, ErrConflict.
 func (e *Editor) Update(ctx context.Context, object Object) (Object, error) {
-	if err := object.Validate(); err != nil {
+	if err := e.validate(object); err != nil {
 		return nil, err
 	}
 	var outcome Outcome

@@ -105,6 +105,9 @@ func (c *Cluster) Validate() error {
 	if len(c.Spec.Description) > maxDescription {
 		return invalid("spec.description", "has %d bytes; at most %d are allowed", len(c.Spec.Description), maxDescription)
 	}
+	if err := validateEndpoint("spec.agent_endpoint", c.Spec.AgentEndpoint); err != nil {
+		return err
+	}
 	return Within("spec.agent", c.Spec.Settings.Validate())
 }
 

@@ -105,6 +105,10 @@ func TestProxyURLMasksItsPassword(t *testing.T) {
 	}
 }
 
+func dialled(endpoint string) *catalog.Cluster {
+	return &catalog.Cluster{Metadata: catalog.Metadata{Name: "a"}, Spec: catalog.ClusterSpec{AgentEndpoint: endpoint}}
+}
+
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	certificate, key := keyPair(t)
@@ -128,6 +132,17 @@ func TestValidate(t *testing.T) {
 		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a", Annotations: map[string]string{"y": strings.Repeat("x", 300<<10)}}}, "metadata.annotations"},
 		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a"}, Spec: catalog.ClusterSpec{Description: strings.Repeat("x", 2000)}}, "spec.description"},
 		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a"}, Spec: catalog.ClusterSpec{Settings: syncpolicy.AgentSettings{Workers: -1}}}, "spec.agent.workers"},
+		{dialled("agent.example.com:8443"), ""},
+		{dialled("10.0.0.7:1"), ""},
+		{dialled("[2001:db8::1]:65535"), ""},
+		{dialled("127.0.0.1:8443"), ""}, // as far as the form goes
+		{dialled("agent.example.com"), "spec.agent_endpoint"},
+		{dialled("agent.example.com:0"), "spec.agent_endpoint"},
+		{dialled("agent.example.com:https"), "spec.agent_endpoint"},
+		{dialled("https://agent.example.com:8443"), "spec.agent_endpoint"},
+		{dialled("ada@agent.example.com:8443"), "spec.agent_endpoint"},
+		{dialled("agent.example.com/x:8443"), "spec.agent_endpoint"},
+		{dialled(":8443"), "spec.agent_endpoint"},
 		{service(func(*catalog.Service) {}), ""},
 		{policy(syncpolicy.Policy{Drift: syncpolicy.DriftOff}), ""},
 		{policy(syncpolicy.Policy{Drift: "x"}), "spec.policy.drift"},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -153,6 +154,20 @@ func (v *View) Cluster(name string) (*catalog.Cluster, bool) {
 	defer v.mu.RUnlock()
 	c, ok := v.clusters[name]
 	return c, ok
+}
+
+// Receptive returns the clusters whose agents are dialled, by name.
+func (v *View) Receptive() []*catalog.Cluster {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	var receptive []*catalog.Cluster
+	for _, c := range v.clusters {
+		if c.Spec.AgentEndpoint != "" {
+			receptive = append(receptive, c)
+		}
+	}
+	slices.SortFunc(receptive, func(a, b *catalog.Cluster) int { return strings.Compare(a.Name, b.Name) })
+	return receptive
 }
 
 // Admit returns the cluster if identityUID, made by admission.IdentityUID, is that of the live one: if what was issued

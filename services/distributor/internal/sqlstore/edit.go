@@ -134,7 +134,7 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) error {
 }
 
 func (t *tx) putCluster(ctx context.Context, meta metaColumns, c *catalog.Cluster) error {
-	row := &clusterRow{metaColumns: meta, Description: c.Spec.Description, Report: "{}"}
+	row := &clusterRow{metaColumns: meta, Description: c.Spec.Description, AgentEndpoint: c.Spec.AgentEndpoint, Report: "{}"}
 	if !c.Spec.Settings.Zero() {
 		settings, err := encode(c.Spec.Settings)
 		if err != nil {
@@ -142,7 +142,7 @@ func (t *tx) putCluster(ctx context.Context, meta metaColumns, c *catalog.Cluste
 		}
 		row.Settings = settings
 	}
-	return t.upsert(ctx, row, "description", "agent_settings")
+	return t.upsert(ctx, row, "description", "agent_settings", "agent_endpoint")
 }
 
 // upsert writes a row; of one that is there only the metadata and the given columns.

@@ -31,6 +31,7 @@ type clusterRow struct {
 	metaColumns
 	Description    string `bun:"description"`
 	Settings       string `bun:"agent_settings"` // JSON, or empty
+	AgentEndpoint  string `bun:"agent_endpoint"`
 	PublicKey      []byte `bun:"public_key"`
 	KeyGeneration  int64  `bun:"key_generation"`
 	LastSeenAt     int64  `bun:"last_seen_at"`
@@ -167,7 +168,7 @@ func (r *clusterRow) cluster() (*catalog.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &catalog.Cluster{Metadata: meta, Spec: catalog.ClusterSpec{Description: r.Description}}
+	c := &catalog.Cluster{Metadata: meta, Spec: catalog.ClusterSpec{Description: r.Description, AgentEndpoint: r.AgentEndpoint}}
 	c.Agent = catalog.Agent{
 		PublicKey:      r.PublicKey,
 		KeyGeneration:  r.KeyGeneration,

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leatdev/leat/internal/rendezvous"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
-	"github.com/leatdev/leat/services/gitcache/internal/rendezvous"
 )
 
 // TestRebalance adds a replica that holds the same mirrors: within some minutes everything is where rendezvous hashing

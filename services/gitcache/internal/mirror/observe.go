@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/leatdev/leat/services/gitcache/internal/rendezvous"
+	"github.com/leatdev/leat/internal/rendezvous"
 )
 
 // role is what a replica has to do with a repository.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
-	"github.com/leatdev/leat/services/gitcache/internal/rendezvous"
+	"github.com/leatdev/leat/internal/rendezvous"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/services/gitcache/internal/rendezvous"
+	"github.com/leatdev/leat/internal/rendezvous"
 )
 
 const (

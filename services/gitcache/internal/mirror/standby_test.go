@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leatdev/leat/internal/rendezvous"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
-	"github.com/leatdev/leat/services/gitcache/internal/rendezvous"
 )
 
 // holders returns the replicas that have a mirror of the repository.

@@ -81,12 +81,17 @@ func Dial(ctx context.Context, opts Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newAgent(conn, opts), nil
+}
+
+// newAgent serves the hub on a connection.
+func newAgent(conn net.Conn, opts Options) *Agent {
 	agent := &Agent{conn: newGate(conn), done: make(chan struct{}), link: &link{opts: opts}}
 	go func() {
 		defer close(agent.done)
 		agent.serve(opts)
 	}()
-	return agent, nil
+	return agent
 }
 
 // Heartbeats is the number of heartbeats that have come.

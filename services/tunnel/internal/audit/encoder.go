@@ -46,14 +46,15 @@ func appendValue(b []byte, v slog.Value) []byte {
 		return strconv.AppendInt(b, v.Int64(), 10)
 	case slog.KindFloat64: // of seconds, which are never NaN or infinite
 		return strconv.AppendFloat(b, v.Float64(), 'g', -1, 64)
+	default:
+		switch value := v.Any().(type) {
+		case []string:
+			return appendStrings(b, value)
+		case map[string][]string:
+			return appendLists(b, value)
+		}
+		return append(b, "null"...)
 	}
-	switch value := v.Any().(type) {
-	case []string:
-		return appendStrings(b, value)
-	case map[string][]string:
-		return appendLists(b, value)
-	}
-	return append(b, "null"...)
 }
 
 func appendStrings(b []byte, list []string) []byte {

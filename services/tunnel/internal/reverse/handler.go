@@ -27,6 +27,8 @@ const (
 	transportUpgrade   = "upgrade"
 	transportWebSocket = "websocket"
 	transportConnect   = "connect"
+	// transportDialled is an Upgrade that the hub has asked the agent for.
+	transportDialled = "dialled"
 )
 
 // Deps are the collaborators of a [Handler]. All are required.

@@ -60,7 +60,7 @@ type Info struct {
 	RemoteAddress string
 	// AgentVersion is the agent's version as it states it.
 	AgentVersion string
-	// Transport is what carries the connection: "upgrade", "websocket" or "connect".
+	// Transport is what carries the connection: "upgrade", "websocket" or "connect"; "dialled" where the hub has opened it.
 	Transport string
 	// Instance names the agent's process. Empty means that it did not say.
 	Instance string

@@ -2739,6 +2739,300 @@ func (x *NarrowedGrant) GetRules() []*v1.AccessRule {
 	return nil
 }
 
+// ListReceptiveClustersRequest asks for all clusters that are dialled.
+type ListReceptiveClustersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version the caller has. Empty asks for the list in any case.
+	KnownVersion  string `protobuf:"bytes,1,opt,name=known_version,json=knownVersion,proto3" json:"known_version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReceptiveClustersRequest) Reset() {
+	*x = ListReceptiveClustersRequest{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReceptiveClustersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReceptiveClustersRequest) ProtoMessage() {}
+
+func (x *ListReceptiveClustersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReceptiveClustersRequest.ProtoReflect.Descriptor instead.
+func (*ListReceptiveClustersRequest) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ListReceptiveClustersRequest) GetKnownVersion() string {
+	if x != nil {
+		return x.KnownVersion
+	}
+	return ""
+}
+
+// ListReceptiveClustersResponse is the list, or its absence.
+type ListReceptiveClustersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Version of the list.
+	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	// The known version is current; the list is left empty.
+	Unchanged bool `protobuf:"varint,2,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	// The clusters by name.
+	Clusters      []*ReceptiveCluster `protobuf:"bytes,3,rep,name=clusters,proto3" json:"clusters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReceptiveClustersResponse) Reset() {
+	*x = ListReceptiveClustersResponse{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReceptiveClustersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReceptiveClustersResponse) ProtoMessage() {}
+
+func (x *ListReceptiveClustersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReceptiveClustersResponse.ProtoReflect.Descriptor instead.
+func (*ListReceptiveClustersResponse) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ListReceptiveClustersResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ListReceptiveClustersResponse) GetUnchanged() bool {
+	if x != nil {
+		return x.Unchanged
+	}
+	return false
+}
+
+func (x *ListReceptiveClustersResponse) GetClusters() []*ReceptiveCluster {
+	if x != nil {
+		return x.Clusters
+	}
+	return nil
+}
+
+// ReceptiveCluster is a cluster whose agent the hub dials.
+type ReceptiveCluster struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The cluster's name.
+	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// The cluster's uid.
+	ClusterUid string `protobuf:"bytes,2,opt,name=cluster_uid,json=clusterUid,proto3" json:"cluster_uid,omitempty"`
+	// host:port.
+	AgentEndpoint string `protobuf:"bytes,3,opt,name=agent_endpoint,json=agentEndpoint,proto3" json:"agent_endpoint,omitempty"`
+	// The raw Ed25519 public key that the agent has enrolled. Empty: no agent has.
+	AgentKey []byte `protobuf:"bytes,4,opt,name=agent_key,json=agentKey,proto3" json:"agent_key,omitempty"`
+	// The uid that the agent's access tokens carry: another one after each enrolment and revocation.
+	IdentityUid   string `protobuf:"bytes,5,opt,name=identity_uid,json=identityUid,proto3" json:"identity_uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReceptiveCluster) Reset() {
+	*x = ReceptiveCluster{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReceptiveCluster) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReceptiveCluster) ProtoMessage() {}
+
+func (x *ReceptiveCluster) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReceptiveCluster.ProtoReflect.Descriptor instead.
+func (*ReceptiveCluster) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ReceptiveCluster) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *ReceptiveCluster) GetClusterUid() string {
+	if x != nil {
+		return x.ClusterUid
+	}
+	return ""
+}
+
+func (x *ReceptiveCluster) GetAgentEndpoint() string {
+	if x != nil {
+		return x.AgentEndpoint
+	}
+	return ""
+}
+
+func (x *ReceptiveCluster) GetAgentKey() []byte {
+	if x != nil {
+		return x.AgentKey
+	}
+	return nil
+}
+
+func (x *ReceptiveCluster) GetIdentityUid() string {
+	if x != nil {
+		return x.IdentityUid
+	}
+	return ""
+}
+
+// CreateHubTokenRequest says whom the token is for.
+type CreateHubTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The cluster's name. Required.
+	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// The raw Ed25519 public key which the agent has proved to hold, on the connection that the token is for. Required; that of the
+	// enrolled agent where one is.
+	AgentKey      []byte `protobuf:"bytes,2,opt,name=agent_key,json=agentKey,proto3" json:"agent_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateHubTokenRequest) Reset() {
+	*x = CreateHubTokenRequest{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateHubTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateHubTokenRequest) ProtoMessage() {}
+
+func (x *CreateHubTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateHubTokenRequest.ProtoReflect.Descriptor instead.
+func (*CreateHubTokenRequest) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *CreateHubTokenRequest) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *CreateHubTokenRequest) GetAgentKey() []byte {
+	if x != nil {
+		return x.AgentKey
+	}
+	return nil
+}
+
+// CreateHubTokenResponse carries the token.
+type CreateHubTokenResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token: a JWT of two minutes, audience "cluster-uid:UID", good for the agent with that key alone.
+	Token         string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateHubTokenResponse) Reset() {
+	*x = CreateHubTokenResponse{}
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateHubTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateHubTokenResponse) ProtoMessage() {}
+
+func (x *CreateHubTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_distributor_v1_distributor_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateHubTokenResponse.ProtoReflect.Descriptor instead.
+func (*CreateHubTokenResponse) Descriptor() ([]byte, []int) {
+	return file_leat_distributor_v1_distributor_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *CreateHubTokenResponse) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
 var File_leat_distributor_v1_distributor_proto protoreflect.FileDescriptor
 
 const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
@@ -2960,7 +3254,25 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\rNarrowedGrant\x12\x18\n" +
 	"\abinding\x18\x01 \x01(\tR\abinding\x12\x16\n" +
 	"\x06groups\x18\x02 \x03(\tR\x06groups\x12.\n" +
-	"\x05rules\x18\x03 \x03(\v2\x18.leat.type.v1.AccessRuleR\x05rules*\x7f\n" +
+	"\x05rules\x18\x03 \x03(\v2\x18.leat.type.v1.AccessRuleR\x05rules\"C\n" +
+	"\x1cListReceptiveClustersRequest\x12#\n" +
+	"\rknown_version\x18\x01 \x01(\tR\fknownVersion\"\x9a\x01\n" +
+	"\x1dListReceptiveClustersResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1c\n" +
+	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12A\n" +
+	"\bclusters\x18\x03 \x03(\v2%.leat.distributor.v1.ReceptiveClusterR\bclusters\"\xb4\x01\n" +
+	"\x10ReceptiveCluster\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12\x1f\n" +
+	"\vcluster_uid\x18\x02 \x01(\tR\n" +
+	"clusterUid\x12%\n" +
+	"\x0eagent_endpoint\x18\x03 \x01(\tR\ragentEndpoint\x12\x1b\n" +
+	"\tagent_key\x18\x04 \x01(\fR\bagentKey\x12!\n" +
+	"\fidentity_uid\x18\x05 \x01(\tR\videntityUid\"N\n" +
+	"\x15CreateHubTokenRequest\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12\x1b\n" +
+	"\tagent_key\x18\x02 \x01(\fR\bagentKey\".\n" +
+	"\x16CreateHubTokenResponse\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token*\x7f\n" +
 	"\fDryRunAction\x12\x1e\n" +
 	"\x1aDRY_RUN_ACTION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15DRY_RUN_ACTION_CREATE\x10\x01\x12\x19\n" +
@@ -2975,7 +3287,10 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x10GetServiceConfig\x12,.leat.distributor.v1.GetServiceConfigRequest\x1a-.leat.distributor.v1.GetServiceConfigResponse\"\x03\x90\x02\x01\x12h\n" +
 	"\fReportStatus\x12(.leat.distributor.v1.ReportStatusRequest\x1a).leat.distributor.v1.ReportStatusResponse\"\x03\x90\x02\x022v\n" +
 	"\rAccessService\x12e\n" +
-	"\vCheckAccess\x12'.leat.distributor.v1.CheckAccessRequest\x1a(.leat.distributor.v1.CheckAccessResponse\"\x03\x90\x02\x01B\xdb\x01\n" +
+	"\vCheckAccess\x12'.leat.distributor.v1.CheckAccessRequest\x1a(.leat.distributor.v1.CheckAccessResponse\"\x03\x90\x02\x012\x83\x02\n" +
+	"\x10ReceptionService\x12\x83\x01\n" +
+	"\x15ListReceptiveClusters\x121.leat.distributor.v1.ListReceptiveClustersRequest\x1a2.leat.distributor.v1.ListReceptiveClustersResponse\"\x03\x90\x02\x01\x12i\n" +
+	"\x0eCreateHubToken\x12*.leat.distributor.v1.CreateHubTokenRequest\x1a+.leat.distributor.v1.CreateHubTokenResponseB\xdb\x01\n" +
 	"\x17com.leat.distributor.v1B\x10DistributorProtoP\x01Z@github.com/leatdev/leat/gen/go/leat/distributor/v1;distributorv1\xa2\x02\x03LDX\xaa\x02\x13Leat.Distributor.V1\xca\x02\x13Leat\\Distributor\\V1\xe2\x02\x1fLeat\\Distributor\\V1\\GPBMetadata\xea\x02\x15Leat::Distributor::V1b\x06proto3"
 
 var (
@@ -2991,132 +3306,142 @@ func file_leat_distributor_v1_distributor_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_distributor_v1_distributor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_leat_distributor_v1_distributor_proto_goTypes = []any{
-	(DryRunAction)(0),                // 0: leat.distributor.v1.DryRunAction
-	(*EnrollRequest)(nil),            // 1: leat.distributor.v1.EnrollRequest
-	(*EnrollResponse)(nil),           // 2: leat.distributor.v1.EnrollResponse
-	(*RefreshTokenRequest)(nil),      // 3: leat.distributor.v1.RefreshTokenRequest
-	(*RefreshTokenResponse)(nil),     // 4: leat.distributor.v1.RefreshTokenResponse
-	(*GetPlanRequest)(nil),           // 5: leat.distributor.v1.GetPlanRequest
-	(*GetPlanResponse)(nil),          // 6: leat.distributor.v1.GetPlanResponse
-	(*GetDigestRequest)(nil),         // 7: leat.distributor.v1.GetDigestRequest
-	(*GetDigestResponse)(nil),        // 8: leat.distributor.v1.GetDigestResponse
-	(*WatchPlanRequest)(nil),         // 9: leat.distributor.v1.WatchPlanRequest
-	(*WatchPlanResponse)(nil),        // 10: leat.distributor.v1.WatchPlanResponse
-	(*Heartbeat)(nil),                // 11: leat.distributor.v1.Heartbeat
-	(*Drain)(nil),                    // 12: leat.distributor.v1.Drain
-	(*GetServiceConfigRequest)(nil),  // 13: leat.distributor.v1.GetServiceConfigRequest
-	(*GetServiceConfigResponse)(nil), // 14: leat.distributor.v1.GetServiceConfigResponse
-	(*ReportStatusRequest)(nil),      // 15: leat.distributor.v1.ReportStatusRequest
-	(*ReportStatusResponse)(nil),     // 16: leat.distributor.v1.ReportStatusResponse
-	(*ServiceReport)(nil),            // 17: leat.distributor.v1.ServiceReport
-	(*TestReport)(nil),               // 18: leat.distributor.v1.TestReport
-	(*DryRunReport)(nil),             // 19: leat.distributor.v1.DryRunReport
-	(*DryRunChange)(nil),             // 20: leat.distributor.v1.DryRunChange
-	(*ObjectDrift)(nil),              // 21: leat.distributor.v1.ObjectDrift
-	(*FieldDrift)(nil),               // 22: leat.distributor.v1.FieldDrift
-	(*Timings)(nil),                  // 23: leat.distributor.v1.Timings
-	(*ClusterReport)(nil),            // 24: leat.distributor.v1.ClusterReport
-	(*ClusterOverview)(nil),          // 25: leat.distributor.v1.ClusterOverview
-	(*NodesOverview)(nil),            // 26: leat.distributor.v1.NodesOverview
-	(*ResourceTotals)(nil),           // 27: leat.distributor.v1.ResourceTotals
-	(*PodsOverview)(nil),             // 28: leat.distributor.v1.PodsOverview
-	(*WarningsOverview)(nil),         // 29: leat.distributor.v1.WarningsOverview
-	(*ClusterWarning)(nil),           // 30: leat.distributor.v1.ClusterWarning
-	(*CheckAccessRequest)(nil),       // 31: leat.distributor.v1.CheckAccessRequest
-	(*CheckAccessResponse)(nil),      // 32: leat.distributor.v1.CheckAccessResponse
-	(*ExtraAttribute)(nil),           // 33: leat.distributor.v1.ExtraAttribute
-	(*NarrowedGrant)(nil),            // 34: leat.distributor.v1.NarrowedGrant
-	nil,                              // 35: leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
-	nil,                              // 36: leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
-	nil,                              // 37: leat.distributor.v1.NodesOverview.KubeletVersionsEntry
-	(*timestamppb.Timestamp)(nil),    // 38: google.protobuf.Timestamp
-	(*Plan)(nil),                     // 39: leat.distributor.v1.Plan
-	(*durationpb.Duration)(nil),      // 40: google.protobuf.Duration
-	(*PlanDelta)(nil),                // 41: leat.distributor.v1.PlanDelta
-	(v1.ServicePhase)(0),             // 42: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),               // 43: leat.type.v1.Problem
-	(*v1.ObjectCounts)(nil),          // 44: leat.type.v1.ObjectCounts
-	(*v1.ObjectStatus)(nil),          // 45: leat.type.v1.ObjectStatus
-	(*v1.ObjectRef)(nil),             // 46: leat.type.v1.ObjectRef
-	(*v1.AccessRule)(nil),            // 47: leat.type.v1.AccessRule
+	(DryRunAction)(0),                     // 0: leat.distributor.v1.DryRunAction
+	(*EnrollRequest)(nil),                 // 1: leat.distributor.v1.EnrollRequest
+	(*EnrollResponse)(nil),                // 2: leat.distributor.v1.EnrollResponse
+	(*RefreshTokenRequest)(nil),           // 3: leat.distributor.v1.RefreshTokenRequest
+	(*RefreshTokenResponse)(nil),          // 4: leat.distributor.v1.RefreshTokenResponse
+	(*GetPlanRequest)(nil),                // 5: leat.distributor.v1.GetPlanRequest
+	(*GetPlanResponse)(nil),               // 6: leat.distributor.v1.GetPlanResponse
+	(*GetDigestRequest)(nil),              // 7: leat.distributor.v1.GetDigestRequest
+	(*GetDigestResponse)(nil),             // 8: leat.distributor.v1.GetDigestResponse
+	(*WatchPlanRequest)(nil),              // 9: leat.distributor.v1.WatchPlanRequest
+	(*WatchPlanResponse)(nil),             // 10: leat.distributor.v1.WatchPlanResponse
+	(*Heartbeat)(nil),                     // 11: leat.distributor.v1.Heartbeat
+	(*Drain)(nil),                         // 12: leat.distributor.v1.Drain
+	(*GetServiceConfigRequest)(nil),       // 13: leat.distributor.v1.GetServiceConfigRequest
+	(*GetServiceConfigResponse)(nil),      // 14: leat.distributor.v1.GetServiceConfigResponse
+	(*ReportStatusRequest)(nil),           // 15: leat.distributor.v1.ReportStatusRequest
+	(*ReportStatusResponse)(nil),          // 16: leat.distributor.v1.ReportStatusResponse
+	(*ServiceReport)(nil),                 // 17: leat.distributor.v1.ServiceReport
+	(*TestReport)(nil),                    // 18: leat.distributor.v1.TestReport
+	(*DryRunReport)(nil),                  // 19: leat.distributor.v1.DryRunReport
+	(*DryRunChange)(nil),                  // 20: leat.distributor.v1.DryRunChange
+	(*ObjectDrift)(nil),                   // 21: leat.distributor.v1.ObjectDrift
+	(*FieldDrift)(nil),                    // 22: leat.distributor.v1.FieldDrift
+	(*Timings)(nil),                       // 23: leat.distributor.v1.Timings
+	(*ClusterReport)(nil),                 // 24: leat.distributor.v1.ClusterReport
+	(*ClusterOverview)(nil),               // 25: leat.distributor.v1.ClusterOverview
+	(*NodesOverview)(nil),                 // 26: leat.distributor.v1.NodesOverview
+	(*ResourceTotals)(nil),                // 27: leat.distributor.v1.ResourceTotals
+	(*PodsOverview)(nil),                  // 28: leat.distributor.v1.PodsOverview
+	(*WarningsOverview)(nil),              // 29: leat.distributor.v1.WarningsOverview
+	(*ClusterWarning)(nil),                // 30: leat.distributor.v1.ClusterWarning
+	(*CheckAccessRequest)(nil),            // 31: leat.distributor.v1.CheckAccessRequest
+	(*CheckAccessResponse)(nil),           // 32: leat.distributor.v1.CheckAccessResponse
+	(*ExtraAttribute)(nil),                // 33: leat.distributor.v1.ExtraAttribute
+	(*NarrowedGrant)(nil),                 // 34: leat.distributor.v1.NarrowedGrant
+	(*ListReceptiveClustersRequest)(nil),  // 35: leat.distributor.v1.ListReceptiveClustersRequest
+	(*ListReceptiveClustersResponse)(nil), // 36: leat.distributor.v1.ListReceptiveClustersResponse
+	(*ReceptiveCluster)(nil),              // 37: leat.distributor.v1.ReceptiveCluster
+	(*CreateHubTokenRequest)(nil),         // 38: leat.distributor.v1.CreateHubTokenRequest
+	(*CreateHubTokenResponse)(nil),        // 39: leat.distributor.v1.CreateHubTokenResponse
+	nil,                                   // 40: leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
+	nil,                                   // 41: leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
+	nil,                                   // 42: leat.distributor.v1.NodesOverview.KubeletVersionsEntry
+	(*timestamppb.Timestamp)(nil),         // 43: google.protobuf.Timestamp
+	(*Plan)(nil),                          // 44: leat.distributor.v1.Plan
+	(*durationpb.Duration)(nil),           // 45: google.protobuf.Duration
+	(*PlanDelta)(nil),                     // 46: leat.distributor.v1.PlanDelta
+	(v1.ServicePhase)(0),                  // 47: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),                    // 48: leat.type.v1.Problem
+	(*v1.ObjectCounts)(nil),               // 49: leat.type.v1.ObjectCounts
+	(*v1.ObjectStatus)(nil),               // 50: leat.type.v1.ObjectStatus
+	(*v1.ObjectRef)(nil),                  // 51: leat.type.v1.ObjectRef
+	(*v1.AccessRule)(nil),                 // 52: leat.type.v1.AccessRule
 }
 var file_leat_distributor_v1_distributor_proto_depIdxs = []int32{
-	38, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	39, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
-	40, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
-	41, // 3: leat.distributor.v1.GetPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
-	39, // 4: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	43, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	44, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	45, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
+	46, // 3: leat.distributor.v1.GetPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	44, // 4: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
 	11, // 5: leat.distributor.v1.WatchPlanResponse.heartbeat:type_name -> leat.distributor.v1.Heartbeat
 	12, // 6: leat.distributor.v1.WatchPlanResponse.drain:type_name -> leat.distributor.v1.Drain
-	41, // 7: leat.distributor.v1.WatchPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
-	40, // 8: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
-	35, // 9: leat.distributor.v1.GetServiceConfigResponse.values:type_name -> leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
-	36, // 10: leat.distributor.v1.GetServiceConfigResponse.secrets:type_name -> leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
+	46, // 7: leat.distributor.v1.WatchPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	45, // 8: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	40, // 9: leat.distributor.v1.GetServiceConfigResponse.values:type_name -> leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
+	41, // 10: leat.distributor.v1.GetServiceConfigResponse.secrets:type_name -> leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
 	17, // 11: leat.distributor.v1.ReportStatusRequest.services:type_name -> leat.distributor.v1.ServiceReport
 	24, // 12: leat.distributor.v1.ReportStatusRequest.cluster:type_name -> leat.distributor.v1.ClusterReport
-	42, // 13: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
-	43, // 14: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
-	44, // 15: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
-	45, // 16: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
-	38, // 17: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
-	40, // 18: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
-	38, // 19: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
-	38, // 20: leat.distributor.v1.ServiceReport.planned_at:type_name -> google.protobuf.Timestamp
+	47, // 13: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
+	48, // 14: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
+	49, // 15: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
+	50, // 16: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
+	43, // 17: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
+	45, // 18: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
+	43, // 19: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
+	43, // 20: leat.distributor.v1.ServiceReport.planned_at:type_name -> google.protobuf.Timestamp
 	23, // 21: leat.distributor.v1.ServiceReport.timings:type_name -> leat.distributor.v1.Timings
 	21, // 22: leat.distributor.v1.ServiceReport.drift:type_name -> leat.distributor.v1.ObjectDrift
 	18, // 23: leat.distributor.v1.ServiceReport.tests:type_name -> leat.distributor.v1.TestReport
 	19, // 24: leat.distributor.v1.ServiceReport.dry_run:type_name -> leat.distributor.v1.DryRunReport
-	46, // 25: leat.distributor.v1.ServiceReport.guarded:type_name -> leat.type.v1.ObjectRef
-	46, // 26: leat.distributor.v1.TestReport.ref:type_name -> leat.type.v1.ObjectRef
-	38, // 27: leat.distributor.v1.TestReport.started_at:type_name -> google.protobuf.Timestamp
-	38, // 28: leat.distributor.v1.TestReport.ended_at:type_name -> google.protobuf.Timestamp
+	51, // 25: leat.distributor.v1.ServiceReport.guarded:type_name -> leat.type.v1.ObjectRef
+	51, // 26: leat.distributor.v1.TestReport.ref:type_name -> leat.type.v1.ObjectRef
+	43, // 27: leat.distributor.v1.TestReport.started_at:type_name -> google.protobuf.Timestamp
+	43, // 28: leat.distributor.v1.TestReport.ended_at:type_name -> google.protobuf.Timestamp
 	20, // 29: leat.distributor.v1.DryRunReport.changes:type_name -> leat.distributor.v1.DryRunChange
-	46, // 30: leat.distributor.v1.DryRunChange.ref:type_name -> leat.type.v1.ObjectRef
+	51, // 30: leat.distributor.v1.DryRunChange.ref:type_name -> leat.type.v1.ObjectRef
 	0,  // 31: leat.distributor.v1.DryRunChange.action:type_name -> leat.distributor.v1.DryRunAction
-	46, // 32: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
+	51, // 32: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
 	22, // 33: leat.distributor.v1.ObjectDrift.fields:type_name -> leat.distributor.v1.FieldDrift
-	38, // 34: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
-	40, // 35: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
-	40, // 36: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
-	40, // 37: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
-	40, // 38: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
-	38, // 39: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
+	43, // 34: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
+	45, // 35: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
+	45, // 36: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
+	45, // 37: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
+	45, // 38: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
+	43, // 39: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
 	25, // 40: leat.distributor.v1.ClusterReport.overview:type_name -> leat.distributor.v1.ClusterOverview
 	26, // 41: leat.distributor.v1.ClusterOverview.nodes:type_name -> leat.distributor.v1.NodesOverview
 	28, // 42: leat.distributor.v1.ClusterOverview.pods:type_name -> leat.distributor.v1.PodsOverview
 	29, // 43: leat.distributor.v1.ClusterOverview.warnings:type_name -> leat.distributor.v1.WarningsOverview
 	27, // 44: leat.distributor.v1.NodesOverview.capacity:type_name -> leat.distributor.v1.ResourceTotals
 	27, // 45: leat.distributor.v1.NodesOverview.allocatable:type_name -> leat.distributor.v1.ResourceTotals
-	37, // 46: leat.distributor.v1.NodesOverview.kubelet_versions:type_name -> leat.distributor.v1.NodesOverview.KubeletVersionsEntry
+	42, // 46: leat.distributor.v1.NodesOverview.kubelet_versions:type_name -> leat.distributor.v1.NodesOverview.KubeletVersionsEntry
 	30, // 47: leat.distributor.v1.WarningsOverview.latest:type_name -> leat.distributor.v1.ClusterWarning
-	38, // 48: leat.distributor.v1.ClusterWarning.last_seen_at:type_name -> google.protobuf.Timestamp
-	40, // 49: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
+	43, // 48: leat.distributor.v1.ClusterWarning.last_seen_at:type_name -> google.protobuf.Timestamp
+	45, // 49: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
 	33, // 50: leat.distributor.v1.CheckAccessResponse.extra:type_name -> leat.distributor.v1.ExtraAttribute
 	34, // 51: leat.distributor.v1.CheckAccessResponse.grants:type_name -> leat.distributor.v1.NarrowedGrant
-	47, // 52: leat.distributor.v1.NarrowedGrant.rules:type_name -> leat.type.v1.AccessRule
-	1,  // 53: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
-	3,  // 54: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
-	5,  // 55: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
-	7,  // 56: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
-	9,  // 57: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
-	13, // 58: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
-	15, // 59: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
-	31, // 60: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
-	2,  // 61: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
-	4,  // 62: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
-	6,  // 63: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
-	8,  // 64: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
-	10, // 65: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
-	14, // 66: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
-	16, // 67: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
-	32, // 68: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
-	61, // [61:69] is the sub-list for method output_type
-	53, // [53:61] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	52, // 52: leat.distributor.v1.NarrowedGrant.rules:type_name -> leat.type.v1.AccessRule
+	37, // 53: leat.distributor.v1.ListReceptiveClustersResponse.clusters:type_name -> leat.distributor.v1.ReceptiveCluster
+	1,  // 54: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
+	3,  // 55: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
+	5,  // 56: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
+	7,  // 57: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
+	9,  // 58: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
+	13, // 59: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
+	15, // 60: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
+	31, // 61: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
+	35, // 62: leat.distributor.v1.ReceptionService.ListReceptiveClusters:input_type -> leat.distributor.v1.ListReceptiveClustersRequest
+	38, // 63: leat.distributor.v1.ReceptionService.CreateHubToken:input_type -> leat.distributor.v1.CreateHubTokenRequest
+	2,  // 64: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
+	4,  // 65: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
+	6,  // 66: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
+	8,  // 67: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
+	10, // 68: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
+	14, // 69: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
+	16, // 70: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
+	32, // 71: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
+	36, // 72: leat.distributor.v1.ReceptionService.ListReceptiveClusters:output_type -> leat.distributor.v1.ListReceptiveClustersResponse
+	39, // 73: leat.distributor.v1.ReceptionService.CreateHubToken:output_type -> leat.distributor.v1.CreateHubTokenResponse
+	64, // [64:74] is the sub-list for method output_type
+	54, // [54:64] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_distributor_proto_init() }
@@ -3139,9 +3464,9 @@ func file_leat_distributor_v1_distributor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_distributor_v1_distributor_proto_rawDesc), len(file_leat_distributor_v1_distributor_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   37,
+			NumMessages:   42,
 			NumExtensions: 0,
-			NumServices:   2,
+			NumServices:   3,
 		},
 		GoTypes:           file_leat_distributor_v1_distributor_proto_goTypes,
 		DependencyIndexes: file_leat_distributor_v1_distributor_proto_depIdxs,

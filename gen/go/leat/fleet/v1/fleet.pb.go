@@ -2381,7 +2381,9 @@ type CreateJoinTokenResponse struct {
 	// The token.
 	JoinToken string `protobuf:"bytes,1,opt,name=join_token,json=joinToken,proto3" json:"join_token,omitempty"`
 	// When it ends.
-	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// The public keys by which an agent that is dialled knows the hub: raw Ed25519 in base64url without padding.
+	HubKeys       []string `protobuf:"bytes,3,rep,name=hub_keys,json=hubKeys,proto3" json:"hub_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2426,6 +2428,13 @@ func (x *CreateJoinTokenResponse) GetJoinToken() string {
 func (x *CreateJoinTokenResponse) GetExpireTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ExpireTime
+	}
+	return nil
+}
+
+func (x *CreateJoinTokenResponse) GetHubKeys() []string {
+	if x != nil {
+		return x.HubKeys
 	}
 	return nil
 }
@@ -2734,12 +2743,13 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\adeleted\x18\x02 \x01(\bR\adeleted\x12\x16\n" +
 	"\x06synced\x18\x03 \x01(\bR\x06synced\"2\n" +
 	"\x16CreateJoinTokenRequest\x12\x18\n" +
-	"\acluster\x18\x01 \x01(\tR\acluster\"u\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\"\x90\x01\n" +
 	"\x17CreateJoinTokenResponse\x12\x1d\n" +
 	"\n" +
 	"join_token\x18\x01 \x01(\tR\tjoinToken\x12;\n" +
 	"\vexpire_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"0\n" +
+	"expireTime\x12\x19\n" +
+	"\bhub_keys\x18\x03 \x03(\tR\ahubKeys\"0\n" +
 	"\x14RevokeClusterRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\"\x17\n" +
 	"\x15RevokeClusterResponse\"\x1a\n" +

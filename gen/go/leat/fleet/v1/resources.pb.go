@@ -156,7 +156,10 @@ type ClusterSpec struct {
 	// A sentence for people. Empty means none.
 	Description string `protobuf:"bytes,1,opt,name=description,proto3" json:"description,omitempty"`
 	// What to say to its agent. Unset means the fleet's settings.
-	Agent         *v1.AgentSettings `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent *v1.AgentSettings `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// host:port at which the hub dials the agent, for clusters that may open no connections. Empty: the agent dials the hub. An address
+	// must not be a loopback, link-local, multicast or unspecified one.
+	AgentEndpoint string `protobuf:"bytes,3,opt,name=agent_endpoint,json=agentEndpoint,proto3" json:"agent_endpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -203,6 +206,13 @@ func (x *ClusterSpec) GetAgent() *v1.AgentSettings {
 		return x.Agent
 	}
 	return nil
+}
+
+func (x *ClusterSpec) GetAgentEndpoint() string {
+	if x != nil {
+		return x.AgentEndpoint
+	}
+	return ""
 }
 
 // ClusterStatus is what is known of a cluster.
@@ -1145,10 +1155,11 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\aCluster\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ClusterSpecR\x04spec\x124\n" +
-	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ClusterStatusR\x06status\"b\n" +
+	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ClusterStatusR\x06status\"\x89\x01\n" +
 	"\vClusterSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x121\n" +
-	"\x05agent\x18\x02 \x01(\v2\x1b.leat.type.v1.AgentSettingsR\x05agent\"\xad\x02\n" +
+	"\x05agent\x18\x02 \x01(\v2\x1b.leat.type.v1.AgentSettingsR\x05agent\x12%\n" +
+	"\x0eagent_endpoint\x18\x03 \x01(\tR\ragentEndpoint\"\xad\x02\n" +
 	"\rClusterStatus\x12\x1a\n" +
 	"\benrolled\x18\x01 \x01(\bR\benrolled\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12<\n" +

@@ -29,6 +29,8 @@ const (
 	DistributorServiceName = "leat.distributor.v1.DistributorService"
 	// AccessServiceName is the fully-qualified name of the AccessService service.
 	AccessServiceName = "leat.distributor.v1.AccessService"
+	// ReceptionServiceName is the fully-qualified name of the ReceptionService service.
+	ReceptionServiceName = "leat.distributor.v1.ReceptionService"
 )
 
 // These constants are the fully-qualified names of the RPCs defined in this package. They're
@@ -63,6 +65,12 @@ const (
 	// AccessServiceCheckAccessProcedure is the fully-qualified name of the AccessService's CheckAccess
 	// RPC.
 	AccessServiceCheckAccessProcedure = "/leat.distributor.v1.AccessService/CheckAccess"
+	// ReceptionServiceListReceptiveClustersProcedure is the fully-qualified name of the
+	// ReceptionService's ListReceptiveClusters RPC.
+	ReceptionServiceListReceptiveClustersProcedure = "/leat.distributor.v1.ReceptionService/ListReceptiveClusters"
+	// ReceptionServiceCreateHubTokenProcedure is the fully-qualified name of the ReceptionService's
+	// CreateHubToken RPC.
+	ReceptionServiceCreateHubTokenProcedure = "/leat.distributor.v1.ReceptionService/CreateHubToken"
 )
 
 // DistributorServiceClient is a client for the leat.distributor.v1.DistributorService service.
@@ -424,4 +432,114 @@ type UnimplementedAccessServiceHandler struct{}
 
 func (UnimplementedAccessServiceHandler) CheckAccess(context.Context, *v1.CheckAccessRequest) (*v1.CheckAccessResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.distributor.v1.AccessService.CheckAccess is not implemented"))
+}
+
+// ReceptionServiceClient is a client for the leat.distributor.v1.ReceptionService service.
+type ReceptionServiceClient interface {
+	// ListReceptiveClusters returns the clusters with an agent_endpoint, or only "unchanged" when the caller knows the current version.
+	ListReceptiveClusters(context.Context, *v1.ListReceptiveClustersRequest) (*v1.ListReceptiveClustersResponse, error)
+	// CreateHubToken returns the token with which the calling service proves to an agent, on a connection to it, that it is the hub.
+	CreateHubToken(context.Context, *v1.CreateHubTokenRequest) (*v1.CreateHubTokenResponse, error)
+}
+
+// NewReceptionServiceClient constructs a client for the leat.distributor.v1.ReceptionService
+// service. By default, it uses the Connect protocol with the binary Protobuf Codec, asks for
+// gzipped responses, and sends uncompressed requests. To use the gRPC or gRPC-Web protocols, supply
+// the connect.WithGRPC() or connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewReceptionServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) ReceptionServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	receptionServiceMethods := v1.File_leat_distributor_v1_distributor_proto.Services().ByName("ReceptionService").Methods()
+	return &receptionServiceClient{
+		listReceptiveClusters: connect.NewClient[v1.ListReceptiveClustersRequest, v1.ListReceptiveClustersResponse](
+			httpClient,
+			baseURL+ReceptionServiceListReceptiveClustersProcedure,
+			connect.WithSchema(receptionServiceMethods.ByName("ListReceptiveClusters")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		createHubToken: connect.NewClient[v1.CreateHubTokenRequest, v1.CreateHubTokenResponse](
+			httpClient,
+			baseURL+ReceptionServiceCreateHubTokenProcedure,
+			connect.WithSchema(receptionServiceMethods.ByName("CreateHubToken")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// receptionServiceClient implements ReceptionServiceClient.
+type receptionServiceClient struct {
+	listReceptiveClusters *connect.Client[v1.ListReceptiveClustersRequest, v1.ListReceptiveClustersResponse]
+	createHubToken        *connect.Client[v1.CreateHubTokenRequest, v1.CreateHubTokenResponse]
+}
+
+// ListReceptiveClusters calls leat.distributor.v1.ReceptionService.ListReceptiveClusters.
+func (c *receptionServiceClient) ListReceptiveClusters(ctx context.Context, req *v1.ListReceptiveClustersRequest) (*v1.ListReceptiveClustersResponse, error) {
+	response, err := c.listReceptiveClusters.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// CreateHubToken calls leat.distributor.v1.ReceptionService.CreateHubToken.
+func (c *receptionServiceClient) CreateHubToken(ctx context.Context, req *v1.CreateHubTokenRequest) (*v1.CreateHubTokenResponse, error) {
+	response, err := c.createHubToken.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ReceptionServiceHandler is an implementation of the leat.distributor.v1.ReceptionService service.
+type ReceptionServiceHandler interface {
+	// ListReceptiveClusters returns the clusters with an agent_endpoint, or only "unchanged" when the caller knows the current version.
+	ListReceptiveClusters(context.Context, *v1.ListReceptiveClustersRequest) (*v1.ListReceptiveClustersResponse, error)
+	// CreateHubToken returns the token with which the calling service proves to an agent, on a connection to it, that it is the hub.
+	CreateHubToken(context.Context, *v1.CreateHubTokenRequest) (*v1.CreateHubTokenResponse, error)
+}
+
+// NewReceptionServiceHandler builds an HTTP handler from the service implementation. It returns the
+// path on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewReceptionServiceHandler(svc ReceptionServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	receptionServiceMethods := v1.File_leat_distributor_v1_distributor_proto.Services().ByName("ReceptionService").Methods()
+	receptionServiceListReceptiveClustersHandler := connect.NewUnaryHandlerSimple(
+		ReceptionServiceListReceptiveClustersProcedure,
+		svc.ListReceptiveClusters,
+		connect.WithSchema(receptionServiceMethods.ByName("ListReceptiveClusters")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	receptionServiceCreateHubTokenHandler := connect.NewUnaryHandlerSimple(
+		ReceptionServiceCreateHubTokenProcedure,
+		svc.CreateHubToken,
+		connect.WithSchema(receptionServiceMethods.ByName("CreateHubToken")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/leat.distributor.v1.ReceptionService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case ReceptionServiceListReceptiveClustersProcedure:
+			receptionServiceListReceptiveClustersHandler.ServeHTTP(w, r)
+		case ReceptionServiceCreateHubTokenProcedure:
+			receptionServiceCreateHubTokenHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedReceptionServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedReceptionServiceHandler struct{}
+
+func (UnimplementedReceptionServiceHandler) ListReceptiveClusters(context.Context, *v1.ListReceptiveClustersRequest) (*v1.ListReceptiveClustersResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.distributor.v1.ReceptionService.ListReceptiveClusters is not implemented"))
+}
+
+func (UnimplementedReceptionServiceHandler) CreateHubToken(context.Context, *v1.CreateHubTokenRequest) (*v1.CreateHubTokenResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.distributor.v1.ReceptionService.CreateHubToken is not implemented"))
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/leatdev/leat/services/gitcache/internal/rendezvous"
+	"github.com/leatdev/leat/internal/rendezvous"
 )
 
 const keys = 5000

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/leatdev/leat/internal/dialguard"
+)
+
+// maxHostBytes bounds a host's name, as DNS does.
+const maxHostBytes = 253
+
+// validateEndpoint checks where an agent is dialled: host:port, or nothing.
+func validateEndpoint(field, endpoint string) error {
+	if endpoint == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(endpoint)
+	if err != nil {
+		return invalid(field, "%q is not host:port", endpoint)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return invalid(field, "%q has no port between 1 and 65535", endpoint)
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return nil
+	}
+	if len(host) > maxHostBytes || !dnsDomain.MatchString(strings.ToLower(host)) {
+		return invalid(field, "%q is neither an IP address nor a DNS name", host)
+	}
+	return nil
+}
+
+// publicEndpoint refuses an endpoint that is the hub's own machine or link, as far as it says so itself. Names are looked at when
+// they are dialled.
+func publicEndpoint(object Object) error {
+	cluster, ok := object.(*Cluster)
+	if !ok || cluster.Spec.AgentEndpoint == "" {
+		return nil
+	}
+	host, _, _ := net.SplitHostPort(cluster.Spec.AgentEndpoint) // Validate has looked at it
+	if address, err := netip.ParseAddr(host); err == nil && dialguard.Local(address) || strings.EqualFold(host, "localhost") {
+		return invalid("spec.agent_endpoint", "%q is an address of the hub's own machine or link; name one at which it reaches the agent", host)
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dialout
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
+)
+
+const (
+	// headerScope is scopeEnrol on a connection to an agent that the hub does not know yet.
+	headerScope = "Leat-Home-Scope"
+	scopeEnrol  = "enrol"
+
+	// maxCalls is how many calls of one agent may be under way.
+	maxCalls = 100
+	// callWindow is how much of one call's body is taken ahead of the distributor, and callsWindow of all together.
+	callWindow  = 256 << 10
+	callsWindow = 1 << 20
+	// An agent that vanished without a word is noticed by pings.
+	pingAfter   = 20 * time.Second
+	pingTimeout = 15 * time.Second
+	// writeTimeout ends a connection that takes no byte for so long.
+	writeTimeout = 20 * time.Second
+	retrySoon    = 2 * time.Second
+)
+
+// allowed are what an agent may call. FleetService, AccessService and whatever else the distributor serves are not for agents.
+var allowed = []string{
+	distributorv1connect.DistributorServiceEnrollProcedure,
+	distributorv1connect.DistributorServiceRefreshTokenProcedure,
+	distributorv1connect.DistributorServiceGetPlanProcedure,
+	distributorv1connect.DistributorServiceGetDigestProcedure,
+	distributorv1connect.DistributorServiceWatchPlanProcedure,
+	distributorv1connect.DistributorServiceGetServiceConfigProcedure,
+	distributorv1connect.DistributorServiceReportStatusProcedure,
+	"/.well-known/jwks.json",
+}
+
+// bundles begins the paths of bundles, which end with a digest.
+const bundles = "/v1/bundles/"
+
+// mayCall tells whether the agent may call a path. One that is not enrolled may only do that.
+func mayCall(u *url.URL, enrolled bool) bool {
+	if u.RawPath != "" {
+		return false // what needs escapes is no path of these
+	}
+	if !enrolled {
+		return u.Path == distributorv1connect.DistributorServiceEnrollProcedure
+	}
+	digest, isBundle := strings.CutPrefix(u.Path, bundles)
+	return slices.Contains(allowed, u.Path) || isBundle && digest != "" && !strings.ContainsAny(digest, "/.")
+}
+
+// HomeParams are what NewHome needs; all are required.
+type HomeParams struct {
+	// Distributor is the base URL of the distributor, and Transport what reaches it, without a token of the hub's.
+	Distributor string
+	Transport   http.RoundTripper
+	// Enrolled is called when an agent may have enrolled.
+	Enrolled func()
+	Logger   *slog.Logger
+}
+
+// Home passes the calls of agents on to the distributor, with the agents' own credentials.
+type Home struct {
+	params HomeParams
+	proxy  *httputil.ReverseProxy
+}
+
+// NewHome returns a Home. It fails when the URL is none.
+func NewHome(p HomeParams) (*Home, error) {
+	base, err := url.Parse(p.Distributor)
+	if err != nil {
+		return nil, err
+	}
+	h := &Home{params: p}
+	h.proxy = &httputil.ReverseProxy{
+		Transport: p.Transport, FlushInterval: -1, // the plan is a stream
+		ErrorLog: slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(base)
+			r.Out.Host = ""
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, _ error) {
+			rpcerr.WriteHTTP(w, r, rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
+				"the distributor does not answer; retry", rpcerr.With("dependency", "distributor"), rpcerr.RetryAfter(retrySoon)))
+		},
+	}
+	return h, nil
+}
+
+// serve answers calls on a connection until it ends.
+func (h *Home) serve(conn net.Conn, enrolled bool) {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true) // what encryption there is lies below
+	listener := newSingle(conn)
+	server := &http.Server{
+		Protocols: protocols, ReadHeaderTimeout: pingAfter,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxCalls, MaxReceiveBufferPerStream: callWindow, MaxReceiveBufferPerConnection: callsWindow,
+			SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: writeTimeout,
+		},
+		ErrorLog: slog.NewLogLogger(h.params.Logger.Handler(), slog.LevelDebug),
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			if state == http.StateClosed {
+				_ = listener.Close()
+			}
+		},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !mayCall(r.URL, enrolled) {
+				rpcerr.WriteHTTP(w, r, rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED, "agents may not call this"))
+				return
+			}
+			h.proxy.ServeHTTP(w, r)
+			if !enrolled { // by now it may be
+				h.params.Enrolled()
+			}
+		}),
+	}
+	_ = server.Serve(listener) // it ends with the connection
+}
+
+// single is a listener that has one connection to offer.
+type single struct {
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+	addr   net.Addr
+}
+
+func newSingle(conn net.Conn) *single {
+	s := &single{conns: make(chan net.Conn, 1), closed: make(chan struct{}), addr: conn.LocalAddr()}
+	s.conns <- conn
+	return s
+}
+
+// Accept implements net.Listener.
+func (s *single) Accept() (net.Conn, error) {
+	select {
+	case conn := <-s.conns:
+		return conn, nil
+	case <-s.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (s *single) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (s *single) Addr() net.Addr { return s.addr }
