@@ -56,12 +56,14 @@ func TestMain(m *testing.M) {
 type bench struct {
 	certFile, keyFile string
 	trusted           *tls.Config
-	binaries          map[string]string
+	// owner is the benchmark that the binaries are built for: they outlive those in it.
+	owner    *testing.B
+	binaries map[string]string
 }
 
 func newBench(b *testing.B) *bench {
 	b.Helper()
-	s := &bench{binaries: map[string]string{}}
+	s := &bench{owner: b, binaries: map[string]string{}}
 	s.certFile, s.keyFile = certificate(b)
 	var err error
 	if s.trusted, err = parts.Trust(s.certFile); err != nil {
@@ -98,7 +100,7 @@ func (s *bench) binary(b *testing.B, name string, build func() string) string {
 // service builds a service.
 func (s *bench) service(b *testing.B, name string) string {
 	b.Helper()
-	return s.binary(b, name, func() string { return process.Build(b, "services/"+name+"/cmd/"+name) })
+	return s.binary(b, name, func() string { return process.Build(s.owner, "services/"+name+"/cmd/"+name) })
 }
 
 // apiServer starts the API server's double and returns its address.

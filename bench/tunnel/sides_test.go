@@ -76,7 +76,7 @@ func (s *bench) twoProxies(b *testing.B, name, api, inner string, rtt time.Durat
 // on before it has written, and only reading ends the pause.
 func (s *bench) remotedialer(b *testing.B, name, api, inner string, rtt time.Duration) *side {
 	b.Helper()
-	binary := s.binary(b, "remotedialer", func() string { return process.BuildPeer(b, "../../tools/peers/remotedialer") })
+	binary := s.binary(b, "remotedialer", func() string { return process.BuildPeer(s.owner, "../../tools/peers/remotedialer") })
 	address := loopback.Addr(b)
 	hub := process.Start(b, process.Params{
 		Binary: binary, Args: []string{"hub", address, s.certFile, s.keyFile, "https://" + api, inner},

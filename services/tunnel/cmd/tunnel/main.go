@@ -15,7 +15,7 @@ import (
 // while people ask; the upper bound is what ten thousand connected agents take beside what they need.
 const (
 	leastHeadroom = 64 << 20
-	mostHeadroom  = 256 << 20
+	mostHeadroom  = 96 << 20
 )
 
 func main() {

@@ -28,9 +28,10 @@ type Gate struct {
 	limiter *rate.Limiter
 }
 
-// NewGate returns a gate for so many connections a second, a second's worth of which may come at once.
+// NewGate returns a gate for so many connections a second, a tenth of which may come at once: in no second are there more than a
+// tenth too many.
 func NewGate(perSecond int) *Gate {
-	return &Gate{limiter: rate.NewLimiter(rate.Limit(perSecond), perSecond)}
+	return &Gate{limiter: rate.NewLimiter(rate.Limit(perSecond), max(1, perSecond/10))}
 }
 
 // pass waits for the caller's turn. It fails with RATE_LIMITED when that is too far away.

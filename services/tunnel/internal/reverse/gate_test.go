@@ -49,7 +49,7 @@ func TestF21StormIsSpread(t *testing.T) {
 		}
 		coming.Wait()
 		for second, n := range admitted {
-			if limit := perSecond + 1; second == 0 && n > 2*perSecond+1 || second > 0 && n > limit {
+			if limit := perSecond*11/10 + 1; n > limit {
 				t.Errorf("second %d: got %d connections, want at most %d", second, n, limit)
 			}
 		}
