@@ -65,7 +65,7 @@ func newConn(ctx context.Context, u *Uplink, base, id string, carried *carrier.C
 	c.server = c.newServer(ctx)
 	go func() {
 		defer close(c.served)
-		_ = c.server.Serve(&single{conn: serve.NewCorkedConn(c.counted), closed: make(chan struct{})}) // it ends by Shutdown or Close
+		_ = c.server.Serve(serve.SingleListener(serve.NewCorkedConn(c.counted))) // it ends by Shutdown or Close
 	}()
 	return c
 }
@@ -213,34 +213,6 @@ func (w *watched) Close() error {
 }
 
 func (w *watched) silence() time.Duration { return time.Since(time.Unix(0, w.heard.Load())) }
-
-// single is a listener that has one connection to offer.
-type single struct {
-	conn net.Conn
-
-	once   sync.Once
-	taken  sync.Once
-	closed chan struct{}
-}
-
-// Accept implements net.Listener.
-func (s *single) Accept() (conn net.Conn, err error) {
-	s.taken.Do(func() { conn = s.conn })
-	if conn != nil {
-		return conn, nil
-	}
-	<-s.closed
-	return nil, net.ErrClosed
-}
-
-// Close implements net.Listener.
-func (s *single) Close() error {
-	s.once.Do(func() { close(s.closed) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (s *single) Addr() net.Addr { return s.conn.LocalAddr() }
 
 // label keeps what the hub accepts in a header that it shows to people.
 func label(version string) string {

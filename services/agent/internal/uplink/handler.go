@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
+	"github.com/leatdev/leat/internal/serve"
 )
 
 const (
@@ -87,7 +88,7 @@ func (p HandlerParams) kubernetes() *proxy {
 		errorLog: slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
 		legs:     legs{short: newLeg(legShort, p.Transport), endless: newLeg(legWatch, watches), upgrade: newLeg(legUpgrade, upgrades)},
 		patience: orDefault(p.AnswerTimeout, answerTimeout), stall: orDefault(p.StallTimeout, stallTimeout),
-		scrub: scrubKubernetes, buffers: &buffers{},
+		scrub: scrubKubernetes, buffers: &serve.CopyBuffers{},
 	}
 }
 

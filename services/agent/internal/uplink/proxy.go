@@ -52,7 +52,7 @@ type proxy struct {
 	scrub func(http.Header)
 	// tidy removes what the server must not say. Nil: it may say everything.
 	tidy     func(http.Header)
-	buffers  *buffers
+	buffers  *serve.CopyBuffers
 	logger   *slog.Logger
 	errorLog *log.Logger
 }
@@ -80,7 +80,7 @@ func (p *proxy) pass(leg *leg, w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	// A reader that stands still holds one of the server's seats.
-	guarded := serve.GuardStalls(&asItIs{ResponseWriter: w, request: r}, p.stall, func() { cancel(errStalled) })
+	guarded := serve.GuardStalls(serve.AsItIs(w, r), p.stall, func() { cancel(errStalled) })
 	defer guarded.Stop()
 	wait := &silence{end: func() { cancel(errSilent) }}
 	defer wait.over()

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/leatdev/leat/internal/serve"
 )
 
 // servicesPrefix begins the paths that are for services of the cluster.
@@ -48,7 +50,7 @@ type Services struct {
 	allowed  map[Service]bool
 	legs     legs
 	stall    time.Duration
-	buffers  *buffers
+	buffers  *serve.CopyBuffers
 	logger   *slog.Logger
 	errorLog *log.Logger
 }
@@ -63,7 +65,7 @@ func NewServices(p ServiceParams) (*Services, error) {
 	config := &tls.Config{RootCAs: p.Roots, MinVersion: tls.VersionTLS12}
 	carried := newLeg(legService, serviceTransport(p.Dial, config))
 	s := &Services{
-		allowed: map[Service]bool{}, buffers: &buffers{}, stall: orDefault(p.StallTimeout, stallTimeout),
+		allowed: map[Service]bool{}, buffers: &serve.CopyBuffers{}, stall: orDefault(p.StallTimeout, stallTimeout),
 		logger: p.Logger, errorLog: slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
 		legs: legs{
 			short: carried, endless: carried,

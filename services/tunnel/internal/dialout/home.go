@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -19,6 +18,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/serve"
 )
 
 const (
@@ -108,7 +108,7 @@ func NewHome(p HomeParams) (*Home, error) {
 func (h *Home) serve(conn net.Conn, enrolled bool) {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true) // what encryption there is lies below
-	listener := newSingle(conn)
+	listener := serve.SingleListener(conn)
 	server := &http.Server{
 		Protocols: protocols, ReadHeaderTimeout: pingAfter,
 		HTTP2: &http.HTTP2Config{
@@ -134,36 +134,3 @@ func (h *Home) serve(conn net.Conn, enrolled bool) {
 	}
 	_ = server.Serve(listener) // it ends with the connection
 }
-
-// single is a listener that has one connection to offer.
-type single struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
-	addr   net.Addr
-}
-
-func newSingle(conn net.Conn) *single {
-	s := &single{conns: make(chan net.Conn, 1), closed: make(chan struct{}), addr: conn.LocalAddr()}
-	s.conns <- conn
-	return s
-}
-
-// Accept implements net.Listener.
-func (s *single) Accept() (net.Conn, error) {
-	select {
-	case conn := <-s.conns:
-		return conn, nil
-	case <-s.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (s *single) Close() error {
-	s.once.Do(func() { close(s.closed) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (s *single) Addr() net.Addr { return s.addr }

@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
@@ -43,7 +44,7 @@ type Deps struct {
 type Handler struct {
 	deps     Deps
 	errorLog *log.Logger
-	buffers  buffers
+	buffers  serve.CopyBuffers
 }
 
 // NewHandler returns the endpoint.
@@ -81,7 +82,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Rewrite: p.rewrite, Transport: stream, ErrorLog: h.errorLog, BufferPool: &h.buffers,
 		ModifyResponse: p.modifyResponse, ErrorHandler: p.fail,
 	}
-	proxy.ServeHTTP(&asItIs{ResponseWriter: w}, r.WithContext(ctx))
+	proxy.ServeHTTP(serve.AsItIs(w, r), r.WithContext(ctx))
 }
 
 // admit says what is wrong with a hop.
@@ -194,27 +195,4 @@ func (d *download) Read(b []byte) (int, error) {
 func (d *download) Close() error {
 	d.cancel(nil)
 	return d.ReadCloser.Close()
-}
-
-// copyBuffer is how much of an answer is copied at once.
-const copyBuffer = 32 << 10
-
-// buffers lends the buffers for copying answers.
-type buffers struct {
-	pool sync.Pool // of *[copyBuffer]byte
-}
-
-// Get implements httputil.BufferPool.
-func (b *buffers) Get() []byte {
-	if buffer, ok := b.pool.Get().(*[copyBuffer]byte); ok {
-		return buffer[:]
-	}
-	return make([]byte, copyBuffer)
-}
-
-// Put implements httputil.BufferPool.
-func (b *buffers) Put(buffer []byte) {
-	if len(buffer) == copyBuffer {
-		b.pool.Put((*[copyBuffer]byte)(buffer))
-	}
 }

@@ -11,7 +11,6 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -19,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/fanin"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
@@ -61,7 +61,7 @@ type Deps struct {
 type Handler struct {
 	deps        Deps
 	errorLog    *log.Logger
-	buffers     *buffers
+	buffers     *serve.CopyBuffers
 	duration    metric.Float64Histogram
 	sessions    sessions
 	instruments *instruments
@@ -81,7 +81,7 @@ func NewHandler(deps Deps) (*Handler, error) {
 	return &Handler{
 		deps: deps, instruments: measured,
 		errorLog: slog.NewLogLogger(deps.Logger.Handler(), slog.LevelDebug),
-		buffers:  &buffers{},
+		buffers:  &serve.CopyBuffers{},
 		duration: duration,
 	}, nil
 }
@@ -100,29 +100,5 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refused := c.serve(); refused != nil {
 		c.fault(refused)
 		refused.write(c.w, r, c.target.cluster, c.traceID)
-	}
-}
-
-// copyBuffer is how much of a response is copied at once. Every running request holds one such buffer, watches for
-// hours, so that it is not larger.
-const copyBuffer = 32 << 10
-
-// buffers lends the buffers for copying responses.
-type buffers struct {
-	pool sync.Pool // of *[copyBuffer]byte
-}
-
-// Get implements httputil.BufferPool.
-func (b *buffers) Get() []byte {
-	if buffer, ok := b.pool.Get().(*[copyBuffer]byte); ok {
-		return buffer[:]
-	}
-	return make([]byte, copyBuffer)
-}
-
-// Put implements httputil.BufferPool.
-func (b *buffers) Put(buffer []byte) {
-	if len(buffer) == copyBuffer {
-		b.pool.Put((*[copyBuffer]byte)(buffer))
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/leatdev/leat/internal/serve"
 )
 
 const (
@@ -29,7 +31,7 @@ type splice struct {
 	up       *uplift            // what the caller says
 	tap      func([]byte) error // records
 	count    func(n int) error  // an error means that a quota is used up
-	buffers  *buffers
+	buffers  *serve.CopyBuffers
 	farewell *farewell
 
 	sent int64 // bytes written to the caller, not counting the head

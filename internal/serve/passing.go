@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"net"
+	"net/http"
+	"sync"
+)
+
+// copyBuffer is how much is copied at once. Every running request that is passed on holds one such buffer, watches for hours, and
+// upgraded connections hold two, so that it is not larger.
+const copyBuffer = 32 << 10
+
+// CopyBuffers lends the buffers for copying bodies, as an httputil.BufferPool. It is safe for concurrent use; the zero value is ready.
+type CopyBuffers struct {
+	pool sync.Pool // of *[copyBuffer]byte
+}
+
+// Get implements httputil.BufferPool.
+func (b *CopyBuffers) Get() []byte {
+	if buffer, ok := b.pool.Get().(*[copyBuffer]byte); ok {
+		return buffer[:]
+	}
+	return make([]byte, copyBuffer)
+}
+
+// Put implements httputil.BufferPool.
+func (b *CopyBuffers) Put(buffer []byte) {
+	if len(buffer) == copyBuffer {
+		b.pool.Put((*[copyBuffer]byte)(buffer))
+	}
+}
+
+// singleListener has one connection to offer.
+type singleListener struct {
+	conn net.Conn
+
+	once   sync.Once
+	taken  sync.Once
+	closed chan struct{}
+}
+
+// SingleListener returns a listener that accepts this connection, and then waits until it is closed. Closing it leaves the
+// connection open.
+func SingleListener(conn net.Conn) net.Listener {
+	return &singleListener{conn: conn, closed: make(chan struct{})}
+}
+
+// Accept implements net.Listener.
+func (s *singleListener) Accept() (conn net.Conn, err error) {
+	s.taken.Do(func() { conn = s.conn })
+	if conn != nil {
+		return conn, nil
+	}
+	<-s.closed
+	return nil, net.ErrClosed
+}
+
+// Close implements net.Listener.
+func (s *singleListener) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (s *singleListener) Addr() net.Addr { return s.conn.LocalAddr() }
+
+// asItIs writes an answer without a type without one.
+type asItIs struct {
+	http.ResponseWriter
+
+	request *http.Request
+}
+
+// AsItIs returns a writer for an answer that comes from elsewhere: one without a Content-Type stays so, where a server of net/http
+// would guess, and its head waits for its body as [CorkHead] says.
+func AsItIs(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
+	return &asItIs{ResponseWriter: w, request: r}
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *asItIs) WriteHeader(status int) {
+	if _, set := w.Header()["Content-Type"]; !set && status >= http.StatusOK {
+		w.Header()["Content-Type"] = nil
+	}
+	CorkHead(w.request, status, w.Header())
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController reach the server's own writer.
+func (w *asItIs) Unwrap() http.ResponseWriter { return w.ResponseWriter }
