@@ -1,0 +1,317 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package h2
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// conn is what both sides of a connection have in common.
+//
+// One goroutine reads. It never writes, so that it cannot wait for a peer that waits for it: what it has to say is written by others, or
+// by a goroutine for the purpose. Everybody else writes for himself.
+type conn struct {
+	net      net.Conn
+	settings Settings
+	budget   *Budget
+	side     side
+	greeted  chan struct{} // closed when the peer has said how much it takes
+	done     chan struct{} // closed when the reader has ended
+	// roundTrip and heard are in nanoseconds; roundTrip is zero while it is not known.
+	roundTrip atomic.Int64
+	heard     atomic.Int64
+
+	// What follows is the reader's.
+	in       *bufio.Reader
+	large    []byte // payloads that the reader's buffer is too small for
+	decoding decoding
+	wakes    []*stream // those to be woken before the reader waits
+
+	mu sync.Mutex // guards what follows, and the fields of streams
+	// err is why the connection has ended.
+	err     error
+	streams map[uint32]*stream
+	last    uint32 // the largest id of a stream so far
+
+	out output
+	enc encoding
+
+	window      int // what may be sent on all streams together
+	peerWindow  int // what may be sent on a stream at first
+	peerFrame   int // how large the peer takes frames
+	peerStreams int // how many streams the peer takes
+	peerHeader  int // how large the peer takes headers
+	granted     int // what the peer may send on all streams together
+	owed        int // what it has sent since it was granted some last
+	unread      int // what all streams hold that nobody has read
+	// rest are streams that have ended, and of which something is unread.
+	rest map[*stream]struct{}
+
+	leaving bool      // one of the two sides has said that it goes: nothing new is begun
+	ending  bool      // the connection ends when nothing is left to do
+	idle    sync.Cond // that there is no stream
+	pulse   *time.Timer
+	pinged  time.Time // when the peer was last asked whether it is alive
+}
+
+// side is what a client does otherwise than a server. Its methods are called by the reader without the lock.
+type side interface {
+	// begin takes the header of a stream that the connection does not know.
+	begin(id uint32, header *decoding, end bool) error
+	// header takes the header of one that it knows.
+	header(s *stream, header *decoding, end bool) error
+	// late says what to do about data for a stream that has ended. The lock is held.
+	late(id uint32) error
+	// goAway takes the last stream that the peer has looked at.
+	goAway(last uint32)
+	// pong takes the answer to a PING with this number.
+	pong(number byte)
+	// lastSeen is the last stream of the peer's that was begun. The lock is held.
+	lastSeen() uint32
+	// left is told that a connection that is ending has nothing left to do. The lock is held.
+	left()
+}
+
+func newConn(nc net.Conn, settings Settings, budget *Budget) *conn {
+	c := &conn{
+		net: nc, settings: settings, budget: budget, greeted: make(chan struct{}), done: make(chan struct{}), streams: map[uint32]*stream{}, rest: map[*stream]struct{}{},
+		window: initialConnectionWindow, peerWindow: initialConnectionWindow, peerFrame: minFrameSize, peerStreams: 100,
+		peerHeader: maxConnectionWindow, granted: maxConnectionWindow,
+	}
+	c.in = bufio.NewReaderSize(heard{c}, readBuffer)
+	c.decoding.init(settings.MaxHeaderBytes)
+	c.enc.init()
+	c.out.quiet.L, c.idle.L = &c.mu, &c.mu
+	c.heard.Store(time.Now().UnixNano())
+	return c
+}
+
+// readBuffer is small, because every connection has one. Bytes of bodies pass it by.
+const readBuffer = 4 << 10
+
+// heard reads from the connection, and notes when something came.
+type heard struct{ c *conn }
+
+// Read implements io.Reader.
+func (h heard) Read(p []byte) (int, error) {
+	n, err := h.c.net.Read(p)
+	if n > 0 {
+		h.c.heard.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// start announces this side and begins to look after the peer.
+func (c *conn) start(opening []byte, settings ...http2.Setting) {
+	c.budget.join(c)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return // it was closed before it began
+	}
+	c.pulse = time.AfterFunc(c.settings.PingAfter, c.feel)
+	settings = append(settings,
+		http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(c.settings.Windows.Initial)},
+		http2.Setting{ID: http2.SettingMaxFrameSize, Val: uint32(c.settings.FrameSize)},
+		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: uint32(c.settings.MaxHeaderBytes)})
+	b := append(c.out.buffer(), opening...)
+	b = appendSettings(b, settings...)
+	c.out.pending = appendWindowUpdate(b, 0, maxConnectionWindow-initialConnectionWindow)
+	c.flushSoon()
+}
+
+// run reads until the connection ends.
+func (c *conn) run() {
+	err := c.read()
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errLost // so that nobody takes it for the end of a body
+	}
+	var code http2.ConnectionError
+	if errors.As(err, &code) {
+		c.sayGoAway(http2.ErrCode(code))
+	}
+	c.fail(err)
+	c.wake()
+	_ = c.net.Close()
+	c.budget.leave(c)
+	close(c.done)
+}
+
+// fail ends the connection and all its streams. The first reason counts.
+func (c *conn) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failLocked(err)
+}
+
+func (c *conn) failLocked(err error) {
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	if c.pulse != nil { // nil: the connection has not begun
+		c.pulse.Stop()
+	}
+	c.out.stop()
+	c.budget.add(-c.unread) // what was not read is still read, but its memory is not asked for any more
+	c.unread = 0
+	for _, s := range c.streams {
+		s.end(err)
+	}
+	clear(c.rest)
+	c.idle.Broadcast()
+	go func() { _ = c.net.Close() }() // closing TLS may wait for a peer that is gone
+}
+
+// RoundTripTime is how long the way to the peer and back takes: the shortest time that SetRoundTripTime was told, zero before.
+func (c *conn) RoundTripTime() time.Duration { return time.Duration(c.roundTrip.Load()) }
+
+// SetRoundTripTime says how long the way to the peer and back took. The shortest time counts: what takes longer was held up by
+// something else.
+func (c *conn) SetRoundTripTime(d time.Duration) {
+	for {
+		known := c.roundTrip.Load()
+		if d <= 0 || known != 0 && known <= int64(d) || c.roundTrip.CompareAndSwap(known, int64(d)) {
+			return
+		}
+	}
+}
+
+// LastHeard is when the last byte came.
+func (c *conn) LastHeard() time.Time { return time.Unix(0, c.heard.Load()) }
+
+// Done is closed when the connection has ended.
+func (c *conn) Done() <-chan struct{} { return c.done }
+
+// Err is why the connection has ended, nil before.
+func (c *conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Unread is how many bytes of all streams were received and not read.
+func (c *conn) Unread() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unread
+}
+
+// Close ends the connection at once.
+func (c *conn) Close() error {
+	c.fail(errClosed)
+	err := c.net.Close()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// feel looks after the peer: it asks after a silence, and ends the connection when that goes on.
+func (c *conn) feel() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return
+	}
+	last := c.LastHeard()
+	silence := time.Since(last)
+	switch {
+	case silence < c.settings.PingAfter:
+		c.pulse.Reset(c.settings.PingAfter - silence)
+	case !c.pinged.After(last):
+		c.pinged = time.Now()
+		c.out.pending = appendPing(c.out.buffer(), 0, pingNumber(pingAlive))
+		c.flushSoon()
+		c.pulse.Reset(c.settings.PingTimeout)
+	case time.Since(c.pinged) < c.settings.PingTimeout:
+		c.pulse.Reset(c.settings.PingTimeout - time.Since(c.pinged))
+	default:
+		c.failLocked(errSilent)
+	}
+}
+
+// What PINGs ask.
+const (
+	pingAlive byte = iota + 1
+	pingGoAway
+)
+
+func pingNumber(number byte) []byte { return []byte{'l', 'e', 'a', 't', 0, 0, 0, number} }
+
+// sayGoAway tells the peer why the connection ends, if it takes anything.
+func (c *conn) sayGoAway(code http2.ErrCode) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.leaving = true
+	c.out.pending = appendGoAway(c.out.buffer(), c.side.lastSeen(), code)
+	c.flushSoon()
+	for c.out.writing && c.err == nil {
+		c.out.quiet.Wait() // at most until the write timeout
+	}
+	c.mu.Unlock()
+}
+
+// add takes a stream in. The lock is held.
+func (c *conn) add(s *stream, id uint32) {
+	s.id = id
+	c.last = id
+	c.streams[id] = s
+}
+
+// remove forgets a stream that has ended in both directions. The lock is held.
+func (c *conn) remove(s *stream) {
+	if c.streams[s.id] != s {
+		return
+	}
+	delete(c.streams, s.id)
+	if s.inbox.size > 0 && !s.closed {
+		c.rest[s] = struct{}{}
+	}
+	if len(c.streams) == 0 {
+		c.idle.Broadcast()
+		c.settle()
+	}
+}
+
+// settle ends a connection that has nothing left to do. The lock is held.
+func (c *conn) settle() {
+	if c.ending && len(c.streams) == 0 && !c.out.writing && len(c.out.pending) == 0 && c.err == nil {
+		c.side.left()
+	}
+}
+
+// await waits until something about the connection's rest is so, at most as long as ctx and the connection. The lock is held, and is
+// released meanwhile.
+func (c *conn) await(ctx context.Context, so func() bool) {
+	defer context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.idle.Broadcast()
+	})()
+	for c.err == nil && ctx.Err() == nil && !so() {
+		c.idle.Wait()
+	}
+}
+
+// count adds to what is unread. The lock is held.
+func (c *conn) count(bytes int) {
+	if c.err != nil {
+		return
+	}
+	c.unread += bytes
+	c.budget.add(bytes)
+}

@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package h2
+
+import (
+	"encoding/binary"
+
+	"golang.org/x/net/http2"
+)
+
+// A frame's head (RFC 9113, 4.1), and what of frames has no name in x/net/http2.
+const (
+	frameHeadLen = 9
+	settingLen   = 6
+	pingLen      = 8
+	wordLen      = 4
+	priorityLen  = 5
+	// reservedBit precedes stream ids and increments, and means nothing.
+	reservedBit = 1 << 31
+)
+
+// frame is the head of a frame.
+type frame struct {
+	length int
+	kind   http2.FrameType
+	flags  http2.Flags
+	stream uint32
+}
+
+func parseFrame(p []byte) frame {
+	return frame{
+		length: int(p[0])<<16 | int(p[1])<<8 | int(p[2]), kind: http2.FrameType(p[3]), flags: http2.Flags(p[4]),
+		stream: binary.BigEndian.Uint32(p[5:]) &^ reservedBit,
+	}
+}
+
+func appendFrame(b []byte, f frame) []byte {
+	b = append(b, byte(f.length>>16), byte(f.length>>8), byte(f.length), byte(f.kind), byte(f.flags))
+	return binary.BigEndian.AppendUint32(b, f.stream)
+}
+
+func appendSettings(b []byte, settings ...http2.Setting) []byte {
+	b = appendFrame(b, frame{length: settingLen * len(settings), kind: http2.FrameSettings})
+	for _, s := range settings {
+		b = binary.BigEndian.AppendUint16(b, uint16(s.ID))
+		b = binary.BigEndian.AppendUint32(b, s.Val)
+	}
+	return b
+}
+
+func appendSettingsAck(b []byte) []byte {
+	return appendFrame(b, frame{kind: http2.FrameSettings, flags: http2.FlagSettingsAck})
+}
+
+func appendWindowUpdate(b []byte, stream uint32, increment int) []byte {
+	b = appendFrame(b, frame{length: wordLen, kind: http2.FrameWindowUpdate, stream: stream})
+	return binary.BigEndian.AppendUint32(b, uint32(increment))
+}
+
+func appendReset(b []byte, stream uint32, code http2.ErrCode) []byte {
+	b = appendFrame(b, frame{length: wordLen, kind: http2.FrameRSTStream, stream: stream})
+	return binary.BigEndian.AppendUint32(b, uint32(code))
+}
+
+func appendPing(b []byte, flags http2.Flags, data []byte) []byte {
+	return append(appendFrame(b, frame{length: pingLen, kind: http2.FramePing, flags: flags}), data...)
+}
+
+func appendGoAway(b []byte, last uint32, code http2.ErrCode) []byte {
+	b = appendFrame(b, frame{length: 2 * wordLen, kind: http2.FrameGoAway})
+	b = binary.BigEndian.AppendUint32(b, last)
+	return binary.BigEndian.AppendUint32(b, uint32(code))
+}
+
+// appendBlock makes frames of a header block: HEADERS, and CONTINUATION where it is longer than one frame.
+func appendBlock(b []byte, stream uint32, block []byte, end bool, largest int) []byte {
+	f := frame{kind: http2.FrameHeaders, stream: stream}
+	if end {
+		f.flags = http2.FlagHeadersEndStream
+	}
+	for {
+		f.length = min(len(block), largest)
+		if f.length == len(block) {
+			f.flags |= http2.FlagHeadersEndHeaders
+		}
+		b = append(appendFrame(b, f), block[:f.length]...)
+		if block = block[f.length:]; len(block) == 0 {
+			return b
+		}
+		f.kind, f.flags = http2.FrameContinuation, 0
+	}
+}
+
+func appendData(b []byte, stream uint32, data []byte, end bool) []byte {
+	f := frame{length: len(data), kind: http2.FrameData, stream: stream}
+	if end {
+		f.flags = http2.FlagDataEndStream
+	}
+	return append(appendFrame(b, f), data...)
+}
+
+// unpad returns the payload of a frame without its padding.
+func unpad(f frame, p []byte) ([]byte, error) {
+	if !f.flags.Has(http2.FlagDataPadded) { // HEADERS have the same flag
+		return p, nil
+	}
+	if len(p) == 0 || int(p[0]) >= len(p) {
+		return nil, http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	return p[1 : len(p)-int(p[0])], nil
+}

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package h2 is HTTP/2 (RFC 9113) for the connections of the tunnel: few of them, open for days, each with hundreds of streams, and
+// with a peer that is ours.
+//
+// net/http's implementation is made for servers of the world. What it does for each request between its goroutines costs more than
+// the request: a frame goes from its reader to a loop to a handler, and the answer back through the loop to a goroutine that writes
+// it. Here the reader gives a frame to the one who waits for it, and whoever has something to say writes it: several at a time in one
+// write. Requests, answers and their errors are those of net/http, so that handlers and proxies notice nothing.
+//
+// The windows of streams follow their readers. A window is how much the peer may send before its reader has taken anything. A large
+// one is memory that a reader who stands still holds; a small one limits a fast reader to one window per round trip: 512 KiB over 50 ms
+// are 10 MiB/s. So a stream's window is small at first, and grows while it is used up within about a round trip. What was received and not
+// read yet is counted over all connections against a [Budget]: when there is too much, the streams go first whose readers have stood
+// still for the longest. The connection's own window bounds nothing, so that readers that stand still cannot stop others.
+//
+// There is no server push and no priority; both are deprecated, and nobody asks for them here.
+package h2
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+var (
+	// ErrRefused is what a request fails with that the peer has certainly not begun (RFC 9113, 8.7): it can be sent again, whatever it
+	// does.
+	ErrRefused = errors.New("http2: the peer has not begun the request")
+	// ErrFull means that the peer takes no more requests at once. Nothing was sent.
+	ErrFull = errors.New("http2: the peer takes no more requests at once")
+	// ErrTooSlow is what a reader gets whose stream was ended because it stood still while memory was short.
+	ErrTooSlow = errors.New("too much was received that nobody has read, and this reader has stood still for the longest")
+	// ErrHeaderTooLarge means that the peer's header was larger than this side takes.
+	ErrHeaderTooLarge = errors.New("http2: the header of the answer is too large")
+
+	errClosed      = errors.New("http2: connection is closed")
+	errLost        = errors.New("http2: the peer has closed the connection")
+	errSilent      = errors.New("http2: the peer is silent, and answers no PING")
+	errWriteStuck  = errors.New("http2: the peer takes no byte")
+	errFlood       = errors.New("http2: the peer asks for more than it takes")
+	errNoPreface   = errors.New("http2: the peer does not speak HTTP/2")
+	errBodyClosed  = errors.New("http2: the body is closed")
+	errAnswerOver  = errors.New("http2: the answer is over")
+	errHandlerDone = errors.New("http2: the handler has returned")
+	errFromPeer    = errors.New("received from peer")
+)
+
+// Settings are those of one side of a connection. All fields are required, but where something else is said.
+type Settings struct {
+	// Windows are how many bytes of one stream this side takes before its reader has read them.
+	Windows Windows
+	// FrameSize is the largest frame that this side takes, from 16 KiB to 16 MiB - 1.
+	FrameSize int
+	// MaxHeaderBytes limits the header of a message, as HTTP/2 counts it: 32 bytes more a field than its text.
+	MaxHeaderBytes int
+	// MaxStreams is how many requests a server takes at once. Clients need none.
+	MaxStreams int
+	// PingAfter is the silence after which this side asks whether the peer is alive, and PingTimeout how long the peer may then stay
+	// silent. Their sum is how long a dead peer goes unnoticed. Anything that comes is a sign of life.
+	PingAfter   time.Duration
+	PingTimeout time.Duration
+	// WriteTimeout ends a connection that takes no byte for so long.
+	WriteTimeout time.Duration
+	// Greeting is how long a server waits for the client's first bytes. Clients need none.
+	Greeting time.Duration
+	// ContinueTimeout is how long a client's request that expects "100 Continue" waits for it before it sends its body. Servers need
+	// none.
+	ContinueTimeout time.Duration
+}
+
+// Bounds of settings (RFC 9113, 6.5.2), and of what a single stream may hold of the memory.
+const (
+	minFrameSize = 16 << 10
+	maxFrameSize = 1<<24 - 1
+	minWindow    = 64 << 10
+	maxWindow    = 64 << 20
+)
+
+// Validate tells what contradicts HTTP/2.
+func (s Settings) Validate() error {
+	if w := s.Windows; w.Initial < minWindow || w.Max < w.Initial || w.Max > maxWindow {
+		return fmt.Errorf("choose windows: a stream's is %d bytes at first and %d at most, want at least %d at first and at most %d",
+			w.Initial, w.Max, minWindow, maxWindow)
+	}
+	if s.FrameSize < minFrameSize || s.FrameSize > maxFrameSize {
+		return fmt.Errorf("choose frame size: it is %d bytes, want %d to %d", s.FrameSize, minFrameSize, maxFrameSize)
+	}
+	return nil
+}

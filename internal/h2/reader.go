@@ -1,0 +1,313 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package h2
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"slices"
+
+	"golang.org/x/net/http2"
+)
+
+// read takes frames until the connection fails.
+func (c *conn) read() error {
+	for first := true; ; first = false {
+		f, err := c.next()
+		if err != nil {
+			return err
+		}
+		if first && (f.kind != http2.FrameSettings || f.flags.Has(http2.FlagSettingsAck)) {
+			return http2.ConnectionError(http2.ErrCodeProtocol) // RFC 9113, 3.4
+		}
+		if c.decoding.stream != 0 && (f.kind != http2.FrameContinuation || f.stream != c.decoding.stream) {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		err = c.take(f)
+		var stream http2.StreamError
+		if errors.As(err, &stream) {
+			err = c.refuse(stream)
+		}
+		if err != nil {
+			return err
+		}
+		if first {
+			close(c.greeted)
+		}
+	}
+}
+
+// next reads the head of a frame.
+func (c *conn) next() (frame, error) {
+	p, err := c.peek(frameHeadLen)
+	if err != nil {
+		return frame{}, err
+	}
+	f := parseFrame(p)
+	if f.length > c.settings.FrameSize {
+		return frame{}, http2.ConnectionError(http2.ErrCodeFrameSize)
+	}
+	return f, nil
+}
+
+// peek reads so many bytes, which are good until the next read. Before it waits it wakes those for whom something has come.
+func (c *conn) peek(n int) ([]byte, error) {
+	if c.in.Buffered() < n {
+		c.wake()
+	}
+	if n > c.in.Size() {
+		c.large = slices.Grow(c.large[:0], n)[:n]
+		_, err := io.ReadFull(c.in, c.large)
+		return c.large, err
+	}
+	p, err := c.in.Peek(n)
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.in.Discard(n)
+	return p, err
+}
+
+// wake wakes those for whom something has come.
+func (c *conn) wake() {
+	if len(c.wakes) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, s := range c.wakes {
+		s.wake()
+		c.wakes[i] = nil
+	}
+	c.wakes = c.wakes[:0]
+}
+
+// later has a stream woken when everything is taken that has come along. The lock is held.
+func (c *conn) later(s *stream) {
+	if !s.woken {
+		s.woken = true
+		c.wakes = append(c.wakes, s)
+	}
+}
+
+func (c *conn) take(f frame) error {
+	if f.kind == http2.FrameData {
+		return c.takeData(f)
+	}
+	p, err := c.peek(f.length)
+	if err != nil {
+		return err
+	}
+	switch f.kind {
+	case http2.FrameHeaders:
+		return c.takeHeaders(f, p)
+	case http2.FrameContinuation:
+		if f.stream == 0 || c.decoding.stream == 0 {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		return c.takeBlock(f, p)
+	case http2.FrameSettings:
+		return c.takeSettings(f, p)
+	case http2.FrameWindowUpdate:
+		return c.takeWindowUpdate(f, p)
+	case http2.FrameRSTStream:
+		return c.takeReset(f, p)
+	case http2.FramePing:
+		return c.takePing(f, p)
+	case http2.FrameGoAway:
+		if f.stream != 0 {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		if f.length < 2*wordLen {
+			return http2.ConnectionError(http2.ErrCodeFrameSize)
+		}
+		c.side.goAway(binary.BigEndian.Uint32(p) &^ reservedBit)
+	case http2.FramePriority:
+		if f.stream == 0 {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		if f.length != priorityLen {
+			return http2.StreamError{StreamID: f.stream, Code: http2.ErrCodeFrameSize}
+		}
+	case http2.FramePushPromise:
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	default: // RFC 9113, 5.5: what is not known is ignored
+	}
+	return nil
+}
+
+func (c *conn) takeHeaders(f frame, p []byte) error {
+	if f.stream == 0 {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	p, err := unpad(f, p)
+	if err != nil {
+		return err
+	}
+	if f.flags.Has(http2.FlagHeadersPriority) {
+		if len(p) < priorityLen {
+			return http2.ConnectionError(http2.ErrCodeFrameSize)
+		}
+		p = p[priorityLen:]
+	}
+	c.decoding.open(f.stream, f.flags.Has(http2.FlagHeadersEndStream))
+	return c.takeBlock(f, p)
+}
+
+// takeBlock takes a piece of a header.
+func (c *conn) takeBlock(f frame, p []byte) error {
+	if err := c.decoding.write(p); err != nil {
+		return err
+	}
+	if !f.flags.Has(http2.FlagHeadersEndHeaders) {
+		return nil
+	}
+	if err := c.decoding.close(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	s := c.streams[f.stream]
+	ended := s != nil && s.got
+	c.mu.Unlock()
+	switch {
+	case s == nil:
+		return c.side.begin(f.stream, &c.decoding, c.decoding.end)
+	case ended:
+		return http2.StreamError{StreamID: f.stream, Code: http2.ErrCodeStreamClosed}
+	}
+	return c.side.header(s, &c.decoding, c.decoding.end)
+}
+
+func (c *conn) takeSettings(f frame, p []byte) error {
+	switch {
+	case f.stream != 0:
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	case f.flags.Has(http2.FlagSettingsAck) && f.length != 0, f.length%settingLen != 0:
+		return http2.ConnectionError(http2.ErrCodeFrameSize)
+	case f.flags.Has(http2.FlagSettingsAck):
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ; len(p) > 0; p = p[settingLen:] {
+		s := http2.Setting{ID: http2.SettingID(binary.BigEndian.Uint16(p)), Val: binary.BigEndian.Uint32(p[2:])}
+		if err := s.Valid(); err != nil {
+			return err
+		}
+		if err := c.heed(s); err != nil {
+			return err
+		}
+	}
+	return c.answer(appendSettingsAck)
+}
+
+// heed does what the peer wants. The lock is held.
+func (c *conn) heed(s http2.Setting) error {
+	switch s.ID {
+	case http2.SettingHeaderTableSize:
+		c.enc.hpack.SetMaxDynamicTableSize(min(s.Val, headerTable))
+	case http2.SettingMaxConcurrentStreams:
+		c.peerStreams = int(min(s.Val, maxConnectionWindow))
+	case http2.SettingInitialWindowSize:
+		more := int(s.Val) - c.peerWindow
+		c.peerWindow = int(s.Val)
+		for _, stream := range c.streams {
+			if stream.window += more; stream.window > maxConnectionWindow {
+				return http2.ConnectionError(http2.ErrCodeFlowControl)
+			}
+			stream.sendable.Broadcast()
+		}
+	case http2.SettingMaxFrameSize:
+		c.peerFrame = int(s.Val)
+	case http2.SettingMaxHeaderListSize:
+		c.peerHeader = int(min(s.Val, maxConnectionWindow))
+	default:
+	}
+	return nil
+}
+
+func (c *conn) takeWindowUpdate(f frame, p []byte) error {
+	if f.length != wordLen {
+		return http2.ConnectionError(http2.ErrCodeFrameSize)
+	}
+	increment := int(binary.BigEndian.Uint32(p) &^ reservedBit)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.stream == 0 {
+		if increment == 0 {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		if c.window += increment; c.window > maxConnectionWindow {
+			return http2.ConnectionError(http2.ErrCodeFlowControl)
+		}
+		for _, s := range c.streams {
+			if s.blocked {
+				s.sendable.Broadcast()
+			}
+		}
+		return nil
+	}
+	s := c.streams[f.stream]
+	switch {
+	case s == nil && c.isIdle(f.stream):
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	case s == nil:
+		return nil // it has ended meanwhile
+	case increment == 0:
+		return http2.StreamError{StreamID: f.stream, Code: http2.ErrCodeProtocol}
+	}
+	if s.window += increment; s.window > maxConnectionWindow {
+		return http2.StreamError{StreamID: f.stream, Code: http2.ErrCodeFlowControl}
+	}
+	s.sendable.Broadcast()
+	return nil
+}
+
+// isIdle reports whether a stream has not been begun. The lock is held.
+func (c *conn) isIdle(id uint32) bool { return id > c.last || id%2 == 0 }
+
+func (c *conn) takeReset(f frame, p []byte) error {
+	if f.stream == 0 {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	if f.length != wordLen {
+		return http2.ConnectionError(http2.ErrCodeFrameSize)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isIdle(f.stream) {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	if s := c.streams[f.stream]; s != nil {
+		code := http2.ErrCode(binary.BigEndian.Uint32(p))
+		s.peerReset(http2.StreamError{StreamID: f.stream, Code: code, Cause: errFromPeer})
+	}
+	return nil
+}
+
+func (c *conn) takePing(f frame, p []byte) error {
+	switch {
+	case f.stream != 0:
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	case f.length != pingLen:
+		return http2.ConnectionError(http2.ErrCodeFrameSize)
+	case f.flags.Has(http2.FlagPingAck):
+		c.side.pong(p[pingLen-1])
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answer(func(b []byte) []byte { return appendPing(b, http2.FlagPingAck, p) })
+}
+
+// refuse resets a stream for what the peer did on it.
+func (c *conn) refuse(err http2.StreamError) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.streams[err.StreamID]; s != nil {
+		s.end(err)
+	}
+	return c.answer(func(b []byte) []byte { return appendReset(b, err.StreamID, err.Code) })
+}

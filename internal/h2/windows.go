@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package h2
+
+import "time"
+
+const (
+	// minRoundTrip is below what no window has to grow: the smallest ones then allow more than 200 MiB/s.
+	minRoundTrip = 2 * time.Millisecond
+	// initialConnectionWindow is that of each direction of a connection until its receiver opens it, and maxConnectionWindow what it
+	// can be opened to (RFC 9113, 6.9.1 and 6.9.2).
+	initialConnectionWindow = 1<<16 - 1
+	maxConnectionWindow     = 1<<31 - 1
+	// connectionCredit is how much is received before the connection's window is opened again.
+	connectionCredit = 1 << 20
+)
+
+// Windows are a stream's windows for what it receives, in bytes.
+type Windows struct {
+	// Initial is what the peer may send at first, Max what it may send when its reader keeps up.
+	Initial, Max int
+}
+
+// DefaultWindows allow 300 MiB/s on a stream over 50 ms.
+func DefaultWindows() Windows { return Windows{Initial: 512 << 10, Max: 16 << 20} }
+
+// window is what one stream may receive. The connection's lock guards it.
+type window struct {
+	size    int // what the peer may have sent that nobody has read
+	granted int // what it may still send
+	owed    int // what was read and not granted anew
+
+	// Whether the window has to grow is looked at each time half of it was read.
+	sample int
+	since  time.Time
+}
+
+// take counts what has come. It reports false when that is more than was granted.
+func (w *window) take(bytes int) bool {
+	w.granted -= bytes
+	return w.granted >= 0
+}
+
+// read counts what was read, and returns what to grant the peer for it: nothing, while that is little.
+func (w *window) read(bytes int, c *conn) (increment int) {
+	w.owed += bytes
+	w.sample += bytes
+	if w.sample >= w.size/2 {
+		w.owed += w.grow(c)
+	}
+	if w.owed < w.size/8 {
+		return 0
+	}
+	increment, w.owed = w.owed, 0
+	w.granted += increment
+	return increment
+}
+
+// grow doubles a window of which half was used up within a round trip or so, and returns by how much it has grown.
+func (w *window) grow(c *conn) int {
+	now := time.Now()
+	took := now.Sub(w.since)
+	first := w.since.IsZero() // how long what was read so far has taken is not known
+	w.sample, w.since = 0, now
+	roundTrip := c.RoundTripTime()
+	if first || roundTrip < minRoundTrip || took > roundTrip*3/2 || c.budget.tight() {
+		return 0
+	}
+	more := min(w.size, c.settings.Windows.Max-w.size)
+	w.size += more
+	return more
+}

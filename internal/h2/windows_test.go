@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package h2_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/leatdev/leat/internal/h2"
+)
+
+// TestWindowFollowsItsReader lets a reader read whole windows, and looks at what the peer may send afterwards.
+func TestWindowFollowsItsReader(t *testing.T) {
+	t.Parallel()
+	const rtt = 30 * time.Millisecond
+	initial, most := settings().Windows.Initial, settings().Windows.Max
+	for name, test := range map[string]struct {
+		roundTrip time.Duration
+		every     time.Duration // a quarter of a window
+		held      int           // by another reader
+		want      int
+	}{
+		"fast":            {rtt, rtt / 4, 0, most},
+		"slow":            {rtt, time.Second, 0, initial},
+		"near":            {time.Millisecond, time.Millisecond / 4, 0, initial},
+		"unknown":         {0, 0, 0, initial},
+		"short of memory": {rtt, rtt / 4, initial, initial},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client, server := raw(t, budget(t, int64(initial)*7/4))
+				client.SetRoundTripTime(test.roundTrip)
+				other, held := server.answer(client)
+				for sent := 0; sent < test.held; sent += 16 << 10 {
+					server.must(server.framer.WriteData(other, false, make([]byte, 16<<10)))
+				}
+				stream, body := server.answer(client)
+				window := initial
+				for range 20 {
+					for sent := 0; sent < window; sent += 16 << 10 {
+						if sent%(window/4) == 0 {
+							<-time.After(test.every)
+						}
+						n := min(16<<10, window-sent)
+						server.must(server.framer.WriteData(stream, false, make([]byte, n)))
+						if _, err := io.ReadFull(body, make([]byte, n)); err != nil {
+							t.Fatal(err)
+						}
+					}
+					synctest.Wait()
+					window = server.granted(stream)
+				}
+				_ = held.Close()
+				if window > test.want || window < test.want*7/8 {
+					t.Errorf("the peer may send %d bytes at last, want %d, but for what is not worth telling", window, test.want)
+				}
+				_ = body.Close()
+			})
+		})
+	}
+}
+
+// answer begins an answer to a request of the client's, and returns its stream at the server and its body at the client.
+func (s *rawServer) answer(client *h2.Client) (stream uint32, body io.ReadCloser) {
+	s.tb.Helper()
+	answered := make(chan *http.Response, 1)
+	go func() { answered <- get(s.tb, client) }()
+	head, err := next[*http2.HeadersFrame](s)
+	s.must(err)
+	s.head(head.StreamID, false)
+	return head.StreamID, (<-answered).Body
+}
+
+// granted is what the peer was told that it may send, since the last call.
+func (s *rawServer) granted(stream uint32) (bytes int) {
+	for {
+		select {
+		case frame := <-s.frames:
+			if update, ok := frame.(*http2.WindowUpdateFrame); ok && update.StreamID == stream {
+				bytes += int(update.Increment)
+			}
+		default:
+			return bytes
+		}
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+func endless(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, zeros{}) }
+
+// TestF48CanceledStreamsGiveTheirWindowBack cancels downloads in the middle.
+func TestF48CanceledStreamsGiveTheirWindowBack(t *testing.T) {
+	t.Parallel()
+	b := budget(t, 1<<30)
+	client, _ := pair(t, b, endless)
+	rounds := 2000
+	if os.Getenv("LEAT_FAULT_LONG") != "" {
+		rounds = 10_000
+	}
+	for i := range rounds {
+		res := get(t, client)
+		if i%3 == 0 {
+			if _, err := io.CopyN(io.Discard, res.Body, 10_000); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = res.Body.Close()
+	}
+	if got := client.Unread(); got != 0 || b.Used() != 0 {
+		t.Errorf("%d bytes are unread of streams that nobody reads, and %d of the budget are used, want none", got, b.Used())
+	}
+	res := get(t, client)
+	defer func() { _ = res.Body.Close() }()
+	if _, err := io.CopyN(io.Discard, res.Body, 64<<20); err != nil {
+		t.Errorf("a download after them: %v", err)
+	}
+}
+
+// TestF43NothingLimitsWholeRequests has a request and an answer that take a day.
+func TestF43NothingLimitsWholeRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		client, _ := over(t, near, far, budget(t, 1<<30), func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			_, _ = io.Copy(flushing{w}, r.Body)
+		})
+		in, out := io.Pipe()
+		res, err := client.RoundTrip(request(t, context.WithoutCancel(t.Context()), http.MethodPost, in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 24 {
+			<-time.After(time.Hour)
+			if _, err := io.WriteString(out, "still here"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(res.Body, make([]byte, len("still here"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = out.Close()
+		if rest, err := io.ReadAll(res.Body); err != nil || len(rest) > 0 {
+			t.Errorf("at the end: got %q, %v", rest, err)
+		}
+	})
+}
+
+// flushing writes everything at once.
+type flushing struct{ http.ResponseWriter }
+
+func (f flushing) Write(p []byte) (int, error) {
+	n, err := f.ResponseWriter.Write(p)
+	_ = http.NewResponseController(f.ResponseWriter).Flush()
+	return n, err
+}
