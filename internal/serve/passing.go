@@ -10,8 +10,8 @@ import (
 )
 
 // copyBuffer is how much is copied at once. Every running request that is passed on holds one such buffer, watches for hours, and
-// upgraded connections hold two, so that it is not larger.
-const copyBuffer = 32 << 10
+// upgraded connections hold two, so that it is not larger. With the head of an HTTP/2 frame it fills whole records of TLS.
+const copyBuffer = 32<<10 - 9
 
 // CopyBuffers lends the buffers for copying bodies, as an httputil.BufferPool. It is safe for concurrent use; the zero value is ready.
 type CopyBuffers struct {

@@ -14,7 +14,7 @@ import (
 
 // leastHeadroom is how much the heap grows between collections at least: people's requests, which pass through, would else have the
 // small heap of a small cluster collected many times a second. A larger heap grows as it always does.
-const leastHeadroom = 32 << 20
+const leastHeadroom = 16 << 20
 
 func main() {
 	app.KeepHeadroom(leastHeadroom, math.MaxUint64)

@@ -63,6 +63,8 @@ type Params struct {
 	Transports []Transport
 	// Proxy chooses the proxy of a request. Nil means the one of the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
 	Proxy func(*http.Request) (*url.URL, error)
+	// Dial opens what lies below all transports. Nil means TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Dialer opens connections. It is safe for concurrent use.
@@ -86,6 +88,9 @@ func New(p Params) *Dialer {
 	}
 	if p.Proxy == nil {
 		p.Proxy = http.ProxyFromEnvironment
+	}
+	if p.Dial == nil {
+		p.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
 	}
 	return &Dialer{params: p, worked: map[string]memory{}}
 }
@@ -194,7 +199,7 @@ func (d *Dialer) client(configure func(*http.Protocols)) *http.Transport {
 	configure(protocols)
 	return &http.Transport{
 		Protocols: protocols, Proxy: d.params.Proxy, DisableCompression: true,
-		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		DialContext:         d.params.Dial,
 		TLSHandshakeTimeout: dialTimeout,
 		TLSClientConfig:     &tls.Config{RootCAs: d.params.Roots, MinVersion: tls.VersionTLS12},
 	}

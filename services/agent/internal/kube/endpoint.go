@@ -15,14 +15,12 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
+
+	"github.com/leatdev/leat/internal/h2"
 )
 
-const (
-	// streamWindow bounds what a stalled reader of an answer holds in the agent's memory. Go's own default is 4 MiB.
-	streamWindow = 512 << 10
-	// connectionWindow is as much as a thousand stalled readers hold, so that they do not stop the rest.
-	connectionWindow = 512 << 20
-)
+// unreadMemory bounds what API servers have answered and nobody has read: as much as a thousand readers that stand still hold.
+const unreadMemory = 512 << 20
 
 // Endpoint is the API server for requests of others that are passed on.
 type Endpoint struct {
@@ -48,6 +46,10 @@ func (c *Client) Endpoint() (Endpoint, error) {
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("parse API server's address: %w", err)
 	}
+	budget, err := h2.NewBudget(unreadMemory)
+	if err != nil {
+		return Endpoint{}, err
+	}
 	e := Endpoint{Base: base, Dial: dialer(), Proxy: http.ProxyFromEnvironment}
 	if c.config.Proxy != nil {
 		e.Proxy = c.config.Proxy
@@ -63,7 +65,7 @@ func (c *Client) Endpoint() (Endpoint, error) {
 		config.Dial = dialer()           // with one of its own, a transport is not shared
 		config.DisableCompression = true // callers ask for what they can read; nobody unpacks it on the way
 		config.UserAgent = ""            // callers name themselves, or do not
-		config.Wrap(boundBuffers)
+		config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return speakH2(inner, budget) })
 		if *transport, err = rest.TransportFor(config); err != nil {
 			return Endpoint{}, fmt.Errorf("make transport: %w", err)
 		}
@@ -74,8 +76,9 @@ func (c *Client) Endpoint() (Endpoint, error) {
 	return e, nil
 }
 
-// boundBuffers sets the windows of HTTP/2, for which client-go has no setting. The transport has no connection yet.
-func boundBuffers(transport http.RoundTripper) http.RoundTripper {
+// speakH2 has client-go's transport speak our HTTP/2, for the sake of its windows, and of what a request costs. The transport has no
+// connection yet.
+func speakH2(transport http.RoundTripper, budget *h2.Budget) http.RoundTripper {
 	inner := transport
 	for {
 		wrapper, ok := inner.(utilnet.RoundTripperWrapper)
@@ -84,13 +87,21 @@ func boundBuffers(transport http.RoundTripper) http.RoundTripper {
 		}
 		inner = wrapper.WrappedRoundTripper()
 	}
-	if t, ok := inner.(*http.Transport); ok {
-		if t.HTTP2 == nil {
-			t.HTTP2 = &http.HTTP2Config{}
-		}
-		t.HTTP2.MaxReceiveBufferPerStream, t.HTTP2.MaxReceiveBufferPerConnection = streamWindow, connectionWindow
+	t, ok := inner.(*http.Transport)
+	if !ok || t.TLSClientConfig == nil {
+		return transport
 	}
-	return transport
+	pool := h2.NewPool(settings(), budget)
+	pool.Install(t)
+	return pool.Before(transport)
+}
+
+// settings are those of connections to the API server.
+func settings() h2.Settings {
+	return h2.Settings{
+		Windows: h2.Windows{Initial: 512 << 10, Max: 512 << 10}, FrameSize: 64 << 10, MaxHeaderBytes: 1 << 20,
+		PingAfter: 30 * time.Second, PingTimeout: 15 * time.Second, WriteTimeout: time.Minute, ContinueTimeout: time.Second,
+	}
 }
 
 func dialer() func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -61,8 +61,8 @@ func TestWindowsOfAnswersAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if stream, connection := windows(t, conn); stream != 512<<10 || connection != 512<<20 {
-			t.Errorf("%s: got windows of %d a stream and %d a connection, want 512 KiB and 512 MiB", name, stream, connection)
+		if stream, connection := windows(t, conn); stream != 512<<10 || connection <= 512<<20 {
+			t.Errorf("%s: got windows of %d a stream and %d a connection, want 512 KiB, and more than may be unread", name, stream, connection)
 		}
 		_ = conn.Close()
 		<-ended

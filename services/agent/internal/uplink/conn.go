@@ -11,11 +11,10 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
-	"github.com/leatdev/leat/internal/flow"
+	"github.com/leatdev/leat/internal/h2"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/agent/internal/carrier"
 )
@@ -46,8 +45,7 @@ type conn struct {
 	base    string
 	id      string
 	carried *watched
-	counted *flow.Conn // over carried
-	server  *http.Server
+	server  *h2.Server
 	served  chan struct{} // closed when the server has ended
 	spoken  chan struct{} // closed when the hub has said something
 	drained chan struct{} // closed when the hub wants the agent to be elsewhere
@@ -60,30 +58,22 @@ func newConn(ctx context.Context, u *Uplink, base, id string, carried *carrier.C
 		uplink: u, base: base, id: id, carried: newWatched(carried), served: make(chan struct{}),
 		spoken: make(chan struct{}), drained: make(chan struct{}),
 	}
-	c.counted = u.uploads.Server(c.carried, c.windows())
 	c.link = newLink(c)
-	c.server = c.newServer(ctx)
+	c.server = h2.NewServer(context.WithoutCancel(ctx), c.carried, h2.ServerParams{
+		Settings: settings(), Budget: u.uploads, Handler: serve.Grown(c.handler()), Logger: u.params.Logger,
+	})
 	go func() {
 		defer close(c.served)
-		_ = c.server.Serve(serve.SingleListener(serve.NewCorkedConn(c.counted))) // it ends by Shutdown or Close
+		_ = c.server.Serve() // it ends by Shutdown or Close, or because the hub is gone
 	}()
 	return c
 }
 
-// newServer speaks HTTP/2 and nothing else.
-func (c *conn) newServer(ctx context.Context) *http.Server {
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true) // what encryption there is lies below
-	return &http.Server{
-		Handler: serve.Grown(c.handler()), Protocols: protocols, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: greeting,
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame,
-			MaxReceiveBufferPerStream: c.windows().Stream(), MaxReceiveBufferPerConnection: c.windows().Connection(),
-			SendPingTimeout: heartbeat, PingTimeout: pingTimeout, WriteByteTimeout: pingTimeout,
-		},
-		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-		ConnContext: serve.WithCork,
-		ErrorLog:    slog.NewLogLogger(c.uplink.params.Logger.Handler(), slog.LevelDebug),
+// settings are those of the agent's side of connections to the hub.
+func settings() h2.Settings {
+	return h2.Settings{
+		Windows: h2.DefaultWindows(), FrameSize: maxFrame, MaxHeaderBytes: maxHeader, MaxStreams: maxStreams,
+		PingAfter: heartbeat, PingTimeout: pingTimeout, WriteTimeout: pingTimeout, Greeting: greeting,
 	}
 }
 
@@ -99,19 +89,9 @@ func (c *conn) handler() http.Handler {
 		}
 		c.link.active.Add(1)
 		defer c.link.active.Add(-1)
-		if r.ContentLength != 0 {
-			ctx, cancel := context.WithCancel(r.Context())
-			defer cancel()
-			body := c.uplink.uploads.Body(r.Body, cancel)
-			defer func() { _ = body.Close() }() // the server closes it, too
-			r = r.WithContext(ctx)
-			r.Body = body
-		}
 		c.uplink.params.Handler.ServeHTTP(w, r)
 	})
 }
-
-func (*conn) windows() flow.Windows { return flow.DefaultWindows() }
 
 // serve waits for the connection's end, or for the hub's wish to have it elsewhere: then it returns true, and the connection goes on.
 // When ctx is done it takes leave.
@@ -181,29 +161,17 @@ func (c *conn) attrs() []any {
 	return []any{slog.String("connection", c.id), slog.String("transport", string(c.carried.transport))}
 }
 
-// watched is a connection that knows when it was heard, and tells when it is closed.
+// watched is a connection that tells when it is closed.
 type watched struct {
 	net.Conn
 
 	transport carrier.Transport
-	heard     atomic.Int64
 	once      sync.Once
 	closed    chan struct{}
 }
 
 func newWatched(carried *carrier.Conn) *watched {
-	w := &watched{Conn: carried.Conn, transport: carried.Transport, closed: make(chan struct{})}
-	w.heard.Store(time.Now().UnixNano())
-	return w
-}
-
-// Read implements net.Conn.
-func (w *watched) Read(p []byte) (int, error) {
-	n, err := w.Conn.Read(p)
-	if n > 0 {
-		w.heard.Store(time.Now().UnixNano())
-	}
-	return n, err
+	return &watched{Conn: carried.Conn, transport: carried.Transport, closed: make(chan struct{})}
 }
 
 // Close implements net.Conn.
@@ -211,8 +179,6 @@ func (w *watched) Close() error {
 	defer w.once.Do(func() { close(w.closed) })
 	return w.Conn.Close()
 }
-
-func (w *watched) silence() time.Duration { return time.Since(time.Unix(0, w.heard.Load())) }
 
 // label keeps what the hub accepts in a header that it shows to people.
 func label(version string) string {

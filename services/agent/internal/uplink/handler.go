@@ -16,6 +16,7 @@ import (
 
 	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
 	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/timeouts"
 )
 
 const (
@@ -87,7 +88,7 @@ func (p HandlerParams) kubernetes() *proxy {
 		name: "the cluster's API server", base: p.APIServer, prefix: kubernetesPrefix, logger: p.Logger,
 		errorLog: slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
 		legs:     legs{short: newLeg(legShort, p.Transport), endless: newLeg(legWatch, watches), upgrade: newLeg(legUpgrade, upgrades)},
-		patience: orDefault(p.AnswerTimeout, answerTimeout), stall: orDefault(p.StallTimeout, stallTimeout),
+		silences: timeouts.NewQueue(orDefault(p.AnswerTimeout, answerTimeout)), stall: orDefault(p.StallTimeout, stallTimeout),
 		scrub: scrubKubernetes, buffers: &serve.CopyBuffers{},
 	}
 }

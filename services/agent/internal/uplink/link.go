@@ -50,7 +50,7 @@ func silenceLimit(req *tunnelv1.AttachRequest) time.Duration {
 func (l *link) listen() {
 	l.mu.Lock()
 	limit := silenceLimit(l.hello)
-	left := limit - l.conn.carried.silence()
+	left := limit - time.Since(l.conn.server.LastHeard())
 	if left > 0 && !l.stopped {
 		l.silence.Reset(left)
 	}
@@ -63,7 +63,7 @@ func (l *link) listen() {
 // Heartbeat implements LinkService.
 func (l *link) Heartbeat(ctx context.Context, req *tunnelv1.HeartbeatRequest) (*tunnelv1.HeartbeatResponse, error) {
 	l.conn.uplink.heed(int(req.GetReplicas()))
-	l.conn.counted.SetRoundTrip(req.GetRoundTrip().AsDuration())
+	l.conn.server.SetRoundTripTime(req.GetRoundTrip().AsDuration())
 	if drain := req.GetDrain(); drain != nil {
 		l.drain(drain.GetReconnectAfter().AsDuration())
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/timeouts"
 )
 
 const (
@@ -45,8 +46,9 @@ type proxy struct {
 	base   *url.URL
 	prefix string
 	legs   legs
-	// patience is how long it may take to begin an answer, stall how long a caller may take no byte of it.
-	patience time.Duration
+	// silences ends requests that it takes too long to answer; nil: it may take as long as it likes. Stall is how long a caller may take
+	// no byte of an answer.
+	silences *timeouts.Queue
 	stall    time.Duration
 	// scrub removes headers that the server must not see.
 	scrub func(http.Header)
@@ -82,11 +84,12 @@ func (p *proxy) pass(leg *leg, w http.ResponseWriter, r *http.Request) {
 	// A reader that stands still holds one of the server's seats.
 	guarded := serve.GuardStalls(serve.AsItIs(w, r), p.stall, func() { cancel(errStalled) })
 	defer guarded.Stop()
-	wait := &silence{end: func() { cancel(errSilent) }}
+	wait := &silence{timeouts: p.silences, end: func() { cancel(errSilent) }}
 	defer wait.over()
 	req := r.WithContext(ctx)
-	if patience := p.patienceFor(leg, r); patience > 0 {
-		wait.patience = patience
+	if p.mayBeSilent(leg, r) {
+		wait.answered = true
+	} else {
 		req.Body = wait.during(r)
 	}
 	proxy := p.answer(leg.transport)
@@ -99,13 +102,10 @@ func (p *proxy) pass(leg *leg, w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(guarded, req)
 }
 
-// patienceFor is how long the server may take to begin its answer. A log that is followed, and what another server behind
-// the API server answers, may come whenever it likes.
-func (p *proxy) patienceFor(leg *leg, r *http.Request) time.Duration {
-	if leg == p.legs.endless && !isTrue(r.URL.Query(), "watch") || strings.Contains(r.URL.Path+"/", "/proxy/") {
-		return 0
-	}
-	return p.patience
+// mayBeSilent knows the requests whose answer may begin whenever it likes: a log that is followed, and what another server behind the
+// API server answers.
+func (p *proxy) mayBeSilent(leg *leg, r *http.Request) bool {
+	return p.silences == nil || leg == p.legs.endless && !isTrue(r.URL.Query(), "watch") || strings.Contains(r.URL.Path+"/", "/proxy/")
 }
 
 // answer passes a request on to the transport, and its answer back.
@@ -152,11 +152,11 @@ func (a *answer) Close() error {
 
 // silence measures how long a server takes to begin its answer after it has got the whole request.
 type silence struct {
-	patience time.Duration
+	timeouts *timeouts.Queue
 	end      func()
 
 	mu       sync.Mutex
-	timer    *time.Timer
+	wait     *timeouts.Entry
 	answered bool
 }
 
@@ -173,8 +173,8 @@ func (s *silence) during(r *http.Request) io.ReadCloser {
 func (s *silence) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.timer == nil && !s.answered {
-		s.timer = time.AfterFunc(s.patience, s.end)
+	if s.wait == nil && !s.answered {
+		s.wait = s.timeouts.Add(s.end)
 	}
 }
 
@@ -182,8 +182,8 @@ func (s *silence) over() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answered = true
-	if s.timer != nil {
-		s.timer.Stop()
+	if s.wait != nil {
+		s.wait.Stop()
 	}
 }
 

@@ -89,7 +89,7 @@ func (p *proxy) unreachable(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(cause, errSilent) || timeout:
 		answer.code, answer.kubeReason, answer.reason = http.StatusGatewayTimeout, "Timeout", "DEADLINE_EXCEEDED"
 		answer.message = fmt.Sprintf("%s took the request and has not answered within %v; check whether it took effect before you repeat it",
-			p.name, p.patience)
+			p.name, p.silences.After())
 	}
 	answer.write(w, r)
 }

@@ -29,15 +29,20 @@ func Traced(next http.Handler, p TraceParams) http.Handler {
 			return
 		}
 		ctx := p.Propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-		ctx, span := p.Tracer.Start(ctx, r.Method, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		ctx, span := p.Tracer.Start(ctx, r.Method, trace.WithSpanKind(trace.SpanKindServer))
+		defer span.End()
+		r = r.WithContext(ctx)
+		p.Propagator.Inject(ctx, propagation.HeaderCarrier(r.Header))
+		if !span.IsRecording() {
+			next.ServeHTTP(w, r)
+			return
+		}
+		span.SetAttributes(
 			attribute.String("http.request.method", r.Method),
 			attribute.String("url.path", "/"+path),
 			attribute.String("url.scheme", "http"),
 			attribute.String("user_agent.original", r.UserAgent()),
-		))
-		defer span.End()
-		r = r.WithContext(ctx)
-		p.Propagator.Inject(ctx, propagation.HeaderCarrier(r.Header))
+		)
 		seen := &statusWriter{ResponseWriter: w}
 		next.ServeHTTP(seen, r)
 		span.SetAttributes(attribute.Int("http.response.status_code", seen.status))

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"sync"
@@ -23,7 +24,7 @@ import (
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/flow"
+	"github.com/leatdev/leat/internal/h2"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/agent/internal/carrier"
@@ -62,6 +63,8 @@ type Params struct {
 	Transports []carrier.Transport
 	// Proxy chooses the proxy to reach the hub by. Nil: the one of the environment.
 	Proxy func(*http.Request) (*url.URL, error)
+	// Dial opens network connections to the hub. Nil: TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Version is the agent's.
 	Version string
 	// Handler answers the hub's requests; see NewHandler.
@@ -76,7 +79,7 @@ type Uplink struct {
 	params   Params
 	dialer   *carrier.Dialer
 	instance string
-	uploads  *flow.Budget
+	uploads  *h2.Budget
 
 	mu    sync.Mutex
 	conns map[*conn]bool // those that are up; false: the hub wants to be rid of it
@@ -101,10 +104,10 @@ func New(p Params) (*Uplink, error) {
 		}
 	}
 	var err error
-	if u.uploads, err = flow.NewBudget(uploadMemory); err != nil {
+	if u.uploads, err = h2.NewBudget(uploadMemory); err != nil {
 		return nil, err
 	}
-	u.dialer = carrier.New(carrier.Params{Roots: roots, Transports: p.Transports, Proxy: p.Proxy})
+	u.dialer = carrier.New(carrier.Params{Roots: roots, Transports: p.Transports, Proxy: p.Proxy, Dial: p.Dial})
 	return u, nil
 }
 
