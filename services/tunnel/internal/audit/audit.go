@@ -14,10 +14,11 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
 
-// Sink takes records. Write returns when a decision is handed over for good; a request whose decision it refuses must
-// not be carried out. Of outcomes it takes hold and does not make anybody wait. It may be called concurrently.
+// Sink takes records, which never change from then on. Write returns when a decision is handed over for good; a request
+// whose decision it refuses must not be carried out. Of outcomes it takes hold and does not make anybody wait. It may be
+// called concurrently.
 type Sink interface {
-	Write(ctx context.Context, record Record) error
+	Write(ctx context.Context, record *Record) error
 }
 
 // Phase says which of a request's two records this is.
@@ -87,7 +88,7 @@ type Record struct {
 }
 
 // weight is about how much memory a record takes.
-func (r Record) weight() int64 {
+func (r *Record) weight() int64 {
 	const fixed = 768
 	size := fixed + len(r.URI)*2 + len(r.UserAgent) + len(r.Subject) + len(r.Cluster) + len(r.ImpersonatedUser) + len(r.ImpersonatedUID)
 	for _, group := range r.ImpersonatedGroups {
@@ -106,11 +107,11 @@ func (r Record) weight() int64 {
 const reasonNotRecorded = "DEPENDENCY_UNAVAILABLE"
 
 // refused is the outcome of a request whose decision was written, but too late or not everywhere.
-func (r Record) refused() Record {
-	now := time.Now()
-	r.Duration, r.Time = now.Sub(r.Time), now
-	r.Phase, r.Outcome, r.Status, r.Reason = PhaseOutcome, OutcomeFailed, statusUnavailable, reasonNotRecorded
-	return r
+func (r *Record) refused() *Record {
+	outcome, now := *r, time.Now()
+	outcome.Duration, outcome.Time = now.Sub(r.Time), now
+	outcome.Phase, outcome.Outcome, outcome.Status, outcome.Reason = PhaseOutcome, OutcomeFailed, statusUnavailable, reasonNotRecorded
+	return &outcome
 }
 
 // statusUnavailable is HTTP's.

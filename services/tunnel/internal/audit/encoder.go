@@ -5,56 +5,55 @@ package audit
 
 import (
 	"encoding/json"
-	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
 	"time"
 )
 
-// encoder writes records as lines of JSON, as slog's handler would. There are two records to each request, and a handler of slog
-// takes four times as long for one as this does.
-type encoder struct {
-	attrs  []slog.Attr
-	buffer []byte
-}
-
-// line returns a record's line. It is good until the next call.
-func (e *encoder) line(r Record) []byte {
-	e.attrs = r.appendAttrs(e.attrs[:0])
-	b := append(e.buffer[:0], `{"time":"`...)
+// appendLine writes a record as a line of JSON, with what [Record.Attrs] has, as slog's handler would. There are two records to
+// each request, and a handler of slog takes ten times as long for one as this does.
+func appendLine(b []byte, r *Record) []byte {
+	b = append(b, `{"time":"`...)
 	b = r.Time.AppendFormat(b, time.RFC3339Nano)
 	b = append(b, `","level":"INFO","msg":"audit"`...)
-	for i := range e.attrs {
-		b = append(b, ',')
-		b = appendString(b, e.attrs[i].Key)
-		b = append(b, ':')
-		b = appendValue(b, e.attrs[i].Value)
+	b = appendString(append(b, `,"phase":`...), string(r.Phase))
+	b = appendString(append(b, `,"id":`...), r.ID)
+	b = appendString(append(b, `,"trace_id":`...), r.TraceID)
+	b = appendString(append(b, `,"subject":`...), r.Subject)
+	b = appendString(append(b, `,"subject_uid":`...), r.SubjectUID)
+	b = appendString(append(b, `,"token_id":`...), r.TokenID)
+	b = appendString(append(b, `,"cluster":`...), r.Cluster)
+	b = appendString(append(b, `,"method":`...), r.Method)
+	b = appendString(append(b, `,"uri":`...), r.URI)
+	b = appendString(append(b, `,"verb":`...), r.Attributes.Verb)
+	b = appendString(append(b, `,"api_group":`...), r.Attributes.APIGroup)
+	b = appendString(append(b, `,"api_version":`...), r.Attributes.APIVersion)
+	b = appendString(append(b, `,"resource":`...), r.Attributes.Resource)
+	b = appendString(append(b, `,"subresource":`...), r.Attributes.Subresource)
+	b = appendString(append(b, `,"namespace":`...), r.Attributes.Namespace)
+	b = appendString(append(b, `,"name":`...), r.Attributes.Name)
+	b = appendString(append(b, `,"source_address":`...), r.SourceAddress)
+	b = appendString(append(b, `,"user_agent":`...), r.UserAgent)
+	b = strconv.AppendBool(append(b, `,"allowed":`...), r.Allowed)
+	b = appendString(append(b, `,"reason":`...), r.Reason)
+	b = appendString(append(b, `,"impersonated_user":`...), r.ImpersonatedUser)
+	b = appendString(append(b, `,"impersonated_uid":`...), r.ImpersonatedUID)
+	b = appendStrings(append(b, `,"impersonated_groups":`...), r.ImpersonatedGroups)
+	b = appendLists(append(b, `,"impersonated_extra":`...), r.ImpersonatedExtra)
+	if r.Phase != PhaseDecision {
+		b = appendOutcome(b, r)
 	}
-	e.buffer = append(b, '}', '\n')
-	return e.buffer
+	return append(b, '}', '\n')
 }
 
-// appendValue writes a value of one of the kinds that a record has.
-func appendValue(b []byte, v slog.Value) []byte {
-	switch v.Kind() {
-	case slog.KindString:
-		return appendString(b, v.String())
-	case slog.KindBool:
-		return strconv.AppendBool(b, v.Bool())
-	case slog.KindInt64:
-		return strconv.AppendInt(b, v.Int64(), 10)
-	case slog.KindFloat64: // of seconds, which are never NaN or infinite
-		return strconv.AppendFloat(b, v.Float64(), 'g', -1, 64)
-	default:
-		switch value := v.Any().(type) {
-		case []string:
-			return appendStrings(b, value)
-		case map[string][]string:
-			return appendLists(b, value)
-		}
-		return append(b, "null"...)
-	}
+func appendOutcome(b []byte, r *Record) []byte {
+	b = appendString(append(b, `,"connection":`...), r.Connection)
+	b = strconv.AppendInt(append(b, `,"status":`...), int64(r.Status), 10)
+	b = strconv.AppendInt(append(b, `,"bytes_in":`...), r.BytesIn, 10)
+	b = strconv.AppendInt(append(b, `,"bytes_out":`...), r.BytesOut, 10)
+	b = strconv.AppendFloat(append(b, `,"duration_seconds":`...), r.Duration.Seconds(), 'g', -1, 64) // never NaN or infinite
+	return appendString(append(b, `,"outcome":`...), string(r.Outcome))
 }
 
 func appendStrings(b []byte, list []string) []byte {

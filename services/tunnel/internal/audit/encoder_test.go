@@ -24,7 +24,6 @@ func TestEncoderWritesWhatSlogWrites(t *testing.T) {
 		Attributes:    kubeapi.Attributes{Verb: "get", APIGroup: "apps", APIVersion: "v1", Resource: "deployments", Subresource: "scale", Namespace: "shop", Name: odd},
 		SourceAddress: "[::1]:4711", UserAgent: odd,
 	}
-	var e encoder
 	for name, record := range map[string]Record{
 		"empty":    {Time: time.Unix(0, 0)},
 		"decision": {Request: request, Phase: PhaseDecision, Time: time.Date(2026, 11, 21, 1, 2, 3, 4000, time.FixedZone("", 3600)), Allowed: true},
@@ -36,7 +35,7 @@ func TestEncoderWritesWhatSlogWrites(t *testing.T) {
 		"fast": {Time: time.Unix(0, 1), Phase: PhaseOutcome, Duration: time.Nanosecond, ImpersonatedGroups: []string{}, ImpersonatedExtra: map[string][]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			line := e.line(record)
+			line := appendLine(nil, &record)
 			if !bytes.HasSuffix(line, []byte("}\n")) || bytes.IndexByte(line, '\n') != len(line)-1 {
 				t.Errorf("got %q, want one line", line)
 			}

@@ -15,7 +15,7 @@ type Fan []*Queue
 var _ Sink = Fan(nil)
 
 // Write implements [Sink].
-func (f Fan) Write(ctx context.Context, record Record) error {
+func (f Fan) Write(ctx context.Context, record *Record) error {
 	entries, errs := make([]*entry, len(f)), make([]error, len(f))
 	for i, q := range f {
 		entries[i], errs[i] = q.add(ctx, record)

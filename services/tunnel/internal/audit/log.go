@@ -4,59 +4,73 @@
 package audit
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"sync"
 )
 
 // Log is an [Output], and a [Sink] that writes in line with the request. It writes one JSON object a line.
 type Log struct {
-	mu      sync.Mutex
-	w       io.Writer
-	buffer  bytes.Buffer
-	encoder encoder
-	torn    bool // the last line ends in its middle
+	prompt func(bytes int64) bool // nil: nothing is known
+
+	mu     sync.Mutex
+	w      io.Writer
+	buffer []byte
+	torn   bool // the last line ends in its middle
 }
 
 var (
 	_ Sink   = (*Log)(nil)
 	_ Output = (*Log)(nil)
+	_ Prompt = (*Log)(nil)
 )
 
-// NewLog returns a log that writes to w, which need not be safe for concurrent use. Each batch is one Write.
+// NewLog returns a log that writes to w, which need not be safe for concurrent use. Each batch is one Write. It is a [Prompt] output
+// where w is, or is a file.
 func NewLog(w io.Writer) *Log {
-	return &Log{w: w}
+	l := &Log{w: w}
+	switch w := w.(type) {
+	case *os.File:
+		l.prompt = promptFile(w)
+	case Prompt:
+		l.prompt = w.Prompt
+	}
+	return l
 }
 
+// Prompt implements [Prompt].
+func (l *Log) Prompt(bytes int64) bool { return l.prompt != nil && l.prompt(bytes) }
+
 // Write implements [Sink].
-func (l *Log) Write(ctx context.Context, record Record) error {
-	_, err := l.WriteBatch(ctx, []Record{record})
+func (l *Log) Write(ctx context.Context, record *Record) error {
+	_, err := l.WriteBatch(ctx, []*Record{record})
 	return err
 }
 
 // WriteBatch implements [Output]. A line that could be written in part only does not spoil the next one.
-func (l *Log) WriteBatch(_ context.Context, records []Record) (int, error) {
+func (l *Log) WriteBatch(_ context.Context, records []*Record) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.buffer.Reset()
+	lines := l.buffer[:0]
 	if l.torn {
-		l.buffer.WriteByte('\n')
+		lines = append(lines, '\n')
 	}
 	ends := make([]int, len(records))
 	for i, record := range records {
-		l.buffer.Write(l.encoder.line(record))
-		ends[i] = l.buffer.Len()
+		lines = appendLine(lines, record)
+		ends[i] = len(lines)
 	}
-	n, err := l.w.Write(l.buffer.Bytes())
+	l.buffer = lines
+	n, err := l.w.Write(lines)
 	if err == nil {
 		l.torn = false
 		return len(records), nil
 	}
 	if n > 0 {
-		l.torn = l.buffer.Bytes()[n-1] != '\n'
+		l.torn = lines[n-1] != '\n'
 	}
 	written := 0
 	for written < len(ends) && ends[written]-1 <= n { // all but its end is a whole line, too
@@ -66,10 +80,8 @@ func (l *Log) WriteBatch(_ context.Context, records []Record) (int, error) {
 }
 
 // Attrs are the fields of a record, without its time.
-func (r *Record) Attrs() []slog.Attr { return r.appendAttrs(nil) }
-
-func (r *Record) appendAttrs(attrs []slog.Attr) []slog.Attr {
-	attrs = append(attrs,
+func (r *Record) Attrs() []slog.Attr {
+	attrs := []slog.Attr{
 		slog.String("phase", string(r.Phase)),
 		slog.String("id", r.ID),
 		slog.String("trace_id", r.TraceID),
@@ -94,7 +106,7 @@ func (r *Record) appendAttrs(attrs []slog.Attr) []slog.Attr {
 		slog.String("impersonated_uid", r.ImpersonatedUID),
 		slog.Any("impersonated_groups", r.ImpersonatedGroups),
 		slog.Any("impersonated_extra", r.ImpersonatedExtra),
-	)
+	}
 	if r.Phase == PhaseDecision {
 		return attrs
 	}

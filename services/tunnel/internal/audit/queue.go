@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/leatdev/leat/internal/timeouts"
 )
 
 // linger is how long a record that nobody waits for may wait for others.
@@ -21,7 +23,14 @@ const linger = 10 * time.Millisecond
 type Output interface {
 	// WriteBatch writes records in their order. It returns how many, from the first on, are handed over for good, and
 	// why the others are not. It is called by one goroutine at a time.
-	WriteBatch(ctx context.Context, records []Record) (written int, err error)
+	WriteBatch(ctx context.Context, records []*Record) (written int, err error)
+}
+
+// Prompt is an [Output] that can tell when a write would wait for nobody. Then the request writes its decision itself, which spares it to wake
+// a writer, and to be woken.
+type Prompt interface {
+	// Prompt reports whether a batch of about so many bytes would be written without waiting.
+	Prompt(bytes int64) bool
 }
 
 // Why a record is not written.
@@ -82,8 +91,13 @@ type Queue struct {
 	params  QueueParams
 	metrics *queueMetrics
 	wake    chan struct{}
+	prompt  Prompt // nil: the output is none
+	overdue *timeouts.Queue
 
 	mu      sync.Mutex
+	running bool // Run was called
+	writing bool // a batch is being written
+	awaited bool // the writer waits for a request that writes
 	entries []*entry
 	bytes   int64
 	closed  bool
@@ -95,15 +109,18 @@ type Queue struct {
 
 // entry is a record on its way. gone is guarded by the queue's lock.
 type entry struct {
-	record Record
+	record *Record
 	size   int64
 	result chan error // buffered; nil when nobody waits
 	gone   bool       // nobody waits any more
+	batch  []*entry   // what its request has to write itself
 }
 
 // NewQueue returns a queue, which writes while [Queue.Run] runs. It fails when the meter refuses its instruments.
 func NewQueue(params QueueParams) (*Queue, error) {
 	q := &Queue{params: params.withDefaults(), wake: make(chan struct{}, 1)}
+	q.prompt, _ = params.Output.(Prompt)
+	q.overdue = timeouts.NewQueue(q.params.Timeout)
 	metrics, err := newQueueMetrics(params, q.waiting)
 	if err != nil {
 		return nil, err
@@ -113,7 +130,7 @@ func NewQueue(params QueueParams) (*Queue, error) {
 }
 
 // Write implements [Sink].
-func (q *Queue) Write(ctx context.Context, record Record) error {
+func (q *Queue) Write(ctx context.Context, record *Record) error {
 	e, err := q.add(ctx, record)
 	if err == nil {
 		err = q.await(ctx, e)
@@ -125,7 +142,7 @@ func (q *Queue) Write(ctx context.Context, record Record) error {
 }
 
 // add queues a record.
-func (q *Queue) add(ctx context.Context, record Record) (*entry, error) {
+func (q *Queue) add(ctx context.Context, record *Record) (*entry, error) {
 	e := &entry{record: record, size: record.weight()}
 	waits := record.Phase == PhaseDecision && !q.params.FailOpen
 	if waits {
@@ -141,12 +158,20 @@ func (q *Queue) add(ctx context.Context, record Record) (*entry, error) {
 	}
 	q.entries = append(q.entries, e)
 	q.bytes += e.size
-	if waits || q.bytes > q.params.Size/2 {
+	switch {
+	case waits && q.isPrompt():
+		e.batch, _ = q.claim()
+	case waits || q.bytes > q.params.Size/2:
 		q.rouse()
-	} else {
+	default:
 		q.rouseSoon()
 	}
 	return e, nil
+}
+
+// isPrompt reports whether everything in the queue can be written at once. The caller holds the lock.
+func (q *Queue) isPrompt() bool {
+	return q.prompt != nil && q.running && !q.writing && !q.failing && len(q.entries) <= maxBatch && q.prompt.Prompt(q.bytes)
 }
 
 // rouse tells the writer that there is something to write.
@@ -176,20 +201,47 @@ func (q *Queue) await(ctx context.Context, e *entry) error {
 	if e.result == nil {
 		return nil
 	}
-	timer := time.NewTimer(q.params.Timeout)
-	defer timer.Stop()
+	if e.batch != nil {
+		q.write(ctx, e.batch)
+		q.handOver()
+	}
 	select {
 	case err := <-e.result:
 		return err
-	case <-timer.C:
-		return q.abandon(ctx, e, errTimeout)
+	default:
+	}
+	overdue := q.overdue.Add(func() { q.expire(context.WithoutCancel(ctx), e) })
+	defer overdue.Stop()
+	select {
+	case err := <-e.result:
+		return err
 	case <-ctx.Done():
-		return q.abandon(ctx, e, fmt.Errorf("wait for audit record: %w", ctx.Err()))
+		return q.abandon(e, fmt.Errorf("wait for audit record: %w", ctx.Err()))
+	}
+}
+
+// handOver leaves to the writer what came meanwhile, or could not be written.
+func (q *Queue) handOver() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.entries) > 0 || q.awaited {
+		q.awaited = false
+		q.rouse()
+	}
+}
+
+// expire fails a decision that was not written in time.
+func (q *Queue) expire(ctx context.Context, e *entry) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(e.result) == 0 && !e.gone {
+		e.gone = true
+		e.result <- q.lose(ctx, reasonTimeout, errTimeout)
 	}
 }
 
 // abandon gives up on a decision. One that the output has already gets an outcome when it turns out to be written.
-func (q *Queue) abandon(ctx context.Context, e *entry, cause error) error {
+func (q *Queue) abandon(e *entry, cause error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	select {
@@ -198,9 +250,6 @@ func (q *Queue) abandon(ctx context.Context, e *entry, cause error) error {
 	default:
 	}
 	e.gone = true
-	if errors.Is(cause, errTimeout) {
-		return q.lose(ctx, reasonTimeout, cause)
-	}
 	return cause
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,14 +27,14 @@ var errFull = errors.New("no space left on device")
 // memory is an output that can be full and can be held.
 type memory struct {
 	mu      sync.Mutex
-	records []audit.Record
+	records []*audit.Record
 	room    int  // records that it still takes
 	full    bool // whether room counts
 	held    chan struct{}
 	called  chan struct{}
 }
 
-func (m *memory) WriteBatch(_ context.Context, records []audit.Record) (int, error) {
+func (m *memory) WriteBatch(_ context.Context, records []*audit.Record) (int, error) {
 	if m.called != nil {
 		m.called <- struct{}{}
 	}
@@ -60,10 +61,10 @@ func (m *memory) setRoom(full bool, room int) {
 	m.full, m.room = full, room
 }
 
-func (m *memory) all() []audit.Record {
+func (m *memory) all() []*audit.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return append([]audit.Record(nil), m.records...)
+	return append([]*audit.Record(nil), m.records...)
 }
 
 // start runs a queue. The returned function ends it and returns what Run does.
@@ -96,7 +97,7 @@ func request(ctx context.Context, sink audit.Sink, id string) error {
 
 // check holds the records against what requests saw: who was carried out has a decision and a completed outcome, in
 // this order, and an allowed decision of anybody else has an outcome that says failed.
-func check(tb testing.TB, records []audit.Record, carriedOut map[string]bool) {
+func check(tb testing.TB, records []*audit.Record, carriedOut map[string]bool) {
 	tb.Helper()
 	outcomes := map[string][]audit.Outcome{}
 	decisions := map[string]int{}
@@ -407,21 +408,26 @@ func (s *short) Write(p []byte) (int, error) {
 	return n, errFull
 }
 
+// blank returns so many empty records.
+func blank(n int) []*audit.Record {
+	return slices.Repeat([]*audit.Record{{}}, n)
+}
+
 func TestTornLineSpoilsNoOther(t *testing.T) {
 	t.Parallel()
 	var whole strings.Builder
-	if _, err := audit.NewLog(&whole).WriteBatch(t.Context(), make([]audit.Record, 3)); err != nil {
+	if _, err := audit.NewLog(&whole).WriteBatch(t.Context(), blank(3)); err != nil {
 		t.Fatal(err)
 	}
 	line := whole.Len() / 3
 	for n, want := range map[int]int{0: 0, 1: 0, line - 2: 0, line - 1: 1, line: 1, line + 1: 1, 2 * line: 2, 3*line - 1: 3} {
 		out := &short{n: n}
 		log := audit.NewLog(out)
-		got, err := log.WriteBatch(t.Context(), make([]audit.Record, 3))
+		got, err := log.WriteBatch(t.Context(), blank(3))
 		if got != want || !errors.Is(err, errFull) {
 			t.Errorf("%d bytes: got %d records, %v, want %d and %v", n, got, err, want, errFull)
 		}
-		if _, err := log.WriteBatch(t.Context(), make([]audit.Record, 3-got)); err != nil {
+		if _, err := log.WriteBatch(t.Context(), blank(3-got)); err != nil {
 			t.Fatal(err)
 		}
 		lines := 0

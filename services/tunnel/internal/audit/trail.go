@@ -10,25 +10,22 @@ import (
 
 // Trail is the pair of records of one request. It is not safe for concurrent use.
 type Trail struct {
-	sink    Sink
-	request Request
-	began   time.Time
-	decided Record
+	sink     Sink
+	began    time.Time
+	decision Record
 }
 
 // Begin starts the trail of a request.
 func Begin(sink Sink, request Request) *Trail {
-	return &Trail{sink: sink, request: request, began: time.Now()}
+	return &Trail{sink: sink, began: time.Now(), decision: Record{Request: request, Phase: PhaseDecision}}
 }
 
-// Decide records the decision. The request must not be carried out when it fails.
+// Decide records the decision, once. The request must not be carried out when it fails.
 func (t *Trail) Decide(ctx context.Context, d Decision) error {
-	t.decided = Record{
-		Request: t.request, Phase: PhaseDecision, Time: time.Now(),
-		Allowed: d.Allowed, Reason: d.Reason,
-		ImpersonatedUser: d.User, ImpersonatedUID: d.UID, ImpersonatedGroups: d.Groups, ImpersonatedExtra: d.Extra,
-	}
-	return t.sink.Write(ctx, t.decided)
+	r := &t.decision
+	r.Time, r.Allowed, r.Reason = time.Now(), d.Allowed, d.Reason
+	r.ImpersonatedUser, r.ImpersonatedUID, r.ImpersonatedGroups, r.ImpersonatedExtra = d.User, d.UID, d.Groups, d.Extra
+	return t.sink.Write(ctx, r)
 }
 
 // Decision is what the first record adds to the request.
@@ -60,11 +57,11 @@ type Result struct {
 
 // End records the outcome.
 func (t *Trail) End(ctx context.Context, result Result) error {
-	record := t.decided
+	record := t.decision
 	record.Phase, record.Time = PhaseOutcome, time.Now()
 	record.Reason = result.Reason
 	record.Connection, record.Status = result.Connection, result.Status
 	record.BytesIn, record.BytesOut = result.BytesIn, result.BytesOut
 	record.Duration, record.Outcome = time.Since(t.began), result.Outcome
-	return t.sink.Write(ctx, record)
+	return t.sink.Write(ctx, &record)
 }

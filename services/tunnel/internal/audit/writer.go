@@ -16,6 +16,9 @@ const maxBatch = 256
 // Run writes until ctx ends, and then what is left, within the flush timeout. It returns an error when records were
 // lost by that. What is written later is refused.
 func (q *Queue) Run(ctx context.Context) error {
+	q.mu.Lock()
+	q.running = true
+	q.mu.Unlock()
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	done := make(chan struct{})
@@ -39,21 +42,22 @@ func (q *Queue) Run(ctx context.Context) error {
 
 // work writes batch after batch. When stop is closed it goes on until nothing is left.
 func (q *Queue) work(ctx context.Context, stop <-chan struct{}) {
-	retry := time.NewTimer(q.params.RetryAfter)
-	defer retry.Stop()
 	stopping := false
 	for ctx.Err() == nil {
-		batch := q.next()
+		batch, others := q.next()
 		switch {
-		case len(batch) == 0 && stopping:
+		case len(batch) == 0 && !others && stopping:
 			return
 		case len(batch) > 0 && q.write(ctx, batch):
 			continue
 		}
-		retry.Reset(q.params.RetryAfter)
+		var retry <-chan time.Time
+		if len(batch) > 0 { // it is kept
+			retry = time.After(q.params.RetryAfter)
+		}
 		select {
 		case <-q.wake: // a new record is a new try
-		case <-retry.C:
+		case <-retry:
 		case <-stop:
 			stop, stopping = nil, true
 		case <-ctx.Done():
@@ -61,23 +65,35 @@ func (q *Queue) work(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
-// next returns what is to be written next. It stays in the queue until it is written. What nobody waits for any more is
-// left out.
-func (q *Queue) next() []*entry {
+// next returns what is to be written next, unless a request is writing.
+func (q *Queue) next() (batch []*entry, others bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	batch, others = q.claim()
+	q.awaited = others
+	return batch, others
+}
+
+// claim returns what is to be written next, by nobody else until write. It stays in the queue until it is written. What nobody waits for any
+// more is left out. The caller holds the lock.
+func (q *Queue) claim() (batch []*entry, others bool) {
+	if q.writing {
+		return nil, true
+	}
 	q.entries = slices.DeleteFunc(q.entries, func(e *entry) bool {
 		if e.gone {
 			q.bytes -= e.size
 		}
 		return e.gone
 	})
-	return slices.Clone(q.entries[:min(len(q.entries), maxBatch)])
+	batch = slices.Clone(q.entries[:min(len(q.entries), maxBatch)])
+	q.writing = len(batch) > 0
+	return batch, false
 }
 
-// write reports whether everything was written.
+// write writes what was claimed. It reports whether everything was written.
 func (q *Queue) write(ctx context.Context, batch []*entry) bool {
-	records := make([]Record, len(batch))
+	records := make([]*Record, len(batch))
 	for i, e := range batch {
 		records[i] = e.record
 	}
@@ -87,6 +103,7 @@ func (q *Queue) write(ctx context.Context, batch []*entry) bool {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.writing = false
 	q.metrics.wrote(ctx, int64(written))
 	if q.closed { // the queue did not wait for this output
 		return false
@@ -131,7 +148,7 @@ func (q *Queue) refuseWaiting(ctx context.Context, cause error) {
 }
 
 // withdraw tells that a request was refused whose decision is written already.
-func (q *Queue) withdraw(decision Record) {
+func (q *Queue) withdraw(decision *Record) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.tellRefused(decision)
@@ -139,7 +156,7 @@ func (q *Queue) withdraw(decision Record) {
 
 // tellRefused queues the outcome of a request that was not carried out although its decision says so. The caller holds
 // the lock.
-func (q *Queue) tellRefused(decision Record) {
+func (q *Queue) tellRefused(decision *Record) {
 	if q.closed || !decision.Allowed {
 		return
 	}

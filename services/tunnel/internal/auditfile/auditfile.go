@@ -126,6 +126,9 @@ func (f *File) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Prompt reports whether a write would wait for nobody but the page cache: not where it waits for the disk.
+func (f *File) Prompt(int64) bool { return !f.params.Sync }
+
 // isDue reports whether so many more bytes belong into a new file.
 func (f *File) isDue(more int64) bool {
 	if f.file == nil || f.size == 0 {

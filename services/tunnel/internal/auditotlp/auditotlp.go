@@ -64,7 +64,7 @@ func New(ctx context.Context, service string) (*Output, error) {
 }
 
 // WriteBatch implements [audit.Output].
-func (o *Output) WriteBatch(ctx context.Context, records []audit.Record) (int, error) {
+func (o *Output) WriteBatch(ctx context.Context, records []*audit.Record) (int, error) {
 	o.batch.records = o.batch.records[:0]
 	for _, record := range records {
 		o.logger.Emit(ctx, convert(record))
@@ -86,7 +86,7 @@ func (o *Output) Close() error {
 
 // convert keeps the names of the fields. Bytes that are not UTF-8 are replaced: one such record would make the whole
 // batch unfit for the wire.
-func convert(record audit.Record) log.Record {
+func convert(record *audit.Record) log.Record {
 	var r log.Record
 	r.SetEventName(eventName)
 	r.SetTimestamp(record.Time)

@@ -97,8 +97,8 @@ func plain(v *common.AnyValue) any {
 	}
 }
 
-func record() audit.Record {
-	return audit.Record{
+func record() *audit.Record {
+	return &audit.Record{
 		Request: audit.Request{
 			ID: "1", TraceID: strings.Repeat("0f", 16), Subject: "user:ada", SubjectUID: "u", TokenID: "t", Cluster: "demo",
 			Method: "GET", URI: "/api/v1/pods?x=" + strings.Repeat("long", 1000), SourceAddress: "127.0.0.1:1", UserAgent: "k\xff",
@@ -124,7 +124,7 @@ func TestRecordsReachTheCollector(t *testing.T) {
 	defer func() { _ = out.Close() }()
 	want := record()
 	for range 2 { // a second batch must not hold the first
-		if n, err := out.WriteBatch(t.Context(), []audit.Record{want, want}); err != nil || n != 2 {
+		if n, err := out.WriteBatch(t.Context(), []*audit.Record{want, want}); err != nil || n != 2 {
 			t.Fatalf("WriteBatch: got %d, %v, want 2", n, err)
 		}
 	}
@@ -162,13 +162,13 @@ func TestCollectorThatRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = out.Close() }()
-	if n, err := out.WriteBatch(t.Context(), []audit.Record{record()}); err == nil || n != 0 {
+	if n, err := out.WriteBatch(t.Context(), []*audit.Record{record()}); err == nil || n != 0 {
 		t.Errorf("got %d, %v, want an error", n, err)
 	}
 	c.mu.Lock()
 	c.status = 0
 	c.mu.Unlock()
-	if n, err := out.WriteBatch(t.Context(), []audit.Record{record()}); err != nil || n != 1 || len(c.records) != 1 {
+	if n, err := out.WriteBatch(t.Context(), []*audit.Record{record()}); err != nil || n != 1 || len(c.records) != 1 {
 		t.Errorf("got %d, %v, %d records at the collector, want it to take the record now", n, err, len(c.records))
 	}
 }
@@ -187,7 +187,7 @@ func TestCollectorThatDoesNotAnswerEndsWithTheContext(t *testing.T) {
 	defer func() { _ = out.Close() }()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if n, err := out.WriteBatch(ctx, []audit.Record{record()}); err == nil || n != 0 {
+	if n, err := out.WriteBatch(ctx, []*audit.Record{record()}); err == nil || n != 0 {
 		t.Errorf("got %d, %v, want an error", n, err)
 	}
 }

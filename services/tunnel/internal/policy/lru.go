@@ -7,7 +7,6 @@ import (
 	"container/list"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // lru keeps the most recently used answers. It is not safe for concurrent use.
@@ -60,11 +59,11 @@ func (l *lru) put(key string, a answer) {
 func (q Question) key() string {
 	groups := slices.Clone(q.Groups)
 	slices.Sort(groups)
-	var b strings.Builder
+	key := make([]byte, 0, 256) // enough for most
 	for _, part := range append([]string{q.Subject, q.SubjectUID, q.Credential, q.Cluster}, slices.Compact(groups)...) {
-		b.WriteString(strconv.Itoa(len(part)))
-		b.WriteByte(':')
-		b.WriteString(part)
+		key = strconv.AppendInt(key, int64(len(part)), 10)
+		key = append(key, ':')
+		key = append(key, part...)
 	}
-	return b.String()
+	return string(key)
 }
