@@ -12,6 +12,7 @@ import (
 
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/crossorigin"
+	"github.com/leatdev/leat/internal/h2"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeproxy"
@@ -31,6 +32,9 @@ const defaultBufferMemory = 512 * config.MiB
 
 // defaultHeartbeatInterval is half of the shortest time after which intermediaries commonly end a silent connection.
 const defaultHeartbeatInterval = 15 * time.Second
+
+// agentsPingAfter is the silence after which an agent sends PINGs, which cannot be set.
+const agentsPingAfter = 20 * time.Second
 
 // defaultHeartbeatTimeout makes a dead agent known within two intervals.
 const defaultHeartbeatTimeout = 15 * time.Second
@@ -143,8 +147,8 @@ func (c *Config) Bind(s *config.Set) {
 	s.Duration(&c.PingAfter, "tunnel-ping-after", connections.PingAfter, "silence after which an agent is pinged")
 	s.Duration(&c.PingTimeout, "tunnel-ping-timeout", connections.PingTimeout, "how long an agent may take to answer a ping")
 	s.Duration(&c.HeartbeatInterval, "tunnel-heartbeat-interval", defaultHeartbeatInterval,
-		"how often something is said on each agent's connection, which load balancers would end for its silence; less than 20s, "+
-			"after which PINGs are sent, which some load balancers swallow")
+		"how often something is said on each agent's connection, which load balancers would end for its silence; must be less than 20s, "+
+			"after which agents send PINGs, which some load balancers swallow")
 	s.Duration(&c.HeartbeatTimeout, "tunnel-heartbeat-timeout", defaultHeartbeatTimeout,
 		"how long an agent may take to answer before its connection is ended")
 	s.Duration(&c.TokenGrace, "tunnel-token-grace", defaultTokenGrace,
@@ -206,10 +210,23 @@ func (c *Config) check() error {
 			return fmt.Errorf("--%s must not be negative", name)
 		}
 	}
+	if err := c.checkHeartbeats(); err != nil {
+		return err
+	}
 	if err := errors.Join(c.Audit.check(), c.Record.check()); err != nil {
 		return err
 	}
 	return c.Load.check()
+}
+
+// checkHeartbeats refuses an interval in which agents would come to send PINGs: where those are swallowed, they would take the hub for
+// gone.
+func (c *Config) checkHeartbeats() error {
+	if c.HeartbeatInterval < agentsPingAfter {
+		return nil
+	}
+	return fmt.Errorf("--tunnel-heartbeat-interval is %s, want less than %s: agents that hear nothing for so long send PINGs, which some load "+
+		"balancers swallow; choose a shorter one, or leave it unset for %s", c.HeartbeatInterval, agentsPingAfter, defaultHeartbeatInterval)
 }
 
 func (c *Config) limits() session.Limits {
@@ -220,7 +237,7 @@ func (c *Config) limits() session.Limits {
 	return limits
 }
 
-func (c *Config) connections() reverse.Settings {
+func (c *Config) connections() h2.Settings {
 	settings := reverse.DefaultSettings()
 	settings.Windows.Initial = orDefault(int(c.StreamWindow), settings.Windows.Initial)
 	settings.Windows.Max = max(orDefault(int(c.MaxStreamWindow), settings.Windows.Max), settings.Windows.Initial)

@@ -5,7 +5,6 @@ package tunnel_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -34,7 +33,7 @@ func TestF26TenThousandAgentsHearInTime(t *testing.T) {
 		t.Skip("takes more than a minute; run with LEAT_FAULT_LONG=1")
 	}
 	h := newHub(t)
-	pipes := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} // a process may not have as many files
+	pipes := newPipes() // a process may not have as many files
 	h.dial = pipes.dial
 	if late, all := h.replicaAt(pipes, letAllIn).listen(10_000); late*1000 > all {
 		t.Errorf("got %d of %d heartbeats more than an interval late, want less than one of a thousand", late, all)

@@ -50,9 +50,10 @@ type hub struct {
 	logs      *auditLog
 	access    *accessBook
 	reception *receptionBook
-	url       string // of the distributor
-	down      func() // takes the distributor away
-	stop      func() // begins the drain
+	url       string            // of the distributor
+	transport http.RoundTripper // to it, in a bubble
+	down      func()            // takes the distributor away
+	stop      func()            // begins the drain
 	service   func() tunnelv1connect.TunnelServiceClient
 	done      chan error
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	"github.com/leatdev/leat/internal/crossorigin"
-	"github.com/leatdev/leat/internal/flow"
+	"github.com/leatdev/leat/internal/h2"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/serve"
@@ -84,7 +84,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := router.Observe(tel.Meter(scope)); err != nil {
 		return err
 	}
-	budget, err := flow.NewBudget(int64(orDefault(int(cfg.BufferMemory), int(defaultBufferMemory))))
+	budget, err := h2.NewBudget(int64(orDefault(int(cfg.BufferMemory), int(defaultBufferMemory))))
 	if err != nil {
 		return err
 	}

@@ -26,16 +26,22 @@ func virtually(t *testing.T, change func(*tunnel.Config), test func(t *testing.T
 				t.Errorf("close distributor: %v", err)
 			}
 		})
-		h.url = rpctest.BaseURL
-		pipes := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
-		h.dial = pipes.dial
-		test(t, h.replicaAt(pipes, func(cfg *tunnel.Config) {
-			cfg.Serve.DrainTimeout = 0 // the default
-			cfg.DistributorTransport = distributor.Transport()
-			if change != nil {
-				change(cfg)
-			}
-		}))
+		h.url, h.transport = rpctest.BaseURL, distributor.Transport()
+		test(t, h.virtual(change))
+	})
+}
+
+// virtual starts another replica in the bubble.
+func (h *hub) virtual(change func(*tunnel.Config)) *hub {
+	h.tb.Helper()
+	another, pipes := *h, newPipes()
+	another.dial = pipes.dial
+	return another.replicaAt(pipes, func(cfg *tunnel.Config) {
+		cfg.Serve.DrainTimeout = 0 // the default
+		cfg.DistributorTransport = h.transport
+		if change != nil {
+			change(cfg)
+		}
 	})
 }
 
@@ -45,6 +51,8 @@ type pipes struct {
 	closed chan struct{}
 	once   sync.Once
 }
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
 
 func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	here, there := net.Pipe()

@@ -66,7 +66,7 @@ func scrubProtocols(header http.Header) {
 // scrubCrossOrigin removes what the cluster says about pages of other origins: that is for the hub to say.
 func scrubCrossOrigin(header http.Header) {
 	for name := range header {
-		if strings.HasPrefix(strings.ToLower(name), "access-control-") {
+		if hasPrefixFold(name, "access-control-") {
 			delete(header, name)
 		}
 	}

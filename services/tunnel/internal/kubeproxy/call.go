@@ -31,6 +31,7 @@ type call struct {
 	id string
 
 	caller   identity.Identity
+	subject  string // the caller's
 	target   target
 	decision policy.Decision
 	trail    *audit.Trail
@@ -83,7 +84,7 @@ func (c *call) authenticate() *refusal {
 	if err != nil {
 		return refuseToken(err)
 	}
-	c.caller = caller
+	c.caller, c.subject = caller, caller.Subject()
 	return nil
 }
 
@@ -131,7 +132,7 @@ func (c *call) decideKind(groups []string) *refusal {
 
 func (c *call) question() policy.Question {
 	return policy.Question{
-		Subject: c.caller.Subject(), SubjectUID: c.caller.UID, Credential: c.caller.Credential, Groups: c.caller.Groups,
+		Subject: c.subject, SubjectUID: c.caller.UID, Credential: c.caller.Credential, Groups: c.caller.Groups,
 		Cluster:      c.target.cluster,
 		ConnectedUID: c.deps.Router.ConnectedUID(c.target.cluster),
 	}
@@ -140,7 +141,7 @@ func (c *call) question() policy.Question {
 // record writes the decision into the audit log.
 func (c *call) record(refused *refusal) error {
 	c.trail = audit.Begin(c.deps.Sink, audit.Request{
-		ID: c.id, TraceID: c.traceID, Subject: c.caller.Subject(), SubjectUID: c.caller.UID, TokenID: c.caller.TokenID,
+		ID: c.id, TraceID: c.traceID, Subject: c.subject, SubjectUID: c.caller.UID, TokenID: c.caller.TokenID,
 		Cluster: c.target.cluster, Method: c.r.Method, URI: c.target.uri(),
 		Attributes:    c.target.attributes,
 		SourceAddress: c.r.RemoteAddr, UserAgent: c.r.UserAgent(),

@@ -12,8 +12,6 @@ import (
 	"net/http/httputil"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
@@ -78,7 +76,7 @@ func (f *forward) proxy(transport http.RoundTripper) *httputil.ReverseProxy {
 // prepareUpload counts the body and lets an answer be written while the caller still sends it: without that, an
 // HTTP/1.1 server reads the rest of the body before it writes the first byte of an early refusal.
 func (f *forward) prepareUpload(req *http.Request) {
-	if req.Body == nil || req.Body == http.NoBody {
+	if req.Body == nil || req.ContentLength == 0 {
 		return
 	}
 	f.upload = &upload{ReadCloser: req.Body, moved: func(n int) error { return f.moved(&f.instruments.received, n) }}
@@ -157,11 +155,8 @@ func (f *forward) close() {
 		result.Reason = reasonQuota
 	}
 	f.finish(result)
-	f.duration.Record(context.WithoutCancel(f.r.Context()), time.Since(f.began).Seconds(), metric.WithAttributes(
-		attribute.String("outcome", string(result.Outcome)),
-		attribute.Bool("endless", f.target.isEndless() || isUpgrade(f.r)),
-		attribute.Int("http.response.status_code", f.w.status),
-	))
+	f.instruments.end(f.r.Context(),
+		ending{outcome: result.Outcome, endless: f.target.isEndless() || isUpgrade(f.r), status: f.w.status}, f.began)
 }
 
 func (f *forward) outcome() audit.Outcome {

@@ -7,9 +7,9 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/timeouts"
 )
 
 // Why the hub ends a request that is running.
@@ -31,18 +31,19 @@ var (
 // watchOver ends the request when it must not go on: when the replica drains and the answer has no end of its own, or
 // when the permission is withdrawn. The returned function stops it and waits for what it has begun.
 func (f *forward) watchOver(ctx context.Context, cancel context.CancelCauseFunc) (stop func()) {
+	timer := f.recheckLater(ctx, cancel)
+	if !f.target.isEndless() {
+		return timer.stop
+	}
 	ctx, done := context.WithCancel(ctx)
 	var watching sync.WaitGroup
-	timer := f.recheckLater(ctx, cancel)
-	if f.target.isEndless() {
-		watching.Go(func() {
-			select {
-			case <-f.deps.Router.Ending():
-				cancel(errDrained)
-			case <-ctx.Done():
-			}
-		})
-	}
+	watching.Go(func() {
+		select {
+		case <-f.deps.Router.Ending():
+			cancel(errDrained)
+		case <-ctx.Done():
+		}
+	})
 	return func() {
 		done()
 		timer.stop()
@@ -61,41 +62,41 @@ func (f *forward) cutStalled(cancel context.CancelCauseFunc) (stop func()) {
 	return guard.Stop
 }
 
-// recheckTimer asks again and again, each time an interval after the last answer, without a goroutine in between.
-type recheckTimer struct {
+// recheck asks again and again, each time an interval after the last answer, without a goroutine in between.
+type recheck struct {
 	mu      sync.Mutex
-	timer   *time.Timer
+	next    *timeouts.Entry
 	stopped bool
 }
 
-func (t *recheckTimer) stop() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.stopped = true
-	t.timer.Stop()
+func (r *recheck) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+	r.next.Stop()
 }
 
-// again arms the timer anew, unless it was stopped.
-func (t *recheckTimer) again(interval time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.stopped {
-		t.timer.Reset(interval)
+// unlessStopped does it while nobody stops the rechecks.
+func (r *recheck) unlessStopped(do func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.stopped {
+		do()
 	}
 }
 
-func (f *forward) recheckLater(ctx context.Context, cancel context.CancelCauseFunc) *recheckTimer {
-	t := &recheckTimer{}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.timer = time.AfterFunc(f.deps.RecheckInterval, func() {
+func (f *forward) recheckLater(ctx context.Context, cancel context.CancelCauseFunc) *recheck {
+	r := &recheck{}
+	var ask func()
+	ask = func() {
 		if f.stillAllowed(ctx) {
-			t.again(f.deps.RecheckInterval)
+			r.unlessStopped(func() { r.next = f.rechecks.Add(ask) })
 			return
 		}
-		cancel(errRevoked)
-	})
-	return t
+		r.unlessStopped(func() { cancel(errRevoked) })
+	}
+	r.unlessStopped(func() { r.next = f.rechecks.Add(ask) })
+	return r
 }
 
 // stillAllowed asks for the decision again. Without an answer the old one counts: who decides may be down for longer

@@ -25,19 +25,31 @@ func scrubRequest(header http.Header) {
 	scrubProtocols(header)
 }
 
+// reserved are headers that say who speaks, and reservedPrefixes begin the names of such.
+var (
+	reserved         = [...]string{"authorization", "proxy-authorization", "cookie", "cookie2", "http2-settings", "forwarded"}
+	reservedPrefixes = [...]string{"impersonate-", "leat-", "x-remote-", "x-forwarded-"}
+)
+
 // isReserved knows a header by its name in any case, and with "_" for "-": some servers take one for the other.
 func isReserved(name string) bool {
-	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
-	switch name {
-	case "authorization", "proxy-authorization", "cookie", "cookie2", "http2-settings", "forwarded":
-		return true
+	name = strings.ReplaceAll(name, "_", "-")
+	for _, other := range reserved {
+		if strings.EqualFold(name, other) {
+			return true
+		}
 	}
-	for _, prefix := range []string{"impersonate-", "leat-", "x-remote-", "x-forwarded-"} {
-		if strings.HasPrefix(name, prefix) {
+	for _, prefix := range reservedPrefixes {
+		if hasPrefixFold(name, prefix) {
 			return true
 		}
 	}
 	return false
+}
+
+// hasPrefixFold reports whether a header's name begins with a prefix in any case.
+func hasPrefixFold(name, prefix string) bool {
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
 // scrubResponse removes what a cluster must not say to the hub's callers: cookies would be sent to other clusters of
@@ -45,7 +57,7 @@ func isReserved(name string) bool {
 func scrubResponse(res *http.Response) {
 	origin, reason := res.Header.Get(headerErrorOrigin), res.Header.Get(headerErrorReason)
 	for name := range res.Header {
-		if strings.HasPrefix(strings.ToLower(name), "leat-") {
+		if hasPrefixFold(name, "leat-") {
 			delete(res.Header, name)
 		}
 	}

@@ -7,7 +7,6 @@
 package kubeproxy
 
 import (
-	"fmt"
 	"log"
 	"log/slog"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/timeouts"
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/fanin"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
@@ -62,18 +62,13 @@ type Handler struct {
 	deps        Deps
 	errorLog    *log.Logger
 	buffers     *serve.CopyBuffers
-	duration    metric.Float64Histogram
+	rechecks    *timeouts.Queue
 	sessions    sessions
 	instruments *instruments
 }
 
 // NewHandler returns the door. It fails when the meter refuses its instruments.
 func NewHandler(deps Deps) (*Handler, error) {
-	duration, err := deps.Meter.Float64Histogram("leat.tunnel.request.duration",
-		metric.WithUnit("s"), metric.WithDescription("How long requests to clusters took, watches included."))
-	if err != nil {
-		return nil, fmt.Errorf("make histogram: %w", err)
-	}
 	measured, err := newInstruments(deps.Meter)
 	if err != nil {
 		return nil, err
@@ -82,7 +77,7 @@ func NewHandler(deps Deps) (*Handler, error) {
 		deps: deps, instruments: measured,
 		errorLog: slog.NewLogLogger(deps.Logger.Handler(), slog.LevelDebug),
 		buffers:  &serve.CopyBuffers{},
-		duration: duration,
+		rechecks: timeouts.NewQueue(deps.RecheckInterval),
 	}, nil
 }
 
@@ -90,7 +85,7 @@ func NewHandler(deps Deps) (*Handler, error) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := h.deps.Propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	parent := trace.SpanContextFromContext(ctx)
-	ctx, span := h.deps.Tracer.Start(ctx, r.Method+" "+route, startSpan(r)...)
+	ctx, span := h.startSpan(ctx, r)
 	defer span.End()
 	c := &call{
 		Handler: h, w: &response{ResponseWriter: w, request: r}, r: r.WithContext(ctx), traceID: traceID(span.SpanContext()), began: time.Now(),

@@ -26,7 +26,7 @@ import (
 type everybody struct{}
 
 func (everybody) Verify(context.Context, string) (identity.Identity, error) {
-	return identity.Identity{Kind: identity.KindUser, Name: "ada"}, nil
+	return identity.Identity{Kind: identity.KindUser, Name: "ada", Expires: time.Now().Add(time.Hour)}, nil
 }
 
 func (everybody) Check(context.Context, policy.Question) (policy.Decision, error) {
@@ -36,7 +36,7 @@ func (everybody) Check(context.Context, policy.Question) (policy.Decision, error
 // brokenSink takes no record.
 type brokenSink struct{}
 
-func (brokenSink) Write(context.Context, audit.Record) error { return errors.New("disk full") }
+func (brokenSink) Write(context.Context, *audit.Record) error { return errors.New("disk full") }
 
 func newHandler(tb testing.TB, change func(*kubeproxy.Deps)) *kubeproxy.Handler {
 	tb.Helper()

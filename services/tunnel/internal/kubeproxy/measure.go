@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/quota"
 )
 
@@ -22,14 +24,18 @@ import (
 type instruments struct {
 	rejected metric.Int64Counter
 	latency  metric.Float64Histogram
+	duration metric.Float64Histogram
 
 	received atomic.Int64 // bytes of bodies from callers
 	sent     atomic.Int64 // bytes of bodies to callers
+
+	mu   sync.RWMutex
+	ends map[ending][]metric.RecordOption
 }
 
 func newInstruments(meter metric.Meter) (*instruments, error) {
-	i := &instruments{}
-	var err, err2, err3 error
+	i := &instruments{ends: map[ending][]metric.RecordOption{}}
+	var err, err2, err3, err4 error
 	i.rejected, err = meter.Int64Counter("leat.tunnel.request.rejected", metric.WithUnit("{request}"),
 		metric.WithDescription("Requests to clusters that the hub answered itself, by error.type, which is the reason, and by origin."))
 	i.latency, err2 = meter.Float64Histogram("leat.tunnel.added.latency", metric.WithUnit("s"),
@@ -43,7 +49,9 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 			o.Observe(i.sent.Load(), metric.WithAttributes(attribute.String("network.io.direction", "transmit")))
 			return nil
 		}))
-	if err := errors.Join(err, err2, err3); err != nil {
+	i.duration, err4 = meter.Float64Histogram("leat.tunnel.request.duration",
+		metric.WithUnit("s"), metric.WithDescription("How long requests to clusters took, watches included."))
+	if err := errors.Join(err, err2, err3, err4); err != nil {
 		return nil, fmt.Errorf("make instruments: %w", err)
 	}
 	return i, nil
@@ -61,12 +69,45 @@ var (
 	phaseResponse = phase("response")
 )
 
-func phase(name string) metric.MeasurementOption {
-	return metric.WithAttributeSet(attribute.NewSet(attribute.String("phase", name)))
+func phase(name string) []metric.RecordOption { return recordedWith(attribute.String("phase", name)) }
+
+// recordedWith makes the options of a measurement once for many.
+func recordedWith(attributes ...attribute.KeyValue) []metric.RecordOption {
+	return []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attributes...))}
 }
 
-func (i *instruments) delay(ctx context.Context, phase metric.MeasurementOption, since time.Time) {
-	i.latency.Record(ctx, time.Since(since).Seconds(), phase)
+func (i *instruments) delay(ctx context.Context, phase []metric.RecordOption, since time.Time) {
+	i.latency.Record(ctx, time.Since(since).Seconds(), phase...)
+}
+
+// ending is what the durations of requests are told apart by. There are as many as there are time series.
+type ending struct {
+	outcome audit.Outcome
+	endless bool
+	status  int
+}
+
+// end measures a request that is over.
+func (i *instruments) end(ctx context.Context, how ending, began time.Time) {
+	i.duration.Record(ctx, time.Since(began).Seconds(), i.optionsOf(how)...)
+}
+
+func (i *instruments) optionsOf(how ending) []metric.RecordOption {
+	i.mu.RLock()
+	options, known := i.ends[how]
+	i.mu.RUnlock()
+	if known {
+		return options
+	}
+	options = recordedWith(
+		attribute.String("outcome", string(how.outcome)),
+		attribute.Bool("endless", how.endless),
+		attribute.Int("http.response.status_code", how.status),
+	)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ends[how] = options
+	return options
 }
 
 // timed measures how long the hub itself takes.
@@ -78,19 +119,18 @@ type timed struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t timed) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx := context.WithoutCancel(req.Context())
-	t.call.instruments.delay(ctx, phaseRequest, t.call.began)
+	t.call.instruments.delay(req.Context(), phaseRequest, t.call.began)
 	res, err := t.stream.RoundTrip(req)
 	if err == nil {
 		came := time.Now()
-		t.call.w.began = func() { t.call.instruments.delay(ctx, phaseResponse, came) }
+		t.call.w.began = func() { t.call.instruments.delay(req.Context(), phaseResponse, came) }
 	}
 	return res, err
 }
 
 // admit begins to count the request's bytes, unless a quota is used up.
 func (c *call) admit() *refusal {
-	meter, err := c.deps.Quota.Admit(c.caller.Subject(), c.target.cluster+" "+c.decision.ClusterUID)
+	meter, err := c.deps.Quota.Admit(c.subject, c.target.cluster+" "+c.decision.ClusterUID)
 	if err != nil {
 		return refuseQuota(err)
 	}
@@ -105,10 +145,12 @@ func (c *call) moved(total *atomic.Int64, n int) error {
 	total.Add(int64(n))
 	err := c.meter.Add(int64(n))
 	if err != nil {
-		c.overdrawn.Store(&err)
+		c.overdraw(err)
 	}
 	return err
 }
+
+func (c *call) overdraw(err error) { c.overdrawn.Store(&err) }
 
 // overdraft returns why the request had to end, if a quota was the reason.
 func (c *call) overdraft() error {

@@ -56,7 +56,7 @@ func (f *forward) beginRecording(ctx context.Context) (Recording, error) {
 		return unrecorded{}, nil
 	}
 	recording, err := f.deps.Recorder.Begin(ctx, Session{
-		ID: f.id, Subject: f.caller.Subject(), User: f.decision.User, Groups: f.decision.Groups,
+		ID: f.id, Subject: f.subject, User: f.decision.User, Groups: f.decision.Groups,
 		Cluster: f.target.cluster, Method: f.r.Method, Path: f.target.path, Query: f.target.query, Header: f.r.Header,
 	})
 	if err == nil && recording == nil {

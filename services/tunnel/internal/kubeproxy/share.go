@@ -26,7 +26,7 @@ func (c *call) open() (stream, error) {
 	if c.deps.FanIn != nil && c.r.Method == http.MethodGet && c.target.isResourceWatch() {
 		return c.openShared()
 	}
-	return c.openStream(c.r.Context(), c.caller.Subject())
+	return c.openStream(c.r.Context(), c.subject)
 }
 
 // openStream obtains a stream of one's own. Without a user nobody's limit is charged.
@@ -44,7 +44,7 @@ func (c *call) openStream(ctx context.Context, user string) (stream, error) {
 // openShared obtains a place at a watch that others may share. The person is charged for it like for a watch of one's
 // own; the cluster is charged once for all of them.
 func (c *call) openShared() (stream, error) {
-	release, err := c.deps.Router.Charge(c.caller.Subject())
+	release, err := c.deps.Router.Charge(c.subject)
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ type statusCause struct {
 
 // write answers the request. Nothing may have been written before.
 func (r *refusal) write(w http.ResponseWriter, req *http.Request, cluster, traceID string) {
-	if (target{path: pathBelow(req)}).isAgentCall() {
+	if _, path := split(req); (target{path: path}).isAgentCall() {
 		r.writeRPC(w, req, traceID)
 		return
 	}

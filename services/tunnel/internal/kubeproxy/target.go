@@ -58,16 +58,19 @@ func rawPath(r *http.Request) string {
 // parseTarget splits the path. ok is false when the cluster's name cannot be one or the path tries to leave its place:
 // a dot segment, written out or escaped, would be resolved by somebody on the way.
 func parseTarget(r *http.Request) (t target, ok bool) {
-	name, _, _ := strings.Cut(strings.TrimPrefix(rawPath(r), Prefix), "/")
-	t = target{cluster: name, path: pathBelow(r), query: r.URL.RawQuery}
+	name, path := split(r)
+	t = target{cluster: name, path: path, query: r.URL.RawQuery}
 	t.attributes = t.asked(r.Method)
 	return t, validCluster(name) && !hasDotSegment(t.path)
 }
 
-// pathBelow is the path behind the cluster's name.
-func pathBelow(r *http.Request) string {
-	_, rest, _ := strings.Cut(strings.TrimPrefix(rawPath(r), Prefix), "/")
-	return "/" + rest
+// split returns the cluster's name and the path behind it.
+func split(r *http.Request) (name, path string) {
+	name = strings.TrimPrefix(rawPath(r), Prefix)
+	if slash := strings.IndexByte(name, '/'); slash >= 0 {
+		return name[:slash], name[slash:]
+	}
+	return name, "/"
 }
 
 // validCluster accepts DNS subdomains (RFC 1123), which all names of clusters are.

@@ -4,6 +4,7 @@
 package kubeproxy
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"strconv"
@@ -20,22 +21,26 @@ const route = Prefix + "{cluster}/"
 
 // startSpan describes a request as OpenTelemetry's conventions for HTTP servers have it. The query stays out: what people
 // run in their pods stands in it.
-func startSpan(r *http.Request) []trace.SpanStartOption {
-	attributes := []attribute.KeyValue{
+func (h *Handler) startSpan(ctx context.Context, r *http.Request) (context.Context, trace.Span) {
+	ctx, span := h.deps.Tracer.Start(ctx, r.Method+" "+route, trace.WithSpanKind(trace.SpanKindServer))
+	if !span.IsRecording() {
+		return ctx, span
+	}
+	span.SetAttributes(
 		attribute.String("http.request.method", r.Method),
 		attribute.String("http.route", route),
 		attribute.String("url.path", rawPath(r)),
 		attribute.String("url.scheme", scheme(r)),
 		attribute.String("network.protocol.version", protocolVersion(r)),
 		attribute.String("user_agent.original", r.UserAgent()),
-	}
+	)
 	if host, port, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		attributes = append(attributes, attribute.String("client.address", host))
+		span.SetAttributes(attribute.String("client.address", host))
 		if n, err := strconv.Atoi(port); err == nil {
-			attributes = append(attributes, attribute.Int("client.port", n))
+			span.SetAttributes(attribute.Int("client.port", n))
 		}
 	}
-	return []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...)}
+	return ctx, span
 }
 
 func scheme(r *http.Request) string {
@@ -54,9 +59,12 @@ func protocolVersion(r *http.Request) string {
 
 // endSpan says what became of the request. Answers of the caller's own fault are no errors of the server.
 func (c *call) endSpan(span trace.Span) {
+	if !span.IsRecording() {
+		return
+	}
 	span.SetAttributes(
 		attribute.String(telemetry.KeyCluster, c.target.cluster),
-		attribute.String(telemetry.KeySubject, c.caller.Subject()),
+		attribute.String(telemetry.KeySubject, c.subject),
 		attribute.Int64("http.response.body.size", c.w.bytes),
 	)
 	if c.w.status > 0 {

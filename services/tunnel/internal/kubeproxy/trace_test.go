@@ -35,11 +35,11 @@ func (conn) Shutdown(context.Context) error                        { return nil 
 func (conn) Close() error                                          { return nil }
 
 // connected is a router to one agent.
-func connected(t *testing.T, agent conn) *relay.Router {
-	t.Helper()
+func connected(tb testing.TB, agent conn) *relay.Router {
+	tb.Helper()
 	table := session.NewTable(session.DefaultLimits())
 	if _, _, err := table.Add(session.Info{Cluster: "demo"}, agent); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return router(table)
 }

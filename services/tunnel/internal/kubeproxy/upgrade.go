@@ -61,11 +61,14 @@ func refuseUpgrade(message string) *refusal {
 
 // needsUpgrade knows the subresources of pods that are nothing without an upgrade.
 func (t target) needsUpgrade() bool {
-	segments := strings.Split(strings.TrimSuffix(t.path, "/"), "/")
-	if len(segments) != 8 || segments[1] != "api" || segments[3] != "namespaces" || segments[5] != "pods" {
+	path := strings.TrimSuffix(t.path, "/")
+	switch path[strings.LastIndexByte(path, '/')+1:] {
+	case "exec", "attach", "portforward":
+	default:
 		return false
 	}
-	return segments[7] == "exec" || segments[7] == "attach" || segments[7] == "portforward"
+	segments := strings.Split(path, "/")
+	return len(segments) == 8 && segments[1] == "api" && segments[3] == "namespaces" && segments[5] == "pods"
 }
 
 // runUpgrade carries a request that asks to speak another protocol. When the cluster agrees, the caller's connection and
@@ -194,7 +197,7 @@ func (f *forward) address(out *http.Request, forceQuery bool) {
 	prefix := ""
 	switch {
 	case f.target.isAgentCall():
-		out.Header.Set(headerSubject, f.caller.Subject())
+		out.Header.Set(headerSubject, f.subject)
 	case f.target.isServiceCall(): // a service learns of nobody
 	default:
 		prefix = agentPrefix

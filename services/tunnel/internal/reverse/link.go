@@ -90,7 +90,7 @@ func (l *Links) attach(ctx context.Context, conn *Conn, info session.Info) error
 	case err != nil:
 		return fmt.Errorf("attach agent: %w", err)
 	}
-	conn.flow.SetRoundTrip(time.Since(began))
+	conn.client.SetRoundTripTime(time.Since(began))
 	conn.link = &link{links: l, conn: conn, info: info, expires: info.TokenExpires}
 	conn.link.start()
 	return nil
@@ -194,11 +194,11 @@ func (l *link) expired() error {
 // tell sends a heartbeat.
 func (l *link) tell(ctx context.Context, request *tunnelv1.HeartbeatRequest) (*tunnelv1.HeartbeatResponse, error) {
 	request.Replicas = int32(l.links.params.Replicas())
-	request.RoundTrip = durationpb.New(l.conn.flow.RoundTrip())
+	request.RoundTrip = durationpb.New(l.conn.client.RoundTripTime())
 	began := time.Now()
 	res, err := l.links.client.Heartbeat(context.WithValue(ctx, connKey{}, l.conn), request)
 	if err == nil {
-		l.conn.flow.SetRoundTrip(time.Since(began))
+		l.conn.client.SetRoundTripTime(time.Since(began))
 	}
 	return res, err
 }

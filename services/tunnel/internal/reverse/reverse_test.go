@@ -17,7 +17,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/leatdev/leat/internal/flow"
+	"github.com/leatdev/leat/internal/h2"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/services/tunnel/internal/reverse"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
@@ -63,7 +63,7 @@ func TestF03ConnectionWindowIsNeverUsedUp(t *testing.T) {
 	if want := uint32(512 << 10); window["stream"] != want {
 		t.Errorf("got a stream window of %d, want %d", window["stream"], want)
 	}
-	if _, err := flow.NewBudget(int64(window["connection"])); err == nil {
+	if _, err := h2.NewBudget(int64(window["connection"])); err == nil {
 		t.Errorf("got a connection window of %d and a budget as large, want budgets to be smaller: readers that stand still could use it up",
 			window["connection"])
 	}
@@ -218,9 +218,9 @@ func links() *reverse.Links {
 	})
 }
 
-func budget(tb testing.TB) *flow.Budget {
+func budget(tb testing.TB) *h2.Budget {
 	tb.Helper()
-	b, err := flow.NewBudget(512 << 20)
+	b, err := h2.NewBudget(512 << 20)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -6,26 +6,21 @@ package reverse
 import (
 	"net"
 	"sync"
-	"sync/atomic"
-	"time"
 )
 
-// wire is the network connection below an agent's HTTP/2: it gives back first what the HTTP/1.1 server had read ahead,
-// notes when something arrives, and tells when it was closed, by whomever.
+// wire is the network connection below an agent's HTTP/2: it gives back first what the HTTP/1.1 server had read ahead, and tells
+// when it was closed, by whomever.
 type wire struct {
 	net.Conn
 
 	early  []byte // only the reader uses it
-	seen   atomic.Int64
 	once   sync.Once
 	closed chan struct{}
 	closes closers
 }
 
 func newWire(conn net.Conn, early []byte) *wire {
-	w := &wire{Conn: conn, early: early, closed: make(chan struct{})}
-	w.seen.Store(time.Now().UnixNano())
-	return w
+	return &wire{Conn: conn, early: early, closed: make(chan struct{})}
 }
 
 // Read implements net.Conn.
@@ -35,11 +30,7 @@ func (w *wire) Read(p []byte) (int, error) {
 		w.early = w.early[n:]
 		return n, nil
 	}
-	n, err := w.Conn.Read(p)
-	if n > 0 {
-		w.seen.Store(time.Now().UnixNano())
-	}
-	return n, err
+	return w.Conn.Read(p)
 }
 
 // Close implements net.Conn. The end is announced before the connection is closed, because closing TLS may wait for a
@@ -51,8 +42,6 @@ func (w *wire) Close() error {
 	})
 	return w.Conn.Close()
 }
-
-func (w *wire) lastSeen() time.Time { return time.Unix(0, w.seen.Load()) }
 
 // closers are called once, when something ends; at once where it has ended already. Waiting for the end of each of ten thousand
 // connections in a goroutine would cost more memory than the connections' own state.

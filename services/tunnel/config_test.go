@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tunnel_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/services/tunnel"
+)
+
+// TestHeartbeatsComeBeforePings has intervals in which an agent would and would not send PINGs of its own. Who chose one that is too
+// long is told what to choose.
+func TestHeartbeatsComeBeforePings(t *testing.T) {
+	t.Parallel()
+	for value, refused := range map[string]bool{"": false, "0s": false, "1s": false, "19.999s": false, "20s": true, "1m": true} {
+		var cfg tunnel.Config
+		set := config.New("tunnel", func(name string) (string, bool) { return value, name == "LEAT_TUNNEL_HEARTBEAT_INTERVAL" })
+		cfg.Bind(set)
+		err := set.Parse([]string{"--distributor-url=http://d", "--service-secret=" + secret})
+		if (err != nil) != refused {
+			t.Errorf("%q: got %v, want it refused: %t", value, err, refused)
+			continue
+		}
+		for _, text := range []string{"--tunnel-heartbeat-interval is", "less than 20s", "unset for 15s"} {
+			if refused && !strings.Contains(err.Error(), text) {
+				t.Errorf("%q: got %v, want an error with %q", value, err, text)
+			}
+		}
+	}
+}
