@@ -180,6 +180,9 @@ func start(t *testing.T, change ...func(*subject, *watch.Params)) *subject {
 	return s
 }
 
+// logging is a change for start: the recorder keeps a log, from the first thing that it is told.
+func logging(s *subject, _ *watch.Params) { s.recorder.logging = true }
+
 // run runs a Watcher until the test ends. What it returns before can be received, and has to be put back.
 func run(t testing.TB, w *watch.Watcher) chan error {
 	t.Helper()

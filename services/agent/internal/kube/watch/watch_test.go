@@ -28,8 +28,7 @@ func pass(d time.Duration) {
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t)
-		s.recorder.logging = true
+		s := start(t, logging)
 		s.fake.put("a", "web", "1")
 		s.fake.put("other", "", "1")
 		pass(time.Second)
@@ -61,8 +60,7 @@ func TestGap(t *testing.T) {
 		t.Run(fmt.Sprintf("forgotten=%t", forget), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := start(t)
-				s.recorder.logging = true
+				s := start(t, logging)
 				for _, name := range []string{"deleted", "replaced", "unlabelled", "handed-over", "changed", "kept"} {
 					s.fake.put(name, "web", "1")
 				}
@@ -248,8 +246,7 @@ func TestAbsent(t *testing.T) {
 func TestRelist(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t)
-		s.recorder.logging = true
+		s := start(t, logging)
 		s.fake.put("a", "web", "1")
 		pass(time.Second)
 		s.recorder.take()
