@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/time/rate"
 )
 
 // conn is what both sides of a connection have in common.
@@ -33,9 +34,9 @@ type conn struct {
 
 	// What follows is the reader's.
 	in       *bufio.Reader
-	large    []byte // payloads that the reader's buffer is too small for
 	decoding decoding
-	wakes    []*stream // those to be woken before the reader waits
+	wakes    []*stream     // those to be woken before the reader waits
+	changes  *rate.Limiter // of settings
 
 	mu sync.Mutex // guards what follows, and the fields of streams
 	// err is why the connection has ended.
@@ -86,7 +87,7 @@ func newConn(nc net.Conn, settings Settings, budget *Budget) *conn {
 	c := &conn{
 		net: nc, settings: settings, budget: budget, greeted: make(chan struct{}), done: make(chan struct{}), streams: map[uint32]*stream{}, rest: map[*stream]struct{}{},
 		window: initialConnectionWindow, peerWindow: initialConnectionWindow, peerFrame: minFrameSize, peerStreams: 100,
-		peerHeader: maxConnectionWindow, granted: maxConnectionWindow,
+		peerHeader: maxConnectionWindow, granted: maxConnectionWindow, changes: rate.NewLimiter(changesPerSecond, changesAtOnce),
 	}
 	c.in = bufio.NewReaderSize(heard{c}, readBuffer)
 	c.decoding.init(settings.MaxHeaderBytes)

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package h2 is HTTP/2 (RFC 9113) for the connections of the tunnel: few of them, open for days, each with hundreds of streams, and
-// with a peer that is ours.
+// Package h2 is HTTP/2 (RFC 9113) for the connections of the tunnel: those of agents, open for days, each with hundreds of streams, and
+// those of people to the tunnel, whose peers can be anybody.
 //
 // net/http's implementation is made for servers of the world. What it does for each request between its goroutines costs more than
 // the request: a frame goes from its reader to a loop to a handler, and the answer back through the loop to a goroutine that writes
@@ -65,6 +65,9 @@ type Settings struct {
 	WriteTimeout time.Duration
 	// Greeting is how long a server waits for the client's first bytes. Clients need none.
 	Greeting time.Duration
+	// IdleTimeout is after how long a server ends a connection without a request: at the earliest then, and at the latest after twice as
+	// long. Zero: never. Clients need none.
+	IdleTimeout time.Duration
 	// ContinueTimeout is how long a client's request that expects "100 Continue" waits for it before it sends its body. Servers need
 	// none.
 	ContinueTimeout time.Duration

@@ -54,10 +54,19 @@ func (d *decoding) open(stream uint32, end bool) {
 	d.hpack.SetEmitEnabled(true)
 }
 
+// fits refuses a header whose frames have so many bytes.
+func (d *decoding) fits(bytes int) error {
+	if bytes > maxBlocks*d.limit {
+		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+	}
+	return nil
+}
+
 // write takes a piece of it.
 func (d *decoding) write(p []byte) error {
-	if d.bytes += frameHeadLen + len(p); d.bytes > maxBlocks*d.limit { // empty frames count, too
-		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+	d.bytes += frameHeadLen + len(p) // empty frames count, too
+	if err := d.fits(d.bytes); err != nil {
+		return err
 	}
 	if _, err := d.hpack.Write(p); err != nil {
 		return http2.ConnectionError(http2.ErrCodeCompression)

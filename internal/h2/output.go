@@ -27,7 +27,7 @@ type output struct {
 	writing bool
 	answers int       // bytes of pending that answer control frames
 	quiet   sync.Cond // that nobody is writing
-	line    []*stream // those that wait for room, in the order in which they came
+	line    []*stream // those that wait for room and the connection's window, in the order in which they came
 
 	began atomic.Int64 // when the write that goes on began, in nanoseconds; zero when there is none
 	watch *time.Timer
@@ -52,31 +52,11 @@ func (o *output) buffer() []byte {
 
 func (o *output) full() bool { return len(o.pending) >= maxPending }
 
-// takes reports whether a stream may append data: there is room, and nobody has waited for longer.
-func (o *output) takes(s *stream) bool { return !o.full() && (len(o.line) == 0 || o.line[0] == s) }
-
-// queue has a stream wait for room behind those that do.
+// queue has a stream wait behind those that do.
 func (o *output) queue(s *stream) {
 	if !s.queued {
 		s.queued = true
 		o.line = append(o.line, s)
-	}
-}
-
-// unqueue takes a stream out of the line, and lets the next one come.
-func (o *output) unqueue(s *stream) {
-	if s.queued {
-		s.queued = false
-		i := slices.Index(o.line, s)
-		o.line = slices.Delete(o.line, i, i+1)
-		o.call()
-	}
-}
-
-// call wakes the first who waits, if there is room.
-func (o *output) call() {
-	if len(o.line) > 0 && !o.full() {
-		o.line[0].sendable.Signal()
 	}
 }
 
@@ -126,11 +106,33 @@ func (c *conn) drain() {
 	c.written()
 }
 
+// takes reports whether a stream may append data: there is room, the peer takes some, and nobody has waited for longer. The lock is held.
+func (c *conn) takes(s *stream) bool {
+	return !c.out.full() && c.window > 0 && (len(c.out.line) == 0 || c.out.line[0] == s)
+}
+
+// unqueue takes a stream out of the line, and lets the next one come. The lock is held.
+func (c *conn) unqueue(s *stream) {
+	if s.queued {
+		s.queued = false
+		i := slices.Index(c.out.line, s)
+		c.out.line = slices.Delete(c.out.line, i, i+1)
+		c.call()
+	}
+}
+
+// call wakes the first who waits, if there is room. However little a peer takes at once, it wakes one and not all. The lock is held.
+func (c *conn) call() {
+	if len(c.out.line) > 0 && !c.out.full() && c.window > 0 {
+		c.out.line[0].sendable.Signal()
+	}
+}
+
 // write writes what is pending now. The lock is held, and is released meanwhile.
 func (c *conn) write() {
 	p := c.out.pending
 	c.out.pending, c.out.answers = nil, 0
-	c.out.call()
+	c.call()
 	c.watchWrite()
 	c.mu.Unlock()
 	err := c.writeAll(p)

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"slices"
 
 	"golang.org/x/net/http2"
 )
@@ -58,9 +57,9 @@ func (c *conn) peek(n int) ([]byte, error) {
 		c.wake()
 	}
 	if n > c.in.Size() {
-		c.large = slices.Grow(c.large[:0], n)[:n]
-		_, err := io.ReadFull(c.in, c.large)
-		return c.large, err
+		p := make([]byte, n) // a large header; they are rare, and connections are many
+		_, err := io.ReadFull(c.in, p)
+		return p, err
 	}
 	p, err := c.in.Peek(n)
 	if err != nil {
@@ -95,6 +94,12 @@ func (c *conn) later(s *stream) {
 func (c *conn) take(f frame) error {
 	if f.kind == http2.FrameData {
 		return c.takeData(f)
+	}
+	if f.kind > http2.FrameContinuation { // RFC 9113, 5.5: what is not known is ignored
+		return c.skip(f.length)
+	}
+	if err := c.fits(f); err != nil {
+		return err
 	}
 	p, err := c.peek(f.length)
 	if err != nil {
@@ -133,7 +138,21 @@ func (c *conn) take(f frame) error {
 		}
 	case http2.FramePushPromise:
 		return http2.ConnectionError(http2.ErrCodeProtocol)
-	default: // RFC 9113, 5.5: what is not known is ignored
+	}
+	return nil
+}
+
+// fits refuses what is too long to be looked at. Frames are as large as they may be for the sake of data alone, which nobody reads at
+// once.
+func (c *conn) fits(f frame) error {
+	switch f.kind {
+	case http2.FrameHeaders:
+		return c.decoding.fits(f.length)
+	case http2.FrameContinuation:
+		return c.decoding.fits(c.decoding.bytes + f.length)
+	}
+	if f.length > minFrameSize {
+		return http2.ConnectionError(http2.ErrCodeFrameSize)
 	}
 	return nil
 }
@@ -180,6 +199,13 @@ func (c *conn) takeBlock(f frame, p []byte) error {
 	return c.side.header(s, &c.decoding, c.decoding.end)
 }
 
+// A change of settings concerns all streams, and costs the peer a few bytes: it may make so many at once, and so many a second.
+const (
+	maxSettings      = 100 // in one frame
+	changesAtOnce    = 100
+	changesPerSecond = 10
+)
+
 func (c *conn) takeSettings(f frame, p []byte) error {
 	switch {
 	case f.stream != 0:
@@ -189,43 +215,57 @@ func (c *conn) takeSettings(f frame, p []byte) error {
 	case f.flags.Has(http2.FlagSettingsAck):
 		return nil
 	}
+	if f.length > maxSettings*settingLen || !c.changes.Allow() {
+		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	window := c.peerWindow
 	for ; len(p) > 0; p = p[settingLen:] {
 		s := http2.Setting{ID: http2.SettingID(binary.BigEndian.Uint16(p)), Val: binary.BigEndian.Uint32(p[2:])}
 		if err := s.Valid(); err != nil {
 			return err
 		}
-		if err := c.heed(s); err != nil {
-			return err
+		if s.ID == http2.SettingInitialWindowSize {
+			window = int(s.Val)
+			continue
 		}
+		c.heed(s)
+	}
+	if err := c.resize(window); err != nil {
+		return err
 	}
 	return c.answer(appendSettingsAck)
 }
 
+// resize has the peer take more or less on each stream. The lock is held.
+func (c *conn) resize(window int) error {
+	more := window - c.peerWindow
+	c.peerWindow = window
+	if more == 0 {
+		return nil
+	}
+	for _, s := range c.streams {
+		if !s.widen(more) {
+			return http2.ConnectionError(http2.ErrCodeFlowControl)
+		}
+	}
+	return nil
+}
+
 // heed does what the peer wants. The lock is held.
-func (c *conn) heed(s http2.Setting) error {
+func (c *conn) heed(s http2.Setting) {
 	switch s.ID {
 	case http2.SettingHeaderTableSize:
 		c.enc.hpack.SetMaxDynamicTableSize(min(s.Val, headerTable))
 	case http2.SettingMaxConcurrentStreams:
 		c.peerStreams = int(min(s.Val, maxConnectionWindow))
-	case http2.SettingInitialWindowSize:
-		more := int(s.Val) - c.peerWindow
-		c.peerWindow = int(s.Val)
-		for _, stream := range c.streams {
-			if stream.window += more; stream.window > maxConnectionWindow {
-				return http2.ConnectionError(http2.ErrCodeFlowControl)
-			}
-			stream.sendable.Broadcast()
-		}
 	case http2.SettingMaxFrameSize:
 		c.peerFrame = int(s.Val)
 	case http2.SettingMaxHeaderListSize:
 		c.peerHeader = int(min(s.Val, maxConnectionWindow))
 	default:
 	}
-	return nil
 }
 
 func (c *conn) takeWindowUpdate(f frame, p []byte) error {
@@ -242,11 +282,7 @@ func (c *conn) takeWindowUpdate(f frame, p []byte) error {
 		if c.window += increment; c.window > maxConnectionWindow {
 			return http2.ConnectionError(http2.ErrCodeFlowControl)
 		}
-		for _, s := range c.streams {
-			if s.blocked {
-				s.sendable.Broadcast()
-			}
-		}
+		c.call()
 		return nil
 	}
 	s := c.streams[f.stream]
@@ -258,10 +294,9 @@ func (c *conn) takeWindowUpdate(f frame, p []byte) error {
 	case increment == 0:
 		return http2.StreamError{StreamID: f.stream, Code: http2.ErrCodeProtocol}
 	}
-	if s.window += increment; s.window > maxConnectionWindow {
+	if !s.widen(increment) {
 		return http2.StreamError{StreamID: f.stream, Code: http2.ErrCodeFlowControl}
 	}
-	s.sendable.Broadcast()
 	return nil
 }
 

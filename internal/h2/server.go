@@ -28,6 +28,8 @@ type ServerParams struct {
 	Handler http.Handler
 	// Logger is told of handlers that panic.
 	Logger *slog.Logger
+	// Begun says that the client's preface (RFC 9113, 3.4) has been read.
+	Begun bool
 }
 
 // Server is the server's side of one connection.
@@ -41,7 +43,10 @@ type Server struct {
 
 	// The connection's lock guards what follows.
 	running int // handlers
+	begun   bool
 	closing bool
+	idler   *time.Timer
+	before  uint32 // the last stream when the connection was last found idle
 }
 
 // NewServer returns a server for a client that speaks HTTP/2 from its first byte (RFC 9113, 3.3). The settings must be valid. Requests'
@@ -62,13 +67,50 @@ func NewServer(ctx context.Context, nc net.Conn, params ServerParams) *Server {
 // have ended. It is called once.
 func (s *Server) Serve() error {
 	s.start(nil, http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(s.settings.MaxStreams)})
-	if err := s.greet(); err != nil {
-		s.fail(err)
+	s.began()
+	if !s.params.Begun {
+		if err := s.greet(); err != nil {
+			s.fail(err)
+		}
 	}
 	s.run()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.idler != nil {
+		s.idler.Stop()
+	}
 	return s.err
+}
+
+// began lets what had to wait for the connection's first bytes go on.
+func (s *Server) began() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun = true
+	if s.leaving {
+		s.announce()
+	}
+	if s.settings.IdleTimeout > 0 {
+		s.idler = time.AfterFunc(s.settings.IdleTimeout, s.lookIdle)
+	}
+}
+
+// lookIdle ends a connection that had no stream the last time it looked, and has had none since.
+func (s *Server) lookIdle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	idle := len(s.streams) == 0 && s.running == 0
+	if idle && s.before == s.last+1 {
+		s.leave()
+		return
+	}
+	s.before = 0
+	if idle {
+		s.before = s.last + 1
+	}
+	if s.err == nil {
+		s.idler.Reset(s.settings.IdleTimeout)
+	}
 }
 
 // greet reads what a client says first.
@@ -90,19 +132,39 @@ func (s *Server) greet() error {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.leaving && s.err == nil {
-		s.leaving = true
-		// What the client sends before it has read this is still served: the PING's answer comes behind it.
-		b := appendGoAway(s.out.buffer(), maxStreamID, http2.ErrCodeNo)
-		s.out.pending = appendPing(b, 0, pingNumber(pingGoAway))
-		s.flushSoon()
-		time.AfterFunc(goAwayTimeout, s.goes)
-	}
+	s.leave()
 	s.await(ctx, func() bool { return false })
 	if s.err == nil {
 		return ctx.Err()
 	}
 	return nil
+}
+
+// Leave is Shutdown for who waits for the end of Serve instead: it returns at once.
+func (s *Server) Leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leave()
+}
+
+// leave has the connection end with the requests under way. The lock is held.
+func (s *Server) leave() {
+	if s.leaving || s.err != nil {
+		return
+	}
+	s.leaving = true
+	if s.begun {
+		s.announce()
+	}
+}
+
+// announce says that the server goes. What the client sends before it has read this is still served: the PING's answer comes behind it.
+// The lock is held.
+func (s *Server) announce() {
+	b := appendGoAway(s.out.buffer(), maxStreamID, http2.ErrCodeNo)
+	s.out.pending = appendPing(b, 0, pingNumber(pingGoAway))
+	s.flushSoon()
+	time.AfterFunc(goAwayTimeout, s.goes)
 }
 
 // pong takes the sign that the client has read that the server goes.

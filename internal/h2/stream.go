@@ -26,8 +26,7 @@ type stream struct {
 	window   int // what the peer still takes
 	sent     bool
 	sendable sync.Cond // that the window has grown, that it is the stream's turn, or that sending has ended
-	blocked  bool      // somebody waits for the connection's window
-	queued   bool      // somebody waits for room
+	queued   bool      // somebody waits for the connection
 
 	// What is received.
 	inbox    inbox
@@ -229,7 +228,7 @@ func (s *stream) send(p []byte, end bool) (int, error) {
 // enqueue is send without the flush. It releases the lock while it waits.
 func (s *stream) enqueue(p []byte, end bool) (sent int, err error) {
 	c := s.conn
-	defer c.out.unqueue(s)
+	defer c.unqueue(s)
 	for {
 		switch {
 		case s.err != nil:
@@ -241,16 +240,17 @@ func (s *stream) enqueue(p []byte, end bool) (sent int, err error) {
 		case len(p) == 0 && !end:
 			return sent, nil
 		}
-		n := min(len(p), max(s.window, 0), max(c.window, 0), c.peerFrame)
-		if len(p) > 0 && (n == 0 || !c.out.takes(s)) {
+		n := min(len(p), max(s.window, 0), c.peerFrame)
+		if len(p) > 0 && (n == 0 || !c.takes(s)) {
 			s.wait(n == 0)
 			continue
 		}
+		n = min(n, max(c.window, 0))
 		last := end && n == len(p)
 		c.out.pending = appendData(c.out.buffer(), s.id, p[:n], last)
 		s.window, c.window = s.window-n, c.window-n
 		p, sent = p[n:], sent+n
-		c.out.unqueue(s) // who has more stands behind those who wait
+		c.unqueue(s) // who has more stands behind those who wait
 		if last {
 			s.finishSending()
 			return sent, nil
@@ -258,18 +258,26 @@ func (s *stream) enqueue(p []byte, end bool) (sent int, err error) {
 	}
 }
 
-// wait waits until more may be sent: for a window, or for room. What is pending goes first.
+// widen lets more be sent, or less. It reports false when that is more than there can be.
+func (s *stream) widen(by int) bool {
+	before := s.window
+	s.window += by
+	if before <= 0 && s.window > 0 {
+		s.sendable.Broadcast() // whoever waits for the connection would be woken for nothing
+	}
+	return s.window <= maxConnectionWindow
+}
+
+// wait waits until more may be sent: for the stream's window, or for the connection. What is pending goes first.
 func (s *stream) wait(window bool) {
 	c := s.conn
 	switch {
 	case !c.out.writing && len(c.out.pending) > 0:
-		c.out.unqueue(s) // who writes does not keep others from adding to what goes out next
+		c.unqueue(s) // who writes does not keep others from adding to what goes out next
 		c.flush()
 	case window:
-		c.out.unqueue(s)
-		s.blocked = true
+		c.unqueue(s)
 		s.sendable.Wait()
-		s.blocked = false
 	default:
 		c.out.queue(s)
 		s.sendable.Wait()

@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package h2_test
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/leatdev/leat/internal/h2"
+)
+
+// What a server owes itself where anybody may connect, beyond what the suite asks of every server.
+
+// serveIdle serves a connection that may be idle for so long.
+func serveIdle(t *testing.T, conn net.Conn, idle time.Duration, handler http.HandlerFunc) <-chan error {
+	t.Helper()
+	s := options{}.defaults().settings()
+	s.IdleTimeout = idle
+	server := h2.NewServer(context.WithoutCancel(t.Context()), conn, h2.ServerParams{
+		Settings: s, Budget: newBudget(t), Handler: handler, Logger: slog.New(slog.DiscardHandler),
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve() }()
+	t.Cleanup(func() { _ = server.Close() })
+	return ended
+}
+
+// TestIdleConnectionsEnd has a connection end that nobody uses, however well its peer answers PINGs, and none that is used.
+func TestIdleConnectionsEnd(t *testing.T) {
+	t.Parallel()
+	const idle = 5 * time.Minute
+	for name, test := range map[string]struct {
+		use           func(t *testing.T, client requester)
+		after, atMost time.Duration // the last use
+	}{
+		"never used": {func(*testing.T, requester) {}, idle, 2*idle + time.Second},
+		"used once":  {ask("/"), idle, 2*idle + time.Second},
+		"used often": {func(t *testing.T, client requester) {
+			t.Helper()
+			for range 20 {
+				ask("/")(t, client)
+				<-time.After(idle - time.Second)
+			}
+		}, 0, idle + 2*time.Second},
+		"one request for an hour": {ask("/hour"), idle, 2*idle + time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				near, far := memoryPair(t)
+				ended := serveIdle(t, far, idle, func(w http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == "/hour" {
+						<-time.After(time.Hour)
+					}
+					_, _ = io.WriteString(w, "hello")
+				})
+				client := wellKnown.client(t, near, options{}.defaults())
+				defer client.Close()
+				test.use(t, client)
+				used := time.Now()
+				<-ended
+				if took := time.Since(used); took < test.after || took > test.atMost {
+					t.Errorf("it has ended %v after it was used last, want %v to %v", took, test.after, test.atMost)
+				}
+			})
+		})
+	}
+}
+
+// ask makes a request that has to succeed, however long it takes.
+func ask(path string) func(t *testing.T, client requester) {
+	return func(t *testing.T, client requester) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, origin+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "answer", text(t, roundTrip(t, client, req).Body), "hello")
+	}
+}
+
+// TestHeadersThatNeverEndAreIdle has a client that begins a request's header and goes on with it for ever, a byte at a time.
+func TestHeadersThatNeverEndAreIdle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const idle = time.Minute
+		near, far := memoryPair(t)
+		ended := serveIdle(t, far, idle, func(http.ResponseWriter, *http.Request) { t.Error("a request was handled") })
+		p := newPeer(t, near)
+		began := time.Now()
+		_, err := io.WriteString(near, http2.ClientPreface)
+		p.must(err)
+		p.must(p.framer.WriteSettings())
+		go func() { _, _ = io.Copy(io.Discard, near) }()
+		p.raw(http2.FrameHeaders, http2.FlagHeadersEndStream, 1)
+		for over := false; !over; {
+			select {
+			case <-ended:
+				over = true
+			case <-time.After(5 * time.Second):
+				p.raw(http2.FrameContinuation, 0, 1)
+			}
+		}
+		if took := time.Since(began); took > 2*idle+2*time.Second {
+			t.Errorf("it took %v, want about %v", took, 2*idle)
+		}
+	})
+}
+
+// TestLeaveBeforeTheBeginning has a server that goes before it has begun say so in the right order.
+func TestLeaveBeforeTheBeginning(t *testing.T) {
+	t.Parallel()
+	near, far := loopbackPair(t)
+	server := h2.NewServer(context.WithoutCancel(t.Context()), far, h2.ServerParams{
+		Settings: options{}.defaults().settings(), Budget: newBudget(t), Handler: http.NotFoundHandler(), Logger: slog.New(slog.DiscardHandler),
+	})
+	server.Leave()
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve() }()
+	p := newPeer(t, near)
+	_, err := io.WriteString(near, http2.ClientPreface)
+	p.must(err)
+	p.must(p.framer.WriteSettings(generous...))
+	go p.listen()
+	any := func(heardFrame) bool { return true }
+	want(t, "first frame", p.hear("settings", any).Type, http2.FrameSettings)
+	p.hear("goaway", func(f heardFrame) bool { return f.Type == http2.FrameGoAway })
+	_ = near.Close()
+	receive(t, "the end", ended)
+}
+
+// TestSettingsThatChangeAllTheTime ends a client that has the server look at all its streams again and again, and reads the answers.
+func TestSettingsThatChangeAllTheTime(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(p *peer, i int){
+		"often": func(p *peer, i int) {
+			_ = p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(i % 2)})
+		},
+		"many at once": func(p *peer, i int) {
+			var payload []byte
+			for range 200 {
+				payload = binary.BigEndian.AppendUint16(payload, uint16(http2.SettingInitialWindowSize))
+				payload = binary.BigEndian.AppendUint32(payload, uint32(i%2))
+			}
+			p.raw(http2.FrameSettings, 0, 0, payload...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := clientPeer(t, ours, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, newReader(noEnd)) }, options{},
+				http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			p.greeted()
+			for stream := range uint32(100) {
+				p.ask(2*stream+1, true)
+			}
+			for i := range 10_000 {
+				change(p, i)
+			}
+			f := p.hear("goaway", func(f heardFrame) bool { return f.Type == http2.FrameGoAway })
+			want(t, "reason", f.code, http2.ErrCodeEnhanceYourCalm)
+			p.ended()
+		})
+	}
+}
+
+// TestSettingsThatChangeNowAndThen are no reason to end anything.
+func TestSettingsThatChangeNowAndThen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		near, far := memoryPair(t)
+		serving := ours.server(t, far, http.NotFoundHandler(), options{}.defaults())
+		defer serving.Close()
+		p := newPeer(t, near)
+		_, err := io.WriteString(near, http2.ClientPreface)
+		p.must(err)
+		go p.listen()
+		for i := range 1000 {
+			p.must(p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(i)}))
+			<-time.After(200 * time.Millisecond)
+		}
+		p.pinged()
+	})
+}
+
+// TestFramesThatAreNotReadAreNotKept has a server judge frames by their heads where that is enough. Frames may be large for the sake of
+// data.
+func TestFramesThatAreNotReadAreNotKept(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		kind http2.FrameType
+		id   uint32
+		code http2.ErrCode
+	}{
+		"a header":             {http2.FrameHeaders, 1, http2.ErrCodeEnhanceYourCalm},
+		"a PING":               {http2.FramePing, 0, http2.ErrCodeFrameSize},
+		"settings":             {http2.FrameSettings, 0, http2.ErrCodeFrameSize},
+		"a reset":              {http2.FrameRSTStream, 1, http2.ErrCodeFrameSize},
+		"a reason for leaving": {http2.FrameGoAway, 0, http2.ErrCodeFrameSize},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := clientPeer(t, ours, func(http.ResponseWriter, *http.Request) {}, options{maxHeader: 8 << 10}, generous...)
+			p.greeted()
+			head := make([]byte, 9) // nothing follows it
+			binary.BigEndian.PutUint32(head, 60_000<<8|uint32(test.kind))
+			binary.BigEndian.PutUint32(head[5:], test.id)
+			_, err := p.conn.Write(head)
+			p.must(err)
+			f := p.hear("goaway", func(f heardFrame) bool { return f.Type == http2.FrameGoAway })
+			want(t, "reason", f.code, test.code)
+			p.ended()
+		})
+	}
+	t.Run("what is not known", func(t *testing.T) {
+		t.Parallel()
+		p := clientPeer(t, ours, func(http.ResponseWriter, *http.Request) {}, options{}, generous...)
+		p.greeted()
+		for range 100 {
+			p.raw(0x42, 0xff, 77, make([]byte, 60_000)...)
+		}
+		p.pinged()
+	})
+}
+
+// TestStreamsTakeTurnsForTheConnectionsWindow has a client open the connection's window bit by bit: each bit is for one stream, and all
+// get theirs.
+func TestStreamsTakeTurnsForTheConnectionsWindow(t *testing.T) {
+	t.Parallel()
+	const streams, rounds, bit = 50, 20, 100
+	near, far := loopbackPair(t)
+	serving := ours.server(t, far, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/all" { // of the window
+			_, _ = w.Write(make([]byte, 1<<16-1))
+			return
+		}
+		_, _ = io.Copy(w, newReader(noEnd))
+	}), options{}.defaults())
+	defer serving.Close()
+	p := newPeer(t, near)
+	_, err := io.WriteString(near, http2.ClientPreface)
+	p.must(err)
+	p.must(p.framer.WriteSettings(generous...))
+	p.greeted()
+	p.head(1, true, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/all")
+	p.hear("the window's end", func(f heardFrame) bool { return f.Type == http2.FrameData && f.Flags.Has(http2.FlagDataEndStream) })
+	got := map[uint32]int{}
+	for stream := uint32(3); stream < 3+2*streams; stream += 2 {
+		p.ask(stream, true)
+		f := p.hear("head", func(f heardFrame) bool { return f.Type == http2.FrameHeaders })
+		want(t, "stream", f.StreamID, stream)
+	}
+	for range rounds * streams {
+		p.must(p.framer.WriteWindowUpdate(0, bit))
+		f := p.hear("data", func(f heardFrame) bool { return f.Type == http2.FrameData })
+		want(t, "bytes at once", f.Length, bit)
+		got[f.StreamID]++
+	}
+	for stream := uint32(3); stream < 3+2*streams; stream += 2 {
+		if n := got[stream]; n < rounds-1 || n > rounds+1 {
+			t.Errorf("stream %d: got %d turns, want %d", stream, n, rounds)
+		}
+	}
+}
