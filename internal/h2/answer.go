@@ -268,14 +268,17 @@ func (x *exchange) complete() error {
 	return nil
 }
 
-// tail is what follows the body: what was announced, and what is marked as such.
+// tail is what follows the body: what was announced, and what is marked as such. Marked values count more: proxies mark all when not
+// all were announced.
 func (x *exchange) tail() []field {
 	var fields []field
 	for _, name := range x.trailers {
-		fields = appendFields(fields, name, x.header[name])
+		if _, marked := x.header[http.TrailerPrefix+name]; !marked {
+			fields = appendFields(fields, name, x.header[name])
+		}
 	}
 	for name, values := range x.header {
-		if name, marked := strings.CutPrefix(name, http.TrailerPrefix); marked && !slices.Contains(x.trailers, name) {
+		if name, marked := strings.CutPrefix(name, http.TrailerPrefix); marked {
 			fields = appendFields(fields, name, values)
 		}
 	}

@@ -269,7 +269,7 @@ func TestConformanceAnswerTrailers(t *testing.T) {
 				t.Error(err)
 			}
 			w.Header().Set("Trailer", "X-Sum, X-Never")
-			w.Header().Add("Trailer", "X-Two")
+			w.Header().Add("Trailer", "X-Two, X-Marked, X-Both")
 			if r.URL.Query().Get("length") != "" {
 				w.Header().Set("Content-Length", r.URL.Query().Get("size"))
 			}
@@ -282,6 +282,9 @@ func TestConformanceAnswerTrailers(t *testing.T) {
 			w.Header()["X-Two"] = []string{"1", "2"}
 			w.Header().Set("X-Other", "not announced")
 			w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+			w.Header().Set(http.TrailerPrefix+"X-Marked", "too")
+			w.Header().Set("X-Both", "no")
+			w.Header().Set(http.TrailerPrefix+"X-Both", "yes")
 		}, options{})
 		for _, query := range []string{"size=0", "size=0&flush=1", "size=1", "size=1&flush=1", "size=5&length=1", "size=1000000"} {
 			res := r.get(t, "/?"+query, http.StatusOK)
@@ -291,12 +294,14 @@ func TestConformanceAnswerTrailers(t *testing.T) {
 			}
 			slices.Sort(announced)
 			if !strings.Contains(query, "size=0") {
-				wantList(t, query+": announced", announced, "X-Never", "X-Sum", "X-Two")
+				wantList(t, query+": announced", announced, "X-Both", "X-Marked", "X-Never", "X-Sum", "X-Two")
 			}
 			_ = text(t, res.Body)
 			wantList(t, query+": X-Sum", res.Trailer["X-Sum"], "abc")
 			wantList(t, query+": X-Two", res.Trailer["X-Two"], "1", "2")
 			wantList(t, query+": Grpc-Status", res.Trailer["Grpc-Status"], "0")
+			wantList(t, query+": X-Marked", res.Trailer["X-Marked"], "too")
+			wantList(t, query+": X-Both", res.Trailer["X-Both"], "yes")
 			wantList(t, query+": X-Never", res.Trailer["X-Never"])
 			wantList(t, query+": X-Other", res.Trailer["X-Other"])
 			wantList(t, query+": X-Sum among the headers", res.Header["X-Sum"])
