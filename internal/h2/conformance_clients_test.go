@@ -98,7 +98,7 @@ func TestConformanceEndlessRequestHeads(t *testing.T) {
 	})
 }
 
-// TestConformanceSilentClients has a server give up one that does not begin, or falls silent, or takes nothing.
+// TestConformanceSilentClients has a server give up one that does not begin, or falls silent, or takes nothing (CVE-2019-9517).
 func TestConformanceSilentClients(t *testing.T) {
 	for name, test := range map[string]struct {
 		says  string

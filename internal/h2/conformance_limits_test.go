@@ -284,7 +284,7 @@ func TestConformanceWindowIsHeld(t *testing.T) {
 // flood is how much a peer may say that is to be answered while it reads nothing, before it is stopped.
 const flood = 64 << 20
 
-// TestConformanceFloods has neither side keep answers for a peer that does not read them.
+// TestConformanceFloods has neither side keep answers for a peer that does not read them (CVE-2019-9512, -9514, -9515).
 func TestConformanceFloods(t *testing.T) {
 	ping := func(f *http2.Framer) error { return f.WritePing(false, [8]byte{}) }
 	settings := func(f *http2.Framer) error {

@@ -4,6 +4,7 @@
 package h2_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"io"
@@ -232,8 +233,8 @@ func TestFramesThatAreNotReadAreNotKept(t *testing.T) {
 	})
 }
 
-// TestStreamsTakeTurnsForTheConnectionsWindow has a client open the connection's window bit by bit: each bit is for one stream, and all
-// get theirs.
+// TestStreamsTakeTurnsForTheConnectionsWindow has a client open the connection's window bit by bit (CVE-2019-9511): each bit is for one
+// stream, and all get theirs.
 func TestStreamsTakeTurnsForTheConnectionsWindow(t *testing.T) {
 	t.Parallel()
 	const streams, rounds, bit = 50, 20, 100
@@ -269,5 +270,57 @@ func TestStreamsTakeTurnsForTheConnectionsWindow(t *testing.T) {
 		if n := got[stream]; n < rounds-1 || n > rounds+1 {
 			t.Errorf("stream %d: got %d turns, want %d", stream, n, rounds)
 		}
+	}
+}
+
+// TestFloodsOfWhatMeansNothing has a server neither keep nor answer what costs its peer a few bytes and asks for nothing (CVE-2019-9513,
+// -9516, -9518): it goes on, or ends the connection.
+func TestFloodsOfWhatMeansNothing(t *testing.T) {
+	t.Parallel()
+	for name, frame := range map[string]func(p *peer, i uint32){
+		"priorities": func(p *peer, i uint32) {
+			_ = p.framer.WritePriority(2*i+1, http2.PriorityParam{StreamDep: i, Exclusive: true, Weight: byte(i)})
+		},
+		"data without bytes": func(p *peer, _ uint32) { p.data(1, false, nil) },
+		"padding alone":      func(p *peer, _ uint32) { _ = p.framer.WriteDataPadded(1, false, nil, make([]byte, 1)) },
+		"fields without text": func(p *peer, i uint32) {
+			_ = p.framer.WriteHeaders(http2.HeadersFrameParam{
+				StreamID: 2*i + 3, EndStream: true, EndHeaders: true, BlockFragment: bytes.Repeat([]byte{0, 0, 0}, 1000),
+			})
+		},
+		"updates of an open window":   func(p *peer, _ uint32) { _ = p.framer.WriteWindowUpdate(1, 1) },
+		"updates of streams gone by":  func(p *peer, _ uint32) { _ = p.framer.WriteWindowUpdate(3, 1) },
+		"resets of streams gone by":   func(p *peer, _ uint32) { _ = p.framer.WriteRSTStream(3, http2.ErrCodeCancel) },
+		"answers to no PING":          func(p *peer, _ uint32) { _ = p.framer.WritePing(true, [8]byte{1}) },
+		"acknowledgements of nothing": func(p *peer, _ uint32) { _ = p.framer.WriteSettingsAck() },
+		"goodbyes":                    func(p *peer, _ uint32) { _ = p.framer.WriteGoAway(0, http2.ErrCodeNo, nil) },
+		"what is not known":           func(p *peer, _ uint32) { p.raw(0x77, 0, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := clientPeer(t, ours, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, options{}, generous...)
+			p.greeted()
+			p.ask(1, false)
+			p.ask(3, false)
+			p.must(p.framer.WriteRSTStream(3, http2.ErrCodeCancel))
+			answers := 0
+			times := uint32(50_000)
+			if name == "fields without text" { // these are thousands of fields each
+				times = 2_000
+			}
+			for i := range times {
+				frame(p, i)
+			}
+			_ = p.framer.WritePing(false, [8]byte{'z'})
+			p.hear("pong, or the end", func(f heardFrame) bool {
+				answers++
+				return f.Type == http2.FramePing
+			})
+			if name != "fields without text" && answers > 10 {
+				t.Errorf("got %d frames, want hardly any", answers)
+			}
+			_ = p.conn.Close()
+			p.ended()
+		})
 	}
 }
