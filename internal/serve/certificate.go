@@ -33,8 +33,17 @@ func loadCertificates(certFile, keyFile string) (*certificates, error) {
 	return c, nil
 }
 
+// suites are those of TLS 1.2 that HTTP/2 allows (RFC 9113, 9.2.2). Those of TLS 1.3 are not a matter of choice.
+func suites() []uint16 {
+	return []uint16{
+		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+		tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+		tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+	}
+}
+
 func (c *certificates) config() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}
+	return &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: suites(), GetCertificate: c.get}
 }
 
 func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/h2"
 )
 
 // defaultDrainTimeout fits into the 30 s that Kubernetes gives a pod to end.
@@ -34,6 +35,9 @@ type Config struct {
 	// send something of their own at intervals, it is longer than those, because a PING may be lost to what stands in between,
 	// and what does not answer one is taken for gone.
 	PingAfter time.Duration
+	// HTTP2 has internal/h2 serve HTTP/2, and is what all connections may hold that nobody has read. Nil means that net/http does. Not a
+	// flag: it is for services that pass everything on, for which HTTP/2 itself is most of the work.
+	HTTP2 *h2.Budget
 	// Listener is used instead of ListenAddr when it is set; tests and "leat up" pass one with a port of the kernel's
 	// choice. [Run] closes it. Not a flag.
 	Listener net.Listener
@@ -96,7 +100,7 @@ func Run(ctx context.Context, cfg Config, handler http.Handler, logger *slog.Log
 		server.HTTP2.SendPingTimeout = cfg.PingAfter
 	}
 	served := make(chan error, 1)
-	go func() { served <- cfg.serve(server, listener) }()
+	go func() { served <- cfg.serve(server, listener, logger) }()
 	logger.InfoContext(ctx, "serving",
 		slog.String("address", listener.Addr().String()), slog.Bool("tls", cfg.TLSCertFile != ""))
 	select {

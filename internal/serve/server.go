@@ -73,8 +73,13 @@ func (l errorLog) Write(line []byte) (int, error) {
 }
 
 // serve blocks until the server is shut down, which is the error http.ErrServerClosed.
-func (c *Config) serve(server *http.Server, listener net.Listener) error {
-	listener = corkedListener{listener}
+func (c *Config) serve(server *http.Server, listener net.Listener, logger *slog.Logger) error {
+	if c.HTTP2 != nil {
+		own := &http2Server{settings: http2Settings(server.HTTP2.SendPingTimeout), budget: c.HTTP2, logger: logger}
+		own.install(server)
+	} else {
+		listener = corkedListener{listener}
+	}
 	if c.TLSCertFile == "" {
 		return server.Serve(listener)
 	}

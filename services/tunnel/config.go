@@ -143,7 +143,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.Size(&c.MaxStreamWindow, "tunnel-max-stream-window", config.Bytes(connections.Windows.Max),
 		"how much of one unread response the hub takes when its reader keeps up with a distant agent")
 	s.Size(&c.BufferMemory, "tunnel-buffer-memory", defaultBufferMemory,
-		"how much of all responses may be unread at once; beyond it the readers go that have stood still for the longest")
+		"how much of all bodies may be unread at once; beyond it the readers go that have stood still for the longest")
 	s.Duration(&c.PingAfter, "tunnel-ping-after", connections.PingAfter, "silence after which an agent is pinged")
 	s.Duration(&c.PingTimeout, "tunnel-ping-timeout", connections.PingTimeout, "how long an agent may take to answer a ping")
 	s.Duration(&c.HeartbeatInterval, "tunnel-heartbeat-interval", defaultHeartbeatInterval,

@@ -88,6 +88,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	cfg.Serve.HTTP2 = budget
 	dialer, err := reverse.NewDialer(cfg.connections(), budget, reverse.NewLinks(reverse.LinkParams{
 		Replica: others.self.ID, Replicas: router.Replicas, Interval: cfg.heartbeatInterval(),
 		Timeout:    orDefault(cfg.HeartbeatTimeout, defaultHeartbeatTimeout),

@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/h2"
+	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/testkit/offline"
+)
+
+// door is a server whose HTTP/2 is served in one of the ways there are, and a client that speaks it.
+type door struct {
+	*running
+
+	url  string
+	asks *http.Client
+}
+
+// doors runs a case for both implementations of HTTP/2, with and without TLS.
+func doors(t *testing.T, run func(t *testing.T, open func(t *testing.T, cfg serve.Config, handler http.Handler) *door)) {
+	t.Helper()
+	t.Parallel()
+	for _, own := range []bool{false, true} {
+		for _, encrypted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("own=%t,tls=%t", own, encrypted), func(t *testing.T) {
+				t.Parallel()
+				run(t, func(t *testing.T, cfg serve.Config, handler http.Handler) *door {
+					t.Helper()
+					if own {
+						cfg.HTTP2 = budget(t)
+					}
+					return openDoor(t, cfg, encrypted, handler)
+				})
+			})
+		}
+	}
+}
+
+func budget(t *testing.T) *h2.Budget {
+	t.Helper()
+	b, err := h2.NewBudget(64 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func openDoor(t *testing.T, cfg serve.Config, encrypted bool, handler http.Handler) *door {
+	t.Helper()
+	transport := offline.Transport()
+	transport.Protocols = new(http.Protocols)
+	transport.Protocols.SetUnencryptedHTTP2(!encrypted)
+	transport.Protocols.SetHTTP2(encrypted)
+	d := &door{asks: &http.Client{Transport: transport}}
+	scheme := "http"
+	if encrypted {
+		certFile, keyFile, roots := certificate(t, t.TempDir())
+		cfg.TLSCertFile, cfg.TLSKeyFile, scheme = certFile, keyFile, "https"
+		transport.TLSClientConfig = &tls.Config{RootCAs: roots, ServerName: "leat.test", MinVersion: tls.VersionTLS12}
+	}
+	d.running = start(t, cfg, handler)
+	t.Cleanup(transport.CloseIdleConnections)
+	d.url = scheme + "://" + d.addr
+	return d
+}
+
+// TestHTTP2Requests looks at what handlers are told of a request and its connection.
+func TestHTTP2Requests(t *testing.T) {
+	doors(t, func(t *testing.T, open func(t *testing.T, cfg serve.Config, handler http.Handler) *door) {
+		d := open(t, serve.Config{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+			_, served := r.Context().Value(http.ServerContextKey).(*http.Server)
+			host, _, _ := net.SplitHostPort(r.RemoteAddr)
+			_, _ = fmt.Fprint(w, r.Proto, " ", r.TLS != nil && r.TLS.HandshakeComplete, " ", local, " ", served, " ", host, " ",
+				serve.Draining(r.Context()) != nil)
+		}))
+		status, got := get(t, d.asks, d.url)
+		want := fmt.Sprint("HTTP/2.0 ", strings.HasPrefix(d.url, "https"), " ", d.addr, " true 127.0.0.1 true")
+		if status != http.StatusOK || got != want {
+			t.Errorf("got %d %q, want %q", status, got, want)
+		}
+	})
+}
+
+// TestHTTP2Drain has requests under way finish when the server stops, and no connection stay.
+func TestHTTP2Drain(t *testing.T) {
+	doors(t, func(t *testing.T, open func(t *testing.T, cfg serve.Config, handler http.Handler) *door) {
+		begun := make(chan struct{})
+		d := open(t, serve.Config{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/long" {
+				close(begun)
+				<-serve.Draining(r.Context())
+			}
+			_, _ = io.WriteString(w, "whole")
+		}))
+		_, _ = get(t, d.asks, d.url+"/short")
+		answer := make(chan string, 1)
+		go func() {
+			_, text := get(t, d.asks, d.url+"/long")
+			answer <- text
+		}()
+		<-begun
+		d.stop()
+		if got := <-answer; got != "whole" {
+			t.Errorf("got %q, want the whole answer", got)
+		}
+		if err := d.wait(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		if log := d.log.String(); !strings.Contains(log, "msg=drained") {
+			t.Errorf("the drain has not ended by itself:\n%s", log)
+		}
+	})
+}
+
+// TestHTTP2DrainHasItsLimit has requests cut that go on for too long.
+func TestHTTP2DrainHasItsLimit(t *testing.T) {
+	doors(t, func(t *testing.T, open func(t *testing.T, cfg serve.Config, handler http.Handler) *door) {
+		begun, ended := make(chan struct{}), make(chan error, 1)
+		d := open(t, serve.Config{DrainTimeout: 100 * time.Millisecond}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			close(begun)
+			<-r.Context().Done()
+			ended <- context.Cause(r.Context())
+		}))
+		failed := make(chan error, 1)
+		go func() {
+			request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, d.url, nil)
+			if err == nil {
+				var response *http.Response
+				if response, err = d.asks.Do(request); err == nil {
+					_ = response.Body.Close()
+				}
+			}
+			failed <- err
+		}()
+		<-begun
+		d.stop()
+		if err := d.wait(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		if err := <-ended; err == nil {
+			t.Error("the handler's request goes on")
+		}
+		if err := <-failed; err == nil {
+			t.Error("the client has got an answer")
+		}
+	})
+}
+
+// TestHTTP2Panics has a handler's panic end its request alone, and the log tell of it.
+func TestHTTP2Panics(t *testing.T) {
+	doors(t, func(t *testing.T, open func(t *testing.T, cfg serve.Config, handler http.Handler) *door) {
+		d := open(t, serve.Config{}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/panic" {
+				panic("an example") //nolint:forbidigo // this is what is tested
+			}
+		}))
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+"/panic", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response, err := d.asks.Do(request); err == nil {
+			t.Errorf("got %s, want no answer", response.Status)
+			_ = response.Body.Close()
+		}
+		if status, _ := get(t, d.asks, d.url); status != http.StatusOK {
+			t.Errorf("afterwards: got %d", status)
+		}
+		if log := d.log.String(); !strings.Contains(log, "handler panicked") || !strings.Contains(log, "an example") {
+			t.Errorf("the log does not tell of the panic:\n%s", log)
+		}
+	})
+}
+
+// TestHTTP2LargeHeaders has requests refused whose header is too large, and those taken whose is not.
+func TestHTTP2LargeHeaders(t *testing.T) {
+	doors(t, func(t *testing.T, open func(t *testing.T, cfg serve.Config, handler http.Handler) *door) {
+		d := open(t, serve.Config{}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		for size, want := range map[int]int{32 << 10: http.StatusOK, 100 << 10: http.StatusRequestHeaderFieldsTooLarge} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("X-Large", strings.Repeat("x", size))
+			response, err := d.asks.Do(request)
+			if err != nil {
+				if want != http.StatusOK { // a client that has heard of the limit does not even ask
+					continue
+				}
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			if response.StatusCode != want {
+				t.Errorf("%d bytes: got %s, want %d", size, response.Status, want)
+			}
+		}
+	})
+}
