@@ -262,12 +262,12 @@ func (c *call) closeBody() {
 	}
 }
 
-// copyBuffer is how much of a body is read at once. With the head of its frame it fills whole records of TLS.
-const copyBuffer = 64<<10 - frameHeadLen
+// uploadBuffer is how much of a body is read at once: all that a reader finds who was busy for a while.
+const uploadBuffer = 4 * bulk
 
 var (
 	errTooLong = errors.New("http2: the request's body is longer than its Content-Length")
-	copyPool   sync.Pool // of *[copyBuffer]byte
+	copyPool   sync.Pool // of *[uploadBuffer]byte
 )
 
 // upload sends the body.
@@ -287,9 +287,9 @@ func (c *call) sendBody() error {
 	if !c.awaitContinue() {
 		return errAnswerOver
 	}
-	buffer, ok := copyPool.Get().(*[copyBuffer]byte)
+	buffer, ok := copyPool.Get().(*[uploadBuffer]byte)
 	if !ok {
-		buffer = new([copyBuffer]byte)
+		buffer = new([uploadBuffer]byte)
 	}
 	defer copyPool.Put(buffer)
 	left := c.length

@@ -20,8 +20,12 @@ type chunk struct {
 	buf  []byte
 }
 
+// bulk is how much data is handled at once. With the heads of one frame or two it fills records of TLS, which have 16 KiB. Who reads
+// pieces of another size leaves crumbs, each of which then travels as a frame of its own.
+const bulk = 2 * (32<<10 - frameHeadLen)
+
 // chunkSizes are how large chunks are: for events and small answers, for larger ones, and for frames in bulk.
-var chunkSizes = [...]int{2 << 10, 16 << 10, 64 << 10}
+var chunkSizes = [...]int{2 << 10, 16 << 10, bulk}
 
 // leastRoom is what is used of a chunk for the beginning of a frame that does not fit.
 const leastRoom = 4 << 10

@@ -138,6 +138,7 @@ func (c *conn) take(f frame) error {
 		}
 	case http2.FramePushPromise:
 		return http2.ConnectionError(http2.ErrCodeProtocol)
+	default: // the rest has been dealt with
 	}
 	return nil
 }
@@ -145,13 +146,12 @@ func (c *conn) take(f frame) error {
 // fits refuses what is too long to be looked at. Frames are as large as they may be for the sake of data alone, which nobody reads at
 // once.
 func (c *conn) fits(f frame) error {
-	switch f.kind {
-	case http2.FrameHeaders:
+	switch {
+	case f.kind == http2.FrameHeaders:
 		return c.decoding.fits(f.length)
-	case http2.FrameContinuation:
+	case f.kind == http2.FrameContinuation:
 		return c.decoding.fits(c.decoding.bytes + f.length)
-	}
-	if f.length > minFrameSize {
+	case f.length > minFrameSize:
 		return http2.ConnectionError(http2.ErrCodeFrameSize)
 	}
 	return nil

@@ -133,8 +133,7 @@ func TestLeaveBeforeTheBeginning(t *testing.T) {
 	p.must(err)
 	p.must(p.framer.WriteSettings(generous...))
 	go p.listen()
-	any := func(heardFrame) bool { return true }
-	want(t, "first frame", p.hear("settings", any).Type, http2.FrameSettings)
+	want(t, "first frame", p.hear("settings", func(heardFrame) bool { return true }).Type, http2.FrameSettings)
 	p.hear("goaway", func(f heardFrame) bool { return f.Type == http2.FrameGoAway })
 	_ = near.Close()
 	receive(t, "the end", ended)

@@ -163,7 +163,7 @@ func TestHTTP2Panics(t *testing.T) {
 	doors(t, func(t *testing.T, open func(t *testing.T, cfg serve.Config, handler http.Handler) *door) {
 		d := open(t, serve.Config{}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/panic" {
-				panic("an example") //nolint:forbidigo // this is what is tested
+				panic("an example")
 			}
 		}))
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+"/panic", nil)
