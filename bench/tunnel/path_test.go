@@ -249,7 +249,8 @@ func upload(ctx context.Context, s *side, client *http.Client, moved func(n int)
 		return err
 	}
 	defer response.Body.Close()
-	return unexpected(response.StatusCode, errors.New("answered before the end"))
+	why, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // for the message alone
+	return fmt.Errorf("answered before the end: %d %s", response.StatusCode, why)
 }
 
 // source has no end. It counts what the client has taken, which is little more than what was sent.

@@ -22,6 +22,9 @@ type Budget struct {
 	max  int64
 	used atomic.Int64
 	cut  atomic.Int64
+	// grown is what windows allow beyond what they did at first. However many readers keep up now, all of them may be held up at the
+	// same time later, and then this much comes without any of them being to blame.
+	grown atomic.Int64
 
 	relieving atomic.Bool
 
@@ -45,8 +48,21 @@ func (b *Budget) Used() int64 { return b.used.Load() }
 // Cut is how many streams were ended for want of memory.
 func (b *Budget) Cut() int64 { return b.cut.Load() }
 
-// tight reports whether windows had better not grow.
-func (b *Budget) tight() bool { return b.used.Load() > b.max/2 }
+// grow reports whether a window may grow by so many bytes, which are given back when its stream ends. Half of the budget is there for
+// it: the rest is for what windows allow at first.
+func (b *Budget) grow(bytes int) bool {
+	if b.used.Load() > b.max/2 {
+		return false
+	}
+	if b.grown.Add(int64(bytes)) > b.max/2 {
+		b.grown.Add(-int64(bytes))
+		return false
+	}
+	return true
+}
+
+// shrink gives back what a window has grown.
+func (b *Budget) shrink(bytes int) { b.grown.Add(-int64(bytes)) }
 
 func (b *Budget) join(c *conn) {
 	b.mu.Lock()

@@ -79,6 +79,7 @@ func (s *stream) end(err error) {
 	if s.err == nil {
 		s.err = err
 	}
+	s.in.close(s.conn)
 	s.conn.remove(s)
 	s.sendable.Broadcast()
 	s.readable.Broadcast()
@@ -132,6 +133,7 @@ func (s *stream) finishSending() {
 // finishReceiving takes note that nothing more comes.
 func (s *stream) finishReceiving() {
 	s.got = true
+	s.in.close(s.conn)
 	if s.sent {
 		s.conn.remove(s)
 	}

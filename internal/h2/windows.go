@@ -30,6 +30,7 @@ type window struct {
 	size    int // what the peer may have sent that nobody has read
 	granted int // what it may still send
 	owed    int // what was read and not granted anew
+	grown   int // how much of size the budget was asked for
 
 	// Whether the window has to grow is looked at each time half of it was read.
 	sample int
@@ -64,10 +65,20 @@ func (w *window) grow(c *conn) int {
 	first := w.since.IsZero() // how long what was read so far has taken is not known
 	w.sample, w.since = 0, now
 	roundTrip := c.RoundTripTime()
-	if first || roundTrip < minRoundTrip || took > roundTrip*3/2 || c.budget.tight() {
+	if first || roundTrip < minRoundTrip || took > roundTrip*3/2 {
 		return 0
 	}
 	more := min(w.size, c.settings.Windows.Max-w.size)
+	if more <= 0 || !c.budget.grow(more) {
+		return 0
+	}
 	w.size += more
+	w.grown += more
 	return more
+}
+
+// close takes note that nothing more comes.
+func (w *window) close(c *conn) {
+	c.budget.shrink(w.grown)
+	w.grown = 0
 }

@@ -27,39 +27,27 @@ func TestWindowFollowsItsReader(t *testing.T) {
 		roundTrip time.Duration
 		every     time.Duration // a quarter of a window
 		held      int           // by another reader
+		memory    int
 		want      int
 	}{
-		"fast":            {rtt, rtt / 4, 0, most},
-		"slow":            {rtt, time.Second, 0, initial},
-		"near":            {time.Millisecond, time.Millisecond / 4, 0, initial},
-		"unknown":         {0, 0, 0, initial},
-		"short of memory": {rtt, rtt / 4, initial, initial},
+		"fast":            {rtt, rtt / 4, 0, 4 * most, most},
+		"slow":            {rtt, time.Second, 0, 4 * most, initial},
+		"near":            {time.Millisecond, time.Millisecond / 4, 0, 4 * most, initial},
+		"unknown":         {0, 0, 0, 4 * most, initial},
+		"short of memory": {rtt, rtt / 4, initial, initial * 7 / 4, initial},
+		"little memory":   {rtt, rtt / 4, 0, 14 * initial, 8 * initial}, // half of it is more than 1+2+4, and less than 1+2+4+8
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client, server := raw(t, budget(t, int64(initial)*7/4))
+				client, server := raw(t, budget(t, int64(test.memory)))
 				client.SetRoundTripTime(test.roundTrip)
 				other, held := server.answer(client)
 				for sent := 0; sent < test.held; sent += 16 << 10 {
 					server.must(server.framer.WriteData(other, false, make([]byte, 16<<10)))
 				}
 				stream, body := server.answer(client)
-				window := initial
-				for range 20 {
-					for sent := 0; sent < window; sent += 16 << 10 {
-						if sent%(window/4) == 0 {
-							<-time.After(test.every)
-						}
-						n := min(16<<10, window-sent)
-						server.must(server.framer.WriteData(stream, false, make([]byte, n)))
-						if _, err := io.ReadFull(body, make([]byte, n)); err != nil {
-							t.Fatal(err)
-						}
-					}
-					synctest.Wait()
-					window = server.granted(stream)
-				}
+				window := server.fill(stream, body, initial, test.every)
 				_ = held.Close()
 				if window > test.want || window < test.want*7/8 {
 					t.Errorf("the peer may send %d bytes at last, want %d, but for what is not worth telling", window, test.want)
@@ -68,6 +56,72 @@ func TestWindowFollowsItsReader(t *testing.T) {
 			})
 		})
 	}
+}
+
+// fill has whole windows sent and read, again and again, each quarter after some time, and returns what may be sent at last.
+func (s *rawServer) fill(stream uint32, body io.Reader, window int, every time.Duration) int {
+	s.tb.Helper()
+	for range 20 {
+		for sent := 0; sent < window; sent += 16 << 10 {
+			if sent%(window/4) == 0 {
+				<-time.After(every)
+			}
+			n := min(16<<10, window-sent)
+			s.must(s.framer.WriteData(stream, false, make([]byte, n)))
+			if _, err := io.ReadFull(body, make([]byte, n)); err != nil {
+				s.tb.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		window = s.granted(stream)
+	}
+	return window
+}
+
+// TestReadersThatKeepUpAreNotEnded has many windows grow, and then all readers stand still for a while: what may come by then fits into
+// the memory, and none of them is ended.
+func TestReadersThatKeepUpAreNotEnded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const streams, rtt = 16, 50 * time.Millisecond
+		initial := settings().Windows.Initial
+		memory := budget(t, int64(4*streams*initial))
+		client, server := raw(t, memory)
+		client.SetRoundTripTime(rtt)
+		ids, bodies, windows := [streams]uint32{}, [streams]io.ReadCloser{}, [streams]int{}
+		total := 0
+		for i := range streams {
+			ids[i], bodies[i] = server.answer(client)
+			windows[i] = server.fill(ids[i], bodies[i], initial, rtt/4)
+			total += windows[i]
+		}
+		if windows[0] < 4*initial {
+			t.Errorf("the first may have %d bytes sent, want it to have grown", windows[0])
+		}
+		for i := range streams {
+			for sent := 0; sent < windows[i]; sent += 16 << 10 {
+				server.must(server.framer.WriteData(ids[i], false, make([]byte, min(16<<10, windows[i]-sent))))
+			}
+		}
+		synctest.Wait()
+		if used := int(memory.Used()); used != total {
+			t.Errorf("%d bytes are unread, want all %d", used, total)
+		}
+		for i := range streams {
+			if n, err := io.ReadFull(bodies[i], make([]byte, windows[i])); err != nil {
+				t.Errorf("stream %d: got %d bytes and %v, want %d", i, n, err, windows[i])
+			}
+			_ = bodies[i].Close()
+		}
+		if cut := memory.Cut(); cut != 0 {
+			t.Errorf("%d streams were ended", cut)
+		}
+		again, body := server.answer(client) // what had grown is given back
+		if window := server.fill(again, body, initial, rtt/4); window < 16*initial*7/8 {
+			t.Errorf("a later one may have %d bytes sent, want it to grow as the first has", window)
+		}
+		_ = body.Close()
+	})
 }
 
 // answer begins an answer to a request of the client's, and returns its stream at the server and its body at the client.
