@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 
@@ -435,53 +434,5 @@ func TestConformanceRequestBodyIsClosed(t *testing.T) {
 			t.Error("invalid: got no error")
 		}
 		_ = receive(t, "invalid", body.closed)
-	})
-}
-
-func TestConformanceRequestTrailers(t *testing.T) {
-	conform(t, func(t *testing.T, p pairing) {
-		type trailers struct {
-			before, after http.Header
-			body          string
-		}
-		got := make(chan trailers, 1)
-		r := p.connect(t, func(_ http.ResponseWriter, r *http.Request) {
-			before := r.Trailer.Clone()
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				t.Errorf("read: %v", err)
-			}
-			got <- trailers{before, r.Trailer.Clone(), string(body)}
-		}, options{})
-		for _, size := range []int{0, 1, 100_000} {
-			req := r.request(t, http.MethodPost, "/", nil)
-			req.Trailer = http.Header{"X-Sum": nil, "X-Never": nil, "X-Two": nil}
-			sent, left := strings.Repeat("x", size), size
-			req.Body = newReader(func(p []byte) (int, error) {
-				if left == 0 {
-					req.Trailer["X-Sum"], req.Trailer["X-Two"] = []string{"abc"}, []string{"1", "2"}
-					return 0, io.EOF
-				}
-				n := copy(p, sent[:min(left, len(p))])
-				left -= n
-				return n, nil
-			})
-			req.ContentLength = -1
-			_ = r.do(t, req)
-			seen := receive(t, "trailers", got)
-			want(t, "body's size", len(seen.body), size)
-			var announced []string
-			for name, values := range seen.before {
-				announced = append(announced, name)
-				if size > 0 && len(values) > 0 {
-					t.Errorf("%s has a value before the body's end: %q", name, values)
-				}
-			}
-			slices.Sort(announced)
-			wantList(t, "announced", announced, "X-Never", "X-Sum", "X-Two")
-			wantList(t, "X-Sum", seen.after["X-Sum"], "abc")
-			wantList(t, "X-Two", seen.after["X-Two"], "1", "2")
-			wantList(t, "X-Never", seen.after["X-Never"])
-		}
 	})
 }

@@ -118,7 +118,7 @@ func toHeader(fields []hpack.HeaderField) (header, announced http.Header) {
 				announced = http.Header{}
 			}
 			for each := range strings.SplitSeq(f.Value, ",") {
-				if each = strings.TrimSpace(each); each != "" {
+				if each = strings.TrimSpace(each); each != "" && !framing(each) {
 					announced[http.CanonicalHeaderKey(each)] = nil
 				}
 			}
@@ -132,6 +132,15 @@ func toHeader(fields []hpack.HeaderField) (header, announced http.Header) {
 		header[name], values = values[:1:1], values[1:]
 	}
 	return header, announced
+}
+
+// framing knows the fields that say how long a message is, which nobody may say behind it (RFC 9110, 6.5.1).
+func framing(name string) bool {
+	switch http.CanonicalHeaderKey(name) {
+	case "Content-Length", "Transfer-Encoding", "Trailer":
+		return true
+	}
+	return false
 }
 
 // encoding makes header blocks. The connection's lock guards it: blocks go out in the order in which they are made.

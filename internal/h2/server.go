@@ -12,9 +12,12 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
 // goAwayTimeout is how long a server that has nothing left to do waits for the client to close the connection.
@@ -251,12 +254,15 @@ func (s *Server) header(st *stream, d *decoding, end bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pseudo, fields, ok := d.split()
-	if !ok || !end || len(pseudo) > 0 || d.tooLarge() {
+	if !ok || !end || len(pseudo) > 0 || d.tooLarge() || slices.ContainsFunc(fields, notForTrailers) {
 		return http2.StreamError{StreamID: st.id, Code: http2.ErrCodeProtocol}
 	}
 	st.trailer, _ = toHeader(fields)
 	return st.endData()
 }
+
+// notForTrailers knows what nobody may say behind a body (RFC 9110, 6.5.1).
+func notForTrailers(f hpack.HeaderField) bool { return !httpguts.ValidTrailerHeader(canonical(f.Name)) }
 
 // run calls the handler.
 func (x *exchange) run() {
