@@ -68,24 +68,16 @@ func (s *singleListener) Close() error {
 func (s *singleListener) Addr() net.Addr { return s.conn.LocalAddr() }
 
 // asItIs writes an answer without a type without one.
-type asItIs struct {
-	http.ResponseWriter
+type asItIs struct{ http.ResponseWriter }
 
-	request *http.Request
-}
-
-// AsItIs returns a writer for an answer that comes from elsewhere: one without a Content-Type stays so, where a server of net/http
-// would guess, and its head waits for its body as [CorkHead] says.
-func AsItIs(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
-	return &asItIs{ResponseWriter: w, request: r}
-}
+// AsItIs returns a writer for an answer that comes from elsewhere: one without a Content-Type stays so, where a server would guess.
+func AsItIs(w http.ResponseWriter) http.ResponseWriter { return &asItIs{w} }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *asItIs) WriteHeader(status int) {
 	if _, set := w.Header()["Content-Type"]; !set && status >= http.StatusOK {
 		w.Header()["Content-Type"] = nil
 	}
-	CorkHead(w.request, status, w.Header())
 	w.ResponseWriter.WriteHeader(status)
 }
 

@@ -53,7 +53,6 @@ func newServer(base context.Context, handler http.Handler, logger *slog.Logger) 
 			WriteByteTimeout:              writeByteTimeout,
 		},
 		BaseContext: func(net.Listener) context.Context { return base },
-		ConnContext: WithCork,
 		ErrorLog: log.New(errorLog(func(level slog.Level, message, detail string) {
 			logger.LogAttrs(base, level, message, slog.String("detail", detail))
 		}), "", 0),
@@ -77,8 +76,6 @@ func (c *Config) serve(server *http.Server, listener net.Listener, logger *slog.
 	if c.HTTP2 != nil {
 		own := &http2Server{settings: http2Settings(server.HTTP2.SendPingTimeout), budget: c.HTTP2, logger: logger}
 		own.install(server)
-	} else {
-		listener = corkedListener{listener}
 	}
 	if c.TLSCertFile == "" {
 		return server.Serve(listener)

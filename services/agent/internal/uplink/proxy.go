@@ -82,7 +82,7 @@ func (p *proxy) pass(leg *leg, w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	// A reader that stands still holds one of the server's seats.
-	guarded := serve.GuardStalls(serve.AsItIs(w, r), p.stall, func() { cancel(errStalled) })
+	guarded := serve.GuardStalls(serve.AsItIs(w), p.stall, func() { cancel(errStalled) })
 	defer guarded.Stop()
 	wait := &silence{timeouts: p.silences, end: func() { cancel(errSilent) }}
 	defer wait.over()

@@ -82,7 +82,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Rewrite: p.rewrite, Transport: stream, ErrorLog: h.errorLog, BufferPool: &h.buffers,
 		ModifyResponse: p.modifyResponse, ErrorHandler: p.fail,
 	}
-	proxy.ServeHTTP(serve.AsItIs(w, r), r.WithContext(ctx))
+	proxy.ServeHTTP(serve.AsItIs(w), r.WithContext(ctx))
 }
 
 // admit says what is wrong with a hop.

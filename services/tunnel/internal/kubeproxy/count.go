@@ -9,15 +9,11 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
-
-	"github.com/leatdev/leat/internal/serve"
 )
 
 // response counts what is written to the caller and remembers the status.
 type response struct {
 	http.ResponseWriter
-
-	request *http.Request
 
 	status int
 	bytes  int64
@@ -51,7 +47,6 @@ func (w *response) begin(status int) {
 		w.Header()["Content-Type"] = nil // an answer without a type stays so: else the server guesses one
 	}
 	w.status = status
-	serve.CorkHead(w.request, status, w.Header())
 	if w.began != nil {
 		w.began()
 	}

@@ -88,7 +88,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, span := h.startSpan(ctx, r)
 	defer span.End()
 	c := &call{
-		Handler: h, w: &response{ResponseWriter: w, request: r}, r: r.WithContext(ctx), traceID: traceID(span.SpanContext()), began: time.Now(),
+		Handler: h, w: &response{ResponseWriter: w}, r: r.WithContext(ctx), traceID: traceID(span.SpanContext()), began: time.Now(),
 	}
 	c.id = requestID(parent, c.traceID)
 	defer c.endSpan(span)
