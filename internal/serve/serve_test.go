@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,14 +39,43 @@ func TestMain(m *testing.M) {
 
 // buffer is a log that is read while it is written.
 type buffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
+	mu      sync.Mutex
+	buf     bytes.Buffer
+	changed chan struct{} // closed at the next write, where somebody waits for one
 }
 
 func (b *buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.changed != nil {
+		close(b.changed)
+		b.changed = nil
+	}
 	return b.buf.Write(p)
+}
+
+// await waits until the log holds all of these.
+func (b *buffer) await(t *testing.T, texts ...string) {
+	t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	for {
+		b.mu.Lock()
+		log := b.buf.String()
+		if b.changed == nil {
+			b.changed = make(chan struct{})
+		}
+		changed := b.changed
+		b.mu.Unlock()
+		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(log, text) }) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline.C:
+			t.Fatalf("the log does not tell of %q:\n%s", texts, log)
+		}
+	}
 }
 
 func (b *buffer) String() string {
