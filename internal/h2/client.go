@@ -126,10 +126,11 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return c.Close()
 }
 
-func (*Client) lastSeen() uint32  { return 0 }
-func (*Client) late(uint32) error { return nil } // it was on its way when the request was canceled
-func (*Client) pong(byte)         {}
-func (c *Client) left()           { c.failLocked(errClosed) }
+func (*Client) relieved() *exchange { return nil }
+func (*Client) lastSeen() uint32    { return 0 }
+func (*Client) late(uint32) error   { return nil } // it was on its way when the request was canceled
+func (*Client) pong(byte)           {}
+func (c *Client) left()             { c.failLocked(errClosed) }
 
 // goAway ends what the peer has not begun, and waits for the rest.
 func (c *Client) goAway(last uint32) {

@@ -19,7 +19,7 @@ import (
 
 // conn is what both sides of a connection have in common.
 //
-// One goroutine reads. It never writes, so that it cannot wait for a peer that waits for it: what it has to say is written by others, or
+// One goroutine at a time reads. It does not write, so that it cannot wait for a peer that waits for it: what it has to say is written by others, or
 // by a goroutine for the purpose. Everybody else writes for himself.
 type conn struct {
 	net      net.Conn
@@ -34,6 +34,7 @@ type conn struct {
 
 	// What follows is the reader's.
 	in       *bufio.Reader
+	opened   bool // the peer's first frame was taken
 	decoding decoding
 	wakes    []*stream     // those to be woken before the reader waits
 	changes  *rate.Limiter // of settings
@@ -71,6 +72,8 @@ type side interface {
 	begin(id uint32, header *decoding, end bool) error
 	// header takes the header of one that it knows.
 	header(s *stream, header *decoding, end bool) error
+	// relieved returns the request that the reader's goroutine is to answer, since another one reads on. Nil: it reads on itself.
+	relieved() *exchange
 	// late says what to do about data for a stream that has ended. The lock is held.
 	late(id uint32) error
 	// goAway takes the last stream that the peer has looked at.
@@ -131,9 +134,12 @@ func (c *conn) start(opening []byte, settings ...http2.Setting) {
 	c.flushSoon()
 }
 
-// run reads until the connection ends.
-func (c *conn) run() {
-	err := c.read()
+// run reads until the connection ends. It returns the request that is left to its goroutine when another one reads on instead.
+func (c *conn) run() *exchange {
+	x, err := c.read()
+	if x != nil {
+		return x
+	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errLost // so that nobody takes it for the end of a body
 	}
@@ -146,6 +152,7 @@ func (c *conn) run() {
 	_ = c.net.Close()
 	c.budget.leave(c)
 	close(c.done)
+	return nil
 }
 
 // fail ends the connection and all its streams. The first reason counts.

@@ -11,18 +11,19 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// read takes frames until the connection fails.
-func (c *conn) read() error {
-	for first := true; ; first = false {
+// read takes frames until the connection fails, or until another goroutine does: then it returns the request that is left to this one.
+func (c *conn) read() (*exchange, error) {
+	for {
 		f, err := c.next()
 		if err != nil {
-			return err
+			return nil, err
 		}
+		first := !c.opened
 		if first && (f.kind != http2.FrameSettings || f.flags.Has(http2.FlagSettingsAck)) {
-			return http2.ConnectionError(http2.ErrCodeProtocol) // RFC 9113, 3.4
+			return nil, http2.ConnectionError(http2.ErrCodeProtocol) // RFC 9113, 3.4
 		}
 		if c.decoding.stream != 0 && (f.kind != http2.FrameContinuation || f.stream != c.decoding.stream) {
-			return http2.ConnectionError(http2.ErrCodeProtocol)
+			return nil, http2.ConnectionError(http2.ErrCodeProtocol)
 		}
 		err = c.take(f)
 		var stream http2.StreamError
@@ -30,10 +31,14 @@ func (c *conn) read() error {
 			err = c.refuse(stream)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if first {
+			c.opened = true
 			close(c.greeted)
+		}
+		if x := c.side.relieved(); x != nil {
+			return x, nil
 		}
 	}
 }

@@ -43,6 +43,8 @@ type Server struct {
 	remote string
 	// newContext makes the context of a request.
 	newContext func() (context.Context, context.CancelFunc)
+	workers    workers
+	next       *exchange // the reader's: a request that has come, and that nobody answers yet
 
 	// The connection's lock guards what follows.
 	running int // handlers
@@ -59,7 +61,7 @@ func NewServer(ctx context.Context, nc net.Conn, params ServerParams) *Server {
 	ctx = context.WithValue(ctx, http.ServerContextKey, &http.Server{Handler: params.Handler, ReadHeaderTimeout: params.Settings.Greeting})
 	ctx = context.WithValue(ctx, http.LocalAddrContextKey, nc.LocalAddr())
 	s := &Server{
-		conn: newConn(nc, params.Settings, params.Budget), params: params, remote: nc.RemoteAddr().String(),
+		conn: newConn(nc, params.Settings, params.Budget), params: params, remote: nc.RemoteAddr().String(), workers: workers{jobs: make(chan *exchange)},
 		newContext: func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) },
 	}
 	s.side = s
@@ -76,7 +78,8 @@ func (s *Server) Serve() error {
 			s.fail(err)
 		}
 	}
-	s.run()
+	s.delegate(nil)
+	<-s.done
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.idler != nil {
@@ -222,7 +225,7 @@ func (s *Server) begin(id uint32, d *decoding, end bool) error {
 		return http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol, Cause: err}
 	}
 	x.got = end
-	go x.run()
+	s.next = x
 	return nil
 }
 
