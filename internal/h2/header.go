@@ -160,16 +160,19 @@ func (e *encoding) open() {
 }
 
 // add adds a field. A buffer takes everything, so that it cannot fail.
-func (e *encoding) add(name, value string) { e.put(hpack.HeaderField{Name: name, Value: value}) }
-
-// addOnce adds a field that is another one each time, and would only push others out of the table.
-func (e *encoding) addOnce(name, value string) {
-	e.put(hpack.HeaderField{Name: name, Value: value, Sensitive: true})
-}
-
-func (e *encoding) put(f hpack.HeaderField) {
+func (e *encoding) add(name, value string) {
+	f := hpack.HeaderField{Name: name, Value: value, Sensitive: changes(name)}
 	e.size += int(f.Size())
 	_ = e.hpack.WriteField(f)
+}
+
+// changes knows fields that are others each time, and would only push the rest out of the table.
+func changes(name string) bool {
+	switch name {
+	case ":path", "content-length", "traceparent", "audit-id":
+		return true
+	}
+	return false
 }
 
 // names are those of fields that are often seen, so that no memory is needed to change their case.

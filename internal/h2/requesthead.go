@@ -105,7 +105,7 @@ func (h *requestHead) encode(e *encoding) {
 	}
 	e.add(":authority", h.authority)
 	if h.req.Method != http.MethodConnect {
-		e.addOnce(":path", h.path)
+		e.add(":path", h.path)
 	}
 	agent := userAgent
 	for name, values := range h.req.Header {
@@ -123,26 +123,20 @@ func (h *requestHead) encode(e *encoding) {
 			}
 		case "cookie":
 			addCookies(e, values)
-		case "traceparent":
-			addAll(e.addOnce, small, values)
 		default:
-			addAll(e.add, small, values)
+			for _, value := range values {
+				e.add(small, value)
+			}
 		}
 	}
 	if agent != "" {
 		e.add("user-agent", agent)
 	}
 	if h.length > 0 || h.length == 0 && takesBody(h.req.Method) {
-		e.addOnce("content-length", strconv.FormatInt(h.length, 10))
+		e.add("content-length", strconv.FormatInt(h.length, 10))
 	}
 	if names := trailerNames(h.req.Trailer); names != "" {
 		e.add("trailer", names)
-	}
-}
-
-func addAll(add func(name, value string), name string, values []string) {
-	for _, value := range values {
-		add(name, value)
 	}
 }
 
