@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"go.opentelemetry.io/otel/propagation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -72,7 +73,8 @@ func (p *proxy) unreachable(w http.ResponseWriter, r *http.Request, err error) {
 	if cause != nil && !errors.Is(cause, errSilent) {
 		return // the caller is gone
 	}
-	p.logger.WarnContext(r.Context(), "request could not be passed on",
+	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)) // the log names the trace
+	p.logger.WarnContext(ctx, "request could not be passed on",
 		slog.String("server", p.name), slog.Any("error", err))
 	dialed, timeout := failure(err)
 	answer := problem{

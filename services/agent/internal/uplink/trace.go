@@ -5,6 +5,7 @@ package uplink
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -20,11 +21,11 @@ type TraceParams struct {
 }
 
 // Traced continues the hub's traces over requests for the API server: each is a span here, and the API server is told of
-// it. Calls of the agent itself are traced by their own handlers.
+// it. A trace that the hub does not record passes as it is. Calls of the agent itself are traced by their own handlers.
 func Traced(next http.Handler, p TraceParams) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path, isKubernetes := strings.CutPrefix(r.URL.Path, kubernetesPrefix+"/")
-		if !isKubernetes {
+		if !isKubernetes || !isRecorded(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -50,6 +51,18 @@ func Traced(next http.Handler, p TraceParams) http.Handler {
 			span.SetStatus(codes.Error, "")
 		}
 	})
+}
+
+// isRecorded reads in a request's trace context whether its sender records the trace (W3C Trace Context, 3.2.2.5.1). Where there is none
+// it is for the tracer to decide.
+func isRecorded(r *http.Request) bool {
+	const flags = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-")
+	parent := r.Header["Traceparent"]
+	if len(parent) != 1 || len(parent[0]) < flags+2 {
+		return true
+	}
+	bits, err := strconv.ParseUint(parent[0][flags:flags+2], 16, 8)
+	return err != nil || trace.TraceFlags(bits).IsSampled()
 }
 
 // statusWriter remembers the status of an answer.

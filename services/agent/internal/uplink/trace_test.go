@@ -61,6 +61,39 @@ func TestTraceGoesOnToTheAPIServer(t *testing.T) {
 	}
 }
 
+// TestTraceThatNobodyRecords passes the API server the hub's own context: it would else name a span that nobody has seen.
+func TestTraceThatNobodyRecords(t *testing.T) {
+	t.Parallel()
+	spans := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+	traced := uplink.Traced(handler(t, http.DefaultTransport), uplink.TraceParams{
+		Tracer: provider.Tracer("test"), Propagator: propagation.TraceContext{},
+	})
+	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-"
+	for _, test := range []struct {
+		parent string
+		spans  int // so far
+	}{{trace + "00", 0}, {trace + "02", 0}, {trace + "03", 1}, {"", 2}, {"nonsense", 3}, {trace + "zz", 4}} {
+		request := httptest.NewRequest(http.MethodGet, "/kubernetes/api", nil)
+		request.Header.Set("Impersonate-User", "alice")
+		if test.parent != "" {
+			request.Header.Set("Traceparent", test.parent)
+		}
+		recorder := httptest.NewRecorder()
+		traced.ServeHTTP(recorder, request)
+		if got := len(spans.Ended()); got != test.spans {
+			t.Errorf("parent %q: got %d spans so far, want %d", test.parent, got, test.spans)
+		}
+		var got struct{ Header http.Header }
+		if err := json.NewDecoder(recorder.Body).Decode(&got); err != nil {
+			t.Fatal(err)
+		}
+		if there := got.Header.Get("Traceparent"); test.spans == 0 && there != test.parent {
+			t.Errorf("got traceparent %q at the API server, want %q", there, test.parent)
+		}
+	}
+}
+
 func TestTracedAnswersAreFlushed(t *testing.T) {
 	t.Parallel()
 	provider := sdktrace.NewTracerProvider()
