@@ -53,13 +53,14 @@ func (h *grpcHealth) watch(
 	defer ticker.Stop()
 	sent := healthv1.HealthCheckResponse_UNKNOWN
 	for {
+		draining := isDraining(ctx) // before the status, which says so then
 		if status := h.status(ctx, request.GetService()); status != sent {
 			if err := stream.Send(&healthv1.HealthCheckResponse{Status: status}); err != nil {
 				return err
 			}
 			sent = status
 		}
-		if isDraining(ctx) {
+		if draining {
 			return nil
 		}
 		select {
