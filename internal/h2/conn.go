@@ -28,9 +28,7 @@ type conn struct {
 	side     side
 	greeted  chan struct{} // closed when the peer has said how much it takes
 	done     chan struct{} // closed when the reader has ended
-	// roundTrip and heard are in nanoseconds; roundTrip is zero while it is not known.
-	roundTrip atomic.Int64
-	heard     atomic.Int64
+	heard    atomic.Int64  // when something last came, in nanoseconds
 
 	// What follows is the reader's.
 	in       *bufio.Reader
@@ -64,6 +62,10 @@ type conn struct {
 	idle    sync.Cond // that there is no stream
 	pulse   *time.Timer
 	pinged  time.Time // when the peer was last asked whether it is alive
+
+	roundTrip time.Duration // the shortest that was measured; zero: none was
+	measuring bool
+	began     time.Time // when a measurement was last begun
 }
 
 // side is what a client does otherwise than a server. Its methods are called by the reader without the lock.
@@ -131,6 +133,7 @@ func (c *conn) start(opening []byte, settings ...http2.Setting) {
 	b := append(c.out.buffer(), opening...)
 	b = appendSettings(b, settings...)
 	c.out.pending = appendWindowUpdate(b, 0, maxConnectionWindow-initialConnectionWindow)
+	c.measure()
 	c.flushSoon()
 }
 
@@ -179,20 +182,6 @@ func (c *conn) failLocked(err error) {
 	clear(c.rest)
 	c.idle.Broadcast()
 	go func() { _ = c.net.Close() }() // closing TLS may wait for a peer that is gone
-}
-
-// RoundTripTime is how long the way to the peer and back takes: the shortest time that SetRoundTripTime was told, zero before.
-func (c *conn) RoundTripTime() time.Duration { return time.Duration(c.roundTrip.Load()) }
-
-// SetRoundTripTime says how long the way to the peer and back took. The shortest time counts: what takes longer was held up by
-// something else.
-func (c *conn) SetRoundTripTime(d time.Duration) {
-	for {
-		known := c.roundTrip.Load()
-		if d <= 0 || known != 0 && known <= int64(d) || c.roundTrip.CompareAndSwap(known, int64(d)) {
-			return
-		}
-	}
 }
 
 // LastHeard is when the last byte came.
@@ -253,6 +242,7 @@ func (c *conn) feel() {
 const (
 	pingAlive byte = iota + 1
 	pingGoAway
+	pingRoundTrip
 )
 
 func pingNumber(number byte) []byte { return []byte{'l', 'e', 'a', 't', 0, 0, 0, number} }

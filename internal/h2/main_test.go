@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,25 +110,38 @@ func await(tb testing.TB, what string, yes func() bool) {
 	}
 }
 
-// rawServer is the other end of a client's connection, written frame by frame. Frames that it does not wait for pile up.
-type rawServer struct {
+// rawPeer is the other end of a connection, written frame by frame. Frames that it does not wait for pile up.
+type rawPeer struct {
 	tb     testing.TB
 	framer *http2.Framer
 	frames chan http2.Frame
 	block  bytes.Buffer
 	hpack  *hpack.Encoder
+	// roundTrip is after how many nanoseconds PINGs are answered; zero: they are not.
+	roundTrip atomic.Int64
 }
 
-// raw returns a client and its other end.
-func raw(tb testing.TB, b *h2.Budget) (*h2.Client, *rawServer) {
+// raw returns a client and its other end, which answers PINGs after a round trip, where there is one.
+func raw(tb testing.TB, b *h2.Budget, roundTrip time.Duration) (*h2.Client, *rawPeer) {
 	tb.Helper()
 	near, far := net.Pipe()
 	client := h2.NewClient(near, settings(), b)
-	s := &rawServer{tb: tb, framer: http2.NewFramer(far, far), frames: make(chan http2.Frame, 1000)}
-	s.hpack = hpack.NewEncoder(&s.block)
 	if _, err := io.ReadFull(far, make([]byte, len(http2.ClientPreface))); err != nil {
 		tb.Fatal(err)
 	}
+	peer := newRawPeer(tb, far, roundTrip)
+	tb.Cleanup(func() {
+		_ = client.Close()
+		<-client.Done()
+	})
+	return client, peer
+}
+
+func newRawPeer(tb testing.TB, conn net.Conn, roundTrip time.Duration) *rawPeer {
+	tb.Helper()
+	s := &rawPeer{tb: tb, framer: http2.NewFramer(conn, conn), frames: make(chan http2.Frame, 1000)}
+	s.hpack = hpack.NewEncoder(&s.block)
+	s.roundTrip.Store(int64(roundTrip))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -137,24 +151,27 @@ func raw(tb testing.TB, b *h2.Budget) (*h2.Client, *rawServer) {
 			if err != nil {
 				return
 			}
-			if update, ok := frame.(*http2.WindowUpdateFrame); ok {
-				again := *update // the framer uses it again
+			switch f := frame.(type) {
+			case *http2.WindowUpdateFrame:
+				again := *f // the framer uses it again
 				frame = &again
+			case *http2.PingFrame:
+				if after, data := time.Duration(s.roundTrip.Load()), f.Data; after > 0 && !f.IsAck() {
+					time.AfterFunc(after, func() { _ = http2.NewFramer(conn, nil).WritePing(true, data) })
+				}
 			}
 			s.frames <- frame
 		}
 	}()
 	s.must(s.framer.WriteSettings())
 	tb.Cleanup(func() {
-		_ = client.Close()
-		_ = far.Close()
+		_ = conn.Close()
 		<-ended
-		<-client.Done()
 	})
-	return client, s
+	return s
 }
 
-func (s *rawServer) must(err error) {
+func (s *rawPeer) must(err error) {
 	s.tb.Helper()
 	if err != nil {
 		s.tb.Fatal(err)
@@ -162,7 +179,7 @@ func (s *rawServer) must(err error) {
 }
 
 // head answers a stream.
-func (s *rawServer) head(stream uint32, end bool) {
+func (s *rawPeer) head(stream uint32, end bool) {
 	s.tb.Helper()
 	s.block.Reset()
 	s.must(s.hpack.WriteField(hpack.HeaderField{Name: ":status", Value: "200"}))
@@ -174,7 +191,7 @@ func (s *rawServer) head(stream uint32, end bool) {
 var errGone = errors.New("connection has ended")
 
 // next waits for a frame of a kind.
-func next[F http2.Frame](s *rawServer) (frame F, err error) {
+func next[F http2.Frame](s *rawPeer) (frame F, err error) {
 	for each := range s.frames {
 		if wanted, ok := each.(F); ok {
 			return wanted, nil

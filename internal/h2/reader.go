@@ -334,7 +334,11 @@ func (c *conn) takePing(f frame, p []byte) error {
 	case f.length != pingLen:
 		return http2.ConnectionError(http2.ErrCodeFrameSize)
 	case f.flags.Has(http2.FlagPingAck):
-		c.side.pong(p[pingLen-1])
+		if p[pingLen-1] == pingRoundTrip {
+			c.measured()
+		} else {
+			c.side.pong(p[pingLen-1])
+		}
 		return nil
 	}
 	c.mu.Lock()

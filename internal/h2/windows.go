@@ -8,6 +8,10 @@ import "time"
 const (
 	// minRoundTrip is below what no window has to grow: the smallest ones then allow more than 200 MiB/s.
 	minRoundTrip = 2 * time.Millisecond
+	// maxRoundTrip is the longest that is believed: a peer that answers late could have windows grow that it does not fill.
+	maxRoundTrip = time.Second
+	// measureInterval is how long a measurement is good for.
+	measureInterval = time.Second
 	// initialConnectionWindow is that of each direction of a connection until its receiver opens it, and maxConnectionWindow what it
 	// can be opened to (RFC 9113, 6.9.1 and 6.9.2).
 	initialConnectionWindow = 1<<16 - 1
@@ -64,8 +68,8 @@ func (w *window) grow(c *conn) int {
 	took := now.Sub(w.since)
 	first := w.since.IsZero() // how long what was read so far has taken is not known
 	w.sample, w.since = 0, now
-	roundTrip := c.RoundTripTime()
-	if first || roundTrip < minRoundTrip || took > roundTrip*3/2 {
+	c.measure()
+	if first || c.roundTrip < minRoundTrip || took > c.roundTrip*3/2 {
 		return 0
 	}
 	more := min(w.size, c.settings.Windows.Max-w.size)
@@ -75,6 +79,28 @@ func (w *window) grow(c *conn) int {
 	w.size += more
 	w.grown += more
 	return more
+}
+
+// measure asks the peer for a sign, to see how long the way to it and back takes. The first time is when the connection begins, and the
+// way is free; later ones are for bodies that keep coming. It is for the caller to flush. The lock is held.
+func (c *conn) measure() {
+	now := time.Now()
+	if c.measuring || now.Sub(c.began) < measureInterval {
+		return
+	}
+	c.measuring, c.began = true, now
+	c.out.pending = appendPing(c.out.buffer(), 0, pingNumber(pingRoundTrip))
+}
+
+// measured takes the sign. The shortest time counts: what takes longer was held up by something else.
+func (c *conn) measured() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	took := min(time.Since(c.began), maxRoundTrip)
+	if c.measuring && took > 0 && (c.roundTrip == 0 || took < c.roundTrip) {
+		c.roundTrip = took
+	}
+	c.measuring = false
 }
 
 // close takes note that nothing more comes.

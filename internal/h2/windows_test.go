@@ -6,6 +6,7 @@ package h2_test
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/leatdev/leat/internal/h2"
 )
@@ -40,8 +42,7 @@ func TestWindowFollowsItsReader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client, server := raw(t, budget(t, int64(test.memory)))
-				client.SetRoundTripTime(test.roundTrip)
+				client, server := raw(t, budget(t, int64(test.memory)), test.roundTrip)
 				other, held := server.answer(client)
 				for sent := 0; sent < test.held; sent += 16 << 10 {
 					server.must(server.framer.WriteData(other, false, make([]byte, 16<<10)))
@@ -58,8 +59,72 @@ func TestWindowFollowsItsReader(t *testing.T) {
 	}
 }
 
+// TestUploadsFollowTheirReader is TestWindowFollowsItsReader for a server, whose clients may be far away, too.
+func TestUploadsFollowTheirReader(t *testing.T) {
+	t.Parallel()
+	const rtt = 30 * time.Millisecond
+	initial, most := settings().Windows.Initial, settings().Windows.Max
+	for name, test := range map[string]struct {
+		roundTrip time.Duration
+		later     time.Duration // the round trip when the upload begins; zero: the same
+		want      int
+	}{
+		"far":                {rtt, 0, most},
+		"near":               {time.Millisecond, 0, initial},
+		"near, and held up":  {time.Millisecond, rtt, initial},
+		"held up, and near":  {rtt, time.Millisecond, initial},
+		"answers to no PING": {0, 0, initial},
+		"lies":               {time.Hour, 0, initial}, // the reader has waited for its bytes for more than a second
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				near, far := net.Pipe()
+				bodies, done := make(chan io.Reader), make(chan struct{})
+				server := h2.NewServer(context.WithoutCancel(t.Context()), near, h2.ServerParams{
+					Settings: settings(), Budget: budget(t, int64(4*most)), Logger: slog.New(slog.DiscardHandler),
+					Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+						bodies <- r.Body
+						<-done
+					}),
+				})
+				go func() { _ = server.Serve() }()
+				defer func() { _ = server.Close() }()
+				if _, err := io.WriteString(far, http2.ClientPreface); err != nil {
+					t.Fatal(err)
+				}
+				client := newRawPeer(t, far, test.roundTrip)
+				if test.later > 0 {
+					<-time.After(2 * time.Second)
+					client.roundTrip.Store(int64(test.later))
+				}
+				client.upload(1)
+				every := rtt / 4
+				if test.roundTrip == time.Hour {
+					every = time.Second
+				}
+				window := client.fill(1, <-bodies, initial, every)
+				if window > test.want || window < test.want*7/8 {
+					t.Errorf("the client may send %d bytes at last, want %d, but for what is not worth telling", window, test.want)
+				}
+				close(done)
+			})
+		})
+	}
+}
+
+// upload begins a request with a body.
+func (s *rawPeer) upload(stream uint32) {
+	s.tb.Helper()
+	s.block.Reset()
+	for name, value := range map[string]string{":method": "POST", ":scheme": "http", ":path": "/", ":authority": "x"} {
+		s.must(s.hpack.WriteField(hpack.HeaderField{Name: name, Value: value}))
+	}
+	s.must(s.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: s.block.Bytes(), EndHeaders: true}))
+}
+
 // fill has whole windows sent and read, again and again, each quarter after some time, and returns what may be sent at last.
-func (s *rawServer) fill(stream uint32, body io.Reader, window int, every time.Duration) int {
+func (s *rawPeer) fill(stream uint32, body io.Reader, window int, every time.Duration) int {
 	s.tb.Helper()
 	for range 20 {
 		for sent := 0; sent < window; sent += 16 << 10 {
@@ -86,8 +151,7 @@ func TestReadersThatKeepUpAreNotEnded(t *testing.T) {
 		const streams, rtt = 16, 50 * time.Millisecond
 		initial := settings().Windows.Initial
 		memory := budget(t, int64(4*streams*initial))
-		client, server := raw(t, memory)
-		client.SetRoundTripTime(rtt)
+		client, server := raw(t, memory, rtt)
 		ids, bodies, windows := [streams]uint32{}, [streams]io.ReadCloser{}, [streams]int{}
 		total := 0
 		for i := range streams {
@@ -125,7 +189,7 @@ func TestReadersThatKeepUpAreNotEnded(t *testing.T) {
 }
 
 // answer begins an answer to a request of the client's, and returns its stream at the server and its body at the client.
-func (s *rawServer) answer(client *h2.Client) (stream uint32, body io.ReadCloser) {
+func (s *rawPeer) answer(client *h2.Client) (stream uint32, body io.ReadCloser) {
 	s.tb.Helper()
 	answered := make(chan *http.Response, 1)
 	go func() { answered <- get(s.tb, client) }()
@@ -136,7 +200,7 @@ func (s *rawServer) answer(client *h2.Client) (stream uint32, body io.ReadCloser
 }
 
 // granted is what the peer was told that it may send, since the last call.
-func (s *rawServer) granted(stream uint32) (bytes int) {
+func (s *rawPeer) granted(stream uint32) (bytes int) {
 	for {
 		select {
 		case frame := <-s.frames:

@@ -29,7 +29,7 @@ type http2Server struct {
 // http2Settings are as strict as what newServer asks of net/http.
 func http2Settings(pingAfter time.Duration) h2.Settings {
 	return h2.Settings{
-		Windows:        h2.Windows{Initial: streamWindow, Max: streamWindow},
+		Windows:        h2.DefaultWindows(),
 		FrameSize:      streamWindow, // whoever uploads fills it at once
 		MaxHeaderBytes: maxHeaderBytes,
 		MaxStreams:     maxConcurrentStreams,

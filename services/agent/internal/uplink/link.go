@@ -63,7 +63,6 @@ func (l *link) listen() {
 // Heartbeat implements LinkService.
 func (l *link) Heartbeat(ctx context.Context, req *tunnelv1.HeartbeatRequest) (*tunnelv1.HeartbeatResponse, error) {
 	l.conn.uplink.heed(int(req.GetReplicas()))
-	l.conn.server.SetRoundTripTime(req.GetRoundTrip().AsDuration())
 	if drain := req.GetDrain(); drain != nil {
 		l.drain(drain.GetReconnectAfter().AsDuration())
 	}

@@ -78,7 +78,6 @@ func (overConn) RoundTrip(req *http.Request) (*http.Response, error) {
 // attach introduces the replica to the agent, and keeps the connection alive from then on. An agent that knows no LinkService has
 // answered as well.
 func (l *Links) attach(ctx context.Context, conn *Conn, info session.Info) error {
-	began := time.Now()
 	_, err := l.client.Attach(context.WithValue(ctx, connKey{}, conn), &tunnelv1.AttachRequest{
 		Replica: l.params.Replica, Epoch: int64(info.Epoch), Replicas: int32(l.params.Replicas()),
 		HeartbeatInterval: durationpb.New(l.params.Interval),
@@ -90,7 +89,6 @@ func (l *Links) attach(ctx context.Context, conn *Conn, info session.Info) error
 	case err != nil:
 		return fmt.Errorf("attach agent: %w", err)
 	}
-	conn.client.SetRoundTripTime(time.Since(began))
 	conn.link = &link{links: l, conn: conn, info: info, expires: info.TokenExpires}
 	conn.link.start()
 	return nil
@@ -194,11 +192,5 @@ func (l *link) expired() error {
 // tell sends a heartbeat.
 func (l *link) tell(ctx context.Context, request *tunnelv1.HeartbeatRequest) (*tunnelv1.HeartbeatResponse, error) {
 	request.Replicas = int32(l.links.params.Replicas())
-	request.RoundTrip = durationpb.New(l.conn.client.RoundTripTime())
-	began := time.Now()
-	res, err := l.links.client.Heartbeat(context.WithValue(ctx, connKey{}, l.conn), request)
-	if err == nil {
-		l.conn.client.SetRoundTripTime(time.Since(began))
-	}
-	return res, err
+	return l.links.client.Heartbeat(context.WithValue(ctx, connKey{}, l.conn), request)
 }

@@ -240,10 +240,7 @@ type HeartbeatRequest struct {
 	// Set when the replica shuts down.
 	Drain *DrainNotice `protobuf:"bytes,2,opt,name=drain,proto3" json:"drain,omitempty"`
 	// Asks for the agent's access token: the one that the connection was opened with ends soon.
-	WantToken bool `protobuf:"varint,3,opt,name=want_token,json=wantToken,proto3" json:"want_token,omitempty"`
-	// How long the way to the agent and back takes, as far as the hub knows. Unset means that it does not know. The agent chooses the
-	// windows of uploads by it.
-	RoundTrip     *durationpb.Duration `protobuf:"bytes,4,opt,name=round_trip,json=roundTrip,proto3" json:"round_trip,omitempty"`
+	WantToken     bool `protobuf:"varint,3,opt,name=want_token,json=wantToken,proto3" json:"want_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -297,13 +294,6 @@ func (x *HeartbeatRequest) GetWantToken() bool {
 		return x.WantToken
 	}
 	return false
-}
-
-func (x *HeartbeatRequest) GetRoundTrip() *durationpb.Duration {
-	if x != nil {
-		return x.RoundTrip
-	}
-	return nil
 }
 
 // DrainNotice asks an agent to leave a replica.
@@ -1060,14 +1050,12 @@ const file_leat_tunnel_v1_tunnel_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12H\n" +
 	"\x12heartbeat_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12\x1a\n" +
 	"\breplicas\x18\x04 \x01(\x05R\breplicas\"\x10\n" +
-	"\x0eAttachResponse\"\xba\x01\n" +
+	"\x0eAttachResponse\"\x80\x01\n" +
 	"\x10HeartbeatRequest\x12\x1a\n" +
 	"\breplicas\x18\x01 \x01(\x05R\breplicas\x121\n" +
 	"\x05drain\x18\x02 \x01(\v2\x1b.leat.tunnel.v1.DrainNoticeR\x05drain\x12\x1d\n" +
 	"\n" +
-	"want_token\x18\x03 \x01(\bR\twantToken\x128\n" +
-	"\n" +
-	"round_trip\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\troundTrip\"Q\n" +
+	"want_token\x18\x03 \x01(\bR\twantToken\"Q\n" +
 	"\vDrainNotice\x12B\n" +
 	"\x0freconnect_after\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x0ereconnectAfter\"]\n" +
 	"\x11HeartbeatResponse\x12%\n" +
@@ -1175,34 +1163,33 @@ var file_leat_tunnel_v1_tunnel_proto_goTypes = []any{
 var file_leat_tunnel_v1_tunnel_proto_depIdxs = []int32{
 	15, // 0: leat.tunnel.v1.AttachRequest.heartbeat_interval:type_name -> google.protobuf.Duration
 	5,  // 1: leat.tunnel.v1.HeartbeatRequest.drain:type_name -> leat.tunnel.v1.DrainNotice
-	15, // 2: leat.tunnel.v1.HeartbeatRequest.round_trip:type_name -> google.protobuf.Duration
-	15, // 3: leat.tunnel.v1.DrainNotice.reconnect_after:type_name -> google.protobuf.Duration
-	16, // 4: leat.tunnel.v1.ListSessionsRequest.page:type_name -> leat.type.v1.Page
-	9,  // 5: leat.tunnel.v1.ListSessionsResponse.sessions:type_name -> leat.tunnel.v1.Session
-	17, // 6: leat.tunnel.v1.Session.connected_at:type_name -> google.protobuf.Timestamp
-	17, // 7: leat.tunnel.v1.Session.last_seen_at:type_name -> google.protobuf.Timestamp
-	17, // 8: leat.tunnel.v1.ListRecordingsRequest.began_from:type_name -> google.protobuf.Timestamp
-	17, // 9: leat.tunnel.v1.ListRecordingsRequest.began_before:type_name -> google.protobuf.Timestamp
-	16, // 10: leat.tunnel.v1.ListRecordingsRequest.page:type_name -> leat.type.v1.Page
-	12, // 11: leat.tunnel.v1.ListRecordingsResponse.recordings:type_name -> leat.tunnel.v1.Recording
-	17, // 12: leat.tunnel.v1.Recording.began_at:type_name -> google.protobuf.Timestamp
-	0,  // 13: leat.tunnel.v1.TunnelService.Connect:input_type -> leat.tunnel.v1.ConnectRequest
-	7,  // 14: leat.tunnel.v1.TunnelService.ListSessions:input_type -> leat.tunnel.v1.ListSessionsRequest
-	10, // 15: leat.tunnel.v1.TunnelService.ListRecordings:input_type -> leat.tunnel.v1.ListRecordingsRequest
-	13, // 16: leat.tunnel.v1.TunnelService.GetRecording:input_type -> leat.tunnel.v1.GetRecordingRequest
-	2,  // 17: leat.tunnel.v1.LinkService.Attach:input_type -> leat.tunnel.v1.AttachRequest
-	4,  // 18: leat.tunnel.v1.LinkService.Heartbeat:input_type -> leat.tunnel.v1.HeartbeatRequest
-	1,  // 19: leat.tunnel.v1.TunnelService.Connect:output_type -> leat.tunnel.v1.ConnectResponse
-	8,  // 20: leat.tunnel.v1.TunnelService.ListSessions:output_type -> leat.tunnel.v1.ListSessionsResponse
-	11, // 21: leat.tunnel.v1.TunnelService.ListRecordings:output_type -> leat.tunnel.v1.ListRecordingsResponse
-	14, // 22: leat.tunnel.v1.TunnelService.GetRecording:output_type -> leat.tunnel.v1.GetRecordingResponse
-	3,  // 23: leat.tunnel.v1.LinkService.Attach:output_type -> leat.tunnel.v1.AttachResponse
-	6,  // 24: leat.tunnel.v1.LinkService.Heartbeat:output_type -> leat.tunnel.v1.HeartbeatResponse
-	19, // [19:25] is the sub-list for method output_type
-	13, // [13:19] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	15, // 2: leat.tunnel.v1.DrainNotice.reconnect_after:type_name -> google.protobuf.Duration
+	16, // 3: leat.tunnel.v1.ListSessionsRequest.page:type_name -> leat.type.v1.Page
+	9,  // 4: leat.tunnel.v1.ListSessionsResponse.sessions:type_name -> leat.tunnel.v1.Session
+	17, // 5: leat.tunnel.v1.Session.connected_at:type_name -> google.protobuf.Timestamp
+	17, // 6: leat.tunnel.v1.Session.last_seen_at:type_name -> google.protobuf.Timestamp
+	17, // 7: leat.tunnel.v1.ListRecordingsRequest.began_from:type_name -> google.protobuf.Timestamp
+	17, // 8: leat.tunnel.v1.ListRecordingsRequest.began_before:type_name -> google.protobuf.Timestamp
+	16, // 9: leat.tunnel.v1.ListRecordingsRequest.page:type_name -> leat.type.v1.Page
+	12, // 10: leat.tunnel.v1.ListRecordingsResponse.recordings:type_name -> leat.tunnel.v1.Recording
+	17, // 11: leat.tunnel.v1.Recording.began_at:type_name -> google.protobuf.Timestamp
+	0,  // 12: leat.tunnel.v1.TunnelService.Connect:input_type -> leat.tunnel.v1.ConnectRequest
+	7,  // 13: leat.tunnel.v1.TunnelService.ListSessions:input_type -> leat.tunnel.v1.ListSessionsRequest
+	10, // 14: leat.tunnel.v1.TunnelService.ListRecordings:input_type -> leat.tunnel.v1.ListRecordingsRequest
+	13, // 15: leat.tunnel.v1.TunnelService.GetRecording:input_type -> leat.tunnel.v1.GetRecordingRequest
+	2,  // 16: leat.tunnel.v1.LinkService.Attach:input_type -> leat.tunnel.v1.AttachRequest
+	4,  // 17: leat.tunnel.v1.LinkService.Heartbeat:input_type -> leat.tunnel.v1.HeartbeatRequest
+	1,  // 18: leat.tunnel.v1.TunnelService.Connect:output_type -> leat.tunnel.v1.ConnectResponse
+	8,  // 19: leat.tunnel.v1.TunnelService.ListSessions:output_type -> leat.tunnel.v1.ListSessionsResponse
+	11, // 20: leat.tunnel.v1.TunnelService.ListRecordings:output_type -> leat.tunnel.v1.ListRecordingsResponse
+	14, // 21: leat.tunnel.v1.TunnelService.GetRecording:output_type -> leat.tunnel.v1.GetRecordingResponse
+	3,  // 22: leat.tunnel.v1.LinkService.Attach:output_type -> leat.tunnel.v1.AttachResponse
+	6,  // 23: leat.tunnel.v1.LinkService.Heartbeat:output_type -> leat.tunnel.v1.HeartbeatResponse
+	18, // [18:24] is the sub-list for method output_type
+	12, // [12:18] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_leat_tunnel_v1_tunnel_proto_init() }
