@@ -25,8 +25,8 @@ type replica struct {
 }
 
 // hub starts a replica, which writes its audit log into a file as it would beside a collector, and returns when it is ready.
-// It is one of several where they share a Redis.
-func (s *bench) hub(b *testing.B, d *distributor, encrypted bool, redis string) *replica {
+// It is one of several where they share a Redis. Settings are added to its environment.
+func (s *bench) hub(b *testing.B, d *distributor, encrypted bool, redis string, settings ...string) *replica {
 	b.Helper()
 	binary := s.service(b, "tunnel")
 	audit, err := os.Create(filepath.Join(b.TempDir(), "audit.log"))
@@ -45,6 +45,7 @@ func (s *bench) hub(b *testing.B, d *distributor, encrypted bool, redis string) 
 	if redis != "" {
 		env = append(env, "LEAT_REDIS_URL="+redis, "LEAT_TUNNEL_ADVERTISE_URL="+r.url, "LEAT_TUNNEL_PEER_CA_FILE="+s.certFile)
 	}
+	env = append(env, settings...)
 	r.restart = func(b *testing.B) {
 		b.Helper()
 		r.Process = process.Start(b, process.Params{Binary: binary, Args: args, Env: env, Stdout: audit})
@@ -93,11 +94,11 @@ contexts:
 current-context: edge
 `
 
-// leat starts hub and agent, with a link between them.
-func (s *bench) leat(b *testing.B, api string, rtt time.Duration) *side {
+// leat starts hub and agent, with a link between them. Settings are the hub's.
+func (s *bench) leat(b *testing.B, api string, rtt time.Duration, settings ...string) *side {
 	b.Helper()
 	d := startDistributor(b)
-	hub := s.hub(b, d, true, "")
+	hub := s.hub(b, d, true, "", settings...)
 	d.sendTo("https://" + s.link(b, hub.address, rtt))
 	agent := s.agent(b, s.service(b, "agent"), d, "edge", api)
 	l := &side{bench: s, name: "leat", url: "https://" + hub.address + "/clusters/edge", token: d.user(b, "ada"), hub: hub.Process, agent: agent}

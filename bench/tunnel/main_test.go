@@ -36,7 +36,7 @@ var (
 	each   = flag.Duration("tunnel.each", 2*time.Second, "how long each figure is measured in one round")
 	rounds = flag.Int("tunnel.rounds", 5, "how often each figure is measured; peers take turns in each round")
 	rtts   = flag.String("tunnel.rtts", "0s,30ms,50ms", "times of a round trip between hub and agent")
-	peers  = flag.String("tunnel.peers", "two-proxies,two-proxies-http1,one-proxy,direct,remotedialer,remotedialer-h2",
+	peers  = flag.String("tunnel.peers", "two-proxies,two-proxies-http1,unrecorded,one-proxy,direct,remotedialer,remotedialer-h2",
 		"what is measured beside Leat")
 	built = flag.String("tunnel.bin", "", "folder with the binaries tunnel, agent and remotedialer, as other versions left them; empty: they are built")
 )

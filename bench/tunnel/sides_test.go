@@ -46,6 +46,10 @@ func (s *bench) sides(b *testing.B, rtt time.Duration) []*side {
 		case "one-proxy":
 			agent, address := s.part(b, "proxy", s.certFile, s.keyFile, "https://"+s.link(b, api, rtt), "h2")
 			all = append(all, &side{bench: s, name: "limit=one-proxy", url: "https://" + address, hub: agent})
+		case "unrecorded": // peers have no audit log
+			unrecorded := s.leat(b, api, rtt, "LEAT_TUNNEL_AUDIT_OUTPUT=none")
+			unrecorded.name, unrecorded.getsOnly = "limit=unrecorded", true
+			all = append(all, unrecorded)
 		case "direct":
 			all = append(all, &side{bench: s, name: "limit=direct", url: "https://" + s.link(b, api, rtt)})
 		case "remotedialer":
