@@ -65,7 +65,7 @@ type conn struct {
 
 	roundTrip time.Duration // the shortest that was measured; zero: none was
 	measuring bool
-	began     time.Time // when a measurement was last begun
+	asked     time.Time // when it was last measured, or is
 }
 
 // side is what a client does otherwise than a server. Its methods are called by the reader without the lock.

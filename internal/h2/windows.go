@@ -85,10 +85,10 @@ func (w *window) grow(c *conn) int {
 // way is free; later ones are for bodies that keep coming. It is for the caller to flush. The lock is held.
 func (c *conn) measure() {
 	now := time.Now()
-	if c.measuring || now.Sub(c.began) < measureInterval {
+	if c.measuring || now.Sub(c.asked) < measureInterval {
 		return
 	}
-	c.measuring, c.began = true, now
+	c.measuring, c.asked = true, now
 	c.out.pending = appendPing(c.out.buffer(), 0, pingNumber(pingRoundTrip))
 }
 
@@ -96,7 +96,7 @@ func (c *conn) measure() {
 func (c *conn) measured() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	took := min(time.Since(c.began), maxRoundTrip)
+	took := min(time.Since(c.asked), maxRoundTrip)
 	if c.measuring && took > 0 && (c.roundTrip == 0 || took < c.roundTrip) {
 		c.roundTrip = took
 	}

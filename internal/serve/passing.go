@@ -73,10 +73,17 @@ type asItIs struct{ http.ResponseWriter }
 // AsItIs returns a writer for an answer that comes from elsewhere: one without a Content-Type stays so, where a server would guess.
 func AsItIs(w http.ResponseWriter) http.ResponseWriter { return &asItIs{w} }
 
+// KeepUntyped has a server guess no type for an answer whose header this is.
+func KeepUntyped(header http.Header) {
+	if _, set := header["Content-Type"]; !set {
+		header["Content-Type"] = nil
+	}
+}
+
 // WriteHeader implements http.ResponseWriter.
 func (w *asItIs) WriteHeader(status int) {
-	if _, set := w.Header()["Content-Type"]; !set && status >= http.StatusOK {
-		w.Header()["Content-Type"] = nil
+	if status >= http.StatusOK {
+		KeepUntyped(w.Header())
 	}
 	w.ResponseWriter.WriteHeader(status)
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
+
+	"github.com/leatdev/leat/internal/serve"
 )
 
 // response counts what is written to the caller and remembers the status.
@@ -43,9 +45,7 @@ func (w *response) Write(p []byte) (int, error) {
 }
 
 func (w *response) begin(status int) {
-	if _, set := w.Header()["Content-Type"]; !set {
-		w.Header()["Content-Type"] = nil // an answer without a type stays so: else the server guesses one
-	}
+	serve.KeepUntyped(w.Header())
 	w.status = status
 	if w.began != nil {
 		w.began()
