@@ -133,7 +133,7 @@ func (c *conn) start(opening []byte, settings ...http2.Setting) {
 	b := append(c.out.buffer(), opening...)
 	b = appendSettings(b, settings...)
 	c.out.pending = appendWindowUpdate(b, 0, maxConnectionWindow-initialConnectionWindow)
-	c.measure()
+	c.measuring, c.asked = true, time.Now()
 	c.flushSoon()
 }
 

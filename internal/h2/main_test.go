@@ -117,11 +117,11 @@ type rawPeer struct {
 	frames chan http2.Frame
 	block  bytes.Buffer
 	hpack  *hpack.Encoder
-	// roundTrip is after how many nanoseconds PINGs are answered; zero: they are not.
+	// roundTrip is after how many nanoseconds settings and PINGs are answered; zero: they are not.
 	roundTrip atomic.Int64
 }
 
-// raw returns a client and its other end, which answers PINGs after a round trip, where there is one.
+// raw returns a client and its other end, which answers settings and PINGs after a round trip, where there is one.
 func raw(tb testing.TB, b *h2.Budget, roundTrip time.Duration) (*h2.Client, *rawPeer) {
 	tb.Helper()
 	near, far := net.Pipe()
@@ -155,6 +155,10 @@ func newRawPeer(tb testing.TB, conn net.Conn, roundTrip time.Duration) *rawPeer 
 			case *http2.WindowUpdateFrame:
 				again := *f // the framer uses it again
 				frame = &again
+			case *http2.SettingsFrame:
+				if after := time.Duration(s.roundTrip.Load()); after > 0 && !f.IsAck() {
+					time.AfterFunc(after, func() { _ = http2.NewFramer(conn, nil).WriteSettingsAck() })
+				}
 			case *http2.PingFrame:
 				if after, data := time.Duration(s.roundTrip.Load()), f.Data; after > 0 && !f.IsAck() {
 					time.AfterFunc(after, func() { _ = http2.NewFramer(conn, nil).WritePing(true, data) })

@@ -218,6 +218,7 @@ func (c *conn) takeSettings(f frame, p []byte) error {
 	case f.flags.Has(http2.FlagSettingsAck) && f.length != 0, f.length%settingLen != 0:
 		return http2.ConnectionError(http2.ErrCodeFrameSize)
 	case f.flags.Has(http2.FlagSettingsAck):
+		c.measured()
 		return nil
 	}
 	if f.length > maxSettings*settingLen || !c.changes.Allow() {

@@ -81,8 +81,9 @@ func (w *window) grow(c *conn) int {
 	return more
 }
 
-// measure asks the peer for a sign, to see how long the way to it and back takes. The first time is when the connection begins, and the
-// way is free; later ones are for bodies that keep coming. It is for the caller to flush. The lock is held.
+// measure asks the peer for a sign while bodies keep coming, to see how long the way to it and back takes. The first sign comes without
+// being asked for, when the connection begins and the way is free: that the peer has read the settings. It is for the caller to flush. The
+// lock is held.
 func (c *conn) measure() {
 	now := time.Now()
 	if c.measuring || now.Sub(c.asked) < measureInterval {

@@ -69,12 +69,12 @@ func TestUploadsFollowTheirReader(t *testing.T) {
 		later     time.Duration // the round trip when the upload begins; zero: the same
 		want      int
 	}{
-		"far":                {rtt, 0, most},
-		"near":               {time.Millisecond, 0, initial},
-		"near, and held up":  {time.Millisecond, rtt, initial},
-		"held up, and near":  {rtt, time.Millisecond, initial},
-		"answers to no PING": {0, 0, initial},
-		"lies":               {time.Hour, 0, initial}, // the reader has waited for its bytes for more than a second
+		"far":               {rtt, 0, most},
+		"near":              {time.Millisecond, 0, initial},
+		"near, and held up": {time.Millisecond, rtt, initial},
+		"held up, and near": {rtt, time.Millisecond, initial},
+		"gives no sign":     {0, 0, initial},
+		"lies":              {time.Hour, 0, initial}, // the reader has waited for its bytes for more than a second
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
