@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	"github.com/leatdev/leat/internal/h2"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/tunnel/internal/access"
@@ -23,7 +24,7 @@ type dialling struct {
 }
 
 // newDialling connects to nothing yet.
-func newDialling(cfg Config, tel *telemetry.Telemetry, distributor rpc.Client, others *replicas, table *session.Table, agents *reverse.Handler) (*dialling, error) {
+func newDialling(cfg Config, tel *telemetry.Telemetry, distributor rpc.Client, others *replicas, table *session.Table, agents *reverse.Handler, budget *h2.Budget) (*dialling, error) {
 	ca, err := cfg.distributorCA()
 	if err != nil {
 		return nil, err
@@ -35,7 +36,7 @@ func newDialling(cfg Config, tel *telemetry.Telemetry, distributor rpc.Client, o
 	}
 	d := &dialling{close: plain.HTTP.CloseIdleConnections}
 	home, err := dialout.NewHome(dialout.HomeParams{
-		Distributor: plain.BaseURL, Transport: plain.HTTP.Transport, Enrolled: func() { d.keeper.Look() }, Logger: tel.Logger(),
+		Distributor: plain.BaseURL, Transport: plain.HTTP.Transport, Enrolled: func() { d.keeper.Look() }, Budget: budget, Logger: tel.Logger(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("pass agents' calls on: %w", err)

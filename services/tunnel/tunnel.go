@@ -104,7 +104,7 @@ func Run(ctx context.Context, cfg Config) error {
 		Verifier: keys, Table: table, Dialer: dialer, Gate: reverse.NewGate(orDefault(cfg.MaxConnectsPerSecond, defaultMaxConnects)), Replica: others.self.ID, Logger: tel.Logger(),
 		HandshakeTimeout: handshakeTimeout, EvictTimeout: evictTimeout,
 	})
-	dialling, err := newDialling(cfg, tel, distributor, others, table, agents)
+	dialling, err := newDialling(cfg, tel, distributor, others, table, agents, budget)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/h2"
 	"github.com/leatdev/leat/services/tunnel/internal/receptive"
 	"github.com/leatdev/leat/services/tunnel/internal/reverse"
 )
@@ -86,8 +87,10 @@ func (d *Dialer) Dial(ctx context.Context, cluster receptive.Cluster) (receptive
 	if err != nil {
 		return nil, err
 	}
-	l := &link{called: called, done: make(chan struct{}), served: make(chan struct{})}
-	l.serve(d.params.Home, enrolled)
+	l := &link{
+		called: called, home: d.params.Home.server(called, enrolled), enrolling: !enrolled, done: make(chan struct{}), served: make(chan struct{}),
+	}
+	l.serve()
 	if !enrolled {
 		return l, nil
 	}
@@ -230,8 +233,10 @@ func (d *Dialer) ask(ctx context.Context, conn *tls.Conn, key ed25519.PublicKey,
 
 // link is what connects this replica to one agent.
 type link struct {
-	called  *opened
-	session *reverse.Conn // nil: the agent is not enrolled
+	called    *opened
+	home      *h2.Server // of the agent's own calls
+	enrolling bool
+	session   *reverse.Conn // nil: there is none yet
 
 	once   sync.Once
 	done   chan struct{}
@@ -243,11 +248,11 @@ var _ receptive.Conn = (*link)(nil)
 func (l *link) finish() { l.once.Do(func() { close(l.done) }) }
 
 // serve answers the agent's calls until the connection ends.
-func (l *link) serve(h *Home, enrolled bool) {
+func (l *link) serve() {
 	go func() {
 		defer close(l.served)
 		defer l.finish()
-		h.serve(l.called, enrolled)
+		_ = l.home.Serve() // it ends with the connection
 	}()
 }
 
@@ -257,7 +262,10 @@ func (l *link) Done() <-chan struct{} { return l.done }
 // Leave implements [receptive.Conn]. The agent's own calls are cut off last: it may need them for what runs.
 func (l *link) Leave(ctx context.Context) {
 	l.finish()
-	if l.session != nil {
+	switch {
+	case l.enrolling:
+		_ = l.home.Shutdown(ctx) // the answer may be on its way
+	case l.session != nil:
 		_ = l.session.Shutdown(ctx) // what does not end is cut off
 		_ = l.session.Close()
 	}

@@ -4,6 +4,7 @@
 package dialout
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"net/http"
@@ -17,8 +18,8 @@ import (
 
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/h2"
 	"github.com/leatdev/leat/internal/rpcerr"
-	"github.com/leatdev/leat/internal/serve"
 )
 
 const (
@@ -28,15 +29,18 @@ const (
 
 	// maxCalls is how many calls of one agent may be under way.
 	maxCalls = 100
-	// callWindow is how much of one call's body is taken ahead of the distributor, and callsWindow of all together.
-	callWindow  = 256 << 10
-	callsWindow = 1 << 20
+	// callWindow is how much of one call's body is taken ahead of the distributor.
+	callWindow = 256 << 10
+	frameSize  = 64 << 10
+	maxHeader  = 64 << 10
 	// An agent that vanished without a word is noticed by pings.
 	pingAfter   = 20 * time.Second
 	pingTimeout = 15 * time.Second
 	// writeTimeout ends a connection that takes no byte for so long.
 	writeTimeout = 20 * time.Second
-	retrySoon    = 2 * time.Second
+	// greeting is how long the agent may take to begin HTTP/2.
+	greeting  = 20 * time.Second
+	retrySoon = 2 * time.Second
 )
 
 // allowed are what an agent may call. FleetService, AccessService and whatever else the distributor serves are not for agents.
@@ -71,9 +75,11 @@ type HomeParams struct {
 	// Distributor is the base URL of the distributor, and Transport what reaches it, without a token of the hub's.
 	Distributor string
 	Transport   http.RoundTripper
-	// Enrolled is called when an agent may have enrolled.
+	// Enrolled is called when an agent may have enrolled. The answer that tells it so may still be on its way.
 	Enrolled func()
-	Logger   *slog.Logger
+	// Budget bounds what is taken ahead of the distributor, over all connections.
+	Budget *h2.Budget
+	Logger *slog.Logger
 }
 
 // Home passes the calls of agents on to the distributor, with the agents' own credentials.
@@ -104,23 +110,14 @@ func NewHome(p HomeParams) (*Home, error) {
 	return h, nil
 }
 
-// serve answers calls on a connection until it ends.
-func (h *Home) serve(conn net.Conn, enrolled bool) {
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true) // what encryption there is lies below
-	listener := serve.SingleListener(conn)
-	server := &http.Server{
-		Protocols: protocols, ReadHeaderTimeout: pingAfter,
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: maxCalls, MaxReceiveBufferPerStream: callWindow, MaxReceiveBufferPerConnection: callsWindow,
-			SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: writeTimeout,
+// server returns what answers calls on a connection.
+func (h *Home) server(conn net.Conn, enrolled bool) *h2.Server {
+	return h2.NewServer(context.Background(), conn, h2.ServerParams{
+		Settings: h2.Settings{
+			Windows: h2.Windows{Initial: callWindow, Max: callWindow}, FrameSize: frameSize, MaxHeaderBytes: maxHeader, MaxStreams: maxCalls,
+			PingAfter: pingAfter, PingTimeout: pingTimeout, WriteTimeout: writeTimeout, Greeting: greeting,
 		},
-		ErrorLog: slog.NewLogLogger(h.params.Logger.Handler(), slog.LevelDebug),
-		ConnState: func(_ net.Conn, state http.ConnState) {
-			if state == http.StateClosed {
-				_ = listener.Close()
-			}
-		},
+		Budget: h.params.Budget, Logger: h.params.Logger,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !mayCall(r.URL, enrolled) {
 				rpcerr.WriteHTTP(w, r, rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED, "agents may not call this"))
@@ -131,6 +128,5 @@ func (h *Home) serve(conn net.Conn, enrolled bool) {
 				h.params.Enrolled()
 			}
 		}),
-	}
-	_ = server.Serve(listener) // it ends with the connection
+	})
 }
