@@ -24,7 +24,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/leatdev/leat/internal/h2"
-	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
 // The conformance suite holds HTTP/2 to what net/http's callers rely on: each case runs for every pair of a client and a server, of
@@ -115,7 +115,7 @@ var wellKnown = implementation{
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = server.Serve(serve.SingleListener(conn))
+			_ = server.Serve(loopback.Single(conn))
 		}()
 		t.Cleanup(func() {
 			_ = server.Close()

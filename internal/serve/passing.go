@@ -4,7 +4,6 @@
 package serve
 
 import (
-	"net"
 	"net/http"
 	"sync"
 )
@@ -32,40 +31,6 @@ func (b *CopyBuffers) Put(buffer []byte) {
 		b.pool.Put((*[copyBuffer]byte)(buffer))
 	}
 }
-
-// singleListener has one connection to offer.
-type singleListener struct {
-	conn net.Conn
-
-	once   sync.Once
-	taken  sync.Once
-	closed chan struct{}
-}
-
-// SingleListener returns a listener that accepts this connection, and then waits until it is closed. Closing it leaves the
-// connection open.
-func SingleListener(conn net.Conn) net.Listener {
-	return &singleListener{conn: conn, closed: make(chan struct{})}
-}
-
-// Accept implements net.Listener.
-func (s *singleListener) Accept() (conn net.Conn, err error) {
-	s.taken.Do(func() { conn = s.conn })
-	if conn != nil {
-		return conn, nil
-	}
-	<-s.closed
-	return nil, net.ErrClosed
-}
-
-// Close implements net.Listener.
-func (s *singleListener) Close() error {
-	s.once.Do(func() { close(s.closed) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (s *singleListener) Addr() net.Addr { return s.conn.LocalAddr() }
 
 // asItIs writes an answer without a type without one.
 type asItIs struct{ http.ResponseWriter }

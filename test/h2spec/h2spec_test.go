@@ -27,7 +27,7 @@ import (
 	"github.com/summerwind/h2spec/spec"
 
 	"github.com/leatdev/leat/internal/h2"
-	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
 // patience is how long a case waits for what the protocol asks for. Nothing waits for it unless it fails.
@@ -110,7 +110,7 @@ var servers = map[string]func(t *testing.T, conn net.Conn){
 			<-ended
 			_ = server.Close()
 		}()
-		_ = server.Serve(serve.SingleListener(conn))
+		_ = server.Serve(loopback.Single(conn))
 	},
 }
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package loopback finds addresses for servers that a test stops and starts again at the same place.
+// Package loopback finds addresses for servers that a test stops and starts again at the same place, and lends listeners to servers
+// that get one connection.
 //
 // A port that the kernel chose for such a server is in the range that it takes ports of outgoing connections from, too: while
 // the server is stopped, any connection of any test may get it. The ports chosen here lie below that range.
