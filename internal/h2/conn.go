@@ -19,8 +19,8 @@ import (
 
 // conn is what both sides of a connection have in common.
 //
-// One goroutine at a time reads. It does not write, so that it cannot wait for a peer that waits for it: what it has to say is written by others, or
-// by a goroutine for the purpose. Everybody else writes for himself.
+// One goroutine at a time reads. It does not write, so that it cannot wait for a peer that waits for it: what it has to say is written by
+// others, or by a goroutine for the purpose. Everybody else writes for himself.
 type conn struct {
 	net      net.Conn
 	settings Settings
