@@ -38,8 +38,8 @@ func TestWorkersThatAreLeft(t *testing.T) {
 	_ = get(t, client).Body.Close()
 }
 
-// TestReaderIsNeverAHandler holds handlers up in each way in which they may be called, and wants the connection read meanwhile.
-func TestReaderIsNeverAHandler(t *testing.T) {
+// TestConnectionIsReadWhileHandlersWait holds up handlers that were called alone, and such that were called with others.
+func TestConnectionIsReadWhileHandlersWait(t *testing.T) {
 	t.Parallel()
 	held, release := make(chan struct{}, 100), make(chan struct{})
 	client, _ := pair(t, budget(t, 1<<30), func(_ http.ResponseWriter, r *http.Request) {
