@@ -9,12 +9,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/leatdev/leat/internal/h2"
 )
 
 // TestConformanceServerShutdown lets the running requests finish and begins no others.
@@ -232,10 +233,10 @@ func TestConformanceOverTLS(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		for _, end := range []string{"client", "server", "wire"} {
 			near, far := loopbackPair(t)
-			client := tls.Client(near, &tls.Config{InsecureSkipVerify: true})
-			server := tls.Server(far, &tls.Config{Certificates: certificates})
+			client := tls.Client(h2.Coalesce(near), &tls.Config{InsecureSkipVerify: true})
+			server := tls.Server(h2.Coalesce(far), &tls.Config{Certificates: certificates})
 			// net/http's server does otherwise with what it knows as TLS.
-			r := p.over(t, client, struct{ net.Conn }{server}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r := p.over(t, layer{client}, layer{server}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/echo" {
 					_, _ = io.Copy(w, r.Body)
 					return

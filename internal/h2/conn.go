@@ -23,6 +23,7 @@ import (
 // others, or by a goroutine for the purpose. Everybody else writes for himself.
 type conn struct {
 	net      net.Conn
+	below    *coalesced // under the network's TLS; nil: nothing is coalesced
 	settings Settings
 	budget   *Budget
 	side     side
@@ -90,7 +91,7 @@ type side interface {
 
 func newConn(nc net.Conn, settings Settings, budget *Budget) *conn {
 	c := &conn{
-		net: nc, settings: settings, budget: budget, greeted: make(chan struct{}), done: make(chan struct{}), streams: map[uint32]*stream{}, rest: map[*stream]struct{}{},
+		net: nc, below: coalescedBelow(nc), settings: settings, budget: budget, greeted: make(chan struct{}), done: make(chan struct{}), streams: map[uint32]*stream{}, rest: map[*stream]struct{}{},
 		window: initialConnectionWindow, peerWindow: initialConnectionWindow, peerFrame: minFrameSize, peerStreams: 100,
 		peerHeader: maxConnectionWindow, granted: maxConnectionWindow, changes: rate.NewLimiter(changesPerSecond, changesAtOnce),
 	}
@@ -152,7 +153,7 @@ func (c *conn) run() *exchange {
 	}
 	c.fail(err)
 	c.wake()
-	_ = c.net.Close()
+	_ = c.closeNet()
 	c.budget.leave(c)
 	close(c.done)
 	return nil
@@ -181,7 +182,7 @@ func (c *conn) failLocked(err error) {
 	}
 	clear(c.rest)
 	c.idle.Broadcast()
-	go func() { _ = c.net.Close() }() // closing TLS may wait for a peer that is gone
+	go func() { _ = c.closeNet() }() // closing TLS may wait for a peer that is gone
 }
 
 // LastHeard is when the last byte came.
@@ -207,7 +208,7 @@ func (c *conn) Unread() int {
 // Close ends the connection at once.
 func (c *conn) Close() error {
 	c.fail(errClosed)
-	err := c.net.Close()
+	err := c.closeNet()
 	if errors.Is(err, net.ErrClosed) {
 		return nil
 	}

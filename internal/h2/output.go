@@ -149,7 +149,7 @@ func (c *conn) writeAll(p []byte) error {
 	defer c.out.began.Store(0)
 	for len(p) > 0 {
 		c.out.began.Store(time.Now().UnixNano())
-		n, err := c.net.Write(p[:min(len(p), writeSize)])
+		n, err := c.writeNet(p[:min(len(p), writeSize)])
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/leatdev/leat/internal/h2"
 )
 
 // The limits of a connection. A stream may last for days, so there is no read and no write timeout; a peer that is gone
@@ -85,5 +87,5 @@ func (c *Config) serve(server *http.Server, listener net.Listener, logger *slog.
 		return err
 	}
 	server.TLSConfig = certificates.config()
-	return server.ServeTLS(listener, "", "")
+	return server.ServeTLS(h2.CoalesceAll(listener), "", "")
 }

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/h2"
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
@@ -199,10 +200,19 @@ func (d *Dialer) client(configure func(*http.Protocols)) *http.Transport {
 	configure(protocols)
 	return &http.Transport{
 		Protocols: protocols, Proxy: d.params.Proxy, DisableCompression: true,
-		DialContext:         d.params.Dial,
+		DialContext:         d.dial,
 		TLSHandshakeTimeout: dialTimeout,
 		TLSClientConfig:     &tls.Config{RootCAs: d.params.Roots, MinVersion: tls.VersionTLS12},
 	}
+}
+
+// dial opens what lies below TLS.
+func (d *Dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := d.params.Dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return h2.Coalesce(conn), nil
 }
 
 // refusal is the hub's error in an answer that is not what was asked for, or what else stood in its place.

@@ -65,6 +65,9 @@ type turnedConn struct {
 	body io.ReadWriteCloser
 }
 
+// NetConn lets HTTP/2 find what is below.
+func (c *turnedConn) NetConn() net.Conn { return c.Conn }
+
 // Read implements net.Conn.
 func (c *turnedConn) Read(p []byte) (int, error) { return c.body.Read(p) }
 

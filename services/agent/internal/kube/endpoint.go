@@ -105,5 +105,12 @@ func settings() h2.Settings {
 }
 
 func dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
-	return (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	inner := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := inner.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return h2.Coalesce(conn), nil
+	}
 }

@@ -87,6 +87,9 @@ type visitor struct {
 	patience *time.Timer
 }
 
+// NetConn lets HTTP/2 find what is below.
+func (v *visitor) NetConn() net.Conn { return v.Conn }
+
 // Close implements net.Conn.
 func (v *visitor) Close() error {
 	v.door.remove(v)

@@ -23,6 +23,7 @@ import (
 	"connectrpc.com/connect"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/h2"
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
@@ -100,7 +101,7 @@ func (r *Reception) Run(ctx context.Context, listener net.Listener) error {
 	server.SetKeepAlivesEnabled(false) // one request
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	certificates := &certificates{identity: r.params.Identity}
-	err := server.Serve(tls.NewListener(r.doors.guard(listener), &tls.Config{
+	err := server.Serve(tls.NewListener(r.doors.guard(h2.CoalesceAll(listener)), &tls.Config{
 		MinVersion: tls.VersionTLS13, GetCertificate: certificates.get, SessionTicketsDisabled: true,
 	}))
 	r.mu.Lock()

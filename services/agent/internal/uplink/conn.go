@@ -174,6 +174,9 @@ func newWatched(carried *carrier.Conn) *watched {
 	return &watched{Conn: carried.Conn, transport: carried.Transport, closed: make(chan struct{})}
 }
 
+// NetConn lets HTTP/2 find what is below.
+func (w *watched) NetConn() net.Conn { return w.Conn }
+
 // Close implements net.Conn.
 func (w *watched) Close() error {
 	defer w.once.Do(func() { close(w.closed) })

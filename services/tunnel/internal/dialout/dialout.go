@@ -116,6 +116,9 @@ type opened struct {
 	early  []byte      // what came behind that
 }
 
+// NetConn lets HTTP/2 find what is below.
+func (o *opened) NetConn() net.Conn { return o.Conn }
+
 // Read implements net.Conn.
 func (o *opened) Read(p []byte) (int, error) {
 	if len(o.early) > 0 {
@@ -160,7 +163,7 @@ func (d *Dialer) secure(ctx context.Context, cluster receptive.Cluster) (*tls.Co
 		return nil, nil, &receptive.Failure{Reason: reason, Err: err}
 	}
 	var seen ed25519.PublicKey
-	secured := tls.Client(conn, &tls.Config{
+	secured := tls.Client(h2.Coalesce(conn), &tls.Config{
 		MinVersion: tls.VersionTLS13, ServerName: host, // by which those in between may choose the way
 		InsecureSkipVerify: true, // no name counts and no authority: VerifyConnection compares the key
 		VerifyConnection: func(state tls.ConnectionState) (err error) {

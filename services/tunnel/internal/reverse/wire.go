@@ -33,6 +33,9 @@ func (w *wire) Read(p []byte) (int, error) {
 	return w.Conn.Read(p)
 }
 
+// NetConn lets HTTP/2 find what is below.
+func (w *wire) NetConn() net.Conn { return w.Conn }
+
 // Close implements net.Conn. The end is announced before the connection is closed, because closing TLS may wait for a
 // peer that is gone.
 func (w *wire) Close() error {
