@@ -287,6 +287,9 @@ func (c *call) sendBody() error {
 	if !c.awaitContinue() {
 		return errAnswerOver
 	}
+	if body, ok := c.req.Body.(io.WriterTo); ok && (c.length < 0 || c.length > bulk) {
+		return c.passBody(body)
+	}
 	buffer, ok := copyPool.Get().(*[uploadBuffer]byte)
 	if !ok {
 		buffer = new([uploadBuffer]byte)
@@ -316,6 +319,39 @@ func (c *call) sendBody() error {
 			return c.sendTrailer()
 		}
 	}
+}
+
+// passBody sends a body that writes itself. That is not worth its while for a small one, whose end leaves together with it otherwise.
+func (c *call) passBody(body io.WriterTo) error {
+	to := &uploading{call: c, left: c.length}
+	if _, err := body.WriteTo(to); err != nil {
+		return err
+	}
+	if to.left > 0 {
+		return io.ErrUnexpectedEOF
+	}
+	if len(c.req.Trailer) > 0 {
+		return c.sendTrailer()
+	}
+	_, err := c.send(nil, true)
+	return err
+}
+
+// uploading is what a body writes itself to.
+type uploading struct {
+	call *call
+	left int64 // how much is to come; negative: nobody knows
+}
+
+// Write implements io.Writer.
+func (u *uploading) Write(p []byte) (int, error) {
+	if u.left >= 0 {
+		if int64(len(p)) > u.left {
+			return 0, errTooLong
+		}
+		u.left -= int64(len(p))
+	}
+	return u.call.send(p, false)
 }
 
 // expectEnd reads the end of a body of which everything was read.

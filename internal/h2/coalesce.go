@@ -124,7 +124,7 @@ func (c *conn) writeNet(p []byte) (int, error) {
 // a write that goes on below it.
 func (c *conn) closeNet() error {
 	if c.below != nil && c.below.flushing.Load() {
-		_ = c.below.Conn.Close()
+		_ = c.below.Close()
 	}
 	return c.net.Close()
 }

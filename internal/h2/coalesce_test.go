@@ -69,7 +69,7 @@ func encrypted(t *testing.T, coalesce func(net.Conn) net.Conn, handler http.Hand
 	nearConn, farConn := loopbackPair(t)
 	near, far = newNetwork(nearConn), newNetwork(farConn)
 	client, _ = over(t, layer{tls.Client(coalesce(near), &tls.Config{InsecureSkipVerify: true})},
-		layer{tls.Server(coalesce(far), &tls.Config{Certificates: certificates})}, budget(t, 1<<30), handler)
+		layer{tls.Server(coalesce(far), &tls.Config{Certificates: certificates})}, budget(t, 1<<30), budget(t, 1<<30), handler)
 	return client, near, far
 }
 

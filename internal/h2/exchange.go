@@ -186,24 +186,43 @@ type requestBody struct {
 
 // Read implements io.Reader.
 func (b *requestBody) Read(p []byte) (int, error) {
-	x := b.exchange
+	b.want()
+	n, err := b.exchange.stream.read(p)
+	if errors.Is(err, io.EOF) {
+		b.exchange.takeTrailer()
+	}
+	return n, err
+}
+
+// WriteTo implements io.WriterTo. What has come is not copied before it is written.
+func (b *requestBody) WriteTo(w io.Writer) (int64, error) {
+	b.want()
+	n, err := b.exchange.writeTo(w)
+	if err == nil {
+		b.exchange.takeTrailer()
+	}
+	return n, err
+}
+
+// want has the client send the body, if it waits to be told.
+func (b *requestBody) want() {
 	if !b.read {
 		b.read = true
 		if b.expects {
-			x.sayContinue()
+			b.exchange.sayContinue()
 		}
 	}
-	n, err := x.stream.read(p)
-	if errors.Is(err, io.EOF) {
-		x.conn.mu.Lock()
-		defer x.conn.mu.Unlock()
-		for name := range x.req.Trailer {
-			if values, ok := x.trailer[name]; ok {
-				x.req.Trailer[name] = values
-			}
+}
+
+// takeTrailer gives the trailer of a body that was read to its request.
+func (x *exchange) takeTrailer() {
+	x.conn.mu.Lock()
+	defer x.conn.mu.Unlock()
+	for name := range x.req.Trailer {
+		if values, ok := x.trailer[name]; ok {
+			x.req.Trailer[name] = values
 		}
 	}
-	return n, err
 }
 
 // Close implements io.Closer. What still comes is dropped.

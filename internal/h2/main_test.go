@@ -59,21 +59,21 @@ func pair(tb testing.TB, b *h2.Budget, handler http.HandlerFunc) (*h2.Client, *h
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return over(tb, near, far, b, handler)
+	return over(tb, near, far, b, budget(tb, 1<<30), handler)
 }
 
-// over returns both sides of a connection.
-func over(tb testing.TB, near, far net.Conn, b *h2.Budget, handler http.HandlerFunc) (*h2.Client, *h2.Server) {
+// over returns both sides of a connection, with their budgets.
+func over(tb testing.TB, near, far net.Conn, asking, serving *h2.Budget, handler http.HandlerFunc) (*h2.Client, *h2.Server) {
 	tb.Helper()
 	server := h2.NewServer(context.Background(), far, h2.ServerParams{
-		Settings: settings(), Budget: budget(tb, 1<<30), Handler: handler, Logger: slog.New(slog.DiscardHandler),
+		Settings: settings(), Budget: serving, Handler: handler, Logger: slog.New(slog.DiscardHandler),
 	})
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
 		_ = server.Serve()
 	}()
-	client := h2.NewClient(near, settings(), b)
+	client := h2.NewClient(near, settings(), asking)
 	tb.Cleanup(func() {
 		_ = client.Close()
 		<-served

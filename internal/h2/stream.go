@@ -161,38 +161,85 @@ func (s *stream) read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	var pieces [4][]byte
+	front, err := s.front(pieces[:0], len(p))
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, piece := range front {
+		n += copy(p[n:], piece)
+	}
+	if err := s.consume(n); err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// writeTo writes what comes to w until its end, from where it lies.
+func (s *stream) writeTo(w io.Writer) (written int64, err error) {
+	for {
+		var pieces [4][]byte
+		front, err := s.front(pieces[:0], len(pieces)*bulk)
+		if errors.Is(err, io.EOF) {
+			return written, nil
+		}
+		if err != nil {
+			return written, err
+		}
+		for _, piece := range front {
+			n, err := w.Write(piece)
+			written += int64(n)
+			if err != nil {
+				return written, err
+			}
+			if err := s.consume(n); err != nil {
+				return written, err
+			}
+		}
+	}
+}
+
+// front returns what is there first, as [inbox.front] does, and waits where there is nothing. It stays there until it is consumed, but the
+// peer may send as much again from now on.
+func (s *stream) front(to [][]byte, bytes int) ([][]byte, error) {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for s.inbox.size == 0 {
 		if err := s.readEnd(); err != nil {
-			return 0, err
+			return nil, err
 		}
 		s.reading = true
 		s.readable.Wait()
 		s.reading = false
 	}
-	var pieces [4][]byte
-	front := s.inbox.front(pieces[:0], len(p))
-	c.mu.Unlock()
+	front := s.inbox.front(to, bytes)
 	n := 0
 	for _, piece := range front {
-		n += copy(p[n:], piece)
-	}
-	now := time.Now().UnixNano()
-	c.mu.Lock()
-	s.lastRead = now
-	if s.closed {
-		return 0, s.readEnd()
-	}
-	s.inbox.consume(n)
-	c.count(-n)
-	if s.inbox.size == 0 {
-		delete(c.rest, s)
+		n += len(piece)
 	}
 	s.grant(n)
 	c.flush()
-	return n, nil
+	return front, nil
+}
+
+// consume takes off what was read. It fails when the rest is not to be read, and then what was read is not, either.
+func (s *stream) consume(bytes int) error {
+	now := time.Now().UnixNano()
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.lastRead = now
+	if s.closed {
+		return s.readEnd()
+	}
+	s.inbox.consume(bytes)
+	c.count(-bytes)
+	if s.inbox.size == 0 {
+		delete(c.rest, s)
+	}
+	return nil
 }
 
 // grant lets the peer send as much again as was read. It is for the caller to flush.

@@ -252,7 +252,7 @@ func TestF43NothingLimitsWholeRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
-		client, _ := over(t, near, far, budget(t, 1<<30), func(w http.ResponseWriter, r *http.Request) {
+		client, _ := over(t, near, far, budget(t, 1<<30), budget(t, 1<<30), func(w http.ResponseWriter, r *http.Request) {
 			_ = http.NewResponseController(w).Flush()
 			_, _ = io.Copy(flushing{w}, r.Body)
 		})

@@ -5,6 +5,7 @@ package serve
 
 import (
 	"net/http"
+	"net/http/httputil"
 	"sync"
 )
 
@@ -29,6 +30,14 @@ func (b *CopyBuffers) Get() []byte {
 func (b *CopyBuffers) Put(buffer []byte) {
 	if len(buffer) == copyBuffer {
 		b.pool.Put((*[copyBuffer]byte)(buffer))
+	}
+}
+
+// KeepBody has a request that is passed on over HTTP/2 go on with its own body. What httputil puts around it hides that the body can write
+// itself (io.WriterTo), and is there for HTTP/1.1, where closing a body reads it to its end.
+func KeepBody(p *httputil.ProxyRequest) {
+	if p.In.ProtoMajor == 2 && p.Out.Body != nil {
+		p.Out.Body = p.In.Body
 	}
 }
 

@@ -35,6 +35,8 @@ func TestAuditRecordsEqualRequests(t *testing.T) {
 	h.get(c, "eve", "demo", "/secret")
 	h.get(c, "ada", "offline", "/")
 	h.do(c, h.request(t.Context(), http.MethodPost, "ada", "demo", "/pods", strings.NewReader("12345")))
+	const large = 300 << 10
+	h.do(c, h.request(t.Context(), http.MethodPut, "ada", "demo", "/pods", strings.NewReader(strings.Repeat("x", large))))
 	h.stop()
 	if err := <-h.done; err != nil {
 		t.Fatal(err)
@@ -56,8 +58,8 @@ func TestAuditRecordsEqualRequests(t *testing.T) {
 		}
 		records[id] = record
 	}
-	if len(decisions) != 13 || len(outcomes) != 12 {
-		t.Errorf("got %d decisions and %d outcomes, want 13 and 12", len(decisions), len(outcomes))
+	if len(decisions) != 14 || len(outcomes) != 13 {
+		t.Errorf("got %d decisions and %d outcomes, want 14 and 13", len(decisions), len(outcomes))
 	}
 	counts := map[string]int{}
 	for id, record := range decisions {
@@ -74,12 +76,15 @@ func TestAuditRecordsEqualRequests(t *testing.T) {
 		if record["method"] == http.MethodPost && (record["bytes_in"] != 5.0 || record["bytes_out"] != 16.0 || record["status"] != 200.0) {
 			t.Errorf("POST: got %v, want 5 bytes in and 16 out", record)
 		}
+		if record["method"] == http.MethodPut && (record["bytes_in"] != float64(large) || record["bytes_out"] != float64(large+len("PUT /pods "))) {
+			t.Errorf("PUT: got %v, want %d bytes in, and 10 more out", record, large)
+		}
 		if outcome == "completed" && (record["impersonated_user"] != "ada" || record["connection"] != "c-demo") {
 			t.Errorf("got %v, want it as ada over c-demo", record)
 		}
 	}
-	if counts["refused"] != 1 || counts["failed"] != 1 || counts["completed"] != 11 {
-		t.Errorf("got %v, want 1 refused, 1 failed, 11 completed", counts)
+	if counts["refused"] != 1 || counts["failed"] != 1 || counts["completed"] != 12 {
+		t.Errorf("got %v, want 1 refused, 1 failed, 12 completed", counts)
 	}
 }
 

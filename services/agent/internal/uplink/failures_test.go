@@ -25,6 +25,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/h2"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
@@ -55,8 +56,20 @@ func overHTTP2(t *testing.T, streams int, h http.HandlerFunc) (base *url.URL, tr
 	config := server.Client().Transport.(*http.Transport).TLSClientConfig
 	return base, func() http.RoundTripper {
 		transport := &http.Transport{TLSClientConfig: config.Clone(), ForceAttemptHTTP2: true, DisableCompression: true}
-		t.Cleanup(transport.CloseIdleConnections)
-		return transport
+		budget, err := h2.NewBudget(64 << 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool := h2.NewPool(h2.Settings{ // as the agent's own transports have it
+			Windows: h2.DefaultWindows(), FrameSize: 64 << 10, MaxHeaderBytes: 1 << 20,
+			PingAfter: 30 * time.Second, PingTimeout: 15 * time.Second, WriteTimeout: time.Minute, ContinueTimeout: time.Second,
+		}, budget)
+		pool.Install(transport)
+		t.Cleanup(func() {
+			pool.CloseIdleConnections()
+			transport.CloseIdleConnections()
+		})
+		return pool.Before(transport)
 	}
 }
 

@@ -141,6 +141,7 @@ func dropStrangers(header http.Header) {
 
 // rewrite makes the request for the server.
 func (p *proxy) rewrite(r *httputil.ProxyRequest) {
+	serve.KeepBody(r)
 	out := r.Out
 	out.URL.Scheme, out.URL.Host, out.Host = p.base.Scheme, p.base.Host, ""
 	base := strings.TrimRight(p.base.Path, "/")

@@ -194,6 +194,15 @@ type sentBody struct {
 	sent func()
 }
 
+// WriteTo implements io.WriterTo, for a body that does.
+func (b *sentBody) WriteTo(w io.Writer) (int64, error) {
+	n, err := io.Copy(w, b.ReadCloser)
+	if err == nil {
+		b.sent()
+	}
+	return n, err
+}
+
 // Read implements io.Reader.
 func (b *sentBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)

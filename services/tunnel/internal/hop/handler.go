@@ -148,6 +148,7 @@ type passage struct {
 
 // rewrite makes the agent's request of the hop.
 func (p passage) rewrite(r *httputil.ProxyRequest) {
+	serve.KeepBody(r)
 	path, query, found := strings.Cut(strings.TrimPrefix(r.In.RequestURI, Prefix), "?")
 	r.Out.URL = &url.URL{Scheme: "http", Host: agentHost, Opaque: path, RawQuery: query, ForceQuery: found && query == ""}
 	r.Out.Host = agentHost

@@ -68,14 +68,42 @@ type upload struct {
 // Read implements io.Reader.
 func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
-	u.bytes.Add(int64(n))
-	if u.moved != nil {
-		err = cmp.Or(err, u.moved(n))
-	}
+	err = cmp.Or(err, u.count(n))
 	if errors.Is(err, io.EOF) {
 		u.ended.Store(true)
 	}
 	return n, err
+}
+
+// WriteTo implements io.WriterTo, for a body that does.
+func (u *upload) WriteTo(w io.Writer) (int64, error) {
+	n, err := io.Copy(uploaded{w, u}, u.ReadCloser)
+	if err == nil {
+		u.ended.Store(true)
+	}
+	return n, err
+}
+
+// uploaded counts what a body writes.
+type uploaded struct {
+	io.Writer
+
+	upload *upload
+}
+
+// Write implements io.Writer.
+func (w uploaded) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	return n, cmp.Or(err, w.upload.count(n))
+}
+
+// count is told of bytes that were read.
+func (u *upload) count(n int) error {
+	u.bytes.Add(int64(n))
+	if u.moved == nil {
+		return nil
+	}
+	return u.moved(n)
 }
 
 // download is the body of the agent's response. It remembers how it broke off, and ends a drained watch as if the API

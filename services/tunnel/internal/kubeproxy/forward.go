@@ -14,6 +14,7 @@ import (
 
 	"go.opentelemetry.io/otel/propagation"
 
+	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
 )
 
@@ -88,6 +89,7 @@ func (f *forward) prepareUpload(req *http.Request) {
 
 // rewrite makes the agent's request of the caller's. Hop-by-hop headers are gone already.
 func (f *forward) rewrite(p *httputil.ProxyRequest) {
+	serve.KeepBody(p)
 	f.address(p.Out, p.In.URL.ForceQuery)
 	f.deps.Propagator.Inject(p.Out.Context(), propagation.HeaderCarrier(p.Out.Header))
 }

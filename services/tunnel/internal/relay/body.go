@@ -4,6 +4,7 @@
 package relay
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -55,6 +56,9 @@ func (b *body) attempt(req *http.Request) (*http.Request, bool) {
 	b.current = &attempt{body: b}
 	next := *req
 	next.Body = b.current
+	if source, ok := b.source.(io.WriterTo); ok {
+		next.Body = attemptWriterTo{b.current, source}
+	}
 	return &next, true
 }
 
@@ -144,6 +148,47 @@ func (a *attempt) end(read []byte, err error) (int, error) {
 		a.pos = len(b.kept)
 	}
 	return len(read), err
+}
+
+// attemptWriterTo is an attempt whose source writes itself. It does as soon as no other attempt can follow.
+type attemptWriterTo struct {
+	*attempt
+
+	source io.WriterTo
+}
+
+// WriteTo implements io.WriterTo.
+func (a attemptWriterTo) WriteTo(w io.Writer) (written int64, err error) {
+	for buffer := make([]byte, maxKept/2); !a.isLast(); {
+		n, err := a.Read(buffer)
+		m, writeErr := w.Write(buffer[:n])
+		written += int64(m)
+		switch {
+		case writeErr != nil:
+			return written, writeErr
+		case errors.Is(err, io.EOF):
+			return written, nil
+		case err != nil:
+			return written, err
+		}
+	}
+	a.body.reading.Lock()
+	defer a.body.reading.Unlock()
+	if _, err, done := a.begin(nil); errors.Is(err, io.EOF) {
+		return written, nil
+	} else if done {
+		return written, err
+	}
+	n, err := a.source.WriteTo(w)
+	_, _ = a.end(nil, cmp.Or(err, io.EOF))
+	return written + n, err
+}
+
+// isLast reports whether this attempt has read what was kept, and nothing is kept any more.
+func (a *attempt) isLast() bool {
+	a.body.mu.Lock()
+	defer a.body.mu.Unlock()
+	return a.body.lost && a.pos >= len(a.body.kept)
 }
 
 // Close implements io.Closer. The source stays open as long as another attempt may want it; the server that the request

@@ -32,19 +32,40 @@ func guard(req *http.Request) (*http.Request, *guardedBody) {
 	body := &guardedBody{body: req.Body}
 	guarded := *req
 	guarded.Body = body
+	if _, ok := req.Body.(io.WriterTo); ok {
+		guarded.Body = guardedWriterTo{body}
+	}
 	return &guarded, body
+}
+
+// guardedWriterTo guards a body that writes itself.
+type guardedWriterTo struct{ *guardedBody }
+
+// WriteTo implements io.WriterTo.
+func (b guardedWriterTo) WriteTo(w io.Writer) (int64, error) {
+	if err := b.touch(); err != nil {
+		return 0, err
+	}
+	return io.Copy(w, b.body)
 }
 
 // Read implements io.Reader.
 func (b *guardedBody) Read(p []byte) (int, error) {
+	if err := b.touch(); err != nil {
+		return 0, err
+	}
+	return b.body.Read(p)
+}
+
+// touch notices that the body is read, unless it must not be any more.
+func (b *guardedBody) touch() error {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.revoked || b.closed {
-		b.mu.Unlock()
-		return 0, errRevoked
+		return errRevoked
 	}
 	b.touched = true
-	b.mu.Unlock()
-	return b.body.Read(p)
+	return nil
 }
 
 // Close implements io.Closer. It leaves the body open while it is untouched, because another attempt may want it; the
