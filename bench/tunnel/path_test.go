@@ -110,14 +110,16 @@ func measureRate(b *testing.B, s *side) {
 	var group errgroup.Group
 	var warmed sync.WaitGroup
 	warmed.Add(clients)
-	for range clients {
+	latencies := make([][]time.Duration, clients)
+	for i := range clients {
 		client := s.client(b)
 		group.Go(func() error {
 			err := s.askOften(b.Context(), client, warm, nil)
 			warmed.Done()
 			if err == nil {
-				err = s.askOften(b.Context(), client, endless, func() bool {
+				err = s.askOften(b.Context(), client, endless, func(took time.Duration) bool {
 					answers.Add(1)
+					latencies[i] = append(latencies[i], took)
 					return isClosed(done)
 				})
 			}
@@ -136,17 +138,21 @@ func measureRate(b *testing.B, s *side) {
 	}
 	b.ReportMetric(float64(took)/float64(n), "ns/op")
 	b.ReportMetric(float64(n)/took.Seconds(), "req/s")
+	all := slices.Sorted(slices.Values(slices.Concat(latencies...)))
+	b.ReportMetric(micro(quantile(all, 0.5)), "p50-µs")
+	b.ReportMetric(micro(quantile(all, 0.99)), "p99-µs")
 	reportCPU(b, hubAfter-hub, agentAfter-agent, float64(n), "req")
 }
 
-// askOften asks for a small object so many times, or until enough says so.
-func (s *side) askOften(ctx context.Context, client *http.Client, times int, enough func() bool) error {
+// askOften asks for a small object so many times, or until enough, which is told how long each answer took, says so.
+func (s *side) askOften(ctx context.Context, client *http.Client, times int, enough func(took time.Duration) bool) error {
 	buffer := make([]byte, 32<<10)
 	for range times {
+		asked := time.Now()
 		if err := unexpected(get(ctx, client, s.url+parts.PathSmall, s.token, buffer)); err != nil {
 			return err
 		}
-		if enough != nil && enough() {
+		if enough != nil && enough(time.Since(asked)) {
 			return nil
 		}
 	}
