@@ -5,11 +5,19 @@ package h2_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
 
 	"github.com/leatdev/leat/internal/h2"
 )
@@ -168,3 +176,61 @@ func TestBodyIsCutWhileItIsPassedOn(t *testing.T) {
 	}
 	await(t, "the memory", func() bool { return between.Used() == 0 })
 }
+
+// TestBodyGoesOnBehindAFailedWrite has writers fail in the middle of a body: the rest can still be read, from the first byte that was not
+// written, and the peer is granted each byte once.
+func TestBodyGoesOnBehindAFailedWrite(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		bodies, done := make(chan io.ReadCloser), make(chan struct{})
+		server := h2.NewServer(context.WithoutCancel(t.Context()), near, h2.ServerParams{
+			Settings: settings(), Budget: budget(t, 1<<30), Logger: slog.New(slog.DiscardHandler),
+			Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				bodies <- r.Body
+				<-done
+			}),
+		})
+		go func() { _ = server.Serve() }()
+		defer func() { _ = server.Close() }()
+		if _, err := io.WriteString(far, http2.ClientPreface); err != nil {
+			t.Fatal(err)
+		}
+		client := newRawPeer(t, far, time.Millisecond)
+		client.upload(1)
+		body := <-bodies
+		window := settings().Windows.Initial
+		data, _ := content(1, window)
+		for sent := range slices.Chunk(data, 16<<10) {
+			client.must(client.framer.WriteData(1, false, sent))
+		}
+		synctest.Wait()
+		var got bytes.Buffer
+		errFull := errors.New("full")
+		for range 10 {
+			n, err := body.(io.WriterTo).WriteTo(writerFunc(func(p []byte) (int, error) {
+				got.Write(p[:1000])
+				return 1000, errFull
+			}))
+			if n != 1000 || !errors.Is(err, errFull) {
+				t.Errorf("got %d bytes, %v, want 1000, and the writer's error", n, err)
+			}
+		}
+		if _, err := io.CopyN(&got, body, int64(len(data)-got.Len())); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got.Bytes(), data) {
+			t.Error("the body is not what was sent")
+		}
+		synctest.Wait()
+		if granted := client.granted(1); granted > window || granted < window*7/8 {
+			t.Errorf("the client may send %d bytes more, want the %d that were read, but for what is not worth telling", granted, window)
+		}
+		close(done)
+	})
+}
+
+type writerFunc func(p []byte) (int, error)
+
+// Write implements io.Writer.
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -4,6 +4,7 @@
 package h2
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -31,6 +32,7 @@ type stream struct {
 	// What is received.
 	inbox    inbox
 	in       window
+	ahead    int   // how much of the inbox the peer was granted anew
 	got      bool  // the peer has sent its last byte
 	closed   bool  // nobody reads any further
 	reading  bool  // somebody waits for bytes
@@ -190,10 +192,7 @@ func (s *stream) writeTo(w io.Writer) (written int64, err error) {
 		for _, piece := range front {
 			n, err := w.Write(piece)
 			written += int64(n)
-			if err != nil {
-				return written, err
-			}
-			if err := s.consume(n); err != nil {
+			if err := cmp.Or(err, s.consume(n)); err != nil {
 				return written, err
 			}
 		}
@@ -219,7 +218,10 @@ func (s *stream) front(to [][]byte, bytes int) ([][]byte, error) {
 	for _, piece := range front {
 		n += len(piece)
 	}
-	s.grant(n)
+	if n > s.ahead {
+		s.grant(n - s.ahead)
+		s.ahead = n
+	}
 	c.flush()
 	return front, nil
 }
@@ -235,6 +237,7 @@ func (s *stream) consume(bytes int) error {
 		return s.readEnd()
 	}
 	s.inbox.consume(bytes)
+	s.ahead -= bytes
 	c.count(-bytes)
 	if s.inbox.size == 0 {
 		delete(c.rest, s)
