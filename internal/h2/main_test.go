@@ -137,6 +137,34 @@ func raw(tb testing.TB, b *h2.Budget, roundTrip time.Duration) (*h2.Client, *raw
 	return client, peer
 }
 
+// rawClient returns a client of a server, and the bodies of its requests, none of which ends before the test does.
+func rawClient(tb testing.TB, b *h2.Budget, roundTrip time.Duration) (client *rawPeer, bodies <-chan io.ReadCloser) {
+	tb.Helper()
+	near, far := net.Pipe()
+	begun, done := make(chan io.ReadCloser), make(chan struct{})
+	server := h2.NewServer(context.Background(), near, h2.ServerParams{
+		Settings: settings(), Budget: b, Logger: slog.New(slog.DiscardHandler),
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			begun <- r.Body
+			<-done
+		}),
+	})
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve()
+	}()
+	tb.Cleanup(func() {
+		close(done)
+		_ = server.Close()
+		<-served
+	})
+	if _, err := io.WriteString(far, http2.ClientPreface); err != nil {
+		tb.Fatal(err)
+	}
+	return newRawPeer(tb, far, roundTrip), begun
+}
+
 func newRawPeer(tb testing.TB, conn net.Conn, roundTrip time.Duration) *rawPeer {
 	tb.Helper()
 	s := &rawPeer{tb: tb, framer: http2.NewFramer(conn, conn), frames: make(chan http2.Frame, 1000)}

@@ -5,19 +5,14 @@ package h2_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"golang.org/x/net/http2"
 
 	"github.com/leatdev/leat/internal/h2"
 )
@@ -182,21 +177,7 @@ func TestBodyIsCutWhileItIsPassedOn(t *testing.T) {
 func TestBodyGoesOnBehindAFailedWrite(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		near, far := net.Pipe()
-		bodies, done := make(chan io.ReadCloser), make(chan struct{})
-		server := h2.NewServer(context.WithoutCancel(t.Context()), near, h2.ServerParams{
-			Settings: settings(), Budget: budget(t, 1<<30), Logger: slog.New(slog.DiscardHandler),
-			Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				bodies <- r.Body
-				<-done
-			}),
-		})
-		go func() { _ = server.Serve() }()
-		defer func() { _ = server.Close() }()
-		if _, err := io.WriteString(far, http2.ClientPreface); err != nil {
-			t.Fatal(err)
-		}
-		client := newRawPeer(t, far, time.Millisecond)
+		client, bodies := rawClient(t, budget(t, 1<<30), time.Millisecond)
 		client.upload(1)
 		body := <-bodies
 		window := settings().Windows.Initial
@@ -226,7 +207,6 @@ func TestBodyGoesOnBehindAFailedWrite(t *testing.T) {
 		if granted := client.granted(1); granted > window || granted < window*7/8 {
 			t.Errorf("the client may send %d bytes more, want the %d that were read, but for what is not worth telling", granted, window)
 		}
-		close(done)
 	})
 }
 

@@ -6,7 +6,6 @@ package h2_test
 import (
 	"context"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -79,21 +78,7 @@ func TestUploadsFollowTheirReader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				near, far := net.Pipe()
-				bodies, done := make(chan io.Reader), make(chan struct{})
-				server := h2.NewServer(context.WithoutCancel(t.Context()), near, h2.ServerParams{
-					Settings: settings(), Budget: budget(t, int64(4*most)), Logger: slog.New(slog.DiscardHandler),
-					Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-						bodies <- r.Body
-						<-done
-					}),
-				})
-				go func() { _ = server.Serve() }()
-				defer func() { _ = server.Close() }()
-				if _, err := io.WriteString(far, http2.ClientPreface); err != nil {
-					t.Fatal(err)
-				}
-				client := newRawPeer(t, far, test.roundTrip)
+				client, bodies := rawClient(t, budget(t, int64(4*most)), test.roundTrip)
 				if test.later > 0 {
 					<-time.After(2 * time.Second)
 					client.roundTrip.Store(int64(test.later))
@@ -107,7 +92,6 @@ func TestUploadsFollowTheirReader(t *testing.T) {
 				if window > test.want || window < test.want*7/8 {
 					t.Errorf("the client may send %d bytes at last, want %d, but for what is not worth telling", window, test.want)
 				}
-				close(done)
 			})
 		})
 	}
