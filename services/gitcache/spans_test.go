@@ -7,60 +7,22 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
-	"sync"
 	"testing"
-
-	tracecollector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/otlptest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/services/gitcache"
 )
 
-// collector is where replicas send their spans.
-type collector struct {
-	url string
-
-	mu    sync.Mutex
-	spans []*tracev1.Span
-}
-
-func newCollector(t *testing.T) *collector {
+// one returns the only span of that name that is keeps.
+func one(t *testing.T, collected *otlptest.Collector, name string, is func(otlptest.Span) bool) otlptest.Span {
 	t.Helper()
-	c := &collector{}
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		var req tracecollector.ExportTraceServiceRequest
-		if err != nil || proto.Unmarshal(body, &req) != nil {
-			t.Errorf("got no spans from %s (%v)", r.URL.Path, err)
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for _, resource := range req.GetResourceSpans() {
-			for _, scope := range resource.GetScopeSpans() {
-				c.spans = append(c.spans, scope.GetSpans()...)
-			}
-		}
-	}))
-	t.Cleanup(server.Close)
-	c.url = server.URL
-	return c
-}
-
-// one returns the only span of that name among those that is keeps.
-func (c *collector) one(t *testing.T, name string, is func(*tracev1.Span) bool) *tracev1.Span {
-	t.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var found []*tracev1.Span
-	for _, s := range c.spans {
+	var found []otlptest.Span
+	for _, s := range collected.Spans() {
 		if s.GetName() == name && is(s) {
 			found = append(found, s)
 		}
@@ -71,17 +33,15 @@ func (c *collector) one(t *testing.T, name string, is func(*tracev1.Span) bool) 
 	return found[0]
 }
 
-func anyOf(*tracev1.Span) bool { return true }
+func anyOf(otlptest.Span) bool { return true }
 
 // of keeps spans with that parent.
-func of(parent *tracev1.Span) func(*tracev1.Span) bool {
-	return func(s *tracev1.Span) bool {
-		return string(s.GetParentSpanId()) == string(parent.GetSpanId()) && string(s.GetTraceId()) == string(parent.GetTraceId())
-	}
+func of(parent otlptest.Span) func(otlptest.Span) bool {
+	return func(s otlptest.Span) bool { return s.Of(parent) }
 }
 
 // wantAttributes compares attributes as text; the value "*" is anything but nothing.
-func wantAttributes(t *testing.T, s *tracev1.Span, want map[string]string) {
+func wantAttributes(t *testing.T, s otlptest.Span, want map[string]string) {
 	t.Helper()
 	got := map[string]string{}
 	for _, a := range s.GetAttributes() {
@@ -101,10 +61,7 @@ func wantAttributes(t *testing.T, s *tracev1.Span, want map[string]string) {
 // parallel: exporters are set up by the environment.
 func TestSpansHangTogether(t *testing.T) {
 	const webhookSecret = "the secret of one repository"
-	sink := newCollector(t)
-	t.Setenv("OTEL_TRACES_EXPORTER", "otlp")
-	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", sink.url)
+	collected := otlptest.Traces(t)
 	traced := func(cfg *gitcache.Config) { cfg.Telemetry.TracesExporter = "otlp" }
 
 	server, redis := gittest.New(t), redistest.Start(t)
@@ -136,21 +93,21 @@ func TestSpansHangTogether(t *testing.T) {
 	follower.stop()
 	r.stop()
 
-	received := sink.one(t, "webhook.receive", anyOf)
-	fetch := sink.one(t, "mirror.fetch", of(received))
+	received := one(t, collected, "webhook.receive", anyOf)
+	fetch := one(t, collected, "mirror.fetch", of(received))
 	repository := map[string]string{"leat.repository": "demo", "leat.repository.uid": "uid-demo", "leat.epoch": epoch}
 	wantAttributes(t, fetch, repository)
 	if want := fmt.Sprintf("00-%s-%s-01", hex.EncodeToString(fetch.GetTraceId()), hex.EncodeToString(fetch.GetSpanId())); traceparent != want {
 		t.Errorf("got trace %s in the event, want the fetch's, %s", traceparent, want)
 	}
-	call := sink.one(t, "leat.gitcache.v1.GitCacheService/ResolveSnapshot", anyOf)
-	resolve := sink.one(t, "snapshot.resolve", of(call))
-	build := sink.one(t, "bundle.build", of(resolve))
-	for _, span := range []*tracev1.Span{resolve, build} {
+	call := one(t, collected, "leat.gitcache.v1.GitCacheService/ResolveSnapshot", anyOf)
+	resolve := one(t, collected, "snapshot.resolve", of(call))
+	build := one(t, collected, "bundle.build", of(resolve))
+	for _, span := range []otlptest.Span{resolve, build} {
 		wantAttributes(t, span, repository)
 		wantAttributes(t, span, map[string]string{"leat.commit": pushed, "leat.digest": resolved.GetSnapshot().GetDigest()})
 	}
-	wantAttributes(t, sink.one(t, "mirror.copy", anyOf), map[string]string{
+	wantAttributes(t, one(t, collected, "mirror.copy", anyOf), map[string]string{
 		"leat.repository": "demo", "leat.repository.uid": "uid-demo", "leat.epoch": "*", "leat.copy.from": r.url,
 	})
 }
