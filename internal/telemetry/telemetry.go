@@ -37,7 +37,7 @@ type Telemetry struct {
 	logger     *slog.Logger
 	level      slog.LevelVar
 	configured slog.Level
-	traces     *sdktrace.TracerProvider
+	traces     trace.TracerProvider
 	meters     *sdkmetric.MeterProvider
 	registry   *prometheus.Registry
 	shutdown   []func(context.Context) error
@@ -92,19 +92,17 @@ func Describe(ctx context.Context, service string) (*resource.Resource, error) {
 // startTraces makes a provider that gives every request a trace id, for the log and for the next service, and records
 // and exports spans only when there is an exporter.
 func (t *Telemetry) startTraces(ctx context.Context, cfg Config, res *resource.Resource) error {
-	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res)}
-	if cfg.exportsTraces() {
-		exporter, err := autoexport.NewSpanExporter(ctx)
-		if err != nil {
-			return fmt.Errorf("start traces: %w", err)
-		}
-		options = append(options, sdktrace.WithBatcher(exporter))
-	} else {
-		// A caller's decision to sample is passed on, so that a trace is not cut at a service that exports nothing.
-		options = append(options, sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.NeverSample())))
+	if !cfg.exportsTraces() {
+		t.traces = passing{begin: sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))}
+		return nil
 	}
-	t.traces = sdktrace.NewTracerProvider(options...)
-	t.shutdown = append(t.shutdown, t.traces.Shutdown)
+	exporter, err := autoexport.NewSpanExporter(ctx)
+	if err != nil {
+		return fmt.Errorf("start traces: %w", err)
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(exporter))
+	t.traces = provider
+	t.shutdown = append(t.shutdown, provider.Shutdown)
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/config"
@@ -177,9 +178,19 @@ func TestWithoutAnExporterTracesPassOn(t *testing.T) {
 		t.Errorf("own trace: got %+v, want an id and nothing recorded", sc)
 	}
 	sampled := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled, Remote: true})
-	_, span = tel.Tracer("test").Start(trace.ContextWithRemoteSpanContext(t.Context(), sampled), "caller's")
-	if sc := span.SpanContext(); sc.TraceID() != sampled.TraceID() || !sc.IsSampled() {
-		t.Errorf("caller's trace: got %+v, want it to stay sampled", sc)
+	remote := trace.ContextWithRemoteSpanContext(t.Context(), sampled)
+	ctx, span := tel.Tracer("test").Start(remote, "caller's")
+	if sc := span.SpanContext(); sc.TraceID() != sampled.TraceID() || sc.SpanID() != sampled.SpanID() || !sc.IsSampled() || span.IsRecording() {
+		t.Errorf("caller's trace: got %+v, want it as it came: nobody would know another span", sc)
+	}
+	header := propagation.MapCarrier{}
+	tel.Propagator().Inject(ctx, header)
+	if want := "00-01000000000000000000000000000000-0100000000000000-01"; header["traceparent"] != want {
+		t.Errorf("caller's trace: the next service gets %q, want %q", header["traceparent"], want)
+	}
+	if _, root := tel.Tracer("test").Start(remote, "new", trace.WithNewRoot()); root.SpanContext().TraceID() == sampled.TraceID() ||
+		!root.SpanContext().IsValid() {
+		t.Errorf("new trace: got %+v, want one of its own", root.SpanContext())
 	}
 }
 

@@ -16,11 +16,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/testkit/otlptest"
 	"github.com/leatdev/leat/services/agent"
 )
 
@@ -36,8 +36,8 @@ func (s *seen) with(path string) []*http.Request {
 	return slices.DeleteFunc(slices.Clone(s.requests), func(r *http.Request) bool { return r.URL.Path != path })
 }
 
-// overhear puts something between the agent and its API server that notes what people ask.
-func (h *hub) overhear(t *testing.T) *seen {
+// overhear puts something between the agent, which has these settings, too, and its API server that notes what people ask.
+func (h *hub) overhear(t *testing.T, settings map[string]string) *seen {
 	t.Helper()
 	s := &seen{}
 	target, err := url.Parse(h.cluster.Host())
@@ -67,10 +67,10 @@ func (h *hub) overhear(t *testing.T) *seen {
 	h.agent.stop()
 	h.agent.run = func(ctx context.Context, listener net.Listener) error {
 		cfg := agent.Config{}
-		if err := configure("agent", &cfg, map[string]string{
+		if err := configure("agent", &cfg, with(settings, map[string]string{
 			"LEAT_AGENT_HUB_URL": h.distributor.url(), "LEAT_AGENT_DATA_DIR": filepath.Join(h.dir, "agent"),
 			"LEAT_AGENT_KUBECONFIG": config,
-		}); err != nil {
+		})); err != nil {
 			return err
 		}
 		cfg.Serve.Listener = listener
@@ -109,9 +109,11 @@ func changes(t *testing.T, response *http.Response, last string) []change {
 }
 
 // TestTunnelToARealAPIServer holds what many viewers of one watch see against a watch of the API server itself, and
-// follows a trace to it.
+// follows a trace to it. It is not parallel: exporters are set up by the environment.
 func TestTunnelToARealAPIServer(t *testing.T) {
-	h := startHub(t)
+	collected, traced := otlptest.Traces(t), map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}
+	h := startServices(t, traced)
+	h.enrol(t)
 	h.grantAdmins(t)
 	answer, err := h.fleet.CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
 	if err != nil {
@@ -122,34 +124,44 @@ func TestTunnelToARealAPIServer(t *testing.T) {
 		code, body := get(t, http.DefaultClient, base+"/version", token)
 		return code == http.StatusOK, body
 	})
-	overheard := h.overhear(t)
-	eventually(t, "the tunnel answers", func() (bool, string) {
-		code, body := get(t, http.DefaultClient, base+"/version", token)
-		return code == http.StatusOK && len(overheard.with("/version")) > 0, body
-	})
-
-	t.Run("one trace", func(t *testing.T) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/api/v1/nodes", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		const traceID, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-		request.Header.Set("Authorization", "Bearer "+token)
-		request.Header.Set("Traceparent", "00-"+traceID+"-"+parent+"-01")
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		requests := overheard.with("/api/v1/nodes")
-		if len(requests) != 1 {
-			t.Fatalf("got %d requests at the API server, want 1", len(requests))
-		}
-		got := strings.Split(requests[0].Header.Get("Traceparent"), "-")
-		if len(got) != 4 || got[1] != traceID || got[2] == parent || got[3] != "01" {
-			t.Errorf("got traceparent %v, want the caller's trace below spans of the hub and the agent", got)
-		}
-	})
+	var overheard *seen
+	for name, tt := range map[string]struct {
+		settings map[string]string
+		caller   string   // its span
+		services []string // that have a span of the request, from the API server up
+	}{
+		"one trace":                              {traced, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", []string{"agent", "tunnel"}},
+		"one trace past an agent without a span": {nil, "00-5bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", []string{"tunnel"}},
+	} {
+		overheard = h.overhear(t, tt.settings)
+		eventually(t, "the tunnel answers", func() (bool, string) {
+			code, body := get(t, http.DefaultClient, base+"/version", token)
+			return code == http.StatusOK && len(overheard.with("/version")) > 0, body
+		})
+		t.Run(name, func(t *testing.T) {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/api/v1/nodes", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Authorization", "Bearer "+token)
+			request.Header.Set("Traceparent", tt.caller)
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			requests := overheard.with("/api/v1/nodes")
+			if len(requests) != 1 {
+				t.Fatalf("got %d requests at the API server, want 1", len(requests))
+			}
+			traceparent := requests[0].Header.Get("Traceparent")
+			eventually(t, "each span between the caller and the API server is exported", func() (bool, string) {
+				services, top := above(collected, traceparent)
+				return top == tt.caller && slices.Equal(slices.Compact(services), tt.services),
+					fmt.Sprintf("%s is below spans of %q, and they are below %s", traceparent, services, top)
+			})
+		})
+	}
 
 	t.Run("shared watches", func(t *testing.T) {
 		const path = "/api/v1/namespaces/default/configmaps"
@@ -179,6 +191,22 @@ func TestTunnelToARealAPIServer(t *testing.T) {
 			t.Errorf("got %d watches of the API server for %d viewers, want 1", got, len(through))
 		}
 	})
+}
+
+// above returns the services whose spans are between a request and the last span that nobody has exported, and that one.
+func above(collected *otlptest.Collector, traceparent string) (services []string, top string) {
+	traced := map[string]otlptest.Span{}
+	for _, s := range collected.Spans() {
+		traced[fmt.Sprintf("00-%x-%x-01", s.GetTraceId(), s.GetSpanId())] = s
+	}
+	for {
+		span, exported := traced[traceparent]
+		if !exported {
+			return services, traceparent
+		}
+		services = append(services, span.Service)
+		traceparent = fmt.Sprintf("00-%x-%x-01", span.GetTraceId(), span.GetParentSpanId())
+	}
 }
 
 // listVersion returns the version of a list, as viewers obtain it before they watch.

@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// passing is the provider of a service that exports nothing. A trace that a caller has begun passes as it is: what the next service does is
+// then below the caller's span, and not below one that nobody has seen. A request without a trace gets one, for the log and the next service.
+type passing struct {
+	noop.TracerProvider
+
+	begin trace.TracerProvider
+}
+
+// Tracer implements trace.TracerProvider.
+func (p passing) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
+	return passingTracer{begin: p.begin.Tracer(name, options...)}
+}
+
+type passingTracer struct {
+	noop.Tracer
+
+	begin trace.Tracer
+}
+
+// Start implements trace.Tracer.
+func (t passingTracer) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+	if config := trace.NewSpanStartConfig(options...); config.NewRoot() || !trace.SpanContextFromContext(ctx).IsValid() {
+		return t.begin.Start(ctx, name, options...)
+	}
+	return t.Tracer.Start(ctx, name, options...)
+}
