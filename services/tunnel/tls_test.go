@@ -4,6 +4,7 @@
 package tunnel_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -16,6 +17,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,35 +27,107 @@ import (
 
 // TestTLS opens the tunnel and uses it over TLS, where HTTP/2 is what servers choose unless the agent offers less.
 func TestTLS(t *testing.T) {
+	h, ask := secureHub(t, http.HandlerFunc(echo))
+	if status, body := ask(h.request(t.Context(), http.MethodGet, "ada", "demo", "/api", nil)); status != http.StatusOK || string(body) != "GET /api " {
+		t.Errorf("got %d %q, want 200", status, body)
+	}
+}
+
+// TestOverTLSWritesLeaveWhole has what HTTP/2 writes at once leave at once, to people and to agents. That is more than one record of TLS,
+// which the hub's HTTP/2 only knows to hold together as long as every layer in between lets it find the one below TLS.
+func TestOverTLSWritesLeaveWhole(t *testing.T) {
+	const large, enough = 4 << 20, 32 << 10
+	h, ask := secureHub(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = w.Write(make([]byte, large))
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+	}))
+	for name, method := range map[string]string{"people": http.MethodGet, "agents": http.MethodPost} {
+		h.largestWrite.Store(0)
+		h.await("a large write to "+name, func() bool {
+			var body io.Reader
+			if method == http.MethodPost {
+				body = bytes.NewReader(make([]byte, large))
+			}
+			if status, _ := ask(h.request(t.Context(), method, "ada", "demo", "/api", body)); status != http.StatusOK {
+				t.Fatalf("%s: got %d, want 200", method, status)
+			}
+			return h.largestWrite.Load() >= enough
+		})
+	}
+}
+
+// tallyingHub notes the largest write to a connection that the hub has accepted.
+type tallyingHub struct {
+	*hub
+
+	largestWrite atomic.Int64
+}
+
+type tallyingListener struct {
+	net.Listener
+
+	hub *tallyingHub
+}
+
+// Accept implements net.Listener.
+func (l tallyingListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return tallyingConn{conn, l.hub}, err
+}
+
+type tallyingConn struct {
+	net.Conn
+
+	hub *tallyingHub
+}
+
+// Write implements net.Conn.
+func (c tallyingConn) Write(p []byte) (int, error) {
+	for largest := c.hub.largestWrite.Load(); int64(len(p)) > largest; largest = c.hub.largestWrite.Load() {
+		c.hub.largestWrite.CompareAndSwap(largest, int64(len(p)))
+	}
+	return c.Conn.Write(p)
+}
+
+// secureHub is a hub over TLS, to which the agent of a cluster is connected, and Ada's client.
+func secureHub(t *testing.T, handler http.Handler) (h *tallyingHub, ask func(*http.Request) (status int, body []byte)) {
+	t.Helper()
 	certFile, keyFile, roots := selfSigned(t)
-	h := startHub(t, func(cfg *tunnel.Config) { cfg.Serve.TLSCertFile, cfg.Serve.TLSKeyFile = certFile, keyFile })
+	h = &tallyingHub{}
+	h.hub = startHub(t, func(cfg *tunnel.Config) {
+		cfg.Serve.TLSCertFile, cfg.Serve.TLSKeyFile = certFile, keyFile
+		cfg.Serve.Listener = tallyingListener{cfg.Serve.Listener, h}
+	})
 	h.access.grant("ada", "demo")
 	agenttest.Connect(t, agenttest.Options{
-		Addr: h.addr, Token: h.cluster("demo"), ID: "tls", Handler: http.HandlerFunc(echo),
+		Addr: h.addr, Token: h.cluster("demo"), ID: "tls", Handler: handler,
 		TLS: &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", NextProtos: []string{"http/1.1"}},
 	})
 	protocols := new(http.Protocols)
 	protocols.SetHTTP2(true)
 	transport := &http.Transport{Protocols: protocols, TLSClientConfig: &tls.Config{RootCAs: roots}}
 	t.Cleanup(transport.CloseIdleConnections)
-	c := &http.Client{Transport: transport}
-	var status int
-	var body string
-	h.await("the agent's connection", func() bool {
-		req := h.request(t.Context(), http.MethodGet, "ada", "demo", "/api", nil)
+	ask = func(req *http.Request) (int, []byte) {
 		req.URL.Scheme = "https"
-		res, err := c.Do(req)
+		res, err := transport.RoundTrip(req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = res.Body.Close() }()
-		content, _ := io.ReadAll(res.Body)
-		status, body = res.StatusCode, string(content)
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, body
+	}
+	h.await("the agent's connection", func() bool {
+		status, _ := ask(h.request(t.Context(), http.MethodGet, "ada", "demo", "/api", nil))
 		return status != http.StatusServiceUnavailable
 	})
-	if status != http.StatusOK || body != "GET /api " {
-		t.Errorf("got %d %q, want 200", status, body)
-	}
+	return h, ask
 }
 
 // selfSigned writes a certificate for 127.0.0.1.
