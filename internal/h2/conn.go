@@ -91,7 +91,8 @@ type side interface {
 
 func newConn(nc net.Conn, settings Settings, budget *Budget) *conn {
 	c := &conn{
-		net: nc, below: coalescedBelow(nc), settings: settings, budget: budget, greeted: make(chan struct{}), done: make(chan struct{}), streams: map[uint32]*stream{}, rest: map[*stream]struct{}{},
+		net: nc, below: coalescedBelow(nc), settings: settings, budget: budget,
+		greeted: make(chan struct{}), done: make(chan struct{}), streams: map[uint32]*stream{}, rest: map[*stream]struct{}{},
 		window: initialConnectionWindow, peerWindow: initialConnectionWindow, peerFrame: minFrameSize, peerStreams: 100,
 		peerHeader: maxConnectionWindow, granted: maxConnectionWindow, changes: rate.NewLimiter(changesPerSecond, changesAtOnce),
 	}

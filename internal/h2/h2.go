@@ -7,7 +7,8 @@
 // net/http's implementation is made for servers of the world. What it does for each request between its goroutines costs more than
 // the request: a frame goes from its reader to a loop to a handler, and the answer back through the loop to a goroutine that writes
 // it. Here the reader gives a frame to the one who waits for it, and whoever has something to say writes it: several at a time in one
-// write. Who has read a request that comes alone answers it, while another one reads on. Requests, answers and their errors are those of net/http, so that handlers and proxies notice nothing.
+// write. Who has read a request that comes alone answers it, while another one reads on. Requests, answers and their errors are those of
+// net/http, so that handlers and proxies notice nothing.
 //
 // The windows of streams follow their readers. A window is how much the peer may send before its reader has taken anything. A large
 // one is memory that a reader who stands still holds; a small one limits a fast reader to one window per round trip: 512 KiB over 50 ms

@@ -24,7 +24,10 @@ type dialling struct {
 }
 
 // newDialling connects to nothing yet.
-func newDialling(cfg Config, tel *telemetry.Telemetry, distributor rpc.Client, others *replicas, table *session.Table, agents *reverse.Handler, budget *h2.Budget) (*dialling, error) {
+func newDialling(
+	cfg Config, tel *telemetry.Telemetry, distributor rpc.Client, others *replicas, table *session.Table, agents *reverse.Handler,
+	budget *h2.Budget,
+) (*dialling, error) {
 	ca, err := cfg.distributorCA()
 	if err != nil {
 		return nil, err

@@ -101,8 +101,8 @@ func Run(ctx context.Context, cfg Config) error {
 	decisions := policy.NewCache(cfg.decisions(access.New(accessClient)))
 
 	agents := reverse.NewHandler(reverse.Deps{
-		Verifier: keys, Table: table, Dialer: dialer, Gate: reverse.NewGate(orDefault(cfg.MaxConnectsPerSecond, defaultMaxConnects)), Replica: others.self.ID, Logger: tel.Logger(),
-		HandshakeTimeout: handshakeTimeout, EvictTimeout: evictTimeout,
+		Verifier: keys, Table: table, Dialer: dialer, Gate: reverse.NewGate(orDefault(cfg.MaxConnectsPerSecond, defaultMaxConnects)),
+		Replica: others.self.ID, Logger: tel.Logger(), HandshakeTimeout: handshakeTimeout, EvictTimeout: evictTimeout,
 	})
 	dialling, err := newDialling(cfg, tel, distributor, others, table, agents, budget)
 	if err != nil {

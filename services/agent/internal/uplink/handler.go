@@ -52,8 +52,9 @@ type HandlerParams struct {
 	StallTimeout time.Duration
 }
 
-// NewHandler answers the hub: what is below /kubernetes/ goes to the cluster's API server under the identity that the hub
-// names, what is below /services/ to services, AgentService calls go to the agent itself, and nothing else exists. It fails when the meter refuses its instruments.
+// NewHandler answers the hub: what is below /kubernetes/ goes to the cluster's API server under the identity that the hub names, what is
+// below /services/ to services, AgentService calls go to the agent itself, and nothing else exists. It fails when the meter refuses its
+// instruments.
 func NewHandler(p HandlerParams) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.Handle("/"+agentv1connect.AgentServiceName+"/", p.Agent)
