@@ -105,7 +105,7 @@ func (u *up) join(ctx context.Context, name, kubeconfig string) error {
 	if u.Options.Kubeconfig != "" {
 		u.tell(part, "made the ClusterRoleBindings "+granted)
 	}
-	u.clusters = append(u.clusters, report.Cluster{Name: name, Kubernetes: version})
+	u.clusters = append(u.clusters, report.Cluster{Name: name, Kubernetes: version, Simulated: u.Options.Kubeconfig == ""})
 	return u.startAgent(ctx, name, kubeconfig)
 }
 

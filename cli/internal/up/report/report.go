@@ -54,6 +54,7 @@ type Cluster struct {
 	Name       string `json:"name"`
 	Kubernetes string `json:"kubernetes,omitempty"` // version
 	Kubeconfig string `json:"kubeconfig"`           // path of a file that reaches it through the tunnel
+	Simulated  bool   `json:"simulated"`            // its nodes only pretend to run pods
 }
 
 // Summary is what a person or script needs to go on.
