@@ -63,6 +63,9 @@ func (s *watched) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// sharedPods is a watch that shows any state first, so that many may share it.
+const sharedPods = "/api/v1/pods?watch=true&resourceVersion=0"
+
 func event(kind string, version int) string {
 	return fmt.Sprintf(`{"type":%q,"object":{"metadata":{"resourceVersion":"%d"}}}`+"\n", kind, version)
 }
@@ -130,7 +133,7 @@ func TestF39FiftyTabsCostOneWatch(t *testing.T) {
 	tabs, dials := browser(t)
 	var viewers []*viewer
 	for range 50 {
-		viewers = append(viewers, h.watch(ctx, tabs, "ada", "/api/v1/pods?watch=true"))
+		viewers = append(viewers, h.watch(ctx, tabs, "ada", sharedPods))
 	}
 	for _, v := range viewers {
 		v.want(t, event("ADDED", 1))
@@ -222,8 +225,8 @@ func TestRevokedViewerLeavesTheOthers(t *testing.T) {
 	api := &watched{}
 	h.agent("demo", api.ServeHTTP)
 	ctx, _ := contextWithCancel(t)
-	ada := h.watch(ctx, client(t, true), "ada", "/api/v1/pods?watch=true")
-	bob := h.watch(ctx, client(t, true), "bob", "/api/v1/pods?watch=true")
+	ada := h.watch(ctx, client(t, true), "ada", sharedPods)
+	bob := h.watch(ctx, client(t, true), "bob", sharedPods)
 	ada.want(t, event("ADDED", 1))
 	bob.want(t, event("ADDED", 1))
 	h.access.revoke("ada", "demo")
@@ -247,11 +250,11 @@ func TestSharedWatchCountsForEachPerson(t *testing.T) {
 	ctx, _ := contextWithCancel(t)
 	c := client(t, true)
 	for range 5 {
-		h.watch(ctx, c, "ada", "/api/v1/pods?watch=true").want(t, event("ADDED", 1))
+		h.watch(ctx, c, "ada", sharedPods).want(t, event("ADDED", 1))
 	}
 	check := func(user, scope string) {
 		t.Helper()
-		res, body := h.do(c, h.request(ctx, http.MethodGet, user, "demo", "/api/v1/pods?watch=true", nil))
+		res, body := h.do(c, h.request(ctx, http.MethodGet, user, "demo", sharedPods, nil))
 		if res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") != "1" || !strings.Contains(body, scope) {
 			t.Errorf("got %d %v %s, want 429 about the %s", res.StatusCode, res.Header, body, scope)
 		}

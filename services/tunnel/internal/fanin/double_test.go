@@ -26,6 +26,7 @@ type apiServer struct {
 	pieces bool   // answers come in pieces of random lengths
 	refuse int    // status of every answer, if set
 	header http.Header
+	gate   chan struct{} // a request may be sent when something comes of it; nil: at once
 
 	mu        sync.Mutex
 	version   uint64
@@ -146,6 +147,9 @@ func (s *apiServer) last() *upstream {
 
 // open implements fanin.Opener.
 func (s *apiServer) open(context.Context) (fanin.Upstream, error) {
+	if s.gate != nil {
+		<-s.gate
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := &upstream{server: s, id: strconv.Itoa(len(s.watches)), wake: make(chan struct{}, 1)}
@@ -311,7 +315,11 @@ type viewer struct {
 	done chan struct{}
 }
 
-const path = "http://kubernetes/api/v1/configmaps?watch=true"
+// A watch without a version shows the newest state first, and that of anyState any state that there has been.
+const (
+	path     = "http://kubernetes/api/v1/configmaps?watch=true"
+	anyState = path + "&resourceVersion=0"
+)
 
 // ask makes a viewer of an answer. It does not read.
 func ask(t testing.TB, relay *fanin.Relay, s *apiServer, url string, change func(*http.Request)) (*viewer, error) {

@@ -8,6 +8,8 @@
 // history, a bounded record of what the cluster has sent, and sees what a watch of its own would have shown:
 //
 //   - who asks for the same resourceVersion reads the whole history from its beginning;
+//   - who asks for no resourceVersion wants the state of now or later: no history has that, and he shares only with those who
+//     have come before the cluster is asked;
 //   - who asks for a later one begins behind the events that it has seen, and is spared those that are still to come;
 //   - whom the history cannot serve any more begins a feed of its own.
 //

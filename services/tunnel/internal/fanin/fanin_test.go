@@ -56,7 +56,7 @@ func TestFiftyViewersCostOneWatch(t *testing.T) {
 		s.touch("a")
 		var viewers []*viewer
 		for range 50 {
-			viewers = append(viewers, watch(t, relay, s, path))
+			viewers = append(viewers, watch(t, relay, s, anyState))
 			s.touch("a")
 		}
 		s.wantWatches(t, 1, 1)
@@ -74,6 +74,58 @@ func TestFiftyViewersCostOneWatch(t *testing.T) {
 		}
 		<-time.After(6 * time.Second)
 		s.wantWatches(t, 1, 0)
+	})
+}
+
+// TestNewestStateIsNoOlderThanItsQuestion changes an object, and asks for the newest state while a watch goes on that has begun before. kubectl
+// rollout status asks so, and ends with the first state that satisfies it.
+func TestNewestStateIsNoOlderThanItsQuestion(t *testing.T) {
+	for name, query := range map[string]string{
+		"state": "", "streamed list": "&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true", "empty version": "&resourceVersion=",
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T) {
+				s, relay := newServer(), fanin.New(fanin.Params{})
+				s.touch("a")
+				first := watch(t, relay, s, path+query)
+				first.want(s.state())
+				s.touch("a")
+				second := watch(t, relay, s, path+query)
+				second.want(s.state())
+				first.leave()
+				s.touch("a")
+				third := watch(t, relay, s, path+query) // the first one's watch is not gone yet
+				third.want(s.state())
+				s.wantWatches(t, 3, 3)
+				second.leave()
+				third.leave()
+				<-time.After(6 * time.Second)
+				s.wantWatches(t, 3, 0)
+			})
+		})
+	}
+}
+
+// TestNewestStateIsSharedUntilTheClusterIsAsked has many come while the first one waits for his turn.
+func TestNewestStateIsSharedUntilTheClusterIsAsked(t *testing.T) {
+	run(t, func(t *testing.T) {
+		s, relay := newServer(), fanin.New(fanin.Params{})
+		s.gate = make(chan struct{})
+		s.touch("a")
+		viewers := make(chan *viewer)
+		for range 5 {
+			go func() { viewers <- watch(t, relay, s, path) }()
+		}
+		synctest.Wait()
+		s.touch("a")
+		close(s.gate)
+		for range 5 {
+			v := <-viewers
+			v.want(s.state())
+			defer v.leave()
+		}
+		s.wantWatches(t, 1, 1)
+		relay.Drain()
 	})
 }
 
@@ -138,18 +190,18 @@ func TestWhatDiffersIsNotShared(t *testing.T) {
 			url    string
 			change func(*http.Request)
 		}{
-			{path, nil},
-			{path, header("Impersonate-User", "bob")},
-			{path, header("Impersonate-Group", "admins")},
-			{path, header("Impersonate-Uid", "1")},
-			{path, header("Impersonate-Extra-Scope", "x")},
-			{path, header("Accept", "application/json;as=Table")},
-			{path, header("Accept-Encoding", "gzip")}, // whoever asks for it may get it
-			{path, header("X-Unknown", "x")},
-			{path + "&labelSelector=x", nil},
-			{path + "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", nil},
+			{anyState, nil},
+			{anyState, header("Impersonate-User", "bob")},
+			{anyState, header("Impersonate-Group", "admins")},
+			{anyState, header("Impersonate-Uid", "1")},
+			{anyState, header("Impersonate-Extra-Scope", "x")},
+			{anyState, header("Accept", "application/json;as=Table")},
+			{anyState, header("Accept-Encoding", "gzip")}, // whoever asks for it may get it
+			{anyState, header("X-Unknown", "x")},
+			{anyState + "&labelSelector=x", nil},
+			{anyState + "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", nil},
 			{path + "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=7", nil},
-			{strings.Replace(path, "configmaps", "secrets", 1), nil},
+			{strings.Replace(anyState, "configmaps", "secrets", 1), nil},
 		} {
 			v, err := ask(t, relay, s, other.url, other.change)
 			if err != nil {
@@ -158,7 +210,7 @@ func TestWhatDiffersIsNotShared(t *testing.T) {
 			defer v.leave()
 			s.wantWatches(t, i+1, i+1)
 		}
-		same, err := ask(t, relay, s, path+"&timeoutSeconds=9", func(r *http.Request) {
+		same, err := ask(t, relay, s, anyState+"&timeoutSeconds=9", func(r *http.Request) {
 			r.Header.Set("Traceparent", "00-1-2-01")
 			r.Header.Set("Sec-Fetch-Mode", "cors")
 		})

@@ -37,6 +37,7 @@ type feed struct {
 	viewers map[*viewer]struct{}
 	history history
 	reached int64 // how many of the feed's bytes its fastest viewer has read
+	asked   bool  // the cluster may be answering already
 	closing bool  // takes no more viewers
 	ended   error // how it ended: io.EOF when the cluster ended it
 	linger  *time.Timer
@@ -84,6 +85,9 @@ func (f *feed) run(ctx context.Context, req *http.Request, open Opener) {
 		return
 	}
 	defer upstream.Release()
+	f.mu.Lock()
+	f.asked = true
+	f.mu.Unlock()
 	res, err := upstream.RoundTrip(req)
 	if err != nil {
 		f.settle(answer{err: err, connection: upstream.Connection()})
@@ -318,7 +322,7 @@ func (f *feed) wake() {
 func (f *feed) join(ask question, v *viewer, patient bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closing {
+	if f.closing || f.asked && ask.wantsNewest() {
 		return false
 	}
 	select {

@@ -18,14 +18,14 @@ func TestStalledViewerHoldsNobodyBack(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{HistoryBytes: 50_000, Ahead: 5000})
 		s.pad = strings.Repeat("x", 1000)
 		s.touch("a")
-		stalled, err := ask(t, relay, s, path, nil)
+		stalled, err := ask(t, relay, s, anyState, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := stalled.readSome(100); err != nil { // it has begun an event
 			t.Fatal(err)
 		}
-		fast := watch(t, relay, s, path)
+		fast := watch(t, relay, s, anyState)
 		for range 200 {
 			s.touch("a")
 			synctest.Wait()
@@ -79,7 +79,7 @@ func TestStateLongerThanTheHistory(t *testing.T) {
 		for i := range 100 {
 			s.touch(strings.Repeat("a", i+1))
 		}
-		v, err := ask(t, relay, s, path, nil)
+		v, err := ask(t, relay, s, anyState, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestAllHistoriesTogetherAreBounded(t *testing.T) {
 		s.pad = strings.Repeat("x", 1000)
 		var viewers []*viewer
 		for i := range 20 {
-			viewers = append(viewers, watch(t, relay, s, path+"&labelSelector="+strings.Repeat("a", i+1)))
+			viewers = append(viewers, watch(t, relay, s, anyState+"&labelSelector="+strings.Repeat("a", i+1)))
 		}
 		for range 200 {
 			s.touch("a")
@@ -123,13 +123,13 @@ func TestWhoComesAfterTheHistoryWasTrimmedBeginsAnew(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{HistoryBytes: 20_000, Ahead: 4000})
 		s.pad = strings.Repeat("x", 1000)
 		begin := s.touch("a")
-		viewers := []*viewer{watch(t, relay, s, path), watch(t, relay, s, from(begin))}
+		viewers := []*viewer{watch(t, relay, s, anyState), watch(t, relay, s, from(begin))}
 		for range 100 {
 			s.touch("a")
 			synctest.Wait()
 		}
 		s.wantWatches(t, 2, 2)
-		state, old := watch(t, relay, s, path), watch(t, relay, s, from(begin))
+		state, old := watch(t, relay, s, anyState), watch(t, relay, s, from(begin))
 		s.wantWatches(t, 4, 4)
 		state.want(s.watches[2].all())
 		old.want(s.direct(begin))

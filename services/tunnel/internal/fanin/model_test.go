@@ -47,6 +47,8 @@ type player struct {
 	*viewer
 
 	after  uint64 // zero: it asked for the state
+	newest bool   // it asked for the newest one, before which the cluster had begun so many watches:
+	begun  int
 	stalls bool
 	left   bool
 	step   chan int // how much to read
@@ -119,8 +121,10 @@ func enter(t *testing.T, relay *fanin.Relay, s *apiServer, random *rand.Rand) *p
 	url := path
 	switch random.IntN(4) {
 	case 0:
-		url += "&resourceVersion=0"
+		url = anyState
 	case 1:
+		p.newest = true
+		p.begun, _ = s.counts()
 	default: // a version of late, of an event or not, perhaps from an API server that is ahead
 		p.after = max(1, s.version+random.Uint64N(3)-min(s.version, random.Uint64N(12)))
 		url = from(p.after)
@@ -170,8 +174,10 @@ func check(t *testing.T, s *apiServer, i int, p *player) {
 		}
 	} else {
 		found := false
-		for _, w := range s.watches {
-			if version := w.req.URL.Query().Get("resourceVersion"); (version == "" || version == "0") && strings.HasPrefix(w.all(), got) {
+		for n, w := range s.watches {
+			version := w.req.URL.Query().Get("resourceVersion")
+			may := !p.newest && version == "0" || p.newest && version == "" && n >= p.begun
+			if may && strings.HasPrefix(w.all(), got) {
 				found, whole = true, w.all()
 			}
 		}

@@ -24,7 +24,8 @@ const (
 type question struct {
 	// key is the same for viewers who may share a feed, if it can serve them.
 	key string
-	// version is the resourceVersion from which the viewer watches. Empty and "0" ask for the state first.
+	// version is the resourceVersion from which the viewer watches. Empty and "0" ask for the state first: the newest one, or any that
+	// there has been.
 	version string
 	// after is the version as a number. Zero means that the viewer can only be served from the beginning of a feed.
 	after uint64
@@ -33,6 +34,11 @@ type question struct {
 	// query is what the cluster is asked: without the viewer's timeout.
 	query string
 }
+
+// wantsNewest reports whether what the cluster has said before is too old for the viewer, even if nothing has changed since: kubectl, which
+// asks so, must not be shown what it has changed just now as it was before
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-watch, "Get State and Start at Most Recent").
+func (q question) wantsNewest() bool { return q.version == "" }
 
 // ask reads a request. ok is false when it cannot be shared.
 func ask(scope string, req *http.Request) (q question, ok bool) {

@@ -18,8 +18,8 @@ import (
 func TestEachViewerHasItsOwnTimeout(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{})
-		short := watch(t, relay, s, path+"&timeoutSeconds=10")
-		long := watch(t, relay, s, path+"&timeoutSeconds=600")
+		short := watch(t, relay, s, anyState+"&timeoutSeconds=10")
+		long := watch(t, relay, s, anyState+"&timeoutSeconds=600")
 		<-time.After(9 * time.Second)
 		short.wantEnd(nil)
 		<-time.After(2 * time.Second)
@@ -38,14 +38,14 @@ func TestReloadedPageFindsItsWatch(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{Linger: 5 * time.Second})
 		for range 3 {
-			v := watch(t, relay, s, path)
+			v := watch(t, relay, s, anyState)
 			v.leave()
 			<-time.After(4 * time.Second)
 			s.wantWatches(t, 1, 1)
 		}
 		<-time.After(2 * time.Second)
 		s.wantWatches(t, 1, 0)
-		v := watch(t, relay, s, path)
+		v := watch(t, relay, s, anyState)
 		s.wantWatches(t, 2, 1)
 		relay.Drain()
 		v.leave()
@@ -56,7 +56,7 @@ func TestReloadedPageFindsItsWatch(t *testing.T) {
 func TestDrainEndsWhatNobodyWatches(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{Linger: time.Hour})
-		watch(t, relay, s, path).leave()
+		watch(t, relay, s, anyState).leave()
 		watched := watch(t, relay, s, from(7))
 		s.wantWatches(t, 2, 2)
 		relay.Drain()
@@ -73,8 +73,8 @@ func TestAllViewersEndAsTheClusterEnds(t *testing.T) {
 			run(t, func(t *testing.T) {
 				s, relay := newServer(), fanin.New(fanin.Params{})
 				s.touch("a")
-				first, second := watch(t, relay, s, path), watch(t, relay, s, path)
-				stalled, err := ask(t, relay, s, path, nil)
+				first, second := watch(t, relay, s, anyState), watch(t, relay, s, anyState)
+				stalled, err := ask(t, relay, s, anyState, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -85,7 +85,7 @@ func TestAllViewersEndAsTheClusterEnds(t *testing.T) {
 				go stalled.readAll() // reads what was there before
 				stalled.want(s.last().all())
 				stalled.wantEnd(end)
-				again := watch(t, relay, s, path)
+				again := watch(t, relay, s, anyState)
 				s.wantWatches(t, 2, 1)
 				relay.Drain()
 				for _, v := range []*viewer{first, second, stalled, again} {
@@ -108,7 +108,7 @@ func TestCallerWhoLeavesEarly(t *testing.T) {
 		defer w.Release()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, anyState, nil)
 		if _, err := w.RoundTrip(req); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want the caller's deadline", err)
 		}
