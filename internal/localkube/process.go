@@ -5,14 +5,14 @@ package localkube
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
+
+	"github.com/leatdev/leat/internal/childproc"
 )
 
 // command describes a component's process.
@@ -28,9 +28,8 @@ type command struct {
 // process is a component that was started. It is safe for concurrent use.
 type process struct {
 	command
-	child *os.Process
-	done  chan struct{} // closed when the process has ended and err is set
-	err   error         // how it ended; read it after done
+	cmd  *exec.Cmd
+	done <-chan struct{} // closed when the process has ended; cmd.ProcessState tells how
 
 	expected bool // its end was asked for; guarded by ControlPlane.mu
 }
@@ -51,39 +50,11 @@ func startProcess(c command) (*process, error) {
 	cmd.Dir = c.dir
 	cmd.Env = append(cmd.Environ(), c.env...)
 	cmd.Stdout, cmd.Stderr = output, output
-	isolate(cmd)
-
-	p := &process{command: c, done: make(chan struct{})}
-	started := make(chan error, 1)
-	go p.run(cmd, started)
-	if err := <-started; err != nil {
+	done, err := childproc.Start(cmd)
+	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}
-	return p, nil
-}
-
-// run starts cmd and waits for its end. On Linux the kernel kills the child
-// when the thread that started it ends, so this goroutine keeps its thread for
-// as long as the child lives.
-func (p *process) run(cmd *exec.Cmd, started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := cmd.Start(); err != nil {
-		started <- err
-		return
-	}
-	release, err := guard(cmd.Process.Pid)
-	if err != nil {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		started <- err
-		return
-	}
-	p.child = cmd.Process
-	started <- nil
-	p.err = cmd.Wait()
-	release()
-	close(p.done)
+	return &process{command: c, cmd: cmd, done: done}, nil
 }
 
 // stop asks the process to end and waits until it has; when ctx ends first the
@@ -92,12 +63,12 @@ func (p *process) stop(ctx context.Context) error {
 	if p.ended() {
 		return nil
 	}
-	_ = p.child.Signal(syscall.SIGTERM) // an error means that it has ended meanwhile
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended meanwhile
 	select {
 	case <-p.done:
 		return nil
 	case <-ctx.Done():
-		_ = p.child.Kill()
+		_ = p.cmd.Process.Kill()
 		<-p.done
 		return fmt.Errorf("stop %s: killed: %w", p.name, ctx.Err())
 	}
@@ -115,11 +86,7 @@ func (p *process) ended() bool {
 
 // failure describes an end that nobody asked for. Call it only after that.
 func (p *process) failure() error {
-	cause := p.err
-	if cause == nil {
-		cause = errors.New("exit status 0")
-	}
-	return fmt.Errorf("%s ended: %w%s", p.name, cause, p.logTail())
+	return fmt.Errorf("%s ended: %s%s", p.name, p.cmd.ProcessState, p.logTail())
 }
 
 // logTail is the end of the component's log, made to follow an error's text.

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/leatdev/leat/internal/childproc"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
@@ -47,12 +48,13 @@ func startPostgres(t *testing.T) string {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
 	server := postgresCommand(t, "postgres", "-D", data, "-k", dir, "-h", "127.0.0.1", "-p", port, "-c", "fsync=off")
-	if err := server.Start(); err != nil {
+	ended, err := childproc.Start(server)
+	if err != nil {
 		t.Fatalf("start postgres: %v", err)
 	}
 	t.Cleanup(func() {
 		_ = server.Process.Signal(syscall.SIGQUIT)
-		_ = server.Wait()
+		<-ended
 	})
 	return "postgres://leat@" + addr + "/postgres?sslmode=disable"
 }

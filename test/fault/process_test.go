@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leatdev/leat/internal/childproc"
 )
 
 // build compiles one deployable, as the Dockerfile does, and returns the binary.
@@ -33,7 +35,7 @@ type process struct {
 	redis                   *wire  // the way to Redis
 	env                     []string
 	cmd                     *exec.Cmd
-	exited                  chan struct{}
+	exited                  <-chan struct{}
 }
 
 func (p *process) url() string { return "http://" + p.addr }
@@ -49,13 +51,12 @@ func (p *process) start(t *testing.T) {
 	p.cmd = exec.Command(p.binary)
 	p.cmd.Env = append(os.Environ(), p.env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := p.cmd.Start(); err != nil {
+	exited, err := childproc.Start(p.cmd)
+	if err != nil {
 		t.Fatal(err)
 	}
-	cmd, exited := p.cmd, make(chan struct{})
+	cmd := p.cmd
 	p.exited = exited
-	go func() { _ = cmd.Wait(); close(exited) }()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		<-exited

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/childproc"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
@@ -168,14 +169,10 @@ func (s *Server) serve(t testing.TB) {
 	var said bytes.Buffer
 	command := s.command(context.WithoutCancel(t.Context()), "web")
 	command.Stdout, command.Stderr = &said, &said
-	if err := command.Start(); err != nil {
+	ended, err := childproc.Start(command)
+	if err != nil {
 		t.Fatalf("start Gitea: %v", err)
 	}
-	ended := make(chan struct{})
-	go func() {
-		_ = command.Wait()
-		close(ended)
-	}()
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
 		<-ended

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/childproc"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
@@ -91,15 +92,11 @@ func (s *Server) run(tb testing.TB, nginx, config string) {
 	var said strings.Builder
 	command := exec.Command(nginx, "-p", s.Dir, "-c", config, "-e", "stderr") //nolint:noctx // it ends in the cleanup, after the test's context
 	command.Stdout, command.Stderr = &said, &said
-	if err := command.Start(); err != nil {
+	ended, err := childproc.Start(command)
+	if err != nil {
 		tb.Fatalf("start nginx: %v", err)
 	}
 	s.process = command.Process
-	ended := make(chan struct{})
-	go func() {
-		_ = command.Wait()
-		close(ended)
-	}()
 	tb.Cleanup(func() {
 		_ = command.Process.Signal(syscall.SIGTERM) // ends its workers, too
 		<-ended

@@ -21,6 +21,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leatdev/leat/internal/childproc"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
@@ -38,7 +39,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	process *exec.Cmd // nil while stopped
-	exited  chan struct{}
+	exited  <-chan struct{}
 }
 
 // Start starts a redis-server on a port the kernel chose and waits until it answers. Where the program is missing the
@@ -163,14 +164,10 @@ func (s *Server) begin() error {
 	}
 	process := exec.CommandContext(context.Background(), "redis-server", args...)
 	process.Stdout, process.Stderr = &s.out, &s.out
-	if err := process.Start(); err != nil {
+	exited, err := childproc.Start(process)
+	if err != nil {
 		return err
 	}
-	exited := make(chan struct{})
-	go func() {
-		defer close(exited)
-		_ = process.Wait() // ends with a signal, always
-	}()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.process, s.exited = process, exited

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/leatdev/leat/internal/childproc"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
@@ -121,14 +122,10 @@ func (s *Server) run(t testing.TB, sshd, config string) {
 	var said strings.Builder
 	command := exec.Command(sshd, "-D", "-e", "-f", config) //nolint:noctx // it ends in the cleanup, after the test's context
 	command.Stdout, command.Stderr = &said, &said
-	if err := command.Start(); err != nil {
+	ended, err := childproc.Start(command)
+	if err != nil {
 		t.Fatalf("start sshd: %v", err)
 	}
-	ended := make(chan struct{})
-	go func() {
-		_ = command.Wait()
-		close(ended)
-	}()
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
 		<-ended

@@ -3,10 +3,13 @@
 
 //go:build !unix
 
-package localkube
+package childproc
 
-import "os/exec"
+import (
+	"errors"
+	"os/exec"
+)
 
 func isolate(*exec.Cmd) {}
 
-func guard(int) (release func(), err error) { return nil, errUnsupported }
+func guard(int) (release func(), err error) { return nil, errors.ErrUnsupported }

@@ -3,7 +3,7 @@
 
 //go:build unix && !linux
 
-package localkube
+package childproc
 
 import (
 	"context"
@@ -13,10 +13,11 @@ import (
 	"syscall"
 )
 
-// isolate puts the child into a process group of its own, so that Ctrl-C in the
-// terminal reaches this process alone, which then stops its children in order.
 func isolate(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
 }
 
 // guard has the child killed when this process dies, for which these systems

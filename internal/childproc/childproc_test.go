@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package childproc_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/childproc"
+)
+
+// role, set in its environment, makes the test binary a parent that starts a child and tells its process id.
+const role = "LEAT_TEST_CHILDPROC_PARENT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(role) == "" {
+		os.Exit(m.Run())
+	}
+	child := exec.Command("sleep", "600")
+	if _, err := childproc.Start(child); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println(child.Process.Pid)
+	select {}
+}
+
+// TestChildEndsWithItsParent kills a parent, which has no time to end its child.
+func TestChildEndsWithItsParent(t *testing.T) {
+	t.Parallel()
+	parent := exec.CommandContext(t.Context(), os.Args[0])
+	parent.Env = append(os.Environ(), role+"=1")
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatalf("parent: %s", line)
+	}
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Fatalf("the child is not there: %v", err)
+	}
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = parent.Wait() // tells that it was killed
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for deadline := time.After(30 * time.Second); alive(pid); {
+		select {
+		case <-look.C:
+		case <-deadline:
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			t.Fatal("the child outlives its parent")
+		}
+	}
+}
+
+// alive reports whether a process runs. One that has ended may stay in the list of processes for as long as nobody has waited for it.
+func alive(pid int) bool {
+	state, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
+	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(state)), "Z")
+}
+
+func TestEndIsTold(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]string{"exit 0": "exit status 0", "exit 3": "exit status 3", "kill -9 $$": "signal: killed"} {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+		ended, err := childproc.Start(cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+		if got := cmd.ProcessState.String(); got != want {
+			t.Errorf("%s: got %q, want %q", script, got, want)
+		}
+	}
+	if _, err := childproc.Start(exec.CommandContext(t.Context(), "/nonexistent/program")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v for a program that is not there", err)
+	}
+}
+
+// TestChildHasAGroupOfItsOwn keeps Ctrl-C from it, and what else its command asks for.
+func TestChildHasAGroupOfItsOwn(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), "sleep", "600")
+	given := &syscall.SysProcAttr{}
+	cmd.SysProcAttr = given
+	ended, err := childproc.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, err := syscall.Getpgid(cmd.Process.Pid)
+	if err != nil || group != cmd.Process.Pid || cmd.SysProcAttr != given {
+		t.Errorf("got group %d of process %d (%v), want one of its own, beside what was asked for", group, cmd.Process.Pid, err)
+	}
+	_ = cmd.Process.Kill()
+	<-ended
+}
