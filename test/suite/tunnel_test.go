@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"sync"
 	"testing"
@@ -189,6 +190,47 @@ func TestTunnelToARealAPIServer(t *testing.T) {
 		}
 		if got := len(overheard.with(path)); got != 1 {
 			t.Errorf("got %d watches of the API server for %d viewers, want 1", got, len(through))
+		}
+	})
+
+	// Who asks for a streamed list sees the state of now, whoever watches already, and all go on in one watch.
+	t.Run("streamed lists", func(t *testing.T) {
+		const path = "/api/v1/namespaces/default/secrets"
+		const watch = path + "?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+		create := func(name string) {
+			h.kubePost(t, path, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"`+name+`"}}`)
+		}
+		var viewers []*http.Response
+		for i := range 12 {
+			create(fmt.Sprintf("listed-%d", i))
+			viewers = append(viewers, open(t, http.DefaultClient, base+watch, token))
+		}
+		eventually(t, "the cluster has one watch for all viewers", func() (bool, string) {
+			_, metrics := get(t, http.DefaultClient, h.tunnel.url()+"/metrics", "")
+			upstreams := regexp.MustCompile(`(?m)^leat_tunnel_watch_upstreams\{.*\} (\d+)$`).FindStringSubmatch(metrics)
+			return len(upstreams) == 2 && upstreams[1] == "1", fmt.Sprint(upstreams)
+		})
+		create("last")
+		for i, viewer := range viewers {
+			defer viewer.Body.Close()
+			got := changes(t, viewer, "last")
+			state := slices.IndexFunc(got, func(c change) bool { return c.Type == "BOOKMARK" })
+			newest := slices.IndexFunc(got, func(c change) bool { return c.Object.Metadata.Name == fmt.Sprintf("listed-%d", i) })
+			if newest < 0 || newest > state {
+				t.Errorf("viewer %d: got %v, want the state with what was created before it asked", i, got)
+			}
+			names := map[string]int{}
+			for _, c := range got {
+				names[c.Object.Metadata.Name]++
+			}
+			for name, times := range names {
+				if times != 1 && name != "" {
+					t.Errorf("viewer %d: got %s %d times", i, name, times)
+				}
+			}
+			if len(names) != 14 {
+				t.Errorf("viewer %d: got %v, want twelve, the last one and bookmarks", i, names)
+			}
 		}
 	})
 }

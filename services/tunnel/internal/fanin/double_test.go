@@ -122,6 +122,12 @@ func (s *apiServer) state() string {
 	return b.String()
 }
 
+// list is what a watch shows first that asks for a streamed list (KEP-3157).
+func (s *apiServer) list() string {
+	end := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}`
+	return s.state() + fmt.Sprintf(`{"type":"BOOKMARK","object":`+end+"}\n", s.version)
+}
+
 // counts returns how many watches were begun, and how many are open.
 func (s *apiServer) counts() (begun, open int) {
 	s.mu.Lock()
@@ -166,6 +172,7 @@ type upstream struct {
 	mu    sync.Mutex
 	req   *http.Request
 	began bool
+	state string // with which it began
 	after uint64
 	sent  strings.Builder // everything, whether it was read or not
 	read  int
@@ -207,6 +214,8 @@ func (u *upstream) RoundTrip(req *http.Request) (*http.Response, error) {
 		res.StatusCode = http.StatusGone
 		u.sendAll("too old")
 		u.end(io.EOF)
+	case req.URL.Query().Get("sendInitialEvents") == "true":
+		u.begin(s.version, s.list())
 	case after == 0:
 		u.begin(s.version, s.state())
 	default:
@@ -217,7 +226,7 @@ func (u *upstream) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (u *upstream) begin(after uint64, frames string) {
 	u.mu.Lock()
-	u.began, u.after = true, after
+	u.began, u.after, u.state = true, after, frames
 	u.mu.Unlock()
 	u.sendAll(frames)
 }
@@ -315,9 +324,11 @@ type viewer struct {
 	done chan struct{}
 }
 
-// A watch without a version shows the newest state first, and that of anyState any state that there has been.
+// A watch without a version shows the newest state first, a streamed list as well and says where it ends, and anyState any state that there
+// has been.
 const (
 	path     = "http://kubernetes/api/v1/configmaps?watch=true"
+	streamed = path + "&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true"
 	anyState = path + "&resourceVersion=0"
 )
 

@@ -9,7 +9,8 @@
 //
 //   - who asks for the same resourceVersion reads the whole history from its beginning;
 //   - who asks for no resourceVersion wants the state of now or later: no history has that, and he shares only with those who
-//     have come before the cluster is asked;
+//     have come before the cluster is asked. Where the cluster says at which version that state ends (a streamed list, KEP-3157),
+//     he moves on from there to an earlier feed that shows the same, and his own ends;
 //   - who asks for a later one begins behind the events that it has seen, and is spared those that are still to come;
 //   - whom the history cannot serve any more begins a feed of its own.
 //
@@ -163,6 +164,14 @@ func (r *Relay) join(req *http.Request, ask question, v *viewer, patient bool, o
 		}
 		tried = append(tried, candidates...)
 	}
+}
+
+// before returns the feeds with the same key that were begun before this one, oldest first.
+func (r *Relay) before(f *feed) []*feed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := r.feeds[f.key]
+	return slices.Clone(list[:max(0, slices.Index(list, f))])
 }
 
 func (r *Relay) forget(f *feed) {

@@ -5,6 +5,8 @@ package fanin_test
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -80,23 +82,29 @@ func TestFiftyViewersCostOneWatch(t *testing.T) {
 // TestNewestStateIsNoOlderThanItsQuestion changes an object, and asks for the newest state while a watch goes on that has begun before. kubectl
 // rollout status asks so, and ends with the first state that satisfies it.
 func TestNewestStateIsNoOlderThanItsQuestion(t *testing.T) {
-	for name, query := range map[string]string{
-		"state": "", "streamed list": "&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true", "empty version": "&resourceVersion=",
+	for name, tt := range map[string]struct {
+		url   string
+		shows func(*apiServer) string
+		open  int // of three watches
+	}{
+		"state":         {path, (*apiServer).state, 3},
+		"empty version": {path + "&resourceVersion=", (*apiServer).state, 3},
+		"streamed list": {streamed, (*apiServer).list, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(t *testing.T) {
 				s, relay := newServer(), fanin.New(fanin.Params{})
 				s.touch("a")
-				first := watch(t, relay, s, path+query)
-				first.want(s.state())
+				first := watch(t, relay, s, tt.url)
+				first.want(tt.shows(s))
 				s.touch("a")
-				second := watch(t, relay, s, path+query)
-				second.want(s.state())
+				second := watch(t, relay, s, tt.url)
+				second.want(tt.shows(s))
 				first.leave()
 				s.touch("a")
-				third := watch(t, relay, s, path+query) // the first one's watch is not gone yet
-				third.want(s.state())
-				s.wantWatches(t, 3, 3)
+				third := watch(t, relay, s, tt.url) // the first one's watch is not gone yet
+				third.want(tt.shows(s))
+				s.wantWatches(t, 3, tt.open)
 				second.leave()
 				third.leave()
 				<-time.After(6 * time.Second)
@@ -104,6 +112,69 @@ func TestNewestStateIsNoOlderThanItsQuestion(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStreamedListsGoOnInOneWatch has each viewer see the state of its own time, and all share what comes then.
+func TestStreamedListsGoOnInOneWatch(t *testing.T) {
+	run(t, func(t *testing.T) {
+		s, relay := newServer(), fanin.New(fanin.Params{})
+		type listed struct {
+			*viewer
+
+			state   string
+			version uint64
+		}
+		var viewers []listed
+		for i := range 50 {
+			s.touch(fmt.Sprint("o", i%7))
+			viewers = append(viewers, listed{watch(t, relay, s, streamed), s.list(), s.version})
+			if i%3 > 0 {
+				s.remove("o3")
+			}
+		}
+		s.wantWatches(t, 50, 1)
+		s.bookmark()
+		s.touch("o1")
+		for _, v := range viewers {
+			v.want(v.state + s.direct(v.version))
+		}
+		if got := relay.Stats(); got.Upstreams != 1 || got.Viewers != 50 || got.Shared != 49 {
+			t.Errorf("got %+v, want 1 watch with 50 viewers", got)
+		}
+		s.endAll(errBroken)
+		for _, v := range viewers {
+			v.wantEnd(errBroken)
+			v.leave()
+		}
+		synctest.Wait()
+		if got := relay.Stats(); got.Upstreams != 0 || got.Viewers != 0 || got.Bytes != 0 {
+			t.Errorf("got %+v at the end, want nothing", got)
+		}
+	})
+}
+
+// TestStreamedListKeepsItsWatchWhenEarlierOnesEnd has somebody who stands still hold what an earlier watch has shown before it ended.
+func TestStreamedListKeepsItsWatchWhenEarlierOnesEnd(t *testing.T) {
+	run(t, func(t *testing.T) {
+		s, relay := newServer(), fanin.New(fanin.Params{})
+		s.touch("a")
+		stalled, err := ask(t, relay, s, streamed, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.wantWatches(t, 1, 1)
+		s.last().end(io.EOF)
+		synctest.Wait() // until the hub knows
+		late := watch(t, relay, s, streamed)
+		state, version := s.list(), s.version
+		late.want(state)
+		s.touch("a")
+		late.want(state + s.direct(version))
+		late.wantEnd(nil)
+		stalled.leave()
+		late.leave()
+		<-time.After(6 * time.Second)
+	})
 }
 
 // TestNewestStateIsSharedUntilTheClusterIsAsked has many come while the first one waits for his turn.

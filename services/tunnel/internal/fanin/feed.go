@@ -355,6 +355,45 @@ func (f *feed) place(ask question, v *viewer) bool {
 	return v.placed
 }
 
+// handOn makes a viewer that has read everything up to a version one of an earlier feed's, if that can serve it. This feed ends with its last
+// one.
+func (f *feed) handOn(v *viewer, to *feed, after uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, here := f.viewers[v]; !here || !to.adopt(v, after) {
+		return false
+	}
+	delete(f.viewers, v)
+	if len(f.viewers) == 0 {
+		f.forgetUnread()
+		f.stop()
+	}
+	return true
+}
+
+// adopt makes the viewer read this feed from behind a version, if the history serves that. The caller holds the lock of the viewer's feed,
+// which is a later one: the locks of two feeds are never taken in the other order.
+func (f *feed) adopt(v *viewer, after uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	select {
+	case <-f.ready:
+	default:
+		return false
+	}
+	next, ok := f.history.seek(after)
+	if f.closing || !ok {
+		return false
+	}
+	v.feed, v.next, v.after = f, next, after
+	if next == f.history.next() {
+		f.advance(f.history.appended)
+	}
+	f.stopLinger()
+	f.viewers[v] = struct{}{}
+	return true
+}
+
 // leave takes a viewer out. The last one begins the feed's end.
 func (f *feed) leave(v *viewer) {
 	f.mu.Lock()

@@ -123,6 +123,7 @@ func (s *splitter) rest(emit func(entry)) {
 type event struct {
 	kind    string // ADDED, BOOKMARK…
 	version uint64
+	listed  bool // a streamed list ends here
 }
 
 // Kinds of events that matter here.
@@ -139,12 +140,17 @@ func readEvent(data []byte) (e event, ok bool) {
 		Object struct {
 			Metadata struct {
 				ResourceVersion string `json:"resourceVersion"`
+				Annotations     struct {
+					Listed string `json:"k8s.io/initial-events-end"`
+				} `json:"annotations"`
 			} `json:"metadata"`
 		} `json:"object"`
 	}
 	if err := json.Unmarshal(data, &frame); err != nil {
 		return event{}, false
 	}
-	e = event{kind: frame.Type, version: number(frame.Object.Metadata.ResourceVersion)}
+	metadata := frame.Object.Metadata
+	e = event{kind: frame.Type, version: number(metadata.ResourceVersion)}
+	e.listed = e.kind == kindBookmark && metadata.Annotations.Listed == "true"
 	return e, e.kind == kindError || e.version > 0
 }

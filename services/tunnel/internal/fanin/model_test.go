@@ -49,6 +49,7 @@ type player struct {
 	after  uint64 // zero: it asked for the state
 	newest bool   // it asked for the newest one, before which the cluster had begun so many watches:
 	begun  int
+	list   bool // that state is a streamed list, behind which other watches serve it, too
 	stalls bool
 	left   bool
 	step   chan int // how much to read
@@ -119,12 +120,15 @@ var errBroken = errors.New("connection lost")
 func enter(t *testing.T, relay *fanin.Relay, s *apiServer, random *rand.Rand) *player {
 	p := &player{stalls: random.IntN(4) == 0, step: make(chan int, 10_000)}
 	url := path
-	switch random.IntN(4) {
+	p.begun, _ = s.counts()
+	switch random.IntN(5) {
 	case 0:
 		url = anyState
 	case 1:
 		p.newest = true
-		p.begun, _ = s.counts()
+	case 2:
+		p.newest, p.list = true, true
+		url = streamed
 	default: // a version of late, of an event or not, perhaps from an API server that is ahead
 		p.after = max(1, s.version+random.Uint64N(3)-min(s.version, random.Uint64N(12)))
 		url = from(p.after)
@@ -163,6 +167,19 @@ func (p *player) hangUp() {
 	}
 }
 
+// mayShow returns what the viewer may have seen, if it asked as the n-th watch of the cluster did, and not later.
+func (p *player) mayShow(n int, w *upstream) (shown string, ok bool) {
+	query := w.req.URL.Query()
+	version, list := query.Get("resourceVersion"), query.Has("sendInitialEvents")
+	if p.newest != (version == "") || !p.newest && version != "0" || p.list != list || p.newest && n < p.begun {
+		return "", false
+	}
+	if p.list {
+		return w.state + w.server.direct(w.after), true
+	}
+	return w.all(), true
+}
+
 func check(t *testing.T, s *apiServer, i int, p *player) {
 	t.Helper()
 	got, whole := p.text(), ""
@@ -175,10 +192,9 @@ func check(t *testing.T, s *apiServer, i int, p *player) {
 	} else {
 		found := false
 		for n, w := range s.watches {
-			version := w.req.URL.Query().Get("resourceVersion")
-			may := !p.newest && version == "0" || p.newest && version == "" && n >= p.begun
-			if may && strings.HasPrefix(w.all(), got) {
-				found, whole = true, w.all()
+			shown, ok := p.mayShow(n, w)
+			if ok && strings.HasPrefix(shown, got) && (whole != got || !found) {
+				found, whole = true, shown
 			}
 		}
 		if !found {
@@ -192,7 +208,7 @@ func check(t *testing.T, s *apiServer, i int, p *player) {
 	case p.left:
 	case errors.Is(p.err, io.EOF) && got != "" && !json.Valid([]byte(got[1+strings.LastIndex(strings.TrimSpace(got), "\n"):])):
 		t.Errorf("viewer %d ended well in the middle of an event: %q", i, got)
-	case p.err == nil && p.after > 0 && got != whole:
+	case p.err == nil && (p.after > 0 || p.list) && got != whole:
 		t.Errorf("viewer %d from %d has kept up and got\n%s\nwant\n%s", i, p.after, got, whole)
 	}
 }

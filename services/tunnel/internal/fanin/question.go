@@ -29,6 +29,8 @@ type question struct {
 	version string
 	// after is the version as a number. Zero means that the viewer can only be served from the beginning of a feed.
 	after uint64
+	// streamed says that the state comes as a list whose end is told (KEP-3157).
+	streamed bool
 	// timeout is when the viewer wants the watch to be ended. Zero leaves it to the cluster.
 	timeout time.Duration
 	// query is what the cluster is asked: without the viewer's timeout.
@@ -53,7 +55,7 @@ func ask(scope string, req *http.Request) (q question, ok bool) {
 		return question{}, false
 	}
 	q.query = parts.join(paramTimeout)
-	q.version = parts.value(paramVersion)
+	q.version, q.streamed = parts.value(paramVersion), parts.value(paramInitial) == "true"
 	same := q.query
 	if !parts.has(paramVersionMatch) && !parts.has(paramInitial) {
 		same = parts.join(paramTimeout, paramVersion)

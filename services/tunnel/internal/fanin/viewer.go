@@ -104,7 +104,7 @@ func (f *feed) respond(req *http.Request, question question, v *viewer) (res *ht
 	if !v.placed && !f.place(question, v) {
 		return nil, errNotServable, nil
 	}
-	v.begin(question.timeout)
+	v.begin(question)
 	if v != f.opener {
 		f.relay.joined.Add(1)
 	}
@@ -167,7 +167,8 @@ func (w *Watch) Release() {
 
 // viewer is the body of one viewer's response. The feed's lock protects its place. Read is called by one goroutine.
 type viewer struct {
-	feed *feed
+	moving sync.Mutex // held while the viewer leaves its feed for another one, or for good. It is taken before a feed's
+	feed   *feed
 
 	next   int64  // the entry that it reads next
 	after  uint64 // leaves out events up to this version, until the first later one; zero leaves out none
@@ -178,6 +179,10 @@ type viewer struct {
 	wake  chan struct{} // holds a token when there is something to read
 	timer *time.Timer   // nil without a timeout
 	due   <-chan time.Time
+
+	lists  bool   // it reads a streamed list, whose end it has not seen
+	listed uint64 // the version at which that has just ended; zero otherwise
+	open   bool   // the line in which it ended has no end yet
 
 	begun   bool   // it has a response
 	expired bool   // its timeout is over
@@ -193,11 +198,11 @@ func newViewer(ctx context.Context) *viewer {
 }
 
 // begin makes the viewer count and starts its own timeout. The feed's lock is held.
-func (v *viewer) begin(timeout time.Duration) {
-	v.begun = true
+func (v *viewer) begin(ask question) {
+	v.begun, v.lists = true, ask.streamed
 	v.feed.relay.viewers.Add(1)
-	if timeout > 0 {
-		v.timer = time.NewTimer(timeout)
+	if ask.timeout > 0 {
+		v.timer = time.NewTimer(ask.timeout)
 		v.due = v.timer.C
 	}
 }
@@ -207,7 +212,27 @@ func (v *viewer) leave() {
 	if v.timer != nil {
 		v.timer.Stop()
 	}
+	v.moving.Lock()
+	defer v.moving.Unlock()
 	v.feed.leave(v)
+}
+
+// moveOn has the viewer, who has seen the whole state of now, go on in an earlier feed that can serve it from here.
+func (v *viewer) moveOn() {
+	after := v.listed
+	v.listed = 0
+	v.moving.Lock()
+	defer v.moving.Unlock()
+	own := v.feed
+	for _, f := range own.relay.before(own) {
+		if own.handOn(v, f, after) {
+			own.relay.joined.Add(1)
+			if v.open {
+				v.rest = []byte("\n") // the one in its own feed may be still to come
+			}
+			return
+		}
+	}
 }
 
 // Close implements io.Closer.
@@ -240,10 +265,16 @@ func (v *viewer) fill(p []byte) (n int, err error) {
 		v.expired = true
 	default:
 	}
+	if v.listed > 0 && len(v.rest) == 0 {
+		v.moveOn()
+	}
 	v.feed.mu.Lock()
 	defer v.feed.mu.Unlock()
 	for n < len(p) && err == nil {
 		if len(v.rest) == 0 {
+			if v.listed > 0 {
+				break // it is to move on first
+			}
 			if v.rest, err = v.take(); len(v.rest) == 0 {
 				break
 			}
@@ -276,8 +307,19 @@ func (v *viewer) take() ([]byte, error) {
 		f.advance(e.offset + int64(len(e.data)))
 		if !v.leavesOut(e) {
 			v.part = e.more
+			v.look(e)
 			return e.data, nil
 		}
+	}
+}
+
+// look finds the end of a streamed list.
+func (v *viewer) look(e *entry) {
+	if !v.lists || !v.feed.history.json {
+		return
+	}
+	if event, ok := e.parse(); ok && event.listed {
+		v.lists, v.listed, v.open = false, event.version, !bytes.HasSuffix(e.data, []byte("\n"))
 	}
 }
 
