@@ -132,8 +132,9 @@ func TestStreamedListsGoOnInOneWatch(t *testing.T) {
 				s.remove("o3")
 			}
 		}
+		synctest.Wait()
+		s.bookmark() // for those whose list has ended before an earlier one did
 		s.wantWatches(t, 50, 1)
-		s.bookmark()
 		s.touch("o1")
 		for _, v := range viewers {
 			v.want(v.state + s.direct(v.version))
@@ -150,6 +151,36 @@ func TestStreamedListsGoOnInOneWatch(t *testing.T) {
 		if got := relay.Stats(); got.Upstreams != 0 || got.Viewers != 0 || got.Bytes != 0 {
 			t.Errorf("got %+v at the end, want nothing", got)
 		}
+	})
+}
+
+// TestStreamedListsThatComeTogetherEndUpTogether has a list end before an earlier one does, and share its watch from the next bookmark on.
+func TestStreamedListsThatComeTogetherEndUpTogether(t *testing.T) {
+	run(t, func(t *testing.T) {
+		s, relay := newServer(), fanin.New(fanin.Params{Ahead: 1})
+		s.pad = strings.Repeat("x", 3000)
+		for _, name := range []string{"a", "b", "c", "d"} {
+			s.touch(name)
+		}
+		slow, err := ask(t, relay, s, streamed, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // its list is read in part, as far ahead as it may be
+		fast := watch(t, relay, s, streamed)
+		state, version := s.list(), s.version
+		fast.want(state)
+		s.wantWatches(t, 2, 2)
+		go slow.readAll()
+		slow.want(state)
+		s.bookmark()
+		s.wantWatches(t, 2, 1)
+		s.touch("b")
+		for _, v := range []*viewer{slow, fast} {
+			v.want(state + s.direct(version))
+			v.leave()
+		}
+		<-time.After(6 * time.Second)
 	})
 }
 

@@ -133,6 +133,11 @@ const (
 	kindError    = "ERROR"
 )
 
+// mayBeBookmark spares lists the parsing: API servers write an event's kind first.
+func mayBeBookmark(data []byte) bool {
+	return bytes.Contains(data[:min(len(data), len(`{ "type": "BOOKMARK" }`))], []byte(`"BOOKMARK"`))
+}
+
 // readEvent reads an event in JSON. ok is false when it has no version that can be compared; one of kind ERROR needs none.
 func readEvent(data []byte) (e event, ok bool) {
 	var frame struct {

@@ -106,7 +106,7 @@ func (f *feed) respond(req *http.Request, question question, v *viewer) (res *ht
 	}
 	v.begin(question)
 	if v != f.opener {
-		f.relay.joined.Add(1)
+		v.shares()
 	}
 	return got.response(req, v), nil, nil
 }
@@ -180,11 +180,13 @@ type viewer struct {
 	timer *time.Timer   // nil without a timeout
 	due   <-chan time.Time
 
-	lists  bool   // it reads a streamed list, whose end it has not seen
-	listed uint64 // the version at which that has just ended; zero otherwise
-	open   bool   // the line in which it ended has no end yet
+	lists  bool   // it asked for a streamed list
+	listed bool   // it has seen the end of that
+	seen   uint64 // the version of the bookmark behind the list that it has just read; zero otherwise
+	open   bool   // the line of that bookmark has no end yet
 
 	begun   bool   // it has a response
+	shared  bool   // it is counted among those that share
 	expired bool   // its timeout is over
 	behind  bool   // it has lost entries
 	part    bool   // a frame was begun of which the next entry is the rest
@@ -207,6 +209,14 @@ func (v *viewer) begin(ask question) {
 	}
 }
 
+// shares counts the viewer among those that share, once.
+func (v *viewer) shares() {
+	if !v.shared {
+		v.shared = true
+		v.feed.relay.joined.Add(1)
+	}
+}
+
 // leave ends the viewer's part. It may be called again.
 func (v *viewer) leave() {
 	if v.timer != nil {
@@ -217,16 +227,17 @@ func (v *viewer) leave() {
 	v.feed.leave(v)
 }
 
-// moveOn has the viewer, who has seen the whole state of now, go on in an earlier feed that can serve it from here.
+// moveOn has the viewer, who has seen the whole state of his time, go on in an earlier feed that can serve it from here. Where none can yet,
+// because it is still at its own list, the next bookmark is another chance: so those who come together end up together.
 func (v *viewer) moveOn() {
-	after := v.listed
-	v.listed = 0
+	after := v.seen
+	v.seen = 0
 	v.moving.Lock()
 	defer v.moving.Unlock()
 	own := v.feed
 	for _, f := range own.relay.before(own) {
 		if own.handOn(v, f, after) {
-			own.relay.joined.Add(1)
+			v.shares()
 			if v.open {
 				v.rest = []byte("\n") // the one in its own feed may be still to come
 			}
@@ -265,14 +276,14 @@ func (v *viewer) fill(p []byte) (n int, err error) {
 		v.expired = true
 	default:
 	}
-	if v.listed > 0 && len(v.rest) == 0 {
+	if v.seen > 0 && len(v.rest) == 0 {
 		v.moveOn()
 	}
 	v.feed.mu.Lock()
 	defer v.feed.mu.Unlock()
 	for n < len(p) && err == nil {
 		if len(v.rest) == 0 {
-			if v.listed > 0 {
+			if v.seen > 0 {
 				break // it is to move on first
 			}
 			if v.rest, err = v.take(); len(v.rest) == 0 {
@@ -313,13 +324,18 @@ func (v *viewer) take() ([]byte, error) {
 	}
 }
 
-// look finds the end of a streamed list.
+// look finds where the viewer can move on: at the end of its list, and at the bookmarks behind that, which all say up to which version nothing
+// is missing (KEP-956).
 func (v *viewer) look(e *entry) {
-	if !v.lists || !v.feed.history.json {
+	if !v.lists || !v.feed.history.json || !mayBeBookmark(e.data) {
 		return
 	}
-	if event, ok := e.parse(); ok && event.listed {
-		v.lists, v.listed, v.open = false, event.version, !bytes.HasSuffix(e.data, []byte("\n"))
+	event, ok := e.parse()
+	if !ok || event.kind != kindBookmark {
+		return
+	}
+	if v.listed = v.listed || event.listed; v.listed {
+		v.seen, v.open = event.version, !bytes.HasSuffix(e.data, []byte("\n"))
 	}
 }
 
