@@ -13,6 +13,7 @@ import (
 	"syscall"
 )
 
+// isolate puts the child into a process group of its own.
 func isolate(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
