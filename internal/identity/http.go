@@ -26,7 +26,7 @@ func BearerToken(header http.Header) (string, bool) {
 	return token, found && strings.EqualFold(scheme, "Bearer") && token != ""
 }
 
-// FromHeader verifies the bearer token of a request. Its errors are fit for the caller, except those that no verifier
+// FromHeader verifies the bearer token of a request, and calls [Verified] where it is accepted. Its errors are fit for the caller, except those that no verifier
 // should return, which pass unmapped.
 func FromHeader(ctx context.Context, verifier Verifier, header http.Header) (Identity, error) {
 	token, found := BearerToken(header)
@@ -34,6 +34,9 @@ func FromHeader(ctx context.Context, verifier Verifier, header http.Header) (Ide
 		return Identity{}, refused("the call carries no bearer token")
 	}
 	id, err := verifier.Verify(ctx, token)
+	if err == nil {
+		Verified(ctx)
+	}
 	return id, asRPC(err)
 }
 

@@ -80,6 +80,7 @@ func NewClient(params ClientParams) (Client, error) {
 		Options: []connect.ClientOption{
 			connect.WithInterceptors(traces),
 			connect.WithReadMaxBytes(MaxMessageBytes),
+			connect.WithAcceptCompression("gzip", newBoundedGzip, newGzipWriter),
 			connect.WithCompressMinBytes(compressFromBytes),
 		},
 	}, nil

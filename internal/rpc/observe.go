@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/semconv/v1.43.0/rpcconv"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/telemetry"
 )
 
@@ -33,6 +34,7 @@ const scope = "github.com/leatdev/leat/internal/rpc"
 type observer struct {
 	tracer     trace.Tracer
 	propagator propagation.TextMapPropagator
+	trusted    bool
 	duration   metric.Float64Histogram
 
 	mu sync.RWMutex
@@ -56,7 +58,7 @@ type outcome struct {
 // codeOK is the code of a call that succeeded.
 const codeOK = "OK"
 
-func newObserver(t *telemetry.Telemetry) (*observer, error) {
+func newObserver(t *telemetry.Telemetry, trusted bool) (*observer, error) {
 	convention := rpcconv.ServerCallDuration{}
 	duration, err := t.Meter(scope).Float64Histogram(convention.Name(),
 		metric.WithUnit(convention.Unit()), metric.WithDescription(convention.Description()),
@@ -65,7 +67,7 @@ func newObserver(t *telemetry.Telemetry) (*observer, error) {
 		return nil, fmt.Errorf("make histogram: %w", err)
 	}
 	return &observer{
-		tracer: t.Tracer(scope), propagator: t.Propagator(), duration: duration,
+		tracer: t.Tracer(scope), propagator: t.Propagator(), trusted: trusted, duration: duration,
 		calls: map[call][]trace.SpanStartOption{}, outcomes: map[outcome][]metric.RecordOption{},
 	}, nil
 }
@@ -104,11 +106,11 @@ func callOf(spec connect.Spec, peer connect.Peer) call {
 	return call{procedure: spec.Procedure, protocol: protocol}
 }
 
-// begin starts the span below the caller's, whom we trust: it is one of our own agents or services, so a trace goes on
-// instead of beginning anew at each hop. The returned function ends it.
+// begin starts the span, below the caller's where the caller is known: it is one of our own agents, services or people, so a trace goes on
+// instead of beginning again at each hop. Anybody else would decide what is sampled. The returned function ends the span.
 func (o *observer) begin(ctx context.Context, of call, header http.Header) (context.Context, func(error)) {
 	begun := time.Now()
-	if !trace.SpanContextFromContext(ctx).IsValid() {
+	if _, known := identity.FromContext(ctx); (known || o.trusted) && !trace.SpanContextFromContext(ctx).IsValid() {
 		ctx = o.propagator.Extract(ctx, propagation.HeaderCarrier(header))
 	}
 	ctx, span := o.tracer.Start(ctx, of.method(), o.spanOptions(of)...)
@@ -121,6 +123,16 @@ func (o *observer) begin(ctx context.Context, of call, header http.Header) (cont
 		span.End()
 		o.duration.Record(ctx, time.Since(begun).Seconds(), o.recordOptions(result)...)
 	}
+}
+
+// refused records a call that never reached its handler.
+func (o *observer) refused(r *http.Request, err error) {
+	protocol := "connectrpc"
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+		protocol = connect.ProtocolGRPC
+	}
+	result := outcomeOf(call{procedure: r.URL.Path, protocol: protocol}, err)
+	o.duration.Record(r.Context(), 0, o.recordOptions(result)...)
 }
 
 func (o *observer) spanOptions(of call) []trace.SpanStartOption {

@@ -97,15 +97,16 @@ func acceptGood(_ context.Context, token string) (identity.Identity, error) {
 func serveStack(t *testing.T, s *service, public ...string) *serving {
 	t.Helper()
 	log := new(buffer)
-	options, err := rpc.HandlerOptions(rpc.ServerParams{
+	server, err := rpc.NewServer(rpc.ServerParams{
 		Telemetry: telemetry.Noop(), Logger: slog.New(slog.NewTextHandler(log, nil)),
 		Verifier: verifierFunc(acceptGood), Public: public,
 	})
 	if err != nil {
-		t.Fatalf("handler options: %v", err)
+		t.Fatalf("new server: %v", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle(gitcachev1connect.NewGitCacheServiceHandler(s, options...))
+	path, handler := gitcachev1connect.NewGitCacheServiceHandler(s, server.Options()...)
+	mux.Handle(path, server.Guard(handler))
 	return &serving{server: rpctest.Start(mux), log: log}
 }
 

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"sync/atomic"
 
 	"connectrpc.com/connect"
 
@@ -29,7 +30,7 @@ const (
 	compressFromBytes = 1 << 10
 )
 
-// ServerParams is what [HandlerOptions] needs.
+// ServerParams is what [NewServer] needs.
 type ServerParams struct {
 	Telemetry *telemetry.Telemetry
 	Logger    *slog.Logger
@@ -38,9 +39,39 @@ type ServerParams struct {
 	// Public lists the procedures that need no token, such as "/leat.distributor.v1.DistributorService/Enroll". A token
 	// that comes with such a call is not looked at.
 	Public []string
+	// Trusted says that whatever reaches the handlers was authenticated on its way: no procedure asks for a token, and all have the
+	// limits of known callers.
+	Trusted bool
 }
 
-// HandlerOptions returns the options for every Connect handler of a service.
+// Server is what the Connect handlers of one service share. Every handler is made with [Server.Options] and mounted behind
+// [Server.Guard]:
+//
+//	path, handler := gitcachev1connect.NewGitCacheServiceHandler(service, server.Options()...)
+//	mux.Handle(path, server.Guard(handler))
+type Server struct {
+	params     ServerParams
+	public     map[string]bool
+	procedures map[string]requests
+	observer   *observer
+	errors     *connect.ErrorWriter
+	reading    atomic.Int64 // bytes of bodies that are being read
+}
+
+// NewServer returns a server.
+func NewServer(params ServerParams) (*Server, error) {
+	observer, err := newObserver(params.Telemetry, params.Trusted)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{params: params, public: map[string]bool{}, procedures: procedures(), observer: observer, errors: connect.NewErrorWriter()}
+	for _, procedure := range params.Public {
+		s.public[procedure] = true
+	}
+	return s, nil
+}
+
+// Options returns the options for every Connect handler of a service.
 //
 // The interceptors, outermost first, and why in this order:
 //
@@ -49,22 +80,28 @@ type ServerParams struct {
 //  2. deadline: above errors, which must know whether it was the caller's time that ran out or a limit of our own;
 //  3. errors: maps what comes out of everything below, so that nothing unmapped can pass;
 //  4. panics: right under it, so that a panic in any of those below is mapped and logged like other defects;
-//  5. identity: last, so that a handler never runs without it.
+//  5. identity: last, so that a handler never runs without it, also where nobody has put [Server.Guard] in front.
 //
-// The message limits are enforced by Connect before any of them.
-func HandlerOptions(params ServerParams) ([]connect.HandlerOption, error) {
-	observer, err := newObserver(params.Telemetry)
-	if err != nil {
-		return nil, err
-	}
+// The message limits are enforced by Connect before any of them, and inflating stops at them.
+func (s *Server) Options() []connect.HandlerOption {
 	return []connect.HandlerOption{
 		connect.WithReadMaxBytes(MaxMessageBytes),
 		connect.WithSendMaxBytes(MaxMessageBytes),
+		connect.WithCompression("gzip", newBoundedGzip, newGzipWriter),
 		connect.WithCompressMinBytes(compressFromBytes),
-		connect.WithInterceptors(observer, deadlineInterceptor{}, &errorInterceptor{logger: params.Logger}),
+		connect.WithConditionalHandlerOptions(s.publicOptions),
+		connect.WithInterceptors(s.observer, deadlineInterceptor{}, &errorInterceptor{logger: s.params.Logger}),
 		connect.WithRecover(recovered),
-		connect.WithInterceptors(newIdentityInterceptor(params.Verifier, params.Public)),
-	}, nil
+		connect.WithInterceptors(&identityInterceptor{verifier: s.params.Verifier, public: s.public, trusted: s.params.Trusted}),
+	}
+}
+
+// publicOptions are stricter for procedures that anybody may call.
+func (s *Server) publicOptions(spec connect.Spec) []connect.HandlerOption {
+	if !s.public[spec.Procedure] {
+		return nil
+	}
+	return []connect.HandlerOption{connect.WithReadMaxBytes(MaxPublicBytes), connect.WithCompression("gzip", nil, nil)}
 }
 
 // errorInterceptor lets out only errors that are fit for callers.

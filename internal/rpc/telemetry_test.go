@@ -32,18 +32,19 @@ func TestTraceAndMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatalf("start telemetry: %v", err)
 	}
-	options, err := rpc.HandlerOptions(rpc.ServerParams{
+	server, err := rpc.NewServer(rpc.ServerParams{
 		Telemetry: tel, Logger: tel.Logger(), Verifier: verifierFunc(acceptGood), Public: nil,
 	})
 	if err != nil {
-		t.Fatalf("handler options: %v", err)
+		t.Fatalf("new server: %v", err)
 	}
 	var carried string
 	mux := http.NewServeMux()
-	mux.Handle(gitcachev1connect.NewGitCacheServiceHandler(both(func(ctx context.Context) error {
+	path, handler := gitcachev1connect.NewGitCacheServiceHandler(both(func(ctx context.Context) error {
 		carried = baggage.FromContext(ctx).Member("who").Value()
 		return io.ErrUnexpectedEOF
-	}), options...))
+	}), server.Options()...)
+	mux.Handle(path, server.Guard(handler))
 	url, transport := rpctest.Serve(t, mux)
 	client, err := rpc.NewClient(rpc.ClientParams{
 		BaseURL: url, Tokens: identity.StaticToken("good"), Telemetry: telemetry.Noop(), CAPEM: nil, Transport: transport.Transport,

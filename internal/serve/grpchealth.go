@@ -31,9 +31,9 @@ func healthHandlers(health *Health, services []string) map[string]http.Handler {
 	h := &grpcHealth{health: health, services: append([]string{"", healthv1.Health_ServiceDesc.ServiceName}, services...)}
 	return map[string]http.Handler{
 		healthv1.Health_Check_FullMethodName: connect.NewUnaryHandlerSimple(
-			healthv1.Health_Check_FullMethodName, h.check, connect.WithIdempotency(connect.IdempotencyNoSideEffects)),
+			healthv1.Health_Check_FullMethodName, h.check, connect.WithIdempotency(connect.IdempotencyNoSideEffects), probeOptions()),
 		healthv1.Health_Watch_FullMethodName: connect.NewServerStreamHandlerSimple(
-			healthv1.Health_Watch_FullMethodName, h.watch),
+			healthv1.Health_Watch_FullMethodName, h.watch, probeOptions()),
 	}
 }
 

@@ -44,13 +44,13 @@ func (c *togglable) check(context.Context) error {
 	return nil
 }
 
-func newMux(t *testing.T, health *serve.Health, log io.Writer) *http.ServeMux {
+func newMux(t *testing.T, health *serve.Health, log io.Writer) http.Handler {
 	t.Helper()
 	tel, err := telemetry.Start(t.Context(), telemetry.Config{LogOutput: log}, "test")
 	if err != nil {
 		t.Fatalf("start telemetry: %v", err)
 	}
-	return serve.NewMux(serve.MuxParams{
+	return serve.NewInternal(serve.InternalParams{
 		Health: health, Telemetry: tel, Services: []string{tunnelv1connect.TunnelServiceName},
 	})
 }
@@ -190,7 +190,8 @@ func TestGRPCHealthWatchTellsChanges(t *testing.T) {
 func TestDrainFailsReadinessAtOnce(t *testing.T) {
 	t.Parallel()
 	health := serve.NewHealth()
-	mux := newMux(t, health, io.Discard)
+	mux := http.NewServeMux()
+	mux.Handle("/", newMux(t, health, io.Discard))
 	ready := make(chan error, 1)
 	mux.HandleFunc("GET /stream", func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()

@@ -14,12 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/h2"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/testkit/offline"
 )
 
-// door is a server whose HTTP/2 is served in one of the ways there are, and a client that speaks it.
+// door is a server and a client that speaks HTTP/2.
 type door struct {
 	*running
 
@@ -27,33 +26,19 @@ type door struct {
 	asks *http.Client
 }
 
-// doors runs a case for both implementations of HTTP/2, with and without TLS.
+// doors runs a case with and without TLS.
 func doors(t *testing.T, run func(t *testing.T, open func(t *testing.T, cfg serve.Config, handler http.Handler) *door)) {
 	t.Helper()
 	t.Parallel()
-	for _, own := range []bool{false, true} {
-		for _, encrypted := range []bool{false, true} {
-			t.Run(fmt.Sprintf("own=%t,tls=%t", own, encrypted), func(t *testing.T) {
-				t.Parallel()
-				run(t, func(t *testing.T, cfg serve.Config, handler http.Handler) *door {
-					t.Helper()
-					if own {
-						cfg.HTTP2 = budget(t)
-					}
-					return openDoor(t, cfg, encrypted, handler)
-				})
+	for _, encrypted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("tls=%t", encrypted), func(t *testing.T) {
+			t.Parallel()
+			run(t, func(t *testing.T, cfg serve.Config, handler http.Handler) *door {
+				t.Helper()
+				return openDoor(t, cfg, encrypted, handler)
 			})
-		}
+		})
 	}
-}
-
-func budget(t *testing.T) *h2.Budget {
-	t.Helper()
-	b, err := h2.NewBudget(64 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }
 
 func openDoor(t *testing.T, cfg serve.Config, encrypted bool, handler http.Handler) *door {

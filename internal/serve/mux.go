@@ -6,29 +6,42 @@ package serve
 import (
 	"io"
 	"net/http"
+	"time"
 
+	"connectrpc.com/connect"
 	"connectrpc.com/grpcreflect"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/leatdev/leat/internal/telemetry"
 )
 
-// MuxParams is what [NewMux] needs.
-type MuxParams struct {
+// InternalParams is what [NewInternal] needs.
+type InternalParams struct {
 	Health    *Health
 	Telemetry *telemetry.Telemetry
-	// Services are the full names of the Connect services that will be mounted, such as
+	// Services are the full names of the Connect services that the service has, such as
 	// "leat.gitcache.v1.GitCacheService". Reflection lists them and grpc.health.v1 answers for them.
 	Services []string
 }
 
-// NewMux returns a mux with the endpoints that every service has, open to everybody:
+const (
+	// maxProbeBytes bounds the body of a request to the internal listener, and each message in it, as sent and decompressed.
+	maxProbeBytes = 4 << 10
+	// maxProbeStream bounds all messages of one stream: a tool that asks for reflection sends one for each file.
+	maxProbeStream = 256 << 10
+	// probeStallTimeout is how long a caller may take nothing of an answer that waits.
+	probeStallTimeout = 30 * time.Second
+)
+
+// NewInternal returns the handler of the internal listener. It asks nobody for a token:
 //
 //   - GET /healthz answers 200 as long as the process serves at all: a liveness probe.
 //   - GET /readyz answers 200 when every check passes, else 503 with the names of those that do not: a readiness probe.
 //   - GET /metrics is for Prometheus.
 //   - grpc.health.v1 and the reflection service, for gRPC's own probes and for tools such as grpcurl and buf curl.
-func NewMux(params MuxParams) *http.ServeMux {
+//
+// What it reads is bounded in bytes, and so is how long it waits for a caller to take an answer.
+func NewInternal(params InternalParams) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok\n") })
 	mux.Handle("GET /readyz", &readiness{health: params.Health, logger: params.Telemetry.Logger()})
@@ -37,9 +50,14 @@ func NewMux(params MuxParams) *http.ServeMux {
 		mux.Handle(path, handler)
 	}
 	reflector := grpcreflect.NewStaticReflector(append([]string{healthv1.Health_ServiceDesc.ServiceName}, params.Services...)...)
-	mux.Handle(grpcreflect.NewHandlerV1(reflector))
-	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector))
-	return mux
+	mux.Handle(grpcreflect.NewHandlerV1(reflector, probeOptions()))
+	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, probeOptions()))
+	return CutStalled(http.MaxBytesHandler(mux, maxProbeStream), probeStallTimeout)
+}
+
+// probeOptions bound a message. Nothing compressed is read: it would be inflated to its end before its size is known.
+func probeOptions() connect.HandlerOption {
+	return connect.WithHandlerOptions(connect.WithReadMaxBytes(maxProbeBytes), connect.WithCompression("gzip", nil, nil))
 }
 
 func answer(w http.ResponseWriter, status int, text string) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serve runs the HTTP server of a service: HTTP/1.1 and HTTP/2 on one port, with or without TLS, with health
-// and metrics beside the service's own handlers, and a drain at the end that lets callers finish.
+// Package serve runs the HTTP server of a service: HTTP/1.1 and HTTP/2 on one port, with or without TLS, health and metrics on a second,
+// internal one, bounds for callers that have not proven who they are, and a drain at the end that lets callers finish.
 package serve
 
 import (
@@ -14,9 +14,13 @@ import (
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/leatdev/leat/internal/config"
-	"github.com/leatdev/leat/internal/h2"
 )
+
+// DefaultInternalListenAddr is where services answer probes and scrapes when nothing else is said.
+const DefaultInternalListenAddr = ":8790"
 
 // defaultDrainTimeout fits into the 30 s that Kubernetes gives a pod to end.
 const defaultDrainTimeout = 25 * time.Second
@@ -35,16 +39,43 @@ type Config struct {
 	// send something of their own at intervals, it is longer than those, because a PING may be lost to what stands in between,
 	// and what does not answer one is taken for gone.
 	PingAfter time.Duration
-	// HTTP2 has internal/h2 serve HTTP/2, and is what all connections may hold that nobody has read. Nil means that net/http does. Not a
-	// flag: it is for services that pass everything on, for which HTTP/2 itself is most of the work.
-	HTTP2 *h2.Budget
 	// Listener is used instead of ListenAddr when it is set; tests and "leat up" pass one with a port of the kernel's
 	// choice. [Run] closes it. Not a flag.
 	Listener net.Listener
+
+	// InternalListenAddr is host:port of the listener for health, metrics and reflection, which speaks plain HTTP and is not meant to be
+	// reached from outside. Empty means that there is none.
+	InternalListenAddr string
+	// InternalListener is used instead of InternalListenAddr when it is set. [Run] closes it. Not a flag.
+	InternalListener net.Listener
+
+	// AnonymousConnections and AnonymousRequests bound what callers hold together that have not proven who they are. Zero means 2,000 and
+	// 1,000. One address may use a quarter of each.
+	AnonymousConnections int
+	AnonymousRequests    int
+	// TrustedProxies are the addresses and networks of load balancers whose X-Forwarded-For names the caller.
+	TrustedProxies []string
+	// ProxyProtocol has trusted proxies begin each connection with a PROXY header. They must.
+	ProxyProtocol bool
 }
 
 // Bind binds the fields.
 func (c *Config) Bind(s *config.Set) {
+	c.BindListener(s)
+	s.String(&c.InternalListenAddr, "internal-listen-addr", DefaultInternalListenAddr,
+		"address for health, readiness, metrics and reflection, host:port; plain HTTP, not for the outside; empty: not served")
+	s.Int(&c.AnonymousConnections, "max-anonymous-connections", defaultAnonymousConnections,
+		"connections of callers that have not proven who they are; past it the oldest is closed; one address may have a quarter")
+	s.Int(&c.AnonymousRequests, "max-anonymous-requests", defaultAnonymousRequests,
+		"requests under way of callers that have not proven who they are; past it new ones are reset; one address may have a quarter")
+	s.Strings(&c.TrustedProxies, "trusted-proxies", nil,
+		"addresses or networks of load balancers, separated by commas, whose X-Forwarded-For names the caller")
+	s.Bool(&c.ProxyProtocol, "proxy-protocol", false,
+		"trusted proxies begin each connection with a PROXY header (version 1 or 2)")
+}
+
+// BindListener binds the fields of a server that has one listener and no strangers.
+func (c *Config) BindListener(s *config.Set) {
 	addr := c.ListenAddr
 	if addr == "" {
 		addr = ":8080"
@@ -61,7 +92,14 @@ func (c *Config) check() error {
 	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
 		return errors.New("--tls-cert-file and --tls-key-file go together: give both or none")
 	}
-	return nil
+	if c.AnonymousConnections < 0 || c.AnonymousRequests < 0 {
+		return errors.New("--max-anonymous-connections and --max-anonymous-requests must not be negative")
+	}
+	if c.ProxyProtocol && len(c.TrustedProxies) == 0 {
+		return errors.New("--proxy-protocol needs --trusted-proxies: the load balancers that send PROXY headers")
+	}
+	_, err := parseProxies(c.TrustedProxies)
+	return err
 }
 
 // Listen returns the listener: the given one, or a new one on ListenAddr. The caller closes it, or passes it on to
@@ -70,46 +108,78 @@ func (c *Config) Listen() (net.Listener, error) {
 	if c.Listener != nil {
 		return c.Listener, nil
 	}
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", c.ListenAddr)
+	return listen(c.ListenAddr)
+}
+
+// listenInternal is [Config.Listen] for the internal listener. It returns nil where there is to be none.
+func (c *Config) listenInternal() (net.Listener, error) {
+	if c.InternalListener != nil || c.InternalListenAddr == "" {
+		return c.InternalListener, nil
+	}
+	return listen(c.InternalListenAddr)
+}
+
+func listen(addr string) (net.Listener, error) {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %q: %w", c.ListenAddr, err)
+		return nil, fmt.Errorf("listen on %q: %w", addr, err)
 	}
 	return listener, nil
 }
 
-// Run serves handler until ctx ends, then drains and returns nil: readiness fails and [Draining] closes at once, HTTP/2
-// connections are told to go away, running calls may finish within the drain timeout, and what is left is cut off. An
-// error means that the server could not start or stopped by itself. The context of every request descends from ctx and
-// is canceled when its connection is cut, not when the drain begins.
+// Params are what [Run] serves.
+type Params struct {
+	Config
+
+	// Public answers on the listener. Required.
+	Public http.Handler
+	// Internal answers on the internal listener, as [NewInternal] does. Nil: there is none.
+	Internal http.Handler
+	// Logger is told of the server's life, and of peers that misbehave. Required.
+	Logger *slog.Logger
+	// Meter counts what strangers were refused. Nil: nothing is counted.
+	Meter metric.Meter
+}
+
+// Run serves until ctx ends, then drains and returns nil: readiness fails and [Draining] closes at once, HTTP/2
+// connections are told to go away, running calls may finish within the drain timeout, and what is left is cut off. The internal
+// listener ends last. An error means that the server could not start or stopped by itself. The context of every request descends from
+// ctx and is canceled when its connection is cut, not when the drain begins.
 //
 // Hijacked connections are not waited for: who hijacks one watches [Draining] and waits on its own.
-func Run(ctx context.Context, cfg Config, handler http.Handler, logger *slog.Logger) error {
-	listener, err := cfg.Listen()
+func Run(ctx context.Context, p Params) error {
+	listener, err := p.Listen()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = listener.Close() }() // the server closes it too, except when it could not start
-	if err := cfg.check(); err != nil {
+	if err := p.check(); err != nil {
 		return err
 	}
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	drain := make(chan struct{})
-	server := newServer(context.WithValue(base, drainKey{}, (<-chan struct{})(drain)), handler, logger)
-	if cfg.PingAfter > 0 {
-		server.HTTP2.SendPingTimeout = cfg.PingAfter
+	base = context.WithValue(base, drainKey{}, (<-chan struct{})(drain))
+	stopInternal, err := p.runInternal(base)
+	if err != nil {
+		return err
+	}
+	defer stopInternal()
+	server, err := p.newPublic(base)
+	if err != nil {
+		return err
 	}
 	served := make(chan error, 1)
-	go func() { served <- cfg.serve(server, listener, logger) }()
-	logger.InfoContext(ctx, "serving",
-		slog.String("address", listener.Addr().String()), slog.Bool("tls", cfg.TLSCertFile != ""))
+	go func() { served <- p.serve(server, listener) }()
+	p.Logger.InfoContext(ctx, "serving",
+		slog.String("address", listener.Addr().String()), slog.Bool("tls", p.TLSCertFile != ""))
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
 	close(drain)
-	stop(ctx, server, cfg.drainTimeout(), cut, logger)
+	stop(ctx, server, p.drainTimeout(), cut, p.Logger)
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve: %w", err)
 	}

@@ -84,6 +84,11 @@ func (b *buffer) String() string {
 	return b.buf.String()
 }
 
+// refusing serves nothing.
+func refusing(cfg serve.Config) serve.Params {
+	return serve.Params{Config: cfg, Public: http.NotFoundHandler(), Logger: slog.New(slog.DiscardHandler)}
+}
+
 // running is a server under test on a port of the kernel's choice.
 type running struct {
 	t      *testing.T
@@ -94,7 +99,7 @@ type running struct {
 	ended  chan error
 }
 
-func start(t *testing.T, cfg serve.Config, handler http.Handler) *running {
+func start(t *testing.T, cfg serve.Config, handler http.Handler, internal ...http.Handler) *running {
 	t.Helper()
 	if cfg.Listener == nil {
 		cfg.Listener = listen(t)
@@ -104,7 +109,11 @@ func start(t *testing.T, cfg serve.Config, handler http.Handler) *running {
 		t: t, addr: cfg.Listener.Addr().String(), client: http2Client(t), log: new(buffer), stop: stop, ended: make(chan error, 1),
 	}
 	logger := slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	go func() { r.ended <- serve.Run(ctx, cfg, handler, logger) }()
+	params := serve.Params{Config: cfg, Public: handler, Logger: logger}
+	if len(internal) > 0 {
+		params.Internal = internal[0]
+	}
+	go func() { r.ended <- serve.Run(ctx, params) }()
 	t.Cleanup(func() {
 		stop()
 		_ = r.wait()
@@ -200,7 +209,7 @@ func TestListenOnAnAddress(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = listener.Close() })
 	taken := serve.Config{ListenAddr: listener.Addr().String()}
-	err = serve.Run(t.Context(), taken, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+	err = serve.Run(t.Context(), refusing(taken))
 	if err == nil || !strings.Contains(err.Error(), taken.ListenAddr) {
 		t.Errorf("address in use: got %v, want an error that names it", err)
 	}
@@ -330,7 +339,7 @@ func TestRunEndsWhenTheListenerFails(t *testing.T) {
 	t.Parallel()
 	listener := listen(t)
 	_ = listener.Close()
-	err := serve.Run(t.Context(), serve.Config{Listener: listener}, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+	err := serve.Run(t.Context(), refusing(serve.Config{Listener: listener}))
 	if !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v, want %v", err, net.ErrClosed)
 	}
@@ -355,7 +364,7 @@ func TestConfigDefaultsAndRules(t *testing.T) {
 		t.Errorf("certificate without key: got %v", err)
 	}
 	half := serve.Config{TLSKeyFile: "x", Listener: listen(t)}
-	if err := serve.Run(t.Context(), half, http.NotFoundHandler(), slog.New(slog.DiscardHandler)); err == nil {
+	if err := serve.Run(t.Context(), refusing(half)); err == nil {
 		t.Error("key without certificate: got no error from Run")
 	}
 	if _, err := half.Listener.Accept(); !errors.Is(err, net.ErrClosed) {

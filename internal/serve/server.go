@@ -6,13 +6,13 @@ package serve
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"time"
-
-	"github.com/leatdev/leat/internal/h2"
 )
 
 // The limits of a connection. A stream may last for days, so there is no read and no write timeout; a peer that is gone
@@ -25,13 +25,18 @@ const (
 	maxConcurrentStreams = 1000
 	// streamWindow bounds what a stalled upload holds in memory.
 	streamWindow = 512 << 10
-	// connectionWindow lets every stream fill its window, so that stalled ones do not stop the rest.
-	connectionWindow = maxConcurrentStreams * streamWindow
+	// connectionWindow bounds what all stalled uploads of one connection hold: past it they wait for one another, and for nobody else.
+	connectionWindow = 64 << 20
 	readFrameSize    = 64 << 10
 
 	pingAfter        = 15 * time.Second
 	pingTimeout      = 15 * time.Second
 	writeByteTimeout = 30 * time.Second
+
+	// The internal listener has few callers, which send next to nothing.
+	internalConnections = 256
+	internalRequests    = 200
+	internalWindow      = 64 << 10
 )
 
 func newServer(base context.Context, handler http.Handler, logger *slog.Logger) *http.Server {
@@ -73,19 +78,69 @@ func (l errorLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// serve blocks until the server is shut down, which is the error http.ErrServerClosed.
-func (c *Config) serve(server *http.Server, listener net.Listener, logger *slog.Logger) error {
-	if c.HTTP2 != nil {
-		own := &http2Server{settings: http2Settings(server.HTTP2.SendPingTimeout), budget: c.HTTP2, logger: logger}
-		own.install(server)
+// newPublic returns the server of the public listener.
+func (p *Params) newPublic(base context.Context) (*http.Server, error) {
+	trusted, err := parseProxies(p.TrustedProxies)
+	if err != nil {
+		return nil, err
 	}
-	if c.TLSCertFile == "" {
+	strangers, err := newAnonymous(p.Config, trusted, p.Logger, p.Meter)
+	if err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
+	server := newServer(base, p.Public, p.Logger)
+	if p.PingAfter > 0 {
+		server.HTTP2.SendPingTimeout = p.PingAfter
+	}
+	strangers.install(server)
+	server.Handler = trusted.wrap(server.Handler)
+	return server, nil
+}
+
+// serve blocks until the server is shut down, which is the error http.ErrServerClosed.
+func (p *Params) serve(server *http.Server, listener net.Listener) error {
+	if p.ProxyProtocol {
+		trusted, err := parseProxies(p.TrustedProxies)
+		if err != nil {
+			return err
+		}
+		listener = trusted.listen(listener)
+	}
+	if p.TLSCertFile == "" {
 		return server.Serve(listener)
 	}
-	certificates, err := loadCertificates(c.TLSCertFile, c.TLSKeyFile)
+	certificates, err := loadCertificates(p.TLSCertFile, p.TLSKeyFile)
 	if err != nil {
 		return err
 	}
 	server.TLSConfig = certificates.config()
-	return server.ServeTLS(h2.CoalesceAll(listener), "", "")
+	return server.ServeTLS(listener, "", "")
+}
+
+// runInternal serves the internal listener, if there is one, until the returned function is called.
+func (p *Params) runInternal(base context.Context) (stop func(), err error) {
+	if p.Internal == nil {
+		return func() {}, nil
+	}
+	listener, err := p.listenInternal()
+	if listener == nil || err != nil {
+		return func() {}, err
+	}
+	server := newServer(base, p.Internal, p.Logger)
+	server.HTTP2.MaxConcurrentStreams = internalRequests
+	server.HTTP2.MaxReceiveBufferPerStream, server.HTTP2.MaxReceiveBufferPerConnection = internalWindow, internalWindow
+	callers, err := newAnonymous(Config{AnonymousConnections: internalConnections, AnonymousRequests: internalRequests}, nil, p.Logger, nil)
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	callers.install(server)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	p.Logger.InfoContext(base, "serving health and metrics", slog.String("address", listener.Addr().String()))
+	return func() {
+		_ = server.Close()
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			p.Logger.ErrorContext(base, "internal listener ended", slog.Any("error", err))
+		}
+	}, nil
 }

@@ -10,7 +10,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"log/slog"
 	"math/big"
 	"net/http"
 	"os"
@@ -88,7 +87,7 @@ func TestTLSWithoutFilesFails(t *testing.T) {
 		"broken": {TLSCertFile: certFile, TLSKeyFile: broken},
 	} {
 		cfg.Listener = listen(t)
-		if err := serve.Run(t.Context(), cfg, http.NotFoundHandler(), slog.New(slog.DiscardHandler)); err == nil {
+		if err := serve.Run(t.Context(), refusing(cfg)); err == nil {
 			t.Errorf("%s: got no error", name)
 		}
 	}

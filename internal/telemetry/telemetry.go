@@ -155,9 +155,12 @@ func (t *Telemetry) Propagator() propagation.TextMapPropagator {
 	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 }
 
+// maxScrapes bounds the scrapes at once: each holds its answer, and one more is answered 503.
+const maxScrapes = 8
+
 // MetricsHandler serves the metrics in the Prometheus and OpenMetrics text forms.
 func (t *Telemetry) MetricsHandler() http.Handler {
-	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{Registry: t.registry, EnableOpenMetrics: true})
+	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{Registry: t.registry, EnableOpenMetrics: true, MaxRequestsInFlight: maxScrapes})
 }
 
 // Shutdown sends what is still held back and stops the exporters, within the context's deadline. The logger goes on

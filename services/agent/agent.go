@@ -54,7 +54,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	health := serve.NewHealth()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return serve.Run(ctx, cfg.Serve, serve.NewMux(serve.MuxParams{Health: health, Telemetry: tel}), tel.Logger())
+		return serve.Run(ctx, serve.Params{
+			Config: cfg.Serve, Public: serve.NewInternal(serve.InternalParams{Health: health, Telemetry: tel}), Logger: tel.Logger(),
+		})
 	})
 	group.Go(func() error { return serveProfiles(ctx, cfg.DebugAddr, tel.Logger()) })
 	group.Go(func() error {

@@ -169,14 +169,14 @@ func fetchHubKeys(ctx context.Context, hub rpc.Client) ([]ed25519.PublicKey, err
 // newUplink makes the tunnel connection and what answers on it.
 func newUplink(a *agent, me *control.Identity, caPEM []byte) (*uplink.Uplink, error) {
 	logger := a.telemetry.Logger()
-	options, err := rpc.HandlerOptions(rpc.ServerParams{
-		Telemetry: a.telemetry, Logger: logger, Verifier: identity.Chain(), Public: api.Procedures(),
+	server, err := rpc.NewServer(rpc.ServerParams{
+		Telemetry: a.telemetry, Logger: logger, Trusted: true,
 	})
 	if err != nil {
 		return nil, err
 	}
 	agents := http.NewServeMux()
-	agents.Handle(agentv1connect.NewAgentServiceHandler(api.New(a.engine, logger), options...))
+	agents.Handle(agentv1connect.NewAgentServiceHandler(api.New(a.engine, logger), server.Options()...))
 	handler, err := newHandler(a, api.Subjects(agents))
 	if err != nil {
 		return nil, err

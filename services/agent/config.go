@@ -87,7 +87,7 @@ func (c *Config) Bind(s *config.Set) {
 	if c.Serve.ListenAddr == "" {
 		c.Serve.ListenAddr = defaultListenAddr
 	}
-	c.Serve.Bind(s)
+	c.Serve.BindListener(s)
 	c.Telemetry.Bind(s)
 	s.Group("Agent")
 	s.String(&c.HubURL, "agent-hub-url", "", "base URL of the distributor")

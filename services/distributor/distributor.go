@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
@@ -176,7 +177,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
-	return run(ctx, cfg, pages.Wrap(handler), parts{view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, logger: logger})
+	return run(ctx, cfg, pages.Wrap(handler), parts{
+		view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, logger: logger,
+		internal: newInternal(tel), meter: tel.Meter(scope),
+	})
 }
 
 func (c *Config) editor(store catalog.Editable) *catalog.Editor {
@@ -225,6 +229,9 @@ type parts struct {
 	disk    *casdisk.Store
 	cache   *bundles.Cache
 	logger  *slog.Logger
+
+	internal http.Handler
+	meter    metric.Meter
 }
 
 // run serves until ctx is done or a part fails. The parts go on during the drain, for the calls that are finishing.
@@ -243,7 +250,9 @@ func run(ctx context.Context, cfg Config, handler http.Handler, p parts) error {
 	group.Go(func() error { return p.source.MonitorDefinitions(work) })
 	group.Go(func() error { return p.source.MonitorRepositories(work, p.loop.Observe) })
 	group.Go(func() error { return keepDisk(work, p.disk, p.cache, p.view) })
-	served := serve.Run(serving, cfg.Serve, handler, p.logger)
+	served := serve.Run(serving, serve.Params{
+		Config: cfg.Serve, Public: handler, Internal: p.internal, Logger: p.logger, Meter: p.meter,
+	})
 	if err := p.view.StorePresence(work); err != nil {
 		p.logger.WarnContext(ctx, "presence of agents not stored", slog.Any("error", err))
 	}
@@ -269,9 +278,21 @@ type handlerParams struct {
 	API       api.Deps
 }
 
-// newHandler mounts the services beside what every service has.
+// newInternal returns what answers probes and scrapes. The service is ready as soon as it serves: what is in memory and on disk outlives the
+// database and gitcache.
+func newInternal(tel *telemetry.Telemetry) http.Handler {
+	return serve.NewInternal(serve.InternalParams{
+		Health: serve.NewHealth(), Telemetry: tel,
+		Services: []string{
+			fleetv1connect.FleetServiceName, distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName,
+			distributorv1connect.ReceptionServiceName,
+		},
+	})
+}
+
+// newHandler mounts what people, agents and other services call.
 func newHandler(p handlerParams) (http.Handler, error) {
-	options, err := rpc.HandlerOptions(rpc.ServerParams{
+	server, err := rpc.NewServer(rpc.ServerParams{
 		Telemetry: p.Telemetry, Logger: p.API.Logger, Verifier: p.Verifier,
 		Public: []string{
 			distributorv1connect.DistributorServiceEnrollProcedure,
@@ -281,22 +302,17 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	mux := serve.NewMux(serve.MuxParams{
-		// Ready as soon as it serves: what is in memory and on disk outlives the database and gitcache.
-		Health: serve.NewHealth(), Telemetry: p.Telemetry,
-		Services: []string{
-			fleetv1connect.FleetServiceName, distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName,
-			distributorv1connect.ReceptionServiceName,
-		},
-	})
-	path, people := fleetv1connect.NewFleetServiceHandler(api.NewFleet(p.API), options...)
-	mux.Handle(path, people)
-	path, agents := distributorv1connect.NewDistributorServiceHandler(api.NewDistributor(p.API), options...)
-	mux.Handle(path, agents)
-	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(people, streamStallTimeout))
-	mux.Handle(distributorv1connect.DistributorServiceWatchPlanProcedure, serve.CutStalled(agents, streamStallTimeout))
-	mux.Handle(distributorv1connect.NewAccessServiceHandler(api.NewAccess(p.API), options...))
-	mux.Handle(distributorv1connect.NewReceptionServiceHandler(api.NewReception(p.API), options...))
+	mux := http.NewServeMux()
+	path, people := fleetv1connect.NewFleetServiceHandler(api.NewFleet(p.API), server.Options()...)
+	mux.Handle(path, server.Guard(people))
+	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(server.Guard(people), streamStallTimeout))
+	path, agents := distributorv1connect.NewDistributorServiceHandler(api.NewDistributor(p.API), server.Options()...)
+	mux.Handle(path, server.Guard(agents))
+	mux.Handle(distributorv1connect.DistributorServiceWatchPlanProcedure, serve.CutStalled(server.Guard(agents), streamStallTimeout))
+	path, access := distributorv1connect.NewAccessServiceHandler(api.NewAccess(p.API), server.Options()...)
+	mux.Handle(path, server.Guard(access))
+	path, reception := distributorv1connect.NewReceptionServiceHandler(api.NewReception(p.API), server.Options()...)
+	mux.Handle(path, server.Guard(reception))
 	mux.Handle(bundles.Pattern, p.Bundles)
 	mux.Handle(api.JWKSPattern, api.KeySet(p.Issuer))
 	return mux, nil

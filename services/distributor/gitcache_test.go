@@ -109,12 +109,12 @@ func (f *fakeGit) start(t *testing.T, addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options, err := rpc.HandlerOptions(rpc.ServerParams{Telemetry: telemetry.Noop(), Logger: telemetry.Noop().Logger(), Verifier: tokens})
+	server, err := rpc.NewServer(rpc.ServerParams{Telemetry: telemetry.Noop(), Logger: telemetry.Noop().Logger(), Verifier: tokens})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle(gitcachev1connect.NewGitCacheServiceHandler(f, options...))
+	mux.Handle(gitcachev1connect.NewGitCacheServiceHandler(f, server.Options()...))
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)

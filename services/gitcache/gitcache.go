@@ -152,7 +152,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	handler, err := newHandler(service, api.NewReplica(set, disk.git, objects), webhooks, registry, tokens, tel)
+	handler, err := newHandler(service, api.NewReplica(set, disk.git, objects), webhooks, tokens, tel)
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	group.Go(func() error { return set.Run(ctx) })
 	group.Go(func() error { return submodules.Run(ctx) })
 	group.Go(func() error { return webhooks.Run(ctx) })
-	group.Go(func() error { return serve.Run(ctx, cfg.Serve, handler, logger) })
+	group.Go(func() error {
+		return serve.Run(ctx, serve.Params{
+			Config: cfg.Serve, Public: handler, Internal: newInternal(registry, tel), Logger: logger, Meter: tel.Meter(scope),
+		})
+	})
 	return group.Wait()
 }
 
@@ -206,22 +210,29 @@ func shutdown(ctx context.Context, tel *telemetry.Telemetry) error {
 	return tel.Shutdown(ctx)
 }
 
-// newHandler mounts the service beside what every service has.
-func newHandler(
-	service *api.Service, replica *api.Replica, webhooks *webhook.Handler, registry *redisregistry.Registry, tokens *identity.ServiceTokens, tel *telemetry.Telemetry,
-) (http.Handler, error) {
-	options, err := rpc.HandlerOptions(rpc.ServerParams{Telemetry: tel, Logger: tel.Logger(), Verifier: tokens})
-	if err != nil {
-		return nil, err
-	}
+// newInternal returns what answers probes and scrapes.
+func newInternal(registry *redisregistry.Registry, tel *telemetry.Telemetry) http.Handler {
 	health := serve.NewHealth()
 	health.Register("definitions", registry.Loaded)
-	mux := serve.NewMux(serve.MuxParams{
+	return serve.NewInternal(serve.InternalParams{
 		Health: health, Telemetry: tel,
 		Services: []string{gitcachev1connect.GitCacheServiceName, gitcachev1connect.ReplicaServiceName},
 	})
-	mux.Handle(gitcachev1connect.NewGitCacheServiceHandler(service, slices.Concat(options, api.Options())...))
-	mux.Handle(gitcachev1connect.NewReplicaServiceHandler(replica, slices.Concat(options, api.ReplicaOptions())...))
+}
+
+// newHandler mounts what other services and webhooks call.
+func newHandler(
+	service *api.Service, replica *api.Replica, webhooks *webhook.Handler, tokens *identity.ServiceTokens, tel *telemetry.Telemetry,
+) (http.Handler, error) {
+	server, err := rpc.NewServer(rpc.ServerParams{Telemetry: tel, Logger: tel.Logger(), Verifier: tokens})
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	path, handler := gitcachev1connect.NewGitCacheServiceHandler(service, slices.Concat(server.Options(), api.Options())...)
+	mux.Handle(path, server.Guard(handler))
+	path, handler = gitcachev1connect.NewReplicaServiceHandler(replica, slices.Concat(server.Options(), api.ReplicaOptions())...)
+	mux.Handle(path, server.Guard(handler))
 	mux.Handle(webhook.Pattern, webhooks)
 	return mux, nil
 }

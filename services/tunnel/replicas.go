@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/leatdev/leat/internal/config"
@@ -103,7 +104,10 @@ type running struct {
 	router  *relay.Router
 	keeper  *receptive.Keeper
 	handler http.Handler
-	logger  *slog.Logger
+	// internal answers probes and scrapes.
+	internal http.Handler
+	logger   *slog.Logger
+	meter    metric.Meter
 	// ending is called when nothing new is taken any more, and ended waits for the rest.
 	ending, ended func()
 }
@@ -127,7 +131,9 @@ func run(ctx context.Context, cfg Config, r running) error {
 	served := make(chan struct{})
 	group.Go(func() error {
 		defer close(served)
-		return serve.Run(serving, cfg.Serve, r.handler, r.logger)
+		return serve.Run(serving, serve.Params{
+			Config: cfg.Serve, Public: r.handler, Internal: r.internal, Logger: r.logger, Meter: r.meter,
+		})
 	})
 	group.Go(func() error {
 		defer stopRouting()

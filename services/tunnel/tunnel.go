@@ -88,7 +88,6 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	cfg.Serve.HTTP2 = budget
 	dialer, err := reverse.NewDialer(cfg.connections(), budget, reverse.NewLinks(reverse.LinkParams{
 		Replica: others.self.ID, Replicas: router.Replicas, Interval: cfg.heartbeatInterval(),
 		Timeout:    orDefault(cfg.HeartbeatTimeout, defaultHeartbeatTimeout),
@@ -132,27 +131,28 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	options, err := rpc.HandlerOptions(rpc.ServerParams{
+	server, err := rpc.NewServer(rpc.ServerParams{
 		Telemetry: tel, Logger: tel.Logger(), Verifier: identity.Chain(tokens, keys),
 	})
 	if err != nil {
 		return err
 	}
-	mux := serve.NewMux(serve.MuxParams{
-		Health: health(table), Telemetry: tel, Services: []string{tunnelv1connect.TunnelServiceName},
-	})
+	mux := http.NewServeMux()
 	mux.Handle(reverse.Path, agents)
 	asked := api.New(api.Deps{Table: table, Recordings: recordings, Replica: others.self.ID, Peers: others.others})
-	path, handler := tunnelv1connect.NewTunnelServiceHandler(service{Service: asked, Handler: agents}, options...)
-	mux.Handle(path, reverse.WithDeadlines(handler))
-	mux.Handle(tunnelv1connect.TunnelServiceGetRecordingProcedure, serve.CutStalled(handler, stallTimeout))
+	path, handler := tunnelv1connect.NewTunnelServiceHandler(service{Service: asked, Handler: agents}, server.Options()...)
+	mux.Handle(path, server.Guard(reverse.WithDeadlines(handler)))
+	mux.Handle(tunnelv1connect.TunnelServiceGetRecordingProcedure, serve.CutStalled(server.Guard(handler), stallTimeout))
 
 	pages, err := crossorigin.New(cfg.AllowedOrigins)
 	if err != nil {
 		return err
 	}
 	return run(ctx, cfg, running{
-		router: router, keeper: dialling.keeper, logger: tel.Logger(),
+		router: router, keeper: dialling.keeper, logger: tel.Logger(), meter: tel.Meter(scope),
+		internal: serve.NewInternal(serve.InternalParams{
+			Health: health(table), Telemetry: tel, Services: []string{tunnelv1connect.TunnelServiceName},
+		}),
 		handler: kubeproxy.ByHost(cfg.ClusterDomain, pages.Wrap(route(people, others.hops(tokens, table, tel), mux))),
 		ending:  shared.Drain, ended: func() {
 			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewellTimeout)

@@ -106,7 +106,9 @@ func (u *up) startGit(ctx context.Context) error {
 		return err
 	}
 	u.group.Go(ctx, "demo repository", u.dir.Log("git"), func(ctx context.Context) error {
-		return serve.Run(ctx, serve.Config{Listener: u.ports.git, DrainTimeout: drainTimeout}, server, logger)
+		return serve.Run(ctx, serve.Params{
+			Config: serve.Config{Listener: u.ports.git, DrainTimeout: drainTimeout}, Public: server, Logger: logger,
+		})
 	})
 	u.tell("repository", "serving "+u.repositoryURL())
 	return nil
@@ -147,7 +149,7 @@ func (u *up) startGitcache(ctx context.Context, redisURL string) error {
 	if err != nil {
 		return err
 	}
-	return u.startService(ctx, "gitcache", u.gitcacheURL(), u.ports.gitcache, &cfg.Serve, &cfg.Telemetry,
+	return u.startService(ctx, "gitcache", u.ports.gitcache, &cfg.Serve, &cfg.Telemetry,
 		func(ctx context.Context) error { return gitcache.Run(ctx, cfg) })
 }
 
@@ -164,7 +166,7 @@ func (u *up) startDistributor(ctx context.Context, _ string) error {
 	if err != nil {
 		return err
 	}
-	return u.startService(ctx, "distributor", u.hubURL(), u.ports.distributor, &cfg.Serve, &cfg.Telemetry,
+	return u.startService(ctx, "distributor", u.ports.distributor, &cfg.Serve, &cfg.Telemetry,
 		func(ctx context.Context) error { return distributor.Run(ctx, cfg) })
 }
 
@@ -185,7 +187,7 @@ func (u *up) startTunnel(ctx context.Context, redisURL string) error {
 	if cfg.Audit.Writer, err = u.openLog("audit"); err != nil {
 		return err
 	}
-	return u.startService(ctx, "tunnel", u.tunnelURL(), u.ports.tunnel, &cfg.Serve, &cfg.Telemetry,
+	return u.startService(ctx, "tunnel", u.ports.tunnel, &cfg.Serve, &cfg.Telemetry,
 		func(ctx context.Context) error { return tunnel.Run(ctx, cfg) })
 }
 
@@ -214,13 +216,17 @@ func (u *up) configure(service string, cfg interface{ Bind(*config.Set) }, env m
 }
 
 // startService runs a service on its port and waits until it is ready.
-func (u *up) startService(ctx context.Context, name, url string, port net.Listener, serving *serve.Config, told *telemetry.Config, run func(context.Context) error) (err error) {
+func (u *up) startService(ctx context.Context, name string, port net.Listener, serving *serve.Config, told *telemetry.Config, run func(context.Context) error) (err error) {
 	serving.Listener = port
 	if told.LogOutput, err = u.openLog(name); err != nil {
 		return err
 	}
+	serving.InternalListener, err = new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen for probes of %s: %w", name, err)
+	}
 	u.group.Go(ctx, name, u.dir.Log(name), run)
-	return u.waitReady(ctx, name, url)
+	return u.waitReady(ctx, name, urlOf("http", serving.InternalListener))
 }
 
 // waitReady asks a service until it says that it is ready.

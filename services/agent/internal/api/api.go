@@ -211,11 +211,3 @@ func Subjects(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r.WithContext(identity.NewContext(r.Context(), identity.Identity{Kind: kind, Name: name})))
 	})
 }
-
-// Procedures lists all procedures of AgentService. Their callers come by Subjects, not by a token.
-func Procedures() []string {
-	return []string{
-		agentv1connect.AgentServiceReconcileProcedure, agentv1connect.AgentServiceDiffProcedure,
-		agentv1connect.AgentServiceGetInventoryProcedure, agentv1connect.AgentServiceWatchEventsProcedure,
-	}
-}

@@ -44,6 +44,7 @@ func (s *Distributor) Enroll(ctx context.Context, req *distributorv1.EnrollReque
 	if err != nil {
 		return nil, mapped(err)
 	}
+	identity.Verified(ctx)
 	// Should the database have gone since, the monitor catches up.
 	_ = s.d.View.Refresh(ctx)
 	return &distributorv1.EnrollResponse{Cluster: cluster.Name, ClusterUid: cluster.UID, TunnelUrl: s.d.TunnelURL}, nil
@@ -64,6 +65,7 @@ func (s *Distributor) RefreshToken(ctx context.Context, req *distributorv1.Refre
 	if err != nil {
 		return nil, err
 	}
+	identity.Verified(ctx)
 	// Whoever comes this far is an agent: strangers cannot crowd it out.
 	if wait, ok := s.d.Tokens.Enter(); !ok {
 		return nil, crowded(wait)

@@ -136,7 +136,7 @@ func startHub(t *testing.T, services int) *hub {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options, err := rpc.HandlerOptions(rpc.ServerParams{Telemetry: telemetry.Noop(), Logger: logger, Verifier: issuer})
+	rpcs, err := rpc.NewServer(rpc.ServerParams{Telemetry: telemetry.Noop(), Logger: logger, Verifier: issuer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func startHub(t *testing.T, services int) *hub {
 		View: h.view, Resolver: h.upstream, Mirrors: h.upstream, Issuer: issuer, Plans: h.plans, Objects: objects, Logger: logger,
 		Replay: admission.NewReplay(time.Minute, 10), PollInterval: 2 * time.Minute,
 		Streams: admission.NewGate(1000), Seats: admission.NewSeats(100), Departures: admission.NewLine(1000),
-	}), options...)
+	}), rpcs.Options()...)
 	h.server = rpctest.Start(serve.CutStalled(handler, 30*time.Second))
 	return h
 }

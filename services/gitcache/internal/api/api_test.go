@@ -173,12 +173,12 @@ func newService(t testing.TB, b *backend) *api.Service {
 func serve(t testing.TB, b *backend) gitcachev1connect.GitCacheServiceClient {
 	t.Helper()
 	service := newService(t, b)
-	options, err := rpc.HandlerOptions(rpc.ServerParams{Telemetry: telemetry.Noop(), Logger: slog.New(slog.DiscardHandler), Verifier: b})
+	rpcs, err := rpc.NewServer(rpc.ServerParams{Telemetry: telemetry.Noop(), Logger: slog.New(slog.DiscardHandler), Verifier: b})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle(gitcachev1connect.NewGitCacheServiceHandler(service, append(options, api.Options()...)...))
+	mux.Handle(gitcachev1connect.NewGitCacheServiceHandler(service, append(rpcs.Options(), api.Options()...)...))
 	_, httpClient := rpctest.Serve(t, mux)
 	c, err := rpc.NewClient(rpc.ClientParams{
 		BaseURL: rpctest.BaseURL, Tokens: identity.StaticToken("t"), Telemetry: telemetry.Noop(), Transport: httpClient.Transport,

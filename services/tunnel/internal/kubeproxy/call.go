@@ -84,6 +84,7 @@ func (c *call) authenticate() *refusal {
 	if err != nil {
 		return refuseToken(err)
 	}
+	identity.Verified(c.r.Context())
 	c.caller, c.subject = caller, caller.Subject()
 	return nil
 }

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pires/go-proxyproto"
+)
+
+const (
+	// maxForwarded bounds how many proxies of X-Forwarded-For are looked at, counted from the nearest.
+	maxForwarded = 16
+	// proxyHeaderTimeout is how long a trusted proxy may take to send its PROXY header.
+	proxyHeaderTimeout = 5 * time.Second
+)
+
+// proxies are the load balancers whose word on their callers' addresses counts.
+type proxies struct {
+	networks []netip.Prefix
+}
+
+// parseProxies reads addresses and networks in CIDR notation.
+func parseProxies(texts []string) (*proxies, error) {
+	p := &proxies{}
+	for _, text := range texts {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			address, addressErr := netip.ParseAddr(text)
+			if addressErr != nil {
+				return nil, fmt.Errorf("--trusted-proxies: got %q, want addresses or networks such as 10.0.0.0/8", text)
+			}
+			network = netip.PrefixFrom(address.Unmap(), address.Unmap().BitLen())
+		}
+		p.networks = append(p.networks, network.Masked())
+	}
+	return p, nil
+}
+
+// includes reports whether an address is a trusted proxy's.
+func (p *proxies) includes(address netip.Addr) bool {
+	return p != nil && slices.ContainsFunc(p.networks, func(n netip.Prefix) bool { return n.Contains(address) })
+}
+
+// listen reads the PROXY header (HAProxy's PROXY protocol, versions 1 and 2) of connections that come from trusted proxies, which must
+// send one. Of anybody else nothing is read: a header is not HTTP, and is answered 400.
+func (p *proxies) listen(listener net.Listener) net.Listener {
+	return &proxyproto.Listener{
+		Listener: listener, ReadHeaderTimeout: proxyHeaderTimeout,
+		ConnPolicy: func(options proxyproto.ConnPolicyOptions) (proxyproto.Policy, error) {
+			if p.includes(addressOf(options.Upstream)) {
+				return proxyproto.REQUIRE, nil
+			}
+			return proxyproto.SKIP, nil
+		},
+	}
+}
+
+// peerOf returns the address of the machine at the other end of a connection. It never waits: RemoteAddr of a connection with a PROXY
+// header waits for that header.
+func peerOf(conn net.Conn) netip.Addr {
+	conn = rawConn(conn)
+	if proxied, ok := conn.(*proxyproto.Conn); ok {
+		conn = proxied.Raw()
+	}
+	return addressOf(conn.RemoteAddr())
+}
+
+type clientKey struct{}
+
+// wrap has [ClientAddress] and Request.RemoteAddr be the caller's where a trusted proxy has forwarded it. X-Forwarded-For is read from
+// its end: the first address that is no trusted proxy's is the caller's, and what stands before it may be made up.
+func (p *proxies) wrap(next http.Handler) http.Handler {
+	if len(p.networks) == 0 {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if address, ok := p.forwardedFor(r); ok {
+			forwarded := r.WithContext(context.WithValue(r.Context(), clientKey{}, address))
+			forwarded.RemoteAddr = netip.AddrPortFrom(address, 0).String()
+			r = forwarded
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// forwardedFor returns the caller's address by the word of trusted proxies, and false where the peer is none or says nothing.
+func (p *proxies) forwardedFor(r *http.Request) (netip.Addr, bool) {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !p.includes(peer.Addr().Unmap()) {
+		return netip.Addr{}, false
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	slices.Reverse(hops)
+	found := netip.Addr{}
+	for _, hop := range hops[:min(len(hops), maxForwarded)] {
+		address, err := netip.ParseAddr(strings.TrimSpace(hop))
+		if err != nil {
+			break
+		}
+		if found = address.Unmap().WithZone(""); !p.includes(found) {
+			break
+		}
+	}
+	return found, found.IsValid()
+}
+
+// ClientAddress returns the address of the caller: the peer's, or the one that a trusted proxy has forwarded. It is false for requests
+// that came over something without addresses.
+func ClientAddress(r *http.Request) (netip.Addr, bool) {
+	if address, ok := r.Context().Value(clientKey{}).(netip.Addr); ok {
+		return address, true
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	return peer.Addr().Unmap().WithZone(""), true
+}
