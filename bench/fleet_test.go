@@ -24,6 +24,7 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
 
@@ -83,11 +84,11 @@ func startHub(b *testing.B) *hub {
 	}
 	h.repository.Commit(b, "main", files)
 	h.gitcache = startService(b, "gitcache", "LEAT_REDIS_URL="+redistest.Start(b).URL(),
-		"LEAT_GITCACHE_DATA_DIR="+b.TempDir(), "LEAT_SERVICE_SECRET="+serviceSecret, "LEAT_LOG_LEVEL=error")
+		"LEAT_GITCACHE_DATA_DIR="+b.TempDir(), "LEAT_LOG_LEVEL=error")
 	h.distributor = startService(b, "distributor",
 		"LEAT_DISTRIBUTOR_DATABASE_URL=sqlite://"+filepath.Join(dir, fmt.Sprintf("fleet-%d.db", *fleetClusters)),
 		"LEAT_DISTRIBUTOR_DATA_DIR="+b.TempDir(), "LEAT_DISTRIBUTOR_ADMIN_TOKEN="+edge.AdminToken,
-		"LEAT_GITCACHE_URL="+h.gitcache.url, "LEAT_SERVICE_SECRET="+serviceSecret, "LEAT_LOG_LEVEL=error",
+		"LEAT_GITCACHE_URL="+h.gitcache.url, "LEAT_LOG_LEVEL=error",
 		"LEAT_DISTRIBUTOR_AGENT_RATE=100000") // these agents do not come back when they are told to wait
 	h.seed(b)
 	return h
@@ -139,10 +140,7 @@ func (h *hub) measureCommit(b *testing.B) {
 // refresh tells gitcache to fetch, as a webhook would.
 func (h *hub) refresh(b *testing.B) {
 	b.Helper()
-	tokens, err := identity.NewServiceTokens([]byte(serviceSecret), "distributor")
-	if err != nil {
-		b.Fatal(err)
-	}
+	tokens := hubkeys.Tokens(identity.ServiceDistributor, identity.ServiceGitCache)
 	client, err := rpc.NewClient(rpc.ClientParams{BaseURL: h.gitcache.url, Tokens: tokens, Telemetry: telemetry.Noop()})
 	if err != nil {
 		b.Fatal(err)
@@ -156,7 +154,7 @@ func (h *hub) refresh(b *testing.B) {
 // downloads returns how many bundles gitcache was asked for, as its metrics say.
 func (h *hub) downloads(b *testing.B) int {
 	b.Helper()
-	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, h.gitcache.url+"/metrics", http.NoBody)
+	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, h.gitcache.internal+"/metrics", http.NoBody)
 	if err != nil {
 		b.Fatal(err)
 	}

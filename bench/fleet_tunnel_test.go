@@ -23,7 +23,7 @@ const pingAfter = 20 * time.Second
 // meanwhile: one process may not have so many connections.
 func (h *hub) measureTunnel(b *testing.B) {
 	h.disconnect()
-	tunnel := startService(b, "tunnel", "LEAT_DISTRIBUTOR_URL="+h.distributor.url, "LEAT_SERVICE_SECRET="+serviceSecret, "LEAT_LOG_LEVEL=error")
+	tunnel := startService(b, "tunnel", "LEAT_DISTRIBUTOR_URL="+h.distributor.url, "LEAT_LOG_LEVEL=error")
 	conns := make([]net.Conn, len(h.agents))
 	var group errgroup.Group
 	group.SetLimit(joining)

@@ -26,7 +26,6 @@ import (
 )
 
 const (
-	serviceSecret   = "a-secret-of-this-benchmark-and-of-nothing-else"
 	servicesPerPlan = 20
 	// callers is how many call at once.
 	callers = 16
@@ -187,7 +186,6 @@ func startDistributor(b *testing.B) *process {
 		"LEAT_DISTRIBUTOR_DATA_DIR="+b.TempDir(),
 		"LEAT_DISTRIBUTOR_ADMIN_TOKEN="+edge.AdminToken,
 		"LEAT_GITCACHE_URL=http://127.0.0.1:1", // nothing listens: what did not change needs no gitcache
-		"LEAT_SERVICE_SECRET="+serviceSecret,
 		"LEAT_LOG_LEVEL=error",
 	)
 	hub.token = enrol(b, hub.url)

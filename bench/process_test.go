@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 )
 
 const module = "github.com/leatdev/leat/"
@@ -35,6 +37,8 @@ func build(tb testing.TB, command string) string {
 type process struct {
 	cmd *exec.Cmd
 	url string
+	// internal is where probes and scrapes are answered.
+	internal string
 	// token lets the benchmark in, where the server wants one.
 	token string
 }
@@ -58,13 +62,14 @@ func startBare(tb testing.TB) *process {
 // startService starts a service of the hub and waits until it is ready.
 func startService(tb testing.TB, name string, environment ...string) *process {
 	tb.Helper()
-	p := &process{url: "http://" + freeAddress(tb)}
-	p.cmd = exec.Command(build(tb, "services/"+name+"/cmd/"+name), "--listen-addr", strings.TrimPrefix(p.url, "http://"))
-	p.cmd.Env = append(os.Environ(), environment...)
+	p := &process{url: "http://" + freeAddress(tb), internal: "http://" + freeAddress(tb)}
+	p.cmd = exec.Command(build(tb, "services/"+name+"/cmd/"+name), "--listen-addr", strings.TrimPrefix(p.url, "http://"),
+		"--internal-listen-addr", strings.TrimPrefix(p.internal, "http://"))
+	p.cmd.Env = append(append(os.Environ(), environment...), "LEAT_SERVICE_SECRET="+hubkeys.Secret(name), "LEAT_SERVICE_KEYS="+strings.Join(hubkeys.List(), ","))
 	p.cmd.Stderr = os.Stderr
 	run(tb, p.cmd)
 	for range 600 {
-		if ready(tb, p.url) {
+		if ready(tb, p.internal) {
 			return p
 		}
 		<-time.After(50 * time.Millisecond)

@@ -20,10 +20,10 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 )
 
 const (
-	serviceSecret = "a secret of more than thirty-two bytes"
 	// tokenLife is longer than any benchmark.
 	tokenLife = 12 * time.Hour
 	// decisionLife is how long the hub may keep a decision, as a distributor tells it.
@@ -50,10 +50,7 @@ func startDistributor(b *testing.B) *distributor {
 	if err != nil {
 		b.Fatal(err)
 	}
-	services, err := identity.NewServiceTokens([]byte(serviceSecret), "distributor")
-	if err != nil {
-		b.Fatal(err)
-	}
+	services := hubkeys.Verifier(identity.ServiceDistributor, identity.ServiceTunnel)
 	d := &distributor{issuer: identity.NewIssuer(key), keys: map[string]ed25519.PublicKey{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/jwks.json", func(w http.ResponseWriter, _ *http.Request) {
@@ -123,7 +120,7 @@ func (d *distributor) RefreshToken(
 	if err != nil {
 		return nil, err
 	}
-	token, expires, err := d.issuer.Issue(clusterIdentity(cluster), tokenLife)
+	token, expires, err := d.issuer.Issue(clusterIdentity(cluster), identity.ServiceTunnel, tokenLife)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +162,7 @@ func (d *distributor) user(b *testing.B, name string) string {
 
 func (d *distributor) token(b *testing.B, id identity.Identity) string {
 	b.Helper()
-	token, _, err := d.issuer.Issue(id, tokenLife)
+	token, _, err := d.issuer.Issue(id, identity.ServiceTunnel, tokenLife)
 	if err != nil {
 		b.Fatal(err)
 	}

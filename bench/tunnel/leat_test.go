@@ -8,11 +8,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/leatdev/leat/bench/internal/parts"
 	"github.com/leatdev/leat/bench/internal/process"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
@@ -36,21 +39,22 @@ func (s *bench) hub(b *testing.B, d *distributor, encrypted bool, redis string, 
 	b.Cleanup(func() { _ = audit.Close() })
 	r := &replica{address: loopback.Addr(b)}
 	r.url = "http://" + r.address
-	args := []string{"--listen-addr", r.address}
+	internal, peers := loopback.Addr(b), loopback.Addr(b)
+	args := []string{"--listen-addr", r.address, "--internal-listen-addr", internal}
 	if encrypted {
 		r.url = "https://" + r.address
 		args = append(args, "--tls-cert-file", s.certFile, "--tls-key-file", s.keyFile)
 	}
-	env := []string{"LEAT_DISTRIBUTOR_URL=" + d.url, "LEAT_SERVICE_SECRET=" + serviceSecret, "LEAT_LOG_LEVEL=error"}
+	env := []string{"LEAT_DISTRIBUTOR_URL=" + d.url, "LEAT_SERVICE_SECRET=" + hubkeys.Secret(identity.ServiceTunnel), "LEAT_SERVICE_KEYS=" + strings.Join(hubkeys.List(), ","), "LEAT_LOG_LEVEL=error"}
 	if redis != "" {
-		env = append(env, "LEAT_REDIS_URL="+redis, "LEAT_TUNNEL_ADVERTISE_URL="+r.url, "LEAT_TUNNEL_PEER_CA_FILE="+s.certFile)
+		env = append(env, "LEAT_REDIS_URL="+redis, "LEAT_TUNNEL_PEER_LISTEN_ADDR="+peers, "LEAT_TUNNEL_ADVERTISE_URL="+strings.Replace(r.url, r.address, peers, 1), "LEAT_TUNNEL_PEER_CA_FILE="+s.certFile)
 	}
 	env = append(env, settings...)
 	r.restart = func(b *testing.B) {
 		b.Helper()
 		r.Process = process.Start(b, process.Params{Binary: binary, Args: args, Env: env, Stdout: audit})
 		client := s.over(b, false)
-		await(b, "a ready hub", func() bool { return s.ready(b, client, r.url) })
+		await(b, "a ready hub", func() bool { return s.ready(b, client, "http://"+internal) })
 	}
 	r.restart(b)
 	return r

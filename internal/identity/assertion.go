@@ -32,7 +32,7 @@ func SignAssertion(key ed25519.PrivateKey, cluster string) (string, error) {
 		return "", fmt.Errorf("sign assertion: %w", err)
 	}
 	subject := Identity{Kind: KindCluster, Name: cluster}.Subject()
-	token, err := jwt.Signed(signer).Claims(standardClaims(subject, rand.Text(), AssertionTTL)).Serialize()
+	token, err := jwt.Signed(signer).Claims(standardClaims(subject, assertionAudience, rand.Text(), AssertionTTL)).Serialize()
 	if err != nil {
 		return "", fmt.Errorf("sign assertion: %w", err)
 	}
@@ -92,7 +92,7 @@ func validateAssertion(c jwt.Claims) error {
 	if c.Issuer != "" {
 		return fmt.Errorf("%w: an assertion has no issuer", ErrTokenInvalid)
 	}
-	if err := validate(c, "", audience); err != nil {
+	if err := validate(c, "", assertionAudience); err != nil {
 		return err
 	}
 	if lifetime := c.Expiry.Time().Sub(c.IssuedAt.Time()); lifetime > AssertionTTL {

@@ -48,7 +48,7 @@ func TestVerifyAssertionRefuses(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Unix()
 	signed := func(change map[string]any) string {
-		claims := goodClaims(map[string]any{"sub": "cluster:demo", "iss": nil, "exp": now + 60, "iat": now})
+		claims := goodClaims(map[string]any{"sub": "cluster:demo", "aud": "leat", "iss": nil, "exp": now + 60, "iat": now})
 		for key, value := range change {
 			if claims[key] = value; value == nil {
 				delete(claims, key)
@@ -59,7 +59,7 @@ func TestVerifyAssertionRefuses(t *testing.T) {
 	if _, _, err := identity.VerifyAssertion(t.Context(), signed(nil), lookup); err != nil {
 		t.Fatalf("verify an unchanged assertion: %v", err)
 	}
-	access, _, err := identity.NewIssuer(privateKey(1)).Issue(cluster(), time.Minute)
+	access, _, err := identity.NewIssuer(privateKey(1)).Issue(cluster(), identity.ServiceTunnel, time.Minute)
 	if err != nil {
 		t.Fatalf("issue: %v", err)
 	}
@@ -74,8 +74,8 @@ func TestVerifyAssertionRefuses(t *testing.T) {
 		"a user":                signed(map[string]any{"sub": "user:demo"}),
 		"no subject":            signed(map[string]any{"sub": nil}),
 		"an access token":       access,
-		"another key":           forge(t, jose.EdDSA, privateKey(2), "", goodClaims(map[string]any{"sub": "cluster:demo", "iss": nil, "exp": now + 60})),
-		"public key as HMAC":    forge(t, jose.HS256, []byte(publicKey(1)), "", goodClaims(map[string]any{"sub": "cluster:demo", "iss": nil, "exp": now + 60})),
+		"another key":           forge(t, jose.EdDSA, privateKey(2), "", goodClaims(map[string]any{"sub": "cluster:demo", "aud": "leat", "iss": nil, "exp": now + 60})),
+		"public key as HMAC":    forge(t, jose.HS256, []byte(publicKey(1)), "", goodClaims(map[string]any{"sub": "cluster:demo", "aud": "leat", "iss": nil, "exp": now + 60})),
 		"without any signature": unsigned(t, kidOf(t, 1)),
 		"not a token":           "x",
 	} {

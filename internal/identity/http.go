@@ -49,8 +49,8 @@ func asRPC(err error) error {
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
 			"the token cannot be verified now; retry",
 			rpcerr.With("dependency", "distributor"), rpcerr.RetryAfter(retryVerify))
-	case errors.Is(err, errServiceSecret):
-		return refused("the service token is signed with another secret; give all services of the hub the same LEAT_SERVICE_SECRET")
+	case errors.Is(err, errServiceKey):
+		return refused("the calling service's key is not known here; give all services of the hub the LEAT_SERVICE_KEYS that \"leat keys\" printed with their secrets")
 	case errors.Is(err, ErrTokenInvalid):
 		return refused("the token is invalid, expired or for another audience; obtain a new one")
 	}

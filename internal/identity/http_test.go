@@ -71,17 +71,17 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-// TestAnotherSecretIsTold has the commonest mistake in setting up a hub: its message says what to do, also where a second
+// TestAnotherKeyIsTold has the commonest mistake in setting up a hub: its message says what to do, also where a second
 // verifier refuses the token for reasons of its own.
-func TestAnotherSecretIsTold(t *testing.T) {
+func TestAnotherKeyIsTold(t *testing.T) {
 	t.Parallel()
-	token, err := serviceTokens(t, strings.Repeat("b", 32), "tunnel").Token(t.Context())
+	token, err := serviceKey(t, strings.Repeat("b", 32), "tunnel").For("gitcache").Token(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	verifier := identity.Chain(serviceTokens(t, strings.Repeat("a", 32), "gitcache"), refuse(identity.ErrTokenInvalid))
+	verifier := identity.Chain(serviceKeys(t, serviceKey(t, strings.Repeat("a", 32), "tunnel")).Verifier([]string{"tunnel"}, "gitcache"), refuse(identity.ErrTokenInvalid))
 	_, err = identity.FromHeader(t.Context(), verifier, http.Header{"Authorization": {"Bearer " + token}})
-	if rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_TOKEN_INVALID || !strings.Contains(err.Error(), "LEAT_SERVICE_SECRET") {
-		t.Errorf("got %v, want TOKEN_INVALID that names LEAT_SERVICE_SECRET", err)
+	if rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_TOKEN_INVALID || !strings.Contains(err.Error(), "LEAT_SERVICE_KEYS") {
+		t.Errorf("got %v, want TOKEN_INVALID that names LEAT_SERVICE_KEYS", err)
 	}
 }

@@ -46,15 +46,15 @@ func (i *Issuer) IssueHubToken(service Identity, clusterUID string, agentKey ed2
 	switch {
 	case i.err != nil:
 		return "", fmt.Errorf("issue hub token: %w", i.err)
-	case service.Kind != KindService || clusterUID == "":
-		return "", errors.New("issue hub token: want a service and a cluster's uid")
+	case service.Subject() != hubSubject || clusterUID == "":
+		return "", errors.New("issue hub token: want the tunnel and a cluster's uid")
 	}
 	thumbprint, err := KeyID(agentKey)
 	if err != nil {
 		return "", fmt.Errorf("issue hub token: %w", err)
 	}
-	c := hubClaims{Claims: standardClaims(service.Subject(), rand.Text(), HubTokenTTL), Confirmation: confirmation{Thumbprint: thumbprint}}
-	c.Issuer, c.Audience = issuer, jwt.Audience{hubAudience + clusterUID}
+	c := hubClaims{Claims: standardClaims(service.Subject(), hubAudience+clusterUID, rand.Text(), HubTokenTTL), Confirmation: confirmation{Thumbprint: thumbprint}}
+	c.Issuer = issuer
 	signer, err := newSigner(jose.EdDSA, i.key, i.set.Keys[0].KeyID)
 	if err != nil {
 		return "", fmt.Errorf("issue hub token: %w", err)

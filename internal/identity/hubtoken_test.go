@@ -38,7 +38,7 @@ func TestHubToken(t *testing.T) {
 		if _, err := identity.VerifyHubToken(token, newcomer); err != nil {
 			t.Errorf("an agent that is not enrolled: got %v, want it taken", err)
 		}
-		if _, err := hub.Verify(t.Context(), token); !errors.Is(err, identity.ErrTokenInvalid) {
+		if _, err := hub.Verifier(identity.ServiceTunnel).Verify(t.Context(), token); !errors.Is(err, identity.ErrTokenInvalid) {
 			t.Errorf("as an access token: got %v, want %v", err, identity.ErrTokenInvalid)
 		}
 		for name, change := range map[string]func(*identity.HubTokenParams){
@@ -74,8 +74,8 @@ func TestVerifyHubTokenRefuses(t *testing.T) {
 	}
 	for name, change := range map[string]map[string]any{
 		"":                {},
-		"an access token": {"aud": "leat"},
-		"two audiences":   {"aud": []string{"cluster-uid:u", "leat"}},
+		"an access token": {"aud": identity.ServiceTunnel},
+		"two audiences":   {"aud": []string{"cluster-uid:u", identity.ServiceTunnel}},
 		"no audience":     {"aud": nil},
 		"a person":        {"sub": "user:ada"},
 		"another service": {"sub": "service:gitcache"},

@@ -5,15 +5,15 @@
 //
 // There are four kinds of token, and a verifier of one never accepts another:
 //
-//   - access tokens, signed with Ed25519 by the distributor's [Issuer] for clusters and people, and verified anywhere
+//   - access tokens, signed with Ed25519 by the distributor's [Issuer] for clusters and people, and verified
 //     against its key set ([JWKS]);
-//   - service tokens, which the services of one hub make for each other with HMAC over a shared secret ([ServiceTokens]);
+//   - service tokens, which the services of one hub make for each other, each with a key of its own ([ServiceKey], [ServiceKeys]);
 //   - assertions, signed by an agent's own key and good for one minute, which it trades for an access token
 //     ([SignAssertion], [VerifyAssertion]);
 //   - hub tokens, signed by the Issuer, with which the hub proves itself to an agent that it has dialled
 //     ([Issuer.IssueHubToken], [VerifyHubToken]).
 //
-// What a caller may do is not decided here.
+// Every token is for one receiver, its audience: a service, or one replica of it. What a caller may do is not decided here.
 package identity
 
 import (
@@ -132,7 +132,7 @@ func (c chain) Verify(ctx context.Context, token string) (Identity, error) {
 		if err == nil {
 			return id, nil
 		}
-		if i == 0 || errors.Is(verdict, ErrTokenInvalid) && !errors.Is(verdict, errServiceSecret) {
+		if i == 0 || errors.Is(verdict, ErrTokenInvalid) && !errors.Is(verdict, errServiceKey) {
 			verdict = err
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// Issuer signs access tokens for clusters and people, publishes the keys they verify with, and verifies them itself. It
+// Issuer signs access tokens for clusters and people, and publishes the keys they verify with. It
 // is safe for concurrent use.
 type Issuer struct {
 	key  ed25519.PrivateKey
@@ -24,8 +24,6 @@ type Issuer struct {
 	set  jose.JSONWebKeySet
 	err  error // why the issuer is unusable, told by every call
 }
-
-var _ Verifier = (*Issuer)(nil)
 
 // NewIssuer returns an issuer that signs with key. Tokens signed with a retired key stay valid until they end. A key of
 // a wrong size makes every call fail.
@@ -60,18 +58,20 @@ func publicOf(key ed25519.PrivateKey) ed25519.PublicKey {
 	return ed25519.PublicKey(key[ed25519.PrivateKeySize-ed25519.PublicKeySize:])
 }
 
-// Issue signs a token for a cluster or a person that ends after ttl. TokenID and Expires of id are not used; the token
+// Issue signs a token for a cluster or a person that is good at one service, the audience, and ends after ttl. TokenID and Expires of id are not used; the token
 // gets an id of its own.
-func (i *Issuer) Issue(id Identity, ttl time.Duration) (token string, expires time.Time, err error) {
+func (i *Issuer) Issue(id Identity, audience string, ttl time.Duration) (token string, expires time.Time, err error) {
 	switch {
 	case i.err != nil:
 		return "", time.Time{}, fmt.Errorf("issue token: %w", i.err)
 	case id.Kind != KindCluster && id.Kind != KindUser || id.Name == "":
 		return "", time.Time{}, fmt.Errorf("issue token: subject %q is neither a cluster nor a user", id.Subject())
+	case audience == "":
+		return "", time.Time{}, errors.New("issue token: no audience")
 	case ttl <= 0:
 		return "", time.Time{}, errors.New("issue token: lifetime is not positive")
 	}
-	c := claims{Claims: standardClaims(id.Subject(), rand.Text(), ttl), Groups: id.Groups, UID: id.UID, Credential: id.Credential}
+	c := claims{Claims: standardClaims(id.Subject(), audience, rand.Text(), ttl), Groups: id.Groups, UID: id.UID, Credential: id.Credential}
 	c.Issuer = issuer
 	signer, err := newSigner(jose.EdDSA, i.key, i.set.Keys[0].KeyID)
 	if err != nil {
@@ -92,16 +92,26 @@ func (i *Issuer) JWKS() ([]byte, error) {
 	return json.Marshal(i.set)
 }
 
-// Verify accepts the tokens that this issuer made.
-func (i *Issuer) Verify(_ context.Context, token string) (Identity, error) {
-	if i.err != nil {
-		return Identity{}, fmt.Errorf("verify token: %w", i.err)
+// Verifier accepts the tokens that this issuer made for an audience.
+func (i *Issuer) Verifier(audience string) Verifier {
+	return &issuedHere{issuer: i, audience: audience}
+}
+
+type issuedHere struct {
+	issuer   *Issuer
+	audience string
+}
+
+// Verify implements [Verifier].
+func (v *issuedHere) Verify(_ context.Context, token string) (Identity, error) {
+	if v.issuer.err != nil {
+		return Identity{}, fmt.Errorf("verify token: %w", v.issuer.err)
 	}
 	parsed, err := parse(token, jose.EdDSA)
 	if err != nil {
 		return Identity{}, err
 	}
-	return i.keys.open(parsed)
+	return v.issuer.keys.open(parsed, v.audience)
 }
 
 // keySet holds the public keys of the issuer by key id.
@@ -110,10 +120,10 @@ type keySet map[string]ed25519.PublicKey
 // errUnknownKey tells a caller with a cached set that it may be out of date.
 var errUnknownKey = fmt.Errorf("%w: signed with an unknown key", ErrTokenInvalid)
 
-func (s keySet) open(token *jwt.JSONWebToken) (Identity, error) {
+func (s keySet) open(token *jwt.JSONWebToken, audience string) (Identity, error) {
 	key, known := s[token.Headers[0].KeyID]
 	if !known {
 		return Identity{}, errUnknownKey
 	}
-	return open(token, key, KindCluster, KindUser)
+	return open(token, key, []string{audience}, KindCluster, KindUser)
 }

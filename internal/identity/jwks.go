@@ -38,6 +38,8 @@ const (
 type JWKSParams struct {
 	// URL of the key set, such as https://hub.example/.well-known/jwks.json.
 	URL string
+	// Audience is the service whose tokens are accepted. Required.
+	Audience string
 	// HTTPClient fetches it.
 	HTTPClient *http.Client
 	// Logger is told when the key set cannot be fetched, and when it can be again.
@@ -73,14 +75,17 @@ func (j *JWKS) Verify(ctx context.Context, token string) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	id, err := j.current(ctx).open(parsed)
+	if claimsService(parsed) { // no key of the issuer's makes it good
+		return Identity{}, fmt.Errorf("%w: a service's token is no access token", ErrTokenInvalid)
+	}
+	id, err := j.current(ctx).open(parsed, j.params.Audience)
 	if !errors.Is(err, errUnknownKey) {
 		return id, err
 	}
 	if err := j.refreshUnknown(ctx); err != nil {
 		return Identity{}, err
 	}
-	return j.current(ctx).open(parsed)
+	return j.current(ctx).open(parsed, j.params.Audience)
 }
 
 // current returns the keys at hand, and has them refreshed when they are old.

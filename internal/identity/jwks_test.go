@@ -69,7 +69,8 @@ func inBubble(t *testing.T, test func(f *fixture)) {
 		f.publish(f.issuer)
 		server := rpctest.Start(f.hub)
 		f.jwks = identity.NewJWKS(identity.JWKSParams{
-			URL: rpctest.BaseURL + "/.well-known/jwks.json", HTTPClient: server.Client(),
+			Audience: identity.ServiceTunnel,
+			URL:      rpctest.BaseURL + "/.well-known/jwks.json", HTTPClient: server.Client(),
 			Logger: slog.New(slog.NewTextHandler(f.log, nil)),
 		})
 		test(f)
@@ -90,7 +91,7 @@ func (f *fixture) publish(issuer *identity.Issuer) {
 
 func (f *fixture) token(issuer *identity.Issuer) string {
 	f.Helper()
-	token, _, err := issuer.Issue(user(), 24*time.Hour)
+	token, _, err := issuer.Issue(user(), identity.ServiceTunnel, 24*time.Hour)
 	if err != nil {
 		f.Fatalf("issue: %v", err)
 	}
@@ -257,7 +258,7 @@ func TestJWKSGivesUpOnASlowHub(t *testing.T) {
 func TestJWKSRemembersNoVerdict(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(f *fixture) {
-		token, _, err := f.issuer.Issue(user(), time.Minute)
+		token, _, err := f.issuer.Issue(user(), identity.ServiceTunnel, time.Minute)
 		if err != nil {
 			f.Fatalf("issue: %v", err)
 		}
@@ -270,7 +271,7 @@ func TestJWKSRemembersNoVerdict(t *testing.T) {
 func TestJWKSRefusesOtherTokensWithoutAsking(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(f *fixture) {
-		service, err := serviceTokens(f.T, sharedSecret, "gitcache").Token(f.Context())
+		service, err := serviceKey(f.T, sharedSecret, "gitcache").For(identity.ServiceTunnel).Token(f.Context())
 		if err != nil {
 			f.Fatalf("token: %v", err)
 		}
@@ -282,8 +283,8 @@ func TestJWKSRefusesOtherTokensWithoutAsking(t *testing.T) {
 func TestJWKSBadURLIsUnavailable(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"://", "http://127.0.0.1:1/"} {
-		jwks := identity.NewJWKS(identity.JWKSParams{URL: url, HTTPClient: new(http.Client), Logger: slog.New(slog.DiscardHandler)})
-		token, _, err := identity.NewIssuer(privateKey(1)).Issue(user(), time.Hour)
+		jwks := identity.NewJWKS(identity.JWKSParams{Audience: identity.ServiceTunnel, URL: url, HTTPClient: new(http.Client), Logger: slog.New(slog.DiscardHandler)})
+		token, _, err := identity.NewIssuer(privateKey(1)).Issue(user(), identity.ServiceTunnel, time.Hour)
 		if err != nil {
 			t.Fatalf("issue: %v", err)
 		}

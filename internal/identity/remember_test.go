@@ -26,7 +26,7 @@ func (a *asked) Verify(ctx context.Context, token string) (identity.Identity, er
 func TestRemember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		issuer := identity.NewIssuer(privateKey(1))
-		verifier := &asked{Verifier: issuer}
+		verifier := &asked{Verifier: issuer.Verifier(identity.ServiceTunnel)}
 		remembering, err := identity.Remember(verifier, 2)
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +43,7 @@ func TestRemember(t *testing.T) {
 		}
 		issue := func(ttl time.Duration) string {
 			t.Helper()
-			token, _, err := issuer.Issue(user(), ttl)
+			token, _, err := issuer.Issue(user(), identity.ServiceTunnel, ttl)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,11 +5,15 @@ package identity
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,60 +22,95 @@ import (
 )
 
 const (
-	// MinServiceSecret is the shortest shared secret, in bytes.
+	// MinServiceSecret is the shortest secret of a service, in bytes.
 	MinServiceSecret = 32
 
 	serviceTokenTTL = 5 * time.Minute
 	// serviceTokenRest is how long a token must still be good for to be handed out again.
 	serviceTokenRest = time.Minute
+	// maxAudiences bounds the tokens that a service keeps: one for each receiver.
+	maxAudiences = 1024
 )
 
-// ServiceTokens makes and verifies the tokens that the services of one hub call each other with. They need nothing but
-// the shared secret, so services go on trusting each other while everything else is down. It is safe for concurrent use.
-type ServiceTokens struct {
-	service string
-	key     []byte
+// The services of a hub. A service's name is also the audience of tokens that any of its replicas may accept.
+const (
+	ServiceDistributor = "distributor"
+	ServiceGitCache    = "gitcache"
+	ServiceTunnel      = "tunnel"
+)
 
-	mu      sync.Mutex
+// ReplicaAudience is the audience of tokens for one replica of a service. A token that was sent to one replica is good at no other.
+func ReplicaAudience(service, replica string) string { return service + "/" + replica }
+
+// ServiceKey is what one service of the hub proves with that it is that service. It is derived from the service's own secret, so all
+// replicas of a service have the same key, and no other service can make its tokens. It is safe for concurrent use.
+type ServiceKey struct {
+	service string
+	private ed25519.PrivateKey
+	id      string
+
+	mu   sync.Mutex
+	made map[string]madeToken // by audience
+}
+
+type madeToken struct {
 	token   string
 	expires time.Time
 }
 
-var (
-	_ Verifier    = (*ServiceTokens)(nil)
-	_ TokenSource = (*ServiceTokens)(nil)
-)
-
-// NewServiceTokens returns the tokens of the named service, such as "gitcache". The signing key is derived from the
-// secret, so that a secret which also seals stored content is not used twice.
-func NewServiceTokens(secret []byte, service string) (*ServiceTokens, error) {
+// NewServiceKey returns the key of the named service, such as "gitcache", derived from its secret. The secret also seals what the service
+// stores; each use derives a key of its own (HKDF, RFC 5869).
+func NewServiceKey(secret []byte, service string) (*ServiceKey, error) {
 	if len(secret) < MinServiceSecret {
-		return nil, fmt.Errorf("make service tokens: secret has %d bytes, want at least %d", len(secret), MinServiceSecret)
+		return nil, fmt.Errorf("make service key: secret has %d bytes, want at least %d", len(secret), MinServiceSecret)
 	}
 	if !serviceName.MatchString(service) {
-		return nil, fmt.Errorf("make service tokens: %q is not a service name", service)
+		return nil, fmt.Errorf("make service key: %q is not a service name", service)
 	}
-	key, err := hkdf.Key(sha256.New, secret, nil, "leat service token v1", sha256.Size)
+	seed, err := hkdf.Key(sha256.New, secret, nil, "leat service key v1 "+service, ed25519.SeedSize)
 	if err != nil {
-		return nil, fmt.Errorf("derive key: %w", err)
+		return nil, fmt.Errorf("derive service key: %w", err)
 	}
-	return &ServiceTokens{service: service, key: key}, nil
+	private := ed25519.NewKeyFromSeed(seed)
+	id, err := KeyID(publicOf(private))
+	if err != nil {
+		return nil, err
+	}
+	return &ServiceKey{service: service, private: private, id: id, made: map[string]madeToken{}}, nil
 }
 
-// errServiceSecret is in the chain of the error, which matches [ErrTokenInvalid], for a service token that was signed with
-// another secret. It is the commonest mistake in setting up a hub, so callers are told more of it than of other tokens.
-var errServiceSecret = errors.New("signed with another service secret")
+// Service returns the service's name.
+func (k *ServiceKey) Service() string { return k.service }
 
-// Token returns a token that is good for at least a minute.
-func (s *ServiceTokens) Token(context.Context) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if time.Until(s.expires) > serviceTokenRest {
-		return s.token, nil
+// Public returns the public half in the form that [ParseServiceKeys] reads: the service's name, "=", and the raw key in base64url without
+// padding.
+func (k *ServiceKey) Public() string {
+	return k.service + "=" + base64.RawURLEncoding.EncodeToString(publicOf(k.private))
+}
+
+// For returns the tokens with which the service calls one receiver: the name of a service, or a [ReplicaAudience]. They are good for at
+// least a minute.
+func (k *ServiceKey) For(audience string) TokenSource {
+	return audienceTokens{key: k, audience: audience}
+}
+
+type audienceTokens struct {
+	key      *ServiceKey
+	audience string
+}
+
+// Token implements [TokenSource].
+func (t audienceTokens) Token(context.Context) (string, error) { return t.key.token(t.audience) }
+
+func (k *ServiceKey) token(audience string) (string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if made, ok := k.made[audience]; ok && time.Until(made.expires) > serviceTokenRest {
+		return made.token, nil
 	}
-	c := standardClaims(Identity{Kind: KindService, Name: s.service}.Subject(), rand.Text(), serviceTokenTTL)
+	c := standardClaims(Identity{Kind: KindService, Name: k.service}.Subject(), audience, rand.Text(), serviceTokenTTL)
 	c.Issuer = issuer
-	signer, err := newSigner(jose.HS256, s.key, "")
+	signer, err := newSigner(jose.EdDSA, k.private, k.id)
 	if err != nil {
 		return "", fmt.Errorf("make service token: %w", err)
 	}
@@ -79,19 +118,96 @@ func (s *ServiceTokens) Token(context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make service token: %w", err)
 	}
-	s.token, s.expires = token, c.Expiry.Time()
+	if len(k.made) >= maxAudiences {
+		clear(k.made)
+	}
+	k.made[audience] = madeToken{token: token, expires: c.Expiry.Time()}
 	return token, nil
 }
 
-// Verify accepts the tokens of every service that holds the same secret.
-func (s *ServiceTokens) Verify(_ context.Context, token string) (Identity, error) {
-	parsed, err := parse(token, jose.HS256)
+// ServiceKeys are the public keys of the hub's services. A service may have several while its secret is being replaced.
+type ServiceKeys struct {
+	byID map[string]serviceKey
+}
+
+type serviceKey struct {
+	service string
+	public  ed25519.PublicKey
+}
+
+// ParseServiceKeys reads what [ServiceKey.Public] returns, of all services.
+func ParseServiceKeys(texts []string) (*ServiceKeys, error) {
+	keys := &ServiceKeys{byID: map[string]serviceKey{}}
+	for _, text := range texts {
+		name, encoded, found := strings.Cut(strings.TrimSpace(text), "=")
+		public, err := base64.RawURLEncoding.DecodeString(encoded)
+		if !found || err != nil || len(public) != ed25519.PublicKeySize || !serviceName.MatchString(name) {
+			return nil, fmt.Errorf("got %q, want NAME=KEY as \"leat keys\" prints it", text)
+		}
+		id, err := KeyID(public)
+		if err != nil {
+			return nil, err
+		}
+		keys.byID[id] = serviceKey{service: name, public: public}
+	}
+	return keys, nil
+}
+
+// Check returns an error where a service's own key is not among the keys: nobody would accept its tokens.
+func (s *ServiceKeys) Check(own *ServiceKey) error {
+	if known, ok := s.byID[own.id]; ok && known.service == own.service {
+		return nil
+	}
+	return fmt.Errorf("the key that belongs to the service secret, %s, is not among the service keys: "+
+		"give all services of the hub the keys that \"leat keys\" printed with their secrets", own.Public())
+}
+
+// errServiceKey is in the chain of the error, which matches [ErrTokenInvalid], for a service token whose key is not known. It is the
+// commonest mistake in setting up a hub, so callers are told more of it than of other tokens.
+var errServiceKey = errors.New("the service's key is not known here")
+
+// Verifier accepts the tokens that the named services made for one of the audiences.
+func (s *ServiceKeys) Verifier(services []string, audiences ...string) Verifier {
+	return &serviceVerifier{keys: s, services: services, audiences: audiences}
+}
+
+type serviceVerifier struct {
+	keys      *ServiceKeys
+	services  []string
+	audiences []string
+}
+
+// Verify implements [Verifier].
+func (v *serviceVerifier) Verify(_ context.Context, token string) (Identity, error) {
+	parsed, err := parse(token, jose.EdDSA)
 	if err != nil {
 		return Identity{}, err
 	}
-	id, err := open(parsed, s.key, KindService)
-	if errors.Is(err, jose.ErrCryptoFailure) {
-		return Identity{}, fmt.Errorf("%w: %w", errServiceSecret, err)
+	key, known := v.keys.byID[parsed.Headers[0].KeyID]
+	if !known {
+		if claimsService(parsed) {
+			return Identity{}, fmt.Errorf("%w: %w", errServiceKey, ErrTokenInvalid)
+		}
+		return Identity{}, errUnknownKey
 	}
-	return id, err
+	id, err := open(parsed, key.public, v.audiences, KindService)
+	switch {
+	case err != nil:
+		return Identity{}, err
+	case id.Name != key.service:
+		return Identity{}, fmt.Errorf("%w: the key of %q may not speak as %q", ErrTokenInvalid, key.service, id.Name)
+	case !slices.Contains(v.services, id.Name):
+		return Identity{}, fmt.Errorf("%w: %q has no business here", ErrTokenInvalid, id.Name)
+	}
+	return id, nil
+}
+
+// claimsService reports whether a token says of itself, which proves nothing, that a service made it.
+func claimsService(token *jwt.JSONWebToken) bool {
+	var c jwt.Claims
+	if token.UnsafeClaimsWithoutVerification(&c) != nil {
+		return false
+	}
+	kind, _, err := ParseSubject(c.Subject)
+	return err == nil && kind == KindService
 }

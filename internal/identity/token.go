@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	// issuer and audience of every token of Leat's own.
-	issuer   = "leat"
-	audience = "leat"
+	// issuer of every token of Leat's own.
+	issuer = "leat"
+	// assertionAudience is that of assertions, which only the distributor takes.
+	assertionAudience = "leat"
 
 	// leeway is how far the clocks of two machines may differ.
 	leeway = 30 * time.Second
@@ -52,13 +53,13 @@ func parse(token string, algorithm jose.SignatureAlgorithm) (*jwt.JSONWebToken, 
 	return parsed, nil
 }
 
-// open checks signature and claims, and that the subject is of one of the kinds that this sort of token may name.
-func open(token *jwt.JSONWebToken, key any, kinds ...Kind) (Identity, error) {
+// open checks signature and claims, that the token is for one of the audiences, and that the subject is of one of the kinds that this sort of token may name.
+func open(token *jwt.JSONWebToken, key any, audiences []string, kinds ...Kind) (Identity, error) {
 	var c claims
 	if err := token.Claims(key, &c); err != nil {
 		return Identity{}, fmt.Errorf("%w: %w", ErrTokenInvalid, err)
 	}
-	if err := validate(c.Claims, issuer, audience); err != nil {
+	if err := validate(c.Claims, issuer, audiences...); err != nil {
 		return Identity{}, err
 	}
 	kind, name, err := ParseSubject(c.Subject)
@@ -74,11 +75,11 @@ func open(token *jwt.JSONWebToken, key any, kinds ...Kind) (Identity, error) {
 }
 
 // validate checks the standard claims. Those that are optional in the standard are not optional here.
-func validate(c jwt.Claims, wantIssuer, wantAudience string) error {
+func validate(c jwt.Claims, wantIssuer string, audiences ...string) error {
 	if c.Expiry == nil || c.IssuedAt == nil {
 		return fmt.Errorf("%w: exp or iat is missing", ErrTokenInvalid)
 	}
-	expected := jwt.Expected{Issuer: wantIssuer, AnyAudience: jwt.Audience{wantAudience}, Time: time.Now()}
+	expected := jwt.Expected{Issuer: wantIssuer, AnyAudience: audiences, Time: time.Now()}
 	if err := c.ValidateWithLeeway(expected, leeway); err != nil {
 		return fmt.Errorf("%w: %w", ErrTokenInvalid, err)
 	}
@@ -86,7 +87,7 @@ func validate(c jwt.Claims, wantIssuer, wantAudience string) error {
 }
 
 // standardClaims of a token that begins now.
-func standardClaims(subject, id string, ttl time.Duration) jwt.Claims {
+func standardClaims(subject, audience, id string, ttl time.Duration) jwt.Claims {
 	now := time.Now()
 	return jwt.Claims{
 		Subject: subject, ID: id, Audience: jwt.Audience{audience},

@@ -48,7 +48,7 @@ func kidOf(t *testing.T, seed byte) string {
 // goodClaims are those of a valid access token; change overwrites them, and nil removes one.
 func goodClaims(change map[string]any) map[string]any {
 	now := time.Now().Unix()
-	claims := map[string]any{"iss": "leat", "aud": "leat", "sub": "user:ada", "iat": now, "exp": now + 3600, "jti": "1"}
+	claims := map[string]any{"iss": "leat", "aud": identity.ServiceTunnel, "sub": "user:ada", "iat": now, "exp": now + 3600, "jti": "1"}
 	for key, value := range change {
 		if value == nil {
 			delete(claims, key)
@@ -64,11 +64,11 @@ func TestIssueAndVerify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		issuer := identity.NewIssuer(privateKey(1))
 		for _, want := range []identity.Identity{user(), cluster()} {
-			token, expires, err := issuer.Issue(want, time.Hour)
+			token, expires, err := issuer.Issue(want, identity.ServiceTunnel, time.Hour)
 			if err != nil {
 				t.Fatalf("issue: %v", err)
 			}
-			got, err := issuer.Verify(t.Context(), token)
+			got, err := issuer.Verifier(identity.ServiceTunnel).Verify(t.Context(), token)
 			if err != nil {
 				t.Fatalf("verify: %v", err)
 			}
@@ -102,7 +102,7 @@ func TestIssueRefuses(t *testing.T) {
 		"short retired": {identity.NewIssuer(privateKey(1), publicKey(2)[1:]), user(), time.Hour},
 	}
 	for name, tt := range tests {
-		if token, _, err := tt.issuer.Issue(tt.id, tt.ttl); err == nil || token != "" {
+		if token, _, err := tt.issuer.Issue(tt.id, identity.ServiceTunnel, tt.ttl); err == nil || token != "" {
 			t.Errorf("%s: got %q, %v, want an error", name, token, err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestIssueRefuses(t *testing.T) {
 	if _, err := broken.JWKS(); err == nil {
 		t.Error("key set of a broken issuer: got no error")
 	}
-	if _, err := broken.Verify(t.Context(), "x"); err == nil {
+	if _, err := broken.Verifier(identity.ServiceTunnel).Verify(t.Context(), "x"); err == nil {
 		t.Error("verify by a broken issuer: got no error")
 	}
 }
@@ -121,7 +121,7 @@ func TestVerifyRefuses(t *testing.T) {
 	signed := func(change map[string]any) string {
 		return forge(t, jose.EdDSA, privateKey(1), kid, goodClaims(change))
 	}
-	if _, err := issuer.Verify(t.Context(), signed(nil)); err != nil {
+	if _, err := issuer.Verifier(identity.ServiceTunnel).Verify(t.Context(), signed(nil)); err != nil {
 		t.Fatalf("verify an unchanged token: %v", err)
 	}
 	now := time.Now().Unix()
@@ -150,7 +150,7 @@ func TestVerifyRefuses(t *testing.T) {
 		"without any signature": unsigned(t, kid),
 	}
 	for name, token := range tests {
-		if id, err := issuer.Verify(t.Context(), token); !errors.Is(err, identity.ErrTokenInvalid) || !id.IsZero() {
+		if id, err := issuer.Verifier(identity.ServiceTunnel).Verify(t.Context(), token); !errors.Is(err, identity.ErrTokenInvalid) || !id.IsZero() {
 			t.Errorf("%s: got %v, %v, want %v", name, id, err, identity.ErrTokenInvalid)
 		}
 	}
@@ -167,16 +167,16 @@ func TestClocksMayDifferByHalfAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		issuer := identity.NewIssuer(privateKey(1))
-		token, expires, err := issuer.Issue(user(), time.Minute)
+		token, expires, err := issuer.Issue(user(), identity.ServiceTunnel, time.Minute)
 		if err != nil {
 			t.Fatalf("issue: %v", err)
 		}
 		<-time.After(time.Until(expires) + 30*time.Second)
-		if _, err := issuer.Verify(t.Context(), token); err != nil {
+		if _, err := issuer.Verifier(identity.ServiceTunnel).Verify(t.Context(), token); err != nil {
 			t.Errorf("30 s after the end: got %v, want it accepted", err)
 		}
 		<-time.After(time.Second)
-		if _, err := issuer.Verify(t.Context(), token); !errors.Is(err, identity.ErrTokenInvalid) {
+		if _, err := issuer.Verifier(identity.ServiceTunnel).Verify(t.Context(), token); !errors.Is(err, identity.ErrTokenInvalid) {
 			t.Errorf("31 s after the end: got %v, want %v", err, identity.ErrTokenInvalid)
 		}
 	})
@@ -184,15 +184,15 @@ func TestClocksMayDifferByHalfAMinute(t *testing.T) {
 
 func TestRetiredKeyStillVerifies(t *testing.T) {
 	t.Parallel()
-	token, _, err := identity.NewIssuer(privateKey(1)).Issue(user(), time.Hour)
+	token, _, err := identity.NewIssuer(privateKey(1)).Issue(user(), identity.ServiceTunnel, time.Hour)
 	if err != nil {
 		t.Fatalf("issue: %v", err)
 	}
 	rotated := identity.NewIssuer(privateKey(2), publicKey(1))
-	if _, err := rotated.Verify(t.Context(), token); err != nil {
+	if _, err := rotated.Verifier(identity.ServiceTunnel).Verify(t.Context(), token); err != nil {
 		t.Errorf("after rotation: got %v, want it accepted", err)
 	}
-	if _, err := identity.NewIssuer(privateKey(2)).Verify(t.Context(), token); !errors.Is(err, identity.ErrTokenInvalid) {
+	if _, err := identity.NewIssuer(privateKey(2)).Verifier(identity.ServiceTunnel).Verify(t.Context(), token); !errors.Is(err, identity.ErrTokenInvalid) {
 		t.Errorf("after the key was dropped: got %v, want %v", err, identity.ErrTokenInvalid)
 	}
 }
@@ -241,69 +241,115 @@ func TestKeyID(t *testing.T) {
 func TestServiceTokens(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		gitcache := serviceTokens(t, sharedSecret, "gitcache")
-		distributor := serviceTokens(t, sharedSecret, "distributor")
-		first, err := gitcache.Token(t.Context())
+		key := serviceKey(t, sharedSecret, "gitcache")
+		own, others := key.For("distributor"), key.For("tunnel/a")
+		verifier := serviceKeys(t, key).Verifier([]string{"tunnel", "gitcache"}, "x", "distributor")
+		first, err := own.Token(t.Context())
 		if err != nil {
 			t.Fatalf("token: %v", err)
 		}
-		got, err := distributor.Verify(t.Context(), first)
+		got, err := verifier.Verify(t.Context(), first)
 		if err != nil || got.Subject() != "service:gitcache" || time.Until(got.Expires) != 5*time.Minute {
 			t.Errorf("verify: got %v, %v, want service:gitcache for 5 min", got, err)
 		}
+		if other, _ := others.Token(t.Context()); other == first {
+			t.Error("for another audience: got the same token")
+		}
 		<-time.After(3 * time.Minute)
-		if again, _ := gitcache.Token(t.Context()); again != first {
+		if again, _ := own.Token(t.Context()); again != first {
 			t.Error("after 3 min: got another token, want the same")
 		}
 		<-time.After(time.Minute)
-		if fresh, _ := gitcache.Token(t.Context()); fresh == first {
+		if fresh, _ := own.Token(t.Context()); fresh == first {
 			t.Error("a minute before its end: got the same token, want a new one")
 		}
 		<-time.After(2 * time.Minute)
-		if _, err := distributor.Verify(t.Context(), first); !errors.Is(err, identity.ErrTokenInvalid) {
+		if _, err := verifier.Verify(t.Context(), first); !errors.Is(err, identity.ErrTokenInvalid) {
 			t.Errorf("after its end: got %v, want %v", err, identity.ErrTokenInvalid)
 		}
 	})
 }
 
-func TestServiceTokensRefuse(t *testing.T) {
+// TestSecServiceTokensAreBound has tokens of services refused by everybody but the one receiver that they are for, and a service's key used
+// for another service's name.
+func TestSecServiceTokensAreBound(t *testing.T) {
 	t.Parallel()
-	services := serviceTokens(t, sharedSecret, "gitcache")
-	other, err := serviceTokens(t, strings.ToUpper(sharedSecret), "gitcache").Token(t.Context())
-	if err != nil {
-		t.Fatalf("token: %v", err)
+	gitcache, tunnel := serviceKey(t, sharedSecret, "gitcache"), serviceKey(t, strings.ToUpper(sharedSecret), "tunnel")
+	same := serviceKey(t, sharedSecret, "tunnel") // with gitcache's secret
+	keys := serviceKeys(t, gitcache, tunnel)
+	verifier := keys.Verifier([]string{"tunnel"}, "tunnel/a")
+	token := func(source identity.TokenSource) string {
+		t.Helper()
+		text, err := source.Token(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
 	}
-	access, _, err := identity.NewIssuer(privateKey(1)).Issue(user(), time.Hour)
+	access, _, err := identity.NewIssuer(privateKey(1)).Issue(user(), "tunnel/a", time.Hour)
 	if err != nil {
 		t.Fatalf("issue: %v", err)
 	}
-	service := goodClaims(map[string]any{"sub": "service:gitcache"})
-	for name, token := range map[string]string{
-		"another secret":       other,
-		"an access token":      access,
-		"the bare secret":      forge(t, jose.HS256, []byte(sharedSecret), "", service),
-		"a stronger algorithm": forge(t, jose.HS512, []byte(sharedSecret+sharedSecret), "", service),
-		"a signature instead":  forge(t, jose.EdDSA, privateKey(1), kidOf(t, 1), service),
+	if _, err := verifier.Verify(t.Context(), token(tunnel.For("tunnel/a"))); err != nil {
+		t.Errorf("a good one: %v", err)
+	}
+	for name, text := range map[string]string{
+		"for another replica":               token(tunnel.For("tunnel/b")),
+		"for the service":                   token(tunnel.For("tunnel")),
+		"for nobody":                        token(tunnel.For("")),
+		"of another service":                token(gitcache.For("tunnel/a")),
+		"of the name with another's secret": token(same.For("tunnel/a")),
+		"an access token":                   access,
 	} {
-		if _, err := services.Verify(t.Context(), token); !errors.Is(err, identity.ErrTokenInvalid) {
+		if _, err := verifier.Verify(t.Context(), text); !errors.Is(err, identity.ErrTokenInvalid) {
 			t.Errorf("%s: got %v, want %v", name, err, identity.ErrTokenInvalid)
 		}
 	}
-	if _, err := identity.NewServiceTokens([]byte(sharedSecret)[1:], "gitcache"); err == nil {
+	for name, texts := range map[string][]string{
+		"no name": {"=" + strings.Repeat("A", 43)}, "short": {"tunnel=AAAA"}, "no base64": {"tunnel=!"}, "no key": {"tunnel"},
+	} {
+		if _, err := identity.ParseServiceKeys(texts); err == nil {
+			t.Errorf("%s: got no error", name)
+		}
+	}
+	if err := keys.Check(gitcache); err != nil {
+		t.Errorf("own key: %v", err)
+	}
+	if err := keys.Check(same); err == nil {
+		t.Error("a key that is not listed: got no error")
+	}
+}
+
+func TestServiceKeysRefuse(t *testing.T) {
+	t.Parallel()
+	if _, err := identity.NewServiceKey([]byte(sharedSecret)[1:], "gitcache"); err == nil {
 		t.Error("short secret: got no error")
 	}
 	for _, name := range []string{"", "Git", "a:b", "1st"} {
-		if _, err := identity.NewServiceTokens([]byte(sharedSecret), name); err == nil {
+		if _, err := identity.NewServiceKey([]byte(sharedSecret), name); err == nil {
 			t.Errorf("service %q: got no error", name)
 		}
 	}
 }
 
-func serviceTokens(t *testing.T, secret, service string) *identity.ServiceTokens {
+func serviceKey(t *testing.T, secret, service string) *identity.ServiceKey {
 	t.Helper()
-	tokens, err := identity.NewServiceTokens([]byte(secret), service)
+	key, err := identity.NewServiceKey([]byte(secret), service)
 	if err != nil {
-		t.Fatalf("make service tokens: %v", err)
+		t.Fatalf("make service key: %v", err)
 	}
-	return tokens
+	return key
+}
+
+func serviceKeys(t *testing.T, of ...*identity.ServiceKey) *identity.ServiceKeys {
+	t.Helper()
+	var texts []string
+	for _, key := range of {
+		texts = append(texts, key.Public())
+	}
+	keys, err := identity.ParseServiceKeys(texts)
+	if err != nil {
+		t.Fatalf("parse service keys: %v", err)
+	}
+	return keys
 }

@@ -182,7 +182,7 @@ func newUplink(a *agent, me *control.Identity, caPEM []byte) (*uplink.Uplink, er
 		return nil, err
 	}
 	return uplink.New(uplink.Params{
-		URL: me.TunnelURL, Tokens: me, CAPEM: caPEM, Transports: a.cfg.transports(), Version: app.Version(), Logger: logger,
+		URL: me.TunnelURL, Tokens: me.ForTunnel(), CAPEM: caPEM, Transports: a.cfg.transports(), Version: app.Version(), Logger: logger,
 		Handler: uplink.Traced(handler, uplink.TraceParams{Tracer: a.telemetry.Tracer("agent"), Propagator: a.telemetry.Propagator()}),
 	})
 }

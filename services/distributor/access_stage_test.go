@@ -25,6 +25,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
@@ -95,7 +96,7 @@ func newStage(t *testing.T) *stage {
 // outsiders makes a person whom nobody granted anything, and returns the key that the hub signs with.
 func (s *stage) outsiders(t *testing.T) (ed25519.PrivateKey, *identity.Issuer) {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), s.cfg.DatabaseURL, []byte(serviceSecret))
+	store, err := sqlstore.Open(t.Context(), s.cfg.DatabaseURL, []byte(hubkeys.Secret(identity.ServiceDistributor)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func (s *stage) outsiders(t *testing.T) (ed25519.PrivateKey, *identity.Issuer) {
 
 func issue(t *testing.T, issuer *identity.Issuer, user string, groups ...string) string {
 	t.Helper()
-	token, _, err := issuer.Issue(identity.Identity{Kind: identity.KindUser, Name: user, Groups: groups}, time.Hour)
+	token, _, err := issuer.Issue(identity.Identity{Kind: identity.KindUser, Name: user, Groups: groups}, identity.ServiceDistributor, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,13 +125,17 @@ func issue(t *testing.T, issuer *identity.Issuer, user string, groups ...string)
 func (s *stage) forged(t *testing.T, key ed25519.PrivateKey, admin, agent string) []caller {
 	t.Helper()
 	foreign := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
-	otherSecret, err := identity.NewServiceTokens([]byte("the secret of another hub, which is as long as ours"), "tunnel")
+	otherSecret, err := identity.NewServiceKey([]byte("the secret of another hub, which is as long as ours"), "tunnel")
 	if err != nil {
 		t.Fatal(err)
 	}
-	otherService, err := otherSecret.Token(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	sent := func(tokens identity.TokenSource) string {
+		t.Helper()
+		token, err := tokens.Token(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token
 	}
 	all := []caller{
 		{"nobody", stranger, ""},
@@ -139,7 +144,10 @@ func (s *stage) forged(t *testing.T, key ed25519.PrivateKey, admin, agent string
 		{"an API token nobody has", stranger, "leat_wrong-token-of-this-test"},
 		{"a join token", stranger, "leatjoin_wrong-token-of-this-test"},
 		{"a token of another hub", stranger, issue(t, identity.NewIssuer(foreign), "admin", "leat:admins")},
-		{"a service of another hub", stranger, otherService},
+		{"a service of another hub", stranger, sent(otherSecret.For(identity.ServiceDistributor))},
+		{"the tunnel's for another service", stranger, sent(hubkeys.Tokens(identity.ServiceTunnel, identity.ServiceGitCache))},
+		{"the tunnel's for another replica of it", stranger, sent(hubkeys.Tokens(identity.ServiceTunnel, identity.ReplicaAudience(identity.ServiceTunnel, "x")))},
+		{"gitcache, which has no business here", stranger, sent(hubkeys.Tokens(identity.ServiceGitCache, identity.ServiceDistributor))},
 	}
 	good := map[string]string{"admin's": admin, "agent's": agent}
 	for whose, token := range good {

@@ -7,13 +7,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/crossorigin"
-	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
@@ -32,9 +33,11 @@ type Config struct {
 	DataDir string
 	// GitCacheURL is the base URL of gitcache. Required.
 	GitCacheURL string
-	// ServiceSecret is shared by the services of the hub, 32 bytes or more. It also seals what is stored: it has to stay
-	// the same. Required.
-	ServiceSecret config.Secret
+	// GitCacheCAFile holds the certificates to trust for gitcache at https, in PEM. Empty means those of the system.
+	GitCacheCAFile string
+	// Service is how the services of the hub know one another. Its secret also seals what is stored: it has to stay the same for as long as
+	// the database. Required.
+	Service rpc.ServiceConfig
 	// AdminToken lets the user "admin" in. It begins with "leat_". Empty: the tokens in the database go on being valid,
 	// and none is added.
 	AdminToken config.Secret
@@ -70,8 +73,9 @@ func (c *Config) Bind(s *config.Set) {
 	c.Serve.Bind(s)
 	c.Telemetry.Bind(s)
 	s.Group("Shared")
-	s.Secret(&c.ServiceSecret, "service-secret", "", "secret that the services of the hub share, at least 32 bytes; it seals what is stored, too, so it must not change (required)")
-	s.String(&c.GitCacheURL, "gitcache-url", "", "base URL of gitcache, such as http://gitcache:8080 (required)")
+	c.Service.Bind(s)
+	s.String(&c.GitCacheURL, "gitcache-url", "", "base URL of gitcache, such as https://gitcache:8701 (required)")
+	s.String(&c.GitCacheCAFile, "gitcache-ca-file", "", "certificates to trust for gitcache at https, in PEM")
 	s.String(&c.TunnelURL, "tunnel-url", "", "public base URL of the tunnel, for agents and people; empty: there is none")
 	s.Bool(&c.AllowLocalAgents, "allow-local-agents", false, "let the hub dial agents at loopback and link-local addresses; for tests and development only")
 	s.Group("Distributor")
@@ -93,6 +97,17 @@ func (c *Config) Bind(s *config.Set) {
 	})
 }
 
+func (c *Config) gitCacheCA() ([]byte, error) {
+	if c.GitCacheCAFile == "" {
+		return nil, nil
+	}
+	ca, err := os.ReadFile(c.GitCacheCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("read gitcache's CA: %w", err)
+	}
+	return ca, nil
+}
+
 // complete returns the settings with their defaults, or what is wrong with them.
 func (c Config) complete() (Config, error) {
 	var errs []error
@@ -102,8 +117,8 @@ func (c Config) complete() (Config, error) {
 	if c.GitCacheURL == "" {
 		errs = append(errs, config.Missing("gitcache-url"))
 	}
-	if len(c.ServiceSecret.Reveal()) < identity.MinServiceSecret {
-		errs = append(errs, fmt.Errorf("service secret must have at least %d bytes", identity.MinServiceSecret))
+	if _, _, err := c.Service.Open(program); err != nil {
+		errs = append(errs, err)
 	}
 	if token := c.AdminToken.Reveal(); token != "" && (len(token) < minAdminToken || !strings.HasPrefix(token, admission.APITokenPrefix)) {
 		errs = append(errs, fmt.Errorf("admin token must begin with %s and have at least %d bytes", admission.APITokenPrefix, minAdminToken))

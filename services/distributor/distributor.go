@@ -99,7 +99,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	issuer := identity.NewIssuer(key)
-	tokens, err := identity.NewServiceTokens([]byte(cfg.ServiceSecret.Reveal()), program)
+	own, services, err := cfg.Service.Open(program)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := view.Load(ctx); err != nil {
 		return fmt.Errorf("load catalog: %w", err)
 	}
-	gitcache, err := rpc.NewClient(rpc.ClientParams{BaseURL: cfg.GitCacheURL, Tokens: tokens, Telemetry: tel})
+	ca, err := cfg.gitCacheCA()
+	if err != nil {
+		return err
+	}
+	gitcache, err := cfg.Service.Dial(own, identity.ServiceGitCache, rpc.ClientParams{BaseURL: cfg.GitCacheURL, Telemetry: tel, CAPEM: ca})
 	if err != nil {
 		return err
 	}
@@ -145,7 +149,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := measure(tel, view, plans, encoded); err != nil {
 		return err
 	}
-	remembered, err := identity.Remember(issuer, rememberTokens)
+	remembered, err := identity.Remember(issuer.Verifier(identity.ServiceDistributor), rememberTokens)
 	if err != nil {
 		return err
 	}
@@ -153,7 +157,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		// What is durable is seen at once; should the store have gone since, the monitor catches up.
 		_ = view.Refresh(ctx)
 	}})
-	verifier := identity.Chain(remembered, tokens, api.NewTokens(store))
+	verifier := identity.Chain(remembered, services.Verifier([]string{identity.ServiceTunnel}, identity.ServiceDistributor), api.NewTokens(store))
 	pages, err := crossorigin.New(cfg.AllowedOrigins)
 	if err != nil {
 		return err
@@ -209,7 +213,7 @@ func openStore(ctx context.Context, cfg Config, logger *slog.Logger) (*sqlstore.
 }
 
 func openOnce(ctx context.Context, cfg Config) (*sqlstore.Store, error) {
-	store, err := sqlstore.Open(ctx, cfg.DatabaseURL, []byte(cfg.ServiceSecret.Reveal()))
+	store, err := sqlstore.Open(ctx, cfg.DatabaseURL, []byte(cfg.Service.Secret.Reveal()))
 	if err != nil || cfg.AdminToken.Reveal() == "" {
 		return store, err
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
@@ -105,16 +106,13 @@ func startFakeGit(t *testing.T) *fakeGit {
 // start serves on addr until stop or the end of the test.
 func (f *fakeGit) start(t *testing.T, addr string) {
 	t.Helper()
-	tokens, err := identity.NewServiceTokens([]byte(serviceSecret), "gitcache")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := rpc.NewServer(rpc.ServerParams{Telemetry: telemetry.Noop(), Logger: telemetry.Noop().Logger(), Verifier: tokens})
+	verifier := hubkeys.Verifier(identity.ServiceGitCache, identity.ServiceDistributor)
+	rpcs, err := rpc.NewServer(rpc.ServerParams{Telemetry: telemetry.Noop(), Logger: telemetry.Noop().Logger(), Verifier: verifier})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle(gitcachev1connect.NewGitCacheServiceHandler(f, server.Options()...))
+	mux.Handle(gitcachev1connect.NewGitCacheServiceHandler(f, rpcs.Options()...))
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)

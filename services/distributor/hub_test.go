@@ -27,12 +27,12 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/distributor"
 )
 
 const (
-	serviceSecret = "a secret that is shared by the services of this test"
-	adminToken    = "leat_the-admin-token-of-this-test"
+	adminToken = "leat_the-admin-token-of-this-test"
 	// patience bounds every wait of a test; it is only used up by failures.
 	patience = 30 * time.Second
 )
@@ -62,7 +62,7 @@ func startReplica(t *testing.T, git *fakeGit, change ...func(*distributor.Config
 		DataDir:             filepath.Join(h.dir, "data"),
 		DatabaseURL:         "sqlite://" + filepath.Join(h.dir, "sql", "leat.db"),
 		GitCacheURL:         h.git.url,
-		ServiceSecret:       config.Secret(serviceSecret),
+		Service:             hubkeys.Config(identity.ServiceDistributor),
 		AdminToken:          config.Secret(adminToken),
 		TunnelURL:           "https://tunnel.example",
 		CatalogPollInterval: 50 * time.Millisecond,
@@ -131,10 +131,7 @@ func (h *hub) access(t *testing.T, token string) distributorv1connect.AccessServ
 
 func serviceToken(t *testing.T) string {
 	t.Helper()
-	tokens, err := identity.NewServiceTokens([]byte(serviceSecret), "tunnel")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tokens := hubkeys.Tokens(identity.ServiceTunnel, identity.ServiceDistributor)
 	token, err := tokens.Token(t.Context())
 	if err != nil {
 		t.Fatal(err)

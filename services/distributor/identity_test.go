@@ -122,7 +122,7 @@ func TestKeySetVerifiesAccessTokens(t *testing.T) {
 	h := startHub(t)
 	h.apply(t, clusterDocument("one"))
 	agent := h.enrol(t, "one")
-	keys := identity.NewJWKS(identity.JWKSParams{URL: h.url + "/.well-known/jwks.json", HTTPClient: http.DefaultClient, Logger: telemetry.Noop().Logger()})
+	keys := identity.NewJWKS(identity.JWKSParams{Audience: identity.ServiceDistributor, URL: h.url + "/.well-known/jwks.json", HTTPClient: http.DefaultClient, Logger: telemetry.Noop().Logger()})
 	id, err := keys.Verify(t.Context(), agent.token)
 	if err != nil || id.Subject() != "cluster:one" {
 		t.Errorf("got %v, %v, want cluster:one", id, err)

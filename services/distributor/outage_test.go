@@ -11,6 +11,8 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 )
@@ -99,11 +101,11 @@ func TestDrainTellsAgentsToReconnect(t *testing.T) {
 
 func TestRunRefusesSettings(t *testing.T) {
 	t.Parallel()
-	good := distributor.Config{DataDir: t.TempDir(), GitCacheURL: "http://gitcache.test", ServiceSecret: serviceSecret, AdminToken: adminToken}
+	good := distributor.Config{DataDir: t.TempDir(), GitCacheURL: "http://gitcache.test", Service: hubkeys.Config(identity.ServiceDistributor), AdminToken: adminToken}
 	for name, change := range map[string]func(*distributor.Config){
 		"no data folder":    func(c *distributor.Config) { c.DataDir = "" },
 		"no gitcache":       func(c *distributor.Config) { c.GitCacheURL = "" },
-		"short secret":      func(c *distributor.Config) { c.ServiceSecret = "short" },
+		"short secret":      func(c *distributor.Config) { c.Service.Secret = "short" },
 		"admin token":       func(c *distributor.Config) { c.AdminToken = "admin-token-without-prefix" },
 		"short admin token": func(c *distributor.Config) { c.AdminToken = "leat_short" },
 		"database":          func(c *distributor.Config) { c.DatabaseURL = "mysql://" + filepath.ToSlash(c.DataDir) },

@@ -70,7 +70,7 @@ func (c *crowd) access(t *testing.T, secret string) identity.Identity {
 
 func (c *crowd) verified(t *testing.T, token string) identity.Identity {
 	t.Helper()
-	keys := identity.NewJWKS(identity.JWKSParams{URL: c.url + "/.well-known/jwks.json", HTTPClient: c.client(t, "").HTTP, Logger: telemetry.Noop().Logger()})
+	keys := identity.NewJWKS(identity.JWKSParams{Audience: identity.ServiceDistributor, URL: c.url + "/.well-known/jwks.json", HTTPClient: c.client(t, "").HTTP, Logger: telemetry.Noop().Logger()})
 	id, err := keys.Verify(t.Context(), token)
 	if err != nil {
 		t.Fatal(err)

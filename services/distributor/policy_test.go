@@ -16,7 +16,9 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/distributor"
 )
 
@@ -114,13 +116,13 @@ func TestSettingsFileThatCannotBeRead(t *testing.T) {
 		"health_rules[0]":  "healthRules: [{kind: A}]",
 		"refresh_interval": "refreshInterval: 1s",
 	} {
-		cfg := distributor.Config{DataDir: t.TempDir(), GitCacheURL: "http://gitcache.invalid", ServiceSecret: serviceSecret}
+		cfg := distributor.Config{DataDir: t.TempDir(), GitCacheURL: "http://gitcache.invalid", Service: hubkeys.Config(identity.ServiceDistributor)}
 		fleetSettings(t, content)(&cfg)
 		if err := distributor.Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "settings.yaml") {
 			t.Errorf("%q: got %v, want an error about %s", content, err, want)
 		}
 	}
-	cfg := distributor.Config{DataDir: t.TempDir(), GitCacheURL: "http://gitcache.invalid", ServiceSecret: serviceSecret, AgentSettingsFile: "/does/not/exist"}
+	cfg := distributor.Config{DataDir: t.TempDir(), GitCacheURL: "http://gitcache.invalid", Service: hubkeys.Config(identity.ServiceDistributor), AgentSettingsFile: "/does/not/exist"}
 	if err := distributor.Run(t.Context(), cfg); err == nil {
 		t.Error("a file that is not there: got no error")
 	}

@@ -17,6 +17,8 @@ import (
 
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -125,7 +127,7 @@ type benchAgent struct {
 
 func benchFleet(b *testing.B, url string, clusters, services int) (*sqlstore.Store, *fleet.View, []*benchAgent) {
 	b.Helper()
-	store, err := sqlstore.Open(b.Context(), url, []byte(serviceSecret))
+	store, err := sqlstore.Open(b.Context(), url, []byte(hubkeys.Secret(identity.ServiceDistributor)))
 	if err != nil {
 		b.Fatal(err)
 	}

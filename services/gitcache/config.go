@@ -12,6 +12,7 @@ import (
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -37,8 +38,10 @@ type Config struct {
 	DataDir string
 	// AdvertiseURL is where other replicas reach this one. Empty: made of the listener's address.
 	AdvertiseURL string
-	// ServiceSecret signs the tokens of the hub's services and seals credentials; at least 32 bytes. Required.
-	ServiceSecret config.Secret
+	// PeerCAFile holds the certificates to trust for other replicas at https, in PEM. Empty means those of the system.
+	PeerCAFile string
+	// Service is how the services of the hub know one another; its secret also seals credentials. Required.
+	Service rpc.ServiceConfig
 	// WebhookSecret is what the webhooks of repositories without a secret of their own are signed with, or carry; at least
 	// 16 bytes. Empty: those repositories take no webhooks.
 	WebhookSecret config.Secret
@@ -82,10 +85,11 @@ func (c *Config) Bind(s *config.Set) {
 	c.Telemetry.Bind(s)
 	s.Group("Shared")
 	s.String(&c.RedisURL, "redis-url", "", "Redis that all replicas share: redis://…, or redis+sentinel://…, redis+cluster://… (required)")
-	s.Secret(&c.ServiceSecret, "service-secret", "", "secret that the services of the hub share, at least 32 bytes (required)")
+	c.Service.Bind(s)
 	s.Group("Git cache")
 	s.String(&c.DataDir, "gitcache-data-dir", "", "folder for mirrors and bundles, of this replica alone (required)")
 	s.String(&c.AdvertiseURL, "gitcache-advertise-url", "", "URL under which other replicas reach this one; empty: from the listener")
+	s.String(&c.PeerCAFile, "gitcache-peer-ca-file", "", "certificates to trust for other replicas at https, in PEM")
 	s.Duration(&c.PollInterval, "gitcache-poll-interval", 2*time.Minute, "mean time between polls of a repository that names none")
 	s.Duration(&c.LeaseTTL, "gitcache-lease-ttl", 15*time.Second, "how long the repositories of a dead replica wait for another one")
 	s.Duration(&c.LeaseRenew, "gitcache-lease-renew", 0, "time between renewals of a lease; 0: a third of the lease's life")
@@ -122,9 +126,7 @@ func (c *Config) check() error {
 	if c.DataDir == "" {
 		errs = append(errs, config.Missing("gitcache-data-dir"))
 	}
-	if c.ServiceSecret == "" {
-		errs = append(errs, config.Missing("service-secret"))
-	}
+	errs = append(errs, c.Service.Check())
 	if n := len(c.WebhookSecret.Reveal()); n != 0 && n < minWebhookSecret {
 		errs = append(errs, fmt.Errorf("gitcache-webhook-secret has %d bytes: want at least %d", n, minWebhookSecret))
 	}

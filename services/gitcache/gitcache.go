@@ -91,11 +91,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer func() { _ = client.Close() }()
-	tokens, err := identity.NewServiceTokens([]byte(cfg.ServiceSecret.Reveal()), program)
+	trust, err := openTrust(cfg, self, tel)
 	if err != nil {
 		return err
 	}
-	sealer, err := seal.NewSealer([]byte(cfg.ServiceSecret.Reveal()), "repository definition")
+	sealer, err := seal.NewSealer(trust.secret, "repository definition")
 	if err != nil {
 		return err
 	}
@@ -105,11 +105,14 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 
 	settings := cfg.settings()
-	events := redisevents.New(redisevents.Config{Client: client, Prefix: prefix})
+	events, err := redisevents.New(redisevents.Config{Client: client, Prefix: prefix, Secret: trust.secret})
+	if err != nil {
+		return err
+	}
 	members := redispeers.New(redispeers.Params{
-		Client: client, Prefix: prefix, Self: self, TTL: settings.LeaseTTL, Logger: logger,
+		Client: client, Prefix: prefix, Self: trust.self, TTL: settings.LeaseTTL, Logger: logger,
 	})
-	others := replicas.New(replicaDialer(tokens, tel))
+	others := replicas.New(trust.dialReplica)
 	var set *mirror.Set
 	registry := redisregistry.New(redisregistry.Params{
 		Client: client, Prefix: prefix, Sealer: sealer, Path: filepath.Join(cfg.DataDir, "repositories.json"),
@@ -121,7 +124,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Gate: disk.git, Filler: filler, Events: events,
 		Objects: &lfs.Copier{Store: disk.objects, Holders: others.Objects()},
 		Leases:  leaseredis.New(client, prefix), Peers: members, Replicas: others,
-		Self: self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
+		Self: trust.self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
 	})
 	if err != nil {
 		return err
@@ -146,13 +149,13 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	service = api.New(api.Params{
 		Set: set, Registry: registry, Checker: disk.git, Events: events, Mirrors: disk.git, Snapshots: snapshots,
-		Self: self, Dial: dialer(tokens, tel), Logger: logger, Tracer: tel.Tracer(scope), Heartbeat: cfg.Heartbeat,
+		Self: trust.self, Dial: trust.dial, Logger: logger, Tracer: tel.Tracer(scope), Heartbeat: cfg.Heartbeat,
 	})
 	webhooks, err := newWebhooks(cfg, set, service, redisdeliveries.New(client, prefix), tel)
 	if err != nil {
 		return err
 	}
-	handler, err := newHandler(service, api.NewReplica(set, disk.git, objects), webhooks, tokens, tel)
+	handler, err := newHandler(service, api.NewReplica(set, disk.git, objects), webhooks, trust.verifier, tel)
 	if err != nil {
 		return err
 	}
@@ -222,9 +225,9 @@ func newInternal(registry *redisregistry.Registry, tel *telemetry.Telemetry) htt
 
 // newHandler mounts what other services and webhooks call.
 func newHandler(
-	service *api.Service, replica *api.Replica, webhooks *webhook.Handler, tokens *identity.ServiceTokens, tel *telemetry.Telemetry,
+	service *api.Service, replica *api.Replica, webhooks *webhook.Handler, verifier identity.Verifier, tel *telemetry.Telemetry,
 ) (http.Handler, error) {
-	server, err := rpc.NewServer(rpc.ServerParams{Telemetry: tel, Logger: tel.Logger(), Verifier: tokens})
+	server, err := rpc.NewServer(rpc.ServerParams{Telemetry: tel, Logger: tel.Logger(), Verifier: verifier})
 	if err != nil {
 		return nil, err
 	}
@@ -251,28 +254,6 @@ func newWebhooks(
 		DefaultSecret: mirror.Secret(cfg.WebhookSecret.Reveal()),
 		Logger:        tel.Logger(), Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
 	})
-}
-
-// dialer makes clients for other replicas.
-func dialer(tokens *identity.ServiceTokens, tel *telemetry.Telemetry) func(string) (gitcachev1connect.GitCacheServiceClient, error) {
-	return func(baseURL string) (gitcachev1connect.GitCacheServiceClient, error) {
-		c, err := rpc.NewClient(rpc.ClientParams{BaseURL: baseURL, Tokens: tokens, Telemetry: tel})
-		if err != nil {
-			return nil, fmt.Errorf("reach replica: %w", err)
-		}
-		return gitcachev1connect.NewGitCacheServiceClient(c.HTTP, c.BaseURL, c.Options...), nil
-	}
-}
-
-// replicaDialer makes clients for what replicas say to one another.
-func replicaDialer(tokens *identity.ServiceTokens, tel *telemetry.Telemetry) func(string) (gitcachev1connect.ReplicaServiceClient, error) {
-	return func(baseURL string) (gitcachev1connect.ReplicaServiceClient, error) {
-		c, err := rpc.NewClient(rpc.ClientParams{BaseURL: baseURL, Tokens: tokens, Telemetry: tel})
-		if err != nil {
-			return nil, fmt.Errorf("reach replica: %w", err)
-		}
-		return gitcachev1connect.NewReplicaServiceClient(c.HTTP, c.BaseURL, c.Options...), nil
-	}
 }
 
 // disk is what lives below the data folder.

@@ -19,8 +19,10 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/services/gitcache"
 )
@@ -264,7 +266,7 @@ func TestSharedCredentials(t *testing.T) {
 	entry := "- urlPrefix: " + server.URL() + "\n  credential: {basic: {username: leat, password: shared}"
 	write(entry + "}")
 	bad := gitcache.Config{
-		RedisURL: redis.URL(), DataDir: t.TempDir(), ServiceSecret: secret, CredentialsFile: path,
+		RedisURL: redis.URL(), DataDir: t.TempDir(), Service: hubkeys.Config(identity.ServiceGitCache), CredentialsFile: path,
 		Telemetry: telemetry.Config{LogOutput: io.Discard},
 	}
 	bad.Serve.ListenAddr = "127.0.0.1:0"

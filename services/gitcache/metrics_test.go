@@ -82,7 +82,7 @@ func readTable(t *testing.T) map[string]documented {
 // scrape returns our metrics of one replica.
 func scrape(t *testing.T, r *replica) map[string]*dto.MetricFamily {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/metrics", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.internal+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

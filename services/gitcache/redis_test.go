@@ -16,7 +16,9 @@ import (
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/services/gitcache"
 )
@@ -111,7 +113,7 @@ func TestRedisURLs(t *testing.T) {
 		"http://redis:6379", "redis+other://redis:6379", "redis+sentinel://:secret@redis:26379/0", "redis+cluster://:secret@redis:1?addr=x",
 		"redis+sentinel://redis:26379?master_name=m&addr=x&password=secret", "redis://:secret@redis:port/0",
 	} {
-		cfg := gitcache.Config{RedisURL: url, DataDir: t.TempDir(), ServiceSecret: secret}
+		cfg := gitcache.Config{RedisURL: url, DataDir: t.TempDir(), Service: hubkeys.Config(identity.ServiceGitCache)}
 		cfg.Serve.ListenAddr = "127.0.0.1:0"
 		err := gitcache.Run(t.Context(), cfg)
 		if err == nil || !strings.Contains(err.Error(), "redis url") || strings.Contains(err.Error(), "secret") {

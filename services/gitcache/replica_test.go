@@ -24,6 +24,7 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/gitcache"
 )
 
@@ -35,9 +36,11 @@ const (
 // replica is one running service.
 type replica struct {
 	gitcachev1connect.GitCacheServiceClient
-	url  string
-	dir  string
-	stop func() // graceful; returns when the replica has ended
+	url string
+	// internal is where probes and scrapes are answered.
+	internal string
+	dir      string
+	stop     func() // graceful; returns when the replica has ended
 }
 
 // start runs a replica on dir until the test ends or it is stopped.
@@ -48,11 +51,15 @@ func start(t testing.TB, redisURL, dir string, change ...func(*gitcache.Config))
 		t.Fatal(err)
 	}
 	cfg := gitcache.Config{
-		RedisURL: redisURL, DataDir: dir, ServiceSecret: secret, Debounce: 20 * time.Millisecond,
+		RedisURL: redisURL, DataDir: dir, Service: hubkeys.Config(identity.ServiceGitCache), Debounce: 20 * time.Millisecond,
 		LeaseTTL: 2 * time.Second, LeaseRenew: 400 * time.Millisecond, Heartbeat: 200 * time.Millisecond, Followers: 1,
 		MaxFileBytes: 64 * config.KiB, Telemetry: telemetry.Config{LogOutput: io.Discard},
 	}
-	cfg.Serve.Listener, cfg.Serve.DrainTimeout = listener, 5*time.Second
+	internal, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Serve.Listener, cfg.Serve.InternalListener, cfg.Serve.DrainTimeout = listener, internal, 5*time.Second
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -71,7 +78,7 @@ func start(t testing.TB, redisURL, dir string, change ...func(*gitcache.Config))
 		}
 	}
 	t.Cleanup(stop)
-	r := &replica{url: "http://" + listener.Addr().String(), dir: dir, stop: stop}
+	r := &replica{url: "http://" + listener.Addr().String(), internal: "http://" + internal.Addr().String(), dir: dir, stop: stop}
 	r.GitCacheServiceClient = dial(t, r.url, "distributor")
 	return r
 }
@@ -90,10 +97,11 @@ func dialReplica(t testing.TB, url, service string) gitcachev1connect.ReplicaSer
 
 func connection(t testing.TB, url, service string) rpc.Client {
 	t.Helper()
-	tokens, err := identity.NewServiceTokens([]byte(secret), service)
-	if err != nil {
-		t.Fatal(err)
+	audience := identity.ServiceGitCache
+	if service == identity.ServiceGitCache {
+		audience = identity.ReplicaAudience(service, url)
 	}
+	tokens := hubkeys.Tokens(service, audience)
 	c, err := rpc.NewClient(rpc.ClientParams{BaseURL: url, Tokens: tokens, Telemetry: telemetry.Noop()})
 	if err != nil {
 		t.Fatal(err)

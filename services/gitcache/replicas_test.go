@@ -182,7 +182,7 @@ func TestRedisVanishes(t *testing.T) {
 	if got := r.resolve(t, source("demo", "main", "app")); got.GetDigest() != before.GetDigest() {
 		t.Errorf("got digest %s without redis, want %s", got.GetDigest(), before.GetDigest())
 	}
-	if resp, err := http.Get(r.url + "/readyz"); err != nil || resp.StatusCode != http.StatusOK {
+	if resp, err := http.Get(r.internal + "/readyz"); err != nil || resp.StatusCode != http.StatusOK {
 		t.Errorf("got readiness %v (%v) without redis, want 200", resp, err)
 	}
 	_, err := r.PutRepository(t.Context(), &gitcachev1.PutRepositoryRequest{Repository: definition("new", repo.URL())})

@@ -19,6 +19,8 @@ import (
 	"github.com/moby/spdystream/spdy"
 
 	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/tunnel"
 )
 
@@ -130,7 +132,7 @@ func TestAuditConfigIsChecked(t *testing.T) {
 		var cfg tunnel.Config
 		set := config.New("tunnel", func(string) (string, bool) { return "", false })
 		cfg.Bind(set)
-		err := set.Parse(append(args, "--distributor-url=http://d", "--service-secret="+secret))
+		err := set.Parse(append(args, "--distributor-url=http://d", "--service-secret="+hubkeys.Secret(identity.ServiceTunnel), "--service-keys="+strings.Join(hubkeys.List(), ",")))
 		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v: got %v, want an error with %q", args, err, text)
 		}

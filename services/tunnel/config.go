@@ -6,6 +6,7 @@ package tunnel
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/crossorigin"
 	"github.com/leatdev/leat/internal/h2"
+	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeproxy"
@@ -23,6 +25,9 @@ import (
 
 // defaultDrainTimeout is the serve package's.
 const defaultDrainTimeout = 25 * time.Second
+
+// defaultPeerListenAddr is the port that the manifests open to the tunnel's own pods alone.
+const defaultPeerListenAddr = ":8705"
 
 // defaultMaxConnects brings the agents of a replica that held 10,000 back within half a minute.
 const defaultMaxConnects = 500
@@ -60,13 +65,18 @@ type Config struct {
 	DistributorCAFile string
 	// DistributorTransport is used instead of a network connection to the distributor when it is set, as tests do. Not a flag.
 	DistributorTransport http.RoundTripper
-	// ServiceSecret is the secret that the hub's services share, at least 32 bytes. Required.
-	ServiceSecret config.Secret
+	// Service is how the services of the hub know one another. Required.
+	Service rpc.ServiceConfig
 
 	// RedisURL is where replicas share the routes to agents. Empty: this is the only replica.
 	RedisURL string
-	// AdvertiseURL is where the other replicas reach this one. Required with RedisURL.
+	// AdvertiseURL is where the other replicas reach this one's peer listener. Required with RedisURL.
 	AdvertiseURL string
+	// PeerListenAddr is host:port of the listener for other replicas, which has the certificate of the public one. It serves where there is
+	// RedisURL. Empty means :8705.
+	PeerListenAddr string
+	// PeerListener is used instead of PeerListenAddr when it is set. Not a flag.
+	PeerListener net.Listener
 	// PeerCAFile holds the certificates to trust for replicas at https, in PEM. Empty means those of the system.
 	PeerCAFile string
 
@@ -125,10 +135,12 @@ func (c *Config) Bind(s *config.Set) {
 	s.Group("Tunnel")
 	s.String(&c.DistributorURL, "distributor-url", "", "base URL of the distributor: keys of tokens, and who may reach what")
 	s.String(&c.DistributorCAFile, "distributor-ca-file", "", "certificates to trust for the distributor, in PEM")
-	s.Secret(&c.ServiceSecret, "service-secret", "", "secret that the hub's services share, at least 32 bytes")
+	c.Service.Bind(s)
 	s.String(&c.RedisURL, "redis-url", "",
 		"Redis in which all replicas share the routes to agents: redis://…, or redis+sentinel://…, redis+cluster://…; empty: this is the only replica")
-	s.String(&c.AdvertiseURL, "tunnel-advertise-url", "", "where the other replicas reach this one; needed with --redis-url")
+	s.String(&c.AdvertiseURL, "tunnel-advertise-url", "", "where the other replicas reach --tunnel-peer-listen-addr of this one; needed with --redis-url")
+	s.String(&c.PeerListenAddr, "tunnel-peer-listen-addr", defaultPeerListenAddr,
+		"address that other replicas pass requests to, host:port; not for people or agents")
 	s.String(&c.PeerCAFile, "tunnel-peer-ca-file", "", "certificates to trust for other replicas at https, in PEM")
 	s.Int(&c.MaxStreamsPerCluster, "tunnel-max-streams-per-cluster", limits.StreamsPerCluster,
 		"requests under way to one cluster; one more is answered 429")
@@ -176,8 +188,8 @@ func (c *Config) check() error {
 	if c.DistributorURL == "" {
 		return config.Missing("distributor-url")
 	}
-	if c.ServiceSecret == "" {
-		return config.Missing("service-secret")
+	if err := c.Service.Check(); err != nil {
+		return err
 	}
 	if err := c.checkReplicas(); err != nil {
 		return err

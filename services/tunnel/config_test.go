@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/tunnel"
 )
 
@@ -19,7 +21,7 @@ func TestHeartbeatsComeBeforePings(t *testing.T) {
 		var cfg tunnel.Config
 		set := config.New("tunnel", func(name string) (string, bool) { return value, name == "LEAT_TUNNEL_HEARTBEAT_INTERVAL" })
 		cfg.Bind(set)
-		err := set.Parse([]string{"--distributor-url=http://d", "--service-secret=" + secret})
+		err := set.Parse([]string{"--distributor-url=http://d", "--service-secret=" + hubkeys.Secret(identity.ServiceTunnel), "--service-keys=" + strings.Join(hubkeys.List(), ",")})
 		if (err != nil) != refused {
 			t.Errorf("%q: got %v, want it refused: %t", value, err, refused)
 			continue

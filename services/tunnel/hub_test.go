@@ -25,21 +25,21 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
-	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/tunnel"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
-
-const secret = "a secret of more than thirty-two bytes"
 
 // hub is a running tunnel service with a distributor that the test controls.
 type hub struct {
 	tb   testing.TB
 	addr string
+	// internal is where probes and scrapes are answered.
+	internal net.Listener
 	// dial opens connections to the hub. Nil: TCP to addr.
 	dial   func(ctx context.Context, network, addr string) (net.Conn, error)
 	issuer *identity.Issuer
@@ -95,14 +95,19 @@ func bareHub(tb testing.TB) *hub {
 	return h
 }
 
+func listen(tb testing.TB) net.Listener {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return listener
+}
+
 // replica starts another replica of the hub.
 func (h *hub) replica(change func(*tunnel.Config)) *hub {
 	h.tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		h.tb.Fatal(err)
-	}
-	return h.replicaAt(listener, change)
+	return h.replicaAt(listen(h.tb), change)
 }
 
 // replicaAt starts one that listens there.
@@ -110,11 +115,11 @@ func (h *hub) replicaAt(listener net.Listener, change func(*tunnel.Config)) *hub
 	tb, another := h.tb, *h
 	h = &another
 	h.audit, h.logs, h.done, h.service = &auditLog{}, &auditLog{}, make(chan error, 1), sync.OnceValue(h.newService)
-	h.addr = listener.Addr().String()
+	h.addr, h.internal = listener.Addr().String(), listen(tb)
 	cfg := tunnel.Config{
-		Serve:          serve.Config{Listener: listener, DrainTimeout: 5 * time.Second},
+		Serve:          serve.Config{Listener: listener, DrainTimeout: 5 * time.Second, InternalListener: h.internal},
 		Telemetry:      telemetry.Config{LogOutput: h.logs},
-		DistributorURL: h.url, ServiceSecret: config.Secret(secret), Audit: tunnel.AuditConfig{Writer: h.audit},
+		DistributorURL: h.url, Service: hubkeys.Config(identity.ServiceTunnel), Audit: tunnel.AuditConfig{Writer: h.audit},
 	}
 	if change != nil {
 		change(&cfg)
@@ -147,10 +152,7 @@ func (h *hub) distributor() http.Handler {
 		}
 		_, _ = w.Write(keys)
 	})
-	services, err := identity.NewServiceTokens([]byte(secret), "distributor")
-	if err != nil {
-		h.tb.Fatal(err)
-	}
+	services := hubkeys.Verifier(identity.ServiceDistributor, identity.ServiceTunnel)
 	path, handler := distributorv1connect.NewAccessServiceHandler(h.access)
 	mux.Handle(path, identity.Authenticate(services, handler))
 	path, handler = distributorv1connect.NewReceptionServiceHandler(h.reception)
@@ -217,7 +219,7 @@ func (b *accessBook) revoke(user, cluster string) {
 
 func (h *hub) token(id identity.Identity) string {
 	h.tb.Helper()
-	token, _, err := h.issuer.Issue(id, time.Hour)
+	token, _, err := h.issuer.Issue(id, identity.ServiceTunnel, time.Hour)
 	if err != nil {
 		h.tb.Fatal(err)
 	}
@@ -277,13 +279,10 @@ func (h *hub) await(what string, yes func() bool) {
 	}
 }
 
-func serviceToken(tb testing.TB, name string) string {
+// serviceToken returns what a service of the hub sends to an audience.
+func serviceToken(tb testing.TB, name, audience string) string {
 	tb.Helper()
-	tokens, err := identity.NewServiceTokens([]byte(secret), name)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	token, err := tokens.Token(tb.Context())
+	token, err := hubkeys.Tokens(name, audience).Token(tb.Context())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -293,10 +292,7 @@ func serviceToken(tb testing.TB, name string) string {
 // newService returns a client of the hub's own API.
 func (h *hub) newService() tunnelv1connect.TunnelServiceClient {
 	h.tb.Helper()
-	tokens, err := identity.NewServiceTokens([]byte(secret), "distributor")
-	if err != nil {
-		h.tb.Fatal(err)
-	}
+	tokens := identity.StaticToken(h.user("root", "leat:admins"))
 	params := rpc.ClientParams{BaseURL: "http://" + h.addr, Tokens: tokens, Telemetry: telemetry.Noop()}
 	if h.dial != nil {
 		params.Transport = h.client(true).Transport

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/tunnel"
 )
 
@@ -80,7 +82,7 @@ func TestWrongLoadSettingsAreRefused(t *testing.T) {
 		"--tunnel-max-bytes-per-user":               {MaxBytesPerUser: -1},
 		"--tunnel-quota-window must be at least 1m": {QuotaWindow: time.Second},
 	} {
-		cfg := tunnel.Config{DistributorURL: "http://x", ServiceSecret: secret, Load: load}
+		cfg := tunnel.Config{DistributorURL: "http://x", Service: hubkeys.Config(identity.ServiceTunnel), Load: load}
 		if err := tunnel.Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}

@@ -344,7 +344,8 @@ func TestOneReplicaDials(t *testing.T) {
 	server := redistest.Start(t)
 	replicate := local(func(cfg *tunnel.Config) {
 		cfg.Serve.DrainTimeout = 50 * time.Second
-		cfg.RedisURL, cfg.AdvertiseURL = server.URL(), "http://"+cfg.Serve.Listener.Addr().String()
+		cfg.PeerListener = listen(t)
+		cfg.RedisURL, cfg.AdvertiseURL = server.URL(), "http://"+cfg.PeerListener.Addr().String()
 	})
 	a, b := h.replica(replicate), h.replica(replicate)
 	first := <-agent.Tunnels

@@ -4,6 +4,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -15,13 +16,20 @@ import (
 	"strings"
 	"time"
 
+	"connectrpc.com/connect"
 	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/errgroup"
 
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
+	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/tunnel/internal/api"
 	"github.com/leatdev/leat/services/tunnel/internal/hop"
 	"github.com/leatdev/leat/services/tunnel/internal/receptive"
 	"github.com/leatdev/leat/services/tunnel/internal/redisroute"
@@ -37,13 +45,13 @@ type replicas struct {
 }
 
 // openReplicas connects to nothing yet.
-func openReplicas(cfg Config, tokens *identity.ServiceTokens, tel *telemetry.Telemetry) (*replicas, error) {
+func openReplicas(cfg Config, key *identity.ServiceKey, tel *telemetry.Telemetry) (*replicas, error) {
 	r := &replicas{self: relay.Replica{ID: strings.ToLower(rand.Text()[:16]), URL: strings.TrimRight(cfg.AdvertiseURL, "/")}}
 	if cfg.RedisURL == "" {
 		return r, nil
 	}
 	params := hop.ClientParams{
-		Self: r.self.ID, Tokens: tokens, Tracer: tel.Tracer(scope), Propagator: tel.Propagator(),
+		Self: r.self.ID, Key: key, Plaintext: cfg.Service.Plaintext, Tracer: tel.Tracer(scope), Propagator: tel.Propagator(),
 	}
 	var err error
 	if cfg.PeerCAFile != "" {
@@ -54,7 +62,7 @@ func openReplicas(cfg Config, tokens *identity.ServiceTokens, tel *telemetry.Tel
 	if r.peers, err = hop.NewClient(params); err != nil {
 		return nil, err
 	}
-	if r.store, err = redisroute.Open(cfg.RedisURL); err != nil {
+	if r.store, err = redisroute.Open(cfg.RedisURL, []byte(cfg.Service.Secret.Reveal())); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -75,11 +83,32 @@ func (r *replicas) params(table *session.Table, logger *slog.Logger) relay.Param
 	return params
 }
 
-// hops takes what other replicas pass on.
-func (r *replicas) hops(tokens identity.Verifier, table *session.Table, tel *telemetry.Telemetry) http.Handler {
-	return hop.NewHandler(hop.Deps{
-		Self: r.self, Verifier: tokens, Table: table, Logger: tel.Logger(), Tracer: tel.Tracer(scope), Propagator: tel.Propagator(),
+// handler answers other replicas: it takes what they pass on, and tells what this one has. Nobody else gets an answer, not even another
+// service of the hub. It is nil where there are no other replicas.
+func (r *replicas) handler(keys *identity.ServiceKeys, asked *api.Service, table *session.Table, tel *telemetry.Telemetry) (http.Handler, error) {
+	if r.store == nil {
+		return nil, nil
+	}
+	verifier := keys.Verifier([]string{identity.ServiceTunnel}, identity.ReplicaAudience(identity.ServiceTunnel, r.self.ID))
+	hops := hop.NewHandler(hop.Deps{
+		Self: r.self, Verifier: verifier, Table: table, Logger: tel.Logger(), Tracer: tel.Tracer(scope), Propagator: tel.Propagator(),
 	})
+	server, err := rpc.NewServer(rpc.ServerParams{Telemetry: tel, Logger: tel.Logger(), Verifier: verifier})
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	path, handler := tunnelv1connect.NewTunnelServiceHandler(peerService{Service: asked}, server.Options()...)
+	mux.Handle(path, server.Guard(handler))
+	return route(hop.Matches, hops, mux), nil
+}
+
+// peerService is TunnelService without what agents call.
+type peerService struct{ *api.Service }
+
+// Connect implements TunnelService: agents connect to the public listener.
+func (peerService) Connect(context.Context, *connect.BidiStream[tunnelv1.ConnectRequest, tunnelv1.ConnectResponse]) error {
+	return rpcerr.New(connect.CodeUnimplemented, errorsv1.Reason_REASON_UNIMPLEMENTED, "agents connect to the tunnel's public listener")
 }
 
 // health is unready as soon as the replica begins to end, while it still serves.
@@ -101,6 +130,8 @@ const moveShare = 0.4
 
 // running is what [run] brings to an end.
 type running struct {
+	// peers answers other replicas; nil where there are none.
+	peers   http.Handler
 	router  *relay.Router
 	keeper  *receptive.Keeper
 	handler http.Handler
@@ -128,6 +159,9 @@ func run(ctx context.Context, cfg Config, r running) error {
 	defer stopServing()
 	group.Go(func() error { return r.router.Run(routing) })
 	group.Go(func() error { return r.keeper.Run(routing) })
+	if r.peers != nil {
+		group.Go(func() error { return serve.Run(serving, cfg.peerParams(r)) })
+	}
 	served := make(chan struct{})
 	group.Go(func() error {
 		defer close(served)
@@ -149,6 +183,18 @@ func run(ctx context.Context, cfg Config, r running) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// peerParams are what other replicas are served with.
+func (c *Config) peerParams(r running) serve.Params {
+	return serve.Params{
+		Config: serve.Config{
+			ListenAddr: cmp.Or(c.PeerListenAddr, defaultPeerListenAddr), Listener: c.PeerListener,
+			TLSCertFile: c.Serve.TLSCertFile, TLSKeyFile: c.Serve.TLSKeyFile,
+			DrainTimeout: c.Serve.DrainTimeout, PingAfter: c.Serve.PingAfter,
+		},
+		Public: r.peers, Logger: r.logger,
+	}
 }
 
 // checkReplicas says what is wrong with the settings for several replicas.

@@ -9,14 +9,19 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/services/tunnel"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
+	"github.com/leatdev/leat/services/tunnel/internal/redisroute"
 )
 
 // replica is one of several replicas of a hub, behind a wire that can be cut.
@@ -27,7 +32,9 @@ type replica struct {
 	store *wire
 	// address is Redis's; redis is nil when that is embedded.
 	address string
-	redis   *redistest.Server
+	// peers is the way to its peer listener.
+	peers *wire
+	redis *redistest.Server
 }
 
 // startReplicas starts replicas that share a Redis.
@@ -68,7 +75,9 @@ func (r *replica) join(tb testing.TB) func(*tunnel.Config) {
 	return func(cfg *tunnel.Config) {
 		r.wire = newWire(tb, cfg.Serve.Listener.Addr().String())
 		r.store = newWire(tb, r.address)
-		cfg.RedisURL, cfg.AdvertiseURL = "redis://"+r.store.addr+"/0", "http://"+r.wire.addr
+		cfg.PeerListener = listen(tb)
+		r.peers = newWire(tb, cfg.PeerListener.Addr().String())
+		cfg.RedisURL, cfg.AdvertiseURL = "redis://"+r.store.addr+"/0", "http://"+r.peers.addr
 	}
 }
 
@@ -78,6 +87,7 @@ func (r *replica) settle() { r.addr = r.wire.addr }
 // die cuts a replica off from everything, as the loss of its machine does.
 func (r *replica) die() {
 	r.store.kill()
+	r.peers.kill()
 	r.wire.kill()
 }
 
@@ -240,15 +250,27 @@ func TestF45ClustersOfOneNameAreNotConfusedOverReplicas(t *testing.T) {
 	}
 }
 
-func TestHopRefusesStrangers(t *testing.T) {
+// TestSecHopRefusesStrangers sends hops to the peer listener as everybody but another replica would, and to the public one as a replica.
+func TestSecHopRefusesStrangers(t *testing.T) {
 	h := startReplicas(t, 1)[0]
 	h.access.grant("ada", "demo")
 	h.agent("demo", echo)
 	c := client(t, true)
+	sessions, err := h.service().ListSessions(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := identity.ReplicaAudience(identity.ServiceTunnel, sessions.GetSessions()[0].GetReplica())
+	tunnel := identity.ServiceTunnel
 	for name, token := range map[string]string{
-		"nobody": "", "a person": h.user("ada", "leat:admins"), "an agent": h.cluster("demo"), "another service": serviceToken(t, "distributor"),
+		"nobody": "", "a person": h.user("ada", "leat:admins"), "an agent": h.cluster("demo"),
+		"the distributor":                serviceToken(t, identity.ServiceDistributor, own),
+		"gitcache":                       serviceToken(t, identity.ServiceGitCache, own),
+		"a replica, for another replica": serviceToken(t, tunnel, identity.ReplicaAudience(tunnel, "another")),
+		"a replica, for all of them":     serviceToken(t, tunnel, tunnel),
+		"a replica, for the distributor": serviceToken(t, tunnel, identity.ServiceDistributor),
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+h.addr+"/tunnel/v1/hop/kubernetes/api", nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+h.peers.addr+"/tunnel/v1/hop/kubernetes/api", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,11 +288,11 @@ func TestHopRefusesStrangers(t *testing.T) {
 		"a hop without a mark":               func(r *http.Request) { r.Header.Del("Leat-Hop") },
 		"a hop to nobody":                    func(r *http.Request) { r.Header.Del("Leat-Hop-Cluster") },
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+h.addr+"/tunnel/v1/hop/kubernetes/api", nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+h.peers.addr+"/tunnel/v1/hop/kubernetes/api", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Authorization", "Bearer "+serviceToken(t, "tunnel"))
+		req.Header.Set("Authorization", "Bearer "+serviceToken(t, tunnel, own))
 		req.Header.Set("Leat-Hop", "another")
 		req.Header.Set("Leat-Hop-Cluster", "demo")
 		if res, body := h.do(c, req); res.StatusCode != 200 || body != "GET /api " {
@@ -280,6 +302,63 @@ func TestHopRefusesStrangers(t *testing.T) {
 		if res, _ := h.do(c, req); res.StatusCode != http.StatusForbidden {
 			t.Errorf("%s: got %d, want 403", name, res.StatusCode)
 		}
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+h.addr+"/tunnel/v1/hop/kubernetes/api", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+serviceToken(t, tunnel, own))
+	req.Header.Set("Leat-Hop", "another")
+	req.Header.Set("Leat-Hop-Cluster", "demo")
+	if res, _ := h.do(c, req); res.StatusCode != http.StatusNotFound {
+		t.Errorf("a good hop to the public listener: got %d, want 404", res.StatusCode)
+	}
+}
+
+// TestSecForgedRoutesLeadNowhere has somebody who may write to Redis plant routes and replicas that lead to a server of theirs.
+func TestSecForgedRoutesLeadNowhere(t *testing.T) {
+	h := startReplicas(t, 1)[0]
+	h.access.grant("ada", "demo")
+	reached := make(chan struct{}, 1)
+	caught := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		select {
+		case reached <- struct{}{}:
+		default:
+		}
+	}))
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	caught.Config.Protocols = protocols
+	caught.Start()
+	t.Cleanup(caught.Close)
+	store := h.redis.Client(t)
+	ctx, later := t.Context(), float64(time.Now().Add(time.Hour).UnixMilli())
+	store.ZAdd(ctx, redisroute.Prefix+"replicas", redis.Z{Score: later, Member: "evil"})
+	server, err := store.HGetAll(ctx, redisroute.Prefix+"urls").Result()
+	if err != nil || len(server) != 1 {
+		t.Fatalf("got %v, %v, want the row of one replica", server, err)
+	}
+	for _, genuine := range server {
+		// As the genuine row is written, with the genuine signature and without one.
+		parts := strings.Fields(genuine)
+		for _, row := range []string{parts[0] + " " + parts[1] + " " + caught.URL, parts[0] + " " + caught.URL} {
+			store.HSet(ctx, redisroute.Prefix+"urls", "evil", row)
+			store.HSet(ctx, redisroute.Prefix+"routes:demo", "r", `9999999999999999 evil {"uid":"uid-demo","connection":"c"}`)
+			store.Publish(ctx, redisroute.Prefix+"announcements",
+				`9999999999999999 {"uid":"uid-demo","connection":"c","id":"r","cluster":"demo","replica":"evil","url":"`+row+`"}`)
+			if status, body := h.get(client(t, true), "ada", "demo", "/"); status != 503 || !strings.Contains(body, "AGENT_OFFLINE") {
+				t.Errorf("got %d %s, want 503 AGENT_OFFLINE", status, body)
+			}
+			if _, err := h.service().ListSessions(ctx, nil); err != nil {
+				t.Errorf("list sessions: %v", err)
+			}
+		}
+	}
+	select {
+	case <-reached:
+		t.Error("the forger's server was called")
+	default:
 	}
 }
 

@@ -73,18 +73,11 @@ func TestWhoMayDoWhatWhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, _, err := identity.NewIssuer(strange).Issue(identity.Identity{Kind: identity.KindUser, Name: "admin"}, time.Hour)
+	stranger, _, err := identity.NewIssuer(strange).Issue(identity.Identity{Kind: identity.KindUser, Name: "admin"}, identity.ServiceTunnel, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	services, err := identity.NewServiceTokens([]byte(secret), "distributor")
-	if err != nil {
-		t.Fatal(err)
-	}
-	service, err := services.Token(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	service := serviceToken(t, identity.ServiceDistributor, identity.ServiceTunnel)
 	good := h.user("admin")
 	requests := []struct{ method, path string }{
 		{"GET", "/api/v1/namespaces/shop/pods"},

@@ -292,7 +292,7 @@ func (h *hub) metric(name string) string {
 
 func (h *hub) metrics() string {
 	h.tb.Helper()
-	req, err := http.NewRequestWithContext(h.tb.Context(), http.MethodGet, "http://"+h.addr+"/metrics", nil)
+	req, err := http.NewRequestWithContext(h.tb.Context(), http.MethodGet, "http://"+h.internal.Addr().String()+"/metrics", nil)
 	if err != nil {
 		h.tb.Fatal(err)
 	}

@@ -210,7 +210,7 @@ func TestConnectionsEndWithTheirTokens(t *testing.T) {
 		cfg.HeartbeatInterval, cfg.TokenGrace = 20*time.Millisecond, time.Millisecond
 	})
 	issue := func(cluster, uid string, life time.Duration) string {
-		token, _, err := h.issuer.Issue(identity.Identity{Kind: identity.KindCluster, Name: cluster, UID: uid}, life)
+		token, _, err := h.issuer.Issue(identity.Identity{Kind: identity.KindCluster, Name: cluster, UID: uid}, identity.ServiceTunnel, life)
 		if err != nil {
 			t.Fatal(err)
 		}

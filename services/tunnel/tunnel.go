@@ -22,7 +22,6 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/tunnel/internal/access"
 	"github.com/leatdev/leat/services/tunnel/internal/api"
-	"github.com/leatdev/leat/services/tunnel/internal/hop"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeproxy"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
@@ -60,13 +59,17 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer stopAudit()
-	distributor, tokens, err := dialDistributor(cfg, tel)
+	own, services, err := cfg.Service.Open(identity.ServiceTunnel)
+	if err != nil {
+		return err
+	}
+	distributor, err := dialDistributor(cfg, own, tel)
 	if err != nil {
 		return err
 	}
 	defer distributor.HTTP.CloseIdleConnections()
 	keys, err := identity.Remember(identity.NewJWKS(identity.JWKSParams{
-		URL: distributor.BaseURL + "/.well-known/jwks.json", HTTPClient: distributor.HTTP, Logger: tel.Logger(),
+		URL: distributor.BaseURL + "/.well-known/jwks.json", Audience: identity.ServiceTunnel, HTTPClient: distributor.HTTP, Logger: tel.Logger(),
 	}), rememberTokens)
 	if err != nil {
 		return err
@@ -75,7 +78,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := table.Observe(tel.Meter(scope)); err != nil {
 		return err
 	}
-	others, err := openReplicas(cfg, tokens, tel)
+	others, err := openReplicas(cfg, own, tel)
 	if err != nil {
 		return err
 	}
@@ -132,7 +135,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	server, err := rpc.NewServer(rpc.ServerParams{
-		Telemetry: tel, Logger: tel.Logger(), Verifier: identity.Chain(tokens, keys),
+		Telemetry: tel, Logger: tel.Logger(), Verifier: keys,
 	})
 	if err != nil {
 		return err
@@ -144,16 +147,20 @@ func Run(ctx context.Context, cfg Config) error {
 	mux.Handle(path, server.Guard(reverse.WithDeadlines(handler)))
 	mux.Handle(tunnelv1connect.TunnelServiceGetRecordingProcedure, serve.CutStalled(server.Guard(handler), stallTimeout))
 
+	peers, err := others.handler(services, asked, table, tel)
+	if err != nil {
+		return err
+	}
 	pages, err := crossorigin.New(cfg.AllowedOrigins)
 	if err != nil {
 		return err
 	}
 	return run(ctx, cfg, running{
-		router: router, keeper: dialling.keeper, logger: tel.Logger(), meter: tel.Meter(scope),
+		peers: peers, router: router, keeper: dialling.keeper, logger: tel.Logger(), meter: tel.Meter(scope),
 		internal: serve.NewInternal(serve.InternalParams{
 			Health: health(table), Telemetry: tel, Services: []string{tunnelv1connect.TunnelServiceName},
 		}),
-		handler: kubeproxy.ByHost(cfg.ClusterDomain, pages.Wrap(route(people, others.hops(tokens, table, tel), mux))),
+		handler: kubeproxy.ByHost(cfg.ClusterDomain, pages.Wrap(route(kubeproxy.Matches, people, mux))),
 		ending:  shared.Drain, ended: func() {
 			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewellTimeout)
 			defer cancel()
@@ -169,23 +176,19 @@ type service struct {
 	*reverse.Handler
 }
 
-// dialDistributor returns the client for the distributor and the tokens that it sends.
-func dialDistributor(cfg Config, tel *telemetry.Telemetry) (rpc.Client, *identity.ServiceTokens, error) {
-	tokens, err := identity.NewServiceTokens([]byte(cfg.ServiceSecret.Reveal()), "tunnel")
-	if err != nil {
-		return rpc.Client{}, nil, fmt.Errorf("read service secret: %w", err)
-	}
+// dialDistributor returns the client for the distributor.
+func dialDistributor(cfg Config, key *identity.ServiceKey, tel *telemetry.Telemetry) (rpc.Client, error) {
 	ca, err := cfg.distributorCA()
 	if err != nil {
-		return rpc.Client{}, nil, err
+		return rpc.Client{}, err
 	}
-	client, err := rpc.NewClient(rpc.ClientParams{
-		BaseURL: cfg.DistributorURL, Tokens: tokens, Telemetry: tel, CAPEM: ca, Transport: cfg.DistributorTransport,
+	client, err := cfg.Service.Dial(key, identity.ServiceDistributor, rpc.ClientParams{
+		BaseURL: cfg.DistributorURL, Telemetry: tel, CAPEM: ca, Transport: cfg.DistributorTransport,
 	})
 	if err != nil {
-		return rpc.Client{}, nil, fmt.Errorf("make distributor's client: %w", err)
+		return rpc.Client{}, fmt.Errorf("make distributor's client: %w", err)
 	}
-	return client, tokens, nil
+	return client, nil
 }
 
 func (c *Config) distributorCA() ([]byte, error) {
@@ -199,16 +202,13 @@ func (c *Config) distributorCA() ([]byte, error) {
 	return ca, nil
 }
 
-// route sends requests for clusters past the mux, which would clean their paths and redirect.
-func route(people, hops, others http.Handler) http.Handler {
+// route sends requests that match past the mux, which would clean their paths and redirect.
+func route(matches func(*http.Request) bool, matching, others http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case kubeproxy.Matches(r):
-			people.ServeHTTP(w, r)
-		case hop.Matches(r):
-			hops.ServeHTTP(w, r)
-		default:
-			others.ServeHTTP(w, r)
+		if matches(r) {
+			matching.ServeHTTP(w, r)
+			return
 		}
+		others.ServeHTTP(w, r)
 	})
 }

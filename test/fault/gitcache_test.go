@@ -23,11 +23,10 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
-
-const serviceSecret = "a-secret-of-this-test-and-of-nothing-else"
 
 // scale is how much a fault test does.
 type scale struct {
@@ -100,7 +99,8 @@ func (f *fleet) add(t *testing.T) int {
 		env: []string{
 			"LEAT_LISTEN_ADDR=" + addr,
 			"LEAT_REDIS_URL=" + wire.url(),
-			"LEAT_SERVICE_SECRET=" + serviceSecret,
+			"LEAT_SERVICE_SECRET=" + hubkeys.Secret(identity.ServiceGitCache),
+			"LEAT_SERVICE_KEYS=" + strings.Join(hubkeys.List(), ","),
 			"LEAT_GITCACHE_DATA_DIR=" + dir,
 			"LEAT_GITCACHE_ADVERTISE_URL=http://" + addr,
 			"LEAT_GITCACHE_LEASE_TTL=" + f.scale.lease.String(),
@@ -116,10 +116,7 @@ func (f *fleet) add(t *testing.T) int {
 // client speaks to one replica as the distributor would.
 func (f *fleet) client(t *testing.T, replica int) gitcachev1connect.GitCacheServiceClient {
 	t.Helper()
-	tokens, err := identity.NewServiceTokens([]byte(serviceSecret), "distributor")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tokens := hubkeys.Tokens(identity.ServiceDistributor, identity.ServiceGitCache)
 	client, err := rpc.NewClient(rpc.ClientParams{BaseURL: f.replicas[replica].url(), Tokens: tokens, Telemetry: telemetry.Noop()})
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
@@ -77,7 +79,8 @@ func (h *hub) addDistributor(t *testing.T, binary, database string) {
 	}
 	p.env = []string{
 		"LEAT_LISTEN_ADDR=" + p.addr,
-		"LEAT_SERVICE_SECRET=" + serviceSecret,
+		"LEAT_SERVICE_SECRET=" + hubkeys.Secret(identity.ServiceDistributor),
+		"LEAT_SERVICE_KEYS=" + strings.Join(hubkeys.List(), ","),
 		"LEAT_GITCACHE_URL=" + h.replicas[number%len(h.replicas)].url(),
 		"LEAT_DISTRIBUTOR_DATA_DIR=" + p.dir,
 		"LEAT_DISTRIBUTOR_DATABASE_URL=" + database,

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/childproc"
+	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
 // build compiles one deployable, as the Dockerfile does, and returns the binary.
@@ -49,7 +50,8 @@ func (p *process) start(t *testing.T) {
 	}
 	defer log.Close()
 	p.cmd = exec.Command(p.binary)
-	p.cmd.Env = append(os.Environ(), p.env...)
+	internal := loopback.Addr(t)
+	p.cmd.Env = append(append(os.Environ(), p.env...), "LEAT_INTERNAL_LISTEN_ADDR="+internal)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	exited, err := childproc.Start(p.cmd)
 	if err != nil {
@@ -70,7 +72,7 @@ func (p *process) start(t *testing.T) {
 			t.Fatalf("%s ended instead of becoming ready", p.name)
 		default:
 		}
-		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url()+"/readyz", nil)
+		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+internal+"/readyz", nil)
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			return false

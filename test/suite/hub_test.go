@@ -29,6 +29,7 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/services/agent"
@@ -38,8 +39,7 @@ import (
 )
 
 const (
-	adminToken    = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
-	serviceSecret = "a-secret-of-this-test-and-of-nothing-else"
+	adminToken = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
 	// patience is how long anything may take that normally takes a second or two: machines that run tests are busy.
 	patience = 2 * time.Minute
 )
@@ -58,8 +58,10 @@ type hub struct {
 type member struct {
 	name string
 	addr string
-	run  func(ctx context.Context, listener net.Listener) error
-	stop func()
+	// internal is where probes and scrapes are answered, once the member has started.
+	internal string
+	run      func(ctx context.Context, listener net.Listener) error
+	stop     func()
 }
 
 // start runs the member until stop is called or the test ends.
@@ -71,6 +73,9 @@ func (m *member) start(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", m.addr)
 	if err != nil {
 		t.Fatalf("listen for %s: %v", m.name, err)
+	}
+	if m.internal == "" {
+		m.internal = loopback.Addr(t)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -118,11 +123,10 @@ func startServices(t *testing.T, settings map[string]string) *hub {
 		cfg := gitcache.Config{}
 		if err := configure("gitcache", &cfg, map[string]string{
 			"LEAT_REDIS_URL": h.redis.URL(), "LEAT_GITCACHE_DATA_DIR": filepath.Join(h.dir, "gitcache"),
-			"LEAT_SERVICE_SECRET": serviceSecret,
 		}); err != nil {
 			return err
 		}
-		cfg.Serve.Listener = listener
+		cfg.Serve.Listener, cfg.Serve.InternalListenAddr = listener, h.gitcache.internal
 		return gitcache.Run(ctx, cfg)
 	}}
 	h.gitcache.start(t)
@@ -135,22 +139,21 @@ func startServices(t *testing.T, settings map[string]string) *hub {
 			"LEAT_DISTRIBUTOR_DATA_DIR":     filepath.Join(h.dir, "distributor"),
 			"LEAT_DISTRIBUTOR_ADMIN_TOKEN":  adminToken,
 			"LEAT_GITCACHE_URL":             h.gitcache.url(), "LEAT_TUNNEL_URL": h.tunnel.url(),
-			"LEAT_SERVICE_SECRET": serviceSecret,
 		})); err != nil {
 			return err
 		}
-		cfg.Serve.Listener = listener
+		cfg.Serve.Listener, cfg.Serve.InternalListenAddr = listener, h.distributor.internal
 		return distributor.Run(ctx, cfg)
 	}}
 	h.distributor.start(t)
 	h.tunnel.run = func(ctx context.Context, listener net.Listener) error {
 		cfg := tunnel.Config{}
 		if err := configure("tunnel", &cfg, with(settings, map[string]string{
-			"LEAT_DISTRIBUTOR_URL": h.distributor.url(), "LEAT_SERVICE_SECRET": serviceSecret,
+			"LEAT_DISTRIBUTOR_URL": h.distributor.url(),
 		})); err != nil {
 			return err
 		}
-		cfg.Serve.Listener = listener
+		cfg.Serve.Listener, cfg.Serve.InternalListenAddr = listener, h.tunnel.internal
 		return tunnel.Run(ctx, cfg)
 	}
 	h.tunnel.start(t)
@@ -167,6 +170,7 @@ func with(settings, more map[string]string) map[string]string {
 
 // configure fills a Config as a program does that is given these environment variables.
 func configure(program string, cfg interface{ Bind(s *config.Set) }, environment map[string]string) error {
+	hubkeys.Env(program, environment)
 	set := config.New(program, func(name string) (string, bool) {
 		value, ok := environment[name]
 		return value, ok
@@ -192,7 +196,7 @@ func (h *hub) waitReady(t *testing.T) {
 	t.Helper()
 	for _, m := range []*member{h.gitcache, h.distributor, h.tunnel} {
 		eventually(t, m.name+" is ready", func() (bool, string) {
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.url()+"/readyz", nil)
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+m.internal+"/readyz", nil)
 			if err != nil {
 				return false, err.Error()
 			}
@@ -325,4 +329,12 @@ func codeOf(err error) string {
 
 func TestMain(m *testing.M) {
 	os.Exit(m.Run())
+}
+
+// metricsOf returns where a member shows its metrics: an agent has one listener alone.
+func metricsOf(m *member) string {
+	if m.name == "agent" {
+		return m.url() + "/metrics"
+	}
+	return "http://" + m.internal + "/metrics"
 }

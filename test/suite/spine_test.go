@@ -98,7 +98,7 @@ func TestSpine(t *testing.T) {
 			t.Errorf("the object whose file was deleted: got %d, want 404", code)
 		}
 		for m, want := range map[*member]string{h.distributor: `leat_delta_result="served"`, h.agent: `leat_download_result="delta"`} {
-			if code, body := get(t, http.DefaultClient, m.url()+"/metrics", ""); code != http.StatusOK || !strings.Contains(body, want) {
+			if code, body := get(t, http.DefaultClient, metricsOf(m), ""); code != http.StatusOK || !strings.Contains(body, want) {
 				t.Errorf("metrics of %s: got %d without %s, want a change to have come as a delta", m.name, code, want)
 			}
 		}

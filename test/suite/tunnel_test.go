@@ -206,7 +206,7 @@ func TestTunnelToARealAPIServer(t *testing.T) {
 			viewers = append(viewers, open(t, http.DefaultClient, base+watch, token))
 		}
 		eventually(t, "the cluster has one watch for all viewers", func() (bool, string) {
-			_, metrics := get(t, http.DefaultClient, h.tunnel.url()+"/metrics", "")
+			_, metrics := get(t, http.DefaultClient, metricsOf(h.tunnel), "")
 			upstreams := regexp.MustCompile(`(?m)^leat_tunnel_watch_upstreams\{.*\} (\d+)$`).FindStringSubmatch(metrics)
 			return len(upstreams) == 2 && upstreams[1] == "1", fmt.Sprint(upstreams)
 		})

@@ -26,6 +26,7 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/chaos"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/services/agent"
 	"github.com/leatdev/leat/services/distributor"
@@ -33,8 +34,7 @@ import (
 )
 
 const (
-	adminToken    = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
-	serviceSecret = "a-secret-of-this-test-and-of-nothing-else"
+	adminToken = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
 	// drainTimeout is short: nobody is left to be waited for when the rig ends.
 	drainTimeout = "2s"
 	// patience is how long anything may take that normally takes a second or two: machines that run tests are busy.
@@ -214,6 +214,10 @@ func (r *rig) startHub(ctx context.Context, redis string) error {
 		return err
 	}
 	r.end(r.door.Close)
+	internal, err := listen()
+	if err != nil {
+		return err
+	}
 	r.run("distributor", func(ctx context.Context) error {
 		cfg := distributor.Config{}
 		if err := configure("distributor", &cfg, map[string]string{
@@ -221,14 +225,14 @@ func (r *rig) startHub(ctx context.Context, redis string) error {
 			"LEAT_DISTRIBUTOR_DATA_DIR":     filepath.Join(r.dir, "distributor"),
 			"LEAT_DISTRIBUTOR_ADMIN_TOKEN":  adminToken,
 			"LEAT_GITCACHE_URL":             "http://127.0.0.1:1", "LEAT_TUNNEL_URL": "https://" + r.door.Addr(),
-			"LEAT_SERVICE_SECRET": serviceSecret, "LEAT_LOG_LEVEL": "error", "LEAT_DRAIN_TIMEOUT": drainTimeout,
+			"LEAT_LOG_LEVEL": "error", "LEAT_DRAIN_TIMEOUT": drainTimeout,
 		}); err != nil {
 			return err
 		}
-		cfg.Serve.Listener = distributorAt
+		cfg.Serve.Listener, cfg.Serve.InternalListener = distributorAt, internal
 		return distributor.Run(ctx, cfg)
 	})
-	if err := waitOK(ctx, http.DefaultClient, r.distributor+"/readyz"); err != nil {
+	if err := waitOK(ctx, http.DefaultClient, "http://"+internal.Addr().String()+"/readyz"); err != nil {
 		return fmt.Errorf("wait for the distributor: %w", err)
 	}
 	client, err := rpc.NewClient(rpc.ClientParams{
@@ -238,7 +242,7 @@ func (r *rig) startHub(ctx context.Context, redis string) error {
 		return err
 	}
 	r.fleet = fleetv1connect.NewFleetServiceClient(client.HTTP, client.BaseURL, client.Options...)
-	answer, err := r.fleet.CreateAccessToken(ctx, &fleetv1.CreateAccessTokenRequest{})
+	answer, err := r.fleet.CreateAccessToken(ctx, &fleetv1.CreateAccessTokenRequest{Audience: identity.ServiceTunnel})
 	if err != nil {
 		return fmt.Errorf("create an access token: %w", err)
 	}
@@ -253,18 +257,22 @@ func (r *rig) startReplica(redis string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	peers, err := listen()
+	if err != nil {
+		return "", err
+	}
 	address := listener.Addr().String()
 	r.run("tunnel at "+address, func(ctx context.Context) error {
-		cfg := tunnel.Config{}
+		cfg := tunnel.Config{PeerListener: peers}
 		if err := configure("tunnel", &cfg, map[string]string{
-			"LEAT_DISTRIBUTOR_URL": r.distributor, "LEAT_SERVICE_SECRET": serviceSecret, "LEAT_LOG_LEVEL": "error", "LEAT_DRAIN_TIMEOUT": drainTimeout,
+			"LEAT_DISTRIBUTOR_URL": r.distributor, "LEAT_LOG_LEVEL": "error", "LEAT_DRAIN_TIMEOUT": drainTimeout,
 			"LEAT_TUNNEL_AUDIT_OUTPUT": "none", "LEAT_TUNNEL_CLUSTER_DOMAIN": clusterDomain,
 			"LEAT_TLS_CERT_FILE": r.ca.certFile, "LEAT_TLS_KEY_FILE": r.ca.keyFile,
-			"LEAT_REDIS_URL": redis, "LEAT_TUNNEL_ADVERTISE_URL": "https://" + address, "LEAT_TUNNEL_PEER_CA_FILE": r.ca.caFile,
+			"LEAT_REDIS_URL": redis, "LEAT_TUNNEL_ADVERTISE_URL": "https://" + peers.Addr().String(), "LEAT_TUNNEL_PEER_CA_FILE": r.ca.caFile,
 		}); err != nil {
 			return err
 		}
-		cfg.Serve.Listener = listener
+		cfg.Serve.Listener, cfg.Serve.InternalListenAddr = listener, ""
 		return tunnel.Run(ctx, cfg)
 	})
 	return address, nil
@@ -329,6 +337,7 @@ func (r *rig) run(name string, service func(ctx context.Context) error) {
 
 // configure fills a Config as a program does that is given these environment variables.
 func configure(program string, cfg interface{ Bind(s *config.Set) }, environment map[string]string) error {
+	hubkeys.Env(program, environment)
 	set := config.New(program, func(name string) (string, bool) {
 		value, ok := environment[name]
 		return value, ok

@@ -15,9 +15,10 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/settings"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/identity"
 )
 
-// AccessToken is a short-lived token that all services of a hub accept.
+// AccessToken is a short-lived token that the hub's tunnel accepts.
 type AccessToken struct {
 	Token   string    `json:"token"`
 	Expires time.Time `json:"expires"`
@@ -35,7 +36,7 @@ func (c *Client) AccessToken(ctx context.Context, cacheDir, apiToken string) (Ac
 	if kept, ok := readCached(path, time.Now()); ok {
 		return kept, nil
 	}
-	response, err := c.CreateAccessToken(ctx, &fleetv1.CreateAccessTokenRequest{})
+	response, err := c.CreateAccessToken(ctx, &fleetv1.CreateAccessTokenRequest{Audience: identity.ServiceTunnel})
 	if err != nil {
 		return AccessToken{}, err
 	}
@@ -50,7 +51,7 @@ func (c *Client) AccessToken(ctx context.Context, cacheDir, apiToken string) (Ac
 
 // cacheName tells tokens of different people and hubs apart and gives neither away.
 func cacheName(server, apiToken string) string {
-	sum := sha256.Sum256([]byte(server + "\x00" + apiToken))
+	sum := sha256.Sum256([]byte(server + "\x00" + identity.ServiceTunnel + "\x00" + apiToken))
 	return hex.EncodeToString(sum[:16]) + ".json"
 }
 

@@ -116,11 +116,13 @@ func (u *up) startGit(ctx context.Context) error {
 
 // refresher returns what tells the git cache of a push, so that it is fetched at once.
 func (u *up) refresher(logger *slog.Logger) (func(context.Context, string), error) {
-	tokens, err := identity.NewServiceTokens([]byte(u.dir.ServiceSecret), "cli")
+	key, err := identity.NewServiceKey([]byte(u.dir.ServiceSecret(identity.ServiceDistributor)), identity.ServiceDistributor)
 	if err != nil {
 		return nil, err
 	}
-	base, err := rpc.NewClient(rpc.ClientParams{BaseURL: u.gitcacheURL(), Tokens: tokens, Telemetry: telemetry.Noop()})
+	base, err := rpc.NewClient(rpc.ClientParams{
+		BaseURL: u.gitcacheURL(), Tokens: key.For(identity.ServiceGitCache), Telemetry: telemetry.Noop(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +146,6 @@ func (u *up) startGitcache(ctx context.Context, redisURL string) error {
 		// none here: this lets the first fetch of a restart come soon.
 		"LEAT_GITCACHE_LEASE_TTL": soloLease.String(),
 		"LEAT_GITCACHE_FOLLOWERS": "0",
-		"LEAT_SERVICE_SECRET":     u.dir.ServiceSecret,
 	})
 	if err != nil {
 		return err
@@ -161,7 +162,6 @@ func (u *up) startDistributor(ctx context.Context, _ string) error {
 		"LEAT_DISTRIBUTOR_ADMIN_TOKEN":  u.dir.AdminToken,
 		"LEAT_TUNNEL_URL":               u.tunnelURL(),
 		"LEAT_GITCACHE_URL":             u.gitcacheURL(),
-		"LEAT_SERVICE_SECRET":           u.dir.ServiceSecret,
 	})
 	if err != nil {
 		return err
@@ -171,13 +171,16 @@ func (u *up) startDistributor(ctx context.Context, _ string) error {
 }
 
 func (u *up) startTunnel(ctx context.Context, redisURL string) error {
-	var cfg tunnel.Config
-	err := u.configure("tunnel", &cfg, map[string]string{
+	peers, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen for other replicas of the tunnel: %w", err)
+	}
+	cfg := tunnel.Config{PeerListener: peers}
+	err = u.configure("tunnel", &cfg, map[string]string{
 		"LEAT_DISTRIBUTOR_URL":      u.hubURL(),
 		"LEAT_REDIS_URL":            redisURL,
-		"LEAT_TUNNEL_ADVERTISE_URL": u.tunnelURL(),
+		"LEAT_TUNNEL_ADVERTISE_URL": urlOf("https", peers),
 		"LEAT_TUNNEL_PEER_CA_FILE":  u.certs.CA,
-		"LEAT_SERVICE_SECRET":       u.dir.ServiceSecret,
 		"LEAT_TLS_CERT_FILE":        u.certs.Cert,
 		"LEAT_TLS_KEY_FILE":         u.certs.Key,
 	})
@@ -194,6 +197,11 @@ func (u *up) startTunnel(ctx context.Context, redisURL string) error {
 // configure fills a service's config as its own process would: from its environment, which is env and the standard
 // OTEL_ variables of this process. A name in env that the service does not ask for is a defect of this package.
 func (u *up) configure(service string, cfg interface{ Bind(*config.Set) }, env map[string]string) error {
+	keys, err := u.dir.ServiceKeys()
+	if err != nil {
+		return err
+	}
+	env["LEAT_SERVICE_SECRET"], env["LEAT_SERVICE_KEYS"] = u.dir.ServiceSecret(service), strings.Join(keys, ",")
 	env["LEAT_LOG_FORMAT"] = "text"
 	env["LEAT_DRAIN_TIMEOUT"] = drainTimeout.String()
 	unused := maps.Clone(env)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/kubeconfig"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/identity"
 )
 
 // reachTimeout bounds how long a cluster's agent may take to connect to the tunnel before it is only mentioned.
@@ -21,7 +22,7 @@ const reachTimeout = 90 * time.Second
 // reachClusters waits until every cluster answers through the tunnel. What was printed as a next command has to work
 // when it is pasted; and what the catalog says of a service counts only once its agent is there.
 func (u *up) reachClusters(ctx context.Context) error {
-	token, err := u.client.CreateAccessToken(ctx, &fleetv1.CreateAccessTokenRequest{})
+	token, err := u.client.CreateAccessToken(ctx, &fleetv1.CreateAccessTokenRequest{Audience: identity.ServiceTunnel})
 	if err != nil {
 		return fmt.Errorf("get an access token: %w", err)
 	}

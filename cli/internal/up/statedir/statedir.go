@@ -6,7 +6,10 @@
 package statedir
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +21,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/leatdev/leat/cli/internal/settings"
+	"github.com/leatdev/leat/internal/identity"
 )
 
 // InUseError says that another leat up has the folder.
@@ -36,8 +40,32 @@ func (e *InUseError) Error() string {
 
 // Secrets are made once and stay for good.
 type Secrets struct {
-	AdminToken    string `json:"adminToken"`
-	ServiceSecret string `json:"serviceSecret"`
+	AdminToken string `json:"adminToken"`
+	// HubSecret is the distributor's secret, which seals the catalog, and what those of the other services are derived from.
+	HubSecret string `json:"serviceSecret"`
+}
+
+// ServiceSecret returns the secret of a service of the hub.
+func (s Secrets) ServiceSecret(service string) string {
+	if service == identity.ServiceDistributor {
+		return s.HubSecret
+	}
+	mac := hmac.New(sha256.New, []byte(s.HubSecret))
+	mac.Write([]byte("secret of " + service))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// ServiceKeys returns the public keys of the hub's services.
+func (s Secrets) ServiceKeys() ([]string, error) {
+	var keys []string
+	for _, service := range []string{identity.ServiceDistributor, identity.ServiceGitCache, identity.ServiceTunnel} {
+		key, err := identity.NewServiceKey([]byte(s.ServiceSecret(service)), service)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key.Public())
+	}
+	return keys, nil
 }
 
 // Dir is the folder, held by this process.
@@ -97,8 +125,8 @@ func (d *Dir) loadSecrets() error {
 		return err
 	}
 	d.Secrets = Secrets{
-		AdminToken:    "leat_" + strings.ToLower(rand.Text()+rand.Text()),
-		ServiceSecret: rand.Text() + rand.Text(),
+		AdminToken: "leat_" + strings.ToLower(rand.Text()+rand.Text()),
+		HubSecret:  rand.Text() + rand.Text(),
 	}
 	if content, err = json.MarshalIndent(d.Secrets, "", "  "); err != nil {
 		return err

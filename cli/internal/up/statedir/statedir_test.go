@@ -20,8 +20,8 @@ func TestSecretsStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	secrets := first.Secrets
-	if len(secrets.ServiceSecret) < 32 || len(secrets.AdminToken) < 32 {
-		t.Errorf("secrets: got lengths %d and %d, want at least 32", len(secrets.ServiceSecret), len(secrets.AdminToken))
+	if len(secrets.HubSecret) < 32 || len(secrets.AdminToken) < 32 {
+		t.Errorf("secrets: got lengths %d and %d, want at least 32", len(secrets.HubSecret), len(secrets.AdminToken))
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)

@@ -76,7 +76,8 @@ type Identity struct {
 	mu       sync.Mutex
 	key      ed25519.PrivateKey
 	state    identityState
-	token    string
+	token    string    // for the distributor
+	tunnel   string    // for the tunnel, as old as the other
 	renew    time.Time // when the token should be replaced
 	expires  time.Time
 	rejected time.Time // when the hub last rejected the key for good
@@ -143,10 +144,31 @@ func (i *Identity) TunnelURL() string {
 	return i.state.TunnelURL
 }
 
-// Token returns an access token that is good for a while, and gets a new one when about two thirds of the old one's life
-// are over. While the hub cannot be reached the old one is returned to its end.
+// Token returns an access token for the distributor that is good for a while, and gets a new one when about two thirds of the old one's
+// life are over. While the hub cannot be reached the old one is returned to its end.
 func (i *Identity) Token(ctx context.Context) (string, error) {
-	token, good, fresh := i.current()
+	return i.give(ctx, func() string { return i.token })
+}
+
+// ForTunnel returns the tokens for the tunnel. They are traded together with those for the distributor.
+func (i *Identity) ForTunnel() *TunnelTokens { return &TunnelTokens{identity: i} }
+
+// TunnelTokens are an agent's tokens for the tunnel.
+type TunnelTokens struct {
+	identity *Identity
+}
+
+// Token is [Identity.Token] for the tunnel.
+func (t *TunnelTokens) Token(ctx context.Context) (string, error) {
+	return t.identity.give(ctx, func() string { return t.identity.tunnel })
+}
+
+// Invalidate is [Identity.Invalidate].
+func (t *TunnelTokens) Invalidate() { t.identity.Invalidate() }
+
+// give returns the token that which reads, which is called with the lock held.
+func (i *Identity) give(ctx context.Context, which func() string) (string, error) {
+	token, good, fresh := i.current(which)
 	if fresh {
 		return token, nil
 	}
@@ -163,7 +185,7 @@ func (i *Identity) Token(ctx context.Context) (string, error) {
 		if result.Err != nil && good {
 			return token, nil
 		}
-		token, _, _ = i.current()
+		token, _, _ = i.current(which)
 		return token, result.Err
 	}
 }
@@ -172,14 +194,14 @@ func (i *Identity) Token(ctx context.Context) (string, error) {
 func (i *Identity) Invalidate() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.token, i.renew, i.expires = "", time.Time{}, time.Time{}
+	i.token, i.tunnel, i.renew, i.expires = "", "", time.Time{}, time.Time{}
 }
 
-func (i *Identity) current() (token string, good, fresh bool) {
+func (i *Identity) current(which func() string) (token string, good, fresh bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := time.Now()
-	return i.token, now.Before(i.expires), now.Before(i.renew)
+	return which(), now.Before(i.expires), now.Before(i.renew)
 }
 
 // refresh obtains a token, unless the hub said lately that it would not give one. It runs once at a time.
@@ -292,7 +314,8 @@ func (i *Identity) trade(ctx context.Context) error {
 	}
 	now, expires := time.Now(), response.GetExpireTime().AsTime()
 	i.mu.Lock()
-	i.token, i.expires, i.renew = response.GetAccessToken(), expires, now.Add(backoff.Jitter(expires.Sub(now)*2/3, renewJitter))
+	i.token, i.tunnel, i.expires = response.GetAccessToken(), response.GetTunnelToken(), expires
+	i.renew = now.Add(backoff.Jitter(expires.Sub(now)*2/3, renewJitter))
 	i.rejected, i.reason = time.Time{}, nil
 	state := i.state
 	i.mu.Unlock()

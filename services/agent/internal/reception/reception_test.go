@@ -194,7 +194,7 @@ func TestOthersAreRefused(t *testing.T) {
 	if res, _ := a.ask(homePath, homeProtocol, used, ""); res.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("got %s for the hub", res.Status)
 	}
-	access, _, err := a.hub.Issue(identity.Identity{Kind: identity.KindUser, Name: "ada", UID: "u"}, time.Minute)
+	access, _, err := a.hub.Issue(identity.Identity{Kind: identity.KindUser, Name: "ada", UID: "u"}, identity.ServiceDistributor, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ const accessMaxAge = 30 * time.Second
 
 // CheckAccess implements AccessService.
 func (s *Access) CheckAccess(ctx context.Context, req *distributorv1.CheckAccessRequest) (*distributorv1.CheckAccessResponse, error) {
-	if err := service(ctx); err != nil {
+	if err := tunnel(ctx); err != nil {
 		return nil, err
 	}
 	kind, name, err := identity.ParseSubject(req.GetSubject())

@@ -73,10 +73,10 @@ func lives(view *fleet.View, id identity.Identity) (identity.Identity, bool) {
 	return id, true
 }
 
-// service checks that the caller is one of the hub's services.
-func service(ctx context.Context) error {
-	if id, _ := identity.FromContext(ctx); id.Kind != identity.KindService {
-		return denied("only the hub's own services may call this")
+// tunnel checks that the caller is the hub's tunnel, the only service that asks who may reach which cluster.
+func tunnel(ctx context.Context) error {
+	if id, _ := identity.FromContext(ctx); id.Kind != identity.KindService || id.Name != identity.ServiceTunnel {
+		return denied("only the hub's tunnel may call this")
 	}
 	return nil
 }

@@ -74,11 +74,17 @@ func (s *Distributor) RefreshToken(ctx context.Context, req *distributorv1.Refre
 		Kind: identity.KindCluster, Name: cluster.Name,
 		UID: admission.IdentityUID(cluster.UID, cluster.Agent.KeyGeneration),
 	}
-	token, expires, err := s.d.Issuer.Issue(id, accessTokenLife)
+	token, expires, err := s.d.Issuer.Issue(id, identity.ServiceDistributor, accessTokenLife)
 	if err != nil {
 		return nil, err
 	}
-	return &distributorv1.RefreshTokenResponse{AccessToken: token, ExpireTime: timestamppb.New(expires), TunnelUrl: s.d.TunnelURL}, nil
+	forTunnel, _, err := s.d.Issuer.Issue(id, identity.ServiceTunnel, accessTokenLife)
+	if err != nil {
+		return nil, err
+	}
+	return &distributorv1.RefreshTokenResponse{
+		AccessToken: token, TunnelToken: forTunnel, ExpireTime: timestamppb.New(expires), TunnelUrl: s.d.TunnelURL,
+	}, nil
 }
 
 // assertedLookingTwice verifies the assertion; before it refuses one, it looks whether another replica has enrolled the

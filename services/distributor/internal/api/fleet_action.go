@@ -4,6 +4,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -15,6 +16,8 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
@@ -103,7 +106,7 @@ func (s *Fleet) checkCluster(ctx context.Context, name string) error {
 }
 
 // CreateAccessToken implements FleetService. An access token does not buy another one: it would never end.
-func (s *Fleet) CreateAccessToken(ctx context.Context, _ *fleetv1.CreateAccessTokenRequest) (*fleetv1.CreateAccessTokenResponse, error) {
+func (s *Fleet) CreateAccessToken(ctx context.Context, req *fleetv1.CreateAccessTokenRequest) (*fleetv1.CreateAccessTokenResponse, error) {
 	id, err := s.person(ctx)
 	if err != nil {
 		return nil, err
@@ -111,11 +114,15 @@ func (s *Fleet) CreateAccessToken(ctx context.Context, _ *fleetv1.CreateAccessTo
 	if !strings.HasPrefix(id.TokenID, apiTokenID) {
 		return nil, denied("an access token is only given for an API token")
 	}
+	audience := cmp.Or(req.GetAudience(), identity.ServiceDistributor)
+	if audience != identity.ServiceDistributor && audience != identity.ServiceTunnel {
+		return nil, rpcerr.Field("audience", `must be "distributor" or "tunnel"`)
+	}
 	life := accessTokenLife
 	if !id.Expires.IsZero() {
 		life = min(life, time.Until(id.Expires))
 	}
-	token, expires, err := s.d.Issuer.Issue(id, life)
+	token, expires, err := s.d.Issuer.Issue(id, audience, life)
 	if err != nil {
 		return nil, err
 	}

@@ -132,11 +132,11 @@ func startHub(t *testing.T, services int) *hub {
 		h.set(t, i, "one")
 	}
 	issuer := identity.NewIssuer(key)
-	h.token, _, err = issuer.Issue(identity.Identity{Kind: identity.KindCluster, Name: "mill", UID: admission.IdentityUID("uid-mill", 1)}, time.Hour)
+	h.token, _, err = issuer.Issue(identity.Identity{Kind: identity.KindCluster, Name: "mill", UID: admission.IdentityUID("uid-mill", 1)}, identity.ServiceDistributor, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rpcs, err := rpc.NewServer(rpc.ServerParams{Telemetry: telemetry.Noop(), Logger: logger, Verifier: issuer})
+	rpcs, err := rpc.NewServer(rpc.ServerParams{Telemetry: telemetry.Noop(), Logger: logger, Verifier: issuer.Verifier(identity.ServiceDistributor)})
 	if err != nil {
 		t.Fatal(err)
 	}

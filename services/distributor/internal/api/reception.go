@@ -21,7 +21,7 @@ import (
 func (s *Reception) ListReceptiveClusters(
 	ctx context.Context, req *distributorv1.ListReceptiveClustersRequest,
 ) (*distributorv1.ListReceptiveClustersResponse, error) {
-	if err := service(ctx); err != nil {
+	if err := tunnel(ctx); err != nil {
 		return nil, err
 	}
 	res := &distributorv1.ListReceptiveClustersResponse{}
@@ -44,7 +44,7 @@ func (s *Reception) ListReceptiveClusters(
 // CreateHubToken implements ReceptionService. Where an agent has enrolled, no other key is vouched to: the caller has pinned it, and a
 // mistake there must not be enough.
 func (s *Reception) CreateHubToken(ctx context.Context, req *distributorv1.CreateHubTokenRequest) (*distributorv1.CreateHubTokenResponse, error) {
-	if err := service(ctx); err != nil {
+	if err := tunnel(ctx); err != nil {
 		return nil, err
 	}
 	if len(req.GetAgentKey()) != ed25519.PublicKeySize {

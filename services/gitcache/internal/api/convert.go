@@ -36,7 +36,7 @@ func fromState(s mirror.State) *gitcachev1.RepositoryState {
 	p := &gitcachev1.RepositoryState{
 		Phase: fromPhase(s.Phase), Problem: fromProblem(s.Problem), FreshAt: fromTime(s.FreshAt),
 		ChangedAt: fromTime(s.ChangedAt), NextPollAt: fromTime(s.NextPollAt), DefaultBranch: s.DefaultBranch,
-		RefCount: int32(s.RefCount), DiskBytes: s.DiskBytes, Epoch: s.Epoch, Owner: s.Owner,
+		RefCount: int32(s.RefCount), DiskBytes: s.DiskBytes, Epoch: s.Epoch, Owner: mirror.ReplicaURL(s.Owner),
 		Failures: int32(s.Failures), Fetches: s.Fetches,
 	}
 	for _, name := range s.HeldRefs {

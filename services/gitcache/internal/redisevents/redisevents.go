@@ -23,6 +23,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leatdev/leat/internal/lease/leaseredis"
+	"github.com/leatdev/leat/internal/seal"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -78,6 +79,8 @@ type Config struct {
 	Client redis.UniversalClient
 	// Prefix begins all keys. It must be the one that leases have, and have braces in it for a Redis cluster.
 	Prefix string
+	// Secret is gitcache's own: what was not signed with a key derived from it is no event. Required.
+	Secret []byte
 	// MaxLen bounds the number of events that are kept. Zero: 10 000.
 	MaxLen int
 }
@@ -85,6 +88,7 @@ type Config struct {
 // Log is an event log in Redis.
 type Log struct {
 	cfg    Config
+	signer *seal.Signer
 	append *redis.Script
 	open   *redis.Script
 }
@@ -92,11 +96,37 @@ type Log struct {
 var _ mirror.EventLog = (*Log)(nil)
 
 // New returns a log.
-func New(cfg Config) *Log {
+func New(cfg Config) (*Log, error) {
 	if cfg.MaxLen <= 0 {
 		cfg.MaxLen = defaultMaxLen
 	}
-	return &Log{cfg: cfg, append: redis.NewScript(appendLua), open: redis.NewScript(openLua)}
+	signer, err := seal.NewSigner(cfg.Secret, "gitcache event")
+	if err != nil {
+		return nil, fmt.Errorf("open event log: %w", err)
+	}
+	return &Log{cfg: cfg, signer: signer, append: redis.NewScript(appendLua), open: redis.NewScript(openLua)}, nil
+}
+
+// errForged means that no replica with the secret has written an entry.
+var errForged = errors.New("it is not signed by a replica of this hub")
+
+// encode returns an event as it stands in Redis: its signature, and JSON.
+func (l *Log) encode(e mirror.Event) (string, error) {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return "", err
+	}
+	return l.signer.Sign(string(data)) + " " + string(data), nil
+}
+
+// decode reads what encode returned.
+func (l *Log) decode(text string) (mirror.Event, error) {
+	signature, data, _ := strings.Cut(text, " ")
+	if !l.signer.Verify(signature, data) {
+		return mirror.Event{}, errForged
+	}
+	var e mirror.Event
+	return e, json.Unmarshal([]byte(data), &e)
 }
 
 func (l *Log) stream() string { return l.cfg.Prefix + "events" }
@@ -105,7 +135,7 @@ func (l *Log) states() string { return l.cfg.Prefix + "states" }
 
 // Append implements [mirror.EventLog].
 func (l *Log) Append(ctx context.Context, e mirror.Event) error {
-	data, err := json.Marshal(e)
+	data, err := l.encode(e)
 	if err != nil {
 		return fmt.Errorf("append event: %w", err)
 	}
@@ -147,8 +177,11 @@ func (l *Log) States(ctx context.Context) ([]mirror.Event, string, error) {
 	values := states.Val()
 	events := make([]mirror.Event, 0, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		var e mirror.Event
-		if err := json.Unmarshal([]byte(values[name]), &e); err != nil {
+		e, err := l.decode(values[name])
+		if errors.Is(err, errForged) || err == nil && e.Repository != name {
+			continue // its owner writes the state again with the next event
+		}
+		if err != nil {
 			return nil, "", fmt.Errorf("read state of %q: %w", name, err)
 		}
 		events = append(events, e)
@@ -174,7 +207,7 @@ func (l *Log) Read(ctx context.Context, token string) ([]mirror.Logged, error) {
 			return nil, err
 		}
 		if len(entries) > 0 {
-			return decode(after, entries)
+			return l.decodeAll(after, entries)
 		}
 	}
 	return nil, nil
@@ -211,7 +244,7 @@ func (l *Log) wait(ctx context.Context, after token) ([]redis.XMessage, error) {
 	return streams[0].Messages, nil
 }
 
-func decode(after token, entries []redis.XMessage) ([]mirror.Logged, error) {
+func (l *Log) decodeAll(after token, entries []redis.XMessage) ([]mirror.Logged, error) {
 	logged := make([]mirror.Logged, 0, len(entries))
 	for _, entry := range entries {
 		digits, _, _ := strings.Cut(entry.ID, "-")
@@ -224,8 +257,11 @@ func decode(after token, entries []redis.XMessage) ([]mirror.Logged, error) {
 		}
 		after.number = number
 		text, _ := entry.Values[fieldEvent].(string)
-		var e mirror.Event
-		if err := json.Unmarshal([]byte(text), &e); err != nil {
+		e, err := l.decode(text)
+		if errors.Is(err, errForged) { // what it took the place of is found by whoever starts again
+			return nil, fmt.Errorf("read event %s: %w: %w", after, err, mirror.ErrResumeExpired)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("read event %s: %w", after, err)
 		}
 		logged = append(logged, mirror.Logged{Token: after.String(), Event: e})

@@ -50,7 +50,7 @@ func start(t *testing.T, log *redisevents.Log) string {
 func TestEventsArriveInOrder(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, client *redis.Client) {
-		log := redisevents.New(redisevents.Config{Client: client, Prefix: prefix})
+		log := open(t, redisevents.Config{Client: client, Prefix: prefix})
 		token := start(t, log)
 		for sequence := range uint64(3) {
 			add(t, log, event(1, sequence+1))
@@ -87,7 +87,7 @@ func TestEventsArriveInOrder(t *testing.T) {
 func TestReadWaits(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, client *redis.Client) {
-		log := redisevents.New(redisevents.Config{Client: client, Prefix: prefix})
+		log := open(t, redisevents.Config{Client: client, Prefix: prefix})
 		token := start(t, log)
 		got := make(chan []mirror.Logged, 1)
 		go func() {
@@ -107,7 +107,7 @@ func TestReadWaits(t *testing.T) {
 func TestStaleEpochIsRefused(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, client *redis.Client) {
-		log, leases := redisevents.New(redisevents.Config{Client: client, Prefix: prefix}), leaseredis.New(client, prefix)
+		log, leases := open(t, redisevents.Config{Client: client, Prefix: prefix}), leaseredis.New(client, prefix)
 		frozen, err := leases.Acquire(t.Context(), lease.AcquireParams{Key: "uid-1", Owner: "frozen", TTL: time.Minute})
 		if err != nil {
 			t.Fatal(err)
@@ -136,7 +136,7 @@ func TestStaleEpochIsRefused(t *testing.T) {
 func TestTokensExpire(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, client *redis.Client) {
-		log := redisevents.New(redisevents.Config{Client: client, Prefix: prefix, MaxLen: 2})
+		log := open(t, redisevents.Config{Client: client, Prefix: prefix, MaxLen: 2})
 		token := start(t, log)
 		for sequence := range uint64(3) {
 			add(t, log, event(1, sequence+1))
@@ -170,8 +170,8 @@ func TestFailOverLosesAnEvent(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
 	replica := redistest.StartReplica(t, primary)
-	before := redisevents.New(redisevents.Config{Client: primary.Client(t), Prefix: prefix})
-	after := redisevents.New(redisevents.Config{Client: replica.Client(t), Prefix: prefix})
+	before := open(t, redisevents.Config{Client: primary.Client(t), Prefix: prefix})
+	after := open(t, redisevents.Config{Client: replica.Client(t), Prefix: prefix})
 	add(t, before, event(1, 1))
 	if err := primary.Client(t).Do(t.Context(), "WAIT", 1, 0).Err(); err != nil {
 		t.Fatal(err)
@@ -191,12 +191,12 @@ func TestTokenOfANewPrimary(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
 	replica := redistest.StartReplica(t, primary)
-	add(t, redisevents.New(redisevents.Config{Client: primary.Client(t), Prefix: prefix}), event(1, 1))
+	add(t, open(t, redisevents.Config{Client: primary.Client(t), Prefix: prefix}), event(1, 1))
 	if err := primary.Client(t).Do(t.Context(), "WAIT", 1, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	replica.Promote(t)
-	log := redisevents.New(redisevents.Config{Client: replica.Client(t), Prefix: prefix})
+	log := open(t, redisevents.Config{Client: replica.Client(t), Prefix: prefix})
 	token := start(t, log)
 	add(t, log, event(2, 1))
 	if got, err := log.Read(t.Context(), token); err != nil || len(got) != 1 || got[0].Event.Epoch != 2 {
@@ -207,7 +207,7 @@ func TestTokenOfANewPrimary(t *testing.T) {
 func TestRedisDown(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	log := redisevents.New(redisevents.Config{Client: server.Client(t), Prefix: prefix})
+	log := open(t, redisevents.Config{Client: server.Client(t), Prefix: prefix})
 	token := start(t, log)
 	server.Stop(t)
 	_, _, states := log.States(t.Context())
@@ -216,5 +216,43 @@ func TestRedisDown(t *testing.T) {
 		if !errors.Is(err, mirror.ErrDependency) {
 			t.Errorf("got %v without redis, want ErrDependency", err)
 		}
+	}
+}
+
+func open(t *testing.T, cfg redisevents.Config) *redisevents.Log {
+	t.Helper()
+	cfg.Secret = []byte("the secret that signs what these tests write")
+	log, err := redisevents.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+// TestSecForgedEventsAreNotBelieved has somebody who may write to Redis add an event and a state.
+func TestSecForgedEventsAreNotBelieved(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client(t)
+	log := open(t, redisevents.Config{Client: client, Prefix: prefix})
+	add(t, log, event(1, 1))
+	states, token, err := log.States(t.Context())
+	if err != nil || len(states) != 1 {
+		t.Fatalf("got %v, %v", states, err)
+	}
+	forged := "AAAA " + `{"Repository":"forged","UID":"uid-forged","Epoch":99}`
+	for _, command := range [][]any{
+		{"HSET", prefix + "states", "forged", forged},
+		{"HINCRBY", prefix + "events:meta", "counter", 1},
+		{"XADD", prefix + "events", "2-0", "event", forged},
+	} {
+		if err := client.Do(t.Context(), command...).Err(); err != nil {
+			t.Fatalf("%v: %v", command, err)
+		}
+	}
+	if got, _, err := log.States(t.Context()); err != nil || len(got) != 1 || got[0].Repository != states[0].Repository {
+		t.Errorf("states: got %v, %v, want the genuine one alone", got, err)
+	}
+	if got, err := log.Read(t.Context(), token); !errors.Is(err, mirror.ErrResumeExpired) {
+		t.Errorf("events: got %v, %v, want readers to start again", got, err)
 	}
 }

@@ -21,15 +21,16 @@ func (c *Client) Caller(replica relay.Replica) (*http.Client, string, error) {
 		return nil, "", fmt.Errorf("%w: its URL is %q", relay.ErrUnreachable, replica.URL)
 	}
 	return &http.Client{
-		Transport:     authorized{client: c, host: peer.Host},
+		Transport:     authorized{client: c, replica: replica, host: peer.Host},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, strings.TrimRight(replica.URL, "/"), nil
 }
 
-// authorized sends this service's token to one host.
+// authorized sends this service's token for one replica to that replica's host.
 type authorized struct {
-	client *Client
-	host   string
+	client  *Client
+	replica relay.Replica
+	host    string
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -37,7 +38,7 @@ func (a authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Host != a.host {
 		return nil, errors.New("call another replica: the request is for " + req.URL.Host)
 	}
-	token, err := a.client.tokens.Token(req.Context())
+	_, token, err := a.client.introduce(req.Context(), a.replica)
 	if err != nil {
 		return nil, fmt.Errorf("call another replica: %w", err)
 	}

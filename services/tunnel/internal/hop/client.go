@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
@@ -47,8 +48,10 @@ const (
 type ClientParams struct {
 	// Self is the id of this replica.
 	Self string
-	// Tokens identify this service. Required.
-	Tokens identity.TokenSource
+	// Key is this service's, with which it makes a token for each replica. Required.
+	Key *identity.ServiceKey
+	// Plaintext allows replicas at http:// beyond this machine.
+	Plaintext rpc.Plaintext
 	// CAPEM holds the certificates to trust for replicas at https, in PEM. Empty means those of the system.
 	CAPEM []byte
 	// Tracer and Propagator continue the traces of requests. Required.
@@ -59,7 +62,8 @@ type ClientParams struct {
 // Client sends requests to other replicas. It is safe for concurrent use.
 type Client struct {
 	self       string
-	tokens     identity.TokenSource
+	key        *identity.ServiceKey
+	plaintext  rpc.Plaintext
 	tracer     trace.Tracer
 	propagator propagation.TextMapPropagator
 	// endless has connections of its own for what goes on until somebody ends it, so that an event never waits for a download.
@@ -78,7 +82,7 @@ func NewClient(p ClientParams) (*Client, error) {
 		}
 	}
 	return &Client{
-		self: p.Self, tokens: p.Tokens, tracer: p.Tracer, propagator: p.Propagator,
+		self: p.Self, key: p.Key, plaintext: p.Plaintext, tracer: p.Tracer, propagator: p.Propagator,
 		brief: newTransport(roots), endless: newTransport(roots),
 	}, nil
 }
@@ -115,13 +119,9 @@ func (c *Client) Close() {
 
 // RoundTrip implements [relay.Peers].
 func (c *Client) RoundTrip(req *http.Request, route relay.Route, target relay.Target) (*http.Response, error) {
-	peer, err := url.Parse(route.Replica.URL)
-	if err != nil || peer.Host == "" {
-		return nil, fmt.Errorf("%w: its URL is %q", relay.ErrUnreachable, route.Replica.URL)
-	}
-	token, err := c.tokens.Token(req.Context())
+	peer, token, err := c.introduce(req.Context(), route.Replica)
 	if err != nil {
-		return nil, fmt.Errorf("%w: no token: %w", relay.ErrUnreachable, err)
+		return nil, err
 	}
 	var begun atomic.Bool
 	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
@@ -139,6 +139,22 @@ func (c *Client) RoundTrip(req *http.Request, route relay.Route, target relay.Ta
 		endSpan(ctx, span, res, err)
 	}
 	return res, err
+}
+
+// introduce returns where a replica is and a token that is good there alone. Its errors match [relay.ErrUnreachable].
+func (c *Client) introduce(ctx context.Context, replica relay.Replica) (*url.URL, string, error) {
+	peer, err := url.Parse(replica.URL)
+	if err != nil || peer.Host == "" {
+		return nil, "", fmt.Errorf("%w: its URL is %q", relay.ErrUnreachable, replica.URL)
+	}
+	if err := c.plaintext.Check(peer); err != nil {
+		return nil, "", fmt.Errorf("%w: %w", relay.ErrUnreachable, err)
+	}
+	token, err := c.key.For(identity.ReplicaAudience(ServiceName, replica.ID)).Token(ctx)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: no token: %w", relay.ErrUnreachable, err)
+	}
+	return peer, token, nil
 }
 
 func (c *Client) transport(target relay.Target) *http.Transport {

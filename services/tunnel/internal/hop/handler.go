@@ -29,7 +29,7 @@ import (
 type Deps struct {
 	// Self is this replica.
 	Self relay.Replica
-	// Verifier reads the tokens of services.
+	// Verifier accepts the tokens that other replicas make for this one.
 	Verifier identity.Verifier
 	// Table has the connections of this replica.
 	Table *session.Table
@@ -97,6 +97,9 @@ func (h *Handler) admit(r *http.Request) error {
 		return fmt.Errorf("its token does not count: %w", err)
 	case caller.Kind != identity.KindService || caller.Name != ServiceName:
 		return errors.New("its token is not of this service")
+	}
+	identity.Verified(r.Context())
+	switch {
 	case r.ProtoMajor != 2:
 		return errors.New("it has to come over HTTP/2")
 	case len(r.Header[headerHop]) != 1 || r.Header.Get(headerHop) == h.deps.Self.ID:
@@ -109,7 +112,7 @@ func (h *Handler) admit(r *http.Request) error {
 
 // refuse answers a hop that is not as it must be. It tells strangers nothing.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	h.deps.Logger.WarnContext(r.Context(), "hop refused",
+	h.deps.Logger.DebugContext(r.Context(), "hop refused",
 		slog.String("client.address", r.RemoteAddr), slog.String("error", err.Error()))
 	w.Header().Set(headerHop, h.deps.Self.ID)
 	w.Header().Set(headerError, errorRefused)

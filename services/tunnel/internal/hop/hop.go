@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
@@ -25,7 +26,7 @@ import (
 const Prefix = "/tunnel/v1/hop"
 
 // ServiceName is the name under which replicas know one another.
-const ServiceName = "tunnel"
+const ServiceName = identity.ServiceTunnel
 
 // agentHost is the name that requests carry to an agent.
 const agentHost = "kubernetes"

@@ -22,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
@@ -50,10 +51,6 @@ func startReplicas(t *testing.T, sampler sdktrace.Sampler, agent conn) *replicas
 	t.Helper()
 	spans := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans), sdktrace.WithSampler(sampler))
-	tokens, err := identity.NewServiceTokens([]byte(strings.Repeat("secret", 8)), ServiceName)
-	if err != nil {
-		t.Fatal(err)
-	}
 	table := session.NewTable(session.DefaultLimits())
 	if agent != nil {
 		if _, _, err := table.Add(session.Info{Cluster: "demo"}, agent); err != nil {
@@ -61,7 +58,7 @@ func startReplicas(t *testing.T, sampler sdktrace.Sampler, agent conn) *replicas
 		}
 	}
 	handler := NewHandler(Deps{
-		Self: relay.Replica{ID: "second"}, Verifier: tokens, Table: table, Logger: slog.New(slog.DiscardHandler),
+		Self: relay.Replica{ID: "second"}, Verifier: hubkeys.Verifier(identity.ReplicaAudience(ServiceName, "second"), ServiceName), Table: table, Logger: slog.New(slog.DiscardHandler),
 		Tracer: provider.Tracer("test"), Propagator: propagation.TraceContext{},
 	})
 	server := httptest.NewUnstartedServer(handler)
@@ -70,7 +67,7 @@ func startReplicas(t *testing.T, sampler sdktrace.Sampler, agent conn) *replicas
 	server.Start()
 	t.Cleanup(server.Close)
 	client, err := NewClient(ClientParams{
-		Self: "first", Tokens: tokens, CAPEM: nil, Tracer: provider.Tracer("test"), Propagator: propagation.TraceContext{},
+		Self: "first", Key: hubkeys.Key(ServiceName), CAPEM: nil, Tracer: provider.Tracer("test"), Propagator: propagation.TraceContext{},
 	})
 	if err != nil {
 		t.Fatal(err)

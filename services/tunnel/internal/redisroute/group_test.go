@@ -18,7 +18,7 @@ func TestGroup(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
-	group := redisroute.New(client, redisroute.Ages{Route: time.Minute, Liveness: time.Minute}).Group(time.Minute)
+	group := newStore(t, client, redisroute.Ages{Route: time.Minute, Liveness: time.Minute}).Group(time.Minute)
 	want := func(replica string, members ...string) {
 		t.Helper()
 		got, err := group.Beat(t.Context(), replica)

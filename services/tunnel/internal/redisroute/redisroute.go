@@ -20,6 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leatdev/leat/internal/redisconn"
+	"github.com/leatdev/leat/internal/seal"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 )
 
@@ -33,6 +34,7 @@ const heardAtOnce = 1000
 type Store struct {
 	client  redis.UniversalClient
 	ages    Ages
+	signer  *seal.Signer
 	publish *redis.Script
 	renew   *redis.Script
 	lookup  *redis.Script
@@ -48,22 +50,58 @@ type Ages struct {
 	Liveness time.Duration
 }
 
-// Open returns a store in the Redis that a URL names, as redisconn has them. It does not connect yet. The caller closes it.
-func Open(url string) (*Store, error) {
+// Open returns a store in the Redis that a URL names, as redisconn has them, for the replicas that have the secret. It does not connect
+// yet. The caller closes it.
+func Open(url string, secret []byte) (*Store, error) {
 	client, err := redisconn.Open(url)
 	if err != nil {
 		return nil, err
 	}
-	return New(client, Ages{Route: relay.RouteAge, Liveness: relay.LivenessAge}), nil
+	store, err := New(client, Ages{Route: relay.RouteAge, Liveness: relay.LivenessAge}, secret)
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	return store, nil
 }
 
 // New returns a store in a Redis. It closes the client when it is closed.
-func New(client redis.UniversalClient, ages Ages) *Store {
+func New(client redis.UniversalClient, ages Ages, secret []byte) (*Store, error) {
+	signer, err := seal.NewSigner(secret, "tunnel route")
+	if err != nil {
+		return nil, fmt.Errorf("open store of routes: %w", err)
+	}
 	return &Store{
-		client: client, ages: ages,
+		client: client, ages: ages, signer: signer,
 		publish: redis.NewScript(publishLua), renew: redis.NewScript(renewLua),
 		lookup: redis.NewScript(lookupLua), list: redis.NewScript(listLua),
+	}, nil
+}
+
+// place is a replica's URL as it stands in Redis: its signature, and the URL.
+func (s *Store) place(replica relay.Replica) string {
+	return s.signer.Sign("replica", replica.ID, replica.URL) + " " + replica.URL
+}
+
+// replica reads what place wrote, and returns false where a replica with the secret did not.
+func (s *Store) replica(id, place string) (relay.Replica, bool) {
+	signature, url, _ := strings.Cut(place, " ")
+	return relay.Replica{ID: id, URL: url}, s.signer.Verify(signature, "replica", id, url)
+}
+
+// sign returns the signature of a route, which says who has which connection. Epochs are Redis's own, and signed by nobody.
+func (s *Store) sign(a announcement) string {
+	return s.signer.Sign("route", a.ID, a.Cluster, a.UID, a.Connection, a.Replica)
+}
+
+// route reads an announcement, and returns false where a replica with the secret did not make it.
+func (s *Store) route(a announcement, epoch uint64) (relay.Route, bool) {
+	replica, genuine := s.replica(a.Replica, a.URL)
+	if !genuine || !s.signer.Verify(a.Signature, "route", a.ID, a.Cluster, a.UID, a.Connection, a.Replica) {
+		return relay.Route{}, false
 	}
+	return relay.Route{
+		ID: a.ID, Cluster: a.Cluster, ClusterUID: a.UID, Connection: a.Connection, Replica: replica, Epoch: epoch,
+	}, true
 }
 
 // Close closes the connections to Redis.
@@ -73,6 +111,7 @@ func (s *Store) Close() error { return s.client.Close() }
 type details struct {
 	UID        string `json:"uid"`
 	Connection string `json:"connection"`
+	Signature  string `json:"signature"`
 }
 
 // announcement is a new route as others hear of it, but for its epoch.
@@ -82,14 +121,8 @@ type announcement struct {
 	ID      string `json:"id"`
 	Cluster string `json:"cluster"`
 	Replica string `json:"replica"`
-	URL     string `json:"url"`
-}
-
-func (a announcement) route(epoch uint64) relay.Route {
-	return relay.Route{
-		ID: a.ID, Cluster: a.Cluster, ClusterUID: a.UID, Connection: a.Connection,
-		Replica: relay.Replica{ID: a.Replica, URL: a.URL}, Epoch: epoch,
-	}
+	// URL is the replica's place.
+	URL string `json:"url"`
 }
 
 // Publish implements [relay.Store].
@@ -97,14 +130,16 @@ func (s *Store) Publish(ctx context.Context, routes []relay.Route) ([]uint64, er
 	args := make([]any, 0, 3+6*len(routes))
 	args = append(args, Prefix, s.ages.Route.Milliseconds(), channel)
 	for _, route := range routes {
-		more := details{UID: route.ClusterUID, Connection: route.Connection}
-		kept, err := json.Marshal(more)
+		a := announcement{
+			details: details{UID: route.ClusterUID, Connection: route.Connection},
+			ID:      route.ID, Cluster: route.Cluster, Replica: route.Replica.ID, URL: s.place(route.Replica),
+		}
+		a.Signature = s.sign(a)
+		kept, err := json.Marshal(a.details)
 		if err != nil {
 			return nil, fmt.Errorf("publish routes: %w", err)
 		}
-		told, err := json.Marshal(announcement{
-			details: more, ID: route.ID, Cluster: route.Cluster, Replica: route.Replica.ID, URL: route.Replica.URL,
-		})
+		told, err := json.Marshal(a)
 		if err != nil {
 			return nil, fmt.Errorf("publish routes: %w", err)
 		}
@@ -143,7 +178,7 @@ func (s *Store) Withdraw(ctx context.Context, routes []relay.Route) error {
 // Renew implements [relay.Store].
 func (s *Store) Renew(ctx context.Context, replica relay.Replica) (bool, error) {
 	kept, err := s.renew.Run(ctx, s.client, []string{replicasKey, urlsKey},
-		replica.ID, replica.URL, s.ages.Liveness.Milliseconds()).Bool()
+		replica.ID, s.place(replica), s.ages.Liveness.Milliseconds()).Bool()
 	if err != nil {
 		return false, fmt.Errorf("renew replica: %w", err)
 	}
@@ -175,11 +210,13 @@ func (s *Store) Lookup(ctx context.Context, cluster string) ([]relay.Route, erro
 		if err != nil {
 			return nil, fmt.Errorf("read route: %w", err)
 		}
-		a := announcement{ID: fields[0], Cluster: cluster, Replica: fields[2], URL: urlOf(fields[3])}
+		a := announcement{ID: fields[0], Cluster: cluster, Replica: fields[2], URL: withoutServer(fields[3])}
 		if err := json.Unmarshal([]byte(fields[4]), &a.details); err != nil {
 			return nil, fmt.Errorf("read route: %w", err)
 		}
-		routes = append(routes, a.route(epoch))
+		if route, genuine := s.route(a, epoch); genuine {
+			routes = append(routes, route)
+		}
 	}
 	return relay.NewestFirst(routes), nil
 }
@@ -192,15 +229,17 @@ func (s *Store) Replicas(ctx context.Context) ([]relay.Replica, error) {
 	}
 	var replicas []relay.Replica
 	for ; len(fields) >= 2; fields = fields[2:] {
-		replicas = append(replicas, relay.Replica{ID: fields[0], URL: urlOf(fields[1])})
+		if replica, genuine := s.replica(fields[0], withoutServer(fields[1])); genuine {
+			replicas = append(replicas, replica)
+		}
 	}
 	return replicas, nil
 }
 
-// urlOf takes the server away that a replica's URL is kept with.
-func urlOf(value string) string {
-	_, url, _ := strings.Cut(value, " ")
-	return url
+// withoutServer takes the server away that a replica's place is kept with.
+func withoutServer(value string) string {
+	_, place, _ := strings.Cut(value, " ")
+	return place
 }
 
 // Subscribe implements [relay.Store]. The client connects again by itself.
@@ -216,7 +255,7 @@ func (s *Store) Subscribe(ctx context.Context, heard func(relay.Route)) error {
 			if !ok {
 				return errors.New("hear of routes: the subscription ended")
 			}
-			if route, ok := parse(message.Payload); ok {
+			if route, ok := s.parse(message.Payload); ok {
 				heard(route)
 			}
 		}
@@ -224,12 +263,12 @@ func (s *Store) Subscribe(ctx context.Context, heard func(relay.Route)) error {
 }
 
 // parse reads what was announced: the epoch, and the rest. Replicas of other versions may say what this one cannot read.
-func parse(payload string) (relay.Route, bool) {
+func (s *Store) parse(payload string) (relay.Route, bool) {
 	digits, rest, _ := strings.Cut(payload, " ")
 	epoch, err := strconv.ParseUint(digits, 10, 64)
 	var a announcement
 	if err != nil || json.Unmarshal([]byte(rest), &a) != nil {
 		return relay.Route{}, false
 	}
-	return a.route(epoch), true
+	return s.route(a, epoch)
 }

@@ -52,7 +52,7 @@ func subject(t *testing.T, client *redis.Client) relaytest.Subject {
 	}
 	flush()
 	return relaytest.Subject{
-		Store: redisroute.New(client, redisroute.Ages{Route: time.Minute, Liveness: 30 * time.Second}),
+		Store: newStore(t, client, redisroute.Ages{Route: time.Minute, Liveness: 30 * time.Second}),
 		Expire: func() { // puts every replica's time into the past
 			for _, z := range client.ZRangeWithScores(t.Context(), redisroute.Prefix+"replicas", 0, -1).Val() {
 				z.Score -= 60_000
@@ -70,7 +70,7 @@ func subject(t *testing.T, client *redis.Client) relaytest.Subject {
 func TestFailOverIsNoticed(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
-	store := redisroute.New(primary.Client(t), redisroute.Ages{Route: time.Minute, Liveness: time.Minute})
+	store := newStore(t, primary.Client(t), redisroute.Ages{Route: time.Minute, Liveness: time.Minute})
 	self := relay.Replica{ID: "a", URL: "http://a"}
 	for _, want := range []bool{false, true} {
 		if kept, err := store.Renew(t.Context(), self); err != nil || kept != want {
@@ -79,10 +79,19 @@ func TestFailOverIsNoticed(t *testing.T) {
 	}
 	standby := redistest.StartReplica(t, primary)
 	standby.Promote(t)
-	store = redisroute.New(standby.Client(t), redisroute.Ages{Route: time.Minute, Liveness: time.Minute})
+	store = newStore(t, standby.Client(t), redisroute.Ages{Route: time.Minute, Liveness: time.Minute})
 	for _, want := range []bool{false, true} {
 		if kept, err := store.Renew(t.Context(), self); err != nil || kept != want {
 			t.Fatalf("after the fail-over: got %v, %v, want %v", kept, err, want)
 		}
 	}
+}
+
+func newStore(t *testing.T, client redis.UniversalClient, ages redisroute.Ages) *redisroute.Store {
+	t.Helper()
+	store, err := redisroute.New(client, ages, []byte("the secret that signs what these tests write"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
 }

@@ -264,12 +264,14 @@ func (x *RefreshTokenRequest) GetAssertion() string {
 // RefreshTokenResponse carries the access token.
 type RefreshTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The token: a JWT, audience "leat".
+	// The token for calls to the distributor: a JWT, audience "distributor".
 	AccessToken string `protobuf:"bytes,1,opt,name=access_token,json=accessToken,proto3" json:"access_token,omitempty"`
-	// When it ends. Refresh it at about two thirds of its life.
+	// When both tokens end. Refresh them at about two thirds of their life.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Base URL of the tunnel; it may change over time. Empty when the hub offers none.
-	TunnelUrl     string `protobuf:"bytes,3,opt,name=tunnel_url,json=tunnelUrl,proto3" json:"tunnel_url,omitempty"`
+	TunnelUrl string `protobuf:"bytes,3,opt,name=tunnel_url,json=tunnelUrl,proto3" json:"tunnel_url,omitempty"`
+	// The token to connect to the tunnel with: a JWT, audience "tunnel".
+	TunnelToken   string `protobuf:"bytes,4,opt,name=tunnel_token,json=tunnelToken,proto3" json:"tunnel_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -321,6 +323,13 @@ func (x *RefreshTokenResponse) GetExpireTime() *timestamppb.Timestamp {
 func (x *RefreshTokenResponse) GetTunnelUrl() string {
 	if x != nil {
 		return x.TunnelUrl
+	}
+	return ""
+}
+
+func (x *RefreshTokenResponse) GetTunnelToken() string {
+	if x != nil {
+		return x.TunnelToken
 	}
 	return ""
 }
@@ -3051,13 +3060,14 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\n" +
 	"tunnel_url\x18\x03 \x01(\tR\ttunnelUrl\"3\n" +
 	"\x13RefreshTokenRequest\x12\x1c\n" +
-	"\tassertion\x18\x01 \x01(\tR\tassertion\"\x95\x01\n" +
+	"\tassertion\x18\x01 \x01(\tR\tassertion\"\xb8\x01\n" +
 	"\x14RefreshTokenResponse\x12!\n" +
 	"\faccess_token\x18\x01 \x01(\tR\vaccessToken\x12;\n" +
 	"\vexpire_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"expireTime\x12\x1d\n" +
 	"\n" +
-	"tunnel_url\x18\x03 \x01(\tR\ttunnelUrl\"X\n" +
+	"tunnel_url\x18\x03 \x01(\tR\ttunnelUrl\x12!\n" +
+	"\ftunnel_token\x18\x04 \x01(\tR\vtunnelToken\"X\n" +
 	"\x0eGetPlanRequest\x12#\n" +
 	"\rknown_version\x18\x01 \x01(\tR\fknownVersion\x12!\n" +
 	"\faccept_delta\x18\x02 \x01(\bR\vacceptDelta\"\xd4\x01\n" +

@@ -2522,9 +2522,11 @@ func (*RevokeClusterResponse) Descriptor() ([]byte, []int) {
 	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{47}
 }
 
-// CreateAccessTokenRequest is empty: the caller is known by its API token.
+// CreateAccessTokenRequest says where the token is to be used. The caller is known by its API token.
 type CreateAccessTokenRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The service that is to accept the token, and the only one that will: "distributor" or "tunnel". Empty means "distributor".
+	Audience      string `protobuf:"bytes,1,opt,name=audience,proto3" json:"audience,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2559,10 +2561,17 @@ func (*CreateAccessTokenRequest) Descriptor() ([]byte, []int) {
 	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{48}
 }
 
+func (x *CreateAccessTokenRequest) GetAudience() string {
+	if x != nil {
+		return x.Audience
+	}
+	return ""
+}
+
 // CreateAccessTokenResponse carries the access token.
 type CreateAccessTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The token: a JWT, audience "leat".
+	// The token: a JWT with the requested audience.
 	AccessToken string `protobuf:"bytes,1,opt,name=access_token,json=accessToken,proto3" json:"access_token,omitempty"`
 	// When it ends.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
@@ -2752,8 +2761,9 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\bhub_keys\x18\x03 \x03(\tR\ahubKeys\"0\n" +
 	"\x14RevokeClusterRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\"\x17\n" +
-	"\x15RevokeClusterResponse\"\x1a\n" +
-	"\x18CreateAccessTokenRequest\"{\n" +
+	"\x15RevokeClusterResponse\"6\n" +
+	"\x18CreateAccessTokenRequest\x12\x1a\n" +
+	"\baudience\x18\x01 \x01(\tR\baudience\"{\n" +
 	"\x19CreateAccessTokenResponse\x12!\n" +
 	"\faccess_token\x18\x01 \x01(\tR\vaccessToken\x12;\n" +
 	"\vexpire_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +

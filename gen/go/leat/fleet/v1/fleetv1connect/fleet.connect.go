@@ -192,7 +192,7 @@ type FleetServiceClient interface {
 	CreateJoinToken(context.Context, *v1.CreateJoinTokenRequest) (*v1.CreateJoinTokenResponse, error)
 	// RevokeCluster ends the identity of the cluster's agent; it must enrol again.
 	RevokeCluster(context.Context, *v1.RevokeClusterRequest) (*v1.RevokeClusterResponse, error)
-	// CreateAccessToken trades the caller's API token for a short-lived access token (a JWT) that every hub service verifies offline.
+	// CreateAccessToken trades the caller's API token for a short-lived access token (a JWT) for one service of the hub, which verifies it offline.
 	// Everybody may call it.
 	CreateAccessToken(context.Context, *v1.CreateAccessTokenRequest) (*v1.CreateAccessTokenResponse, error)
 	// CreateUser adds a user.
@@ -914,7 +914,7 @@ type FleetServiceHandler interface {
 	CreateJoinToken(context.Context, *v1.CreateJoinTokenRequest) (*v1.CreateJoinTokenResponse, error)
 	// RevokeCluster ends the identity of the cluster's agent; it must enrol again.
 	RevokeCluster(context.Context, *v1.RevokeClusterRequest) (*v1.RevokeClusterResponse, error)
-	// CreateAccessToken trades the caller's API token for a short-lived access token (a JWT) that every hub service verifies offline.
+	// CreateAccessToken trades the caller's API token for a short-lived access token (a JWT) for one service of the hub, which verifies it offline.
 	// Everybody may call it.
 	CreateAccessToken(context.Context, *v1.CreateAccessTokenRequest) (*v1.CreateAccessTokenResponse, error)
 	// CreateUser adds a user.

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rpc
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/identity"
+)
+
+// ServiceConfig is what a service of the hub needs to call the others and to be called by them.
+type ServiceConfig struct {
+	// Secret is the service's own, at least 32 bytes: its key is derived from it, and what it stores is sealed by it. All replicas of the
+	// service have the same, and no other service has it. Required.
+	Secret config.Secret
+	// Keys are the public keys of all services of the hub, each NAME=KEY. Required.
+	Keys []string
+	// Plaintext allows tokens of services to go over http:// beyond this machine.
+	Plaintext Plaintext
+}
+
+// Bind binds the fields.
+func (c *ServiceConfig) Bind(s *config.Set) {
+	s.Secret(&c.Secret, "service-secret", "", "secret of this service alone, at least 32 bytes; \"leat keys\" makes one for each (required)")
+	s.Strings(&c.Keys, "service-keys", nil,
+		"public keys of the hub's services, separated by commas, the same for all, as \"leat keys\" prints them (required)")
+	c.Plaintext.Bind(s)
+}
+
+// Check returns an error that says what is missing.
+func (c *ServiceConfig) Check() error {
+	var errs []error
+	if c.Secret == "" {
+		errs = append(errs, config.Missing("service-secret"))
+	}
+	if len(c.Keys) == 0 {
+		errs = append(errs, config.Missing("service-keys"))
+	}
+	return errors.Join(errs...)
+}
+
+// Open returns the key of the named service and those of all.
+func (c *ServiceConfig) Open(service string) (*identity.ServiceKey, *identity.ServiceKeys, error) {
+	if err := c.Check(); err != nil {
+		return nil, nil, err
+	}
+	key, err := identity.NewServiceKey([]byte(c.Secret.Reveal()), service)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--service-secret: %w", err)
+	}
+	keys, err := identity.ParseServiceKeys(c.Keys)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--service-keys: %w", err)
+	}
+	return key, keys, keys.Check(key)
+}
+
+// Dial makes the client with which a service calls an audience: another service, or one replica. The base URL has to be one that service
+// tokens may be sent to.
+func (c *ServiceConfig) Dial(key *identity.ServiceKey, audience string, params ClientParams) (Client, error) {
+	base, err := parseBaseURL(params.BaseURL)
+	if err != nil {
+		return Client{}, err
+	}
+	if params.Transport == nil {
+		if err := c.Plaintext.Check(base); err != nil {
+			return Client{}, err
+		}
+	}
+	params.Tokens = key.For(audience)
+	return NewClient(params)
+}

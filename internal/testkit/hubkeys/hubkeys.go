@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hubkeys gives tests the secrets and keys of a hub whose services know one another.
+package hubkeys
+
+import (
+	"strings"
+
+	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpc"
+)
+
+// Secret returns the secret of a service.
+func Secret(service string) string { return "the secret of " + service + ", long enough for a test" }
+
+// Key returns the key that a service derives from its secret.
+func Key(service string) *identity.ServiceKey {
+	key, err := identity.NewServiceKey([]byte(Secret(service)), service)
+	if err != nil {
+		panic(err) // the secret is a constant
+	}
+	return key
+}
+
+// List returns the public keys of all services, as LEAT_SERVICE_KEYS has them.
+func List() []string {
+	return []string{Key(identity.ServiceDistributor).Public(), Key(identity.ServiceGitCache).Public(), Key(identity.ServiceTunnel).Public()}
+}
+
+// Config returns what a service is configured with.
+func Config(service string) rpc.ServiceConfig {
+	return rpc.ServiceConfig{Secret: config.Secret(Secret(service)), Keys: List()}
+}
+
+// Env adds to environment what a service is configured with, and returns it.
+func Env(service string, environment map[string]string) map[string]string {
+	environment["LEAT_SERVICE_SECRET"], environment["LEAT_SERVICE_KEYS"] = Secret(service), strings.Join(List(), ",")
+	return environment
+}
+
+// Tokens returns what a service calls an audience with.
+func Tokens(service, audience string) identity.TokenSource { return Key(service).For(audience) }
+
+// Verifier accepts the tokens of the named services for one audience.
+func Verifier(audience string, services ...string) identity.Verifier {
+	keys, err := identity.ParseServiceKeys(List())
+	if err != nil {
+		panic(err) // the keys are constants
+	}
+	return keys.Verifier(services, audience)
+}
