@@ -20,12 +20,8 @@ var (
 	ErrTooLarge = errors.New("object too large")
 )
 
-const (
-	// maxChain is how many deltas may lead to an object; Git itself makes none longer.
-	maxChain = 4095
-	// cacheBytes is kept of what was read last: versions of a file, and files alike, are deltas against one another.
-	cacheBytes = 8 << 20
-)
+// cacheBytes is kept of what was read last: versions of a file, and files alike, are deltas against one another.
+const cacheBytes = 8 << 20
 
 // Object is what a [Reader] reads.
 type Object struct {

@@ -40,20 +40,27 @@ type Received struct {
 	Name    string // without an ending
 	Objects int
 	Bytes   int64
+	// Made is how many bytes deltas were made into; what was made twice counts twice. [Merge] makes none.
+	Made int64
 }
 
 // Receive writes the pack that r holds into dir, with its index: checked, complete and durable but for the names
 // themselves, which last once the folder has been synced. The context ends reading and waiting. While memory is short, the
 // pack is written to disk as it comes and indexed later, so that no upstream is kept waiting. Errors match ErrEmpty where
-// there is nothing to read and ErrMalformed where the bytes are wrong; they may be those of r, memory and the disk.
+// there is nothing to read and ErrMalformed where the bytes are wrong; they may be a *LimitError, and those of r, memory and
+// the disk.
 func Receive(ctx context.Context, dir string, r io.Reader, memory Memory) (Received, error) {
+	return receive(ctx, dir, r, memory, defaultLimits)
+}
+
+func receive(ctx context.Context, dir string, r io.Reader, memory Memory, l limits) (Received, error) {
 	f, err := os.CreateTemp(dir, TemporaryPrefix)
 	if err != nil {
 		return Received{}, fmt.Errorf("receive pack: %w", err)
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // gone already where the rename succeeded
 	defer func() { _ = f.Close() }()           // closed already where it succeeded
-	in := &receiving{ctx: ctx, dir: dir, file: f, memory: memory, release: func() {}}
+	in := &receiving{ctx: ctx, dir: dir, file: f, memory: memory, limits: l, release: func() {}}
 	defer func() { in.release() }()
 	got, err := in.run(r)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -71,6 +78,7 @@ type receiving struct {
 	dir     string
 	file    *os.File
 	memory  Memory
+	limits  limits
 	release func()
 
 	objects int
@@ -86,14 +94,19 @@ func (in *receiving) run(r io.Reader) (Received, error) {
 	if err := in.checksum(); err != nil {
 		return Received{}, err
 	}
+	if err := in.limits.checkMade(&in.records, in.end); err != nil { // before memory is asked for
+		return Received{}, err
+	}
 	if err := in.grow(in.records.deepest()); err != nil {
 		return Received{}, err
 	}
-	resolver := &resolver{ctx: in.ctx, file: in.file, records: &in.records, end: in.end}
+	resolver := &resolver{ctx: in.ctx, file: in.file, records: &in.records, end: in.end, limits: in.limits}
 	if err := resolver.run(); err != nil {
 		return Received{}, err
 	}
-	return in.commit()
+	got, err := in.commit()
+	got.Made = resolver.made
+	return got, err
 }
 
 // cost is the memory for all objects.
@@ -132,7 +145,7 @@ func acquire(ctx context.Context, memory Memory, bytes int64) (func(), error) {
 
 // find goes through a pack's objects. The stream is behind the preamble, and has to end behind the checksum.
 func (in *receiving) find(pack stream) error {
-	s := newScanner(pack, &in.records)
+	s := newScanner(pack, &in.records, in.limits)
 	for range in.objects {
 		at := pack.offset()
 		if err := s.next(); err != nil {

@@ -236,18 +236,27 @@ func TestLargeObjectsAreMadeAgain(t *testing.T) {
 	}
 }
 
-// TestWhatADeltaClaimsIsNotBelieved has a delta say that it makes a terabyte.
+// TestWhatADeltaClaimsIsNotBelieved has deltas say that they make more than they do: a terabyte, which no pack may, and
+// 256 MiB, for which memory has to be there before anything is made of it.
 func TestWhatADeltaClaimsIsNotBelieved(t *testing.T) {
 	t.Parallel()
-	var h handmade
-	h.add(t, size(3, 1), []byte("x"))
-	delta := binary.AppendUvarint(binary.AppendUvarint(nil, 1), 1<<40)
-	h.add(t, append(size(6, len(delta)+2), byte(12+h.Len()-h.starts[0])), append(delta, 1, 'y'))
+	claim := func(n uint64) []byte {
+		var h handmade
+		h.add(t, size(3, 1), []byte("x"))
+		delta := binary.AppendUvarint(binary.AppendUvarint(nil, 1), n)
+		h.add(t, append(size(6, len(delta)+2), byte(12+h.Len()-h.starts[0])), append(delta, 1, 'y'))
+		return h.pack()
+	}
 	memory := &scarce{}
-	if _, err := pack.Receive(t.Context(), t.TempDir(), bytes.NewReader(h.pack()), memory); !errors.Is(err, pack.ErrMalformed) {
+	_, err := pack.Receive(t.Context(), t.TempDir(), bytes.NewReader(claim(1<<40)), memory)
+	if _, ok := errors.AsType[*pack.LimitError](err); !ok || len(memory.asked) != 1 {
+		t.Errorf("got %v with %v asked for, want a terabyte refused before it is asked for", err, memory.asked)
+	}
+	memory = &scarce{}
+	if _, err := pack.Receive(t.Context(), t.TempDir(), bytes.NewReader(claim(1<<28)), memory); !errors.Is(err, pack.ErrMalformed) {
 		t.Errorf("got %v, want %v", err, pack.ErrMalformed)
 	}
-	if len(memory.asked) != 2 || memory.asked[1] < 1<<40 {
+	if len(memory.asked) != 2 || memory.asked[1] < 1<<28 {
 		t.Errorf("got %v asked for, want the claim to be asked for, which a budget refuses", memory.asked)
 	}
 }

@@ -14,32 +14,46 @@ import (
 )
 
 // resolver computes the ids of all objects that are deltas. It goes from each base to what is made of it, deepest first.
+//
+// The stack holds the objects of which more than one child is still to be made, or was: an object leaves the stack when its last
+// child is begun. Because the child with most descendants comes last, the stack is at most as high as the logarithm of the
+// number of objects, whatever shape the deltas have. That holds for offset deltas; bases named by id are known too late to be
+// counted.
+//
+// Objects on the stack share [retained] bytes, and lose their data from the bottom of the stack when they need more. An object
+// without data is made again from the root of its chain when it is on top. The data of the stack is thus always that of its
+// upper part: the frames from held on have data, those below have none. What is made again counts as work, and work is bounded.
 type resolver struct {
 	ctx     context.Context //nolint:containedctx // lives as long as one call
 	file    *os.File
 	records *records
 	end     int64
+	limits  limits
 
-	byBase  []reference // rising
-	frames  []frame
-	held    int64 // bytes of objects in frames
-	hash    hasher
-	inflate inflater
-	buffer  *bufio.Reader
-	delta   []byte
-	spare   []byte
+	byBase   []reference // rising
+	frames   []frame
+	held     int   // the lowest frame with data
+	retained int64 // bytes of data in frames
+	made     int64 // bytes that deltas have made so far, the same object again included
+	path     []int32
+	hash     hasher
+	inflate  inflater
+	buffer   *bufio.Reader
+	delta    []byte
+	spare    []byte
 }
 
-// frame is an object with what is still to be made of it.
+// frame is an object with children that are still to be made.
 type frame struct {
 	object int32
-	next   int32  // child to resolve next
-	data   []byte // nil: dropped, to be made again when needed
+	next   int32  // child to make next, never none
+	data   []byte // valid from [resolver.held] on; else it is made again when needed
 }
 
 func (r *resolver) run() error {
 	r.hash, r.buffer = newHasher(), bufio.NewReaderSize(nil, 4<<10)
 	r.collectReferences()
+	r.records.heaviestLast()
 	for i := range r.records.n {
 		if r.records.at(i).kind.isDelta() {
 			continue
@@ -76,9 +90,11 @@ func (r *resolver) adopt(object int32) {
 	id := r.records.at(object).id
 	first, _ := slices.BinarySearchFunc(r.byBase, id, func(ref reference, id ID) int { return bytes.Compare(ref.base[:], id[:]) })
 	for i := first; i < len(r.byBase) && r.byBase[i].base == id; i++ {
-		if child := r.byBase[i].object; r.records.at(child).base == none {
-			r.records.link(child, object)
+		child := r.byBase[i].object
+		if r.records.at(child).base != none { // all of them have been adopted at once
+			return
 		}
+		r.records.link(child, object)
 	}
 }
 
@@ -91,15 +107,15 @@ func (r *resolver) resolve(root int32) error {
 	if rec.child == none {
 		return nil
 	}
-	if r.ctx.Err() != nil {
-		return context.Cause(r.ctx)
-	}
-	data, err := r.read(root, rec.size, nil)
+	data, err := r.read(root, r.takeSpare(rec.size))
 	if err != nil {
 		return err
 	}
 	r.push(root, data)
 	for len(r.frames) > 0 {
+		if r.ctx.Err() != nil {
+			return context.Cause(r.ctx)
+		}
 		if err := r.step(rec.kind); err != nil {
 			return err
 		}
@@ -107,104 +123,193 @@ func (r *resolver) resolve(root int32) error {
 	return nil
 }
 
-// step resolves one child of the object on top, or ends with that object.
+// step makes one child of the object on top.
 func (r *resolver) step(k kind) error {
-	top := len(r.frames) - 1
-	child := r.frames[top].next
-	if child == none {
-		r.held -= int64(len(r.frames[top].data))
-		r.spare = r.frames[top].data[:0]
-		r.frames = r.frames[:top]
-		return nil
+	base, err := r.topData()
+	if err != nil {
+		return err
 	}
+	top := &r.frames[len(r.frames)-1]
+	parent, child := top.object, top.next
 	rec := r.records.at(child)
-	r.frames[top].next = rec.sibling
-	data, err := r.make(top, child)
+	rec.depth = r.records.at(parent).depth + 1
+	isLast := rec.sibling == none
+	if top.next = rec.sibling; isLast {
+		r.pop()
+	}
+	data, err := r.makeChild(k, base, child)
 	if err != nil {
 		return fmt.Errorf("object at %d: %w", rec.offset, err)
 	}
-	r.hash.begin(k, int64(len(data)))
-	_, _ = r.hash.Write(data) // hashes never fail
-	if rec.id, err = r.hash.end(); err != nil {
-		return err
+	if isLast {
+		r.recycle(base)
 	}
-	rec.known = true
 	if len(r.byBase) > 0 {
 		r.adopt(child)
 	}
 	if rec.child == none {
-		r.spare = data[:0]
+		r.recycle(data)
 		return nil
 	}
 	r.push(child, data)
 	return nil
 }
 
-// push puts an object on top, and drops the lowest ones where they are too much.
-func (r *resolver) push(object int32, data []byte) {
-	r.frames = append(r.frames, frame{object: object, next: r.records.at(object).child, data: data})
-	r.held += int64(len(data))
-	for i := 0; i < len(r.frames)-1 && r.held > retained; i++ {
-		r.held -= int64(len(r.frames[i].data))
-		r.frames[i].data = nil
+// makeChild makes an object of its base, and computes its id.
+func (r *resolver) makeChild(k kind, base []byte, child int32) ([]byte, error) {
+	rec := r.records.at(child)
+	if err := r.limits.checkChain(rec.depth); err != nil {
+		return nil, err
 	}
-}
-
-// make applies a delta to the object of a frame.
-func (r *resolver) make(at int, delta int32) ([]byte, error) {
-	base, err := r.data(at)
+	if err := r.limits.checkParsed(k, rec.size); err != nil {
+		return nil, err
+	}
+	data, err := r.apply(base, child)
 	if err != nil {
 		return nil, err
 	}
-	if r.delta, err = r.read(delta, r.records.endOf(delta, r.end)-r.records.at(delta).offset, r.delta[:0]); err != nil {
+	r.hash.begin(k, int64(len(data)))
+	for part := range slices.Chunk(data, contextBytes) {
+		if r.ctx.Err() != nil {
+			return nil, context.Cause(r.ctx)
+		}
+		_, _ = r.hash.Write(part) // hashes never fail
+	}
+	if rec.id, err = r.hash.end(); err != nil {
 		return nil, err
 	}
-	into := r.spare
-	r.spare = nil
-	return applyDelta(slices.Grow(into, int(min(r.records.at(delta).size, retained))), base, r.delta)
-}
-
-// data returns the object of a frame, made again where it was dropped.
-func (r *resolver) data(at int) ([]byte, error) {
-	if f := &r.frames[at]; f.data != nil {
-		return f.data, nil
-	}
-	var data []byte
-	var err error
-	if at == 0 {
-		data, err = r.read(r.frames[0].object, r.records.at(r.frames[0].object).size, nil)
-	} else {
-		data, err = r.make(at-1, r.frames[at].object)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if at < len(r.frames)-1 { // only what is on top stays
-		return data, nil
-	}
-	r.frames[at].data = data
-	r.held += int64(len(data))
+	rec.known = true
 	return data, nil
 }
 
-// read inflates an object's bytes, as they are in the pack, and appends them to into. hint is how many there may be.
-func (r *resolver) read(object int32, hint int64, into []byte) ([]byte, error) {
+// contextBytes is how much is done to an object before the context is looked at again.
+const contextBytes = 4 << 20
+
+// push puts an object on top.
+func (r *resolver) push(object int32, data []byte) {
+	r.frames = append(r.frames, frame{object: object, next: r.records.at(object).child})
+	r.keep(len(r.frames)-1, data)
+}
+
+// keep gives a frame its data, and takes those of the lowest frames where all are too much.
+func (r *resolver) keep(at int, data []byte) {
+	r.frames[at].data = data
+	r.retained += int64(cap(data))
+	for ; r.held < at && r.retained > retained; r.held++ {
+		r.retained -= int64(cap(r.frames[r.held].data))
+		r.frames[r.held].data = nil
+	}
+}
+
+// pop removes the frame on top, which has data.
+func (r *resolver) pop() {
+	top := len(r.frames) - 1
+	r.retained -= int64(cap(r.frames[top].data))
+	r.frames[top].data = nil
+	r.frames = r.frames[:top]
+	r.held = min(r.held, top)
+}
+
+// recycle keeps the memory of an object that is needed no more.
+func (r *resolver) recycle(data []byte) {
+	if cap(data) > cap(r.spare) {
+		r.spare = data[:0]
+	}
+}
+
+// takeSpare returns memory for an object of that size, of length zero. An object does not get much more than it needs: it may
+// stay on the stack.
+func (r *resolver) takeSpare(size int64) []byte {
+	into := r.spare
+	if int64(cap(into)) > 2*size+spareSlack {
+		into = nil
+	} else {
+		r.spare = nil
+	}
+	return slices.Grow(into[:0], int(size)+1) // one more, to see the end of what is read
+}
+
+const spareSlack = 4 << 10
+
+// topData returns the object on top.
+func (r *resolver) topData() ([]byte, error) {
+	top := len(r.frames) - 1
+	if top < r.held {
+		if err := r.rebuild(); err != nil {
+			return nil, err
+		}
+	}
+	return r.frames[top].data, nil
+}
+
+// rebuild makes the object on top again, from the root of its chain, and keeps what the frames on the way need.
+func (r *resolver) rebuild() error {
+	at := r.frames[len(r.frames)-1].object
+	r.path = r.path[:0]
+	for r.records.at(at).base != none {
+		r.path = append(r.path, at)
+		at = r.records.at(at).base
+	}
+	data, err := r.read(at, r.takeSpare(r.records.at(at).size))
+	if err != nil {
+		return err
+	}
+	r.held = 0
+	for next := 0; ; {
+		isKept := r.frames[next].object == at
+		if isKept {
+			r.keep(next, data)
+			next++
+		}
+		if len(r.path) == 0 {
+			return nil
+		}
+		if r.ctx.Err() != nil {
+			return context.Cause(r.ctx)
+		}
+		at, r.path = r.path[len(r.path)-1], r.path[:len(r.path)-1]
+		base := data
+		if data, err = r.apply(base, at); err != nil {
+			return err
+		}
+		if !isKept {
+			r.recycle(base)
+		}
+	}
+}
+
+// apply applies a delta to its base.
+func (r *resolver) apply(base []byte, delta int32) ([]byte, error) {
+	rec := r.records.at(delta)
+	limit := r.limits.work(r.end)
+	if rec.size > limit-r.made {
+		return nil, &LimitError{What: workUnit, Need: limit + 1, Limit: limit}
+	}
+	r.made += rec.size
+	var err error
+	if r.delta, err = r.read(delta, r.delta[:0]); err != nil {
+		return nil, err
+	}
+	return applyDelta(r.takeSpare(rec.size), base, r.delta)
+}
+
+// read inflates an object's bytes, as they are in the pack, and appends them to into. The head's size was found true when the
+// pack was scanned, and there is memory for it.
+func (r *resolver) read(object int32, into []byte) ([]byte, error) {
 	rec := r.records.at(object)
 	section := io.NewSectionReader(r.file, rec.offset, r.records.endOf(object, r.end)-rec.offset)
-	r.buffer.Reset(section)
-	if _, err := readHead(r.buffer); err != nil {
+	r.buffer.Reset(contextReader{r.ctx, section})
+	h, err := readHead(r.buffer)
+	if err != nil {
 		return nil, err
 	}
 	body, err := r.inflate.open(r.buffer)
 	if err != nil {
 		return nil, err
 	}
-	into = slices.Grow(into, int(min(hint, retained))+1) // one more, to see the end
+	into = slices.Grow(into, int(h.size)+1) // one more, to see the end
 	for {
-		if len(into) == cap(into) {
-			into = slices.Grow(into, len(into)/4+512)
-		}
-		n, err := body.Read(into[len(into):cap(into)])
+		n, err := body.Read(into[len(into):min(cap(into), len(into)+contextBytes)])
 		into = into[:len(into)+n]
 		if err == io.EOF {
 			return into, nil
@@ -212,5 +317,16 @@ func (r *resolver) read(object int32, hint int64, into []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		if len(into) == cap(into) || r.ctx.Err() != nil {
+			return nil, r.unexpected()
+		}
 	}
+}
+
+// unexpected is why an object was not read to its end: the context, or a file that changed since it was scanned.
+func (r *resolver) unexpected() error {
+	if r.ctx.Err() != nil {
+		return context.Cause(r.ctx)
+	}
+	return fmt.Errorf("%w: an object is longer than its head says", ErrMalformed)
 }

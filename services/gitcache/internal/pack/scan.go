@@ -10,6 +10,7 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"math"
 	"sort"
 	"strconv"
 
@@ -27,11 +28,12 @@ type record struct {
 	size    int64 // inflated; of a delta: of what it makes
 	id      ID    // of a reference delta: the base's, until it is resolved
 	crc     uint32
-	base    int32 // none: it has no base, or a base that is not known yet
-	child   int32 // the first of those whose base this is
-	sibling int32 // the next with the same base
-	kind    kind  // as the pack says
-	known   bool  // id is the object's own
+	base    int32  // none: it has no base, or a base that is not known yet
+	child   int32  // the first of those whose base this is
+	sibling int32  // the next with the same base
+	kind    kind   // as the pack says
+	known   bool   // id is the object's own
+	depth   uint16 // deltas that lead to it, as far as they are known
 }
 
 const chunk = 4096
@@ -83,6 +85,42 @@ func (r *records) link(child, base int32) {
 	c.base, c.sibling, b.child = base, b.child, child
 }
 
+// heaviestLast puts, of the children that each object has so far, the one with most descendants behind the others. Bases of offset
+// deltas come before them in the pack; other deltas have no base yet.
+func (r *records) heaviestLast() {
+	weights := make([]int32, r.n) // descendants
+	for i := r.n - 1; i >= 0; i-- {
+		if base := r.at(i).base; base != none {
+			weights[base] += weights[i] + 1
+		}
+	}
+	for i := range r.n {
+		if first := r.at(i).child; first != none && r.at(first).sibling != none {
+			r.moveHeaviest(r.at(i), weights)
+		}
+	}
+}
+
+// moveHeaviest makes the heaviest of several children the last one.
+func (r *records) moveHeaviest(parent *record, weights []int32) {
+	heaviest, before, last := parent.child, none, parent.child
+	for at := parent.child; r.at(at).sibling != none; at = last {
+		last = r.at(at).sibling
+		if weights[last] > weights[heaviest] {
+			heaviest, before = last, at
+		}
+	}
+	if heaviest == last {
+		return
+	}
+	if before == none {
+		parent.child = r.at(heaviest).sibling
+	} else {
+		r.at(before).sibling = r.at(heaviest).sibling
+	}
+	r.at(last).sibling, r.at(heaviest).sibling = heaviest, none
+}
+
 // deepest is the memory that a delta, its base and what it makes take at most. What it makes is appended to as it grows.
 func (r *records) deepest() int64 { return 3*r.largest + r.largestDelta }
 
@@ -113,13 +151,14 @@ func (s stream) offset() int64 { return s.below.n - int64(s.Buffered()) }
 type scanner struct {
 	stream  stream
 	records *records
+	limits  limits
 	inflate inflater
 	hash    hasher
 	buffer  []byte
 }
 
-func newScanner(s stream, into *records) *scanner {
-	return &scanner{stream: s, records: into, hash: newHasher(), buffer: make([]byte, 32<<10)}
+func newScanner(s stream, into *records, l limits) *scanner {
+	return &scanner{stream: s, records: into, limits: l, hash: newHasher(), buffer: make([]byte, 32<<10)}
 }
 
 // next reads one object.
@@ -136,7 +175,10 @@ func (s *scanner) next() error {
 		if !ok {
 			return fmt.Errorf("%w: base is not where it should be", ErrMalformed)
 		}
-		base = found
+		base, rec.depth = found, s.records.at(found).depth+1
+		if err := s.limits.checkChain(rec.depth); err != nil {
+			return err
+		}
 	}
 	body, err := s.inflate.open(s.stream.Reader)
 	if err != nil {
@@ -160,8 +202,11 @@ func (s *scanner) next() error {
 
 // identify computes the id of an object as it streams by.
 func (s *scanner) identify(body io.Reader, h head) (ID, error) {
+	if err := s.limits.checkParsed(h.kind, h.size); err != nil {
+		return ID{}, err
+	}
 	s.hash.begin(h.kind, h.size)
-	n, err := io.CopyBuffer(s.hash.Hash, onlyReader{body}, s.buffer)
+	n, err := io.CopyBuffer(s.hash.Hash, oneMore(body, h.size), s.buffer)
 	if err == nil && n != h.size {
 		err = fmt.Errorf("%w: got %d bytes, want %d", ErrMalformed, n, h.size)
 	}
@@ -182,14 +227,22 @@ func (s *scanner) skipDelta(body io.Reader, size int64) (int64, error) {
 		return 0, err
 	}
 	s.records.largest, s.records.largestDelta = max(s.records.largest, base, result), max(s.records.largestDelta, size)
-	n, err := io.CopyBuffer(io.Discard, onlyReader{body}, s.buffer)
+	n, err := io.CopyBuffer(io.Discard, oneMore(body, size-int64(first)), s.buffer)
 	if err == nil && n+int64(first) != size {
 		err = fmt.Errorf("%w: got %d bytes, want %d", ErrMalformed, n+int64(first), size)
 	}
 	return result, err
 }
 
-// onlyReader hides every other method, so that copying uses the buffer given.
+// oneMore ends a byte after the size that was announced: the end of what is inflated is seen, and what goes on for long behind
+// it is not. It has no other method than Read, so that copying uses the buffer given.
+func oneMore(r io.Reader, size int64) io.Reader {
+	if size == math.MaxInt64 {
+		return onlyReader{r}
+	}
+	return &io.LimitedReader{R: r, N: size + 1}
+}
+
 type onlyReader struct{ io.Reader }
 
 // inflater inflates one object after the other.

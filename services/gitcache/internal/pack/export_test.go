@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pack
+
+import (
+	"context"
+	"io"
+)
+
+// The bounds, for tests that go up to them.
+const (
+	MaxChain  = maxChain
+	MaxParsed = maxParsed
+	WorkBase  = workBase
+)
+
+// ReceiveWithin is [Receive] with another bound for the bytes that deltas make.
+func ReceiveWithin(ctx context.Context, dir string, r io.Reader, memory Memory, work int64) (Received, error) {
+	l := defaultLimits
+	l.base, l.perByteWork = work, 1
+	return receive(ctx, dir, r, memory, l)
+}

@@ -1,0 +1,350 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pack_test
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"crypto/sha1"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/services/gitcache/internal/pack"
+)
+
+// hostile writes packs of many objects quickly. Its deltas copy all of their base, and add or replace a few bytes.
+type hostile struct {
+	data   []byte
+	starts []int
+	sizes  []int
+	ids    [][sha1.Size]byte // of objects whose content is known; by-id deltas need them
+	deltas int64             // bytes that all deltas make
+	zlib   *zlib.Writer
+}
+
+func (h *hostile) object(t testing.TB, head, body []byte, size int) int {
+	t.Helper()
+	if h.data == nil {
+		h.data = []byte("PACK\x00\x00\x00\x02\x00\x00\x00\x00")
+	}
+	h.starts, h.sizes = append(h.starts, len(h.data)), append(h.sizes, size)
+	h.data = append(h.data, head...)
+	var out bytes.Buffer
+	if h.zlib == nil {
+		h.zlib, _ = zlib.NewWriterLevel(&out, zlib.BestCompression)
+	} else {
+		h.zlib.Reset(&out)
+	}
+	_, err := h.zlib.Write(body)
+	if err = errors.Join(err, h.zlib.Close()); err != nil {
+		t.Fatal(err)
+	}
+	h.data = append(h.data, out.Bytes()...)
+	return len(h.starts) - 1
+}
+
+func (h *hostile) whole(t testing.TB, kind byte, content []byte) int {
+	t.Helper()
+	return h.object(t, size(kind, len(content)), content, len(content))
+}
+
+// deltaOf makes a delta that copies all of a base but its last bytes, and ends with the text instead.
+func deltaOf(baseSize int, text string) []byte {
+	delta := binary.AppendUvarint(nil, uint64(baseSize))
+	delta = binary.AppendUvarint(delta, uint64(baseSize))
+	for at, left := 0, baseSize-len(text); left > 0; {
+		n := min(left, 0xffffff)
+		delta = append(delta, 0xff, byte(at), byte(at>>8), byte(at>>16), byte(at>>24), byte(n), byte(n>>8), byte(n>>16))
+		at, left = at+n, left-n
+	}
+	return append(append(delta, byte(len(text))), text...)
+}
+
+// offset adds a delta of an object that is named by its distance.
+func (h *hostile) offset(t testing.TB, base int, text string) int {
+	t.Helper()
+	delta := deltaOf(h.sizes[base], text)
+	back := len(h.data) - h.starts[base]
+	distance := []byte{byte(back & 0x7f)}
+	for back >>= 7; back > 0; back >>= 7 {
+		back--
+		distance = append([]byte{0x80 | byte(back&0x7f)}, distance...)
+	}
+	h.deltas += int64(h.sizes[base])
+	return h.object(t, append(size(6, len(delta)), distance...), delta, h.sizes[base])
+}
+
+// reference adds a delta of an object that is named by its id.
+func (h *hostile) reference(t testing.TB, base [sha1.Size]byte, baseSize int, text string) int {
+	t.Helper()
+	delta := deltaOf(baseSize, text)
+	h.deltas += int64(baseSize)
+	return h.object(t, append(size(7, len(delta)), base[:]...), delta, baseSize)
+}
+
+func (h *hostile) pack() []byte {
+	data := bytes.Clone(h.data)
+	binary.BigEndian.PutUint32(data[8:], uint32(len(h.starts)))
+	sum := sha1.Sum(data)
+	return append(data, sum[:]...)
+}
+
+func blobID(content []byte) [sha1.Size]byte {
+	return sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(content), content))
+}
+
+// comb is a chain of deltas with another delta beside each: on its way back, whoever follows the chain to its end first needs
+// every object again.
+func comb(t testing.TB, links, objectSize int) *hostile {
+	t.Helper()
+	h := &hostile{}
+	at := h.whole(t, 3, make([]byte, objectSize))
+	for i := range links {
+		next := h.offset(t, at, fmt.Sprintf("chain %d", i))
+		h.offset(t, at, fmt.Sprintf("tooth %d", i))
+		at = next
+	}
+	return h
+}
+
+// besideGit receives a pack, has git index it too, and compares the indexes and, with a wide margin, the time. Git's own time is
+// measured, so that a slow machine is slow for both.
+func besideGit(t *testing.T, data []byte) pack.Received {
+	t.Helper()
+	into := t.TempDir()
+	path := filepath.Join(into, "git.pack")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	git(t, into, "", "index-pack", "-o", filepath.Join(into, "git.idx"), path)
+	limit := 30*time.Second + 20*time.Since(start)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	start = time.Now()
+	got, err := pack.Receive(ctx, into, bytes.NewReader(data), plenty{})
+	if took := time.Since(start); err != nil || took > limit {
+		t.Fatalf("got %v after %s, want the pack indexed within %s", err, took, limit)
+	}
+	wantGitsIndex(t, into, got.Name)
+	return got
+}
+
+// TestSecDeltaChainsCostWhatTheyMake indexes a pack of some 130 kB that took minutes where objects were made again and again.
+func TestSecDeltaChainsCostWhatTheyMake(t *testing.T) {
+	t.Parallel()
+	for name, h := range map[string]*hostile{"2,001 objects": comb(t, 1000, 128<<10), "4,001 objects": comb(t, 2000, 128<<10)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := besideGit(t, h.pack())
+			if got.Made != h.deltas {
+				t.Errorf("got %d bytes made for %d bytes of objects, want each made once", got.Made, h.deltas)
+			}
+		})
+	}
+}
+
+// TestSecBasesNamedByID has the same shape in deltas whose bases are named by id, so that nobody sees beforehand which child leads
+// further: objects are made again, but many at a time.
+func TestSecBasesNamedByID(t *testing.T) {
+	t.Parallel()
+	const links, objectSize = 1000, 128 << 10
+	h, content := &hostile{}, make([]byte, objectSize)
+	h.whole(t, 3, content)
+	for i := range links {
+		id := blobID(content)
+		h.reference(t, id, objectSize, fmt.Sprintf("tooth %d", i))
+		link := fmt.Sprintf("chain %d", i)
+		h.reference(t, id, objectSize, link)
+		copy(content[objectSize-len(link):], link)
+	}
+	if got := besideGit(t, h.pack()); got.Made > 6*h.deltas {
+		t.Errorf("got %d bytes made for %d bytes of objects, want less than six times as many", got.Made, h.deltas)
+	}
+}
+
+// TestSecManyTinyDeltas indexes chains as long as they may be, and refuses one that is longer.
+func TestSecManyTinyDeltas(t *testing.T) {
+	t.Parallel()
+	var h hostile
+	root := h.whole(t, 3, make([]byte, 64))
+	for c := range 30 {
+		at := root
+		for i := range pack.MaxChain {
+			at = h.offset(t, at, fmt.Sprintf("%d/%d", c, i))
+		}
+	}
+	besideGit(t, h.pack())
+	h.offset(t, len(h.starts)-1, "one more")
+	wantLimit(t, h.pack(), pack.MaxChain+1, pack.MaxChain)
+}
+
+// wantLimit has a pack refused because of a bound.
+func wantLimit(t *testing.T, data []byte, need, limit int64) {
+	t.Helper()
+	memory, into := &scarce{}, t.TempDir()
+	_, err := pack.Receive(t.Context(), into, bytes.NewReader(data), memory)
+	beyond, ok := errors.AsType[*pack.LimitError](err)
+	if !ok || beyond.Need < need || beyond.Limit != limit || len(memory.asked) != 1 || memory.held != 0 {
+		t.Errorf("got %v with %v asked for and %d held, want a bound of %d exceeded by %d, and memory asked for once", err, memory.asked, memory.held, limit, need)
+	}
+	wantEmpty(t, into)
+}
+
+// TestSecChainsNamedByID counts deltas whose bases are named by id, which no scan can.
+func TestSecChainsNamedByID(t *testing.T) {
+	t.Parallel()
+	var h hostile
+	content := make([]byte, 64)
+	h.whole(t, 3, content)
+	for i := range pack.MaxChain + 1 {
+		text := fmt.Sprintf("link %d", i)
+		h.reference(t, blobID(content), len(content), text)
+		copy(content[len(content)-len(text):], text)
+	}
+	wantLimit(t, h.pack(), pack.MaxChain+1, pack.MaxChain)
+}
+
+// TestSecDeltasThatMakeTooMuch refuses 20 kB that would become more than 8 GiB, before anything is made or memory is asked for.
+func TestSecDeltasThatMakeTooMuch(t *testing.T) {
+	t.Parallel()
+	var h hostile
+	const large = 16 << 20
+	at := h.whole(t, 3, make([]byte, large))
+	for i := range pack.WorkBase/large + 40 {
+		at = h.offset(t, at, fmt.Sprintf("link %d", i))
+	}
+	data := h.pack()
+	limit := int64(pack.WorkBase) + 1000*int64(len(data)-sha1.Size)
+	wantLimit(t, data, limit+1, limit)
+}
+
+// TestSecMadeAgainCounts bounds what is made more than once, which no sum beforehand shows.
+func TestSecMadeAgainCounts(t *testing.T) {
+	t.Parallel()
+	const links, objectSize = 300, 1 << 20
+	h, content := &hostile{}, make([]byte, objectSize)
+	h.whole(t, 3, content)
+	for i := range links {
+		id := blobID(content)
+		h.reference(t, id, objectSize, fmt.Sprintf("tooth %d", i))
+		link := fmt.Sprintf("chain %d", i)
+		h.reference(t, id, objectSize, link)
+		copy(content[objectSize-len(link):], link)
+	}
+	_, err := pack.ReceiveWithin(t.Context(), t.TempDir(), bytes.NewReader(h.pack()), plenty{}, h.deltas)
+	if _, ok := errors.AsType[*pack.LimitError](err); !ok {
+		t.Errorf("got %v, want a bound exceeded", err)
+	}
+	if got, err := pack.ReceiveWithin(t.Context(), t.TempDir(), bytes.NewReader(h.pack()), plenty{}, 8*h.deltas); err != nil {
+		t.Errorf("got %v with eight times the bytes of the objects, want them to be enough", err)
+	} else if got.Made <= h.deltas {
+		t.Errorf("got %d bytes made of %d, want some made again: else this test tests nothing", got.Made, h.deltas)
+	}
+}
+
+// TestSecLargeTrees refuses what every reader would hold in memory.
+func TestSecLargeTrees(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []byte{1, 2, 4} {
+		var whole, made hostile
+		whole.whole(t, kind, make([]byte, pack.MaxParsed+1))
+		wantLimit(t, whole.pack(), pack.MaxParsed+1, pack.MaxParsed)
+		made.whole(t, kind, make([]byte, pack.MaxParsed/2))
+		delta := binary.AppendUvarint(binary.AppendUvarint(nil, pack.MaxParsed/2), pack.MaxParsed+10)
+		for range 3 {
+			delta = append(delta, 0xf0, 0xff, 0xff, 0xff)
+		}
+		head := append(size(7, len(delta)), bytes.Repeat([]byte{0}, sha1.Size)...)
+		id := sha1.Sum(fmt.Appendf(nil, "%s %d\x00%s", [...]string{1: "commit", 2: "tree", 4: "tag"}[kind], pack.MaxParsed/2, make([]byte, pack.MaxParsed/2)))
+		copy(head[len(head)-sha1.Size:], id[:])
+		made.object(t, head, delta, pack.MaxParsed+10)
+		_, err := pack.Receive(t.Context(), t.TempDir(), bytes.NewReader(made.pack()), plenty{})
+		if beyond, ok := errors.AsType[*pack.LimitError](err); !ok || beyond.Limit != pack.MaxParsed {
+			t.Errorf("type %d: got %v, want it refused", kind, err)
+		}
+	}
+}
+
+// TestSecTheSameObjectOftenAndManyDeltasOfIt has deltas looked for once, however often their base is in the pack.
+func TestSecTheSameObjectOftenAndManyDeltasOfIt(t *testing.T) {
+	t.Parallel()
+	var h hostile
+	content := make([]byte, 32)
+	for range 200_000 {
+		h.starts, h.sizes = append(h.starts, 0), append(h.sizes, 0) // counted: all of them have the same bytes
+	}
+	var once hostile
+	once.whole(t, 3, content)
+	h.data = append([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x00"), bytes.Repeat(once.data[12:], 200_000)...)
+	var reference hostile
+	reference.reference(t, blobID(content), len(content), "the same")
+	h.data = append(h.data, bytes.Repeat(reference.data[12:], 200_000)...)
+	for range 200_000 {
+		h.starts, h.sizes = append(h.starts, 0), append(h.sizes, 0)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got, err := pack.Receive(ctx, t.TempDir(), bytes.NewReader(h.pack()), plenty{})
+	if err != nil || got.Objects != 400_000 || ctx.Err() != nil {
+		t.Errorf("got %d objects, %v and %v, want 400,000 within a minute", got.Objects, err, ctx.Err())
+	}
+}
+
+// countdown is a context that ends at the n-th look at it after it was started.
+type countdown struct {
+	context.Context
+	started bool
+	left    int
+	looks   int // after the end
+}
+
+func (c *countdown) Err() error {
+	if !c.started {
+		return nil
+	}
+	if c.left--; c.left >= 0 {
+		return nil
+	}
+	c.looks++
+	return context.Canceled
+}
+
+// starter starts the countdown when memory for a large object is asked for, which is right before deltas are applied.
+type starter struct {
+	plenty
+	ctx *countdown
+}
+
+func (s starter) Acquire(context.Context, int64) (func(), error) {
+	s.ctx.started = true
+	return func() {}, nil
+}
+
+// TestSecDeltasEndWithTheContext ends the context after deltas have begun to be applied.
+func TestSecDeltasEndWithTheContext(t *testing.T) {
+	t.Parallel()
+	var h hostile
+	const large = 12 << 20
+	at := h.whole(t, 3, make([]byte, large))
+	for i := range 100 {
+		at = h.offset(t, at, fmt.Sprintf("link %d", i))
+	}
+	data := h.pack()
+	for _, looks := range []int{1, 2, 5, 20, 100} {
+		ctx := &countdown{Context: t.Context(), left: looks}
+		into := t.TempDir()
+		_, err := pack.Receive(ctx, into, bytes.NewReader(data), starter{ctx: ctx})
+		if err == nil || !ctx.started || ctx.looks == 0 || ctx.looks > 4 {
+			t.Errorf("%d looks: got %v and %d looks at a context that had ended, want an error at once", looks, err, ctx.looks)
+		}
+		wantEmpty(t, into)
+	}
+}
