@@ -8,18 +8,69 @@ package dialguard
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 )
 
-// Local reports whether an address is loopback, link-local, multicast or unspecified.
-func Local(address netip.Addr) bool {
-	address = address.Unmap()
-	return !address.IsValid() || address.IsLoopback() || address.IsUnspecified() || address.IsMulticast() || address.IsLinkLocalUnicast()
+// metadata are the addresses of clouds' metadata servers that are not link-local.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"),   // AWS, over IPv6
+	netip.MustParseAddr("fd20:ce::254"),    // Google Cloud, over IPv6
+	netip.MustParseAddr("100.100.100.200"), // Alibaba Cloud
+	netip.MustParseAddr("168.63.129.16"),   // Azure
+	netip.MustParseAddr("192.0.0.192"),     // Oracle Cloud
 }
 
-// ErrLocal is in the chain of the error for an address that must not be dialled.
-var ErrLocal = errors.New("an address of this machine or its link")
+var (
+	thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
+	siteLocal   = netip.MustParsePrefix("fec0::/10")
+	// embedding are networks whose addresses stand for IPv4 addresses, each with the byte where that begins.
+	embedding = []struct {
+		netip.Prefix
+		at int
+	}{
+		{netip.MustParsePrefix("64:ff9b::/96"), 12}, {netip.MustParsePrefix("64:ff9b:1::/48"), 12},
+		{netip.MustParsePrefix("2002::/16"), 2}, {netip.MustParsePrefix("::/96"), 12},
+	}
+	// shared are private networks that netip does not count among them: those of carriers and of benchmarks.
+	shared = []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("198.18.0.0/15")}
+)
+
+// Local reports whether an address is loopback, link-local, multicast, broadcast, unspecified, or a cloud's metadata server, also
+// where an IPv6 address stands for such an IPv4 address.
+func Local(address netip.Addr) bool {
+	address = address.WithZone("").Unmap()
+	return !address.IsValid() || address.IsLoopback() || address.IsUnspecified() || address.IsMulticast() || address.IsLinkLocalUnicast() ||
+		thisNetwork.Contains(address) || siteLocal.Contains(address) || address == netip.AddrFrom4([4]byte{255, 255, 255, 255}) ||
+		slices.Contains(metadata, address) || isEmbedded(address, Local)
+}
+
+// Private reports whether an address belongs to a network that is not routed on the internet, such as 10.0.0.0/8 and fd00::/8.
+func Private(address netip.Addr) bool {
+	address = address.WithZone("").Unmap()
+	return address.IsPrivate() || slices.ContainsFunc(shared, func(p netip.Prefix) bool { return p.Contains(address) }) ||
+		isEmbedded(address, Private)
+}
+
+// isEmbedded reports whether an IPv6 address stands for an IPv4 address of which is holds.
+func isEmbedded(address netip.Addr, is func(netip.Addr) bool) bool {
+	for _, e := range embedding {
+		if e.Contains(address) {
+			whole := address.As16()
+			return is(netip.AddrFrom4([4]byte(whole[e.at : e.at+4])))
+		}
+	}
+	return false
+}
+
+var (
+	// ErrLocal is in the chain of the error for an address that must not be dialled.
+	ErrLocal = errors.New("an address of this machine or its link")
+	// ErrPrivate is in the chain of the error for a private address where a [Guard] refuses those.
+	ErrPrivate = errors.New("an address of a private network")
+)
 
 // Control refuses such addresses as net.Dialer.Control, where names have become addresses.
 func Control(_, address string, _ syscall.RawConn) error {
@@ -28,4 +79,50 @@ func Control(_, address string, _ syscall.RawConn) error {
 		return fmt.Errorf("%w: %s", ErrLocal, address)
 	}
 	return nil
+}
+
+// Guard judges addresses that a stranger chose. Its zero value refuses what [Local] names, and this machine's own addresses. It may
+// be used concurrently.
+type Guard struct {
+	// AllowLocal lets local addresses pass; for tests and development.
+	AllowLocal bool
+	// RefusePrivate refuses private networks too.
+	RefusePrivate bool
+}
+
+// Check returns an error that matches [ErrLocal] or [ErrPrivate] for an address that must not be dialled.
+func (g Guard) Check(address netip.Addr) error {
+	switch {
+	case !g.AllowLocal && (Local(address) || own(address)):
+		return fmt.Errorf("%w: %s", ErrLocal, address)
+	case g.RefusePrivate && Private(address):
+		return fmt.Errorf("%w: %s", ErrPrivate, address)
+	}
+	return nil
+}
+
+// Control is [Guard.Check] as net.Dialer.Control.
+func (g Guard) Control(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("%w: %s", ErrLocal, address)
+	}
+	return g.Check(to.Addr())
+}
+
+// own reports whether an address is one of this machine's. Interfaces come and go, so it asks each time.
+func own(address netip.Addr) bool {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return true
+	}
+	address = address.WithZone("").Unmap()
+	return slices.ContainsFunc(addresses, func(a net.Addr) bool {
+		network, ok := a.(*net.IPNet)
+		if !ok {
+			return false
+		}
+		mine, ok := netip.AddrFromSlice(network.IP)
+		return ok && mine.Unmap() == address
+	})
 }

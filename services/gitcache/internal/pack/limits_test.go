@@ -107,9 +107,8 @@ func comb(t testing.TB, links, objectSize int) *hostile {
 	h := &hostile{}
 	at := h.whole(t, 3, make([]byte, objectSize))
 	for i := range links {
-		next := h.offset(t, at, fmt.Sprintf("chain %d", i))
 		h.offset(t, at, fmt.Sprintf("tooth %d", i))
-		at = next
+		at = h.offset(t, at, fmt.Sprintf("chain %d", i))
 	}
 	return h
 }
