@@ -35,16 +35,20 @@ type backend interface {
 	lfshttp.Upstreams
 }
 
-// newBackend opens the mirrors below dir. Credentials may be nil.
-func newBackend(cfg Config, dir string, credentials uploadpack.Credentials, logger *slog.Logger) (backend, error) {
+// newBackend opens the mirrors below dir. Credentials may be nil. Root returns the URL of the repository with a UID.
+func newBackend(
+	cfg Config, dir string, credentials uploadpack.Credentials, root func(uid string) (string, bool), logger *slog.Logger,
+) (backend, error) {
 	hosts := hostgate.New(hostgate.Config{Sessions: cfg.HostSessions, Requests: cfg.HostRequests, Burst: cfg.HostBurst})
 	budget, room := memory.NewBudget(int64(cfg.Memory)), int64(cfg.MirrorDisk)
 	if cfg.Backend == BackendGit {
 		return gitbin.New(gitbin.Config{
-			Dir: dir, Readers: cfg.Readers, Hosts: hosts, Credentials: credentials, Memory: budget, MirrorDisk: room, Logger: logger,
+			Dir: dir, Readers: cfg.Readers, Hosts: hosts, Guard: cfg.guard(), Root: root, Credentials: credentials,
+			Memory: budget, MirrorDisk: room, Logger: logger,
 		})
 	}
 	return gogit.New(gogit.Config{
-		Dir: dir, Readers: cfg.Readers, Hosts: hosts, Credentials: credentials, Memory: budget, MirrorDisk: room, Logger: logger,
+		Dir: dir, Readers: cfg.Readers, Hosts: hosts, Guard: cfg.guard(), Root: root, Credentials: credentials,
+		Memory: budget, MirrorDisk: room, Logger: logger,
 	})
 }

@@ -12,10 +12,12 @@ import (
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 )
 
 const (
@@ -70,6 +72,12 @@ type Config struct {
 	HostBurst    int // requests to one upstream host after a rest; 40
 	// CredentialsFile holds credentials by URL prefix, for repositories that have none. Empty: there is none.
 	CredentialsFile string
+	// AllowLocalUpstreams lets URLs that no administrator wrote lead to this machine and its link.
+	AllowLocalUpstreams bool
+	// RefusePrivateUpstreams keeps such URLs from leading to private networks.
+	RefusePrivateUpstreams bool
+	// SubmoduleCredentials are URL prefixes below which submodules get the credential of the repository that they belong to.
+	SubmoduleCredentials []string
 
 	BundleCache    config.Bytes // 10 GiB
 	MaxBundleBytes config.Bytes // of a bundle, unpacked; 256 MiB
@@ -110,6 +118,12 @@ func (c *Config) Bind(s *config.Set) {
 	s.Int(&c.HostRequests, "gitcache-host-requests", 20, "requests to one upstream host per second")
 	s.Int(&c.HostBurst, "gitcache-host-burst", 40, "requests to one upstream host that may come at once after a rest")
 	s.String(&c.CredentialsFile, "gitcache-credentials-file", "", "YAML or JSON file with credentials by URL prefix; read again when it changes")
+	s.Bool(&c.AllowLocalUpstreams, "gitcache-allow-local-upstreams", false,
+		"let URLs of submodules, redirects and LFS servers lead to loopback and link-local addresses; for tests and development only")
+	s.Bool(&c.RefusePrivateUpstreams, "gitcache-refuse-private-upstreams", false,
+		"keep URLs of submodules, redirects and LFS servers from leading to private networks")
+	s.Strings(&c.SubmoduleCredentials, "gitcache-submodule-credentials", nil,
+		"URL prefixes below which submodules get the credential of their repository at the same host; empty: only in its own folder")
 	s.Size(&c.BundleCache, "gitcache-bundle-cache", defaultCache, "disk for bundles")
 	limits := bundle.DefaultLimits()
 	s.Size(&c.MaxBundleBytes, "gitcache-max-bundle", config.Bytes(limits.Bytes), "largest bundle, unpacked")
@@ -139,7 +153,26 @@ func (c *Config) check() error {
 	if c.Backend != "" && c.Backend != BackendGoGit && c.Backend != BackendGit {
 		errs = append(errs, fmt.Errorf("gitcache-backend is %q: want %s or %s", c.Backend, BackendGoGit, BackendGit))
 	}
+	if _, err := c.submodulePrefixes(); err != nil {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
+}
+
+func (c *Config) submodulePrefixes() ([]submodule.Prefix, error) {
+	prefixes := make([]submodule.Prefix, 0, len(c.SubmoduleCredentials))
+	for _, text := range c.SubmoduleCredentials {
+		p, err := submodule.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("gitcache-submodule-credentials has %q: %w", text, err)
+		}
+		prefixes = append(prefixes, p)
+	}
+	return prefixes, nil
+}
+
+func (c *Config) guard() dialguard.Guard {
+	return dialguard.Guard{AllowLocal: c.AllowLocalUpstreams, RefusePrivate: c.RefusePrivateUpstreams}
 }
 
 func (c *Config) settings() mirror.Settings {

@@ -81,7 +81,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	disk, err := openDisk(cfg, tel)
+	var set *mirror.Set
+	disk, err := openDisk(cfg, func(uid string) (string, bool) { return urlOf(set, uid) }, tel)
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,6 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Client: client, Prefix: prefix, Self: trust.self, TTL: settings.LeaseTTL, Logger: logger,
 	})
 	others := replicas.New(trust.dialReplica)
-	var set *mirror.Set
 	registry := redisregistry.New(redisregistry.Params{
 		Client: client, Prefix: prefix, Sealer: sealer, Path: filepath.Join(cfg.DataDir, "repositories.json"),
 		Apply: func(defs []mirror.Definition) { set.Apply(defs) }, Logger: logger,
@@ -139,8 +139,12 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Store: disk.objects, Server: lfshttp.New(disk.git), Holders: others.Objects(), Find: set.Find, Logger: logger,
 	})
 	var service *api.Service
+	shared, err := cfg.submodulePrefixes()
+	if err != nil {
+		return err
+	}
 	submodules := submodule.New(submodule.Params{
-		Set: set, Registry: registry, Mirrors: disk.git, Events: events, Check: disk.git.Check, Logger: logger,
+		Set: set, Shared: shared, Registry: registry, Mirrors: disk.git, Events: events, Check: disk.git.Check, Logger: logger,
 		Refresh: func(ctx context.Context, name string) (mirror.State, error) { return service.Refresh(ctx, name) },
 	})
 	snapshots, err := disk.newBuilder(cfg, set, objects, submodules, tel)
@@ -180,6 +184,15 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		})
 	})
 	return group.Wait()
+}
+
+// urlOf returns where the repository with that UID is, once it is known.
+func urlOf(set *mirror.Set, uid string) (string, bool) {
+	r, err := set.Find(uid)
+	if err != nil {
+		return "", false
+	}
+	return r.Definition().URL, true
 }
 
 // observeStore shows how full the store for bundles is.
@@ -267,7 +280,7 @@ type disk struct {
 	temporary   string
 }
 
-func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
+func openDisk(cfg Config, root func(uid string) (string, bool), tel *telemetry.Telemetry) (*disk, error) {
 	temporary := filepath.Join(cfg.DataDir, "tmp")
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data folder: %w", err)
@@ -291,7 +304,7 @@ func openDisk(cfg Config, tel *telemetry.Telemetry) (*disk, error) {
 	if d.objects, err = lfs.OpenStore(filepath.Join(cfg.DataDir, "lfs")); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	if err := d.openGit(cfg, tel); err != nil {
+	if err := d.openGit(cfg, root, tel); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
@@ -307,14 +320,14 @@ func (d *disk) newBuilder(
 }
 
 // openGit opens mirrors and upstreams, with the credentials that are shared by prefix.
-func (d *disk) openGit(cfg Config, tel *telemetry.Telemetry) error {
+func (d *disk) openGit(cfg Config, root func(uid string) (string, bool), tel *telemetry.Telemetry) error {
 	var credentials uploadpack.Credentials
 	if cfg.CredentialsFile != "" {
 		d.credentials = credfile.New(cfg.CredentialsFile, tel.Logger())
 		credentials = d.credentials
 	}
 	var err error
-	d.git, err = newBackend(cfg, filepath.Join(cfg.DataDir, "mirrors"), credentials, tel.Logger())
+	d.git, err = newBackend(cfg, filepath.Join(cfg.DataDir, "mirrors"), credentials, root, tel.Logger())
 	if err != nil || d.credentials == nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
 	"github.com/leatdev/leat/services/gitcache/internal/memory"
@@ -52,6 +53,9 @@ type Config struct {
 	Credentials uploadpack.Credentials
 	// Proxy is asked for the proxy of HTTP upstreams whose definition has none. Nil: http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
+	// Guard and Root are those of [uploadpack.Config].
+	Guard dialguard.Guard
+	Root  func(uid string) (url string, ok bool)
 	// Memory admits packs that git indexes. Nil: a budget of its default size.
 	Memory *memory.Budget
 	// MirrorDisk bounds the bytes of all mirrors. Zero: only the disk does.
@@ -107,7 +111,8 @@ func New(cfg Config) (*Git, error) {
 		return nil, err
 	}
 	client := uploadpack.New(uploadpack.Config{
-		Dir: cfg.Dir, Hosts: cfg.Hosts, Credentials: cfg.Credentials, Proxy: cfg.Proxy, Agent: cfg.Agent, Version2: true,
+		Dir: cfg.Dir, Hosts: cfg.Hosts, Credentials: cfg.Credentials, Proxy: cfg.Proxy, Guard: cfg.Guard, Root: cfg.Root,
+		Agent: cfg.Agent, Version2: true,
 	})
 	return &Git{Store: mirrors, Client: client, program: p, memory: cfg.Memory, logger: cfg.Logger}, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
+	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
 	"github.com/leatdev/leat/services/gitcache/internal/memory"
@@ -45,6 +46,9 @@ type Config struct {
 	Credentials Credentials
 	// Proxy is asked for the proxy of HTTP upstreams whose definition has none. Nil: http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
+	// Guard and Root are those of [uploadpack.Config].
+	Guard dialguard.Guard
+	Root  func(uid string) (url string, ok bool)
 	// Memory admits packs that are indexed. Nil: a budget of its default size.
 	Memory *memory.Budget
 	// MirrorDisk bounds the bytes of all mirrors. Zero: only the disk does.
@@ -88,7 +92,8 @@ func New(cfg Config) (*Git, error) {
 		return nil, err
 	}
 	client := uploadpack.New(uploadpack.Config{
-		Dir: cfg.Dir, Hosts: cfg.Hosts, Credentials: cfg.Credentials, Proxy: cfg.Proxy, Agent: cfg.Agent,
+		Dir: cfg.Dir, Hosts: cfg.Hosts, Credentials: cfg.Credentials, Proxy: cfg.Proxy, Guard: cfg.Guard, Root: cfg.Root,
+		Agent: cfg.Agent,
 	})
 	return &Git{Store: mirrors, Client: client, memory: cfg.Memory}, nil
 }

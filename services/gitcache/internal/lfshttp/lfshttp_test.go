@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
@@ -31,7 +32,8 @@ import (
 func newClient(t *testing.T) *lfshttp.Client {
 	t.Helper()
 	git, err := gogit.New(gogit.Config{
-		Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Hosts: hostgate.New(hostgate.Config{Requests: 10_000, Burst: 10_000}),
+		Guard: dialguard.Guard{AllowLocal: true}, // a store at another host is another port here
+		Dir:   t.TempDir(), Logger: slog.New(slog.DiscardHandler), Hosts: hostgate.New(hostgate.Config{Requests: 10_000, Burst: 10_000}),
 	})
 	if err != nil {
 		t.Fatal(err)

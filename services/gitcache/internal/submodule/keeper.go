@@ -27,7 +27,7 @@ const (
 	tidyEvery     = 30 * time.Second
 )
 
-// Params are what a [Keeper] works with. All are required but Patience.
+// Params are what a [Keeper] works with. All are required but Shared and Patience.
 type Params struct {
 	Set      *mirror.Set
 	Registry mirror.Registry
@@ -38,6 +38,9 @@ type Params struct {
 	// Refresh has a repository fetched now, by whoever owns it, and returns its state after that.
 	Refresh func(ctx context.Context, name string) (mirror.State, error)
 	Logger  *slog.Logger
+	// Shared are the folders in which submodules get the credential of the repository that they belong to, wherever that is at
+	// the same host. Empty: only in that repository's own folder.
+	Shared []Prefix
 	// Patience is how long to wait for what is being fetched. Zero: 15 s.
 	Patience time.Duration
 }
@@ -89,7 +92,7 @@ func (k *Keeper) define(l Link) (mirror.Definition, error) {
 	if refused != "" {
 		return mirror.Definition{}, l.unavailable(refused)
 	}
-	return derive(root.Definition(), address), nil
+	return derive(root.Definition(), address, k.params.Shared), nil
 }
 
 // Obtain makes this replica's mirror of the submodule's repository hold the commit. It waits a bounded time. Errors are
@@ -197,7 +200,7 @@ func (k *Keeper) Tidy(ctx context.Context) error {
 		if err != nil { // deleted meanwhile
 			continue
 		}
-		if want := derive(root.Definition(), def.URL); want != def {
+		if want := derive(root.Definition(), def.URL, k.params.Shared); want != def {
 			errs = append(errs, k.params.Registry.Put(ctx, want))
 		}
 	}

@@ -92,7 +92,7 @@ func (r *registry) child(t *testing.T) mirror.Definition {
 // TestTidy follows changes of the root, and deletes what is left of it.
 func TestTidy(t *testing.T) {
 	t.Parallel()
-	root := mirror.Definition{Name: "demo", UID: "uid", Version: 1, URL: "https://git.example.com/demo.git"}
+	root := mirror.Definition{Name: "demo", UID: "uid", Version: 1, URL: "https://git.example.com/group/demo.git"}
 	k, r := newKeeper(t, root)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // nobody fetches here: it is enough that the repository is defined
@@ -101,7 +101,7 @@ func TestTidy(t *testing.T) {
 		t.Errorf("got %v, want the caller's cancellation", err)
 	}
 	uid, err := k.Locate(link)
-	if def := r.child(t); err != nil || def.UID != uid || def.Parent != "demo" || def.URL != "https://git.example.com/lib.git" {
+	if def := r.child(t); err != nil || def.UID != uid || def.Parent != "demo" || def.URL != "https://git.example.com/group/lib.git" {
 		t.Errorf("got %+v, want it as located at %s (%v)", def, uid, err)
 	}
 	root.Version, root.Credential = 2, mirror.Credential{Method: mirror.MethodBearer, Token: "new"}
@@ -123,7 +123,7 @@ func TestTidy(t *testing.T) {
 // TestSubmodulesAreBounded refuses what a push could name without end.
 func TestSubmodulesAreBounded(t *testing.T) {
 	t.Parallel()
-	k, r := newKeeper(t, mirror.Definition{Name: "demo", UID: "uid", URL: "https://git.example.com/demo.git"})
+	k, r := newKeeper(t, mirror.Definition{Name: "demo", UID: "uid", URL: "https://git.example.com/group/demo.git"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var err error

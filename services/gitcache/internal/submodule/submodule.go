@@ -69,10 +69,11 @@ func (l Link) shown() string {
 	return l.URL
 }
 
-// derive makes the definition of a submodule's repository. Everything in it follows from the root's, so that whoever derives
-// it gets the same, and a change of the root changes it. The credential and the trusted certificates are for the host
-// that they were given for; elsewhere the one that is shared by URL counts, if there is one.
-func derive(root mirror.Definition, address string) mirror.Definition {
+// derive makes the definition of a submodule's repository. Everything in it follows from the root's and from settings of the hub, so
+// that whoever derives it gets the same, and a change of the root changes it. The trusted certificates are for the host that
+// they were given for. So is the credential, and there only for what [opens] says; elsewhere the one that is shared by URL
+// counts, if there is one.
+func derive(root mirror.Definition, address string, shared []Prefix) mirror.Definition {
 	sum := sha256.Sum256([]byte(root.UID + "\n" + address))
 	id := hex.EncodeToString(sum[:])
 	def := mirror.Definition{
@@ -80,7 +81,10 @@ func derive(root mirror.Definition, address string) mirror.Definition {
 		PollInterval: pollInterval, ProxyURL: root.ProxyURL, Suspended: root.Suspended, Parent: root.Name, ParentUID: root.UID,
 	}
 	if sameHost(root.URL, address) {
-		def.Credential, def.CAPEM = root.Credential, root.CAPEM
+		def.CAPEM = root.CAPEM
+		if opens(root.URL, address, shared) {
+			def.Credential = root.Credential
+		}
 	}
 	return def
 }

@@ -76,38 +76,86 @@ func TestOtherURLs(t *testing.T) {
 	}
 }
 
-// TestCredentialsAreForTheirHost derives definitions.
-func TestCredentialsAreForTheirHost(t *testing.T) {
+// TestSecCredentialsAreForTheirFolder derives definitions: the root's credential is for submodules in its own folder, and where an
+// operator says so, and its certificates for the whole host.
+func TestSecCredentialsAreForTheirFolder(t *testing.T) {
 	t.Parallel()
 	root := mirror.Definition{
-		Name: "demo", UID: "uid", Version: 7, URL: "https://git.example.com/demo.git", CAPEM: "ca", ProxyURL: "http://proxy", WebhookSecret: "w",
+		Name: "demo", UID: "uid", Version: 7, URL: "https://git.example.com/group/demo.git", CAPEM: "ca", ProxyURL: "http://proxy", WebhookSecret: "w",
 		Credential: mirror.Credential{Method: mirror.MethodBearer, Token: "canary"},
 	}
-	for url, same := range map[string]bool{
-		"https://git.example.com/lib.git": true, "https://GIT.example.com:443/lib.git": true,
-		"https://git.example.com:8443/lib.git": false, "http://git.example.com/lib.git": false, "https://git.example.com.evil/lib.git": false,
-		"ssh://git@git.example.com/lib.git": false, "https://example.com/lib.git": false,
+	shared := prefixes(t, "https://git.example.com/open", "https://elsewhere.example/group/", "git@git.example.com:open")
+	for url, want := range map[string]struct{ credential, ca bool }{
+		"https://git.example.com/group/lib.git": {true, true}, "https://GIT.example.com:443/group/deep/lib.git": {true, true},
+		"https://git.example.com/open/lib.git":         {true, true},
+		"https://git.example.com/secret/lib.git":       {false, true},
+		"https://git.example.com/openness/lib.git":     {false, true},
+		"https://git.example.com/Group/lib.git":        {false, true},
+		"https://git.example.com/group":                {false, true},
+		"https://git.example.com/group/":               {false, true},
+		"https://git.example.com/lib.git":              {false, true},
+		"https://git.example.com/group/../secret/lib":  {false, true},
+		"https://git.example.com/group/%2e%2e/secret":  {false, true},
+		"https://git.example.com/group%2f..%2fsecret":  {false, true},
+		"https://git.example.com/group/..\\..\\secret": {false, true},
+		"https://git.example.com/group//../secret":     {false, true},
+		"https://git.example.com/group/x?y=/../secret": {false, true},
+		"https://git.example.com:8443/group/lib.git":   {}, "http://git.example.com/group/lib.git": {}, "https://git.example.com.evil/group/lib.git": {},
+		"ssh://git@git.example.com/group/lib.git": {}, "https://example.com/group/lib.git": {}, "https://elsewhere.example/group/lib.git": {},
 	} {
-		def := derive(root, url)
-		if got := !def.Credential.IsZero() && def.CAPEM != ""; got != same || def.WebhookSecret != "" {
-			t.Errorf("%s: got credential %v, want %v", url, got, same)
+		def := derive(root, url, shared)
+		if def.Credential.IsZero() == want.credential || (def.CAPEM != "") != want.ca || def.WebhookSecret != "" {
+			t.Errorf("%s: got credential %v and CA %q, want %+v", url, !def.Credential.IsZero(), def.CAPEM, want)
 		}
 		if def.Parent != "demo" || def.ParentUID != "uid" || def.Version != 7 || def.ProxyURL != root.ProxyURL {
 			t.Errorf("%s: got %+v, want it to follow the root", url, def)
 		}
 	}
 	ssh := root
-	ssh.URL = "git@git.example.com:demo.git"
+	ssh.URL = "git@git.example.com:group/demo.git"
 	for url, same := range map[string]bool{
-		"ssh://git@git.example.com/lib": true, "git@git.example.com:lib": true, "other@git.example.com:lib": false, "ssh://git@git.example.com:2222/lib": false,
+		"ssh://git@git.example.com/group/lib": true, "git@git.example.com:group/lib": true, "git@git.example.com:open/lib": true,
+		"git@git.example.com:secret/lib": false, "git@git.example.com:group/../secret/lib": false,
+		"other@git.example.com:group/lib": false, "ssh://git@git.example.com:2222/group/lib": false,
 	} {
-		if got := !derive(ssh, url).Credential.IsZero(); got != same {
+		if got := !derive(ssh, url, shared).Credential.IsZero(); got != same {
 			t.Errorf("%s: got credential %v, want %v", url, got, same)
+		}
+	}
+	for _, top := range []string{"https://git.example.com/demo.git", "https://git.example.com//demo.git", "https://git.example.com/"} {
+		flat := root
+		flat.URL = top
+		if def := derive(flat, "https://git.example.com/lib.git", nil); !def.Credential.IsZero() {
+			t.Errorf("got the credential of %s, which is in no folder, used beside it", top)
+		}
+		if def := derive(flat, "https://git.example.com/lib.git", prefixes(t, "https://git.example.com")); def.Credential.IsZero() {
+			t.Errorf("got no credential of %s where an operator names the whole host", top)
 		}
 	}
 	other := root
 	other.UID = "uid-2"
-	if a, b := derive(root, "https://x.example/y"), derive(other, "https://x.example/y"); a.UID == b.UID || a.Name == b.Name {
+	if a, b := derive(root, "https://x.example/y", nil), derive(other, "https://x.example/y", nil); a.UID == b.UID || a.Name == b.Name {
 		t.Errorf("got the same repository for two roots: %s", a.UID)
+	}
+}
+
+func prefixes(t *testing.T, texts ...string) []Prefix {
+	t.Helper()
+	all := make([]Prefix, len(texts))
+	for i, text := range texts {
+		var err error
+		if all[i], err = ParsePrefix(text); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	return all
+}
+
+func TestPrefixesAreChecked(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "git.example.com", "ftp://git.example.com/x", "https:///x", "https://git.example.com/a/../b", "https://git.example.com/%2e"} {
+		if _, err := ParsePrefix(text); err == nil {
+			t.Errorf("%q: got no error", text)
+		}
 	}
 }

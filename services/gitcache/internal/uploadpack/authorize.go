@@ -103,7 +103,7 @@ func (c *Client) newAppTokens(def mirror.Definition) (*appTokens, error) {
 	if err != nil {
 		return nil, errors.New("api url is not a url")
 	}
-	way, roots, err := c.newRoute(def, mirror.FetchParams{Guard: func() error { return nil }})
+	way, roots, err := c.newRoute(def, mirror.FetchParams{Guard: func() error { return nil }}, base)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (c *Client) newAppTokens(def mirror.Definition) (*appTokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range []*http.Transport{next.secure, next.elsewhere, next.plain} {
+	for _, t := range next.all() {
 		t.DisableKeepAlives = true // one request an hour
 	}
 	return &appTokens{

@@ -43,7 +43,7 @@ type httpSession struct {
 }
 
 func (c *Client) newHTTPSession(p mirror.FetchParams, t target) (*httpSession, error) {
-	way, roots, err := c.newRoute(t.def, p)
+	way, roots, err := c.newRoute(t.def, p, c.written(t.def)...)
 	if err != nil {
 		return nil, err
 	}

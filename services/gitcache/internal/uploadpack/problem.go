@@ -18,6 +18,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 
+	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/services/gitcache/internal/githubapp"
 	"github.com/leatdev/leat/services/gitcache/internal/memory"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -40,6 +41,10 @@ func explain(err error, def mirror.Definition) error {
 	}
 	if e.Reason == mirror.ReasonAuthRejected && def.Credential.Method == mirror.MethodNone {
 		e.Message = "The upstream asks for a credential; add one to the repository's spec."
+		if def.ParentUID != "" {
+			e.Message = "The submodule's host asks for a credential. That of the repository is used in its own folder at its own host; for others an " +
+				"operator can add one to gitcache-credentials-file, or name the folder in gitcache-submodule-credentials."
+		}
 	}
 	return e
 }
@@ -73,6 +78,9 @@ func classify(err error) (mirror.Reason, string) {
 		return mirror.ReasonProtocol, "The definition cannot be used: " + field.Error()
 	}
 	switch {
+	case errors.Is(err, dialguard.ErrLocal), errors.Is(err, dialguard.ErrPrivate):
+		return mirror.ReasonUnreachable, "A submodule's URL, a redirect or an LFS server leads to an address of the hub's own machine or network, " +
+			"which only the URL that an administrator wrote may; correct it, or see gitcache-allow-local-upstreams."
 	case errors.Is(err, errSSHAuth):
 		return mirror.ReasonAuthRejected, "The upstream accepts none of the SSH keys; replace the key in the repository's spec."
 	case errors.Is(err, errProxy):
@@ -86,6 +94,10 @@ func classify(err error) (mirror.Reason, string) {
 	if large, ok := errors.AsType[*memory.TooLargeError](err); ok {
 		return mirror.ReasonInternal, fmt.Sprintf("Indexing what the upstream sent takes about %d MiB of memory, and only %d MiB may be "+
 			"used; an operator must raise gitcache-memory.", large.Need>>20, large.Limit>>20)
+	}
+	if beyond, ok := errors.AsType[*pack.LimitError](err); ok {
+		return mirror.ReasonProtocol, fmt.Sprintf("What the upstream sent needs %d %s, and may have %d; have its host pack the repository "+
+			"anew, as `git repack -a -d -f --depth=50` does, or take what is so large out of it.", beyond.Need, beyond.What, beyond.Limit)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "proxyconnect" { // net/http's own way through a proxy
 		return mirror.ReasonUnreachable, proxyMessage

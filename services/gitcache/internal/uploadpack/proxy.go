@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/net/proxy"
 
+	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -54,7 +55,10 @@ func parseProxy(secret mirror.Secret) (*url.URL, error) {
 
 // route is the way to upstreams: directly, or through a proxy.
 type route struct {
-	dialer *dialer
+	// dialer is for proxies, and for addresses that an administrator wrote; outside is for all others.
+	dialer, outside *dialer
+	judge           dialguard.Guard
+	written         map[string]bool // host:port
 	// proxy tells which proxy leads to a URL; nil for none.
 	proxy func(*http.Request) (*url.URL, error)
 	// roots are trusted for a proxy that is reached over TLS. Nil: the system's.
@@ -68,7 +72,10 @@ func (r *route) tunnel(ctx context.Context, scheme, address string) (net.Conn, e
 		return nil, errProxy // the cause may repeat the proxy's URL
 	}
 	if via == nil {
-		return r.dialer.DialContext(ctx, "tcp", address)
+		return r.direct(ctx, address)
+	}
+	if err := r.checkProxied(address); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()

@@ -78,7 +78,7 @@ func (c *Client) dialSSH(ctx context.Context, p mirror.FetchParams, t target, co
 	if err != nil {
 		return nil, err
 	}
-	way, _, err := c.newRoute(t.def, p)
+	way, _, err := c.newRoute(t.def, p, c.written(t.def)...)
 	if err != nil {
 		return nil, err
 	}

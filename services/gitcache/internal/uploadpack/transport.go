@@ -21,8 +21,9 @@ import (
 // transports carry the requests of one session, to every kind of place that a redirect can lead to.
 type transports struct {
 	origin *url.URL
-	// secure has the client certificate, and is for the origin alone.
-	secure, elsewhere, plain *http.Transport
+	route  *route
+	// secure has the client certificate, and is for the origin alone. proxied hands requests to a proxy that speaks HTTP.
+	secure, elsewhere, plain, proxied *http.Transport
 }
 
 func newTransports(r *route, origin *url.URL, c mirror.Credential, roots *x509.CertPool) (*transports, error) {
@@ -33,11 +34,12 @@ func newTransports(r *route, origin *url.URL, c mirror.Credential, roots *x509.C
 			TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: 2 * time.Minute, IdleConnTimeout: time.Minute,
 		}
 	}
-	t := &transports{origin: origin, secure: base(), elsewhere: base(), plain: base()}
+	t := &transports{origin: origin, route: r, secure: base(), elsewhere: base(), plain: base(), proxied: base()}
 	// Proxies are dialled here rather than by net/http, which would show them the client certificate too.
 	tunnel := func(ctx context.Context, _, address string) (net.Conn, error) { return r.tunnel(ctx, "https", address) }
 	t.secure.DialContext, t.elsewhere.DialContext = tunnel, tunnel
-	t.plain.DialContext, t.plain.Proxy = r.dialPlain, r.webProxy
+	t.plain.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return r.dialPlain(ctx, address) }
+	t.proxied.DialContext, t.proxied.Proxy = r.dialer.DialContext, r.webProxy
 	if c.ClientCertPEM != "" {
 		certificate, err := tls.X509KeyPair([]byte(c.ClientCertPEM), []byte(c.ClientKeyPEM.Reveal()))
 		if err != nil {
@@ -60,20 +62,20 @@ func (r *route) webProxy(req *http.Request) (*url.URL, error) {
 	return via, nil
 }
 
-// dialPlain connects to an upstream, or to the web proxy before it.
-func (r *route) dialPlain(ctx context.Context, network, address string) (net.Conn, error) {
+// dialPlain connects to an upstream, directly or over SOCKS.
+func (r *route) dialPlain(ctx context.Context, address string) (net.Conn, error) {
 	via, err := r.proxy(&http.Request{URL: &url.URL{Scheme: "http", Host: address}})
 	if err == nil && via != nil && isSOCKS(via) {
 		return r.tunnel(ctx, "http", address)
 	}
-	return r.dialer.DialContext(ctx, network, address)
+	return r.direct(ctx, address)
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t *transports) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case req.URL.Scheme != "https":
-		return t.plain.RoundTrip(req)
+		return t.roundTripPlain(req)
 	case sameOrigin(req.URL, t.origin):
 		return t.secure.RoundTrip(req)
 	default:
@@ -81,8 +83,26 @@ func (t *transports) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
+func (t *transports) roundTripPlain(req *http.Request) (*http.Response, error) {
+	via, err := t.route.webProxy(req)
+	if err != nil {
+		return nil, err
+	}
+	if via == nil {
+		return t.plain.RoundTrip(req)
+	}
+	if err := t.route.checkProxied(net.JoinHostPort(req.URL.Hostname(), port(req.URL))); err != nil {
+		return nil, err
+	}
+	return t.proxied.RoundTrip(req)
+}
+
+func (t *transports) all() []*http.Transport {
+	return []*http.Transport{t.secure, t.elsewhere, t.plain, t.proxied}
+}
+
 func (t *transports) CloseIdleConnections() {
-	for _, transport := range []*http.Transport{t.secure, t.elsewhere, t.plain} {
+	for _, transport := range t.all() {
 		transport.CloseIdleConnections()
 	}
 }
@@ -152,8 +172,9 @@ func (g gated) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// newRoute finds the way for a definition: its own proxy, or what the environment says for HTTP.
-func (c *Client) newRoute(def mirror.Definition, p mirror.FetchParams) (*route, *x509.CertPool, error) {
+// newRoute finds the way for a definition: its own proxy, or what the environment says for HTTP. Addresses in other URLs than
+// written are judged before they are dialled.
+func (c *Client) newRoute(def mirror.Definition, p mirror.FetchParams, written ...string) (*route, *x509.CertPool, error) {
 	roots, err := certPool(def.CAPEM)
 	if err != nil {
 		return nil, nil, err
@@ -162,7 +183,11 @@ func (c *Client) newRoute(def mirror.Definition, p mirror.FetchParams) (*route, 
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &route{dialer: &dialer{guard: p.Guard, received: p.Received}, proxy: c.environment, roots: roots}
+	r := &route{
+		dialer: &dialer{guard: p.Guard, received: p.Received}, outside: &dialer{guard: p.Guard, received: p.Received},
+		judge: c.guard, written: addresses(written), proxy: c.environment, roots: roots,
+	}
+	r.outside.Control = c.guard.Control
 	if own != nil {
 		r.proxy = http.ProxyURL(own)
 	}

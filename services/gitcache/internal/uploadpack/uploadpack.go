@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/services/gitcache/internal/githubapp"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -37,6 +38,12 @@ type Config struct {
 	// Version2 asks upstreams for version 2 of the protocol: they then list branches and tags alone, and may name objects by
 	// SHA-256. Those that do not know it are talked to in the first version.
 	Version2 bool
+	// Guard judges the addresses of URLs that no administrator wrote: those of submodules at other hosts than their root's, of
+	// redirects, and of stores that an LFS server names.
+	Guard dialguard.Guard
+	// Root returns the URL of the repository with that UID, whose submodules other definitions are. False: it is not known
+	// now, and Guard judges where its submodules are. Nil: none is known.
+	Root func(uid string) (url string, ok bool)
 }
 
 // Credentials are given by URL. For may be called concurrently.
@@ -54,6 +61,8 @@ type Client struct {
 	environment func(*http.Request) (*url.URL, error)
 	apps        *githubapp.Tokens
 	version2    bool
+	guard       dialguard.Guard
+	root        func(uid string) (url string, ok bool)
 }
 
 var _ mirror.Gate = (*Client)(nil)
@@ -69,8 +78,11 @@ func New(cfg Config) *Client {
 	if cfg.Proxy == nil {
 		cfg.Proxy = http.ProxyFromEnvironment
 	}
+	if cfg.Root == nil {
+		cfg.Root = func(string) (string, bool) { return "", false }
+	}
 	return &Client{
-		dir: cfg.Dir, agent: cfg.Agent, hosts: cfg.Hosts, credentials: cfg.Credentials, environment: cfg.Proxy,
+		guard: cfg.Guard, root: cfg.Root, dir: cfg.Dir, agent: cfg.Agent, hosts: cfg.Hosts, credentials: cfg.Credentials, environment: cfg.Proxy,
 		apps: githubapp.NewTokens(), version2: cfg.Version2,
 	}
 }

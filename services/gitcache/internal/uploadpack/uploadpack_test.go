@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/services/gitcache/internal/backendtest"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
@@ -38,6 +39,8 @@ type fixture struct {
 	def  mirror.Definition
 	have mirror.Content
 
+	guarded     bool // what no administrator wrote must not lead to this machine, as in production; tests have nothing else
+	root        func(string) (string, bool)
 	credentials uploadpack.Credentials
 	proxy       func(*http.Request) (*url.URL, error)
 	logger      *slog.Logger
@@ -57,10 +60,15 @@ func (f *fixture) reopen(t *testing.T) {
 	if f.logger == nil {
 		f.logger = slog.New(slog.DiscardHandler)
 	}
+	guard := dialguard.Guard{AllowLocal: !f.guarded}
 	if onGit(t) {
-		f.backend, err = gitbin.New(gitbin.Config{Dir: f.dir, Credentials: f.credentials, Proxy: f.proxy, Logger: f.logger})
+		f.backend, err = gitbin.New(gitbin.Config{
+			Dir: f.dir, Guard: guard, Root: f.root, Credentials: f.credentials, Proxy: f.proxy, Logger: f.logger,
+		})
 	} else {
-		f.backend, err = gogit.New(gogit.Config{Dir: f.dir, Credentials: f.credentials, Proxy: f.proxy, Logger: f.logger})
+		f.backend, err = gogit.New(gogit.Config{
+			Dir: f.dir, Guard: guard, Root: f.root, Credentials: f.credentials, Proxy: f.proxy, Logger: f.logger,
+		})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -96,6 +104,7 @@ func TestOnGit(t *testing.T) {
 		"proxy URL":                TestProxyURLIsChecked,
 		"admission":                TestAdmission,
 		"object":                   TestObject,
+		"guard":                    TestSecWhatNobodyWroteIsGuarded,
 	} {
 		t.Run(name, test)
 	}

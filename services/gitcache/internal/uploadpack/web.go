@@ -34,7 +34,7 @@ func (c *Client) Carrier(def mirror.Definition, guard func() error, credential b
 	if err != nil {
 		return nil, err
 	}
-	way, roots, err := c.newRoute(def, mirror.FetchParams{Guard: guard})
+	way, roots, err := c.newRoute(def, mirror.FetchParams{Guard: guard}, c.written(def)...)
 	if err != nil {
 		return nil, err
 	}
