@@ -25,6 +25,8 @@ const (
 	defaultReaders = 8
 	defaultBuilds  = 2
 	maxFollowers   = 2
+	defaultWebhook = 512 * config.KiB
+	maxWebhook     = 25 * config.MiB
 	// minWebhookSecret keeps the secret from being guessed from a signature, which anybody on the way may see.
 	minWebhookSecret = 16
 )
@@ -47,6 +49,8 @@ type Config struct {
 	// WebhookSecret is what the webhooks of repositories without a secret of their own are signed with, or carry; at least
 	// 16 bytes. Empty: those repositories take no webhooks.
 	WebhookSecret config.Secret
+	// MaxWebhook bounds the body of a webhook, up to 25 MiB; 512 KiB. Sixteen of that size are held at once.
+	MaxWebhook config.Bytes
 
 	PollInterval time.Duration // of repositories that name none; 2 min
 	LeaseTTL     time.Duration // how long a dead owner's repositories wait for another; 15 s
@@ -104,6 +108,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.Duration(&c.Rebalance, "gitcache-rebalance", 30*time.Second, "mean time between looks for repositories that another replica should own")
 	s.Int(&c.Followers, "gitcache-followers", 1, "replicas that keep a copy of each mirror besides its owner, 0 to 2")
 	s.Secret(&c.WebhookSecret, "gitcache-webhook-secret", "", "secret of the webhooks of repositories that have none of their own; empty: those take no webhooks")
+	s.Size(&c.MaxWebhook, "gitcache-max-webhook", defaultWebhook, "largest body of a webhook, at most 25 MiB; a push that needs more is found by the next poll")
 	s.Duration(&c.FetchTimeout, "gitcache-fetch-timeout", 5*time.Minute, "longest fetch into an existing mirror")
 	s.Duration(&c.CloneTimeout, "gitcache-clone-timeout", 30*time.Minute, "longest first fetch")
 	s.Duration(&c.Debounce, "gitcache-debounce", time.Second, "time in which requests to refresh a repository share one fetch")
@@ -143,6 +148,9 @@ func (c *Config) check() error {
 	errs = append(errs, c.Service.Check())
 	if n := len(c.WebhookSecret.Reveal()); n != 0 && n < minWebhookSecret {
 		errs = append(errs, fmt.Errorf("gitcache-webhook-secret has %d bytes: want at least %d", n, minWebhookSecret))
+	}
+	if c.MaxWebhook > maxWebhook {
+		errs = append(errs, fmt.Errorf("gitcache-max-webhook is %d bytes: want at most %d", c.MaxWebhook, maxWebhook))
 	}
 	if c.LeaseRenew > 0 && c.LeaseTTL > 0 && c.LeaseRenew > c.LeaseTTL/2 {
 		errs = append(errs, fmt.Errorf("gitcache-lease-renew is %s: want at most half of the lease's %s", c.LeaseRenew, c.LeaseTTL))

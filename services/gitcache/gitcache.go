@@ -250,6 +250,7 @@ func newHandler(
 	path, handler = gitcachev1connect.NewReplicaServiceHandler(replica, slices.Concat(server.Options(), api.ReplicaOptions())...)
 	mux.Handle(path, server.Guard(handler))
 	mux.Handle(webhook.Pattern, webhooks)
+	mux.Handle(webhook.RepositoryPattern, webhooks)
 	return mux, nil
 }
 
@@ -264,8 +265,8 @@ func newWebhooks(
 			_, err := service.RefreshRepository(ctx, &gitcachev1.RefreshRepositoryRequest{Name: name})
 			return err
 		},
-		DefaultSecret: mirror.Secret(cfg.WebhookSecret.Reveal()),
-		Logger:        tel.Logger(), Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
+		DefaultSecret: mirror.Secret(cfg.WebhookSecret.Reveal()), MaxBody: int64(cfg.MaxWebhook),
+		Logger: tel.Logger(), Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
 	})
 }
 

@@ -76,14 +76,15 @@ func TestSecWhatNobodyWroteIsGuarded(t *testing.T) {
 		t.Errorf("got %d requests at the proxy, want none", n)
 	}
 
-	f := newFixture(t, "")
-	f.guarded, f.root = true, func(string) (string, bool) { return repo.URL(), true }
-	f.reopen(t)
 	for name, def := range map[string]mirror.Definition{
 		"what an administrator wrote": {Name: "demo", UID: "uid-1", URL: repo.URL()}, "a submodule beside its root": submodule(repo.URL()),
 	} {
-		if f.def = def; f.try(t.Context()) != nil {
-			t.Errorf("%s: got %v, want it fetched", name, f.try(t.Context()))
+		f := newFixture(t, "")
+		f.guarded, f.root = true, func(string) (string, bool) { return repo.URL(), true }
+		f.reopen(t)
+		f.def = def
+		if err := f.try(t.Context()); err != nil {
+			t.Errorf("%s: got %v, want it fetched", name, err)
 		}
 	}
 }

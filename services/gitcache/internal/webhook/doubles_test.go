@@ -68,6 +68,7 @@ func (h *hub) start(t *testing.T) *hub {
 	}
 	h.mux = http.NewServeMux()
 	h.mux.Handle(webhook.Pattern, handler)
+	h.mux.Handle(webhook.RepositoryPattern, handler)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- handler.Run(ctx) }()
@@ -138,7 +139,7 @@ func (h *hub) count() int {
 
 // delivery is one webhook.
 type delivery struct {
-	provider string
+	provider string // with "/" and a repository: sent to that one's address
 	header   map[string]string
 	body     []byte
 	from     string // "address:port"; empty: some

@@ -64,15 +64,22 @@ type proven struct {
 	repositories []mirror.Definition
 }
 
-// prove compares the claim with every secret, so that the time it takes tells nothing about which one fits. The error is
-// the context's.
-func (h *Handler) prove(ctx context.Context, c claim, body []byte) (proven, error) {
+// prove compares the claim with every secret, so that the time it takes tells nothing about which one fits. Where the sender named
+// a repository, it compares with that one's secret alone, or with none that anybody has. The error is the context's.
+func (h *Handler) prove(ctx context.Context, c claim, name string, body []byte) (proven, error) {
 	if err := h.verifying.Acquire(ctx, 1); err != nil {
 		return proven{}, context.Cause(ctx)
 	}
 	defer h.verifying.Release(1)
 	var p proven
-	for secret, repositories := range h.bySecret() {
+	secrets := h.bySecret(name)
+	if name != "" && len(secrets) == 0 { // takes as long as a wrong secret
+		_ = c.holds(unknownSecret, body)
+	}
+	for secret, repositories := range secrets {
+		if ctx.Err() != nil {
+			return proven{}, context.Cause(ctx)
+		}
 		if c.holds(secret, body) {
 			p.any = true
 			p.repositories = append(p.repositories, repositories...)
@@ -81,13 +88,20 @@ func (h *Handler) prove(ctx context.Context, c claim, body []byte) (proven, erro
 	return p, nil
 }
 
-// bySecret groups repositories by the secret that their webhooks need. Those without one are left out.
-func (h *Handler) bySecret() map[mirror.Secret][]mirror.Definition {
+// unknownSecret is compared with where there is none. Nothing follows from what that tells.
+const unknownSecret mirror.Secret = "stands for the secret of a repository that is not there"
+
+// bySecret groups repositories by the secret that their webhooks need; those without one are left out. With a name it returns
+// that repository alone.
+func (h *Handler) bySecret(name string) map[mirror.Secret][]mirror.Definition {
 	groups := map[mirror.Secret][]mirror.Definition{}
-	if h.params.DefaultSecret != "" {
+	if h.params.DefaultSecret != "" && name == "" {
 		groups[h.params.DefaultSecret] = nil
 	}
 	for _, def := range h.params.Repositories() {
+		if name != "" && def.Name != name {
+			continue
+		}
 		secret := def.WebhookSecret
 		if secret == "" {
 			secret = h.params.DefaultSecret

@@ -31,17 +31,21 @@ import (
 )
 
 const (
-	// maxBody bounds a delivery. GitHub sends up to 25 MiB, but a push of that size names thousands of commits; the poll
+	// defaultBody bounds a delivery. GitHub sends up to 25 MiB, but a push beyond the bound names hundreds of commits; the poll
 	// finds it as well.
-	maxBody = 5 << 20
+	defaultBody = 512 << 10
 	// readTimeout is how long a sender may take for the body.
 	readTimeout = 10 * time.Second
 	// verifying bounds the deliveries that are verified at once: each is hashed once for every distinct secret.
 	verifying = 2
 )
 
-// Pattern is where a [Handler] is mounted.
-const Pattern = "POST /webhooks/{provider}"
+// Patterns are where a [Handler] is mounted. The second names a repository, so that a delivery is compared with its secret alone,
+// however many secrets there are.
+const (
+	Pattern           = "POST /webhooks/{provider}"
+	RepositoryPattern = "POST /webhooks/{provider}/{repository}"
+)
 
 // Deliveries lets replicas know which deliveries another one has taken. Its methods may be called concurrently.
 type Deliveries interface {
@@ -51,7 +55,7 @@ type Deliveries interface {
 	Forget(ctx context.Context, id string) error
 }
 
-// Params are what a [Handler] works with. All are required but DefaultSecret.
+// Params are what a [Handler] works with. All are required but DefaultSecret and MaxBody.
 type Params struct {
 	Deliveries Deliveries
 	// Repositories returns all definitions that are known now.
@@ -60,15 +64,18 @@ type Params struct {
 	Refresh func(ctx context.Context, name string) error
 	// DefaultSecret counts for repositories that have none of their own. Empty: those take no webhooks.
 	DefaultSecret mirror.Secret
-	Logger        *slog.Logger
-	Tracer        trace.Tracer
-	Meter         metric.Meter
+	// MaxBody bounds the bytes of a delivery. Zero: 512 KiB.
+	MaxBody int64
+	Logger  *slog.Logger
+	Tracer  trace.Tracer
+	Meter   metric.Meter
 }
 
 // Handler answers webhooks. [Handler.Run] does what they ask for.
 type Handler struct {
 	params    Params
 	received  metric.Int64Counter
+	bodies    *bodies
 	verifying *semaphore.Weighted
 	sources   *limits
 	targets   *limits
@@ -83,8 +90,11 @@ func New(p Params) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
+	if p.MaxBody <= 0 {
+		p.MaxBody = defaultBody
+	}
 	return &Handler{
-		params: p, received: received, verifying: semaphore.NewWeighted(verifying), sources: newLimits(sourceRate, sourceBurst),
+		bodies: newBodies(p.MaxBody), params: p, received: received, verifying: semaphore.NewWeighted(verifying), sources: newLimits(sourceRate, sourceBurst),
 		targets: newLimits(targetRate, targetBurst), seen: newMemory(), queue: newQueue(),
 	}, nil
 }
@@ -159,15 +169,22 @@ func (h *Handler) receive(ctx context.Context, r *http.Request, p provider) (out
 		}
 		return outcomeRefused, refused()
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
+	if r.ContentLength > h.params.MaxBody {
+		return outcomeTooLarge, h.tooLarge()
+	}
+	release, ok := h.bodies.enter(ctx, sourceOf(r), r.ContentLength)
+	if !ok {
+		return outcomeLimited, limited(time.Second)
+	}
+	defer release()
+	body, err := readBody(r.Body, r.ContentLength, h.params.MaxBody)
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return outcomeTooLarge, rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_MESSAGE_TOO_LARGE,
-			fmt.Sprintf("A webhook may have %d bytes; the next poll finds what it tells.", maxBody))
+		return outcomeTooLarge, h.tooLarge()
 	}
 	if err != nil {
 		return outcomeBroken, rpcerr.Field("body", "It broke off.")
 	}
-	proven, err := h.prove(ctx, claim, body)
+	proven, err := h.prove(ctx, claim, r.PathValue("repository"), body)
 	if err != nil {
 		return outcomeBroken, err
 	}
@@ -206,6 +223,11 @@ func (h *Handler) take(ctx context.Context, n notice, repositories []mirror.Defi
 		}
 	}
 	return result, nil
+}
+
+func (h *Handler) tooLarge() error {
+	return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_MESSAGE_TOO_LARGE,
+		fmt.Sprintf("A webhook may have %d bytes; the next poll finds what it tells.", h.params.MaxBody))
 }
 
 func limited(wait time.Duration) error {

@@ -303,7 +303,7 @@ func TestPings(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	h := (&hub{repositories: []mirror.Definition{repository("shop", "https://github.com/Acme/shop", own)}}).start(t)
-	large := make([]byte, 5<<20+1)
+	large := make([]byte, 512<<10+1)
 	wantStatus(t, h.send(t, delivery{provider: "github", body: large, header: map[string]string{
 		"X-GitHub-Event": "push", "X-Hub-Signature-256": "sha256=" + mac(own, large),
 	}}), http.StatusRequestEntityTooLarge)
