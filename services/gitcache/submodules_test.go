@@ -7,8 +7,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,6 +22,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
+	"github.com/leatdev/leat/services/gitcache"
 )
 
 // module is a submodule to be added.
@@ -202,7 +206,7 @@ func TestSubmoduleWaits(t *testing.T) {
 	repo, lib := server.Repo(t, "demo"), slow.Repo(t, "lib")
 	commitModules(t, repo, map[string]module{"lib": {lib.URL(), lib.Commit(t, "main", map[string]string{"b": "1"})}})
 	slow.Stop()
-	r := start(t, redis.URL(), t.TempDir())
+	r := start(t, redis.URL(), t.TempDir(), allowLocal) // another host is another port here
 	r.put(t, definition("demo", repo.URL()))
 	r.state(t, "demo", ready)
 	_, err := r.ResolveSnapshot(t.Context(), &gitcachev1.ResolveSnapshotRequest{Source: source("demo", "main", "")})
@@ -217,26 +221,82 @@ func TestSubmoduleWaits(t *testing.T) {
 	})
 }
 
-// TestSubmodulesKeepToTheirHosts sends the parent's credential to its own host alone.
-func TestSubmodulesKeepToTheirHosts(t *testing.T) {
+// allowLocal lets what no administrator wrote lead to this machine, where all upstreams of tests are.
+func allowLocal(cfg *gitcache.Config) { cfg.AllowLocalUpstreams = true }
+
+// TestSecSubmodulesKeepToTheirFolders sends the parent's credential to its own host alone, and there to its own folder and to those
+// that an operator names: whoever may push to one repository does not get another one bundled.
+func TestSecSubmodulesKeepToTheirFolders(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t, gittest.WithBasicAuth("leat", "canary")), redistest.Start(t)
 	foreign := gittest.New(t, gittest.WithBasicAuth("leat", "canary"))
-	repo, lib, theirs := server.Repo(t, "demo"), server.Repo(t, "lib"), foreign.Repo(t, "lib")
+	repo, lib, secret := server.Repo(t, "group/demo"), server.Repo(t, "group/lib"), server.Repo(t, "board/minutes")
+	theirs := foreign.Repo(t, "group/lib")
 	commit := lib.Commit(t, "main", map[string]string{"b": "1"})
-	theirs.Commit(t, "main", map[string]string{"b": "1"}) // the same commit
-	commitModules(t, repo, map[string]module{"same/lib": {"../lib.git", commit}, "other/lib": {theirs.URL(), commit}})
-	r := start(t, redis.URL(), t.TempDir())
-	def := definition("demo", repo.URL())
-	def.Credential = basic("leat", "canary")
-	def.Credential.AllowPlainHttp = true
-	r.put(t, def)
-	r.state(t, "demo", ready)
-	if got := r.content(t, source("demo", "main", "same")); got["lib/b"] != "1" {
-		t.Errorf("got %v from the parent's host, want its content", got)
+	for _, other := range []*gittest.Repo{secret, theirs} {
+		other.Commit(t, "main", map[string]string{"b": "1"}) // the same commit
 	}
-	_, err := r.ResolveSnapshot(t.Context(), &gitcachev1.ResolveSnapshotRequest{Source: source("demo", "main", "other")})
+	commitModules(t, repo, map[string]module{
+		"same/lib": {"../lib.git", commit}, "secret/lib": {"../../board/minutes.git", commit}, "other/lib": {theirs.URL(), commit},
+	})
+	put := func(r *replica) {
+		def := definition("demo", repo.URL())
+		def.Credential = basic("leat", "canary")
+		def.Credential.AllowPlainHttp = true
+		r.put(t, def)
+		r.state(t, "demo", ready)
+		if got := r.content(t, source("demo", "main", "same")); got["lib/b"] != "1" {
+			t.Errorf("got %v from the parent's folder, want its content", got)
+		}
+		_, err := r.ResolveSnapshot(t.Context(), &gitcachev1.ResolveSnapshotRequest{Source: source("demo", "main", "other")})
+		wantReason(t, err, errorsv1.Reason_REASON_UPSTREAM_AUTH_REJECTED)
+	}
+	strict := start(t, redis.URL(), t.TempDir(), allowLocal)
+	put(strict)
+	_, err := strict.ResolveSnapshot(t.Context(), &gitcachev1.ResolveSnapshotRequest{Source: source("demo", "main", "secret")})
 	wantReason(t, err, errorsv1.Reason_REASON_UPSTREAM_AUTH_REJECTED)
+	if stats := secret.Stats(); stats.Fetches != 0 {
+		t.Errorf("got %+v of a repository in another folder, want no fetch", stats)
+	}
+
+	open := start(t, redistest.Start(t).URL(), t.TempDir(), allowLocal, func(cfg *gitcache.Config) {
+		cfg.SubmoduleCredentials = []string{server.URL() + "/board"}
+	})
+	put(open)
+	if got := open.content(t, source("demo", "main", "secret")); got["lib/b"] != "1" {
+		t.Errorf("got %v from a folder that an operator named, want its content", got)
+	}
+}
+
+// TestSecSubmodulesDoNotReachThisMachine has a commit name what listens on the hub's own machine: nothing is asked there.
+func TestSecSubmodulesDoNotReachThisMachine(t *testing.T) {
+	t.Parallel()
+	server, redis := gittest.New(t), redistest.Start(t)
+	var asked atomic.Int32
+	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	t.Cleanup(local.Close)
+	repo := server.Repo(t, "demo")
+	commit := strings.Repeat("1", 40)
+	commitModules(t, repo, map[string]module{
+		"address/lib": {local.URL + "/latest/meta-data", commit},
+		"name/lib":    {strings.Replace(local.URL, "127.0.0.1", "localhost", 1) + "/latest/meta-data", commit},
+	})
+	r := start(t, redis.URL(), t.TempDir())
+	r.put(t, definition("demo", repo.URL()))
+	r.state(t, "demo", ready)
+	for _, path := range []string{"address", "name"} {
+		_, err := r.ResolveSnapshot(t.Context(), &gitcachev1.ResolveSnapshotRequest{Source: source("demo", "main", path)})
+		wantReason(t, err, errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE)
+		if !strings.Contains(fmt.Sprint(err), "administrator") || strings.Contains(fmt.Sprint(err), "403") {
+			t.Errorf("got %v, want what to do, and nothing of what listens there", err)
+		}
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("got %d requests, want none", n)
+	}
 }
 
 // TestSubmodulesOutliveTheirOwner takes upstreams and owner away: the follower has the submodule too, and builds a bundle that
