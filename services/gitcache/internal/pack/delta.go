@@ -11,6 +11,9 @@ import (
 // maxDeltaHead is how many bytes the two sizes at the beginning of a delta take at most.
 const maxDeltaHead = 2 * binary.MaxVarintLen64
 
+// minDelta is the least that Git takes for a delta: two sizes, and an operation of two bytes.
+const minDelta = 4
+
 var errDelta = fmt.Errorf("%w: delta", ErrMalformed)
 
 // deltaSizes reads the sizes of the base that a delta is for, and of what it makes of it.
@@ -29,7 +32,7 @@ func deltaSizes(delta []byte) (base, result int64, rest []byte, err error) {
 // applyDelta appends what a delta makes of a base to into.
 func applyDelta(into, base, delta []byte) ([]byte, error) {
 	baseSize, size, ops, err := deltaSizes(delta)
-	if err != nil || baseSize != int64(len(base)) {
+	if err != nil || len(delta) < minDelta || baseSize != int64(len(base)) {
 		return nil, errDelta
 	}
 	start := len(into)
