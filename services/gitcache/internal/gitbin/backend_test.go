@@ -8,13 +8,14 @@ import (
 	"os"
 	"testing"
 
+	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/services/gitcache/internal/backendtest"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
 )
 
 func open(t *testing.T, dir string) backendtest.Backend {
 	t.Helper()
-	g, err := gitbin.New(gitbin.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
+	g, err := gitbin.New(gitbin.Config{Dir: dir, Guard: dialguard.Guard{AllowLocal: true}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

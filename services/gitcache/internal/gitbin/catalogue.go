@@ -72,7 +72,7 @@ func (c *catalogue) start() error {
 	if err != nil {
 		return fmt.Errorf("start git: %w", err)
 	}
-	if err := run.cmd.Start(); err != nil {
+	if err := run.start(); err != nil {
 		return fmt.Errorf("start git: %w", err)
 	}
 	c.process, c.stdin, c.stdout = run, stdin, bufio.NewReaderSize(stdout, 64<<10)

@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -136,9 +137,12 @@ var tolerated = []string{
 	"zeroPaddedFilemode", "badTagName",
 }
 
+// indexing keeps git within the memory that was admitted: it streams large files instead of holding them, and drops bases early.
+var indexing = []string{"-c", "core.bigFileThreshold=16m", "-c", "core.deltaBaseCacheLimit=32m"}
+
 // store has git check and index a pack. What the pack leans on outside of it is added to it.
 func (f *fetching) store(ctx context.Context, sent io.Reader) error {
-	arguments := []string{"index-pack", "--stdin", "--fix-thin"}
+	arguments := slices.Concat(indexing, []string{"index-pack", "--stdin", "--fix-thin"})
 	if !f.partial { // git has no check but one that wants all blobs
 		arguments = append(arguments, "--strict="+strings.Join(tolerated, "=ignore,")+"=ignore")
 	}
@@ -149,7 +153,7 @@ func (f *fetching) store(ctx context.Context, sent io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("start git: %w", err)
 	}
-	if err := run.cmd.Start(); err != nil {
+	if err := run.start(); err != nil {
 		return fmt.Errorf("start git: %w", err)
 	}
 	source := &witness{Reader: sent}

@@ -103,7 +103,7 @@ func (f *fetching) checkTrees(ctx context.Context, wants []string) error {
 	}
 	run := f.git.program.command(ctx, f.dir, "rev-list", "--objects", "--filter=blob:none", "--quiet", "--stdin")
 	run.cmd.Stdin = strings.NewReader(tips.String())
-	if err := run.cmd.Start(); err != nil {
+	if err := run.start(); err != nil {
 		return fmt.Errorf("start git: %w", err)
 	}
 	ended := run.wait()

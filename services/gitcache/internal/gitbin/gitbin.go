@@ -37,6 +37,8 @@ const (
 	oldestMinor = 39
 
 	versionTimeout = 10 * time.Second
+	// leastMemory is what git gets though all packs together may have less: it has caches that are not for packs.
+	leastMemory = 256 << 20
 )
 
 // Config says where mirrors are, and which git to use.
@@ -103,6 +105,7 @@ func New(cfg Config) (*Git, error) {
 	if cfg.Memory == nil {
 		cfg.Memory = memory.NewBudget(0)
 	}
+	p.memory = max(cfg.Memory.Limit(), leastMemory)
 	mirrors, err := store.New(store.Params{
 		Dir: cfg.Dir, Readers: cfg.Readers, Objects: objects{p}, Partial: true, Logger: cfg.Logger,
 		Limits: store.Limits{Memory: cfg.Memory, DiskBytes: cfg.MirrorDisk, Fault: nil},

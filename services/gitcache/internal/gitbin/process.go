@@ -16,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/leatdev/leat/services/gitcache/internal/memory"
 )
 
 const (
@@ -29,6 +31,8 @@ const (
 type program struct {
 	path string
 	home string // what it takes for the user's folder
+	// memory bounds the bytes that one process may allocate, where the system can. Zero: it may allocate any.
+	memory int64
 }
 
 // command prepares a process on a bare repository; without one where dir is empty. The process is in a group of its own,
@@ -50,7 +54,7 @@ func (p program) command(ctx context.Context, dir string, args ...string) *proce
 		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=" + os.DevNull, "GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_OPTIONAL_LOCKS=0",
 	}
 	cmd.WaitDelay = patience
-	run := &process{ctx: ctx, cmd: cmd}
+	run := &process{ctx: ctx, cmd: cmd, memory: p.memory}
 	cmd.Stderr = &run.said
 	group(cmd)
 	return run
@@ -61,6 +65,22 @@ type process struct {
 	ctx  context.Context //nolint:containedctx // that of the command
 	cmd  *exec.Cmd
 	said said
+	// memory is that of the program.
+	memory int64
+}
+
+// start starts git. What an upstream has packed may make it need any amount of memory; a bound makes git fail instead of the
+// container. It counts from right after the start, before git has read anything.
+func (p *process) start() error {
+	if err := p.cmd.Start(); err != nil || p.memory == 0 {
+		return err
+	}
+	if err := boundMemory(p.cmd.Process.Pid, p.memory); err != nil {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+		return fmt.Errorf("bound memory: %w", err)
+	}
+	return nil
 }
 
 // wait waits for the end, and sees to it that nothing of the group is left.
@@ -79,6 +99,9 @@ func (p *process) explain(err error) error {
 		return context.Cause(p.ctx)
 	}
 	said := p.said.text()
+	if p.memory > 0 && strings.Contains(said, "Out of memory") {
+		return &memory.TooLargeError{Need: p.memory + 1, Limit: p.memory}
+	}
 	if strings.Contains(said, "No space left on device") {
 		return fmt.Errorf("git: %w", syscall.ENOSPC)
 	}
@@ -116,7 +139,7 @@ func (p program) output(ctx context.Context, dir string, args ...string) (string
 	var out bytes.Buffer
 	run := p.command(ctx, dir, args...)
 	run.cmd.Stdout = &out
-	if err := run.cmd.Start(); err != nil {
+	if err := run.start(); err != nil {
 		return "", fmt.Errorf("start git: %w", err)
 	}
 	if err := run.wait(); err != nil {
@@ -134,7 +157,7 @@ func (p program) lines(ctx context.Context, dir string, separator byte, use func
 	if err != nil {
 		return fmt.Errorf("start git: %w", err)
 	}
-	if err := run.cmd.Start(); err != nil {
+	if err := run.start(); err != nil {
 		return fmt.Errorf("start git: %w", err)
 	}
 	enough, err := eachLine(stdout, separator, use)

@@ -36,7 +36,7 @@ func (o objects) walk(ctx context.Context, dir string, tips []string, visit func
 	if err != nil {
 		return fmt.Errorf("start git: %w", err)
 	}
-	if err := run.cmd.Start(); err != nil {
+	if err := run.start(); err != nil {
 		return fmt.Errorf("start git: %w", err)
 	}
 	_, broken := eachLine(stdout, '\n', func(id string) (bool, error) {
