@@ -23,6 +23,8 @@ const (
 	modulesFile = ".gitmodules"
 	// maxNesting is how deep submodules of submodules are followed.
 	maxNesting = 8
+	// maxPlaces is how many places in one bundle submodules may have: each is looked up in its commit's .gitmodules.
+	maxPlaces = 1000
 	// obtainAtOnce is how many submodules one build has fetched at the same time.
 	obtainAtOnce = 8
 )
@@ -55,8 +57,14 @@ func (j joint) within() string { return strings.TrimPrefix(j.path, j.from.prefix
 func (b *Builder) walkSubmodules(ctx context.Context, mirrors *shelf, p *planner) error {
 	absent := &absentError{}
 	nested := len(p.joints) > 0
-	for len(p.joints) > 0 {
+	for places := 0; len(p.joints) > 0; places++ {
 		j := p.joints[0]
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if places == maxPlaces {
+			return &UnsupportedError{Path: j.path, Reason: fmt.Sprintf("is a submodule too many: a bundle may have them in %d places", maxPlaces)}
+		}
 		p.joints = p.joints[1:]
 		link, err := b.link(ctx, mirrors, j)
 		if err != nil {

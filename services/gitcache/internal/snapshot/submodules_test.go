@@ -186,3 +186,18 @@ func TestDamagedSubmodules(t *testing.T) {
 		t.Errorf("got %v and %v given up, want the submodule's mirror fetched anew", err, m.givenUp)
 	}
 }
+
+// TestSecPlacesOfSubmodulesAreBounded has a commit link one submodule in more places than anybody needs: each costs a look at all of
+// .gitmodules.
+func TestSecPlacesOfSubmodulesAreBounded(t *testing.T) {
+	t.Parallel()
+	links := map[string]string{}
+	for i := range 1001 {
+		links[fmt.Sprintf("%04d", i)] = "lib"
+	}
+	m := &modules{mirrored: map[string]*repo{"uid": single(with(commit{}, links))}, upstream: map[string]*repo{}}
+	_, err := m.builder(t).Resolve(t.Context(), folder(t, "c", selection.Spec{}))
+	if _, ok := errors.AsType[*snapshot.UnsupportedError](err); !ok || len(m.asked) != 0 {
+		t.Errorf("got %v after %d submodules were asked for, want too many refused before any is", err, len(m.asked))
+	}
+}

@@ -21,6 +21,9 @@ import (
 // capNoDone lets an upstream that is ready send the pack without being told "done".
 const capNoDone capability.Capability = "no-done"
 
+// maxAcks bounds the acknowledgements of one round: of every object that was offered, and as many again for servers that repeat some.
+const maxAcks = 2 * maxHaves
+
 // multiAck tells whether the upstream acknowledges every object that both sides have.
 func multiAck(req *packp.UploadPackRequest) bool {
 	return req.Capabilities.Supports(capability.MultiACKDetailed) || req.Capabilities.Supports(capability.MultiACK)
@@ -73,6 +76,8 @@ func readRound(r *bufio.Reader, noDone bool) (answer, error) {
 		case ack.last:
 			a.pack = true
 			return a, nil
+		case len(a.common) == maxAcks:
+			return a, fmt.Errorf("%w: more acknowledgements than there was to acknowledge", ErrBroken)
 		default:
 			a.common = append(a.common, ack.hash)
 			ready = ready || ack.ready

@@ -20,8 +20,12 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// maxAdvertised bounds the bytes of a list of refs.
-const maxAdvertised = 256 << 20
+const (
+	// maxAdvertised bounds the bytes of a list of refs, which takes three times as much memory: about a million refs.
+	maxAdvertised = 64 << 20
+	// maxCapabilities bounds the bytes of what an upstream says of itself.
+	maxCapabilities = 1 << 20
+)
 
 // Config says how to reach upstreams.
 type Config struct {

@@ -104,6 +104,7 @@ func TestOnGit(t *testing.T) {
 		"proxy URL":                TestProxyURLIsChecked,
 		"admission":                TestAdmission,
 		"object":                   TestObject,
+		"lists without end":        TestSecListsWithoutEndAreCutOff,
 		"guard":                    TestSecWhatNobodyWroteIsGuarded,
 	} {
 		t.Run(name, test)

@@ -69,11 +69,15 @@ type version2 struct {
 // readVersion2 reads what an upstream says of itself.
 func readVersion2(r *bufio.Reader, agent string) (*version2, error) {
 	v := &version2{agent: agent, capabilities: map[string]string{}}
+	left := maxCapabilities
 	for begun := false; ; {
 		line, m, err := readLine(r)
+		left -= len(line) + packetHeader
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("read capabilities: %w", err)
+		case left < 0:
+			return nil, fmt.Errorf("%w: more than %d bytes of capabilities", ErrBroken, maxCapabilities)
 		case m == flush && begun:
 			return v, v.check()
 		case m != noMark || strings.HasPrefix(line, "# service="):
