@@ -5,6 +5,9 @@
 package childproc
 
 import (
+	"errors"
+	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 )
@@ -12,7 +15,7 @@ import (
 // Start starts cmd in a process group of its own, so that Ctrl-C in the terminal reaches this process alone, which then ends its children in
 // order. However this process ends, the kernel or a guard kills the child with SIGKILL; the child's own children are its business. cmd must
 // not be waited for: the channel is closed when the child has ended, and cmd.ProcessState tells how. Nor has it pipes, which its end would
-// close before they are read.
+// close before they are read; for those see StartPiped.
 func Start(cmd *exec.Cmd) (ended <-chan struct{}, err error) {
 	isolate(cmd)
 	started, done := make(chan error, 1), make(chan struct{})
@@ -43,4 +46,39 @@ func run(cmd *exec.Cmd, started chan<- error, done chan<- struct{}) {
 	_ = cmd.Wait() // cmd.ProcessState has it, too
 	release()
 	close(done)
+}
+
+// Pipes are this process's ends of pipes to a child. They stay open after its end, so that what it has written can be read. They have
+// deadlines. The caller closes them.
+type Pipes struct {
+	In  *os.File // the child's standard input
+	Out *os.File // its standard output
+}
+
+// Close closes both ends.
+func (p Pipes) Close() error {
+	return errors.Join(p.In.Close(), p.Out.Close())
+}
+
+// StartPiped is Start for a command whose standard input and output are to be pipes to this process. It sets cmd.Stdin and cmd.Stdout.
+func StartPiped(cmd *exec.Cmd) (Pipes, <-chan struct{}, error) {
+	childIn, in, err := os.Pipe()
+	if err != nil {
+		return Pipes{}, nil, fmt.Errorf("make pipe: %w", err)
+	}
+	out, childOut, err := os.Pipe()
+	if err != nil {
+		return Pipes{}, nil, errors.Join(fmt.Errorf("make pipe: %w", err), childIn.Close(), in.Close())
+	}
+	pipes := Pipes{In: in, Out: out}
+	cmd.Stdin, cmd.Stdout = childIn, childOut
+	ended, err := Start(cmd)
+	// The child has its own copies of these. While this process held them, it would not see the child's end.
+	if closed := errors.Join(childIn.Close(), childOut.Close()); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return Pipes{}, nil, errors.Join(err, pipes.Close())
+	}
+	return pipes, ended, nil
 }

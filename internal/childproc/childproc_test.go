@@ -9,6 +9,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -115,4 +116,50 @@ func TestChildHasAGroupOfItsOwn(t *testing.T) {
 	}
 	_ = cmd.Process.Kill()
 	<-ended
+}
+
+// TestPipedChildAnswers talks with a child, and reads what it wrote before its end.
+func TestPipedChildAnswers(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "read -r line; echo \"got $line\"")
+	pipes, ended, err := childproc.StartPiped(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pipes.In.WriteString("word\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	answer, err := io.ReadAll(pipes.Out)
+	if err != nil || string(answer) != "got word\n" {
+		t.Errorf("got %q (%v), want the answer, and its end", answer, err)
+	}
+	if err := pipes.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := childproc.StartPiped(exec.CommandContext(t.Context(), "/nonexistent/program")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v for a program that is not there", err)
+	}
+}
+
+// TestKillGroupEndsGrandchildren waits for the end of the pipe, which a grandchild holds open, too.
+func TestKillGroupEndsGrandchildren(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "sleep 600 & echo started; wait")
+	pipes, ended, err := childproc.StartPiped(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipes.Close()
+	if _, err := bufio.NewReader(pipes.Out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	childproc.KillGroup(cmd)
+	<-ended
+	if err := pipes.Out.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(pipes.Out); err != nil {
+		t.Errorf("the grandchild lives: %v", err)
+	}
 }

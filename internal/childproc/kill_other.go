@@ -1,0 +1,13 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !unix
+
+package childproc
+
+import "os/exec"
+
+// KillGroup kills a child that Start started.
+func KillGroup(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill()
+}
