@@ -146,6 +146,8 @@ const (
 	Reason_REASON_TENANT_FORBIDDEN Reason = 193
 	// The object exists, Leat has not made it, and the service's policy is to adopt none. Remove it, or allow the adoption in the policy.
 	Reason_REASON_OBJECT_UNMANAGED Reason = 194
+	// Rendering the service needed more than the agent allows: memory, time, bytes or objects. The message names the limit. Split the service or correct its manifests, or raise the limit; what was applied before stays.
+	Reason_REASON_RENDER_LIMIT Reason = 195
 )
 
 // Enum value maps for Reason.
@@ -208,6 +210,7 @@ var (
 		192: "REASON_HOOK_FAILED",
 		193: "REASON_TENANT_FORBIDDEN",
 		194: "REASON_OBJECT_UNMANAGED",
+		195: "REASON_RENDER_LIMIT",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -267,6 +270,7 @@ var (
 		"REASON_HOOK_FAILED":                 192,
 		"REASON_TENANT_FORBIDDEN":            193,
 		"REASON_OBJECT_UNMANAGED":            194,
+		"REASON_RENDER_LIMIT":                195,
 	}
 )
 
@@ -301,7 +305,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xfc\f\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\x96\r\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -359,7 +363,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x15REASON_DRIFT_DETECTED\x10\xbf\x01\x12\x17\n" +
 	"\x12REASON_HOOK_FAILED\x10\xc0\x01\x12\x1c\n" +
 	"\x17REASON_TENANT_FORBIDDEN\x10\xc1\x01\x12\x1c\n" +
-	"\x17REASON_OBJECT_UNMANAGED\x10\xc2\x01B\xb3\x01\n" +
+	"\x17REASON_OBJECT_UNMANAGED\x10\xc2\x01\x12\x18\n" +
+	"\x13REASON_RENDER_LIMIT\x10\xc3\x01B\xb3\x01\n" +
 	"\x12com.leat.errors.v1B\vReasonProtoP\x01Z6github.com/leatdev/leat/gen/go/leat/errors/v1;errorsv1\xa2\x02\x03LEX\xaa\x02\x0eLeat.Errors.V1\xca\x02\x0eLeat\\Errors\\V1\xe2\x02\x1aLeat\\Errors\\V1\\GPBMetadata\xea\x02\x10Leat::Errors::V1b\x06proto3"
 
 var (
