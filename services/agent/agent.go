@@ -28,8 +28,14 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/overview"
 	"github.com/leatdev/leat/services/agent/internal/reception"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/renderworker"
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
+
+// ServeRender makes this process a render worker if args, the program's arguments without its name, ask for one. It does not return then.
+// A program that calls Run calls it before anything else: the agent starts the program again to build kustomizations, and builds none
+// where it was not called.
+func ServeRender(args []string) { renderworker.Serve(args) }
 
 // Run runs the agent until ctx is done; then it returns nil. It changes no state of the process.
 func Run(ctx context.Context, cfg Config) (err error) {
@@ -97,7 +103,10 @@ func work(ctx context.Context, cfg Config, tel *telemetry.Telemetry, cluster *ku
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, parts.store.Close()) }()
+	defer func() {
+		parts.workers.Close()
+		err = errors.Join(err, parts.store.Close())
+	}()
 	health.Register("plan", parts.plans.Ready)
 	return parts.run(ctx)
 }
@@ -113,6 +122,7 @@ type agent struct {
 	reports   *control.Reports
 	describer *control.Describer
 	summary   *overview.Summary // nil: the cluster is not to be looked at
+	workers   *renderworker.Pool
 	engine    *reconcile.Engine
 	uplink    *uplink.Uplink
 	reception *reception.Reception // nil: the agent dials the hub

@@ -30,6 +30,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/overview"
 	"github.com/leatdev/leat/services/agent/internal/reception"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/services/agent/internal/renderworker"
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
@@ -97,7 +99,10 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*agen
 	if err != nil {
 		return nil, errors.Join(err, a.store.Close())
 	}
+	limits := render.LimitsWithin(renderworker.Container())
+	a.workers = renderworker.NewPool(cfg.Render, limits)
 	a.engine = reconcile.New(reconcile.Params{
+		Render:  render.Engine{Builder: render.NewMemo(a.workers), Limits: limits},
 		Cluster: cluster, Bundles: bundles, Configs: configs, Inventories: cluster.Inventories(), Reporter: lastGood, Watches: a.watches,
 		Fingerprints: fingerprints,
 		Owner:        me.ClusterUID, Observer: observer, Logger: logger,

@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/agent/internal/carrier"
+	"github.com/leatdev/leat/services/agent/internal/renderworker"
 )
 
 // Config is what the agent can be told. A zero number or time means its default.
@@ -70,6 +71,8 @@ type Config struct {
 	ServiceProxyCAFile string
 	// DebugAddr serves profiles, on a loopback address. Empty: nowhere.
 	DebugAddr string
+	// Render is for the processes that build kustomizations.
+	Render renderworker.Config
 }
 
 const (
@@ -116,6 +119,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.String(&c.ServiceProxyCAFile, "agent-service-proxy-ca-file", "",
 		"certificates to trust for services with TLS, in PEM, instead of the cluster's CA")
 	s.String(&c.DebugAddr, "agent-debug-addr", "", "loopback address to serve profiles on (pprof); empty means nowhere")
+	c.Render.Bind(s)
 	s.Check(c.check)
 }
 
@@ -149,6 +153,9 @@ func (c *Config) check() error {
 	}
 	if c.DebugAddr != "" && !loopback(c.DebugAddr) {
 		errs = append(errs, fmt.Errorf("--agent-debug-addr is %q, want a loopback address such as 127.0.0.1:6060: profiles are nobody else's", c.DebugAddr))
+	}
+	if err := c.Render.Check(); err != nil {
+		errs = append(errs, err)
 	}
 	if c.LeaderElection && c.LocalIdentity {
 		errs = append(errs, errors.New("--agent-leader-election needs the identity in the cluster, so --agent-local-identity cannot be set"))

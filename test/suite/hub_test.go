@@ -328,6 +328,7 @@ func codeOf(err error) string {
 }
 
 func TestMain(m *testing.M) {
+	agent.ServeRender(os.Args[1:])
 	os.Exit(m.Run())
 }
 

@@ -7,6 +7,7 @@ package main
 import (
 	"context"
 	"math"
+	"os"
 
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/services/agent"
@@ -17,6 +18,7 @@ import (
 const leastHeadroom = 16 << 20
 
 func main() {
+	agent.ServeRender(os.Args[1:])
 	app.KeepHeadroom(leastHeadroom, math.MaxUint64)
 	cfg := &agent.Config{}
 	app.Main("agent", cfg, func(ctx context.Context) error { return agent.Run(ctx, *cfg) })

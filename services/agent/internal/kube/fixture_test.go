@@ -29,6 +29,7 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
 // userAgent is the agent's name in the audit log.
@@ -95,6 +96,7 @@ func (c *cluster) start(t *testing.T) {
 	t.Helper()
 	watches := c.client.Watches()
 	c.engine = reconcile.New(reconcile.Params{
+		Render:  render.Engine{Builder: render.InProcess{}},
 		Cluster: c.client, Bundles: c.bundles, Configs: c.configs, Inventories: c.client.Inventories(), Reporter: c, Watches: watches,
 		Logger:       slog.New(slog.DiscardHandler),
 		Fingerprints: &c.prints, Observer: c.observer,

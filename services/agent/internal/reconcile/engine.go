@@ -25,6 +25,7 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
 // Params are the collaborators and settings of an Engine. Collaborators are required; a zero setting takes its default.
@@ -35,6 +36,8 @@ type Params struct {
 	Inventories Inventories
 	Reporter    Reporter
 	Watches     Watches
+	// Render makes objects of bundles.
+	Render render.Engine
 	// Fingerprints keeps what was applied. Nil keeps it nowhere: a restart applies everything again.
 	Fingerprints Fingerprints
 	// Owner is the uid that the hub gave the cluster. Nil, or an empty answer: unknown, and every inventory is one's own.
@@ -96,6 +99,7 @@ type Engine struct {
 	slots       *slots // held by what is worked on
 	inventories *thrifty
 	tenancy     tenancy
+	waiting     atomic.Int64 // bytes of the files of services that have no slot while they are built; see steppingOut
 	refresh     atomic.Int64 // how often everything is looked at again, in nanoseconds
 	claims      claims
 	bench       *bench

@@ -83,6 +83,7 @@ func newWorld(settings reconcile.Settings) *world {
 
 func (w *world) newEngine() *reconcile.Engine {
 	return reconcile.New(reconcile.Params{
+		Render:  render.Engine{Builder: render.InProcess{}},
 		Cluster: w, Bundles: w, Configs: w, Inventories: inventories{w}, Reporter: w, Watches: w, Fingerprints: prints{w},
 		Owner: func() string { return "us" }, Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(w.spans)).Tracer(""), Logger: slog.New(slog.DiscardHandler), Settings: w.settings,
 	})

@@ -336,7 +336,7 @@ func (u *unit) wants(ctx context.Context, k inventory.Key) (wanted, certain bool
 // imagine finds out which objects a service wants, whether they are applied or not.
 func (e *Engine) imagine(ctx context.Context, s Service, applied inventory.Applied) *wishes {
 	w := &wishes{inputs: s.inputs(), keys: map[inventory.Key]bool{}, at: time.Now()}
-	all, err := renderAll(ctx, e.params.Bundles, e.params.Configs, s, applied)
+	all, err := renderAll(ctx, e.inputs(), s, applied)
 	if err != nil {
 		w.err = err
 		return w

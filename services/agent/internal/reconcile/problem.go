@@ -19,6 +19,7 @@ type Reason string
 // The reasons that a reconciliation can fail for.
 const (
 	ManifestInvalid    Reason = "MANIFEST_INVALID"
+	RenderLimit        Reason = "RENDER_LIMIT"
 	ApplyRejected      Reason = "APPLY_REJECTED"
 	ApplyConflict      Reason = "APPLY_CONFLICT"
 	HealthTimeout      Reason = "HEALTH_TIMEOUT"
@@ -102,6 +103,9 @@ func ProblemOf(err error) *Problem {
 	}
 	if failed, ok := errors.AsType[*failedObjects](err); ok {
 		return &Problem{Reason: failed.objects[0].Problem.Reason, Message: err.Error()}
+	}
+	if _, ok := errors.AsType[*render.LimitError](err); ok {
+		return &Problem{Reason: RenderLimit, Message: err.Error()}
 	}
 	if _, ok := errors.AsType[*render.VariableError](err); ok {
 		return &Problem{Reason: VariableMissing, Message: err.Error()}

@@ -122,8 +122,12 @@ func (r *run) take(ctx context.Context, steps []step) error {
 // render makes the objects of all sources. It changes nothing in the cluster.
 func (r *run) render(ctx context.Context) error {
 	started, sources := time.Now(), &clock{bundles: r.engine.params.Bundles, configs: r.engine.params.Configs}
+	engine := r.engine.params.Render
+	if engine.Builder != nil {
+		engine.Builder = &steppingOut{builder: engine.Builder, turn: r.turn, waiting: &r.engine.waiting}
+	}
 	var err error
-	r.result, err = renderAll(ctx, sources, sources, r.service, r.record.Applied)
+	r.result, err = renderAll(ctx, inputs{bundles: sources, configs: sources, render: engine}, r.service, r.record.Applied)
 	r.rendered = time.Now()
 	r.timings.Download, r.timings.Render = sources.took, r.rendered.Sub(started)-sources.took
 	if err != nil {
@@ -169,27 +173,39 @@ func (r result) confidential(o *unstructured.Unstructured) bool {
 	return r.substitution.Tainted(o.Object)
 }
 
+// inputs are where objects come from.
+type inputs struct {
+	bundles Bundles
+	configs Configs
+	render  render.Engine
+}
+
+// inputs returns those of the engine.
+func (e *Engine) inputs() inputs {
+	return inputs{bundles: e.params.Bundles, configs: e.params.Configs, render: e.params.Render}
+}
+
 // renderAll makes the objects of all sources of s; what is applied already helps to fetch them.
-func renderAll(ctx context.Context, bundles Bundles, configs Configs, s Service, applied inventory.Applied) (result, error) {
+func renderAll(ctx context.Context, in inputs, s Service, applied inventory.Applied) (result, error) {
 	var all result
 	if s.ConfigDigest != "" {
-		variables, err := configs.Config(ctx, s)
+		variables, err := in.configs.Config(ctx, s)
 		if err != nil {
 			return result{}, err
 		}
 		all.substitution = render.NewSubstitution(variables)
 	}
 	for i, b := range s.Bundles {
-		files, err := readBundle(ctx, bundles, b, baseOf(applied, i))
+		files, err := readBundle(ctx, in, b, baseOf(applied, i))
 		if err != nil {
 			return result{}, err
 		}
 		if i == 0 {
-			if files, err = all.readTests(files, b, s); err != nil {
+			if files, err = all.readTests(ctx, in.render, files, b, s); err != nil {
 				return result{}, err
 			}
 		}
-		objects, err := render.Objects(files, b.Subpath, s.Spec.Renderer, all.substitution)
+		objects, err := in.render.Objects(ctx, files, b.Subpath, s.Spec.Renderer, all.substitution)
 		if err != nil {
 			return result{}, fmt.Errorf("read manifests of %s: %w", b.origin(), err)
 		}
@@ -210,15 +226,15 @@ func baseOf(applied inventory.Applied, source int) digest.Digest {
 	return base
 }
 
-func readBundle(ctx context.Context, bundles Bundles, b Bundle, base digest.Digest) (*render.Files, error) {
-	content, err := bundles.Open(ctx, b.Digest, base)
+func readBundle(ctx context.Context, in inputs, b Bundle, base digest.Digest) (*render.Files, error) {
+	content, err := in.bundles.Open(ctx, b.Digest, base)
 	if err != nil {
 		return nil, unavailable(ctx, b, err)
 	}
 	defer content.Close()
-	files, err := render.Read(bundle.NewReader(content, bundle.Limits{}))
-	if invalid := new(render.Error); errors.As(err, &invalid) {
-		return nil, err
+	files, err := render.Read(bundle.NewReader(content, bundle.Limits{}), in.render.Limits)
+	if invalid, limit := new(render.Error), new(render.LimitError); errors.As(err, &invalid) || errors.As(err, &limit) {
+		return nil, fmt.Errorf("read manifests of %s: %w", b.origin(), err)
 	}
 	if err != nil {
 		return nil, unavailable(ctx, b, err)

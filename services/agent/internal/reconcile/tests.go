@@ -41,12 +41,12 @@ func (s Spec) testsDisabled() bool {
 }
 
 // readTests takes the tests out of the files of the first source.
-func (r *result) readTests(files *render.Files, b Bundle, s Service) (*render.Files, error) {
+func (r *result) readTests(ctx context.Context, engine render.Engine, files *render.Files, b Bundle, s Service) (*render.Files, error) {
 	if s.Spec.Policy.Tests == nil || s.Spec.Policy.Tests.Path == "" {
 		return files, nil
 	}
 	folder := path.Join(b.Subpath, s.Spec.Policy.Tests.Path)
-	objects, err := render.Objects(files, folder, render.Auto, r.substitution)
+	objects, err := engine.Objects(ctx, files, folder, render.Auto, r.substitution)
 	if err != nil {
 		return nil, fmt.Errorf("read tests of %s: %w", b.origin(), err)
 	}

@@ -127,7 +127,7 @@ func (t *trial) load(ctx context.Context) (err error) {
 		return ctx.Err()
 	}
 	defer e.slots.leave(slot)
-	t.found, err = renderAll(ctx, e.params.Bundles, e.params.Configs, t.service, t.applied)
+	t.found, err = renderAll(ctx, e.inputs(), t.service, t.applied)
 	t.found.objects = nil
 	if t.service.Spec.testsDisabled() {
 		t.found.tests = nil

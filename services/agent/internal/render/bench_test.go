@@ -43,7 +43,7 @@ func BenchmarkPlain(b *testing.B) {
 	files := render.NewFiles(content)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := render.Objects(files, "", render.Plain, nil); err != nil {
+		if _, err := inProcess().Objects(b.Context(), files, "", render.Plain, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -13,6 +13,9 @@ import (
 // maxNesting bounds defaults within defaults.
 const maxNesting = 8
 
+// maxMissing bounds the names that an error about missing variables lists.
+const maxMissing = 20
+
 var errTooLarge = errors.New("grows too large by its variables; all texts of a service together may grow by 16 MiB")
 
 // expansion is one text whose expressions are being replaced:
@@ -27,7 +30,7 @@ type expansion struct {
 	lookUp func(name string) (value string, secret, known bool)
 	room   int // bytes that may still be put in
 
-	missing []string // names of variables without value and default
+	missing []string // names of variables without value and default, the first maxMissing
 	secrets []string // names of secrets that went in
 }
 
@@ -100,7 +103,7 @@ func (x *expansion) expression(s string, depth int) (value, rest string, err err
 // value is that of a variable without a default.
 func (x *expansion) value(name string) (string, error) {
 	value, secret, known := x.lookUp(name)
-	if !known && !slices.Contains(x.missing, name) {
+	if !known && len(x.missing) < maxMissing && !slices.Contains(x.missing, name) {
 		x.missing = append(x.missing, name)
 	}
 	return x.put(name, value, secret)

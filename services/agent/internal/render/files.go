@@ -33,11 +33,13 @@ func (f *Files) Except(folder string) *Files {
 // maxHops bounds a chain of symbolic links.
 const maxHops = 16
 
-// Read reads a bundle to its end. The result takes as much memory as the bundle is long, which its limits bound.
-func Read(r *bundle.Reader) (*Files, error) {
+// Read reads a bundle to its end, within the limits on names and bytes. Errors are an *Error or a *LimitError about what the bundle
+// holds, and others where it cannot be read.
+func Read(r *bundle.Reader, limits Limits) (*Files, error) {
+	limits = limits.WithDefaults()
 	files := &Files{content: map[string][]byte{}, origin: map[string]string{}}
 	links := map[string]string{}
-	for {
+	for room := limits.Bytes; ; {
 		entry, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -49,11 +51,16 @@ func Read(r *bundle.Reader) (*Files, error) {
 			links[entry.Name] = path.Join(path.Dir(entry.Name), entry.Target)
 			continue
 		}
-		if files.content[entry.Name], err = io.ReadAll(r); err != nil {
+		content, err := io.ReadAll(io.LimitReader(r, room+1))
+		if err != nil {
 			return nil, fmt.Errorf("read bundle: %w", err)
 		}
+		if room -= int64(len(content)); room < 0 {
+			return nil, exceeded(LimitBytes, "the source has more than %s; select less of it with folders, or leave files out with .leatignore", size(limits.Bytes))
+		}
+		files.content[entry.Name] = content
 	}
-	return files, files.follow(links)
+	return files, files.follow(links, limits.Names)
 }
 
 // NewFiles makes Files of a map from path to content, for callers that have no bundle. The map is not copied.
@@ -61,30 +68,43 @@ func NewFiles(content map[string][]byte) *Files {
 	return &Files{content: content, origin: map[string]string{}}
 }
 
-// follow gives the files behind each link a second name.
-func (f *Files) follow(links map[string]string) error {
+// follow gives the files behind each link a second name, until there are most names.
+func (f *Files) follow(links map[string]string, most int) error {
 	own := slices.Sorted(maps.Keys(f.content))
 	for _, link := range slices.Sorted(maps.Keys(links)) {
 		target, err := resolve(links, links[link])
 		if err != nil {
 			return &Error{Path: link, Cause: err}
 		}
-		f.alias(link, target, own)
+		f.alias(link, target, own, most)
+		if len(f.content) > most {
+			return &LimitError{Path: link, Limit: LimitNames, Message: fmt.Sprintf("symbolic links lead to more than %d files", most)}
+		}
 	}
 	return nil
 }
 
-// alias names the file target, or every file below the folder target, a second time. A link to nothing is left out, as a
-// missing file is: whoever refers to it is told that it does not exist.
-func (f *Files) alias(link, target string, own []string) {
-	for _, name := range own {
-		if !below(name, target) {
-			continue
+// alias names the file target, or every file below the folder target, a second time, until there are more than most names. A link to
+// nothing is left out, as a missing file is: a reference to it fails because the file does not exist. Own is sorted.
+func (f *Files) alias(link, target string, own []string, most int) {
+	if _, isFile := slices.BinarySearch(own, target); isFile {
+		f.name(link, target)
+		return
+	}
+	folder := target + "/"
+	first, _ := slices.BinarySearch(own, folder)
+	for _, name := range own[first:] {
+		if !strings.HasPrefix(name, folder) || len(f.content) > most {
+			return
 		}
-		alias := path.Join(link, strings.TrimPrefix(name, target))
-		if _, taken := f.content[alias]; !taken {
-			f.content[alias], f.origin[alias] = f.content[name], name
-		}
+		f.name(path.Join(link, strings.TrimPrefix(name, folder)), name)
+	}
+}
+
+// name gives a file a second name, unless there is a file of that name.
+func (f *Files) name(alias, name string) {
+	if _, taken := f.content[alias]; !taken {
+		f.content[alias], f.origin[alias] = f.content[name], name
 	}
 }
 

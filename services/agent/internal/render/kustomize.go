@@ -4,12 +4,13 @@
 package render
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/types"
@@ -35,19 +36,57 @@ func kustomization(files *Files, folder string) string {
 	return ""
 }
 
-func kustomize(files *Files, folder string, s *Substitution) ([]*unstructured.Unstructured, error) {
+func noKustomization(folder string) error {
+	return &Error{Path: orRoot(folder), Cause: errors.New("holds no kustomization.yaml")}
+}
+
+// InProcess builds kustomizations in the calling process. It checks everything that can be checked beforehand, and bounds neither
+// memory nor time, and a build cannot be interrupted. A process that uses it for the content of others must be limited from outside,
+// must have no program git in its PATH, and must refuse requests of net/http's default transport. The agent's render worker is such a
+// process.
+type InProcess struct {
+	Limits Limits
+}
+
+// Build implements Builder. It looks at ctx only before it begins.
+func (b InProcess) Build(ctx context.Context, files *Files, folder string) (text []byte, err error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	defer func() {
+		if failure := recover(); failure != nil { // such as at an empty file under crds
+			text, err = nil, &Error{Path: orRoot(folder), Cause: fmt.Errorf("kustomize fails at this content: %v", failure)}
+		}
+	}()
+	limits := b.Limits.WithDefaults()
+	if err := checkFiles(files, limits); err != nil {
+		return nil, err
+	}
 	if err := checkReferences(files, folder); err != nil {
 		return nil, err
 	}
-	text, err := build(files, folder)
+	text, err = build(files, folder)
 	if err != nil {
 		return nil, &Error{Path: kustomization(files, folder), Cause: err}
 	}
-	content, err := parser{substitution: s}.parse("result of kustomize build", text)
-	if err != nil {
-		return nil, &Error{Path: kustomization(files, folder), Cause: err}
+	if int64(len(text)) > limits.Text {
+		return nil, &LimitError{
+			Path: kustomization(files, folder), Limit: LimitText,
+			Message: fmt.Sprintf("the result of kustomize build has more than %s; split the service", size(limits.Text)),
+		}
 	}
-	return content, nil
+	return text, nil
+}
+
+// checkFiles returns a *LimitError about a file that grows too large by its aliases. Kustomize may read any file as YAML.
+func checkFiles(files *Files, limits Limits) error {
+	for name, content := range files.content {
+		if limit := new(LimitError); errors.As(checkAliases(content, limits.Text), &limit) {
+			limit.Path = name
+			return limit
+		}
+	}
+	return nil
 }
 
 // build returns the documents that kustomize writes.

@@ -6,6 +6,7 @@ package render
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 
 // parser reads manifests.
 type parser struct {
+	budget       *budget
 	substitution *Substitution // nil leaves texts as they are
 	quotes       bool          // the text has its author's quotes
 }
@@ -44,9 +46,15 @@ func (p parser) parse(name string, content []byte) ([]*unstructured.Unstructured
 }
 
 func (p parser) document(text []byte) ([]*unstructured.Unstructured, error) {
+	if err := errors.Join(checkSeparators(text), checkAliases(text, p.budget.limits.Text)); err != nil {
+		return nil, err
+	}
 	// Strict: a key that stands twice is a mistake whose first half would be lost without a word.
 	encoded, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
+		return nil, err
+	}
+	if err := p.budget.addText(int64(len(encoded))); err != nil {
 		return nil, err
 	}
 	var value any
@@ -68,7 +76,7 @@ func (p parser) document(text []byte) ([]*unstructured.Unstructured, error) {
 	if err := p.substitute(object, text); err != nil {
 		return nil, err
 	}
-	return flatten(object)
+	return p.flatten(object, len(encoded))
 }
 
 func (p parser) substitute(object *unstructured.Unstructured, text []byte) error {
@@ -82,9 +90,12 @@ func (p parser) substitute(object *unstructured.Unstructured, text []byte) error
 	return p.substitution.document(object.Object, node)
 }
 
-// flatten replaces a list by its items, and checks what remains.
-func flatten(object *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+// flatten replaces a list by its items, and checks what remains. Encoded is how many bytes the object has at most.
+func (p parser) flatten(object *unstructured.Unstructured, encoded int) ([]*unstructured.Unstructured, error) {
 	if !object.IsList() {
+		if err := p.budget.addObject(object.Object, encoded); err != nil {
+			return nil, err
+		}
 		return []*unstructured.Unstructured{object}, check(object)
 	}
 	list, err := object.ToList()
@@ -93,13 +104,26 @@ func flatten(object *unstructured.Unstructured) ([]*unstructured.Unstructured, e
 	}
 	var all []*unstructured.Unstructured
 	for i := range list.Items {
-		items, err := flatten(&list.Items[i])
+		length, err := p.lengthOf(list.Items[i].Object, encoded)
+		if err != nil {
+			return nil, fmt.Errorf("item %d: %w", i+1, err)
+		}
+		items, err := p.flatten(&list.Items[i], length)
 		if err != nil {
 			return nil, fmt.Errorf("item %d: %w", i+1, err)
 		}
 		all = append(all, items...)
 	}
 	return all, nil
+}
+
+// lengthOf returns the bytes of an item of a list that has so many, or that number where the list is small enough to be one object.
+func (p parser) lengthOf(item map[string]any, list int) (int, error) {
+	if list <= p.budget.limits.ObjectBytes {
+		return list, nil
+	}
+	encoded, err := json.Marshal(item)
+	return len(encoded), err
 }
 
 func check(object *unstructured.Unstructured) error {

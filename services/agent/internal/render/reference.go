@@ -6,103 +6,267 @@ package render
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"path"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/types"
 )
 
-// errRemote is what every reference into the network comes to: an agent that fetched it would apply what nobody reviewed.
-var errRemote = errors.New("remote references are not fetched; put a copy into the repository")
+var (
+	// errRemote is what every reference into the network comes to: an agent that fetched it would apply what nobody reviewed, and
+	// would fetch, for a committer, whatever the cluster reaches.
+	errRemote = errors.New("remote references are not fetched; put a copy into the repository")
+	// errLooksRemote is for names that kustomize takes for those of repositories, although there is a file or folder of that name.
+	errLooksRemote = errors.New("kustomize takes this for a remote repository, and remote references are not fetched; write ./ before it if it is a folder or file of the bundle")
+	errOutside     = errors.New("is outside the bundle; name its folder in the source's folders, or set root to one that holds both, such as \".\"")
+	errHelm        = errors.New("helmCharts: Helm charts are not rendered by kustomize build here; put the rendered chart into the repository")
+)
 
 // referrer walks the kustomizations that a folder leads to, before kustomize does. Kustomize would fetch what it does not
-// find, and what it says about a file that is not in the bundle does not tell what to do.
+// find, and what it says about a file that is not in the bundle does not tell what to do. It looks at what kustomize's own types
+// decode, so that there is no spelling that kustomize understands and the referrer does not.
 type referrer struct {
 	files *Files
-	seen  map[string]bool // folders
+	seen  map[visit]bool
+}
+
+// visit is one folder and what it is walked as.
+type visit struct {
+	folder  string
+	plugins bool // its resources are configurations of generators and transformers
 }
 
 // checkReferences makes sure that everything the kustomization of folder names, directly or not, is a file or folder of
 // the bundle.
 func checkReferences(files *Files, folder string) error {
-	return (&referrer{files: files, seen: map[string]bool{}}).walk(folder)
+	return (&referrer{files: files, seen: map[visit]bool{}}).walk(visit{folder: folder})
 }
 
-func (r *referrer) walk(folder string) error {
-	if r.seen[folder] {
+func (r *referrer) walk(v visit) error {
+	if r.seen[v] {
 		return nil
 	}
-	r.seen[folder] = true
-	name := kustomization(r.files, folder)
-	if name == "" {
-		return &Error{Path: orRoot(folder), Cause: errors.New("holds no kustomization.yaml")}
+	r.seen[v] = true
+	name, k, err := r.read(v.folder)
+	if err != nil {
+		return err
 	}
-	var fields map[string]any
-	if err := yaml.Unmarshal(r.files.content[name], &fields); err != nil {
-		return &Error{Path: name, Document: 1, Cause: err}
-	}
-	for _, ref := range references(fields) {
-		if err := r.check(folder, ref); err != nil {
-			return &Error{Path: name, Cause: fmt.Errorf("%s: %q: %w", ref.field, ref.target, err)}
+	if v.plugins {
+		if err := onlyResources(k); err != nil {
+			return &Error{Path: name, Cause: err}
 		}
 	}
-	for _, field := range pluginFields() {
-		if err := checkPlugin(name, strings.Join(inline(fields[field]), "\n---\n")); err != nil {
-			return err
+	refs := references(k)
+	for _, ref := range refs {
+		if err := r.check(v, ref); err != nil {
+			return &Error{Path: name, Cause: fmt.Errorf("%s: %q: %w", ref.field, excerpt(ref.target), err)}
 		}
 	}
-	return r.descend(folder, fields)
+	return r.descend(v, name, refs)
 }
 
-// descend walks the folders among the references.
-func (r *referrer) descend(folder string, fields map[string]any) error {
-	for _, ref := range references(fields) {
-		target := path.Join(folder, ref.target)
-		if _, isFile := r.files.content[target]; isFile {
-			if ref.plugin {
-				if err := checkPlugin(target, string(r.files.content[target])); err != nil {
-					return err
-				}
-			}
-			continue
+// read returns the kustomization of a folder.
+func (r *referrer) read(folder string) (string, types.Kustomization, error) {
+	name := kustomization(r.files, folder)
+	if name == "" {
+		return "", types.Kustomization{}, noKustomization(folder)
+	}
+	for _, base := range konfig.RecognizedKustomizationFileNames() {
+		other := path.Join(folder, base)
+		if _, ok := r.files.content[other]; ok && other != name {
+			return "", types.Kustomization{}, &Error{Path: other, Cause: fmt.Errorf("stands beside %s; a folder has one kustomization", name)}
 		}
-		if err := r.walk(strings.TrimPrefix(target, ".")); err != nil {
-			return err
+	}
+	k, err := decodeKustomization(r.files.content[name])
+	if err != nil {
+		return "", types.Kustomization{}, &Error{Path: name, Document: 1, Cause: err}
+	}
+	return name, k, nil
+}
+
+// onlyResources refuses a kustomization of plugins that does more than to list them: by a patch or a replacement a configuration
+// becomes what stands in no file, and could name a URL.
+func onlyResources(k types.Kustomization) error {
+	k.TypeMeta, k.MetaData, k.Resources, k.Bases = types.TypeMeta{}, nil, nil, nil //nolint:staticcheck // people use what is deprecated
+	rest := reflect.ValueOf(k)
+	for i := range rest.NumField() {
+		if !rest.Field(i).IsZero() {
+			field, _, _ := strings.Cut(rest.Type().Field(i).Tag.Get("json"), ",")
+			return fmt.Errorf("%s: a kustomization that generators, transformers or validators name may only list resources", field)
 		}
 	}
 	return nil
 }
 
-func (r *referrer) check(folder string, ref reference) error {
-	if remote(ref.target) {
-		return errRemote
+// descend walks the folders among the references, and looks into the configurations of generators and transformers.
+func (r *referrer) descend(v visit, name string, refs []reference) error {
+	for _, ref := range refs {
+		plugin := ref.plugin || v.plugins
+		if plugin && !v.plugins {
+			if err := checkPlugin(name, []byte(ref.target)); err != nil { // the text may be the configuration itself
+				return err
+			}
+		}
+		if isInline(ref.target) && ref.inline {
+			continue
+		}
+		target := path.Join(v.folder, ref.target)
+		if target == "." {
+			target = ""
+		}
+		content, isFile := r.files.content[target]
+		switch {
+		case isFile && plugin:
+			if err := checkPlugin(target, content); err != nil {
+				return err
+			}
+		case isFile:
+		default:
+			if err := r.walk(visit{folder: target, plugins: plugin}); err != nil {
+				return err
+			}
+		}
 	}
-	target := path.Join(folder, ref.target)
-	if path.IsAbs(ref.target) || target == ".." || strings.HasPrefix(target, "../") {
-		return errors.New("is outside the bundle; name its folder in the source's folders, or set root to one that holds both, such as \".\"")
-	}
-	if _, ok := r.files.content[target]; ok || target == "." || r.files.hasFolder(target) {
+	return nil
+}
+
+func (r *referrer) check(v visit, ref reference) error {
+	if isInline(ref.target) && ref.inline {
+		if isRemote(ref.target) { // what cannot be read as a document is taken for a path
+			return errRemote
+		}
 		return nil
 	}
-	if strings.Contains(ref.target, "?ref=") || strings.HasPrefix(ref.target, "github.com/") {
+	target := path.Join(v.folder, ref.target)
+	_, isFile := r.files.content[target]
+	exists := isFile || target == "." || r.files.hasFolder(target)
+	switch {
+	case isRemote(ref.target) && exists && !strings.Contains(ref.target, "://"):
+		return errLooksRemote
+	case isRemote(ref.target), strings.Contains(ref.target, "://"):
+		return errRemote
+	case path.IsAbs(ref.target) || target == ".." || strings.HasPrefix(target, "../"):
+		return errOutside
+	case exists:
+		return nil
+	case strings.Contains(ref.target, "?ref="):
 		return errRemote
 	}
 	return errors.New("no such file or folder in the bundle")
 }
 
-// checkPlugin looks for remote files in the configuration of a generator or transformer.
-func checkPlugin(name, content string) error {
-	for _, document := range strings.Split(content, "\n---") {
-		var value any
-		if yaml.Unmarshal([]byte(document), &value) != nil {
-			continue // kustomize will say it better
-		}
-		if target := remoteIn(value, false); target != "" {
-			return &Error{Path: name, Cause: fmt.Errorf("%q: %w", target, errRemote)}
+// scpLike begins as the names of repositories do that are reached by SSH.
+var scpLike = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]*@[^/:]*[/:]`)
+
+// isRemote reports whether kustomize might take a text for the address of a file or a repository elsewhere: its
+// loader.IsRemoteFile and git.NewRepoSpecFromURL, neither of which can be called, accept nothing else.
+func isRemote(target string) bool {
+	if u, err := url.Parse(target); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
+		return true
+	}
+	lower := strings.TrimPrefix(strings.ToLower(target), "git::")
+	for _, prefix := range []string{"http://", "https://", "ssh://", "file://", "git@", "github.com/", "github.com:"} {
+		if strings.HasPrefix(lower, prefix) {
+			return true
 		}
 	}
-	return nil
+	return len(lower) < len(target) || scpLike.MatchString(target)
+}
+
+// reference is one mention of another file or folder.
+type reference struct {
+	field  string
+	target string
+	plugin bool // it is the configuration of a generator or transformer
+	inline bool // the target may be the document itself
+}
+
+// references lists what a kustomization names. TestSecEveryFieldIsJudged holds it to the fields of kustomize's type.
+func references(k types.Kustomization) []reference {
+	var refs referenceList
+	refs.addAll("resources", k.Resources, reference{})
+	refs.addAll("bases", k.Bases, reference{}) //nolint:staticcheck // people use what is deprecated
+	refs.addAll("components", k.Components, reference{})
+	refs.addAll("crds", k.Crds, reference{})
+	refs.addAll("configurations", k.Configurations, reference{})
+	refs.addAll("generators", k.Generators, reference{plugin: true, inline: true})
+	refs.addAll("transformers", k.Transformers, reference{plugin: true, inline: true})
+	refs.addAll("validators", k.Validators, reference{plugin: true, inline: true})
+	for _, patch := range k.PatchesStrategicMerge { //nolint:staticcheck // people use what is deprecated
+		refs.add("patchesStrategicMerge", string(patch), reference{inline: true})
+	}
+	for _, patch := range k.Patches {
+		refs.add("patches", patch.Path, reference{})
+	}
+	for _, patch := range k.PatchesJson6902 { //nolint:staticcheck // people use what is deprecated
+		refs.add("patchesJson6902", patch.Path, reference{})
+	}
+	for _, replacement := range k.Replacements {
+		refs.add("replacements", replacement.Path, reference{})
+	}
+	refs.add("openapi", k.OpenAPI["path"], reference{})
+	for _, generator := range k.ConfigMapGenerator {
+		refs.addSources("configMapGenerator", generator.KvPairSources)
+	}
+	for _, generator := range k.SecretGenerator {
+		refs.addSources("secretGenerator", generator.KvPairSources)
+	}
+	return refs
+}
+
+type referenceList []reference
+
+// add appends a reference unless there is none.
+func (l *referenceList) add(field, target string, kind reference) {
+	if target != "" {
+		kind.field, kind.target = field, target
+		*l = append(*l, kind)
+	}
+}
+
+func (l *referenceList) addAll(field string, targets []string, kind reference) {
+	for _, target := range targets {
+		l.add(field, target, kind)
+	}
+}
+
+func (l *referenceList) addSources(field string, sources types.KvPairSources) {
+	for _, target := range sources.FileSources {
+		if _, file, ok := strings.Cut(target, "="); ok {
+			target = file
+		}
+		l.add(field, target, reference{})
+	}
+	l.addAll(field, sources.EnvSources, reference{})
+	l.add(field, sources.EnvSource, reference{})
+}
+
+func isInline(text string) bool {
+	return strings.Contains(text, "\n") || strings.HasPrefix(text, "{")
+}
+
+func orRoot(folder string) string {
+	if folder == "" {
+		return "."
+	}
+	return folder
+}
+
+// loadingKeys are the fields of plugins' configurations that make kustomize load something.
+func loadingKeys() []string {
+	return []string{
+		"path", "paths", "files", "envs", "env", "resources", "bases", "components", "targetFilePath", "argsFromFile", "valuesFile", "additionalValuesFiles",
+	}
+}
+
+func isLoadingKey(key string) bool {
+	// Kustomize decodes configurations without regard to case.
+	return slices.ContainsFunc(loadingKeys(), func(known string) bool { return strings.EqualFold(known, key) })
 }
 
 // remoteIn returns the first remote reference below value. Only texts under keys that make kustomize load something count
@@ -111,7 +275,7 @@ func remoteIn(value any, loads bool) string {
 	switch v := value.(type) {
 	case map[string]any:
 		for key, item := range v {
-			if found := remoteIn(item, slices.Contains(loadingKeys(), key)); found != "" {
+			if found := remoteIn(item, isLoadingKey(key)); found != "" {
 				return found
 			}
 		}
@@ -122,118 +286,10 @@ func remoteIn(value any, loads bool) string {
 			}
 		}
 	case string:
-		if _, file, ok := strings.Cut(v, "="); loads && (remote(v) || ok && remote(file)) {
+		_, file, _ := strings.Cut(v, "=")
+		if loads && (isRemote(v) || isRemote(file) || strings.Contains(v, "://")) {
 			return v
 		}
 	}
 	return ""
-}
-
-func loadingKeys() []string {
-	return []string{"path", "paths", "files", "envs", "env", "resources", "bases", "components"}
-}
-
-func remote(target string) bool {
-	return strings.Contains(target, "://") || strings.HasPrefix(target, "git@") || strings.HasPrefix(target, "git::")
-}
-
-// reference is one mention of another file or folder.
-type reference struct {
-	field  string
-	target string
-	plugin bool // it is the configuration of a generator or transformer
-}
-
-// references lists what a kustomization names. Inline documents are no references.
-func references(fields map[string]any) []reference {
-	var refs []reference
-	for _, field := range []string{
-		"resources", "bases", "components", "crds", "configurations", "patchesStrategicMerge",
-		"generators", "transformers", "validators",
-	} {
-		for _, target := range texts(fields[field]) {
-			refs = append(refs, reference{field: field, target: target, plugin: slices.Contains(pluginFields(), field)})
-		}
-	}
-	for _, field := range []string{"patches", "patchesJson6902", "replacements"} {
-		for _, item := range items(fields[field]) {
-			refs = appendPath(refs, field, item["path"])
-		}
-	}
-	if openapi, ok := fields["openapi"].(map[string]any); ok {
-		refs = appendPath(refs, "openapi", openapi["path"])
-	}
-	for _, field := range []string{"configMapGenerator", "secretGenerator"} {
-		for _, item := range items(fields[field]) {
-			refs = appendSources(refs, field, item)
-		}
-	}
-	return refs
-}
-
-func appendSources(refs []reference, field string, generator map[string]any) []reference {
-	for _, target := range texts(generator["files"]) {
-		if _, file, ok := strings.Cut(target, "="); ok {
-			target = file
-		}
-		refs = append(refs, reference{field: field, target: target})
-	}
-	for _, target := range texts(generator["envs"]) {
-		refs = append(refs, reference{field: field, target: target})
-	}
-	return appendPath(refs, field, generator["env"])
-}
-
-func appendPath(refs []reference, field string, value any) []reference {
-	if target, ok := value.(string); ok && target != "" {
-		refs = append(refs, reference{field: field, target: target})
-	}
-	return refs
-}
-
-func pluginFields() []string {
-	return []string{"generators", "transformers", "validators"}
-}
-
-// texts returns the texts of a list that are references.
-func texts(value any) []string {
-	return slices.DeleteFunc(all(value), isInline)
-}
-
-// inline returns the texts of a list that are documents themselves.
-func inline(value any) []string {
-	return slices.DeleteFunc(all(value), func(text string) bool { return !isInline(text) })
-}
-
-func isInline(text string) bool {
-	return strings.Contains(text, "\n") || strings.HasPrefix(text, "{")
-}
-
-func all(value any) []string {
-	list, _ := value.([]any)
-	var texts []string
-	for _, item := range list {
-		if text, ok := item.(string); ok {
-			texts = append(texts, text)
-		}
-	}
-	return texts
-}
-
-func items(value any) []map[string]any {
-	list, _ := value.([]any)
-	var all []map[string]any
-	for _, item := range list {
-		if fields, ok := item.(map[string]any); ok {
-			all = append(all, fields)
-		}
-	}
-	return all
-}
-
-func orRoot(folder string) string {
-	if folder == "" {
-		return "."
-	}
-	return folder
 }

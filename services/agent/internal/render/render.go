@@ -4,10 +4,14 @@
 // Package render turns the files of a bundle into Kubernetes objects.
 //
 // It talks to nothing: no cluster, no network, no disk, no program. The same files give the same objects wherever it
-// runs, in the agent and on a developer's machine alike.
+// runs, in the agent and on a developer's machine alike. What committers write is read under Limits. Plain manifests are read in the
+// calling process; kustomizations are built behind the port Builder, since kustomize can be neither interrupted nor bounded from
+// inside its process.
 package render
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -46,20 +50,59 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
+// Builder makes the documents of a kustomization. Implementations are safe for concurrent use.
+type Builder interface {
+	// Build returns, as YAML, the documents that kustomize makes of a folder of the files. Errors are an *Error when nothing but other
+	// content helps, a *LimitError when the build went past a limit, and the context's cause when that ended. Other errors are of
+	// the machine, and worth trying again.
+	Build(ctx context.Context, files *Files, folder string) ([]byte, error)
+}
+
+// Engine renders. It is safe for concurrent use.
+type Engine struct {
+	// Builder builds kustomizations. Nil: they are an error.
+	Builder Builder
+	// Limits bound each call of Objects.
+	Limits Limits
+}
+
 // Objects renders the folder of files ("" or "." means all of them), with the variables of s put in; a nil s leaves texts as
 // they are. The objects come in the order of the files, or in
 // the order kustomize gives them; every one has apiVersion, kind and a name. An empty result is no error: whether a
-// service may become empty is decided where objects are deleted. Errors are of type *Error; one about variables that are
-// missing has a *VariableError in its chain.
-func Objects(files *Files, folder string, renderer Renderer, s *Substitution) ([]*unstructured.Unstructured, error) {
+// service may become empty is decided where objects are deleted. Errors are of type *Error or *LimitError; one about variables that
+// are missing has a *VariableError in its chain, one about a limit a *LimitError. Those of a Builder are passed on.
+func (e *Engine) Objects(
+	ctx context.Context, files *Files, folder string, renderer Renderer, s *Substitution,
+) ([]*unstructured.Unstructured, error) {
 	folder, err := files.folder(folder)
 	if err != nil {
 		return nil, err
 	}
+	p := parser{budget: newBudget(e.Limits), substitution: s}
 	if renderer == Kustomize || renderer == Auto && kustomization(files, folder) != "" {
-		return kustomize(files, folder, s)
+		return e.kustomize(ctx, files, folder, p)
 	}
-	return plain(files, folder, parser{substitution: s, quotes: true})
+	p.quotes = true
+	return plain(files, folder, p)
+}
+
+func (e *Engine) kustomize(ctx context.Context, files *Files, folder string, p parser) ([]*unstructured.Unstructured, error) {
+	if e.Builder == nil {
+		return nil, errors.New("kustomizations cannot be built here")
+	}
+	name := kustomization(files, folder)
+	if name == "" {
+		return nil, noKustomization(folder)
+	}
+	text, err := e.Builder.Build(ctx, files, folder)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := p.parse("result of kustomize build", text)
+	if err != nil {
+		return nil, &Error{Path: name, Cause: err}
+	}
+	return objects, nil
 }
 
 func plain(files *Files, folder string, p parser) ([]*unstructured.Unstructured, error) {

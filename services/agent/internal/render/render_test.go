@@ -40,11 +40,16 @@ func files(t *testing.T, content map[string]string) *render.Files {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	read, err := render.Read(bundle.NewReader(&buffer, bundle.Limits{}))
+	read, err := render.Read(bundle.NewReader(&buffer, bundle.Limits{}), render.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return read
+}
+
+// inProcess is an engine that builds in this process.
+func inProcess() *render.Engine {
+	return &render.Engine{Builder: render.InProcess{}}
 }
 
 func configMap(name string) string {
@@ -103,7 +108,7 @@ func TestObjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			objects, err := render.Objects(files(t, test.files), test.folder, test.renderer, nil)
+			objects, err := inProcess().Objects(t.Context(), files(t, test.files), test.folder, test.renderer, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,11 +173,31 @@ func TestErrors(t *testing.T) {
 		},
 		"Helm": {
 			files: map[string]string{"kustomization.yaml": kustomization + "helmCharts: [{name: x, repo: 'https://example.test', version: '1'}]\n"},
-			want:  []string{"kustomize build", "helm"},
+			want:  []string{"kustomization.yaml", "helmCharts", "put the rendered chart"},
 		},
 		"bases in a circle": {
 			files:  map[string]string{"a/kustomization.yaml": kustomization + "resources: [../b]\n", "b/kustomization.yaml": kustomization + "resources: [../a]\n"},
 			folder: "a", want: []string{"cycle"},
+		},
+		"two kustomizations": {
+			files: map[string]string{"kustomization.yaml": kustomization + "resources: [a.yaml]\n", "Kustomization": kustomization, "a.yaml": configMap("a")},
+			want:  []string{"a folder has one kustomization"},
+		},
+		"key in other spelling": {
+			files: map[string]string{"kustomization.yaml": kustomization + "configMapGenerator: [{name: g, Files: [a]}]\n", "a": ""},
+			want:  []string{"kustomization.yaml: document 1:", "configMapGenerator[0].Files", "write files"},
+		},
+		"patched configuration of a generator": {
+			files: map[string]string{
+				"kustomization.yaml":   kustomization + "generators: [g]\n",
+				"g/kustomization.yaml": kustomization + "resources: [g.yaml]\nnamePrefix: x\n",
+				"g/g.yaml":             "apiVersion: builtin\nkind: ConfigMapGenerator\nmetadata: {name: g}\n",
+			},
+			want: []string{"g/kustomization.yaml: namePrefix: a kustomization that generators"},
+		},
+		"panic in kustomize": {
+			files: map[string]string{"kustomization.yaml": kustomization + "crds: [empty]\n", "empty": ""},
+			want:  []string{"kustomize fails at this content"},
 		},
 		"links in a circle": {files: map[string]string{"a.yaml": "-> b.yaml", "b.yaml": "-> a.yaml"}, want: []string{"symbolic links"}},
 	} {
@@ -184,10 +209,10 @@ func TestErrors(t *testing.T) {
 				w := bundle.NewWriter(&buffer, bundle.Limits{})
 				err = errors.Join(w.WriteSymlink("a.yaml", "b.yaml"), w.WriteSymlink("b.yaml", "a.yaml"), w.Close())
 				if err == nil {
-					_, err = render.Read(bundle.NewReader(&buffer, bundle.Limits{}))
+					_, err = render.Read(bundle.NewReader(&buffer, bundle.Limits{}), render.Limits{})
 				}
 			} else {
-				_, err = render.Objects(files(t, test.files), test.folder, test.renderer, nil)
+				_, err = inProcess().Objects(t.Context(), files(t, test.files), test.folder, test.renderer, nil)
 			}
 			if invalid := new(render.Error); !errors.As(err, &invalid) {
 				t.Fatalf("got %v, want a *render.Error", err)
@@ -204,7 +229,7 @@ func TestErrors(t *testing.T) {
 // TestNumbers makes sure that objects can be copied and compared as the rest of the agent does.
 func TestNumbers(t *testing.T) {
 	t.Parallel()
-	objects, err := render.Objects(files(t, map[string]string{"a.yaml": configMap("a") + "count: 3\nshare: 0.5\nbig: 9007199254740993\n"}), "", render.Auto, nil)
+	objects, err := inProcess().Objects(t.Context(), files(t, map[string]string{"a.yaml": configMap("a") + "count: 3\nshare: 0.5\nbig: 9007199254740993\n"}), "", render.Auto, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +246,7 @@ func TestParallelBuilds(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			if _, err := render.Objects(read, "", render.Kustomize, nil); err != nil {
+			if _, err := inProcess().Objects(t.Context(), read, "", render.Kustomize, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -234,7 +259,7 @@ func FuzzPlain(f *testing.F) {
 	f.Add("---\n- 1\n---\n{\"kind\": 1}")
 	f.Add("apiVersion: v1\nkind: List\nitems: [{}, null]")
 	f.Fuzz(func(t *testing.T, content string) {
-		objects, err := render.Objects(render.NewFiles(map[string][]byte{"a.yaml": []byte(content)}), "", render.Plain, nil)
+		objects, err := inProcess().Objects(t.Context(), render.NewFiles(map[string][]byte{"a.yaml": []byte(content)}), "", render.Plain, nil)
 		if err != nil {
 			return
 		}

@@ -33,7 +33,7 @@ type Variables struct {
 type VariableError struct {
 	// Object is kind and name, as the manifest writes them.
 	Object string
-	// Names are the variables, sorted.
+	// Names are the variables, sorted; some of them where there are more than 20.
 	Names []string
 }
 
@@ -127,7 +127,7 @@ func (s *Substitution) object(object *unstructured.Unstructured, node *yaml.Node
 	}
 	if len(w.missing) > 0 {
 		slices.Sort(w.missing)
-		return &VariableError{Object: w.name, Names: slices.Compact(w.missing)}
+		return &VariableError{Object: w.name, Names: w.missing}
 	}
 	return nil
 }
@@ -209,7 +209,7 @@ func (w *walk) scalar(text string, at place) (any, error) {
 		return nil, fmt.Errorf("%s: %w", at.path(), err)
 	}
 	s.room = x.room
-	w.missing = append(w.missing, x.missing...)
+	w.addMissing(x.missing)
 	if len(x.secrets) > 0 {
 		if at.shown {
 			return nil, fmt.Errorf("%s: %s is a secret, and this is shown to people; use a value instead", at.path(), x.secrets[0])
@@ -220,6 +220,15 @@ func (w *walk) scalar(text string, at place) (any, error) {
 		return typed(expanded), nil
 	}
 	return expanded, nil
+}
+
+// addMissing notes names of variables that there are none of, until there are enough for a message.
+func (w *walk) addMissing(names []string) {
+	for _, name := range names {
+		if len(w.missing) < maxMissing && !slices.Contains(w.missing, name) {
+			w.missing = append(w.missing, name)
+		}
+	}
 }
 
 // textual tells fields of which Kubernetes takes nothing but text, so that 1 and true stay what they are. It matters where

@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package renderworker
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leatdev/leat/internal/config"
+)
+
+// Config is what workers can be told. A zero field means its default.
+type Config struct {
+	// Workers is how many builds go on at once. Zero: 1.
+	Workers int
+	// Memory is what one worker may use. Zero: half of what the container may use, and between 192 MiB and 512 MiB.
+	Memory config.Bytes
+	// Timeout is how long a build may take. Zero: 30 s.
+	Timeout time.Duration
+}
+
+const (
+	defaultWorkers = 1
+	defaultTimeout = 30 * time.Second
+	leastTimeout   = time.Second
+	leastMemory    = 192 * config.MiB // with less a worker does not even start
+	mostMemory     = 512 * config.MiB
+)
+
+// Bind binds the fields.
+func (c *Config) Bind(s *config.Set) {
+	s.Int(&c.Workers, "agent-render-workers", defaultWorkers, "kustomizations that are built at once, each in a process of its own")
+	s.Size(&c.Memory, "agent-render-memory", 0,
+		"memory that a process which builds kustomizations may use; 0 means half of the container's, and between 192 MiB and 512 MiB")
+	s.Duration(&c.Timeout, "agent-render-timeout", defaultTimeout, "how long the build of one kustomization may take")
+}
+
+// Check returns what is wrong with the settings.
+func (c *Config) Check() error {
+	var errs []error
+	if c.Workers < 0 {
+		errs = append(errs, fmt.Errorf("--agent-render-workers is %d, want at least 1", c.Workers))
+	}
+	if c.Memory != 0 && c.Memory < leastMemory {
+		errs = append(errs, fmt.Errorf("--agent-render-memory is %v, want 0 or at least %v", c.Memory, leastMemory))
+	}
+	if c.Timeout != 0 && c.Timeout < leastTimeout {
+		errs = append(errs, fmt.Errorf("--agent-render-timeout is %v, want at least %v", c.Timeout, leastTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Workers <= 0 {
+		c.Workers = defaultWorkers
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = defaultTimeout
+	}
+	if c.Memory <= 0 {
+		c.Memory = memoryOf(Container())
+	}
+	return c
+}
+
+// memoryOf is the default for a container that may use so many bytes.
+func memoryOf(container int64) config.Bytes {
+	const half = 2
+	if container <= 0 {
+		return mostMemory
+	}
+	return min(max(config.Bytes(container/half), leastMemory), mostMemory)
+}
+
+// errNotServing is a mistake in a program, not in its settings.
+var errNotServing = errors.New("kustomizations cannot be built: this program does not call renderworker.Serve first")
+
+// thisProgram returns the program that runs, if it can be a worker.
+func thisProgram() (string, error) {
+	if !canServe.Load() {
+		return "", errNotServing
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find the program for render workers: %w", err)
+	}
+	return program, nil
+}
+
+// Container returns how many bytes of memory this process and its children may use, and zero where nothing says so.
+func Container() int64 {
+	return containerAt("/sys/fs/cgroup")
+}
+
+// containerAt reads the limit of the control group that is mounted there. In a container that is its own.
+func containerAt(root string) int64 {
+	limit := int64(math.MaxInt64)
+	for _, file := range []string{"memory.max", "memory/memory.limit_in_bytes"} {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			continue
+		}
+		if bytes, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && bytes > 0 {
+			limit = min(limit, bytes)
+		}
+	}
+	if limit >= math.MaxInt64/2 { // version 1 of control groups writes a number close to that for "none"
+		return 0
+	}
+	return limit
+}

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package renderworker
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxFiles is how many files a worker may have open: its pipes, and what the runtime needs.
+	maxFiles = 16
+	// expendable has the kernel end a worker before the agent where memory runs out.
+	expendable = "500"
+)
+
+// limit has the kernel hold this process to its bounds. None of it can be undone from inside the process.
+func limit(b bounds) error {
+	// Where it cannot be written, a worker is as likely to be ended as the agent.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte(expendable), 0)
+	limits := map[int]uint64{syscall.RLIMIT_NOFILE: maxFiles, syscall.RLIMIT_FSIZE: 0, syscall.RLIMIT_CORE: 0}
+	if b.cpu > 0 {
+		limits[syscall.RLIMIT_CPU] = uint64(b.cpu / time.Second)
+	}
+	if b.memory > 0 && !raceDetector {
+		limits[syscall.RLIMIT_DATA] = uint64(b.memory)
+	}
+	for resource, most := range limits {
+		if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
+			return fmt.Errorf("set limit %d to %d: %w", resource, most, err)
+		}
+	}
+	return nil
+}
+
+// cpuTime is what this process has used.
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// unplug gives the child network interfaces of its own, of which there are none but an idle loopback. Not every system allows that to
+// an unprivileged process; Start fails then.
+func unplug(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET}
+}
+
+// killed reports whether the kernel ended a process, for which it gives no other reason than the signal.
+func killed(state *os.ProcessState) bool {
+	status, ok := state.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && (status.Signal() == syscall.SIGKILL || status.Signal() == syscall.SIGXCPU)
+}

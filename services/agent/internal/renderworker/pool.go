@@ -1,0 +1,337 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package renderworker
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/leatdev/leat/internal/childproc"
+	"github.com/leatdev/leat/services/agent/internal/render"
+)
+
+const (
+	// idleAfter is how long a worker rests before it is ended.
+	idleAfter = 30 * time.Second
+	// maxWords is how much of the end of a worker's standard error is kept: more than the runtime writes when it ends a process.
+	maxWords = 64 << 10
+	// cpuOverTime is how much CPU time a worker may use over its life, as a multiple of the time of one build. The deadline ends a build
+	// that takes long; this ends a worker that nobody could end.
+	cpuOverTime = 2
+)
+
+// Pool builds kustomizations in workers. Its methods may be called concurrently. It starts no worker before there is something to build.
+type Pool struct {
+	cfg     Config
+	limits  render.Limits
+	bounds  bounds
+	program func() (string, error) // what is started as a worker
+	turns   chan struct{}          // holds a token for each build that is under way; those who wait are served in order
+
+	mu       sync.Mutex // guards what follows
+	resting  []*worker  // those used last are at the end
+	noUnplug bool       // the system allows no network interfaces of one's own
+	closed   bool
+}
+
+var _ render.Builder = (*Pool)(nil)
+
+// worker is one process. It belongs to a build, or to Pool.resting.
+type worker struct {
+	cmd    *exec.Cmd
+	pipes  childproc.Pipes
+	out    *bufio.Reader
+	ended  <-chan struct{}
+	words  *tail // the end of its standard error
+	asked  bool  // it has built something
+	rested time.Time
+}
+
+// NewPool returns a Pool without workers. Limits bound each build.
+func NewPool(cfg Config, limits render.Limits) *Pool {
+	cfg, limits = cfg.withDefaults(), limits.WithDefaults()
+	return &Pool{
+		cfg: cfg, limits: limits, program: thisProgram,
+		bounds: bounds{memory: int64(cfg.Memory), cpu: cpuOverTime * cfg.Timeout.Round(time.Second)},
+		turns:  make(chan struct{}, cfg.Workers),
+	}
+}
+
+// Close ends the workers that rest. Those that build end with their builds, whose contexts the caller ends before.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	resting := p.resting
+	p.resting, p.closed = nil, true
+	p.mu.Unlock()
+	for _, w := range resting {
+		w.end()
+	}
+}
+
+// errTime is the cause of the end of a build that takes too long.
+var errTime = errors.New("the build takes too long")
+
+// Build implements render.Builder. It waits for its turn for as long as ctx lives; the time that a build may take begins after that.
+func (p *Pool) Build(ctx context.Context, files *render.Files, folder string) ([]byte, error) {
+	select {
+	case p.turns <- struct{}{}:
+		defer func() { <-p.turns }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	timed, stop := context.WithTimeoutCause(ctx, p.cfg.Timeout, errTime)
+	defer stop()
+	w := p.rested()
+	for {
+		if w == nil {
+			var err error
+			if w, err = p.start(); err != nil {
+				return nil, err
+			}
+		}
+		used := w.asked
+		text, err := p.ask(timed, w, requestHead{Folder: folder, Limits: p.limits}, files)
+		if died := new(deathError); !errors.As(err, &died) {
+			return text, err
+		} else if !used || timed.Err() != nil {
+			return nil, p.explain(timed, died, orRoot(folder))
+		}
+		w = nil // it may have died of what it had built before: a fresh one decides
+	}
+}
+
+// ask has a worker build, and puts it back or ends it. The error is a *deathError when the worker died without an answer.
+func (p *Pool) ask(ctx context.Context, w *worker, request requestHead, files *render.Files) ([]byte, error) {
+	release := context.AfterFunc(ctx, w.kill)
+	head, text, err := w.exchange(request, files, p.limits)
+	if !release() || err != nil {
+		w.kill()
+		<-w.ended
+		_ = w.pipes.Close()
+		if err == nil { // the answer came in the moment in which the time was over
+			err = context.Cause(ctx)
+		} else if ctx.Err() == nil && !isEnd(err) {
+			return nil, err
+		}
+		return nil, &deathError{cause: err, state: w.cmd.ProcessState, words: w.words.String()}
+	}
+	if head.Last {
+		w.end()
+	} else {
+		p.rest(w)
+	}
+	return text, head.err()
+}
+
+// exchange writes a request and reads its answer.
+func (w *worker) exchange(request requestHead, files *render.Files, limits render.Limits) (head answerHead, text []byte, err error) {
+	w.asked = true
+	if err := writeHead(w.pipes.In, request); err != nil {
+		return head, nil, fmt.Errorf("ask render worker: %w", err)
+	}
+	if err := files.Encode(w.pipes.In); err != nil {
+		return head, nil, fmt.Errorf("ask render worker: %w", err)
+	}
+	if err := readHead(w.out, &head); err != nil {
+		return head, nil, fmt.Errorf("read answer of render worker: %w", err)
+	}
+	if head.Bytes < 0 || head.Bytes > limits.Text {
+		return head, nil, fmt.Errorf("render worker answers with %d bytes, want at most %d", head.Bytes, limits.Text)
+	}
+	text = make([]byte, head.Bytes)
+	if _, err := io.ReadFull(w.out, text); err != nil {
+		return head, nil, fmt.Errorf("read answer of render worker: %w", err)
+	}
+	return head, text, nil
+}
+
+// isEnd reports whether an error of a pipe says that the process at its other end is gone.
+func isEnd(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE)
+}
+
+// deathError is the end of a worker that gave no answer.
+type deathError struct {
+	cause error // what was seen of it
+	state *os.ProcessState
+	words string
+}
+
+// Error implements error.
+func (e *deathError) Error() string {
+	return fmt.Sprintf("render worker ended (%v): %v: %s", e.state, e.cause, lastWords(e.words))
+}
+
+// explain makes of a worker's death what it means for the build.
+func (p *Pool) explain(ctx context.Context, died *deathError, folder string) error {
+	used := died.state.UserTime() + died.state.SystemTime()
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errTime), p.bounds.cpu > 0 && killed(died.state) && used >= p.bounds.cpu-time.Second:
+		return &render.LimitError{Path: folder, Limit: render.LimitTime, Message: fmt.Sprintf(
+			"kustomize build takes longer than %v; split the service, or raise --agent-render-timeout", p.cfg.Timeout)}
+	case cause != nil:
+		return cause
+	case strings.Contains(died.words, "stack exceeds"):
+		return &render.LimitError{Path: folder, Limit: render.LimitDepth, Message: "kustomize build recurses too deeply; nest less"}
+	case killed(died.state), outOfMemory(died.words):
+		return &render.LimitError{Path: folder, Limit: render.LimitMemory, Message: fmt.Sprintf(
+			"kustomize build needs more than %d MiB of memory; split the service, or raise --agent-render-memory", p.bounds.memory>>20)}
+	case died.state.ExitCode() == exitUnusable:
+		return died
+	default:
+		return &render.Error{Path: folder, Cause: fmt.Errorf("kustomize ends at this content: %s", lastWords(died.words))}
+	}
+}
+
+// outOfMemory reports whether Go's runtime said that the system gave it none.
+func outOfMemory(words string) bool {
+	return slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "failed to create new OS thread"},
+		func(sign string) bool { return strings.Contains(words, sign) })
+}
+
+// rested returns the worker that rests since the shortest time, or nil.
+func (p *Pool) rested() *worker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.resting) == 0 {
+		return nil
+	}
+	last := len(p.resting) - 1
+	w := p.resting[last]
+	p.resting = p.resting[:last]
+	return w
+}
+
+// rest keeps a worker for the next build.
+func (p *Pool) rest(w *worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		go w.end()
+		return
+	}
+	w.rested = time.Now()
+	p.resting = append(p.resting, w)
+	time.AfterFunc(idleAfter, p.endIdle)
+}
+
+// endIdle ends the workers that have rested for long enough.
+func (p *Pool) endIdle() {
+	var idle []*worker
+	p.mu.Lock()
+	for len(p.resting) > 0 && time.Since(p.resting[0].rested) >= idleAfter {
+		idle, p.resting = append(idle, p.resting[0]), p.resting[1:]
+	}
+	p.mu.Unlock()
+	for _, w := range idle {
+		w.end()
+	}
+}
+
+// start starts a worker, without a network where the system allows that.
+func (p *Pool) start() (*worker, error) {
+	program, err := p.program()
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	noUnplug := p.noUnplug
+	p.mu.Unlock()
+	if !noUnplug {
+		if w, err := p.launch(program, true); err == nil {
+			return w, nil
+		}
+	}
+	w, err := p.launch(program, false)
+	if err != nil {
+		return nil, fmt.Errorf("start render worker: %w", err)
+	}
+	p.mu.Lock()
+	p.noUnplug = true
+	p.mu.Unlock()
+	return w, nil
+}
+
+func (p *Pool) launch(program string, unplugged bool) (*worker, error) {
+	cmd := exec.Command(program, p.bounds.args()...) //nolint:noctx // it is this program; Pool.ask ends it with its context
+	cmd.Env, cmd.Dir = []string{}, "/"
+	words := &tail{}
+	cmd.Stderr = words
+	if unplugged {
+		unplug(cmd)
+	}
+	pipes, ended, err := childproc.StartPiped(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return &worker{cmd: cmd, pipes: pipes, out: bufio.NewReader(pipes.Out), ended: ended, words: words}, nil
+}
+
+// kill ends a worker at once. It may be called concurrently, and after the worker's end.
+func (w *worker) kill() {
+	select {
+	case <-w.ended:
+	default:
+		childproc.KillGroup(w.cmd)
+	}
+}
+
+// end ends a worker that has nothing to do.
+func (w *worker) end() {
+	w.kill()
+	<-w.ended
+	_ = w.pipes.Close()
+}
+
+// tail keeps the end of what is written to it. It is safe for concurrent use.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(text []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, text...)
+	if extra := len(t.text) - maxWords; extra > 0 {
+		t.text = append(t.text[:0], t.text[extra:]...)
+	}
+	return len(text), nil
+}
+
+// String returns what is kept.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text)
+}
+
+// lastWords returns the line that says why a process ended: that of the runtime, which has others after it, or the last one.
+func lastWords(words string) string {
+	lines := strings.Split(strings.TrimSpace(words), "\n")
+	for _, line := range slices.Backward(lines) {
+		if strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "panic: ") {
+			return cut(line)
+		}
+	}
+	return cut(strings.TrimSpace(lines[len(lines)-1]))
+}
+
+func orRoot(folder string) string {
+	if folder == "" {
+		return "."
+	}
+	return folder
+}

@@ -1,0 +1,296 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package renderworker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/services/agent/internal/renderworker"
+)
+
+// TestMain makes this program one that can be started as a worker.
+func TestMain(m *testing.M) {
+	renderworker.ServeBare(os.Args[1:])
+	renderworker.Serve(os.Args[1:])
+	os.Exit(m.Run())
+}
+
+func newPool(t testing.TB, cfg renderworker.Config) *renderworker.Pool {
+	t.Helper()
+	pool := renderworker.NewPool(cfg, render.Limits{})
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// needsLimits skips a test where the kernel limits no workers. Where a program with the race detector would be too large for its limits,
+// the pool gets one without.
+func needsLimits(t *testing.T, pool *renderworker.Pool) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("the kernel limits workers on Linux alone")
+	}
+	if !renderworker.RaceDetector {
+		return
+	}
+	program := filepath.Join(t.TempDir(), "worker")
+	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/worker").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	pool.Start(program)
+}
+
+// listener is a server that no worker may reach.
+func listener(t *testing.T) (url string, requests *atomic.Int64) {
+	t.Helper()
+	requests = new(atomic.Int64)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	t.Cleanup(server.Close)
+	return server.URL + "/x", requests
+}
+
+func files(content map[string]string) *render.Files {
+	all := map[string][]byte{}
+	for name, text := range content {
+		all[name] = []byte(text)
+	}
+	return render.NewFiles(all)
+}
+
+func configMap(name string) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\n"
+}
+
+// good is a kustomization that anybody may build.
+func good(name string) *render.Files {
+	return files(map[string]string{"kustomization.yaml": "namePrefix: my-\nresources: [a.yaml]\n", "a.yaml": configMap(name)})
+}
+
+// slow is a kustomization that takes minutes: objects that name one another.
+func slow(objects int) *render.Files {
+	var text strings.Builder
+	for i := range objects {
+		fmt.Fprintf(&text, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\n---\n", i)
+		fmt.Fprintf(&text, "apiVersion: v1\nkind: Pod\nmetadata: {name: p%d}\nspec: {volumes: [{name: v, configMap: {name: c%d}}], containers: [{name: a, image: b}]}\n---\n", i, i)
+	}
+	return files(map[string]string{"kustomization.yaml": "namePrefix: my-\nresources: [a.yaml]\n", "a.yaml": text.String()})
+}
+
+func mustBuild(t *testing.T, pool *renderworker.Pool, name string) {
+	t.Helper()
+	text, err := pool.Build(t.Context(), good(name), "")
+	if err != nil || !strings.Contains(string(text), "my-"+name) {
+		t.Fatalf("got %q, %v, want the ConfigMap my-%s", text, err, name)
+	}
+}
+
+func TestBuilds(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, renderworker.Config{})
+	for i := range 3 {
+		mustBuild(t, pool, strconv.Itoa(i)+"-x")
+	}
+	if n := pool.Resting(); n != 1 {
+		t.Errorf("got %d workers, want one that built all", n)
+	}
+	linked := files(map[string]string{"app/kustomization.yaml": "resources: [../a.yaml]\n", "a.yaml": configMap("a")})
+	if text, err := pool.Build(t.Context(), linked, "app"); err != nil || !strings.Contains(string(text), "name: a") {
+		t.Errorf("in a folder: got %q, %v", text, err)
+	}
+	pool.Close()
+	if n := pool.Resting(); n != 0 {
+		t.Errorf("got %d workers after the end, want none", n)
+	}
+	mustBuild(t, pool, "a") // the last build of an agent that ends
+}
+
+// TestErrors makes sure that errors are, on the other side of the pipe, what they were.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, renderworker.Config{})
+	for name, content := range map[string]*render.Files{
+		"refused":  files(map[string]string{"kustomization.yaml": "Resources: [a.yaml]\n", "a.yaml": configMap("a")}),
+		"not good": files(map[string]string{"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": "kind: [\n"}),
+		"too much": files(map[string]string{"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": configMap("a") + "x: [&x {x: *x}]\n"}),
+		"panic":    files(map[string]string{"kustomization.yaml": "crds: [a]\n", "a": ""}),
+	} {
+		_, want := render.InProcess{}.Build(t.Context(), content, "")
+		_, err := pool.Build(t.Context(), content, "")
+		if want == nil || err == nil || err.Error() != want.Error() || fmt.Sprintf("%T", err) != fmt.Sprintf("%T", want) {
+			t.Errorf("%s: got %T %v, want %T %v", name, err, err, want, want)
+		}
+	}
+	mustBuild(t, pool, "a")
+	if n := pool.Resting(); n != 1 {
+		t.Errorf("got %d workers, want one: errors end none", n)
+	}
+}
+
+// TestSecBombEndsTheWorkerAlone builds what passes every check and takes all memory there is: a kustomization whose bases double the
+// objects with each of many levels. The process of the test, which stands for the agent's, goes on, and so do other builds.
+func TestSecBombEndsTheWorkerAlone(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, renderworker.Config{Memory: 192 * config.MiB, Timeout: 5 * time.Minute})
+	needsLimits(t, pool)
+	mustBuild(t, pool, "before")
+	content := map[string]string{"00/a.yaml": configMap("a") + "data: {k: '" + strings.Repeat("x", 256<<10) + "'}\n", "00/kustomization.yaml": "resources: [a.yaml]\n"}
+	const levels = 12
+	for i := 1; i <= levels; i++ {
+		below := fmt.Sprintf("%02d", i-1)
+		for _, side := range []string{"l", "r"} {
+			content[fmt.Sprintf("%02d%s/kustomization.yaml", i, side)] = "nameSuffix: " + side + "\nresources: [../" + below + "]\n"
+		}
+		content[fmt.Sprintf("%02d/kustomization.yaml", i)] = fmt.Sprintf("resources: [../%02dl, ../%02dr]\n", i, i)
+	}
+	_, err := pool.Build(t.Context(), files(content), fmt.Sprintf("%02d", levels))
+	limit := new(render.LimitError)
+	if !errors.As(err, &limit) || limit.Limit != render.LimitMemory {
+		t.Errorf("got %v, want limit %s", err, render.LimitMemory)
+	}
+	mustBuild(t, pool, "after")
+}
+
+// TestSecSlowBuildIsEnded builds what takes minutes. Another worker, and this one's successor, build meanwhile and afterwards.
+func TestSecSlowBuildIsEnded(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, renderworker.Config{Workers: 2, Timeout: 3 * time.Second})
+	var group sync.WaitGroup
+	for range 2 {
+		group.Go(func() {
+			_, err := pool.Build(t.Context(), slow(4_000), "")
+			limit := new(render.LimitError)
+			if !errors.As(err, &limit) || limit.Limit != render.LimitTime {
+				t.Errorf("got %v, want limit %s", err, render.LimitTime)
+			}
+		})
+	}
+	group.Wait()
+	if n := pool.Resting(); n != 0 {
+		t.Errorf("got %d workers, want none", n)
+	}
+	patient := newPool(t, renderworker.Config{})
+	mustBuild(t, patient, "after")
+}
+
+// TestSecCPUTimeIsBounded has the kernel end a build that nobody watches.
+func TestSecCPUTimeIsBounded(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, renderworker.Config{Timeout: 10 * time.Minute})
+	needsLimits(t, pool)
+	pool.BoundCPU(2 * time.Second)
+	_, err := pool.Build(t.Context(), slow(4_000), "")
+	limit := new(render.LimitError)
+	if !errors.As(err, &limit) || limit.Limit != render.LimitTime {
+		t.Errorf("got %v, want limit %s", err, render.LimitTime)
+	}
+}
+
+// TestCanceledBuildIsNoFailure ends the context of a build. Nothing is said about its content then.
+func TestCanceledBuildIsNoFailure(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, renderworker.Config{})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("there is a newer plan")
+	time.AfterFunc(time.Second, func() { cancel(why) })
+	if _, err := pool.Build(ctx, slow(4_000), ""); !errors.Is(err, why) {
+		t.Errorf("got %v, want %v", err, why)
+	}
+	if _, err := pool.Build(ctx, good("a"), ""); err != nil && !errors.Is(err, why) {
+		t.Errorf("before its turn: got %v, want %v", err, why)
+	}
+	mustBuild(t, pool, "after")
+}
+
+// TestDeadWorkerIsReplaced kills a worker that rests.
+func TestDeadWorkerIsReplaced(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, renderworker.Config{})
+	mustBuild(t, pool, "a")
+	pids := pool.Pids()
+	if len(pids) != 1 {
+		t.Fatalf("got %d workers, want 1", len(pids))
+	}
+	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	mustBuild(t, pool, "b")
+}
+
+// TestSecWorkerIsShutIn asks a worker what it can reach.
+func TestSecWorkerIsShutIn(t *testing.T) {
+	t.Parallel()
+	needsLimits(t, newPool(t, renderworker.Config{}))
+	report := renderworker.Inspect(t)
+	for name, want := range map[string]string{
+		"environment": "[]", "folder": "/", "git": "not found", "http": "refused", "open files": "16", "file size": "0", "core": "0",
+	} {
+		if report[name] != want {
+			t.Errorf("%s: got %q, want %q", name, report[name], want)
+		}
+	}
+	if report["oom_score_adj"] != "500" {
+		t.Logf("oom_score_adj is %q: the system did not allow more", report["oom_score_adj"])
+	}
+	t.Logf("worker: %v", report)
+}
+
+// TestSecNothingIsFetchedBehindTheCheck builds without the check, as if it had a hole: the worker itself fetches nothing.
+func TestSecNothingIsFetchedBehindTheCheck(t *testing.T) {
+	t.Parallel()
+	url, requests := listener(t)
+	for _, field := range []string{
+		"resources: ['URL']", "Resources: ['URL']", "configMapGenerator: [{name: g, Files: ['a=URL']}]", "patches: [{Path: 'URL'}]", "openapi: {path: 'URL'}",
+		"crds: ['URL']", "resources: ['git@127.0.0.1:a/b']", "resources: ['file:///etc/b']", "components: ['git::URL/a/b']",
+	} {
+		message := renderworker.BuildUnchecked(t, map[string]string{"kustomization.yaml": strings.ReplaceAll(field, "URL", url)})
+		if !strings.Contains(message, "remote references are not fetched") && !strings.Contains(message, "no 'git' program on path") {
+			t.Errorf("%s: got %q, want it refused", field, message)
+		}
+	}
+	if n := requests.Load(); n != 0 {
+		t.Errorf("%d requests were made", n)
+	}
+}
+
+// TestConfig shows the memory of workers in containers of some sizes.
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	for container, want := range map[string]config.Bytes{
+		"max": 512 * config.MiB, "536870912": 256 * config.MiB, "209715200": 192 * config.MiB, "8589934592": 512 * config.MiB,
+		"9223372036854771712": 512 * config.MiB,
+	} {
+		root := t.TempDir()
+		if err := os.WriteFile(filepath.Join(root, "memory.max"), []byte(container+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := renderworker.MemoryIn(root); got != want {
+			t.Errorf("%s: got %v, want %v", container, got, want)
+		}
+	}
+	if got := renderworker.MemoryIn(t.TempDir()); got != 512*config.MiB {
+		t.Errorf("without control groups: got %v, want 512MiB", got)
+	}
+	bad := renderworker.Config{Workers: -1, Memory: 10 * config.MiB, Timeout: time.Millisecond}
+	for _, part := range []string{"agent-render-workers", "agent-render-memory", "agent-render-timeout"} {
+		if err := bad.Check(); err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("got %v, want it to name %s", err, part)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package renderworker
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/leatdev/leat/services/agent/internal/render"
+)
+
+// What passes through the pipes: a request is a head and the files (render.Files.Encode), an answer a head and a text. A head is JSON
+// behind its length in four bytes. Both ends are the same program, so nothing is versioned.
+
+const (
+	// maxHead bounds a head.
+	maxHead = 1 << 20
+	// maxMessage bounds the words of an error: kustomize repeats whole files in some.
+	maxMessage = 4 << 10
+)
+
+// requestHead says what is to be built.
+type requestHead struct {
+	Folder string        `json:"folder"`
+	Limits render.Limits `json:"limits"`
+}
+
+// answerHead says what came of it. At most one of the errors is set.
+type answerHead struct {
+	Bytes int64      `json:"bytes"`           // of the text that follows
+	Error *errorHead `json:"error,omitempty"` // a *render.Error
+	Limit *limitHead `json:"limit,omitempty"` // a *render.LimitError
+	Other string     `json:"other,omitempty"` // any other
+	Last  bool       `json:"last,omitempty"`  // the worker ends
+}
+
+type errorHead struct {
+	Path     string `json:"path"`
+	Document int    `json:"document"`
+	Message  string `json:"message"`
+}
+
+type limitHead struct {
+	Path    string       `json:"path"`
+	Limit   render.Limit `json:"limit"`
+	Message string       `json:"message"`
+}
+
+func headOf(text []byte, err error) answerHead {
+	limit, isLimit := errors.AsType[*render.LimitError](err)
+	invalid, isInvalid := errors.AsType[*render.Error](err)
+	switch {
+	case err == nil:
+		return answerHead{Bytes: int64(len(text))}
+	case isLimit:
+		return answerHead{Limit: &limitHead{Path: limit.Path, Limit: limit.Limit, Message: cut(limit.Message)}}
+	case isInvalid:
+		return answerHead{Error: &errorHead{Path: invalid.Path, Document: invalid.Document, Message: cut(invalid.Cause.Error())}}
+	default:
+		return answerHead{Other: cut(err.Error())}
+	}
+}
+
+// err is what headOf was given, but for what its words were cut from.
+func (h answerHead) err() error {
+	switch {
+	case h.Limit != nil:
+		return &render.LimitError{Path: h.Limit.Path, Limit: h.Limit.Limit, Message: h.Limit.Message}
+	case h.Error != nil:
+		return &render.Error{Path: h.Error.Path, Document: h.Error.Document, Cause: errors.New(h.Error.Message)}
+	case h.Other != "":
+		return errors.New(h.Other)
+	default:
+		return nil
+	}
+}
+
+func cut(message string) string {
+	if len(message) > maxMessage {
+		return message[:maxMessage] + "…"
+	}
+	return message
+}
+
+func writeHead(w io.Writer, head any) error {
+	text, err := json.Marshal(head)
+	if err != nil {
+		return fmt.Errorf("encode head: %w", err)
+	}
+	_, err = w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...))
+	return err
+}
+
+// readHead returns io.EOF where the pipe ends before the head.
+func readHead(r *bufio.Reader, head any) error {
+	var length [4]byte
+	if _, err := io.ReadFull(r, length[:]); err != nil {
+		return err
+	}
+	bytes := binary.BigEndian.Uint32(length[:])
+	if bytes > maxHead {
+		return fmt.Errorf("head of %d bytes, want at most %d", bytes, maxHead)
+	}
+	text := make([]byte, bytes)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return fmt.Errorf("read head: %w", err)
+	}
+	if err := json.Unmarshal(text, head); err != nil {
+		return fmt.Errorf("read head: %w", err)
+	}
+	return nil
+}

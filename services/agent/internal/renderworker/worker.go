@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package renderworker builds kustomizations in child processes.
+//
+// No engine that renders can be interrupted, and nothing inside a process bounds what it allocates. So the agent starts its own program
+// once more, as a worker: a process with an empty environment and limits of memory, CPU, files and network that the kernel holds it to. A
+// worker reads a request from its standard input, writes the answer to its standard output, and waits for the next. What ends a worker
+// fails the one build that ended it.
+//
+// The program's main function calls Serve before anything else. A Pool, in the agent, starts workers, asks them, and ends them; its one
+// lock guards the list of those that rest, and nothing waits while it is held.
+package renderworker
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/leatdev/leat/services/agent/internal/render"
+)
+
+// Command is the first argument of a worker. Two numbers follow: bytes of memory, and seconds of CPU time. Zero: no limit.
+const Command = "render-worker"
+
+const (
+	exitUnusable = 70 // the worker could not prepare itself, or its pipes failed
+
+	// maxBuilds is how many builds a worker makes at most. Kustomize keeps things in memory for good.
+	maxBuilds = 100
+	// maxStack ends a build that recurses too deeply. The default of 1 GiB is more than the memory there is.
+	maxStack = 64 << 20
+)
+
+// canServe tells that this program's main function has called Serve, so that the program can be started as a worker.
+var canServe atomic.Bool
+
+// Serve makes this process a worker if args, the program's arguments without its name, ask for one: it then ends the process after the
+// last request. Else it returns, and Pools of this process can start the program as their worker.
+func Serve(args []string) {
+	if len(args) == 0 || args[0] != Command {
+		canServe.Store(true)
+		return
+	}
+	if err := serve(args[1:]); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		os.Exit(exitUnusable)
+	}
+	os.Exit(0)
+}
+
+func serve(args []string) error {
+	bounds, err := parseBounds(args)
+	if err != nil {
+		return err
+	}
+	if err := shut(bounds); err != nil {
+		return err
+	}
+	return answer(os.Stdin, os.Stdout, bounds)
+}
+
+// bounds are what the kernel holds a worker to. Zero: it does not.
+type bounds struct {
+	memory int64         // bytes of data
+	cpu    time.Duration // in whole seconds, over the worker's life
+}
+
+func (b bounds) args() []string {
+	return []string{Command, strconv.FormatInt(b.memory, 10), strconv.FormatInt(int64(b.cpu/time.Second), 10)}
+}
+
+func parseBounds(args []string) (bounds, error) {
+	const count = 2
+	if len(args) != count {
+		return bounds{}, fmt.Errorf("%s is started by the agent: got %d arguments, want %d", Command, len(args), count)
+	}
+	memory, err := strconv.ParseInt(args[0], 10, 64)
+	if err != nil {
+		return bounds{}, fmt.Errorf("bytes of memory: %w", err)
+	}
+	seconds, err := strconv.ParseInt(args[1], 10, 64)
+	if err != nil {
+		return bounds{}, fmt.Errorf("seconds of CPU time: %w", err)
+	}
+	return bounds{memory: memory, cpu: time.Duration(seconds) * time.Second}, nil
+}
+
+// shut closes the ways out of this process, and limits it.
+func shut(b bounds) error {
+	os.Clearenv() // no PATH, in which a program such as git could be found
+	refuseNetwork()
+	debug.SetMaxStack(maxStack)
+	debug.SetTraceback("none") // what ended the worker is to be the end of what it says
+	if b.memory > 0 {
+		debug.SetMemoryLimit(b.memory / 4 * 3) //nolint:mnd // the collector works harder before the kernel refuses memory
+	}
+	if err := os.Chdir("/"); err != nil {
+		return fmt.Errorf("leave folder: %w", err)
+	}
+	return limit(b)
+}
+
+// errNetwork is what a build comes to that dials in spite of all checks.
+var errNetwork = errors.New("remote references are not fetched; put a copy into the repository")
+
+type refusal struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (refusal) RoundTrip(*http.Request) (*http.Response, error) { return nil, errNetwork }
+
+// refuseNetwork makes HTTP clients without a transport of their own, such as kustomize's and the default one, refuse every request.
+func refuseNetwork() {
+	http.DefaultTransport = refusal{}
+}
+
+// answer answers requests until there are no more, or the worker has done enough. It returns nil then.
+func answer(in io.Reader, out io.Writer, b bounds) error {
+	requests, answers := bufio.NewReader(in), bufio.NewWriter(out)
+	for builds := 1; ; builds++ {
+		var request requestHead
+		if err := readHead(requests, &request); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		files, err := render.DecodeFiles(requests, request.Limits)
+		if err != nil {
+			return fmt.Errorf("read request: %w", err)
+		}
+		text, err := render.InProcess{Limits: request.Limits}.Build(context.Background(), files, request.Folder)
+		head := headOf(text, err)
+		head.Last = builds >= maxBuilds || b.nearlyUsed()
+		if err := writeHead(answers, head); err != nil {
+			return fmt.Errorf("answer: %w", err)
+		}
+		_, _ = answers.Write(text) // Flush returns the first error
+		if err := answers.Flush(); err != nil {
+			return fmt.Errorf("answer: %w", err)
+		}
+		if head.Last {
+			return nil
+		}
+	}
+}
+
+// nearlyUsed reports whether another build could meet limits that this one has used up.
+func (b bounds) nearlyUsed() bool {
+	const half = 2
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	return b.memory > 0 && int64(memory.HeapSys) > b.memory/half || b.cpu > 0 && cpuTime() > b.cpu/half
+}
