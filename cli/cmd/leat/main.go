@@ -11,9 +11,11 @@ import (
 	"syscall"
 
 	"github.com/leatdev/leat/cli/internal/command"
+	"github.com/leatdev/leat/services/agent"
 )
 
 func main() {
+	agent.ServeRender(os.Args[1:]) // leat up runs the agent in this process
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the first signal ends what goes on in an orderly way, the second one at once
 	os.Exit(command.Run(ctx, command.Params{
