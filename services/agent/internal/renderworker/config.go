@@ -20,7 +20,7 @@ import (
 type Config struct {
 	// Workers is how many builds go on at once. Zero: 1.
 	Workers int
-	// Memory is what one worker may use. Zero: half of what the container may use, and between 192 MiB and 512 MiB.
+	// Memory is what one worker may use. Zero: half of what the container may use, divided by Workers, and between 192 MiB and 512 MiB.
 	Memory config.Bytes
 	// Timeout is how long a build may take. Zero: 30 s.
 	Timeout time.Duration
@@ -65,18 +65,18 @@ func (c Config) withDefaults() Config {
 		c.Timeout = defaultTimeout
 	}
 	if c.Memory <= 0 {
-		c.Memory = memoryOf(Container())
+		c.Memory = memoryOf(Container(), c.Workers)
 	}
 	return c
 }
 
-// memoryOf is the default for a container that may use so many bytes.
-func memoryOf(container int64) config.Bytes {
+// memoryOf is the default for each of so many workers in a container that may use so many bytes.
+func memoryOf(container int64, workers int) config.Bytes {
 	const half = 2
 	if container <= 0 {
 		return mostMemory
 	}
-	return min(max(config.Bytes(container/half), leastMemory), mostMemory)
+	return min(max(config.Bytes(container/half)/config.Bytes(workers), leastMemory), mostMemory)
 }
 
 // errNotServing is a mistake in a program, not in its settings.

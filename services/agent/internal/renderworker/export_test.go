@@ -45,7 +45,7 @@ const RaceDetector = raceDetector
 func (p *Pool) Start(program string) { p.program = func() (string, error) { return program, nil } }
 
 // MemoryIn returns the default memory of a worker where control groups are mounted at root.
-func MemoryIn(root string) config.Bytes { return memoryOf(containerAt(root)) }
+func MemoryIn(root string) config.Bytes { return memoryOf(containerAt(root), 1) }
 
 // bare is the first argument of a process that is shut in as a worker is, and does something else.
 const bare = "bare-worker"
