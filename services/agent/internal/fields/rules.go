@@ -14,6 +14,9 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
+// maxOwnPointers bounds the pointers in an object's annotation: each with a star is looked for in the whole object.
+const maxOwnPointers = 100
+
 // IgnoreAnnotation on an object lists pointers, with commas between them, to fields that are left to others.
 const IgnoreAnnotation = "leat.dev/ignore"
 
@@ -88,6 +91,9 @@ func (r *Rules) Of(o *unstructured.Unstructured) (Ignored, error) {
 		return all, nil
 	}
 	texts := split(text)
+	if len(texts) > maxOwnPointers {
+		return all, fmt.Errorf("%w: %s holds %d pointers, want at most %d", ErrInvalid, IgnoreAnnotation, len(texts), maxOwnPointers)
+	}
 	own, err := parseAll(texts)
 	all.texts = append(all.texts, texts...)
 	all.pointers = append(all.pointers, own...)

@@ -137,3 +137,14 @@ func TestAnnotation(t *testing.T) {
 		assertEqual(t, text, wanted.Object, ignored.Strip(o).Object)
 	}
 }
+
+// TestSecPointersOfAnObjectAreBounded lists very many pointers, of which each would be looked for everywhere.
+func TestSecPointersOfAnObjectAreBounded(t *testing.T) {
+	t.Parallel()
+	o := thing(t, "data: {a: '1'}")
+	o.SetAnnotations(map[string]string{fields.IgnoreAnnotation: strings.TrimSuffix(strings.Repeat("/*/*/*/*/x,", 20_000), ",")})
+	ignored, err := (*fields.Rules)(nil).Of(o)
+	if !errors.Is(err, fields.ErrInvalid) || !ignored.Empty() || len(err.Error()) > 1_000 {
+		t.Errorf("got %v, want ErrInvalid and nothing ignored", err)
+	}
+}

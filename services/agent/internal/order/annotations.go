@@ -134,7 +134,9 @@ func (r reader) events(annotation string, parse func(string) (event, error)) ([]
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, e)
+		if !slices.Contains(all, e) { // of which there are few
+			all = append(all, e)
+		}
 	}
 	return all, nil
 }

@@ -114,14 +114,35 @@ func (d *differ) add(ref inventory.Ref, change Change, before, after *unstructur
 		return nil
 	}
 	const context = 3
-	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: lines(from), B: lines(to), FromFile: "live", ToFile: "desired", Context: context,
-	})
+	a, b := lines(from), lines(to)
+	if tooMany(a, b) {
+		d.found = append(d.found, Difference{Ref: ref, Change: change, Unified: fmt.Sprintf("%s\n-%d lines\n+%d lines\n", uncompared, len(a), len(b))})
+		return nil
+	}
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: a, B: b, FromFile: "live", ToFile: "desired", Context: context})
 	if err != nil {
 		return fmt.Errorf("compare texts: %w", err)
 	}
 	d.found = append(d.found, Difference{Ref: ref, Change: change, Unified: text})
 	return nil
+}
+
+const (
+	// maxCompared bounds the lines between the first and the last that differ. The time that the comparison takes can grow with their
+	// square, and nothing interrupts it.
+	maxCompared = 10_000
+	uncompared  = "--- live\n+++ desired\n@@ more lines may differ than are compared @@"
+)
+
+// tooMany reports whether two texts differ over so many lines that they are not compared.
+func tooMany(a, b []string) bool {
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return min(len(a), len(b)) > maxCompared
 }
 
 func lines(text string) []string {

@@ -43,6 +43,7 @@ type world struct {
 	onWatch  func([]schema.GroupVersionKind)
 	onDelete func(ctx context.Context, o inventory.Object) error
 
+	builder   render.Builder              // of kustomizations; nil builds them
 	watcher   func(reconcile.Observation) // of every write of the engine's
 	loadDelay time.Duration               // before fingerprints are read
 	openDelay time.Duration               // before a bundle comes
@@ -83,10 +84,18 @@ func newWorld(settings reconcile.Settings) *world {
 
 func (w *world) newEngine() *reconcile.Engine {
 	return reconcile.New(reconcile.Params{
-		Render:  render.Engine{Builder: render.InProcess{}},
+		Render:  render.Engine{Builder: w},
 		Cluster: w, Bundles: w, Configs: w, Inventories: inventories{w}, Reporter: w, Watches: w, Fingerprints: prints{w},
 		Owner: func() string { return "us" }, Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(w.spans)).Tracer(""), Logger: slog.New(slog.DiscardHandler), Settings: w.settings,
 	})
+}
+
+// Build implements render.Builder.
+func (w *world) Build(ctx context.Context, files *render.Files, folder string) ([]byte, error) {
+	if w.builder == nil {
+		return render.InProcess{}.Build(ctx, files, folder)
+	}
+	return w.builder.Build(ctx, files, folder)
 }
 
 // run runs the engine until the test, which is in a synctest bubble, ends.

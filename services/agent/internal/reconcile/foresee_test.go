@@ -166,3 +166,28 @@ func TestDiffThatCannotBe(t *testing.T) {
 		}
 	})
 }
+
+// TestSecDiffIsBounded compares a list with itself the other way round, which is the worst that a comparison can meet: it would take
+// minutes, and nothing could end it.
+func TestSecDiffIsBounded(t *testing.T) {
+	t.Parallel()
+	const lines = 100_000
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(reconcile.Settings{})
+		w.run(t)
+		var forward, backward strings.Builder
+		for i := range lines {
+			fmt.Fprintf(&forward, "- l%d\n", i)
+			fmt.Fprintf(&backward, "- l%d\n", lines-1-i)
+		}
+		text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nlist:\n"
+		s := w.service(t, "s")
+		s.Bundles[0].Digest = w.pack(t, map[string]string{"a.yaml": text + forward.String()})
+		w.plan(s)
+		synctest.Wait()
+		diff := w.foresees(t, map[string]string{"a.yaml": text + backward.String()}, "update a")
+		if !strings.Contains(diff, "more lines may differ than are compared") {
+			t.Errorf("got a diff of %d bytes, want it to say that there is none", len(diff))
+		}
+	})
+}

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/render"
+)
+
+// queue is a Builder whose builds come one after the other, and take their time.
+type queue struct{ turns chan struct{} }
+
+const buildTime = 30 * time.Second
+
+// Build implements render.Builder.
+func (q queue) Build(ctx context.Context, _ *render.Files, folder string) ([]byte, error) {
+	select {
+	case q.turns <- struct{}{}:
+		defer func() { <-q.turns }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	time.Sleep(buildTime)
+	return nil, &render.LimitError{Path: folder, Limit: render.LimitTime, Message: "takes too long", RetryAt: time.Now().Add(time.Hour)}
+}
+
+// TestSecBuildsHoldUpNoPlainService has more kustomizations that take their full time than the agent works on services at once. A plain
+// service that comes after them is applied at once, and theirs say which limit they met.
+func TestSecBuildsHoldUpNoPlainService(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(reconcile.Settings{Workers: 2})
+		w.builder = queue{turns: make(chan struct{}, 1)}
+		w.run(t)
+		var services []reconcile.Service
+		for i := range 10 {
+			s := w.service(t, fmt.Sprint("slow", i))
+			s.Bundles[0].Digest = w.pack(t, map[string]string{"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": manifest(fmt.Sprint("slow", i), "1")})
+			services = append(services, s)
+		}
+		w.plan(services...)
+		time.Sleep(time.Second)
+		plain := w.service(t, "plain")
+		plain.Bundles[0].Digest = w.pack(t, map[string]string{"a.yaml": manifest("plain", "1")})
+		w.plan(append(services, plain)...)
+		time.Sleep(time.Second)
+		if applied, _ := w.count(); applied == 0 {
+			t.Error("the plain service waits for builds of others")
+		}
+		time.Sleep(time.Duration(len(services)) * buildTime)
+		problem := w.status("slow9").Problem
+		if problem == nil || problem.Reason != reconcile.RenderLimit || !strings.Contains(problem.Message, "takes too long") {
+			t.Errorf("got %v, want %s", problem, reconcile.RenderLimit)
+		}
+	})
+}
+
+// TestProblemOfALimit keeps the words of a limit, also where an *Error around it names the file.
+func TestProblemOfALimit(t *testing.T) {
+	t.Parallel()
+	err := fmt.Errorf("read: %w", &render.Error{Path: "a.yaml", Document: 2, Cause: &render.LimitError{Limit: render.LimitDepth, Message: "too deep"}})
+	got := reconcile.ProblemOf(errors.Join(err))
+	if got.Reason != reconcile.RenderLimit || !strings.Contains(got.Message, "a.yaml: document 2: too deep") {
+		t.Errorf("got %v", got)
+	}
+}
