@@ -55,7 +55,6 @@ const (
 	resolveTimeout = time.Minute
 	// replayLife is how long a used assertion is remembered: its own minute, and one for clocks that differ.
 	replayLife = 2 * identity.AssertionTTL
-	replayMax  = 200_000
 	// streamsPerCluster is how many streams of its plan a cluster may hold at a replica. One is in use; some may be dead
 	// and not noticed yet.
 	streamsPerCluster = 16
@@ -170,7 +169,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		API: api.Deps{
 			View: view, Editor: cfg.editor(store), Enrolments: store, People: store, Configs: store, Grants: store, Intake: reports, History: store,
 			Resolver: loop, Mirrors: source, Issuer: issuer,
-			Replay:  admission.NewReplay(replayLife, replayMax),
+			Replay: admission.NewReplay(replayLife), JoinTokens: fleet.NewJoinTokens(store),
 			Streams: admission.NewGate(cfg.AgentRate), Tokens: admission.NewGate(cfg.AgentRate), Joins: admission.NewGate(cfg.AgentRate),
 			Seats: admission.NewSeats(streamsPerCluster), Departures: admission.NewLine(cfg.AgentRate),
 			Plans: plans, Objects: objects, Logger: logger,

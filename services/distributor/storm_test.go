@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor"
@@ -74,11 +75,12 @@ func TestF20StormsAreShaped(t *testing.T) {
 	wantReason(t, err, "CLUSTER_KEY_REJECTED")
 
 	refused = nil
-	for i := 0; i < 100*burst; i++ {
-		_, refused = h.agents(t, "").Enroll(t.Context(), &distributorv1.EnrollRequest{JoinToken: "leatjoin_guessed", PublicKey: make([]byte, 32)})
-		if rpcerr.Message(refused) == "" || connect.CodeOf(refused) == connect.CodeResourceExhausted {
-			break
+	for i := 0; refused == nil && i < 100*burst; i++ {
+		join, err := h.fleet(t, adminToken).CreateJoinToken(t.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: "one"})
+		if err != nil {
+			t.Fatal(err)
 		}
+		_, refused = h.agents(t, "").Enroll(t.Context(), &distributorv1.EnrollRequest{JoinToken: join.GetJoinToken(), PublicKey: make([]byte, 32)})
 	}
 	wantToldWhen(t, refused)
 }

@@ -4,6 +4,8 @@
 package admission_test
 
 import (
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -39,34 +41,76 @@ func TestIdentityUID(t *testing.T) {
 
 func TestReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := admission.NewReplay(time.Minute, 100)
+		r := admission.NewReplay(time.Minute)
 		for age := time.Duration(0); age < 10*time.Minute; age += 45 * time.Second {
 			id := fmt.Sprint(age)
-			if !r.First(id) {
-				t.Errorf("%s: the first use was refused", id)
+			if _, err := r.Spend("uid", id); err != nil {
+				t.Errorf("%s: the first use was refused: %v", id, err)
+			}
+			if _, err := r.Spend("another uid", id); err != nil {
+				t.Errorf("%s: refused because another cluster used the same id: %v", id, err)
 			}
 			<-time.After(time.Minute - time.Nanosecond) // virtual
-			if r.First(id) {
-				t.Errorf("%s: a replay within its life was accepted", id)
+			if _, err := r.Spend("uid", id); !errors.Is(err, admission.ErrReplayed) {
+				t.Errorf("%s: got %v for a replay within its life, want %v", id, err, admission.ErrReplayed)
 			}
 		}
 	})
 }
 
-func TestReplayIsBounded(t *testing.T) {
+// TestSecReplayMemoryIsPerCluster has one agent spend assertions without end, and another renew its token beside it.
+func TestSecReplayMemoryIsPerCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := admission.NewReplay(time.Minute, 10)
+		r := admission.NewReplay(2 * time.Minute)
+		// 200,000 assertions are what the memory of the whole fleet once had room for.
+		spend := func() (accepted int) {
+			for range 200_000 {
+				switch wait, err := r.Spend("hostile", rand.Text()); {
+				case err == nil:
+					accepted++
+				case !errors.Is(err, admission.ErrTooOften) || wait <= 0:
+					t.Fatalf("got %s, %v, want to be told when to come again", wait, err)
+				}
+			}
+			return accepted
+		}
+		if n := spend(); n < 10 || n > 100 {
+			t.Errorf("%d assertions of one agent were accepted at once, want some tens", n)
+		}
 		for i := range 10 {
-			if !r.First(fmt.Sprint(i)) {
-				t.Errorf("%d: refused while there was room", i)
+			<-time.After(time.Minute) // virtual
+			spend()
+			if held := r.Held(); held > 200 {
+				t.Fatalf("holds %d assertions of one agent, want at most 200", held)
+			}
+			if _, err := r.Spend("honest", fmt.Sprint(i)); err != nil {
+				t.Errorf("an honest agent was refused: %v", err)
 			}
 		}
-		if r.First("one more") {
-			t.Error("accepted past the bound: something would have been forgotten")
+		<-time.After(10 * time.Minute) // virtual
+		if _, err := r.Spend("hostile", "later"); err != nil {
+			t.Errorf("refused after a quiet time: %v", err)
 		}
-		<-time.After(2 * time.Minute) // virtual
-		if !r.First("later") {
-			t.Error("refused although the old ones have ended")
+		if held := r.Held(); held != 1 {
+			t.Errorf("holds %d assertions, want those that have ended to be forgotten", held)
+		}
+	})
+}
+
+// TestSecReplaysAreNotCharged has a thief present a used assertion again and again: the cluster's own rate stays whole.
+func TestSecReplaysAreNotCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := admission.NewReplay(2 * time.Minute)
+		if _, err := r.Spend("uid", "stolen"); err != nil {
+			t.Fatal(err)
+		}
+		for range 10_000 {
+			if _, err := r.Spend("uid", "stolen"); !errors.Is(err, admission.ErrReplayed) {
+				t.Fatalf("got %v, want %v", err, admission.ErrReplayed)
+			}
+		}
+		if _, err := r.Spend("uid", "the agent's next"); err != nil {
+			t.Errorf("the agent was refused: %v", err)
 		}
 	})
 }

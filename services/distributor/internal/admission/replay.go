@@ -4,54 +4,106 @@
 package admission
 
 import (
+	"crypto/sha256"
+	"errors"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
-// Replay remembers which assertions were used, for as long as they are valid. It is safe for concurrent use and holds
-// a bounded number: past it, new assertions are refused rather than old ones forgotten. Each replica has its own: an
-// assertion that was sniffed can be used once on every other replica, within its one minute, by somebody who has
-// broken TLS; what it yields is the cluster's own token.
+const (
+	// renewalBurst is how many assertions a cluster may spend at once after a quiet time. An agent needs one in forty
+	// minutes, and one more after each start.
+	renewalBurst = 30
+	// renewalEvery is how often a cluster that has used up its burst may spend another one.
+	renewalEvery = 5 * time.Second
+)
+
+// ErrReplayed means that the assertion was used before.
+var ErrReplayed = errors.New("assertion was used before")
+
+// ErrTooOften means that the cluster spends assertions faster than an agent needs them.
+var ErrTooOften = errors.New("cluster uses too many assertions")
+
+// Replay remembers which assertions were used, for as long as they are valid. It is safe for concurrent use.
+//
+// Each cluster has its own rate, which is charged before anything is remembered. The rate bounds what one cluster can make
+// Replay hold (about 80 assertions of 32 bytes), so Replay needs no bound for the fleet, and a hostile agent has nothing
+// that it could fill. It only locks out itself.
+//
+// Each replica remembers on its own. An assertion is therefore good once per replica, within its minute. A shared memory would
+// make renewals depend on the database, which they outlive on purpose. It would win little: a thief who reads an assertion on
+// its way has broken TLS, and reads the access token in the answer as well.
 type Replay struct {
-	life  time.Duration
-	limit int
+	life time.Duration
 
 	mu    sync.Mutex
-	older map[string]struct{}
-	newer map[string]struct{}
+	older map[mark]struct{}
+	newer map[mark]struct{}
 	// turn is when newer becomes older.
 	turn time.Time
+	// rates has an entry for each cluster that spent assertions lately.
+	rates map[string]*rate.Limiter
 }
 
-// NewReplay returns a Replay for assertions that are valid for life at the most, and that holds at most limit of them.
-func NewReplay(life time.Duration, limit int) *Replay {
-	return &Replay{life: life, limit: limit, older: map[string]struct{}{}, newer: map[string]struct{}{}}
+// mark stands for one assertion of one cluster. It has a fixed size because the agent chooses the assertion's id.
+type mark [sha256.Size]byte
+
+// NewReplay returns a Replay for assertions that are valid for at most life.
+func NewReplay(life time.Duration) *Replay {
+	return &Replay{life: life, older: map[mark]struct{}{}, newer: map[mark]struct{}{}, rates: map[string]*rate.Limiter{}}
 }
 
-// First tells whether the id is used for the first time, and remembers it. It is false, too, when there is no room.
-func (r *Replay) First(id string) bool {
+// Spend uses up an assertion of the cluster that the uid names. The caller must have verified its signature: anybody else could use
+// up the cluster's rate. The error is nil, ErrReplayed, or ErrTooOften with the time after which the cluster may try again. A
+// replay is not charged to the cluster.
+func (r *Replay) Spend(clusterUID, id string) (wait time.Duration, err error) {
+	m := mark(sha256.Sum256([]byte(clusterUID + "\x00" + id)))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.age(time.Now())
-	_, inOlder := r.older[id]
-	_, inNewer := r.newer[id]
-	if inOlder || inNewer || len(r.older)+len(r.newer) >= r.limit {
-		return false
+	now := time.Now()
+	r.ageLocked(now)
+	_, inOlder := r.older[m]
+	_, inNewer := r.newer[m]
+	if inOlder || inNewer {
+		return 0, ErrReplayed
 	}
-	r.newer[id] = struct{}{}
-	return true
+	limiter, ok := r.rates[clusterUID]
+	if !ok {
+		limiter = rate.NewLimiter(rate.Every(renewalEvery), renewalBurst)
+		r.rates[clusterUID] = limiter
+	}
+	if !limiter.AllowN(now, 1) {
+		return renewalEvery, ErrTooOften
+	}
+	r.newer[m] = struct{}{}
+	return 0, nil
 }
 
-// age forgets in two generations: whatever is remembered stays for at least one life, and at most two.
-func (r *Replay) age(now time.Time) {
+// ageLocked forgets in two generations: Replay holds each mark for at least one life, and for at most two.
+func (r *Replay) ageLocked(now time.Time) {
 	switch late := now.Sub(r.turn); {
 	case late < 0:
 		return
 	case late >= r.life:
-		r.older = map[string]struct{}{}
+		r.older = map[mark]struct{}{}
 	default:
 		r.older = r.newer
 	}
-	r.newer = map[string]struct{}{}
+	r.newer = map[mark]struct{}{}
 	r.turn = now.Add(r.life)
+	for uid, limiter := range r.rates {
+		// A limiter whose burst is whole again does not differ from a new one.
+		if limiter.TokensAt(now) >= renewalBurst {
+			delete(r.rates, uid)
+		}
+	}
+}
+
+// Held returns how many assertions Replay remembers.
+func (r *Replay) Held() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.older) + len(r.newer)
 }

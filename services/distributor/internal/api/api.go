@@ -58,6 +58,7 @@ type Deps struct {
 	Mirrors    Mirrors
 	Issuer     *identity.Issuer
 	Replay     *admission.Replay
+	JoinTokens *fleet.JoinTokens
 	// Streams, Tokens and Joins let agents in that come all at once: to WatchPlan, RefreshToken and Enroll.
 	Streams, Tokens, Joins *admission.Gate
 	// Seats bound the streams of one cluster.

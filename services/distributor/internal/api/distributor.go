@@ -36,12 +36,20 @@ func (s *Distributor) Enroll(ctx context.Context, req *distributorv1.EnrollReque
 	case len(req.GetAgentVersion()) > maxText:
 		return nil, rpcerr.Field("agent_version", "is too long")
 	}
-	// A token that was guessed costs an edit, so the gate comes first.
+	// A guess ends here: it takes no place at the gate and no edit, which would hold up those of others.
+	hash := admission.Hash(req.GetJoinToken())
+	switch wait, err := s.d.JoinTokens.Admit(ctx, hash, req.GetPublicKey()); {
+	case err != nil:
+		return nil, mapped(err)
+	case wait > 0:
+		return nil, tooOften("the join token is used too often", wait)
+	}
 	if wait, ok := s.d.Joins.Enter(); !ok {
 		return nil, crowded(wait)
 	}
-	cluster, err := s.d.Enrolments.Enrol(ctx, admission.Hash(req.GetJoinToken()), req.GetPublicKey(), req.GetAgentVersion())
+	cluster, err := s.d.Enrolments.Enrol(ctx, hash, req.GetPublicKey(), req.GetAgentVersion())
 	if err != nil {
+		s.d.JoinTokens.Refused(hash)
 		return nil, mapped(err)
 	}
 	identity.Verified(ctx)
@@ -50,20 +58,23 @@ func (s *Distributor) Enroll(ctx context.Context, req *distributorv1.EnrollReque
 	return &distributorv1.EnrollResponse{Cluster: cluster.Name, ClusterUid: cluster.UID, TunnelUrl: s.d.TunnelURL}, nil
 }
 
-// Why an assertion is refused; callers learn only that it is.
-var (
-	errNoKey    = errors.New("cluster has no key")
-	errReplayed = errors.New("assertion was used before")
-)
+// errNoKey is one reason to refuse an assertion. Callers learn only that it is refused.
+var errNoKey = errors.New("cluster has no key")
 
 // RefreshToken implements DistributorService.
 func (s *Distributor) RefreshToken(ctx context.Context, req *distributorv1.RefreshTokenRequest) (*distributorv1.RefreshTokenResponse, error) {
 	if req.GetAssertion() == "" {
 		return nil, rpcerr.Field("assertion", "is required")
 	}
-	cluster, err := s.assertedLookingTwice(ctx, req.GetAssertion())
+	cluster, spent, err := s.assertedLookingTwice(ctx, req.GetAssertion())
 	if err != nil {
 		return nil, err
+	}
+	switch wait, err := s.d.Replay.Spend(cluster.UID, spent); {
+	case errors.Is(err, admission.ErrTooOften):
+		return nil, tooOften("the agents of this cluster ask for tokens too often", wait)
+	case err != nil:
+		return nil, keyRejected()
 	}
 	identity.Verified(ctx)
 	// Whoever comes this far is an agent: strangers cannot crowd it out.
@@ -87,21 +98,21 @@ func (s *Distributor) RefreshToken(ctx context.Context, req *distributorv1.Refre
 	}, nil
 }
 
-// assertedLookingTwice verifies the assertion; before it refuses one, it looks whether another replica has enrolled the
-// key just now.
-func (s *Distributor) assertedLookingTwice(ctx context.Context, assertion string) (*catalog.Cluster, error) {
-	cluster, err := s.asserted(ctx, assertion)
-	if err == nil {
-		return cluster, nil
+// assertedLookingTwice verifies the assertion, and returns its cluster and its id. Before it refuses an assertion, it looks
+// whether another replica has enrolled the key just now.
+func (s *Distributor) assertedLookingTwice(ctx context.Context, assertion string) (*catalog.Cluster, string, error) {
+	if cluster, id, err := s.asserted(ctx, assertion); err == nil {
+		return cluster, id, nil
 	}
 	s.d.View.Look(ctx)
-	if cluster, err = s.asserted(ctx, assertion); err != nil {
-		return nil, keyRejected()
+	cluster, id, err := s.asserted(ctx, assertion)
+	if err != nil {
+		return nil, "", keyRejected()
 	}
-	return cluster, nil
+	return cluster, id, nil
 }
 
-func (s *Distributor) asserted(ctx context.Context, assertion string) (*catalog.Cluster, error) {
+func (s *Distributor) asserted(ctx context.Context, assertion string) (*catalog.Cluster, string, error) {
 	var cluster *catalog.Cluster
 	_, id, err := identity.VerifyAssertion(ctx, assertion, func(_ context.Context, name string) (ed25519.PublicKey, error) {
 		c, ok := s.d.View.Cluster(name)
@@ -111,13 +122,7 @@ func (s *Distributor) asserted(ctx context.Context, assertion string) (*catalog.
 		cluster = c
 		return c.Agent.PublicKey, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	if !s.d.Replay.First(id) {
-		return nil, errReplayed
-	}
-	return cluster, nil
+	return cluster, id, err
 }
 
 // GetPlan implements DistributorService. It is answered from memory.

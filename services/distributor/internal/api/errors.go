@@ -73,6 +73,11 @@ func crowded(wait time.Duration) error {
 		"too many agents connect at once; wait as told", rpcerr.RetryAfter(wait))
 }
 
+// tooOften refuses a caller that comes more often than it needs to; others are not affected.
+func tooOften(message string, wait time.Duration) error {
+	return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED, message+"; wait as told", rpcerr.RetryAfter(wait))
+}
+
 // behind says that this replica may know less than the one that the caller asked before.
 func behind(err error) error {
 	if !errors.Is(err, catalog.ErrUnavailable) {

@@ -78,9 +78,11 @@ func (s *Fleet) CreateJoinToken(ctx context.Context, req *fleetv1.CreateJoinToke
 	}
 	token := admission.NewJoinToken()
 	expires := time.Now().Add(admission.JoinTokenLife)
-	if err := s.d.Enrolments.CreateJoinToken(ctx, req.GetCluster(), admission.Hash(token), expires); err != nil {
+	hash := admission.Hash(token)
+	if err := s.d.Enrolments.CreateJoinToken(ctx, req.GetCluster(), hash, expires); err != nil {
 		return nil, mapped(err)
 	}
+	s.d.JoinTokens.Created(hash)
 	return &fleetv1.CreateJoinTokenResponse{
 		JoinToken: token, ExpireTime: timestamppb.New(expires), HubKeys: s.d.Issuer.HubKeys(),
 	}, nil

@@ -94,11 +94,22 @@ type Definitions interface {
 type Enrolments interface {
 	// CreateJoinToken stores the hash of a token with which one agent can enrol for the cluster. Error: *NotFoundError.
 	CreateJoinToken(ctx context.Context, cluster string, hash []byte, expires time.Time) error
+	// JoinTokens returns the join tokens that have not expired, and those that were used; of very many the latest. It takes no lock.
+	JoinTokens(ctx context.Context) ([]JoinToken, error)
 	// Enrol uses up the token and makes key the cluster's only one. The same key may come again with the same token,
 	// because the first answer may have been lost; nothing changes then. Errors: ErrJoinTokenInvalid.
 	Enrol(ctx context.Context, hash []byte, key ed25519.PublicKey, agentVersion string) (*Cluster, error)
 	// Revoke forgets the cluster's key and its unused join tokens. Error: *NotFoundError.
 	Revoke(ctx context.Context, cluster string) error
+}
+
+// JoinToken is what is stored of a join token.
+type JoinToken struct {
+	Hash []byte
+	// Used is true once an agent has enrolled with the token.
+	Used bool
+	// ClusterKey is the key of the cluster's agent; nil where none is enrolled.
+	ClusterKey ed25519.PublicKey
 }
 
 // Reports keeps what agents report.

@@ -16,6 +16,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
+// maxJoinTokens bounds the join tokens that JoinTokens returns. They live a day.
+const maxJoinTokens = 100_000
+
 type joinTokenRow struct {
 	bun.BaseModel `bun:"table:join_tokens,alias:jt"`
 	Hash          []byte `bun:"hash,pk"`
@@ -36,6 +39,26 @@ func (s *Store) CreateJoinToken(ctx context.Context, cluster string, hash []byte
 		return translate("write join token", err)
 	}
 	return oneCluster(result, cluster)
+}
+
+// JoinTokens implements catalog.Enrolments.
+func (s *Store) JoinTokens(ctx context.Context) ([]catalog.JoinToken, error) {
+	var rows []struct {
+		Hash      []byte `bun:"hash"`
+		UsedAt    int64  `bun:"used_at"`
+		PublicKey []byte `bun:"public_key"`
+	}
+	err := s.db.NewSelect().TableExpr("join_tokens AS jt").ColumnExpr("jt.hash, jt.used_at, c.public_key").
+		Join("JOIN clusters AS c ON c.uid = jt.cluster_uid").Where("jt.expires_at >= ? OR jt.used_at <> 0", micros(time.Now())).
+		OrderExpr("jt.expires_at DESC").Limit(maxJoinTokens).Scan(ctx, &rows)
+	if err != nil {
+		return nil, translate("list join tokens", err)
+	}
+	tokens := make([]catalog.JoinToken, len(rows))
+	for i, row := range rows {
+		tokens[i] = catalog.JoinToken{Hash: row.Hash, Used: row.UsedAt != 0, ClusterKey: row.PublicKey}
+	}
+	return tokens, nil
 }
 
 // oneCluster turns "no row" into the error that says which cluster is missing.

@@ -5,9 +5,12 @@ package sqlstore_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -44,6 +47,20 @@ func testEnrolment(t *testing.T, s subject) {
 	if _, err := s.Enrol(ctx, []byte("good"), other, "v1"); !errors.Is(err, catalog.ErrJoinTokenInvalid) {
 		t.Errorf("got %v, want invalid: the token was used by another key", err)
 	}
+	tokens, err := s.JoinTokens(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for _, token := range tokens {
+		listed[string(token.Hash)] = token.Used
+		if !token.ClusterKey.Equal(ed25519.PublicKey(key)) {
+			t.Errorf("token %s: got the key %x, want the cluster's", token.Hash, token.ClusterKey)
+		}
+	}
+	if want := map[string]bool{"good": true, "spare": false}; !maps.Equal(listed, want) {
+		t.Errorf("got %v, want %v: those that can be used, and the used", listed, want)
+	}
 	before := changes(t, s, 0).Revision
 	if err := s.Revoke(ctx, "one"); err != nil {
 		t.Fatal(err)
@@ -56,6 +73,22 @@ func testEnrolment(t *testing.T, s subject) {
 	}
 	if err := s.Revoke(ctx, "none"); !errors.Is(err, catalog.ErrNotFound) {
 		t.Errorf("got %v, want not found", err)
+	}
+}
+
+// testJoinTokensTakeNoLock reads the join tokens while an edit holds the lock that all edits take. SQLite has one connection for all.
+func testJoinTokensTakeNoLock(t *testing.T, s subject) {
+	if strings.HasPrefix(s.url, "sqlite:") {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := s.Edit(ctx, func(context.Context, catalog.Tx) error {
+		_, err := s.JoinTokens(ctx)
+		return err
+	})
+	if err != nil {
+		t.Errorf("got %v, want an answer while somebody edits", err)
 	}
 }
 

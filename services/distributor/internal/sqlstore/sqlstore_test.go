@@ -73,6 +73,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"partial clone": testPartialClone,
 		"enrolment":     testEnrolment,
 		"enrol race":    testEnrolRace,
+		"join tokens":   testJoinTokensTakeNoLock,
 		"reports":       testReports,
 		"report order":  testReportOrder,
 		"full reports":  testFullReports,
