@@ -273,7 +273,9 @@ func carryOver(current, next Object) (Object, error) {
 		}
 	case *Repository:
 		if c, ok := current.(*Repository); ok {
-			n.keepSecrets(c)
+			if err := n.keepSecrets(c); err != nil {
+				return nil, err
+			}
 			return next, n.checkMask()
 		}
 	case *Service:

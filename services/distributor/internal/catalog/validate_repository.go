@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -65,17 +66,49 @@ func (s *WebhookSecret) validate(field string) error {
 	return nil
 }
 
-// keepSecrets takes over what an update leaves out, or sends back as it was shown.
-func (r *Repository) keepSecrets(current *Repository) {
-	if r.Spec.Credential == nil {
-		r.Spec.Credential = current.Spec.Credential
+// keepSecrets takes over what an update leaves out, or sends back as it was shown. It refuses to keep a credential that the update
+// would have Leat send to another server, or through another proxy, than it was given for. A webhook secret stays in any
+// case: Leat compares it with what it receives, and sends it nowhere.
+func (r *Repository) keepSecrets(current *Repository) error {
+	if r.Spec.ProxyURL == current.Spec.ProxyURL.Masked() {
+		r.Spec.ProxyURL = current.Spec.ProxyURL
 	}
 	if r.Spec.WebhookSecret == nil {
 		r.Spec.WebhookSecret = current.Spec.WebhookSecret
 	}
-	if r.Spec.ProxyURL == current.Spec.ProxyURL.Masked() {
-		r.Spec.ProxyURL = current.Spec.ProxyURL
+	if r.Spec.Credential != nil {
+		return nil
 	}
+	if !current.Spec.Credential.Empty() {
+		if before, after := serverOf(current.Spec.URL), serverOf(r.Spec.URL); before != after {
+			return invalid("spec.credential", "was given for %s and is not sent to %s; give the credential again, or an empty one for none", before, after)
+		}
+		before, after := serverOf(current.Spec.ProxyURL.Reveal()), serverOf(r.Spec.ProxyURL.Reveal())
+		if r.Spec.ProxyURL != "" && before != after {
+			return invalid("spec.credential", "was not given for the proxy %s; give the credential again, or an empty one for none", after)
+		}
+	}
+	r.Spec.Credential = current.Spec.Credential
+	return nil
+}
+
+// serverOf returns the scheme, host and port of a valid URL in one spelling, without user and password. A URL in the
+// form user@host:path is one of ssh.
+func serverOf(raw string) string {
+	if !strings.Contains(raw, "://") {
+		address, _, _ := strings.Cut(raw, ":")
+		_, host, _ := strings.Cut(address, "@")
+		raw = "ssh://" + host
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "" // Validate refuses it
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443", "ssh": "22", "socks5": "1080", "socks5h": "1080"}[u.Scheme]
+	}
+	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
 // checkMask refuses a password that was masked when it was read, and then sent for another proxy than it belongs to.

@@ -5,6 +5,9 @@ package sqlstore_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -49,6 +52,55 @@ func testCredentials(t *testing.T, s subject) {
 	apply(t, s, r)
 	if definitions, _, err = s.Definitions(ctx); err != nil || definitions[0].Spec.Credential != nil {
 		t.Errorf("got %v, %v, want no credential", definitions[0].Spec.Credential, err)
+	}
+}
+
+// testCredentialStaysWithItsServer changes where a repository is, and leaves the credential out: a credential that was given for one
+// server must not be sent to another one.
+func testCredentialStaysWithItsServer(t *testing.T, s subject) {
+	const https, ssh = "https://git.example/demo", "git@git.example:demo"
+	basic := &catalog.Credential{Method: catalog.MethodBasic, Username: "u", Secret: "p", AllowPlainHTTP: true}
+	key := &catalog.Credential{Method: catalog.MethodSSH, Secret: "key", KnownHosts: "git.example ssh-ed25519 AAAA"}
+	for i, test := range []struct {
+		credential    *catalog.Credential
+		before, after string
+		proxy         catalog.ProxyURL // of after; of before it is http://u:p@proxy.example:3128
+		kept          bool
+	}{
+		{basic, https, "https://git.example:443/moved", "", true},
+		{basic, https, "https://GIT.example/demo", "", true},
+		{basic, https, "https://git.example.org/demo", "", false},
+		{basic, https, "https://git.example:8443/demo", "", false},
+		{basic, https, "http://git.example/demo", "", false},
+		{basic, https, "http://git.example:443/demo", "", false},
+		{key, ssh, "ssh://other@git.example:22/demo", "", true},
+		{key, ssh, "git@git.example:moved", "", true},
+		{key, ssh, "git@evil.example:demo", "", false},
+		{key, ssh, "ssh://git@git.example:2222/demo", "", false},
+		{basic, https, https, "http://u:xxxxx@proxy.example:3128", true},
+		{basic, https, https, "http://other:pw@proxy.example:3128", true},
+		{basic, https, https, "http://u:p@evil.example:3128", false},
+		{basic, https, https, "socks5://proxy.example:3128", false},
+	} {
+		name := fmt.Sprintf("r%d", i)
+		r := repository(name)
+		r.Spec.URL, r.Spec.Credential, r.Spec.ProxyURL = test.before, test.credential, "http://u:p@proxy.example:3128"
+		apply(t, s, r)
+		r.Spec.URL, r.Spec.Credential, r.Spec.ProxyURL = test.after, nil, test.proxy
+		_, err := catalog.NewEditor(s).Update(t.Context(), r)
+		if test.kept {
+			if err != nil {
+				t.Errorf("%s to %s by proxy %q: got %v, want the credential kept", test.before, test.after, test.proxy, err)
+			}
+			continue
+		}
+		if e, ok := errors.AsType[*catalog.FieldError](err); !ok || e.Path != "spec.credential" || !strings.Contains(e.Message, "again") {
+			t.Errorf("%s to %s by proxy %q: got %v, want to be asked for the credential again", test.before, test.after, test.proxy, err)
+		}
+		r.Spec.Credential = &catalog.Credential{}
+		if _, err := catalog.NewEditor(s).Update(t.Context(), r); err != nil {
+			t.Errorf("%s to %s without a credential: got %v, want it changed", test.before, test.after, err)
+		}
 	}
 }
 

@@ -61,13 +61,16 @@ func sqliteURL(t *testing.T) string {
 // conformance is what every database has to pass.
 func conformance(t *testing.T, newURL func(t *testing.T) string) {
 	for name, test := range map[string]func(*testing.T, subject){
-		"edits":         testEdits,
-		"references":    testReferences,
-		"rollback":      testRollback,
-		"serialised":    testSerialised,
-		"changes":       testChanges,
-		"credentials":   testCredentials,
-		"webhooks":      testWebhookSecrets,
+		"edits":       testEdits,
+		"references":  testReferences,
+		"rollback":    testRollback,
+		"serialised":  testSerialised,
+		"changes":     testChanges,
+		"credentials": testCredentials,
+		"webhooks":    testWebhookSecrets,
+
+		"credential stays with its server": testCredentialStaysWithItsServer,
+
 		"proxy":         testProxy,
 		"verification":  testVerification,
 		"partial clone": testPartialClone,

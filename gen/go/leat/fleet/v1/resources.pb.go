@@ -388,7 +388,8 @@ type RepositorySpec struct {
 	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
 	// How often to look for news. Unset means 2 min; at least 5 s.
 	PollInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=poll_interval,json=pollInterval,proto3" json:"poll_interval,omitempty"`
-	// How to authenticate. Unset: not at all, or in an update the stored one. Never returned.
+	// How to authenticate. Unset: not at all, or in an update the stored one. An update that changes the scheme, host or port of the URL or of the proxy
+	// has to give it again, or an empty one for none. Never returned.
 	Credential *v12.Credential `protobuf:"bytes,4,opt,name=credential,proto3" json:"credential,omitempty"`
 	// PEM certificates to trust instead of the system's. Empty means the system's.
 	CaPem string `protobuf:"bytes,5,opt,name=ca_pem,json=caPem,proto3" json:"ca_pem,omitempty"`

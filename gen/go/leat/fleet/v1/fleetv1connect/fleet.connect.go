@@ -165,7 +165,7 @@ type FleetServiceClient interface {
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
 	// ListRepositories returns repositories by name, in pages; credentials are left out.
 	ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error)
-	// UpdateRepository replaces labels, annotations and spec. An unset credential leaves the stored one.
+	// UpdateRepository replaces labels, annotations and spec. An unset credential leaves the stored one, and is refused where the URL moves to another server.
 	UpdateRepository(context.Context, *v1.UpdateRepositoryRequest) (*v1.UpdateRepositoryResponse, error)
 	// DeleteRepository removes a repository that no service names.
 	DeleteRepository(context.Context, *v1.DeleteRepositoryRequest) (*v1.DeleteRepositoryResponse, error)
@@ -887,7 +887,7 @@ type FleetServiceHandler interface {
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
 	// ListRepositories returns repositories by name, in pages; credentials are left out.
 	ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error)
-	// UpdateRepository replaces labels, annotations and spec. An unset credential leaves the stored one.
+	// UpdateRepository replaces labels, annotations and spec. An unset credential leaves the stored one, and is refused where the URL moves to another server.
 	UpdateRepository(context.Context, *v1.UpdateRepositoryRequest) (*v1.UpdateRepositoryResponse, error)
 	// DeleteRepository removes a repository that no service names.
 	DeleteRepository(context.Context, *v1.DeleteRepositoryRequest) (*v1.DeleteRepositoryResponse, error)
