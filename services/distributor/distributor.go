@@ -27,6 +27,7 @@ import (
 	"github.com/leatdev/leat/internal/cas/casdisk"
 	"github.com/leatdev/leat/internal/crossorigin"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/private"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
@@ -82,6 +83,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	defer func() { err = errors.Join(err, shutdown(ctx, tel)) }()
 	logger := tel.Logger()
 
+	if err := private.Dir(cfg.DataDir); err != nil {
+		return fmt.Errorf("make data folder: %w", err)
+	}
 	listener, err := cfg.Serve.Listen()
 	if err != nil {
 		return err

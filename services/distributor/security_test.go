@@ -5,11 +5,17 @@ package distributor_test
 
 import (
 	"crypto/ed25519"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor"
@@ -91,5 +97,98 @@ func TestSecJoinTokenOfAnotherReplica(t *testing.T) {
 		if err := enrol(join.GetJoinToken()); err != nil {
 			t.Errorf("got %v, want the token of another replica to be known", err)
 		}
+	}
+}
+
+// TestSecChangedHostAsksForTheCredential moves a repository to another host and leaves its credential out, by both ways to edit it.
+func TestSecChangedHostAsksForTheCredential(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	document := repositoryDocument("demo")
+	document.GetRepository().Spec.Credential = &gitcachev1.Credential{Method: &gitcachev1.Credential_Basic{
+		Basic: &gitcachev1.BasicCredential{Username: "u", Password: "hunter2"},
+	}}
+	h.apply(t, document)
+	eventually(t, "the definition", func() bool { return h.git.definition("demo").GetCredential() != nil })
+	moved := repositoryDocument("demo")
+	moved.GetRepository().Spec.Url = "https://evil.example/demo.git"
+	admin := h.fleet(t, adminToken)
+	_, err := admin.UpdateRepository(t.Context(), &fleetv1.UpdateRepositoryRequest{Repository: moved.GetRepository()})
+	wantReason(t, err, "FIELD_INVALID")
+	if message := rpcerr.Message(err); !strings.Contains(message, "give the credential again") || strings.Contains(message, "hunter2") {
+		t.Errorf("got %q, want to be asked for the credential", message)
+	}
+	_, err = admin.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{moved}})
+	wantReason(t, err, "FIELD_INVALID")
+	if got := h.git.definition("demo").GetUrl(); got != "https://git.example/demo.git" {
+		t.Errorf("gitcache was given the credential for %s", got)
+	}
+	moved.GetRepository().Spec.Credential = &gitcachev1.Credential{}
+	h.apply(t, moved)
+	eventually(t, "the moved definition without a credential", func() bool {
+		d := h.git.definition("demo")
+		return d.GetUrl() == "https://evil.example/demo.git" && d.GetCredential() == nil
+	})
+}
+
+// TestSecSQLiteIsKeptFromOthers opens a database under a umask that allows everything, in a data folder that somebody made for all, beside
+// files that an earlier version left readable.
+func TestSecSQLiteIsKeptFromOthers(t *testing.T) {
+	t.Parallel()
+	const child = "LEAT_TEST_UMASK_CHILD"
+	if os.Getenv(child) == "" {
+		// The umask belongs to the process, which other tests share.
+		command := exec.CommandContext(t.Context(), "sh", "-c", `umask 000; exec "$0" -test.run='^TestSecSQLiteIsKeptFromOthers$' -test.v`, os.Args[0])
+		command.Env = append(os.Environ(), child+"=1")
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	h := startHub(t, func(c *distributor.Config) {
+		c.DatabaseURL = "" // leat.db in the data folder
+		if err := os.Mkdir(c.DataDir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	})
+	h.apply(t, clusterDocument("one"))
+	wantPrivate := func() {
+		t.Helper()
+		seen := 0
+		for _, name := range []string{"", "leat.db", "leat.db-wal", "leat.db-shm"} {
+			info, err := os.Stat(filepath.Join(h.cfg.DataDir, name))
+			if err != nil {
+				continue
+			}
+			seen++
+			if info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("%q has mode %s, want nothing for others", name, info.Mode())
+			}
+		}
+		if seen != 4 {
+			t.Errorf("saw %d of the folder and the three files", seen)
+		}
+	}
+	wantPrivate()
+	for _, name := range []string{"leat.db", "leat.db-wal"} {
+		if err := os.Chmod(filepath.Join(h.cfg.DataDir, name), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := startReplica(t, h.git, func(c *distributor.Config) { c.DatabaseURL = "sqlite:" + filepath.Join(h.cfg.DataDir, "leat.db") })
+	again.apply(t, clusterDocument("two"))
+	wantPrivate()
+	err := filepath.WalkDir(h.cfg.DataDir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %s, want nothing for others", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

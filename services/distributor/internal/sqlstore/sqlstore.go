@@ -23,6 +23,7 @@ import (
 	// The driver "sqlite".
 	_ "modernc.org/sqlite"
 
+	"github.com/leatdev/leat/internal/private"
 	"github.com/leatdev/leat/internal/seal"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
@@ -63,7 +64,8 @@ var (
 )
 
 // Open connects to the database and brings its schema up to date; replicas that do so at once wait for each other.
-// The URL is sqlite:///path/to/file.db, whose folder is made if need be, or postgres://…. The secret seals what must not
+// The URL is sqlite:///path/to/file.db, or postgres://…. The folder of a SQLite file is made if need be, and only the user of this process can
+// read the file and what SQLite puts beside it. The secret seals what must not
 // be read by those who can read the database; it has to stay the same. The error matches catalog.ErrUnavailable when
 // the database does not answer.
 func Open(ctx context.Context, databaseURL string, secret []byte) (*Store, error) {
@@ -130,6 +132,10 @@ func (s *Store) connectSQLite(u *url.URL) error {
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return fmt.Errorf("make folder of the database: %w", err)
+	}
+	// SQLite would make the file by the umask. What it makes beside it gets the file's mode; earlier versions left them readable.
+	if err := errors.Join(private.File(file), private.Existing(file+"-wal"), private.Existing(file+"-shm"), private.Existing(file+"-journal")); err != nil {
+		return fmt.Errorf("keep the database to its owner: %w", err)
 	}
 	pragmas := url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
