@@ -21,6 +21,7 @@ import (
 
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/cas/casdisk"
+	"github.com/leatdev/leat/internal/private"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/agent/internal/control"
@@ -50,7 +51,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if cfg.Serve.ListenAddr == "" && cfg.Serve.Listener == nil {
 		cfg.Serve.ListenAddr = defaultListenAddr
 	}
-	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+	if err := private.Dir(cfg.DataDir); err != nil {
 		return fmt.Errorf("make data folder: %w", err)
 	}
 	cluster, err := kube.New(kube.Params{Kubeconfig: cfg.Kubeconfig, UserAgent: "leat-agent/" + app.Version(), Logger: tel.Logger()})

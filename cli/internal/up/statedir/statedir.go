@@ -22,6 +22,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/settings"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/private"
 )
 
 // InUseError says that another leat up has the folder.
@@ -83,7 +84,7 @@ func Open(path string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open data directory: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Join(path, "logs"), 0o700); err != nil {
+	if err := errors.Join(private.Dir(path), private.Dir(filepath.Join(path, "logs"))); err != nil {
 		return nil, fmt.Errorf("open data directory: %w", err)
 	}
 	d := &Dir{path: path, lock: flock.New(filepath.Join(path, "lock"))}
