@@ -38,6 +38,8 @@ type Config struct {
 
 	// RedisURL is where leases, definitions and events are shared. Required.
 	RedisURL string
+	// RedisCAFile holds the PEM certificates to trust for a RedisURL with TLS. Empty: the system's.
+	RedisCAFile string
 	// DataDir holds mirrors, bundles and a copy of the definitions. It belongs to one replica. Required.
 	DataDir string
 	// AdvertiseURL is where other replicas reach this one. Empty: made of the listener's address.
@@ -97,6 +99,7 @@ func (c *Config) Bind(s *config.Set) {
 	c.Telemetry.Bind(s)
 	s.Group("Shared")
 	s.String(&c.RedisURL, "redis-url", "", "Redis that all replicas share: redis://…, or redis+sentinel://…, redis+cluster://… (required)")
+	s.String(&c.RedisCAFile, "redis-ca-file", "", "PEM certificates to trust for a Redis with TLS (rediss://…) instead of the system's")
 	c.Service.Bind(s)
 	s.Group("Git cache")
 	s.String(&c.DataDir, "gitcache-data-dir", "", "folder for mirrors and bundles, of this replica alone (required)")

@@ -28,6 +28,7 @@ import (
 	"github.com/leatdev/leat/internal/cas/casdisk"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/lease/leaseredis"
+	"github.com/leatdev/leat/internal/private"
 	"github.com/leatdev/leat/internal/redisconn"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/seal"
@@ -87,7 +88,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, disk.Close()) }()
-	client, err := redisconn.Open(cfg.RedisURL)
+	client, err := redisconn.Open(cfg.RedisURL, cfg.RedisCAFile)
 	if err != nil {
 		return err
 	}
@@ -283,7 +284,7 @@ type disk struct {
 
 func openDisk(cfg Config, root func(uid string) (string, bool), tel *telemetry.Telemetry) (*disk, error) {
 	temporary := filepath.Join(cfg.DataDir, "tmp")
-	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+	if err := private.Dir(cfg.DataDir); err != nil {
 		return nil, fmt.Errorf("make data folder: %w", err)
 	}
 	d := &disk{temporary: temporary}

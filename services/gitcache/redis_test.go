@@ -35,13 +35,28 @@ func TestClusterFailOver(t *testing.T) {
 	surviveFailOver(t, cluster.URL(), func() { cluster.KillMasterOf(t, "leat:{gitcache}:events") })
 }
 
+// TestSecRedisAsShipped runs two replicas on the Redis that deploy/ ships, over TLS and as the user that it has for gitcache: the user may
+// do everything that replicas need.
+func TestSecRedisAsShipped(t *testing.T) {
+	t.Parallel()
+	redis := redistest.StartTLSAs(t, "gitcache")
+	surviveFailOver(t, redis.URL(), func() {}, func(c *gitcache.Config) { c.RedisCAFile = redis.CAFile() })
+	refused, err := redis.Admin(t).ACLLog(t.Context(), 20).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range refused {
+		t.Errorf("user %s was refused %s %s", r.Username, r.Reason, r.Object)
+	}
+}
+
 // surviveFailOver runs two replicas on a Redis that fails over: leases, definitions and events work before and after.
-func surviveFailOver(t *testing.T, url string, failOver func()) {
+func surviveFailOver(t *testing.T, url string, failOver func(), options ...func(*gitcache.Config)) {
 	t.Helper()
 	server := gittest.New(t)
 	repo := server.Repo(t, "demo")
 	repo.Commit(t, "main", map[string]string{"app/a.yaml": "a: 1\n"})
-	a, b := start(t, url, t.TempDir()), start(t, url, t.TempDir())
+	a, b := start(t, url, t.TempDir(), options...), start(t, url, t.TempDir(), options...)
 	def := definition("demo", repo.URL())
 	def.PollInterval = durationpb.New(5e9)
 	a.put(t, def)

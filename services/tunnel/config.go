@@ -70,6 +70,8 @@ type Config struct {
 
 	// RedisURL is where replicas share the routes to agents. Empty: this is the only replica.
 	RedisURL string
+	// RedisCAFile holds the PEM certificates to trust for a RedisURL with TLS. Empty: the system's.
+	RedisCAFile string
 	// AdvertiseURL is where the other replicas reach this one's peer listener. Required with RedisURL.
 	AdvertiseURL string
 	// PeerListenAddr is host:port of the listener for other replicas, which has the certificate of the public one. It serves where there is
@@ -138,6 +140,7 @@ func (c *Config) Bind(s *config.Set) {
 	c.Service.Bind(s)
 	s.String(&c.RedisURL, "redis-url", "",
 		"Redis in which all replicas share the routes to agents: redis://…, or redis+sentinel://…, redis+cluster://…; empty: this is the only replica")
+	s.String(&c.RedisCAFile, "redis-ca-file", "", "PEM certificates to trust for a Redis with TLS (rediss://…) instead of the system's")
 	s.String(&c.AdvertiseURL, "tunnel-advertise-url", "", "where the other replicas reach --tunnel-peer-listen-addr of this one; needed with --redis-url")
 	s.String(&c.PeerListenAddr, "tunnel-peer-listen-addr", defaultPeerListenAddr,
 		"address that other replicas pass requests to, host:port; not for people or agents")

@@ -62,7 +62,7 @@ func openReplicas(cfg Config, key *identity.ServiceKey, tel *telemetry.Telemetry
 	if r.peers, err = hop.NewClient(params); err != nil {
 		return nil, err
 	}
-	if r.store, err = redisroute.Open(cfg.RedisURL, []byte(cfg.Service.Secret.Reveal())); err != nil {
+	if r.store, err = redisroute.Open(cfg.RedisURL, cfg.RedisCAFile, []byte(cfg.Service.Secret.Reveal())); err != nil {
 		return nil, err
 	}
 	return r, nil

@@ -29,5 +29,5 @@ func (m *MiniServer) URL() string {
 // Client returns a new client, closed when t ends. It does not retry by itself.
 func (m *MiniServer) Client(t testing.TB) *redis.Client {
 	t.Helper()
-	return newClient(t, m.Addr(), "")
+	return (&Server{addr: m.Addr()}).Client(t)
 }

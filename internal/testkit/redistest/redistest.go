@@ -8,9 +8,15 @@ package redistest
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
+	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,8 +39,12 @@ const startTimeout = 20 * time.Second
 type Server struct {
 	addr     string
 	dir      string
-	password string   // of the default user; empty: none is asked for
+	user     string   // empty: the default user
+	password string   // of the user; empty: none is asked for
 	args     []string // of redis-server, before the usual ones
+	env      []string // of the start script; nil: redis-server is started itself
+	admin    string   // password of adminUser; empty: the user may do everything
+	ca       string   // file with the certificate that TLS clients trust; empty: no TLS
 	out      output
 
 	mu      sync.Mutex
@@ -60,6 +70,75 @@ func start(t testing.TB, password string, args ...string) *Server {
 	s.Restart(t)
 	return s
 }
+
+// StartAs starts a server as deploy/ ships it, by its start script and with its users, and waits until it answers. URL and
+// Client are those of the user: gitcache or tunnel.
+func StartAs(t testing.TB, user string) *Server {
+	t.Helper()
+	return startAs(t, user, false)
+}
+
+// StartTLSAs is StartAs for a server that speaks nothing but TLS. Its certificate is for 127.0.0.1, and signed by CAFile.
+func StartTLSAs(t testing.TB, user string) *Server {
+	t.Helper()
+	return startAs(t, user, true)
+}
+
+func startAs(t testing.TB, user string, tls bool) *Server {
+	t.Helper()
+	deploy := filepath.Join(checkout(t), "deploy", "redis")
+	users, err := os.ReadFile(filepath.Join(deploy, "users.acl"))
+	must(t, err)
+	s := &Server{addr: loopback.Addr(t), dir: t.TempDir(), user: user, password: rand.Text() + rand.Text(), admin: rand.Text()}
+	host, port, err := net.SplitHostPort(s.addr)
+	must(t, err)
+	conf := t.TempDir()
+	users = fmt.Appendf(users, "user %s on >%s ~* &* +@all\n", adminUser, s.admin)
+	must(t, os.WriteFile(filepath.Join(conf, "users.acl"), users, 0o600))
+	s.env = []string{
+		"REDIS_CONF=" + conf, "REDIS_RUN=" + s.dir, "REDIS_PORT=" + port, "REDIS_TLS=" + s.dir,
+		"REDIS_GITCACHE_PASSWORD=" + rand.Text() + rand.Text(), "REDIS_TUNNEL_PASSWORD=" + rand.Text() + rand.Text(),
+		"REDIS_" + strings.ToUpper(user) + "_PASSWORD=" + s.password, // the last one counts
+	}
+	s.args = []string{filepath.Join(deploy, "start.sh"), "--bind", host, "--loglevel", "notice"}
+	if tls {
+		s.ca = writeCertificate(t, s.dir, host)
+	}
+	t.Cleanup(func() { s.end(syscall.SIGKILL) })
+	s.Restart(t)
+	return s
+}
+
+// checkout returns the root of the checkout that the test runs in.
+func checkout(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	must(t, err)
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("the test does not run inside a checkout of Leat, whose deploy/ it needs")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// adminUser is a user that StartAs adds to those of deploy/.
+const adminUser = "redistest"
+
+// Admin is Client for a user who may do everything, which those of StartAs may not.
+func (s *Server) Admin(t testing.TB) *redis.Client {
+	t.Helper()
+	if s.admin == "" {
+		return s.Client(t)
+	}
+	return s.client(t, adminUser, s.admin)
+}
+
+// CAFile returns the file with the certificate that clients of StartTLSAs have to trust.
+func (s *Server) CAFile() string { return s.ca }
 
 // StartReplica starts a server that replicates another, and waits until it has all of its data. Unlike other servers it has a
 // snapshot on disk, of this moment: a restart brings that back, as one from a backup would.
@@ -89,7 +168,14 @@ func (s *Server) Promote(t testing.TB) {
 
 // URL returns the address in the form that redis.ParseURL and LEAT_REDIS_URL take.
 func (s *Server) URL() string {
-	return "redis://" + s.addr + "/0"
+	u := url.URL{Scheme: "redis", Host: s.addr, Path: "/0"}
+	if s.user != "" {
+		u.User = url.UserPassword(s.user, s.password)
+	}
+	if s.ca != "" {
+		u.Scheme = "rediss"
+	}
+	return u.String()
 }
 
 // Addr returns host:port.
@@ -100,7 +186,31 @@ func (s *Server) Addr() string {
 // Client returns a new client, closed when t ends. It does not retry by itself, so that a test sees each failure.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	t.Helper()
-	return newClient(t, s.addr, s.password)
+	return s.client(t, s.user, s.password)
+}
+
+func (s *Server) client(t testing.TB, user, password string) *redis.Client {
+	t.Helper()
+	o := s.options(t)
+	o.Username, o.Password = user, password
+	o.ContextTimeoutEnabled = true // or a deadline would mean nothing while the server is paused
+	client := redis.NewClient(o)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// options are those of clients that do not retry by themselves.
+func (s *Server) options(t testing.TB) *redis.Options {
+	t.Helper()
+	o := &redis.Options{Addr: s.addr, Username: s.user, Password: s.password, MaxRetries: -1, DialerRetries: 1}
+	if s.ca != "" {
+		pem, err := os.ReadFile(s.ca)
+		must(t, err)
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(pem)
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
+	}
+	return o
 }
 
 // Stop ends the server in good order. Stopping a stopped server does nothing.
@@ -122,7 +232,7 @@ func (s *Server) Restart(t testing.TB) {
 	if err := s.begin(); err != nil {
 		t.Fatalf("start redis-server: %v", err)
 	}
-	if err := s.awaitReady(); err != nil {
+	if err := s.awaitReady(s.options(t)); err != nil {
 		t.Fatalf("start redis-server on %s: %v\n%s", s.addr, err, s.out.String())
 	}
 }
@@ -163,6 +273,10 @@ func (s *Server) begin() error {
 		args = append(args, "--requirepass", s.password)
 	}
 	process := exec.CommandContext(context.Background(), "redis-server", args...)
+	if s.env != nil {
+		process = exec.CommandContext(context.Background(), "/bin/sh", s.args...)
+		process.Env = append(os.Environ(), s.env...)
+	}
 	process.Stdout, process.Stderr = &s.out, &s.out
 	exited, err := childproc.Start(process)
 	if err != nil {
@@ -188,13 +302,11 @@ func (s *Server) end(signal syscall.Signal) {
 }
 
 // awaitReady asks until the server answers with its own process id, and not another program on the same port.
-func (s *Server) awaitReady() error {
+func (s *Server) awaitReady(options *redis.Options) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	client := redis.NewClient(&redis.Options{
-		Addr: s.addr, Password: s.password,
-		MaxRetries: -1, DialerRetries: 1, DialTimeout: time.Second, ContextTimeoutEnabled: true,
-	})
+	options.DialTimeout, options.ContextTimeoutEnabled = time.Second, true
+	client := redis.NewClient(options)
 	defer client.Close()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -211,16 +323,6 @@ func (s *Server) awaitReady() error {
 		case <-tick.C:
 		}
 	}
-}
-
-func newClient(t testing.TB, addr, password string) *redis.Client {
-	t.Helper()
-	client := redis.NewClient(&redis.Options{
-		Addr: addr, Password: password, MaxRetries: -1, DialerRetries: 1,
-		ContextTimeoutEnabled: true, // or a deadline would mean nothing while the server is paused
-	})
-	t.Cleanup(func() { _ = client.Close() })
-	return client
 }
 
 // output collects what the process prints, for the message of a failed start.

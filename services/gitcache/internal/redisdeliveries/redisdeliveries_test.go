@@ -15,8 +15,8 @@ import (
 
 func TestDeliveriesAreTakenOnce(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	a, b := redisdeliveries.New(server.Client(t), "test:"), redisdeliveries.New(server.Client(t), "test:")
+	server := redistest.StartAs(t, "gitcache")
+	a, b := redisdeliveries.New(server.Client(t), "leat:{gitcache}:test:"), redisdeliveries.New(server.Client(t), "leat:{gitcache}:test:")
 	remember := func(d *redisdeliveries.Deliveries, id string, want bool) {
 		t.Helper()
 		if got, err := d.Remember(t.Context(), id, time.Hour); got != want || err != nil {
@@ -30,8 +30,8 @@ func TestDeliveriesAreTakenOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	remember(a, "1", true)
-	client := server.Client(t)
-	keys, err := client.Keys(t.Context(), "test:*").Result()
+	client := server.Admin(t)
+	keys, err := client.Keys(t.Context(), "leat:{gitcache}:test:*").Result()
 	if err != nil || len(keys) != 2 {
 		t.Fatalf("got keys %v (%v), want two", keys, err)
 	}

@@ -16,10 +16,10 @@ import (
 
 func TestPeers(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.StartAs(t, "gitcache")
 	join := func(name string) *redispeers.Peers {
 		return redispeers.New(redispeers.Params{
-			Client: server.Client(t), Prefix: "test:", Self: name, TTL: time.Minute, Logger: slog.New(slog.DiscardHandler),
+			Client: server.Client(t), Prefix: "leat:{gitcache}:test:", Self: name, TTL: time.Minute, Logger: slog.New(slog.DiscardHandler),
 		})
 	}
 	a, b := join("a"), join("b")

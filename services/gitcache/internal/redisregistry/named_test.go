@@ -30,7 +30,7 @@ func wantNamed(t *testing.T, r mirror.Named, wantSure bool, want ...string) {
 
 func TestNamedIsSureOnlyOfWhatRedisHolds(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.StartAs(t, "gitcache")
 	a := newReplica(t, server, filepath.Join(t.TempDir(), "a.json"))
 	wantNamed(t, a, false) // an empty hash tells nothing
 	if err := a.Put(t.Context(), definition(1)); err != nil {
@@ -44,7 +44,7 @@ func TestNamedIsSureOnlyOfWhatRedisHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := redisregistry.New(redisregistry.Params{
-		Client: server.Client(t), Prefix: "test:{gitcache}:", Sealer: sealer, Path: filepath.Join(t.TempDir(), "o.json"),
+		Client: server.Client(t), Prefix: "leat:{gitcache}:test:", Sealer: sealer, Path: filepath.Join(t.TempDir(), "o.json"),
 		Logger: slog.New(slog.DiscardHandler), Apply: func([]mirror.Definition) {},
 	})
 	if err := other.Start(t.Context()); err != nil {

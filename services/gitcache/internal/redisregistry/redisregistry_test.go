@@ -37,7 +37,7 @@ func newReplica(t *testing.T, server *redistest.Server, path string) *replica {
 	}
 	r := &replica{path: path}
 	r.Registry = redisregistry.New(redisregistry.Params{
-		Client: server.Client(t), Prefix: "test:{gitcache}:", Sealer: sealer, Path: path,
+		Client: server.Client(t), Prefix: "leat:{gitcache}:test:", Sealer: sealer, Path: path,
 		Logger: slog.New(slog.DiscardHandler),
 		Apply: func(defs []mirror.Definition) {
 			r.mu.Lock()
@@ -79,7 +79,7 @@ func definition(version int64) mirror.Definition {
 
 func TestDefinitionsAreShared(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.StartAs(t, "gitcache")
 	a := newReplica(t, server, filepath.Join(t.TempDir(), "a.json"))
 	b := newReplica(t, server, filepath.Join(t.TempDir(), "b.json"))
 	second := definition(2)
@@ -123,7 +123,7 @@ func TestDefinitionsAreShared(t *testing.T) {
 
 func TestNothingGivesCredentialsAway(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.StartAs(t, "gitcache")
 	r := newReplica(t, server, filepath.Join(t.TempDir(), "a.json"))
 	if err := r.Put(t.Context(), definition(1)); err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestNothingGivesCredentialsAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values, err := server.Client(t).HGetAll(t.Context(), "test:{gitcache}:repositories").Result()
+	values, err := server.Client(t).HGetAll(t.Context(), "leat:{gitcache}:test:repositories").Result()
 	if err != nil || len(values) != 1 {
 		t.Fatalf("got %v (%v), want one definition", values, err)
 	}
@@ -143,7 +143,7 @@ func TestNothingGivesCredentialsAway(t *testing.T) {
 
 func TestServesWithoutRedis(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.StartAs(t, "gitcache")
 	a := newReplica(t, server, filepath.Join(t.TempDir(), "a.json"))
 	if err := a.Put(t.Context(), definition(1)); err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestServesWithoutRedis(t *testing.T) {
 // TestRedisLosesItsMemory makes sure that an empty Redis is not taken for the deletion of everything.
 func TestRedisLosesItsMemory(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.StartAs(t, "gitcache")
 	a := newReplica(t, server, filepath.Join(t.TempDir(), "a.json"))
 	if err := a.Put(t.Context(), definition(1)); err != nil {
 		t.Fatal(err)

@@ -50,10 +50,10 @@ type Ages struct {
 	Liveness time.Duration
 }
 
-// Open returns a store in the Redis that a URL names, as redisconn has them, for the replicas that have the secret. It does not connect
-// yet. The caller closes it.
-func Open(url string, secret []byte) (*Store, error) {
-	client, err := redisconn.Open(url)
+// Open returns a store in the Redis that a URL names and that a CA file vouches for, as redisconn has them, for the replicas that have the
+// secret. It does not connect yet. The caller closes it.
+func Open(url, caFile string, secret []byte) (*Store, error) {
+	client, err := redisconn.Open(url, caFile)
 	if err != nil {
 		return nil, err
 	}

@@ -17,10 +17,10 @@ import (
 
 func TestRedisConforms(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.StartAs(t, "tunnel")
 	relaytest.Conform(t, func(t *testing.T) relaytest.Subject {
 		t.Helper()
-		return subject(t, server.Client(t))
+		return subject(t, server.Client(t), server.Admin(t))
 	})
 }
 
@@ -29,7 +29,7 @@ func TestMiniredisConforms(t *testing.T) {
 	server := redistest.Mini(t)
 	relaytest.Conform(t, func(t *testing.T) relaytest.Subject {
 		t.Helper()
-		return subject(t, server.Client(t))
+		return subject(t, server.Client(t), server.Client(t))
 	})
 }
 
@@ -42,11 +42,11 @@ func TestMemoryConforms(t *testing.T) {
 	})
 }
 
-// subject is a store in an empty Redis.
-func subject(t *testing.T, client *redis.Client) relaytest.Subject {
+// subject is a store in an empty Redis, as the user that client is.
+func subject(t *testing.T, client, admin *redis.Client) relaytest.Subject {
 	t.Helper()
 	flush := func() {
-		if err := client.FlushAll(t.Context()).Err(); err != nil {
+		if err := admin.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -54,9 +54,9 @@ func subject(t *testing.T, client *redis.Client) relaytest.Subject {
 	return relaytest.Subject{
 		Store: newStore(t, client, redisroute.Ages{Route: time.Minute, Liveness: 30 * time.Second}),
 		Expire: func() { // puts every replica's time into the past
-			for _, z := range client.ZRangeWithScores(t.Context(), redisroute.Prefix+"replicas", 0, -1).Val() {
+			for _, z := range admin.ZRangeWithScores(t.Context(), redisroute.Prefix+"replicas", 0, -1).Val() {
 				z.Score -= 60_000
-				if err := client.ZAdd(t.Context(), redisroute.Prefix+"replicas", z).Err(); err != nil {
+				if err := admin.ZAdd(t.Context(), redisroute.Prefix+"replicas", z).Err(); err != nil {
 					t.Fatal(err)
 				}
 			}
