@@ -14,7 +14,7 @@ PKG ?= work
 # How long `make fuzz` runs each target.
 FUZZTIME ?= 30s
 
-.PHONY: help up down test test-all slow fault fuzz bench lint fmt generate tidy build breaking docs tools kube system ci
+.PHONY: help up down test test-all slow fault fuzz bench lint fmt generate tidy build breaking docs tools kube system sbom vulncheck pin ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -74,6 +74,15 @@ tidy: ## Tidy every go.mod
 build: ## Build the deployables and the command line into .bin
 	@for s in gitcache distributor tunnel agent; do $(GO) build -trimpath -o $(BIN)/$$s ./services/$$s/cmd/$$s || exit 1; done
 	@$(GO) build -trimpath -o $(BIN)/leat ./cli/cmd/leat
+
+sbom: build ## Write an inventory (CycloneDX) of each program into .bin/sbom
+	@$(GO) run ./test/supply/cmd/leat-supply sbom $(BIN)/sbom $(BIN)/gitcache $(BIN)/distributor $(BIN)/tunnel $(BIN)/agent $(BIN)/leat
+
+vulncheck: ## Hold the modules of each program against known advisories, and against a database that LEAT_VULNDB names
+	@$(GO) run ./test/supply/cmd/leat-supply vulncheck
+
+pin: ## Write the present digests of images into the Dockerfile, docker-compose.yml and deploy/ (asks their registries)
+	@$(GO) run ./test/supply/cmd/leat-supply pin Dockerfile docker-compose.yml deploy/kubernetes/*.yaml
 
 ci: ## What CI runs
 	@.ci/run

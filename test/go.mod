@@ -13,6 +13,7 @@ require (
 	github.com/leatdev/leat/services/gitcache v0.0.0
 	github.com/leatdev/leat/services/tunnel v0.0.0
 	github.com/summerwind/h2spec v2.2.1+incompatible
+	golang.org/x/mod v0.42.0
 	google.golang.org/protobuf v1.36.12
 	k8s.io/api v0.36.3
 	k8s.io/apimachinery v0.36.3

@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command leat-supply checks what Leat is built from; see package supply.
+//
+//	leat-supply vulncheck              holds the modules of every program against advisories
+//	leat-supply sbom FOLDER PROGRAM…   writes PROGRAM.cdx.json into the folder
+//	leat-supply pin FILE…              writes the digests of images into Dockerfiles, Compose files and manifests
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/leatdev/leat/test/supply"
+)
+
+// advisories are those of the repository itself, from its root.
+const advisories = "test/supply/advisories"
+
+// localDatabase is where a database of advisories is looked for when LEAT_VULNDB is not set, from the root.
+const localDatabase = ".vulndb"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "leat-supply:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	switch {
+	case len(args) == 1 && args[0] == "vulncheck":
+		return vulncheck(ctx, os.Getenv("LEAT_VULNDB"))
+	case len(args) > 2 && args[0] == "sbom":
+		return sbom(args[1], args[2:])
+	case len(args) > 1 && args[0] == "pin":
+		return pin(ctx, args[1:])
+	}
+	return errors.New("usage: leat-supply vulncheck | sbom FOLDER PROGRAM… | pin FILE…")
+}
+
+func vulncheck(ctx context.Context, location string) error {
+	modules, err := supply.Modules(ctx, ".", supply.Programs()...)
+	if err != nil {
+		return err
+	}
+	databases := []string{advisories}
+	if location == "" {
+		if _, err := os.Stat(localDatabase); err == nil {
+			location = localDatabase
+		}
+	}
+	if location != "" {
+		databases = append(databases, location)
+	}
+	found := 0
+	for _, database := range databases {
+		known, err := supply.ReadDatabase(database)
+		if err != nil {
+			return err
+		}
+		findings := supply.Check(known, modules)
+		for _, f := range findings {
+			fmt.Printf("%s: %s %s: %s", f.ID, f.Module.Path, f.Module.Version, f.Summary)
+			if len(f.Packages) > 0 {
+				fmt.Printf(" (in %s)", strings.Join(f.Packages, ", "))
+			}
+			if f.Fixed != "" {
+				fmt.Printf("; fixed in %s", f.Fixed)
+			}
+			fmt.Println()
+		}
+		fmt.Printf("%s: %d advisories, %d modules, %d findings\n", database, len(known), len(modules), len(findings))
+		found += len(findings)
+	}
+	if location == "" {
+		fmt.Println("NOT CHECKED against the Go vulnerability database: set LEAT_VULNDB to a copy of https://vuln.go.dev/vulndb.zip, or unpack one into " + localDatabase)
+	}
+	if found > 0 {
+		return fmt.Errorf("%d advisories apply", found)
+	}
+	return nil
+}
+
+func sbom(folder string, programs []string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // nothing in it is secret
+		return err
+	}
+	for _, program := range programs {
+		f, err := os.Create(filepath.Join(folder, filepath.Base(program)+".cdx.json"))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(supply.WriteSBOM(f, program), f.Close()); err != nil {
+			return err
+		}
+		fmt.Println(f.Name())
+	}
+	return nil
+}
+
+func pin(ctx context.Context, files []string) error {
+	registries := supply.Registries{Client: &http.Client{Timeout: time.Minute}, Scheme: "https"}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		pinned, images, err := registries.Pin(ctx, string(content))
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		for _, image := range images {
+			fmt.Printf("%s: %s\n", file, image)
+		}
+		if pinned == string(content) {
+			continue
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, []byte(pinned), info.Mode().Perm()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package supply
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// maxManifest bounds what a registry answers with, in bytes.
+const maxManifest = 4 << 20
+
+// references finds the images of Dockerfiles, Compose files and Kubernetes manifests.
+var references = regexp.MustCompile(`(?m)^(FROM +|\s*-?\s*image: +)([^\s#]+)`)
+
+// reference is host/name:tag@digest, of which all but the name may be missing.
+var reference = regexp.MustCompile(`^(?:([a-z0-9.-]+(?:\.[a-z0-9-]+)+(?::\d+)?|localhost(?::\d+)?)/)?([a-z0-9]+(?:[._/-]+[a-z0-9]+)*)(?::([\w][\w.-]{0,127}))?(?:@(sha256:[0-9a-f]{64}))?$`)
+
+// Image is a reference to an image.
+type Image struct {
+	// Registry is a host; empty: Docker Hub.
+	Registry, Name, Tag string
+	// Digest is "sha256:" and 64 digits; empty: none is pinned.
+	Digest string
+}
+
+// ParseImage returns the parts of a reference. A digest that is not well-formed is an error.
+func ParseImage(text string) (Image, error) {
+	m := reference.FindStringSubmatch(text)
+	if m == nil {
+		return Image{}, fmt.Errorf("%q is not a reference to an image", text)
+	}
+	return Image{Registry: m[1], Name: m[2], Tag: m[3], Digest: m[4]}, nil
+}
+
+// String returns the reference.
+func (i Image) String() string {
+	s := i.Name
+	if i.Registry != "" {
+		s = i.Registry + "/" + s
+	}
+	if i.Tag != "" {
+		s += ":" + i.Tag
+	}
+	if i.Digest != "" {
+		s += "@" + i.Digest
+	}
+	return s
+}
+
+// IsOwn reports whether the image is built from this repository.
+func (i Image) IsOwn() bool { return i.Registry == "" && strings.HasPrefix(i.Name, "leat/") }
+
+// Images returns the references in a Dockerfile, a Compose file or a manifest, but not stages of the same Dockerfile, nor "scratch".
+func Images(content string) []string {
+	stages := map[string]bool{"scratch": true}
+	for _, m := range regexp.MustCompile(`(?mi)^FROM .* AS +(\S+)`).FindAllStringSubmatch(content, -1) {
+		stages[m[1]] = true
+	}
+	var found []string
+	for _, m := range references.FindAllStringSubmatch(content, -1) {
+		if !stages[m[2]] {
+			found = append(found, strings.Trim(m[2], `"'`))
+		}
+	}
+	return found
+}
+
+// Registries ask registries for digests.
+type Registries struct {
+	Client *http.Client
+	// Scheme is that of registries: https; tests use http.
+	Scheme string
+}
+
+// Pin returns the content with the present digest of every image that is not Leat's own, and the images that were pinned.
+func (r Registries) Pin(ctx context.Context, content string) (pinned string, images []Image, err error) {
+	for _, text := range Images(content) {
+		image, err := ParseImage(text)
+		if err != nil {
+			return "", nil, err
+		}
+		if image.IsOwn() {
+			continue
+		}
+		if image.Tag == "" {
+			return "", nil, fmt.Errorf("%s has no tag to find its digest by", text)
+		}
+		if image.Digest, err = r.Digest(ctx, image); err != nil {
+			return "", nil, fmt.Errorf("ask for the digest of %s: %w", text, err)
+		}
+		whole := regexp.MustCompile(`(?m)^((?:FROM +|\s*-?\s*image: +)["']?)` + regexp.QuoteMeta(text) + `(["'\s]|$)`)
+		content = whole.ReplaceAllString(content, "${1}"+image.String()+"${2}")
+		images = append(images, image)
+	}
+	return content, images, nil
+}
+
+// Digest returns the digest of what the image's tag stands for, made of the manifest itself.
+func (r Registries) Digest(ctx context.Context, image Image) (string, error) {
+	host, name := image.Registry, image.Name
+	if host == "" {
+		host = "registry-1.docker.io"
+		if !strings.Contains(name, "/") {
+			name = "library/" + name
+		}
+	}
+	address := r.Scheme + "://" + host + "/v2/" + name + "/manifests/" + image.Tag
+	res, body, err := r.get(ctx, address, "")
+	if err != nil {
+		return "", err
+	}
+	if res.StatusCode == http.StatusUnauthorized {
+		token, err := r.token(ctx, res.Header.Get("Www-Authenticate"))
+		if err != nil {
+			return "", err
+		}
+		if res, body, err = r.get(ctx, address, token); err != nil {
+			return "", err
+		}
+	}
+	if res.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s answers %s", host, res.Status)
+	}
+	sum := sha256.Sum256(body)
+	digest := "sha256:" + hex.EncodeToString(sum[:])
+	if told := res.Header.Get("Docker-Content-Digest"); told != "" && told != digest {
+		return "", fmt.Errorf("%s says that the digest is %s, but its manifest has %s", host, told, digest)
+	}
+	return digest, nil
+}
+
+func (r Registries) get(ctx context.Context, address, token string) (*http.Response, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, form := range []string{
+		"application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json",
+		"application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json",
+	} {
+		req.Header.Add("Accept", form)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := r.Client.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxManifest+1))
+	if err == nil && len(body) > maxManifest {
+		err = fmt.Errorf("%s answers with more than %d bytes", req.URL.Host, maxManifest)
+	}
+	return res, body, err
+}
+
+var challengePart = regexp.MustCompile(`(\w+)="([^"]*)"`)
+
+// token gets an anonymous token, as the registry's challenge says where.
+func (r Registries) token(ctx context.Context, challenge string) (string, error) {
+	parts := map[string]string{}
+	for _, m := range challengePart.FindAllStringSubmatch(challenge, -1) {
+		parts[m[1]] = m[2]
+	}
+	realm, err := url.Parse(parts["realm"])
+	if err != nil || !strings.HasPrefix(challenge, "Bearer ") || realm.Scheme != r.Scheme {
+		return "", fmt.Errorf("registry asks for %q, want a Bearer token by %s", challenge, r.Scheme)
+	}
+	realm.RawQuery = url.Values{"service": {parts["service"]}, "scope": {parts["scope"]}}.Encode()
+	res, body, err := r.get(ctx, realm.String(), "")
+	if err != nil {
+		return "", err
+	}
+	var answer struct {
+		Token       string `json:"token"`
+		AccessToken string `json:"access_token"`
+	}
+	if res.StatusCode != http.StatusOK || json.Unmarshal(body, &answer) != nil || answer.Token+answer.AccessToken == "" {
+		return "", fmt.Errorf("%s gives no token: %s", realm.Host, res.Status)
+	}
+	if answer.Token != "" {
+		return answer.Token, nil
+	}
+	return answer.AccessToken, nil
+}
