@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # One file for every Go deployable: docker build --build-arg SERVICE=gitcache -t leat/gitcache .
-# With --target git the image has the git executable, for LEAT_GITCACHE_BACKEND=git.
+# With --target git gitcache's image has the git executable, for LEAT_GITCACHE_BACKEND=git.
+# `make pin` writes the digests of the images below, and of those in deploy/, beside their tags.
 FROM golang:1.26-bookworm AS build
 ARG SERVICE
 ARG VERSION=dev
@@ -22,19 +23,24 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
       -o /out/leat-service ./cmd/${SERVICE} \
     && mkdir -p /out/data
 
+# git runs what its configuration and its server tell it to, so no other service has it in its image.
 FROM debian:bookworm-slim AS git
-RUN apt-get update \
+ARG SERVICE
+RUN test "${SERVICE}" = gitcache \
+    && apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates git \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out/leat-service /usr/local/bin/leat-service
-COPY --from=build --chown=65532:65532 /out/data /var/lib/leat
+COPY --from=build --chown=65532:65532 --chmod=0700 /out/data /var/lib/leat
 USER 65532:65532
 VOLUME /var/lib/leat
 ENTRYPOINT ["/usr/local/bin/leat-service"]
 
-FROM gcr.io/distroless/static-debian12:nonroot
+# Nothing but the program, the authorities that it trusts and an empty folder. Names of time zones are in the program.
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/leat-service /usr/local/bin/leat-service
-COPY --from=build --chown=nonroot:nonroot /out/data /var/lib/leat
-USER nonroot
+COPY --from=build --chown=65532:65532 --chmod=0700 /out/data /var/lib/leat
+USER 65532:65532
 VOLUME /var/lib/leat
 ENTRYPOINT ["/usr/local/bin/leat-service"]
