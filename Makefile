@@ -79,7 +79,7 @@ sbom: build ## Write an inventory (CycloneDX) of each program into .bin/sbom
 	@$(GO) run ./test/supply/cmd/leat-supply sbom $(BIN)/sbom $(BIN)/gitcache $(BIN)/distributor $(BIN)/tunnel $(BIN)/agent $(BIN)/leat
 
 vulncheck: ## Hold the modules of each program against known advisories, and against a database that LEAT_VULNDB names
-	@$(GO) run ./test/supply/cmd/leat-supply vulncheck
+	@$(GO) run ./test/supply/cmd/leat-supply vulncheck $(LEAT_VULNDB)
 
 pin: ## Write the present digests of images into the Dockerfile, docker-compose.yml and deploy/ (asks their registries)
 	@$(GO) run ./test/supply/cmd/leat-supply pin Dockerfile docker-compose.yml deploy/kubernetes/*.yaml

@@ -73,11 +73,31 @@ func TestSecRedisAsksForAPassword(t *testing.T) {
 	}
 	client := server.Client(t)
 	for _, refused := range [][]any{
-		{"GET", "leat:{tunnel}:urls"}, {"HSET", "leat:{tunnel}:urls", "evil", "x"}, {"PUBLISH", "leat:{tunnel}:routes", "x"},
-		{"EVAL", "return redis.call('HGETALL', 'leat:{tunnel}:urls')", 0}, {"EVAL", "return 1", 1, "leat:{tunnel}:urls"},
-		{"SUBSCRIBE", "leat:{tunnel}:routes"}, {"PSUBSCRIBE", "*"}, {"KEYS", "*"}, {"SCAN", "0"}, {"MONITOR"}, {"CONFIG", "GET", "*"}, {"ACL", "LIST"}, {"ACL", "SETUSER", "x"},
-		{"FLUSHALL"}, {"FLUSHDB"}, {"DEBUG", "SLEEP", 0}, {"SHUTDOWN"}, {"REPLICAOF", "127.0.0.1", "1"}, {"CLIENT", "LIST"}, {"CLIENT", "KILL", "ID", "1"}, {"SCRIPT", "FLUSH"}, {"FUNCTION", "LIST"},
-		{"MODULE", "LIST"}, {"SAVE"}, {"MIGRATE", "127.0.0.1", "1", "leat:{gitcache}:x", "0", "1"},
+		{"GET", "leat:{tunnel}:urls"},
+		{"HSET", "leat:{tunnel}:urls", "evil", "x"},
+		{"PUBLISH", "leat:{tunnel}:routes", "x"},
+		{"EVAL", "return redis.call('HGETALL', 'leat:{tunnel}:urls')", 0},
+		{"EVAL", "return 1", 1, "leat:{tunnel}:urls"},
+		{"SUBSCRIBE", "leat:{tunnel}:routes"},
+		{"PSUBSCRIBE", "*"},
+		{"KEYS", "*"},
+		{"SCAN", "0"},
+		{"MONITOR"},
+		{"CONFIG", "GET", "*"},
+		{"ACL", "LIST"},
+		{"ACL", "SETUSER", "x"},
+		{"FLUSHALL"},
+		{"FLUSHDB"},
+		{"DEBUG", "SLEEP", 0},
+		{"SHUTDOWN"},
+		{"REPLICAOF", "127.0.0.1", "1"},
+		{"CLIENT", "LIST"},
+		{"CLIENT", "KILL", "ID", "1"},
+		{"SCRIPT", "FLUSH"},
+		{"FUNCTION", "LIST"},
+		{"MODULE", "LIST"},
+		{"SAVE"},
+		{"MIGRATE", "127.0.0.1", "1", "leat:{gitcache}:x", "0", "1"},
 	} {
 		if err := client.Do(t.Context(), refused...).Err(); err == nil || !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "can't access") &&
 			!strings.Contains(err.Error(), "not allowed") {

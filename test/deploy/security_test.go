@@ -320,7 +320,10 @@ func TestSecNetworkPolicies(t *testing.T) {
 		{"tunnel", internalPort, []string{"monitoring"}},
 		{"leat-agent", 8703, []string{"monitoring"}},
 		{"leat-agent", 8443, nil},
-		{"redis", 22, nil}, {"gitcache", 22, nil}, {"distributor", 22, nil}, {"tunnel", 22, nil},
+		{"redis", 22, nil},
+		{"gitcache", 22, nil},
+		{"distributor", 22, nil},
+		{"tunnel", 22, nil},
 	} {
 		var got []string
 		for _, name := range everybody {
@@ -417,7 +420,7 @@ else
 	echo "LEAT_SERVICE_KEYS=distributor=a,gitcache=b,tunnel=c"
 fi
 `
-	if err := os.WriteFile(leat, []byte(script), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(leat, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	command := exec.CommandContext(t.Context(), filepath.Join(top, "deploy", "secrets.sh"), args...)

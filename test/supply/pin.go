@@ -4,6 +4,7 @@
 package supply
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -115,34 +116,41 @@ func (r Registries) Digest(ctx context.Context, image Image) (string, error) {
 		}
 	}
 	address := r.Scheme + "://" + host + "/v2/" + name + "/manifests/" + image.Tag
-	res, body, err := r.get(ctx, address, "")
+	res, err := r.get(ctx, address, "")
 	if err != nil {
 		return "", err
 	}
-	if res.StatusCode == http.StatusUnauthorized {
-		token, err := r.token(ctx, res.Header.Get("Www-Authenticate"))
+	if res.code == http.StatusUnauthorized {
+		token, err := r.token(ctx, res.header.Get("Www-Authenticate"))
 		if err != nil {
 			return "", err
 		}
-		if res, body, err = r.get(ctx, address, token); err != nil {
+		if res, err = r.get(ctx, address, token); err != nil {
 			return "", err
 		}
 	}
-	if res.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s answers %s", host, res.Status)
+	if res.code != http.StatusOK {
+		return "", fmt.Errorf("%s answers %d", host, res.code)
 	}
-	sum := sha256.Sum256(body)
+	sum := sha256.Sum256(res.body)
 	digest := "sha256:" + hex.EncodeToString(sum[:])
-	if told := res.Header.Get("Docker-Content-Digest"); told != "" && told != digest {
+	if told := res.header.Get("Docker-Content-Digest"); told != "" && told != digest {
 		return "", fmt.Errorf("%s says that the digest is %s, but its manifest has %s", host, told, digest)
 	}
 	return digest, nil
 }
 
-func (r Registries) get(ctx context.Context, address, token string) (*http.Response, []byte, error) {
+// answer is what a registry answers, read to its end.
+type answer struct {
+	code   int
+	header http.Header
+	body   []byte
+}
+
+func (r Registries) get(ctx context.Context, address, token string) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
-		return nil, nil, err
+		return answer{}, err
 	}
 	for _, form := range []string{
 		"application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json",
@@ -155,14 +163,14 @@ func (r Registries) get(ctx context.Context, address, token string) (*http.Respo
 	}
 	res, err := r.Client.Do(req)
 	if err != nil {
-		return nil, nil, err
+		return answer{}, err
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxManifest+1))
 	if err == nil && len(body) > maxManifest {
 		err = fmt.Errorf("%s answers with more than %d bytes", req.URL.Host, maxManifest)
 	}
-	return res, body, err
+	return answer{res.StatusCode, res.Header, body}, err
 }
 
 var challengePart = regexp.MustCompile(`(\w+)="([^"]*)"`)
@@ -178,19 +186,16 @@ func (r Registries) token(ctx context.Context, challenge string) (string, error)
 		return "", fmt.Errorf("registry asks for %q, want a Bearer token by %s", challenge, r.Scheme)
 	}
 	realm.RawQuery = url.Values{"service": {parts["service"]}, "scope": {parts["scope"]}}.Encode()
-	res, body, err := r.get(ctx, realm.String(), "")
+	res, err := r.get(ctx, realm.String(), "")
 	if err != nil {
 		return "", err
 	}
-	var answer struct {
+	var given struct {
 		Token       string `json:"token"`
 		AccessToken string `json:"access_token"`
 	}
-	if res.StatusCode != http.StatusOK || json.Unmarshal(body, &answer) != nil || answer.Token+answer.AccessToken == "" {
-		return "", fmt.Errorf("%s gives no token: %s", realm.Host, res.Status)
+	if res.code != http.StatusOK || json.Unmarshal(res.body, &given) != nil || given.Token+given.AccessToken == "" {
+		return "", fmt.Errorf("%s gives no token, but status %d", realm.Host, res.code)
 	}
-	if answer.Token != "" {
-		return answer.Token, nil
-	}
-	return answer.AccessToken, nil
+	return cmp.Or(given.Token, given.AccessToken), nil
 }

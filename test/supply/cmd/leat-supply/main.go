@@ -3,7 +3,7 @@
 
 // Command leat-supply checks what Leat is built from; see package supply.
 //
-//	leat-supply vulncheck              holds the modules of every program against advisories
+//	leat-supply vulncheck [DATABASE]   holds the modules of every program against advisories
 //	leat-supply sbom FOLDER PROGRAM…   writes PROGRAM.cdx.json into the folder
 //	leat-supply pin FILE…              writes the digests of images into Dockerfiles, Compose files and manifests
 package main
@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/signal"
@@ -25,12 +26,12 @@ import (
 // advisories are those of the repository itself, from its root.
 const advisories = "test/supply/advisories"
 
-// localDatabase is where a database of advisories is looked for when LEAT_VULNDB is not set, from the root.
+// localDatabase is where a database of advisories is looked for when none is named, from the root.
 const localDatabase = ".vulndb"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:])
+	err := run(ctx, os.Stdout, os.Args[1:])
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "leat-supply:", err)
@@ -38,19 +39,20 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, out io.Writer, args []string) error {
 	switch {
-	case len(args) == 1 && args[0] == "vulncheck":
-		return vulncheck(ctx, os.Getenv("LEAT_VULNDB"))
+	case (len(args) == 1 || len(args) == 2) && args[0] == "vulncheck":
+		return vulncheck(ctx, out, strings.Join(args[1:], ""))
 	case len(args) > 2 && args[0] == "sbom":
-		return sbom(args[1], args[2:])
+		return sbom(out, args[1], args[2:])
 	case len(args) > 1 && args[0] == "pin":
-		return pin(ctx, args[1:])
+		return pin(ctx, out, args[1:])
 	}
-	return errors.New("usage: leat-supply vulncheck | sbom FOLDER PROGRAM… | pin FILE…")
+	return errors.New("usage: leat-supply vulncheck [DATABASE] | sbom FOLDER PROGRAM… | pin FILE…")
 }
 
-func vulncheck(ctx context.Context, location string) error {
+// vulncheck fails when an advisory applies. An empty location means that of localDatabase, if it is there.
+func vulncheck(ctx context.Context, out io.Writer, location string) error {
 	modules, err := supply.Modules(ctx, ".", supply.Programs()...)
 	if err != nil {
 		return err
@@ -72,20 +74,20 @@ func vulncheck(ctx context.Context, location string) error {
 		}
 		findings := supply.Check(known, modules)
 		for _, f := range findings {
-			fmt.Printf("%s: %s %s: %s", f.ID, f.Module.Path, f.Module.Version, f.Summary)
+			line := fmt.Sprintf("%s: %s %s: %s", f.ID, f.Module.Path, f.Module.Version, f.Summary)
 			if len(f.Packages) > 0 {
-				fmt.Printf(" (in %s)", strings.Join(f.Packages, ", "))
+				line += " (in " + strings.Join(f.Packages, ", ") + ")"
 			}
 			if f.Fixed != "" {
-				fmt.Printf("; fixed in %s", f.Fixed)
+				line += "; fixed in " + f.Fixed
 			}
-			fmt.Println()
+			say(out, line)
 		}
-		fmt.Printf("%s: %d advisories, %d modules, %d findings\n", database, len(known), len(modules), len(findings))
+		say(out, fmt.Sprintf("%s: %d advisories, %d modules, %d findings", database, len(known), len(modules), len(findings)))
 		found += len(findings)
 	}
 	if location == "" {
-		fmt.Println("NOT CHECKED against the Go vulnerability database: set LEAT_VULNDB to a copy of https://vuln.go.dev/vulndb.zip, or unpack one into " + localDatabase)
+		say(out, "NOT CHECKED against the Go vulnerability database: set LEAT_VULNDB to a copy of https://vuln.go.dev/vulndb.zip, or unpack one into "+localDatabase)
 	}
 	if found > 0 {
 		return fmt.Errorf("%d advisories apply", found)
@@ -93,8 +95,11 @@ func vulncheck(ctx context.Context, location string) error {
 	return nil
 }
 
-func sbom(folder string, programs []string) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // nothing in it is secret
+// say prints a line; where it cannot be printed nobody reads it.
+func say(out io.Writer, line string) { _, _ = fmt.Fprintln(out, line) }
+
+func sbom(out io.Writer, folder string, programs []string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
 	for _, program := range programs {
@@ -105,12 +110,12 @@ func sbom(folder string, programs []string) error {
 		if err := errors.Join(supply.WriteSBOM(f, program), f.Close()); err != nil {
 			return err
 		}
-		fmt.Println(f.Name())
+		say(out, f.Name())
 	}
 	return nil
 }
 
-func pin(ctx context.Context, files []string) error {
+func pin(ctx context.Context, out io.Writer, files []string) error {
 	registries := supply.Registries{Client: &http.Client{Timeout: time.Minute}, Scheme: "https"}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
@@ -122,7 +127,7 @@ func pin(ctx context.Context, files []string) error {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 		for _, image := range images {
-			fmt.Printf("%s: %s\n", file, image)
+			say(out, fmt.Sprintf("%s: %s", file, image))
 		}
 		if pinned == string(content) {
 			continue
