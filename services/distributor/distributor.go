@@ -59,6 +59,9 @@ const (
 	// streamsPerCluster is how many streams of its plan a cluster may hold at a replica. One is in use; some may be dead
 	// and not noticed yet.
 	streamsPerCluster = 16
+	// openingBurst is how many streams a cluster may open at once after a quiet time, and openingEvery how often then.
+	openingBurst = 100
+	openingEvery = time.Second
 	// streamStallTimeout is how long a watcher may take nothing of its stream.
 	streamStallTimeout = 30 * time.Second
 	// rememberTokens is how many agents and people may call by turns without a signature being checked again.
@@ -175,7 +178,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			Resolver: loop, Mirrors: source, Issuer: issuer,
 			Replay: admission.NewReplay(replayLife), JoinTokens: fleet.NewJoinTokens(store),
 			Streams: admission.NewGate(cfg.AgentRate), Tokens: admission.NewGate(cfg.AgentRate), Joins: admission.NewGate(cfg.AgentRate),
-			Seats: admission.NewSeats(streamsPerCluster), Departures: admission.NewLine(cfg.AgentRate),
+			Openings: admission.NewPace(openingEvery, openingBurst),
+			Seats:    admission.NewSeats(streamsPerCluster), Departures: admission.NewLine(cfg.AgentRate),
 			Plans: plans, Objects: objects, Logger: logger,
 			Version: app.Version(), TunnelURL: cfg.TunnelURL, PollInterval: cfg.PlanPollInterval,
 		},

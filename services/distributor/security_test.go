@@ -4,6 +4,7 @@
 package distributor_test
 
 import (
+	"context"
 	"crypto/ed25519"
 	"io/fs"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -71,6 +73,32 @@ func TestSecOneAgentTakesNoOthersRenewals(t *testing.T) {
 		t.Errorf("%d of 200 were accepted, the rest told to wait %s; want some tens, and the rest told when to come again", accepted, wait)
 	}
 	h.refresh(t, honest)
+}
+
+// TestSecOneAgentTakesNoOthersOpenings has an agent open and close streams at a replica whose gate admits few: what is refused to it does not
+// count at the gate.
+func TestSecOneAgentTakesNoOthersOpenings(t *testing.T) {
+	t.Parallel()
+	const rate, perCluster = 60, 100
+	h := startHub(t, func(c *distributor.Config) { c.AgentRate = rate }) // 300 at once
+	h.apply(t, clusterDocument("hostile"), clusterDocument("honest"))
+	hostile, honest := h.enrol(t, "hostile"), h.enrol(t, "honest")
+	began, opened := time.Now(), 0
+	for range 500 {
+		ctx, leave := context.WithTimeout(t.Context(), patience)
+		if err := h.open(t, ctx, hostile.token); err == nil {
+			opened++
+		}
+		leave()
+	}
+	if most := perCluster + int(time.Since(began)/time.Second) + 1; opened > most {
+		t.Errorf("one agent opened %d streams, want at most %d", opened, most)
+	}
+	ctx, leave := context.WithTimeout(t.Context(), patience)
+	defer leave()
+	if err := h.open(t, ctx, honest.token); err != nil {
+		t.Errorf("got %v, want the stream of another agent opened", err)
+	}
 }
 
 // TestSecJoinTokenOfAnotherReplica enrols at a replica that did not make the token, right after it had to read the tokens.

@@ -144,3 +144,37 @@ func TestSeats(t *testing.T) {
 		t.Error("refused the one that was given back")
 	}
 }
+
+// TestSecPaceIsPerHolder has one come without end, and another beside it.
+func TestSecPaceIsPerHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := admission.NewPace(time.Second, 10)
+		come := func(times int) (in int) {
+			for range times {
+				switch wait, ok := pace.Enter("hostile"); {
+				case ok:
+					in++
+				case wait <= 0:
+					t.Fatal("refused without a time at which to come again")
+				}
+			}
+			return in
+		}
+		if in := come(1000); in != 10 {
+			t.Errorf("%d came in at once, want 10", in)
+		}
+		for range 100 {
+			<-time.After(time.Second) // virtual
+			if in := come(100); in != 1 {
+				t.Errorf("%d came in within a second, want 1", in)
+			}
+		}
+		if _, ok := pace.Enter("honest"); !ok {
+			t.Error("another one was refused")
+		}
+		<-time.After(time.Minute) // virtual
+		if in := come(1000); in != 10 {
+			t.Errorf("%d came in after a quiet time, want 10", in)
+		}
+	})
+}

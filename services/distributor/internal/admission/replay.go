@@ -8,8 +8,6 @@ import (
 	"errors"
 	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
 const (
@@ -37,14 +35,13 @@ var ErrTooOften = errors.New("cluster uses too many assertions")
 // its way has broken TLS, and reads the access token in the answer as well.
 type Replay struct {
 	life time.Duration
+	pace *Pace // of each cluster
 
 	mu    sync.Mutex
 	older map[mark]struct{}
 	newer map[mark]struct{}
 	// turn is when newer becomes older.
 	turn time.Time
-	// rates has an entry for each cluster that spent assertions lately.
-	rates map[string]*rate.Limiter
 }
 
 // mark stands for one assertion of one cluster. It has a fixed size because the agent chooses the assertion's id.
@@ -52,7 +49,7 @@ type mark [sha256.Size]byte
 
 // NewReplay returns a Replay for assertions that are valid for at most life.
 func NewReplay(life time.Duration) *Replay {
-	return &Replay{life: life, older: map[mark]struct{}{}, newer: map[mark]struct{}{}, rates: map[string]*rate.Limiter{}}
+	return &Replay{life: life, pace: NewPace(renewalEvery, renewalBurst), older: map[mark]struct{}{}, newer: map[mark]struct{}{}}
 }
 
 // Spend uses up an assertion of the cluster that the uid names. The caller must have verified its signature: anybody else could use
@@ -62,20 +59,14 @@ func (r *Replay) Spend(clusterUID, id string) (wait time.Duration, err error) {
 	m := mark(sha256.Sum256([]byte(clusterUID + "\x00" + id)))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := time.Now()
-	r.ageLocked(now)
+	r.ageLocked(time.Now())
 	_, inOlder := r.older[m]
 	_, inNewer := r.newer[m]
 	if inOlder || inNewer {
 		return 0, ErrReplayed
 	}
-	limiter, ok := r.rates[clusterUID]
-	if !ok {
-		limiter = rate.NewLimiter(rate.Every(renewalEvery), renewalBurst)
-		r.rates[clusterUID] = limiter
-	}
-	if !limiter.AllowN(now, 1) {
-		return renewalEvery, ErrTooOften
+	if wait, ok := r.pace.Enter(clusterUID); !ok {
+		return wait, ErrTooOften
 	}
 	r.newer[m] = struct{}{}
 	return 0, nil
@@ -93,12 +84,6 @@ func (r *Replay) ageLocked(now time.Time) {
 	}
 	r.newer = map[mark]struct{}{}
 	r.turn = now.Add(r.life)
-	for uid, limiter := range r.rates {
-		// A limiter whose burst is whole again does not differ from a new one.
-		if limiter.TokensAt(now) >= renewalBurst {
-			delete(r.rates, uid)
-		}
-	}
 }
 
 // Held returns how many assertions Replay remembers.

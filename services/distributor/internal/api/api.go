@@ -61,6 +61,8 @@ type Deps struct {
 	JoinTokens *fleet.JoinTokens
 	// Streams, Tokens and Joins let agents in that come all at once: to WatchPlan, RefreshToken and Enroll.
 	Streams, Tokens, Joins *admission.Gate
+	// Openings bound how often one cluster opens a stream.
+	Openings *admission.Pace
 	// Seats bound the streams of one cluster.
 	Seats *admission.Seats
 	// Departures spread agents that have to go elsewhere because the replica stops.

@@ -83,8 +83,12 @@ func (s *Distributor) WatchPlan(ctx context.Context, req *distributorv1.WatchPla
 	}
 }
 
-// seat lets a new stream in: so many of one cluster, and so many of all in a second.
+// seat admits a new stream: a cluster has a rate and a number of its own, before the rate that all share. Otherwise one agent that
+// opens and closes streams would take the shared rate from all.
 func (s *Distributor) seat(cluster *catalog.Cluster) (leave func(), err error) {
+	if wait, ok := s.d.Openings.Enter(cluster.UID); !ok {
+		return nil, tooOften("the cluster opens streams of its plan too often", wait)
+	}
 	leave, ok := s.d.Seats.Take(cluster.UID)
 	if !ok {
 		return nil, rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,

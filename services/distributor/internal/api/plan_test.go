@@ -143,7 +143,7 @@ func startHub(t *testing.T, services int) *hub {
 	_, handler := distributorv1connect.NewDistributorServiceHandler(api.NewDistributor(api.Deps{
 		View: h.view, Resolver: h.upstream, Mirrors: h.upstream, Issuer: issuer, Plans: h.plans, Objects: objects, Logger: logger,
 		Replay: admission.NewReplay(time.Minute), PollInterval: 2 * time.Minute,
-		Streams: admission.NewGate(1000), Seats: admission.NewSeats(100), Departures: admission.NewLine(1000),
+		Streams: admission.NewGate(1000), Openings: admission.NewPace(time.Second, 100), Seats: admission.NewSeats(100), Departures: admission.NewLine(1000),
 	}), rpcs.Options()...)
 	h.server = rpctest.Start(serve.CutStalled(handler, 30*time.Second))
 	return h

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Pace gives each holder a rate of its own, so that one who comes too often is refused before it takes what others need. It is safe for
+// concurrent use. It remembers holders only while their burst is not whole, so it holds as many as came lately.
+type Pace struct {
+	every time.Duration
+	burst int
+
+	mu    sync.Mutex
+	rates map[string]*rate.Limiter
+	// sweep is when holders are next forgotten.
+	sweep time.Time
+}
+
+// NewPace returns a Pace at which each holder may come burst times at once, and then once in every.
+func NewPace(every time.Duration, burst int) *Pace {
+	return &Pace{every: every, burst: burst, rates: map[string]*rate.Limiter{}}
+}
+
+// Enter reports whether the holder may come in, and if not, after which time it may try again.
+func (p *Pace) Enter(holder string) (wait time.Duration, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.sweepLocked(now)
+	limiter, known := p.rates[holder]
+	if !known {
+		limiter = rate.NewLimiter(rate.Every(p.every), p.burst)
+		p.rates[holder] = limiter
+	}
+	if !limiter.AllowN(now, 1) {
+		return p.every, false
+	}
+	return 0, true
+}
+
+// sweepLocked forgets holders whose burst is whole again: they do not differ from new ones.
+func (p *Pace) sweepLocked(now time.Time) {
+	if now.Before(p.sweep) {
+		return
+	}
+	p.sweep = now.Add(p.every * time.Duration(p.burst))
+	for holder, limiter := range p.rates {
+		if limiter.TokensAt(now) >= float64(p.burst) {
+			delete(p.rates, holder)
+		}
+	}
+}
