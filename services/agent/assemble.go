@@ -208,9 +208,14 @@ func newHandler(a *agent, agents http.Handler) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	people, err := uplink.NewPeople(a.cfg.AllowedUsers, a.cfg.AllowedGroups)
+	if err != nil {
+		return nil, err
+	}
 	return uplink.NewHandler(uplink.HandlerParams{
 		APIServer: server.Base, Transport: server.Transport, Watches: server.Watches, Upgrades: upgrades, Services: services,
 		Agent: agents, Logger: a.telemetry.Logger(), Meter: a.telemetry.Meter("agent"), StallTimeout: a.cfg.StallTimeout,
+		People: people,
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/agent/internal/carrier"
 	"github.com/leatdev/leat/services/agent/internal/renderworker"
+	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
 // Config is what the agent can be told. A zero number or time means its default.
@@ -65,6 +66,10 @@ type Config struct {
 	LeaderElection bool
 	// StallTimeout is how long a reader at the hub may take no byte of an answer before the API server is told to stop.
 	StallTimeout time.Duration
+	// AllowedUsers and AllowedGroups bound as whom the hub may act in the cluster, by names with one "*" at most. Empty: any user, and
+	// the groups that begin with "leat:". Kubernetes' own identities, system:…, are refused whatever they say.
+	AllowedUsers  []string
+	AllowedGroups []string
 	// ServiceProxyAllow are the services that people may reach through the tunnel, such as shop/web:8080. Empty: none.
 	ServiceProxyAllow []string
 	// ServiceProxyCAFile holds the certificates to trust for those with TLS, in PEM. Empty means the cluster's CA.
@@ -114,6 +119,10 @@ func (c *Config) Bind(s *config.Set) {
 		"how long a person may take no byte of an answer that waits before its request to the API server is ended")
 	s.Strings(&c.TunnelTransports, "agent-tunnel-transports", transportNames(),
 		"ways to open the tunnel, tried in this order; what works is remembered. HTTPS_PROXY, HTTP_PROXY and NO_PROXY are obeyed")
+	s.Strings(&c.AllowedUsers, "agent-allowed-users", nil,
+		"users that the hub may be in this cluster, by names with one * at most, such as *@example.com; any without it, and never one of Kubernetes' own (system:…)")
+	s.Strings(&c.AllowedGroups, "agent-allowed-groups", []string{uplink.DefaultGroups},
+		"groups in which the hub may come to this cluster, by names with one * at most, such as leat:viewers,leat:group:*; never one of Kubernetes' own (system:…)")
 	s.Strings(&c.ServiceProxyAllow, "agent-service-proxy-allow", nil,
 		"services that people may reach through the tunnel: namespace/service:port, or namespace/https:service:port for TLS, separated by commas; none without it")
 	s.String(&c.ServiceProxyCAFile, "agent-service-proxy-ca-file", "",
@@ -147,6 +156,12 @@ func (c *Config) check() error {
 		if !slices.Contains(transportNames(), name) {
 			errs = append(errs, fmt.Errorf("--agent-tunnel-transports has %q, want some of %s", name, strings.Join(transportNames(), ", ")))
 		}
+	}
+	if _, err := uplink.NewPeople(c.AllowedUsers, nil); err != nil {
+		errs = append(errs, fmt.Errorf("--agent-allowed-users: %w", err))
+	}
+	if _, err := uplink.NewPeople(nil, c.AllowedGroups); err != nil {
+		errs = append(errs, fmt.Errorf("--agent-allowed-groups: %w", err))
 	}
 	if _, err := c.services(); err != nil {
 		errs = append(errs, fmt.Errorf("--agent-service-proxy-allow: %w", err))

@@ -50,6 +50,8 @@ type HandlerParams struct {
 	AnswerTimeout time.Duration
 	// StallTimeout is how long a caller may take no byte before the request to the API server is ended. Zero: two minutes.
 	StallTimeout time.Duration
+	// People bounds as whom the hub may act.
+	People People
 }
 
 // NewHandler answers the hub: what is below /kubernetes/ goes to the cluster's API server under the identity that the hub names, what is
@@ -58,14 +60,19 @@ type HandlerParams struct {
 func NewHandler(p HandlerParams) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.Handle("/"+agentv1connect.AgentServiceName+"/", p.Agent)
-	kubernetes := p.kubernetes()
-	if err := observe(p.Meter, kubernetes.legs.short, kubernetes.legs.endless, kubernetes.legs.upgrade); err != nil {
+	kubernetes := &door{kubernetes: p.kubernetes(), people: p.People}
+	legs := kubernetes.kubernetes.legs
+	if err := observe(p.Meter, legs.short, legs.endless, legs.upgrade); err != nil {
 		return nil, fmt.Errorf("observe requests: %w", err)
+	}
+	var err error
+	if kubernetes.refusals, err = newRefusals(p.Meter, p.Logger); err != nil {
+		return nil, err
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Not through the mux, which would redirect paths that the API server takes as they are.
 		if strings.HasPrefix(r.URL.Path, kubernetesPrefix+"/") {
-			serveKubernetes(kubernetes, w, r)
+			kubernetes.ServeHTTP(w, r)
 			return
 		}
 		if p.Services != nil && strings.HasPrefix(r.URL.Path, servicesPrefix) {
@@ -94,50 +101,29 @@ func (p HandlerParams) kubernetes() *proxy {
 	}
 }
 
-func serveKubernetes(kubernetes *proxy, w http.ResponseWriter, r *http.Request) {
-	switch {
-	case r.Header.Get(impersonateUser) == "":
-		// Without it the API server would see the agent, which may do everything.
-		problem{
-			code: http.StatusForbidden, kubeReason: "Forbidden", reason: "ACCESS_DENIED",
-			message: "the request names nobody to impersonate, which is a defect of the hub; report it",
-		}.write(w, r)
-	case r.Header.Get("Upgrade") != "" || r.Method == http.MethodConnect:
+// door is the way to the API server, with the check of who comes.
+type door struct {
+	kubernetes *proxy
+	people     People
+	refusals   *refusals
+}
+
+// ServeHTTP implements http.Handler.
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if refused := d.people.check(r.Header); refused != nil {
+		d.refusals.note(r, refused)
+		problem{code: http.StatusForbidden, kubeReason: "Forbidden", reason: "ACCESS_DENIED", message: refused.message}.write(w, r)
+		return
+	}
+	// A Connection header could have the proxy drop the identity that was checked. HTTP/2 does not allow one.
+	if len(r.Header["Connection"]) > 0 || r.Header.Get("Upgrade") != "" || r.Method == http.MethodConnect {
 		problem{
 			code: http.StatusBadRequest, kubeReason: "BadRequest", reason: "FIELD_INVALID",
 			message: "the tunnel carries upgrades as " + headerUpgrade + ", which the hub has to do; report it",
 		}.write(w, r)
-	default:
-		kubernetes.ServeHTTP(w, r)
+		return
 	}
-}
-
-// scrubKubernetes leaves what the API server is to see: the caller's identity instead of the caller's credentials.
-func scrubKubernetes(header http.Header) {
-	header.Del("Authorization")
-	header.Del("Cookie")
-	for name := range header {
-		if strings.HasPrefix(name, leatPrefix) || strings.HasPrefix(name, "X-Remote-") {
-			header.Del(name)
-		}
-	}
-	dropStrangers(header)
-}
-
-// dropStrangers removes headers that look like impersonation and are none that the API server knows, so that a future
-// meaning of them is not granted unseen.
-func dropStrangers(header http.Header) {
-	for name := range header {
-		if !strings.HasPrefix(name, impersonatePrefix) {
-			continue
-		}
-		switch {
-		case name == impersonateUser, name == impersonatePrefix+"Group", name == impersonatePrefix+"Uid":
-		case strings.HasPrefix(name, impersonatePrefix+"Extra-"):
-		default:
-			header.Del(name)
-		}
-	}
+	d.kubernetes.ServeHTTP(w, r)
 }
 
 // rewrite makes the request for the server.
@@ -151,6 +137,7 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 		out.URL.RawPath = base + strings.TrimPrefix(raw, p.prefix)
 	}
 	out.URL.RawQuery = r.In.URL.RawQuery // as it came; the proxy would drop what it cannot parse
+	out.Trailer = nil                    // it could name what the header must not
 	p.scrub(out.Header)
 	if _, set := out.Header["User-Agent"]; !set {
 		out.Header.Set("User-Agent", "") // else the transport adds its own

@@ -49,7 +49,7 @@ func TestRewrite(t *testing.T) {
 	t.Parallel()
 	request := httptest.NewRequest(http.MethodGet, "/kubernetes/api/v1/namespaces/a%2Fb/pods?x=1&x=2;3", nil)
 	for name, value := range map[string]string{
-		"Impersonate-User": "alice", "Impersonate-Group": "g", "Impersonate-Uid": "u", "Impersonate-Extra-Scope": "s",
+		"Impersonate-User": "alice", "Impersonate-Group": "leat:g", "Impersonate-Uid": "u", "Impersonate-Extra-Leat.dev%2fcluster": "s",
 		"Impersonate-Future": "f", "Authorization": "Bearer x", "Cookie": "a=b", "Leat-Subject": "user:alice",
 		"X-Remote-User": "root", "Accept": "application/json",
 	} {
@@ -68,7 +68,7 @@ func TestRewrite(t *testing.T) {
 		t.Errorf("URI: got %s, want %s", got.URI, want)
 	}
 	want := http.Header{
-		"Impersonate-User": {"alice"}, "Impersonate-Group": {"g"}, "Impersonate-Uid": {"u"}, "Impersonate-Extra-Scope": {"s"},
+		"Impersonate-User": {"alice"}, "Impersonate-Group": {"leat:g"}, "Impersonate-Uid": {"u"}, "Impersonate-Extra-Leat.dev%2fcluster": {"s"},
 		"Accept": {"application/json"},
 	}
 	if diff := cmp.Diff(want, got.Header); diff != "" {

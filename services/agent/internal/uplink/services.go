@@ -18,6 +18,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/leatdev/leat/internal/proxyheader"
 	"github.com/leatdev/leat/internal/serve"
 )
 
@@ -126,7 +127,7 @@ func (s *Services) proxy(service Service, rest string) *proxy {
 	return &proxy{
 		name: "service " + service.String(),
 		base: &url.URL{Scheme: service.scheme(), Host: service.host()}, prefix: servicesPrefix + service.String(),
-		legs: s.legs, stall: s.stall, scrub: scrubForService,
+		legs: s.legs, stall: s.stall, scrub: proxyheader.ScrubRequest,
 		tidy:    func(header http.Header) { tidyServiceAnswer(header, service, rest) },
 		buffers: s.buffers, logger: s.logger, errorLog: s.errorLog,
 	}
@@ -176,30 +177,10 @@ func withSlash(r *http.Request) *http.Request {
 	return clone
 }
 
-// scrubForService leaves nothing by which a service could know, or act as, the caller, the hub or the agent.
-func scrubForService(header http.Header) {
-	for name := range header {
-		plain := strings.ReplaceAll(strings.ToLower(name), "_", "-")
-		switch plain {
-		case "authorization", "proxy-authorization", "cookie", "cookie2", "forwarded":
-			delete(header, name)
-		}
-		for _, prefix := range []string{"impersonate-", "leat-", "x-remote-", "x-forwarded-"} {
-			if strings.HasPrefix(plain, prefix) {
-				delete(header, name)
-			}
-		}
-	}
-}
-
 // tidyServiceAnswer removes what a service would say to the hub's host instead of its own: cookies, rules for the host, and
 // redirects to anywhere but the service itself, which clients would follow with the caller's token.
 func tidyServiceAnswer(header http.Header, service Service, rest string) {
-	for _, name := range []string{
-		"Set-Cookie", "Set-Cookie2", "Strict-Transport-Security", "Alt-Svc", "Clear-Site-Data", "Service-Worker-Allowed", "Refresh",
-	} {
-		header.Del(name)
-	}
+	proxyheader.ScrubAnswer(header)
 	for _, name := range []string{"Location", "Content-Location"} {
 		values := header.Values(name)
 		if len(values) == 0 {

@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package uplink
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/leatdev/leat/internal/proxyheader"
+)
+
+// DefaultGroups are the groups in which the hub may act unless the cluster's owner names others: bindings give no other ones.
+const DefaultGroups = "leat:*"
+
+// ownExtra begins the keys of the attributes that the hub may give a person. Clouds decide by attributes of their own, such as the
+// assertion of a user, so the hub must not set any.
+const ownExtra = "leat.dev/"
+
+// People bounds as whom the hub may act in the cluster. The agent enforces it, because the right to impersonate users in RBAC has no
+// exceptions: a hub that is broken into could be system:kube-controller-manager. Identities of Kubernetes itself, whose names begin with
+// "system:", are refused whatever the lists say. The zero value lets the hub be any user in the groups of [DefaultGroups].
+type People struct {
+	users  []pattern
+	groups []pattern
+}
+
+// NewPeople returns the bounds for names of users and of groups. A name may hold one "*", which stands for any text. Without users every
+// user is allowed; without groups those of [DefaultGroups] are.
+func NewPeople(users, groups []string) (People, error) {
+	var p People
+	var errs []error
+	for _, list := range []struct {
+		texts []string
+		to    *[]pattern
+	}{{users, &p.users}, {groups, &p.groups}} {
+		for _, text := range list.texts {
+			parsed, err := parsePattern(text)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			*list.to = append(*list.to, parsed)
+		}
+	}
+	return p, errors.Join(errs...)
+}
+
+// pattern is a name, or what a name begins and ends with.
+type pattern struct {
+	prefix, suffix string
+	open           bool // there may be text in between
+}
+
+func parsePattern(text string) (pattern, error) {
+	prefix, suffix, open := strings.Cut(text, "*")
+	switch {
+	case text == "" || strings.Contains(suffix, "*") || !isClean(text):
+		return pattern{}, fmt.Errorf("name %q: want a name, or one with a single * in it, such as leat:group:* or *@example.com", text)
+	case isReserved(prefix):
+		return pattern{}, fmt.Errorf("name %q: identities that begin with %q are Kubernetes' own, and nobody can come as one", text, reservedPrefix)
+	}
+	return pattern{prefix: prefix, suffix: suffix, open: open}, nil
+}
+
+func (p pattern) matches(name string) bool {
+	if !p.open {
+		return name == p.prefix
+	}
+	return len(name) >= len(p.prefix)+len(p.suffix) && strings.HasPrefix(name, p.prefix) && strings.HasSuffix(name, p.suffix)
+}
+
+// allowed reports whether a list has a name. An empty list has all.
+func allowed(list []pattern, name string) bool {
+	for _, p := range list {
+		if p.matches(name) {
+			return true
+		}
+	}
+	return len(list) == 0
+}
+
+var defaultGroups = []pattern{{prefix: strings.TrimSuffix(DefaultGroups, "*"), open: true}}
+
+// refusal says why a request must not be sent.
+type refusal struct {
+	class   string // of the metric
+	message string
+}
+
+// check returns nil when the API server may see the request under the identity that its header names.
+func (p People) check(header http.Header) *refusal {
+	users, uids := header[impersonateUser], header[impersonatePrefix+"Uid"]
+	switch {
+	case len(users) == 0 || users[0] == "":
+		// Without it the API server would see the agent, which may do everything.
+		return &refusal{"nobody", "the request names nobody to impersonate, which is a defect of the hub; report it"}
+	case len(users) > 1 || len(uids) > 1:
+		return &refusal{"malformed", "the request names more than one user, which is a defect of the hub; report it"}
+	}
+	if refused := checkNames("user", users, p.users, "LEAT_AGENT_ALLOWED_USERS"); refused != nil {
+		return refused
+	}
+	groups := p.groups
+	if len(groups) == 0 {
+		groups = defaultGroups
+	}
+	if refused := checkNames("group", header[impersonatePrefix+"Group"], groups, "LEAT_AGENT_ALLOWED_GROUPS"); refused != nil {
+		return refused
+	}
+	if refused := checkNames("uid", uids, nil, ""); refused != nil {
+		return refused
+	}
+	return checkExtra(header)
+}
+
+// checkNames checks names of one kind against a list.
+func checkNames(kind string, names []string, list []pattern, setting string) *refusal {
+	for _, name := range names {
+		switch {
+		case !isClean(name):
+			return &refusal{"malformed", fmt.Sprintf("the name %q of a %s is empty, or holds a space at its ends or a control character, which is a defect of the hub; report it", name, kind)}
+		case isReserved(name):
+			return &refusal{"reserved", fmt.Sprintf("the agent lets nobody be %s %q: names that begin with %q are Kubernetes' own", kind, name, reservedPrefix)}
+		case !allowed(list, name):
+			return &refusal{"not_allowed", fmt.Sprintf("the agent lets nobody be %s %q; whoever runs the cluster can add it to %s", kind, name, setting)}
+		}
+	}
+	return nil
+}
+
+// checkExtra lets attributes pass that the hub has defined.
+func checkExtra(header http.Header) *refusal {
+	for name := range header {
+		encoded, isExtra := strings.CutPrefix(name, impersonatePrefix+"Extra-")
+		if !isExtra {
+			continue
+		}
+		// The API server reads the key in this way.
+		key, err := url.PathUnescape(strings.ToLower(encoded))
+		if err != nil || !isClean(key) || !strings.HasPrefix(key, ownExtra) {
+			return &refusal{"extra", fmt.Sprintf("the agent sends no attribute %q of a person: only those that begin with %q are the hub's", encoded, ownExtra)}
+		}
+	}
+	return nil
+}
+
+// reservedPrefix begins the names that Kubernetes keeps for itself.
+const reservedPrefix = "system:"
+
+// isReserved reports whether somebody on the way to the API server could read a name as one that begins with the reserved prefix: one in
+// other letters, behind spaces, or behind a comma, at which some proxies split what came as one.
+func isReserved(name string) bool {
+	for part := range strings.SplitSeq(name, ",") {
+		part = strings.TrimLeftFunc(part, func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsGraphic(c) || c == utf8.RuneError })
+		if hasPrefixFold(part, reservedPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasPrefixFold reports whether text begins with an ASCII prefix under Unicode's simple folding, under which "ſ" is an "s".
+func hasPrefixFold(text, prefix string) bool {
+	end := 0
+	for range len(prefix) {
+		_, size := utf8.DecodeRuneInString(text[end:])
+		end += size
+	}
+	return strings.EqualFold(text[:end], prefix)
+}
+
+// isClean reports whether a name is the same in every version of HTTP, which trim values of headers.
+func isClean(name string) bool {
+	return name != "" && name == strings.TrimSpace(name) && !strings.ContainsFunc(name, unicode.IsControl) && utf8.ValidString(name)
+}
+
+// scrubKubernetes leaves what the API server is to see: the caller's identity instead of the caller's credentials and address.
+func scrubKubernetes(header http.Header) {
+	for name := range header {
+		if proxyheader.IsIdentity(name) && !isImpersonation(name) {
+			delete(header, name)
+		}
+	}
+}
+
+// isImpersonation reports whether the API server knows a header as one of impersonation. Others that look like it are removed, so that a
+// future meaning of them is not granted unseen.
+func isImpersonation(name string) bool {
+	switch name {
+	case impersonateUser, impersonatePrefix + "Group", impersonatePrefix + "Uid":
+		return true
+	}
+	return strings.HasPrefix(name, impersonatePrefix+"Extra-")
+}
