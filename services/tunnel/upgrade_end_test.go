@@ -6,8 +6,10 @@ package tunnel_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -144,5 +146,38 @@ func TestF32ConnectionCloseBreaksNoExec(t *testing.T) {
 			t.Errorf("Connection: %q: got %q, %v, want the end, and no Connection header at the agent", connection, rest, err)
 		}
 		_ = conn.Close()
+	}
+}
+
+// TestSlowCallerGetsTheLastBytes has a caller who is busy elsewhere when the cluster ends the session, for longer than it takes the hub to
+// send the last bytes: they lie in the buffers of the two kernels. What a caller sends meanwhile, such as a ping of WebSocket, would meet a
+// closed socket, whose kernel then drops what it has not delivered.
+func TestSlowCallerGetsTheLastBytes(t *testing.T) {
+	t.Parallel()
+	const (
+		size = 256 << 10
+		busy = 5 * time.Second
+	)
+	h := startHub(t, nil)
+	h.access.grant("ada", "demo")
+	h.agent("demo", switching(func(s *stream) { _, _ = s.Write(bytes.Repeat([]byte("x"), size)) }))
+	h.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			err = errors.Join(err, tcp.SetReadBuffer(16<<10))
+		}
+		return conn, err
+	}
+	for _, protocol := range []string{"websocket", "SPDY/3.1"} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			c := h.upgraded(protocol, "ada", "demo")
+			<-time.After(busy)
+			_, _ = c.Write([]byte{0x89, 0x80, 1, 2, 3, 4}) // a ping; that there is an answer does not matter
+			got, err := io.ReadAll(c)
+			if err != nil || len(got) != size {
+				t.Errorf("got %d bytes, %v, want %d", len(got), err, size)
+			}
+		})
 	}
 }

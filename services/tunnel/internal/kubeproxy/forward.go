@@ -37,11 +37,12 @@ type forward struct {
 	failure  *refusal // what the hub answered itself
 	cause    func() error
 	answered func()
-	returned bool // the answer was written to its end
+	returned bool   // the answer was written to its end
+	linger   func() // waits for the caller whose connection was taken over, and closes that
 }
 
 func newForward(c *call, stream stream) *forward {
-	return &forward{call: c, stream: stream}
+	return &forward{call: c, stream: stream, linger: func() {}}
 }
 
 // run returns when the answer is written. The server's handler is aborted when it could not be, so that the caller

@@ -19,9 +19,11 @@ const (
 	// halfClosedIdle is how long a connection stays whose one direction has ended while nothing moves in the other: a peer
 	// that is gone altogether looks the same as one that only listens.
 	halfClosedIdle = time.Minute
-	// farewellTimeout bounds the last words to the caller, and then the wait for the caller's own end. Closing a
-	// connection with bytes unread would take from the caller what is still on its way there.
+	// farewellTimeout bounds the last words to the caller, and then the wait for the caller's own end, where the hub ends the session.
 	farewellTimeout = 2 * time.Second
+	// lastBytesTimeout bounds the wait for the caller's own end after an end of the cluster's. The last bytes may still lie in the kernels'
+	// buffers, because the caller is busy. When a caller sends anything to a closed socket, the kernel drops them.
+	lastBytesTimeout = time.Minute
 )
 
 // splice is a caller's connection and a stream to the agent that have become one.
@@ -34,14 +36,15 @@ type splice struct {
 	buffers  *serve.CopyBuffers
 	farewell *farewell
 
-	sent int64 // bytes written to the caller, not counting the head
+	sent    int64 // bytes written to the caller, not counting the head
+	patient bool  // the caller knows of an end that was not the hub's, and may take its time to read up to it
 
 	mu   sync.Mutex
 	idle *time.Timer // nil while both directions are open
 	over bool
 }
 
-// run passes bytes on until both directions have ended or ctx does. It reports whether the end was one of the two sides',
+// run passes bytes on until both directions have ended or ctx does; linger has to follow. It reports whether the end was one of the two sides',
 // as it should be, rather than a failure on the way.
 func (s *splice) run(ctx context.Context, cancel context.CancelCauseFunc, early, head []byte) (ended bool) {
 	// What ends the session ends a write that waits for the caller.
@@ -58,13 +61,13 @@ func (s *splice) run(ctx context.Context, cancel context.CancelCauseFunc, early,
 	}
 	s.up.start(lifted{
 		conn: s.conn, early: early, moved: s.moved,
-		ended:  func() { s.halfClosed(cancel) },
+		ended:  func() { s.expectEnd(cancel) },
 		failed: func(err error) { cancel(fmt.Errorf("%w: %w", errCallerGone, err)) },
 	})
 	err := s.download(cancel)
 	if errors.Is(err, io.EOF) {
-		s.halfClosed(cancel)
-		closeWrite(s.conn)
+		s.expectEnd(cancel)
+		s.patient = closeWrite(s.conn)
 		select { // an agent that goes on reading is sent the rest
 		case <-s.up.finished:
 		case <-ctx.Done():
@@ -75,7 +78,7 @@ func (s *splice) run(ctx context.Context, cancel context.CancelCauseFunc, early,
 		}
 		s.part(context.Cause(ctx))
 	}
-	s.linger()
+	_ = s.up.Close()
 	cause := context.Cause(ctx)
 	return errors.Is(err, io.EOF) || errors.Is(cause, errCallerGone) || errors.Is(cause, errIdle)
 }
@@ -122,20 +125,39 @@ func (s *splice) part(cause error) {
 	if words := s.farewell.words(cause); len(words) > 0 && !errors.Is(cause, errCallerGone) {
 		_, _ = s.conn.Write(words) // nobody is left to tell when it fails
 	}
-	closeWrite(s.conn)
+	s.patient = closeWrite(s.conn) && cause == nil
 }
 
-// linger reads what the caller still sends, for a moment.
-func (s *splice) linger() {
-	_ = s.up.Close()
+// linger reads what the caller still sends, until the caller ends its direction, too, which it does when it has read all. A caller that
+// cannot know of the end, or whose session the hub has ended, is not waited for so long. In a drain, which begins when ending
+// is closed, callers have the grace that sessions have. It closes the connection.
+func (s *splice) linger(ending <-chan struct{}, grace time.Duration) {
+	defer s.conn.Close()
 	s.up.reading.Lock()
 	defer s.up.reading.Unlock()
-	_ = s.conn.SetReadDeadline(time.Now().Add(farewellTimeout))
-	_, _ = io.Copy(io.Discard, s.conn)
+	patience := farewellTimeout
+	if s.patient {
+		patience = lastBytesTimeout
+	}
+	end := time.Now().Add(patience)
+	_ = s.conn.SetReadDeadline(end)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = io.Copy(io.Discard, s.conn)
+	}()
+	select {
+	case <-read:
+	case <-ending:
+		if soon := time.Now().Add(grace); soon.Before(end) {
+			_ = s.conn.SetReadDeadline(soon)
+		}
+		<-read
+	}
 }
 
-// halfClosed begins to count the time in which nothing moves.
-func (s *splice) halfClosed(cancel context.CancelCauseFunc) {
+// expectEnd begins to count the time in which nothing moves.
+func (s *splice) expectEnd(cancel context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.idle == nil && !s.over {
@@ -160,9 +182,9 @@ func (s *splice) stop() {
 	}
 }
 
-// closeWrite ends one direction and leaves the other open. Connections that cannot do that are closed as a whole soon after.
-func closeWrite(conn net.Conn) {
-	if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite() // when it fails, the peer is gone
-	}
+// closeWrite ends one direction and leaves the other open. It reports false for connections that cannot do that, which are closed as a
+// whole soon after.
+func closeWrite(conn net.Conn) bool {
+	half, ok := conn.(interface{ CloseWrite() error })
+	return ok && half.CloseWrite() == nil // when it fails, the peer is gone
 }

@@ -76,6 +76,7 @@ func (t target) needsUpgrade() bool {
 // can try another protocol.
 func (f *forward) runUpgrade() {
 	defer f.sessions.begin()()
+	defer func() { f.linger() }() // the request is over and recorded by then
 	// The server takes a connection that was taken over for ended when it stops, and ends its context. The session has to
 	// outlive that; it has an end of its own.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(f.r.Context()))
@@ -135,7 +136,6 @@ func (f *forward) join(
 		f.fail(f.w, f.r, fmt.Errorf("take the caller's connection over: %w", err))
 		return
 	}
-	defer conn.Close()
 	early, _ := buffered.Peek(buffered.Reader.Buffered()) // what is there can be had
 	_ = conn.SetDeadline(time.Time{})                     // the server's; if it fails, so will what follows
 	s := &splice{
@@ -143,6 +143,7 @@ func (f *forward) join(
 		count:    func(n int) error { return f.moved(&f.instruments.sent, n) },
 		farewell: newFarewell(header.Get("Upgrade")),
 	}
+	f.linger = func() { s.linger(f.deps.Router.Ending(), f.deps.SessionGrace) }
 	f.w.status, f.upload = http.StatusSwitchingProtocols, &up.upload
 	f.returned = s.run(ctx, cancel, early, switchingProtocols(header))
 	f.w.bytes = s.sent

@@ -23,6 +23,7 @@ type uplift struct {
 	from     lifted
 	finished chan struct{} // closed when no more is read
 	once     sync.Once
+	closing  sync.Once
 	reading  sync.Mutex // held by who reads the caller's connection
 }
 
@@ -100,13 +101,16 @@ func (u *uplift) failRead(err error) {
 
 func (u *uplift) finish() { u.once.Do(func() { close(u.finished) }) }
 
-// Close implements io.Closer: nothing is read any more, and a Read that waits returns.
-func (u *uplift) Close() error {
+// Close implements io.Closer: nothing is read any more, and a Read that waits returns. Only the first call touches the connection, which
+// has another reader afterwards.
+func (u *uplift) Close() (err error) {
 	u.finish()
-	select {
-	case <-u.started:
-		return u.from.conn.SetReadDeadline(time.Unix(1, 0))
-	default:
-		return nil
-	}
+	u.closing.Do(func() {
+		select {
+		case <-u.started:
+			err = u.from.conn.SetReadDeadline(time.Unix(1, 0))
+		default:
+		}
+	})
+	return err
 }
