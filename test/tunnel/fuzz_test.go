@@ -221,6 +221,7 @@ func sum(body []byte) string {
 var unequal = []string{
 	"Connection", "Keep-Alive", "Transfer-Encoding", "Upgrade", "Te", "Trailer", "Expect", "Date",
 	"Authorization", "Traceparent", "Leat-Error-Origin", "Proxy-Connection",
+	"X-Content-Type-Options", "Content-Security-Policy", "Cross-Origin-Resource-Policy",
 }
 
 // binding are the headers that may not differ.

@@ -69,6 +69,7 @@ func (c *call) decideAgentCall(groups []string) *refusal {
 
 // writeRPC answers an RPC as its protocol wants it, which plain HTTP clients can read as well.
 func (r *refusal) writeRPC(w http.ResponseWriter, req *http.Request, traceID string) {
+	w.Header().Set(headerContentTypeOptions, "nosniff")
 	w.Header().Set(headerErrorOrigin, r.origin)
 	w.Header().Set(headerErrorReason, r.reason)
 	options := []rpcerr.Option{rpcerr.With("origin", r.origin), rpcerr.With("trace_id", traceID)}

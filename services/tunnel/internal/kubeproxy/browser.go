@@ -62,12 +62,3 @@ func scrubProtocols(header http.Header) {
 		header.Set(headerProtocols, strings.Join(kept, ", "))
 	}
 }
-
-// scrubCrossOrigin removes what the cluster says about pages of other origins: that is for the hub to say.
-func scrubCrossOrigin(header http.Header) {
-	for name := range header {
-		if hasPrefixFold(name, "access-control-") {
-			delete(header, name)
-		}
-	}
-}

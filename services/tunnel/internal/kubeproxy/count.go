@@ -25,7 +25,10 @@ type response struct {
 
 // WriteHeader implements http.ResponseWriter. Informational answers may precede the one that counts.
 func (w *response) WriteHeader(status int) {
-	if w.status == 0 && status >= http.StatusOK {
+	switch {
+	case status < http.StatusOK:
+		scrubHeader(w.Header()) // it is the cluster's, and passes nobody else
+	case w.status == 0:
 		w.begin(status)
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -113,14 +116,19 @@ type download struct {
 
 	mapError func(error) error
 	answered func() // called when nobody reads any further
+	res      *http.Response
 	failed   error
 }
 
 // Close implements io.Closer. The HTTP/2 client's own Close waits until the upload has ended, and a caller who waits for
 // the end of this answer may never end it: so the request is over first.
+//
+// The trailer is known from then on, and passed on behind it.
 func (d *download) Close() error {
 	d.answered()
-	return d.ReadCloser.Close()
+	err := d.ReadCloser.Close()
+	scrubHeader(d.res.Trailer)
+	return err
 }
 
 // Read implements io.Reader.

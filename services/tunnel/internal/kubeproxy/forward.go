@@ -97,6 +97,7 @@ func (f *forward) rewrite(p *httputil.ProxyRequest) {
 
 func (f *forward) modifyResponse(res *http.Response) error {
 	scrubResponse(res)
+	confine(res.Header, atClusterHost(f.r))
 	if f.uploadUnread() && res.StatusCode >= http.StatusMultipleChoices {
 		// The rest of the body must not be read as the next request.
 		res.Header.Set("Connection", "close")
@@ -106,7 +107,7 @@ func (f *forward) modifyResponse(res *http.Response) error {
 		res.Header.Del("Content-Length")
 		res.ContentLength = -1
 	}
-	f.download = &download{ReadCloser: res.Body, mapError: f.mapReadError, answered: f.answered}
+	f.download = &download{ReadCloser: res.Body, mapError: f.mapReadError, answered: f.answered, res: res}
 	res.Body = f.download
 	return nil
 }

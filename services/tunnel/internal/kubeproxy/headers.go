@@ -6,6 +6,8 @@ package kubeproxy
 import (
 	"net/http"
 	"strings"
+
+	"github.com/leatdev/leat/internal/proxyheader"
 )
 
 // Headers that say more about an error.
@@ -14,37 +16,22 @@ const (
 	headerErrorReason = "Leat-Error-Reason"
 )
 
-// scrubRequest removes everything by which a caller could speak with another's voice: at the cluster, at the agent, or
-// at the hub itself. Hop-by-hop headers, and those that the caller's Connection header lists, are gone before.
+// scrubRequest removes everything by which a caller could speak with another's voice, or from another's address: at the cluster, at the
+// agent, or at the hub itself. Hop-by-hop headers, and those that the caller's Connection header lists, are gone before.
 func scrubRequest(header http.Header) {
-	for name := range header {
-		if isReserved(name) {
-			delete(header, name)
-		}
-	}
+	proxyheader.ScrubRequest(header)
 	scrubProtocols(header)
 }
 
-// reserved are headers that say who speaks, and reservedPrefixes begin the names of such.
-var (
-	reserved         = [...]string{"authorization", "proxy-authorization", "cookie", "cookie2", "http2-settings", "forwarded"}
-	reservedPrefixes = [...]string{"impersonate-", "leat-", "x-remote-", "x-forwarded-"}
-)
-
-// isReserved knows a header by its name in any case, and with "_" for "-": some servers take one for the other.
-func isReserved(name string) bool {
-	name = strings.ReplaceAll(name, "_", "-")
-	for _, other := range reserved {
-		if strings.EqualFold(name, other) {
-			return true
+// scrubHeader removes what a cluster must not say to the hub's callers, from the header of an answer of any status or from its trailer:
+// what speaks for the whole host, and what only the hub and an agent may say.
+func scrubHeader(header http.Header) {
+	proxyheader.ScrubAnswer(header)
+	for name := range header {
+		if hasPrefixFold(name, "leat-") || hasPrefixFold(name, "leat_") {
+			delete(header, name)
 		}
 	}
-	for _, prefix := range reservedPrefixes {
-		if hasPrefixFold(name, prefix) {
-			return true
-		}
-	}
-	return false
 }
 
 // hasPrefixFold reports whether a header's name begins with a prefix in any case.
@@ -52,18 +39,11 @@ func hasPrefixFold(name, prefix string) bool {
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
-// scrubResponse removes what a cluster must not say to the hub's callers: cookies would be sent to other clusters of
-// the same hub, and only an agent may name itself as the origin of an error.
+// scrubResponse prepares the head of a cluster's answer. It marks errors with their origin: only an agent may name itself.
 func scrubResponse(res *http.Response) {
 	origin, reason := res.Header.Get(headerErrorOrigin), res.Header.Get(headerErrorReason)
-	for name := range res.Header {
-		if hasPrefixFold(name, "leat-") {
-			delete(res.Header, name)
-		}
-	}
-	res.Header.Del("Set-Cookie")
-	res.Header.Del("Set-Cookie2")
-	scrubCrossOrigin(res.Header)
+	scrubHeader(res.Header)
+	scrubHeader(res.Trailer) // announces the trailer
 	if res.StatusCode < http.StatusBadRequest {
 		return
 	}
@@ -74,4 +54,24 @@ func scrubResponse(res *http.Response) {
 	if reason != "" {
 		res.Header.Set(headerErrorReason, reason)
 	}
+}
+
+// What browsers are told about answers of clusters, whose content is not the hub's. On the hub's own host a page of a cluster is shown
+// without scripts, forms and an origin, because everything else on that host is the hub's.
+const (
+	headerContentTypeOptions = "X-Content-Type-Options"
+	headerContentPolicy      = "Content-Security-Policy"
+	headerResourcePolicy     = "Cross-Origin-Resource-Policy"
+	contentPolicy            = "sandbox; default-src 'none'"
+)
+
+// confine tells browsers what they may do with an answer of a cluster. A cluster that has a host of its own may have pages there.
+func confine(header http.Header, clusterHost bool) {
+	header.Set(headerContentTypeOptions, "nosniff")
+	if clusterHost {
+		return
+	}
+	header.Del(headerContentPolicy + "-Report-Only") // it would report about the hub's host
+	header.Set(headerContentPolicy, contentPolicy)
+	header.Set(headerResourcePolicy, "same-origin")
 }

@@ -4,6 +4,7 @@
 package kubeproxy
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"strings"
@@ -24,14 +25,19 @@ func ByHost(domain string, next http.Handler) http.Handler {
 			return
 		}
 		_, query, found := strings.Cut(r.RequestURI, "?")
-		below := *r
+		below := r.WithContext(context.WithValue(r.Context(), clusterHostKey{}, true))
 		below.RequestURI = strings.TrimSuffix(Prefix, "/") + "/" + name + absolute(rawPath(r))
 		if found {
 			below.RequestURI += "?" + query
 		}
-		next.ServeHTTP(w, &below)
+		next.ServeHTTP(w, below)
 	})
 }
+
+type clusterHostKey struct{}
+
+// atClusterHost reports whether a request came to the host of a cluster, which the hub serves nothing else at.
+func atClusterHost(r *http.Request) bool { return r.Context().Value(clusterHostKey{}) != nil }
 
 // hostname is a Host header's name in lower case, without port and the dot that may end it.
 func hostname(host string) string {

@@ -71,7 +71,7 @@ func (r *refusal) write(w http.ResponseWriter, req *http.Request, cluster, trace
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", "no-store")
-	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set(headerContentTypeOptions, "nosniff")
 	header.Set(headerErrorOrigin, r.origin)
 	header.Set(headerErrorReason, r.reason)
 	if r.code == http.StatusUnauthorized {

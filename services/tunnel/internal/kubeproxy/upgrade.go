@@ -113,7 +113,7 @@ func (f *forward) runUpgrade() {
 		f.returned = true
 		return
 	}
-	f.download = &download{ReadCloser: res.Body, mapError: func(err error) error { return err }, answered: f.answered}
+	f.download = &download{ReadCloser: res.Body, mapError: func(err error) error { return err }, answered: f.answered, res: res}
 	if stillThere() {
 		header := upgradeAnswer(res, protocol)
 		recording.Upgraded(protocol, header)
@@ -187,7 +187,6 @@ func dropHopByHop(header http.Header) {
 	for _, name := range hopByHop {
 		header.Del(name)
 	}
-	header.Del("Forwarded")
 	header.Del("Content-Length")
 }
 
