@@ -98,7 +98,9 @@ func TestSecIdentitiesThatTheClusterDoesNotAllow(t *testing.T) {
 	person := func(user string, groups ...string) http.Header {
 		return http.Header{"Impersonate-User": {user}, "Impersonate-Group": groups}
 	}
-	extra := func(key string) http.Header { return http.Header{"Impersonate-User": {"ci"}, "Impersonate-Extra-" + key: {"x"}} }
+	extra := func(key string) http.Header {
+		return http.Header{"Impersonate-User": {"ci"}, "Impersonate-Extra-" + key: {"x"}}
+	}
 	for name, test := range map[string]struct {
 		people uplink.People
 		header http.Header

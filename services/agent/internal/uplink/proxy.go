@@ -34,6 +34,8 @@ var (
 	errSilent = errors.New("server does not answer")
 	// errStalled ends a request whose caller takes nothing of the answer.
 	errStalled = errors.New("caller takes no byte of the answer")
+	// errHints ends a request whose server announces answers and gives none.
+	errHints = errors.New("server gives too many informational answers")
 	// errAnswered ends what is left of a request whose answer is complete.
 	errAnswered = errors.New("request is answered")
 )
@@ -99,8 +101,34 @@ func (p *proxy) pass(leg *leg, w http.ResponseWriter, r *http.Request) {
 		res.Body = &answer{ReadCloser: res.Body, cancel: func() { cancel(errAnswered) }}
 		return nil
 	}
-	proxy.ServeHTTP(guarded, req)
+	proxy.ServeHTTP(&hints{ResponseWriter: guarded, tooMany: func() { cancel(errHints) }}, req)
 }
+
+// maxHints is how many informational answers may come before the one that counts. A client of net/http that is told of them has no bound
+// of its own.
+const maxHints = 32
+
+// hints ends a request whose server answers nothing but informational answers.
+type hints struct {
+	http.ResponseWriter
+
+	seen    int
+	tooMany func()
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (h *hints) WriteHeader(status int) {
+	if status < http.StatusOK {
+		if h.seen++; h.seen > maxHints {
+			h.tooMany()
+			return
+		}
+	}
+	h.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController reach the server's own writer.
+func (h *hints) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
 // mayBeSilent knows the requests whose answer may begin whenever it likes: a log that is followed, and what another server behind the
 // API server answers.

@@ -18,6 +18,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/proxyheader"
 	"github.com/leatdev/leat/internal/serve"
 )
@@ -36,9 +37,11 @@ type ServiceParams struct {
 	Allow []Service
 	// Roots are whom to trust for services with TLS. Nil: the system's.
 	Roots *x509.CertPool
-	// Dial opens connections. Nil: the network's own.
-	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
-	Logger *slog.Logger
+	// Dial opens connections. Nil: the network's own, but none to addresses of this machine or its link.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Resolver finds the addresses of services where Dial is nil. Nil: the system's.
+	Resolver *net.Resolver
+	Logger   *slog.Logger
 	// Meter counts requests under way. Nil: nobody does.
 	Meter metric.Meter
 	// StallTimeout is how long a caller may take no byte before the request to the service is ended. Zero: two minutes.
@@ -61,7 +64,8 @@ var _ http.Handler = (*Services)(nil)
 // NewServices returns the handler of what is below /services/. It fails when the meter refuses its instruments.
 func NewServices(p ServiceParams) (*Services, error) {
 	if p.Dial == nil {
-		p.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
+		// Who may change an allowed service in the cluster could have its name mean an address of the agent's own machine or link.
+		p.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: dialguard.Control, Resolver: p.Resolver}).DialContext
 	}
 	config := &tls.Config{RootCAs: p.Roots, MinVersion: tls.VersionTLS12}
 	carried := newLeg(legService, serviceTransport(p.Dial, config))
@@ -95,7 +99,7 @@ func serviceTransport(dial func(context.Context, string, string) (net.Conn, erro
 		},
 		TLSClientConfig: config.Clone(), TLSHandshakeTimeout: dialTimeout, Protocols: protocols,
 		HTTP2:              &http.HTTP2Config{MaxReceiveBufferPerStream: serviceWindow},
-		DisableCompression: true, IdleConnTimeout: serviceIdle,
+		DisableCompression: true, IdleConnTimeout: serviceIdle, MaxResponseHeaderBytes: maxAnswerHead,
 	}
 }
 

@@ -70,7 +70,7 @@ func traceID(r *http.Request) string {
 // unreachable answers in the server's place.
 func (p *proxy) unreachable(w http.ResponseWriter, r *http.Request, err error) {
 	cause := context.Cause(r.Context())
-	if cause != nil && !errors.Is(cause, errSilent) {
+	if cause != nil && !errors.Is(cause, errSilent) && !errors.Is(cause, errHints) {
 		return // the caller is gone
 	}
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)) // the log names the trace

@@ -18,8 +18,12 @@ import (
 	"time"
 )
 
-// maxInformational is how many answers may come before the one that counts.
-const maxInformational = 5
+const (
+	// maxInformational is how many answers may come before the one that counts.
+	maxInformational = 5
+	// maxAnswerHead bounds the head of an answer, with the informational ones before it. The hub takes no more than 64 KiB.
+	maxAnswerHead = 128 << 10
+)
 
 // UpgraderParams are what NewUpgrader needs.
 type UpgraderParams struct {
@@ -87,17 +91,18 @@ func (u *Upgrader) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // exchange sends the request and reads the head of the answer.
 func (u *Upgrader) exchange(conn net.Conn, req *http.Request) (*http.Response, *bufio.Reader, error) {
-	head, err := requestHead(req)
+	request, err := requestHead(req)
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := conn.SetDeadline(time.Now().Add(u.params.AnswerTimeout)); err != nil {
 		return nil, nil, fmt.Errorf("set deadline: %w", err)
 	}
-	if _, err := conn.Write(head); err != nil {
+	if _, err := conn.Write(request); err != nil {
 		return nil, nil, fmt.Errorf("send upgrade request: %w", err)
 	}
-	reader := bufio.NewReader(conn)
+	head := &headReader{reader: conn, left: maxAnswerHead}
+	reader := bufio.NewReader(head)
 	for range maxInformational {
 		res, err := http.ReadResponse(reader, req)
 		if err != nil {
@@ -109,9 +114,31 @@ func (u *Upgrader) exchange(conn net.Conn, req *http.Request) (*http.Response, *
 		if err := conn.SetDeadline(time.Time{}); err != nil {
 			return nil, nil, fmt.Errorf("clear deadline: %w", err)
 		}
+		head.left = -1
 		return res, reader, nil
 	}
 	return nil, nil, errors.New("read answer to upgrade: nothing but informational answers")
+}
+
+// headReader reads the head of an answer, of which ReadResponse keeps whatever comes.
+type headReader struct {
+	reader io.Reader
+	left   int // bytes that may still come; negative: any number
+}
+
+var errLongHead = fmt.Errorf("head of the answer is longer than %d bytes", maxAnswerHead)
+
+// Read implements io.Reader.
+func (h *headReader) Read(p []byte) (int, error) {
+	if h.left < 0 {
+		return h.reader.Read(p)
+	}
+	if h.left == 0 {
+		return 0, errLongHead
+	}
+	n, err := h.reader.Read(p[:min(len(p), h.left)])
+	h.left -= n
+	return n, err
 }
 
 // requestHead is all there is of an upgrade request.
@@ -196,7 +223,7 @@ func tunnelThrough(ctx context.Context, conn net.Conn, proxy *url.URL, address s
 		return fmt.Errorf("ask proxy: %w", err)
 	}
 	// The server behind the proxy does not speak first, so that the reader takes nothing that is not the proxy's.
-	res, err := http.ReadResponse(bufio.NewReader(conn), req)
+	res, err := http.ReadResponse(bufio.NewReader(&headReader{reader: conn, left: maxAnswerHead}), req)
 	if err != nil {
 		return fmt.Errorf("ask proxy: %w", err)
 	}
