@@ -27,8 +27,8 @@ import (
 // manifests is where people find the agent's rights.
 const manifests = "../../../../deploy/kubernetes"
 
-// TestRightsOfTenants works with nothing but the rights of the manifests for a cluster in which every service has an account.
-func TestRightsOfTenants(t *testing.T) {
+// TestSecRightsOfTenants works with nothing but the rights of the manifests for a cluster in which every service has an account.
+func TestSecRightsOfTenants(t *testing.T) {
 	t.Parallel()
 	cp := kubetest.Start(t) // with controllers, which put together the role "admin"
 	kubectl := func(args ...string) string {
@@ -98,43 +98,73 @@ func TestRightsOfTenants(t *testing.T) {
 	})
 }
 
-// impersonates makes requests as people with everything that the tunnel says of them, and as such as the tunnel never sends.
+// impersonates makes requests as people with everything that the tunnel says of them, and as such as the tunnel never sends: with the
+// agent's token one need not ask the agent.
 func impersonates(t *testing.T, kubeconfig string) {
-	person := rest.ImpersonationConfig{UserName: "ada", UID: "uid-of-ada", Groups: []string{"leat:viewers"}, Extra: map[string][]string{
-		"leat.dev/bindings": {"look", "shop"}, "leat.dev/cluster": {"demo"}, "leat.dev/groups": {"dev"},
-	}}
+	const (
+		pods    = "/api/v1/namespaces/default/pods"
+		secrets = "/secrets?limit=1"
+		tokens  = "/api/v1/namespaces/kube-system/serviceaccounts/generic-garbage-collector/token"
+	)
+	groups := func(names ...string) func(*rest.ImpersonationConfig) {
+		return func(c *rest.ImpersonationConfig) { c.Groups = names }
+	}
+	user := func(name string) func(*rest.ImpersonationConfig) {
+		return func(c *rest.ImpersonationConfig) { *c = rest.ImpersonationConfig{UserName: name} }
+	}
+	const tokenRequest = `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}`
 	for name, test := range map[string]struct {
 		change func(*rest.ImpersonationConfig)
 		path   string
+		body   string // of a POST; empty: it is a GET
 		want   int
 	}{
-		"a viewer":          {func(*rest.ImpersonationConfig) {}, "/api/v1/namespaces/default/pods", http.StatusOK},
-		"a viewer's secret": {func(*rest.ImpersonationConfig) {}, "/api/v1/namespaces/default/secrets", http.StatusForbidden},
-		"an operator":       {func(c *rest.ImpersonationConfig) { c.Groups = []string{"leat:operators"} }, "/api/v1/namespaces/default/secrets", http.StatusOK},
-		"an admin":          {func(c *rest.ImpersonationConfig) { c.Groups = []string{"leat:admins"} }, "/api/v1/nodes", http.StatusOK},
-		"no group":          {func(c *rest.ImpersonationConfig) { c.Groups = nil }, "/api/v1/namespaces/default/pods", http.StatusForbidden},
-		"masters":           {func(c *rest.ImpersonationConfig) { c.Groups = []string{"system:masters"} }, "/version", http.StatusForbidden},
-		"another group":     {func(c *rest.ImpersonationConfig) { c.Groups = []string{"leat:group:a"} }, "/version", http.StatusForbidden},
-		"another attribute": {func(c *rest.ImpersonationConfig) { c.Extra = map[string][]string{"scopes": {"all"}} }, "/version", http.StatusForbidden},
+		"a viewer":                       {change: groups("leat:viewers"), path: pods, want: http.StatusOK},
+		"a viewer's discovery":           {change: groups("leat:viewers"), path: "/apis/apps/v1", want: http.StatusOK},
+		"a viewer's secret":              {change: groups("leat:viewers"), path: "/api/v1/namespaces/team-a" + secrets, want: http.StatusForbidden},
+		"an operator in the tenant's":    {change: groups("leat:operators"), path: "/api/v1/namespaces/team-a" + secrets, want: http.StatusOK},
+		"an operator elsewhere":          {change: groups("leat:operators"), path: "/api/v1/namespaces/default" + secrets, want: http.StatusForbidden},
+		"an admin":                       {change: groups("leat:admins"), path: "/api/v1/nodes", want: http.StatusOK},
+		"an admin's secrets":             {change: groups("leat:admins"), path: "/api/v1" + secrets, want: http.StatusForbidden},
+		"an admin's token of another":    {change: groups("leat:admins"), path: tokens, body: tokenRequest, want: http.StatusForbidden},
+		"no group":                       {change: groups(), path: pods, want: http.StatusForbidden},
+		"masters":                        {change: groups("system:masters"), path: "/version", want: http.StatusForbidden},
+		"another group":                  {change: groups("leat:group:a"), path: "/version", want: http.StatusForbidden},
+		"another attribute":              {change: func(c *rest.ImpersonationConfig) { c.Extra = map[string][]string{"scopes": {"all"}} }, path: "/version", want: http.StatusForbidden},
+		"the controller manager":         {change: user("system:kube-controller-manager"), path: "/api/v1" + secrets, want: http.StatusForbidden},
+		"the controller manager's token": {change: user("system:kube-controller-manager"), path: tokens, body: tokenRequest, want: http.StatusForbidden},
+		"a service account":              {change: user("system:serviceaccount:kube-system:clusterrole-aggregation-controller"), path: "/version", want: http.StatusForbidden},
+		"a node":                         {change: user("system:node:node-0"), path: "/version", want: http.StatusForbidden},
 	} {
 		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 		if err != nil {
 			t.Fatal(err)
 		}
-		config.Impersonate = person
+		config.Impersonate = rest.ImpersonationConfig{UserName: "ada", UID: "uid-of-ada", Groups: []string{"leat:viewers"}, Extra: map[string][]string{
+			"leat.dev/bindings": {"look", "shop"}, "leat.dev/cluster": {"demo"}, "leat.dev/groups": {"dev"},
+		}}
 		test.change(&config.Impersonate)
 		client, err := rest.HTTPClientFor(config)
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := client.Get(config.Host + test.path)
+		method := http.MethodGet
+		if test.body != "" {
+			method = http.MethodPost
+		}
+		req, err := http.NewRequestWithContext(t.Context(), method, config.Host+test.path, strings.NewReader(test.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		res, err := client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		body, _ := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		if res.StatusCode != test.want {
-			t.Errorf("%s: got %d %s, want %d", name, res.StatusCode, body, test.want)
+			t.Errorf("%s: got %d %.300s, want %d", name, res.StatusCode, body, test.want)
 		}
 	}
 }
