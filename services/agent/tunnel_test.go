@@ -25,6 +25,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/agent"
 )
@@ -153,19 +154,20 @@ func TestTunnel(t *testing.T) {
 	tun, caFile := startTunnel(t, h)
 	startAgent(t, cp, h.url(), t.TempDir(), joinToken, func(c *agent.Config) { c.HubCAFile = caFile })
 	client, raw := tun.accept(t)
-	alice := http.Header{"Impersonate-User": {"alice"}, "Impersonate-Group": {"system:masters"}}
+	bindAdmins(t, cp)
+	alice := http.Header{"Impersonate-User": {"alice"}, "Impersonate-Group": {"leat:admins"}}
 	const configMaps = "/kubernetes/api/v1/namespaces/default/configmaps"
 
 	t.Run("get as the caller", func(t *testing.T) {
 		header := alice.Clone()
 		header.Set("Authorization", "Bearer stolen")
 		header.Set("Cookie", "a=b")
-		header.Set("Impersonate-Extra-Scope", "read")
+		header.Set("Impersonate-Extra-leat.dev%2Fcluster", "demo")
 		who := read[map[string]any](t, send(t, client, http.MethodPost, "/kubernetes/apis/authentication.k8s.io/v1/selfsubjectreviews",
 			`{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`, withType(header)), http.StatusCreated)
 		user := who["status"].(map[string]any)["userInfo"].(map[string]any)
-		if user["username"] != "alice" || fmt.Sprint(user["extra"]) != "map[scope:[read]]" {
-			t.Errorf("user: got %v, want alice with the scope", user)
+		if user["username"] != "alice" || fmt.Sprint(user["extra"]) != "map[leat.dev/cluster:[demo]]" {
+			t.Errorf("user: got %v, want alice with the cluster", user)
 		}
 	})
 	t.Run("rights are the caller's", func(t *testing.T) {
@@ -213,6 +215,28 @@ func TestTunnel(t *testing.T) {
 	})
 }
 
+// bindAdmins lets the hub's administrators do everything, as deploy/kubernetes/agent.yaml does.
+func bindAdmins(t *testing.T, cp *localkube.ControlPlane) {
+	t.Helper()
+	const binding = `{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "leat-admins"},
+		"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+		"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "leat:admins"}]}`
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+		cp.Host()+"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", strings.NewReader(binding))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := cp.HTTPClient().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusCreated {
+		t.Fatalf("bind leat:admins: got %s", response.Status)
+	}
+}
+
 func withType(header http.Header) http.Header {
 	header = header.Clone()
 	header.Set("Content-Type", "application/json")
@@ -256,7 +280,7 @@ func testAgentService(t *testing.T, h *hub, via http.RoundTripper) {
 		t.Fatal(err)
 	}
 	send(t, via, http.MethodPatch, "/kubernetes/api/v1/namespaces/default/configmaps/svc-a", `{"data":{"value":"drifted"}}`, http.Header{
-		"Impersonate-User": {"alice"}, "Impersonate-Group": {"system:masters"}, "Content-Type": {"application/merge-patch+json"},
+		"Impersonate-User": {"alice"}, "Impersonate-Group": {"leat:admins"}, "Content-Type": {"application/merge-patch+json"},
 	})
 	if _, err := client.Reconcile(ctx, &agentv1.ReconcileRequest{Service: "svc"}); err != nil {
 		t.Fatal(err)
