@@ -8,14 +8,10 @@ package memory
 import (
 	"context"
 	"fmt"
-	"math"
-	"os"
-	"path/filepath"
-	"runtime/debug"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/leatdev/leat/internal/memlimit"
 )
 
 const (
@@ -34,7 +30,7 @@ type Budget struct {
 // NewBudget returns a budget of that many bytes. Zero: [Default].
 func NewBudget(limit int64) *Budget {
 	if limit <= 0 {
-		limit = Default(cgroupRoot)
+		limit = Default(memlimit.Root)
 	}
 	return &Budget{limit: limit, used: semaphore.NewWeighted(limit)}
 }
@@ -70,23 +66,8 @@ func (b *Budget) TryAcquire(bytes int64) (release func(), ok bool) {
 	return func() { b.used.Release(bytes) }, true
 }
 
-const cgroupRoot = "/sys/fs/cgroup"
-
-// Default is half of what the process may use, by GOMEMLIMIT or by the control group mounted at root, whichever is less;
-// 1 GiB where neither tells, and never less than 128 MiB.
+// Default returns half of what the process may use, by GOMEMLIMIT or by the control group mounted at root, whichever is less;
+// 1 GiB where neither sets a limit, and never less than 128 MiB.
 func Default(root string) int64 {
-	limit := debug.SetMemoryLimit(-1) // a negative one only asks
-	for _, file := range []string{"memory.max", "memory/memory.limit_in_bytes"} {
-		data, err := os.ReadFile(filepath.Join(root, file))
-		if err != nil {
-			continue
-		}
-		if bytes, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64); err == nil && bytes > 0 {
-			limit = min(limit, bytes)
-		}
-	}
-	if limit >= math.MaxInt64/2 { // version 1 of control groups writes a number close to that for "none"
-		return fallback
-	}
-	return max(limit/2, least)
+	return memlimit.Share{Root: root, Divisor: 2, Least: least, Fallback: fallback}.Bytes()
 }

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package memlimit reads how much memory this process may use, from which services derive the defaults of their budgets.
+package memlimit
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// Root is where Linux mounts the process's control group.
+const Root = "/sys/fs/cgroup"
+
+// Bytes returns how many bytes of memory the process may use: GOMEMLIMIT or the limit of the control group mounted at root, whichever
+// is less. ok is false when neither sets a limit.
+func Bytes(root string) (limit int64, ok bool) {
+	limit = debug.SetMemoryLimit(-1) // a negative limit only asks
+	for _, file := range []string{"memory.max", "memory/memory.limit_in_bytes"} {
+		data, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			continue
+		}
+		if bytes, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64); err == nil && bytes > 0 {
+			limit = min(limit, bytes)
+		}
+	}
+	if limit >= math.MaxInt64/2 { // version 1 of control groups writes a number close to that for "none"
+		return 0, false
+	}
+	return limit, true
+}
+
+// Share is a part of the memory that the process may use.
+type Share struct {
+	// Root is where the control group is mounted, usually [Root].
+	Root string
+	// Divisor says which part it is: 2 means half.
+	Divisor int64
+	// Least is the size in bytes below which the share does not fall, even where the process may use less.
+	Least int64
+	// Fallback is the share in bytes where no limit is set.
+	Fallback int64
+}
+
+// Bytes returns the share in bytes.
+func (s Share) Bytes() int64 {
+	limit, ok := Bytes(s.Root)
+	if !ok {
+		return s.Fallback
+	}
+	return max(limit/s.Divisor, s.Least)
+}
