@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/crossorigin"
 	"github.com/leatdev/leat/internal/h2"
+	"github.com/leatdev/leat/internal/memlimit"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
@@ -32,8 +33,13 @@ const defaultPeerListenAddr = ":8705"
 // defaultMaxConnects brings the agents of a replica that held 10,000 back within half a minute.
 const defaultMaxConnects = 500
 
-// defaultBufferMemory leaves room in a container of 1 GiB.
-const defaultBufferMemory = 512 * config.MiB
+// The default of [Config.BufferMemory] is a quarter of what the process may use. The garbage collector may need as much again, and
+// histories of shared watches, audit records, agents' connections and running requests need the rest.
+const (
+	bufferMemoryDivisor  = 4
+	bufferMemoryLeast    = 32 << 20
+	bufferMemoryFallback = 512 << 20
+)
 
 // defaultHeartbeatInterval is half of the shortest time after which intermediaries commonly end a silent connection.
 const defaultHeartbeatInterval = 15 * time.Second
@@ -93,7 +99,8 @@ type Config struct {
 	// distant agent.
 	StreamWindow    config.Bytes
 	MaxStreamWindow config.Bytes
-	// BufferMemory bounds what was received from all agents and not read by anybody.
+	// BufferMemory bounds what was received from all agents and not read by anybody. Zero means a quarter of GOMEMLIMIT or of the
+	// container's limit, whichever is less, and 512 MiB without either.
 	BufferMemory config.Bytes
 	// PingAfter is the silence after which an agent is asked whether it lives, PingTimeout how long it may take.
 	PingAfter   time.Duration
@@ -157,8 +164,9 @@ func (c *Config) Bind(s *config.Set) {
 		"how much of one unread response the hub takes at first")
 	s.Size(&c.MaxStreamWindow, "tunnel-max-stream-window", config.Bytes(connections.Windows.Max),
 		"how much of one unread response the hub takes when its reader keeps up with a distant agent")
-	s.Size(&c.BufferMemory, "tunnel-buffer-memory", defaultBufferMemory,
-		"how much of all bodies may be unread at once; beyond it the readers go that have stood still for the longest")
+	s.Size(&c.BufferMemory, "tunnel-buffer-memory", 0,
+		"how much of all bodies may be unread at once; beyond it the readers go that have stood still for the longest; 0: a quarter of "+
+			"GOMEMLIMIT or of the container's limit, 512 MiB without either")
 	s.Duration(&c.PingAfter, "tunnel-ping-after", connections.PingAfter, "silence after which an agent is pinged")
 	s.Duration(&c.PingTimeout, "tunnel-ping-timeout", connections.PingTimeout, "how long an agent may take to answer a ping")
 	s.Duration(&c.HeartbeatInterval, "tunnel-heartbeat-interval", defaultHeartbeatInterval,
@@ -259,6 +267,16 @@ func (c *Config) connections() h2.Settings {
 	settings.PingAfter = orDefault(c.PingAfter, settings.PingAfter)
 	settings.PingTimeout = orDefault(c.PingTimeout, settings.PingTimeout)
 	return settings
+}
+
+// bufferMemory returns the bound of unread bodies in bytes. Root is where the process's control group is mounted.
+func (c *Config) bufferMemory(root string) int64 {
+	if c.BufferMemory > 0 {
+		return int64(c.BufferMemory)
+	}
+	return memlimit.Share{
+		Root: root, Divisor: bufferMemoryDivisor, Least: bufferMemoryLeast, Fallback: bufferMemoryFallback,
+	}.Bytes()
 }
 
 func (c *Config) heartbeatInterval() time.Duration {

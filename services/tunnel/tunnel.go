@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/crossorigin"
 	"github.com/leatdev/leat/internal/h2"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/memlimit"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
@@ -87,7 +88,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := router.Observe(tel.Meter(scope)); err != nil {
 		return err
 	}
-	budget, err := h2.NewBudget(int64(orDefault(int(cfg.BufferMemory), int(defaultBufferMemory))))
+	budget, err := h2.NewBudget(cfg.bufferMemory(memlimit.Root))
 	if err != nil {
 		return err
 	}
