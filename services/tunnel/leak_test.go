@@ -152,14 +152,17 @@ func TestF10ReconnectsLeaveNothing(t *testing.T) {
 	const reconnects = 1000
 	h := startHub(t, nil)
 	proxy := chaos.Start(t, chaos.Params{Target: h.addr})
-	token := h.cluster("demo")
+	var tokens []string // of many clusters, since one cluster's agent may connect only so often
+	for i := range 100 {
+		tokens = append(tokens, h.cluster("demo"+strconv.Itoa(i)))
+	}
 	through := func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", proxy.Addr())
 	}
 	reconnect := func(i int) {
 		agent := h.agentWith(agenttest.Options{
-			ID: "c" + strconv.Itoa(i), Dial: through, Token: token, Handler: http.NotFoundHandler(), Transport: transports[i%3],
-		}, "demo")
+			ID: "c" + strconv.Itoa(i), Dial: through, Token: tokens[i%len(tokens)], Handler: http.NotFoundHandler(), Transport: transports[i%3],
+		}, "")
 		if i%2 == 0 {
 			proxy.Reset()
 			<-agent.Done()

@@ -103,8 +103,12 @@ func Run(ctx context.Context, cfg Config) error {
 	accessClient := distributorv1connect.NewAccessServiceClient(distributor.HTTP, distributor.BaseURL, distributor.Options...)
 	decisions := policy.NewCache(cfg.decisions(access.New(accessClient)))
 
+	gate, err := reverse.NewGate(orDefault(cfg.MaxConnectsPerSecond, defaultMaxConnects))
+	if err != nil {
+		return err
+	}
 	agents := reverse.NewHandler(reverse.Deps{
-		Verifier: keys, Table: table, Dialer: dialer, Gate: reverse.NewGate(orDefault(cfg.MaxConnectsPerSecond, defaultMaxConnects)),
+		Verifier: keys, Table: table, Dialer: dialer, Gate: gate,
 		Replica: others.self.ID, Logger: tel.Logger(), HandshakeTimeout: handshakeTimeout, EvictTimeout: evictTimeout,
 	})
 	dialling, err := newDialling(cfg, tel, distributor, others, table, agents, budget)

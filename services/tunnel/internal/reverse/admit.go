@@ -58,30 +58,30 @@ func asksFor(r *http.Request, protocol string) bool {
 		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], protocol)
 }
 
-// admit says which cluster the sender of these headers is, or why it may not connect.
-func (h *Handler) admit(ctx context.Context, header http.Header) (session.Info, error) {
+// admit returns which cluster the sender of these headers is, or why it may not connect. The address is where it is connected from.
+// Only an authenticated agent waits at the gate: anybody else would take the turns of agents.
+func (h *Handler) admit(ctx context.Context, header http.Header, address string) (session.Info, error) {
 	select {
 	case <-h.deps.Table.Draining():
 		return session.Info{}, rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_SHUTTING_DOWN,
 			"this replica is shutting down; connect again", rpcerr.RetryAfter(retrySoon))
 	default:
 	}
-	// Before the gate: who has no business here takes nobody's turn.
 	if httpguts.HeaderValuesContainsToken(header[headerAvoidReplica], h.deps.Replica) {
 		return session.Info{}, rpcerr.New(connect.CodeAlreadyExists, errorsv1.Reason_REASON_ALREADY_EXISTS,
 			"this is a replica that the agent is connected to already; connect again to reach another")
 	}
-	if err := h.deps.Gate.pass(ctx); err != nil {
+	caller, err := h.authenticate(ctx, header, address)
+	if err != nil {
 		return session.Info{}, err
 	}
-	caller, err := h.authenticate(ctx, header)
-	if err != nil {
+	if err := h.deps.Gate.pass(ctx, caller.Name); err != nil {
 		return session.Info{}, err
 	}
 	info := session.Info{
 		ID: header.Get(headerConnectionID), Cluster: caller.Name, ClusterUID: caller.UID,
 		AgentVersion: header.Get(headerAgentVersion), Instance: header.Get(headerInstance), TokenID: caller.TokenID, TokenExpires: caller.Expires,
-		Epoch: h.deps.Table.NextEpoch(), ConnectedAt: time.Now(),
+		RemoteAddress: address, Epoch: h.deps.Table.NextEpoch(), ConnectedAt: time.Now(),
 	}
 	if info.ID == "" {
 		return session.Info{}, rpcerr.Field(headerConnectionID, "is missing")
@@ -101,7 +101,12 @@ func (h *Handler) admit(ctx context.Context, header http.Header) (session.Info, 
 	return info, nil
 }
 
-func (h *Handler) authenticate(ctx context.Context, header http.Header) (identity.Identity, error) {
+func (h *Handler) authenticate(ctx context.Context, header http.Header, address string) (identity.Identity, error) {
+	end, err := h.checks.begin(address)
+	if err != nil {
+		return identity.Identity{}, err
+	}
+	defer end()
 	caller, err := identity.FromHeader(ctx, h.deps.Verifier, header)
 	if err != nil {
 		return identity.Identity{}, err

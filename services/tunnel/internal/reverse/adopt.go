@@ -17,14 +17,14 @@ var errOther = errors.New("agent's token is not that of the cluster that was dia
 // Adopt makes a connection that this replica has opened to a cluster's agent one like those that agents open: by the headers of its
 // answer the agent is admitted as by those of its own request, and the hub begins HTTP/2. The connection is closed when it fails.
 func (h *Handler) Adopt(ctx context.Context, conn net.Conn, header http.Header, cluster, uid string) (*Conn, error) {
-	info, err := h.admit(ctx, header)
+	info, err := h.admit(ctx, header, conn.RemoteAddr().String())
 	if err == nil && (info.Cluster != cluster || info.ClusterUID != uid) {
 		err = errOther
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("admit agent: %w", err), conn.Close())
 	}
-	info.RemoteAddress, info.Transport = conn.RemoteAddr().String(), transportDialled
+	info.Transport = transportDialled
 	dialing, cancel := context.WithTimeout(ctx, h.deps.HandshakeTimeout)
 	defer cancel()
 	adopted, err := h.deps.Dialer.Dial(dialing, conn, nil, info)

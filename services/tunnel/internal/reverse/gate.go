@@ -5,10 +5,13 @@ package reverse
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
@@ -20,28 +23,43 @@ const (
 	// that differs from one to the next.
 	maxQueue  = 3 * time.Second
 	maxReturn = 10 * time.Second
+	// clusterRate and clusterBurst bound the connections that one cluster's agent opens: far more than an agent needs, and so few that
+	// no agent uses up the turns of the others.
+	clusterRate, clusterBurst = 4, 32
+	// maxClusters bounds the clusters whose connections are counted. The one that came longest ago is forgotten first.
+	maxClusters = 20_000
 )
 
-// Gate bounds how many connections agents may open in a second. When a replica has died, all of its agents come at once, and each
-// costs a signature's check, a look-up of its route, and a handshake. It is safe for concurrent use.
+// Gate bounds how many connections agents may open in a second, all together and each. When a replica has died, all of its agents come
+// at once, and each costs a look-up of its route and a handshake. Only callers that have proven which cluster they are pass it, so that
+// nobody else takes a turn. It is safe for concurrent use.
 type Gate struct {
 	limiter *rate.Limiter
+
+	mu       sync.Mutex
+	clusters *lru.Cache[string, *rate.Limiter]
 }
 
 // NewGate returns a gate for so many connections a second, a tenth of which may come at once: in no second are there more than a
 // tenth too many.
-func NewGate(perSecond int) *Gate {
-	return &Gate{limiter: rate.NewLimiter(rate.Limit(perSecond), max(1, perSecond/10))}
+func NewGate(perSecond int) (*Gate, error) {
+	clusters, err := lru.New[string, *rate.Limiter](maxClusters)
+	if err != nil {
+		return nil, fmt.Errorf("count connections of clusters: %w", err)
+	}
+	return &Gate{limiter: rate.NewLimiter(rate.Limit(perSecond), max(1, perSecond/10)), clusters: clusters}, nil
 }
 
-// pass waits for the caller's turn. It fails with RATE_LIMITED when that is too far away.
-func (g *Gate) pass(ctx context.Context) error {
+// pass waits for the turn of a cluster's agent. It fails with RATE_LIMITED when that is too far away.
+func (g *Gate) pass(ctx context.Context, cluster string) error {
+	if !g.of(cluster).Allow() {
+		return rateLimited("this cluster's agent connects too often; connect again later")
+	}
 	turn := g.limiter.Reserve()
 	delay := turn.Delay()
 	if delay > maxQueue {
 		turn.Cancel()
-		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
-			"too many agents connect at once; connect again later", rpcerr.RetryAfter(time.Second+rand.N(maxReturn)))
+		return rateLimited("too many agents connect at once; connect again later")
 	}
 	if delay == 0 {
 		return nil
@@ -55,4 +73,22 @@ func (g *Gate) pass(ctx context.Context) error {
 		turn.Cancel()
 		return ctx.Err()
 	}
+}
+
+// of returns the limiter of one cluster.
+func (g *Gate) of(cluster string) *rate.Limiter {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	limiter, ok := g.clusters.Get(cluster)
+	if !ok {
+		limiter = rate.NewLimiter(clusterRate, clusterBurst)
+		g.clusters.Add(cluster, limiter)
+	}
+	return limiter
+}
+
+// rateLimited sends a caller away for a while that differs from one to the next.
+func rateLimited(message string) error {
+	return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED, message,
+		rpcerr.RetryAfter(time.Second+rand.N(maxReturn)))
 }

@@ -54,6 +54,7 @@ type Deps struct {
 // Handler is the endpoint at which agents hand their connections over.
 type Handler struct {
 	deps     Deps
+	checks   checks
 	evicting sync.WaitGroup
 }
 
@@ -74,12 +75,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rpcerr.WriteHTTP(statusWriter{ResponseWriter: w, status: status}, r, err)
 		return
 	}
-	info, err := h.admit(r.Context(), r.Header)
+	info, err := h.admit(r.Context(), r.Header, r.RemoteAddr)
 	if err != nil {
 		rpcerr.WriteHTTP(w, r, err)
 		return
 	}
-	info.RemoteAddress = r.RemoteAddr
 	begin := h.takeOver
 	info.Transport = transportUpgrade
 	if asksFor(r, "websocket") {

@@ -21,11 +21,11 @@ const maxChunk = 128 << 10
 // Connect implements TunnelService: it carries the reverse connection in the messages of a stream, for ingresses through which only
 // HTTP/2 calls pass. The call lasts as long as the connection. Requests must have come through [WithDeadlines].
 func (h *Handler) Connect(ctx context.Context, stream *connect.BidiStream[tunnelv1.ConnectRequest, tunnelv1.ConnectResponse]) error {
-	info, err := h.admit(ctx, stream.RequestHeader())
+	info, err := h.admit(ctx, stream.RequestHeader(), stream.Peer().Addr)
 	if err != nil {
 		return err
 	}
-	info.RemoteAddress, info.Transport = stream.Peer().Addr, transportConnect
+	info.Transport = transportConnect
 	carrier := newStreamConn(ctx, stream)
 	defer carrier.release()
 	// The first message says that the stream is accepted, before the agent has to answer anything.
