@@ -48,6 +48,8 @@ type AuditConfig struct {
 	FileMaxAge  time.Duration
 	FileKeep    int
 	FileKeepFor time.Duration
+	// FileKeepAtLeast is for how long old files are kept however many there are.
+	FileKeepAtLeast time.Duration
 	// FileSync waits until records are on the disk.
 	FileSync bool
 	// Writer receives the audit log in place of standard output. Not a flag.
@@ -66,7 +68,9 @@ func (c *AuditConfig) Bind(s *config.Set) {
 	s.String(&c.File, "tunnel-audit-file", "", "file of the output file; each replica needs its own")
 	s.Size(&c.FileMaxSize, "tunnel-audit-file-max-size", 100<<20, "size at which a new file begins")
 	s.Duration(&c.FileMaxAge, "tunnel-audit-file-max-age", 24*time.Hour, "age at which a new file begins")
-	s.Int(&c.FileKeep, "tunnel-audit-file-keep", 10, "old files that are kept; 0 keeps all")
+	s.Int(&c.FileKeep, "tunnel-audit-file-keep", 10, "old files that are kept, beside those that tunnel-audit-file-keep-at-least keeps; 0 keeps all")
+	s.Duration(&c.FileKeepAtLeast, "tunnel-audit-file-keep-at-least", 24*time.Hour,
+		"for how long old files are kept however many there are, so that nobody makes the log forget by filling it; 0: no such time")
 	s.Duration(&c.FileKeepFor, "tunnel-audit-file-keep-for", 0, "how long old files are kept; 0 is without end")
 	s.Bool(&c.FileSync, "tunnel-audit-file-sync", false,
 		"wait until records are on the disk, so that they survive the machine's failure and not only the process's")
@@ -102,6 +106,7 @@ func (c *AuditConfig) check() error {
 		"tunnel-audit-queue": int64(c.Queue), "tunnel-audit-timeout": int64(c.Timeout),
 		"tunnel-audit-file-max-size": int64(c.FileMaxSize), "tunnel-audit-file-max-age": int64(c.FileMaxAge),
 		"tunnel-audit-file-keep": int64(c.FileKeep), "tunnel-audit-file-keep-for": int64(c.FileKeepFor),
+		"tunnel-audit-file-keep-at-least": int64(c.FileKeepAtLeast),
 	} {
 		if value < 0 {
 			return fmt.Errorf("--%s must not be negative", name)
@@ -115,7 +120,10 @@ func startAudit(ctx context.Context, cfg AuditConfig, tel *telemetry.Telemetry) 
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var closers []func() error
 	var running sync.WaitGroup
+	var fan audit.Fan
+	damper := audit.NewDamper(&fan, tel.Logger())
 	stop = func() {
+		damper.Close()
 		cancel()
 		running.Wait()
 		for _, closer := range closers {
@@ -124,7 +132,6 @@ func startAudit(ctx context.Context, cfg AuditConfig, tel *telemetry.Telemetry) 
 			}
 		}
 	}
-	var fan audit.Fan
 	for _, name := range cfg.outputs() {
 		if name == auditNone {
 			continue
@@ -147,7 +154,7 @@ func startAudit(ctx context.Context, cfg AuditConfig, tel *telemetry.Telemetry) 
 			}
 		})
 	}
-	return fan, stop, nil
+	return damper, stop, nil
 }
 
 func (c *AuditConfig) queue(name string, output audit.Output, logger *slog.Logger, meter metric.Meter) audit.QueueParams {
@@ -161,7 +168,7 @@ func (c *AuditConfig) open(ctx context.Context, name string) (output audit.Outpu
 	case auditToFile:
 		file, err := auditfile.Open(auditfile.Params{
 			Path: c.File, MaxSize: int64(c.FileMaxSize), MaxAge: c.FileMaxAge, Keep: c.FileKeep, KeepFor: c.FileKeepFor,
-			Sync: c.FileSync,
+			KeepAtLeast: c.FileKeepAtLeast, Sync: c.FileSync,
 		})
 		if err != nil {
 			return nil, nil, fmt.Errorf("--tunnel-audit-file: %w", err)

@@ -30,6 +30,8 @@ const (
 	PhaseDecision Phase = "decision"
 	// PhaseOutcome is the record after its end.
 	PhaseOutcome Phase = "outcome"
+	// PhaseSummary is the record of refused requests of one person that have no records of their own. See [Damper].
+	PhaseSummary Phase = "summary"
 )
 
 // Request is what both records of a request say about it.
@@ -85,6 +87,10 @@ type Record struct {
 	Duration time.Duration
 	// Outcome says how it ended.
 	Outcome Outcome
+
+	// Count is how many requests a summary stands for. All other fields are those of the first one, which was made at Since.
+	Count int64
+	Since time.Time
 }
 
 // weight is about how much memory a record takes.

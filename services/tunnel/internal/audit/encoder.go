@@ -41,7 +41,13 @@ func appendLine(b []byte, r *Record) []byte {
 	b = appendString(append(b, `,"impersonated_uid":`...), r.ImpersonatedUID)
 	b = appendStrings(append(b, `,"impersonated_groups":`...), r.ImpersonatedGroups)
 	b = appendLists(append(b, `,"impersonated_extra":`...), r.ImpersonatedExtra)
-	if r.Phase != PhaseDecision {
+	switch r.Phase {
+	case PhaseDecision:
+	case PhaseSummary:
+		b = strconv.AppendInt(append(b, `,"count":`...), r.Count, 10)
+		b = append(b, `,"since":"`...)
+		b = append(r.Since.AppendFormat(b, time.RFC3339Nano), '"')
+	default:
 		b = appendOutcome(b, r)
 	}
 	return append(b, '}', '\n')

@@ -32,7 +32,8 @@ func TestEncoderWritesWhatSlogWrites(t *testing.T) {
 			ImpersonatedGroups: []string{"leat:admins", odd}, ImpersonatedExtra: map[string][]string{"b": {"1", odd}, "a": nil, odd: {}},
 			Connection: "c", Status: 200, BytesIn: 1 << 53, BytesOut: -1, Duration: 123456789 * time.Nanosecond, Outcome: OutcomeCompleted,
 		},
-		"fast": {Time: time.Unix(0, 1), Phase: PhaseOutcome, Duration: time.Nanosecond, ImpersonatedGroups: []string{}, ImpersonatedExtra: map[string][]string{}},
+		"summary": {Request: request, Phase: PhaseSummary, Time: time.Unix(2, 1), Count: 7, Since: time.Unix(1, 5000)},
+		"fast":    {Time: time.Unix(0, 1), Phase: PhaseOutcome, Duration: time.Nanosecond, ImpersonatedGroups: []string{}, ImpersonatedExtra: map[string][]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			line := appendLine(nil, &record)

@@ -107,8 +107,12 @@ func (r *Record) Attrs() []slog.Attr {
 		slog.Any("impersonated_groups", r.ImpersonatedGroups),
 		slog.Any("impersonated_extra", r.ImpersonatedExtra),
 	}
-	if r.Phase == PhaseDecision {
+	switch r.Phase {
+	case PhaseDecision:
 		return attrs
+	case PhaseSummary:
+		return append(attrs, slog.Int64("count", r.Count), slog.Time("since", r.Since))
+	default:
 	}
 	return append(attrs,
 		slog.String("connection", r.Connection),

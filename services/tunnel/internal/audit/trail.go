@@ -17,7 +17,7 @@ type Trail struct {
 
 // Begin starts the trail of a request.
 func Begin(sink Sink, request Request) *Trail {
-	return &Trail{sink: sink, began: time.Now(), decision: Record{Request: request, Phase: PhaseDecision}}
+	return &Trail{sink: sink, began: time.Now(), decision: Record{Request: request.bounded(), Phase: PhaseDecision}}
 }
 
 // Decide records the decision, once. The request must not be carried out when it fails.

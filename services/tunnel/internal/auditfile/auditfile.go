@@ -26,8 +26,11 @@ type Params struct {
 	MaxSize int64
 	// MaxAge is how long a file is written. After a restart it counts from the file's last write.
 	MaxAge time.Duration
-	// Keep is how many old files are kept.
+	// Keep is how many old files are kept, beside those that are younger than KeepAtLeast.
 	Keep int
+	// KeepAtLeast is for how long an old file is kept however many there are, so that nobody makes the log forget by filling it.
+	// KeepFor counts before it. Zero means that there is no such time.
+	KeepAtLeast time.Duration
 	// KeepFor is how long old files are kept.
 	KeepFor time.Duration
 	// Sync makes every write wait until it is on the disk. Without it what is written survives the end of the process,
@@ -191,7 +194,9 @@ func (f *File) prune() {
 	}
 	slices.SortFunc(old, func(a, b time.Time) int { return b.Compare(a) })
 	for i, ended := range old {
-		if f.params.Keep > 0 && i >= f.params.Keep || f.params.KeepFor > 0 && time.Since(ended) > f.params.KeepFor {
+		age := time.Since(ended)
+		tooMany := f.params.Keep > 0 && i >= f.params.Keep && (f.params.KeepAtLeast <= 0 || age >= f.params.KeepAtLeast)
+		if tooMany || f.params.KeepFor > 0 && age > f.params.KeepFor {
 			_ = os.Remove(prefix + ended.Format(nameTime) + ext)
 		}
 	}

@@ -123,6 +123,27 @@ func TestOldFilesAreDeleted(t *testing.T) {
 	}
 }
 
+// TestSecHistoryIsNotRotatedAway fills many files within seconds: those of the last day stay however many there are, and go after that.
+func TestSecHistoryIsNotRotatedAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		file := open(t, auditfile.Params{Path: filepath.Join(dir, "audit.log"), MaxSize: 10, Keep: 3, KeepAtLeast: 24 * time.Hour})
+		write(t, file, "evidence\n")
+		for range 20 {
+			write(t, file, "noise...\n")
+		}
+		if got := contents(t, dir); len(got) != 21 || got[0] != "evidence\n" {
+			t.Errorf("got %d files, the oldest %q, want all 21", len(got), got[0])
+		}
+		<-time.After(25 * time.Hour)
+		write(t, file, "noise...\n")
+		if got := contents(t, dir); len(got) != 4 {
+			t.Errorf("got %d files a day later, want 3 old ones and the one that is written", len(got))
+		}
+	})
+}
+
 func TestRestartGoesOn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
