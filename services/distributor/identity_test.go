@@ -113,8 +113,11 @@ func TestCheckAccess(t *testing.T) {
 	}
 	_, err = check("cluster:one", "one")
 	wantReason(t, err, "FIELD_INVALID")
-	_, err = check("user:ada", "")
-	wantReason(t, err, "FIELD_INVALID")
+	for groups, want := range map[string]bool{"leat:admins": true, "other": false} {
+		if res, err := check("user:ada", "", groups); err != nil || res.GetAllowed() != want || (res.GetUser() == "ada") != want {
+			t.Errorf("the hub itself, as one of %s: got %v, %v, want allowed %t", groups, res, err, want)
+		}
+	}
 }
 
 func TestKeySetVerifiesAccessTokens(t *testing.T) {

@@ -234,6 +234,7 @@ func TestConnectRefusals(t *testing.T) {
 func TestListSessionsNeedsAnAdministrator(t *testing.T) {
 	h := startHub(t, nil)
 	h.agent("demo", echo)
+	h.access.grant("root", "", "leat:admins")
 	for token, want := range map[string]connect.Code{
 		h.user("ada"):                 connect.CodePermissionDenied,
 		h.cluster("demo"):             connect.CodePermissionDenied,

@@ -46,6 +46,7 @@ func TestReplicasAnswerForAll(t *testing.T) {
 	second := first.another()
 	first.agent("demo", echo)
 	second.access.grant("ada", "demo")
+	second.access.grant("root", "", "leat:admins")
 	second.reaches("ada", "demo")
 
 	admin := second.asking(second.user("root", "leat:admins"))
@@ -88,7 +89,7 @@ func TestReplicasAnswerForAll(t *testing.T) {
 		t.Errorf("viewer: got %v, want a refusal", err)
 	}
 
-	first.wire.kill()
+	first.peers.kill()
 	sessions, err = admin.ListSessions(t.Context(), &tunnelv1.ListSessionsRequest{})
 	if err != nil || len(sessions.GetUnanswered()) != 1 {
 		t.Errorf("one replica gone: got %v, %v, want it named", sessions, err)

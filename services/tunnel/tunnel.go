@@ -147,7 +147,10 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(reverse.Path, agents)
-	asked := api.New(api.Deps{Table: table, Recordings: recordings, Replica: others.self.ID, Peers: others.others})
+	asked := api.New(api.Deps{
+		Table: table, Recordings: recordings, Replica: others.self.ID, Peers: others.others, Access: decisions, Sink: sink,
+		RecheckInterval: orDefault(cfg.RecheckInterval, defaultRecheckInterval),
+	})
 	path, handler := tunnelv1connect.NewTunnelServiceHandler(service{Service: asked, Handler: agents}, server.Options()...)
 	mux.Handle(path, server.Guard(reverse.WithDeadlines(handler)))
 	mux.Handle(tunnelv1connect.TunnelServiceGetRecordingProcedure, serve.CutStalled(server.Guard(handler), stallTimeout))

@@ -6,6 +6,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -30,9 +31,6 @@ func (s *Access) CheckAccess(ctx context.Context, req *distributorv1.CheckAccess
 	if err != nil || kind != identity.KindUser {
 		return nil, rpcerr.Field("subject", "must be user:NAME")
 	}
-	if req.GetCluster() == "" {
-		return nil, rpcerr.Field("cluster", "is required")
-	}
 	id := identity.Identity{
 		Kind: kind, Name: name, UID: req.GetSubjectUid(), Groups: req.GetGroups(), Credential: req.GetCredential(),
 	}
@@ -40,8 +38,20 @@ func (s *Access) CheckAccess(ctx context.Context, req *distributorv1.CheckAccess
 	if !ok {
 		return &distributorv1.CheckAccessResponse{MaxAge: durationpb.New(accessMaxAge)}, nil
 	}
+	if req.GetCluster() == "" {
+		return administrator(id), nil
+	}
 	access, _ := s.d.View.Access(id.Name, id.Groups, req.GetCluster())
 	return decision(id, access), nil
+}
+
+// administrator is the answer about a person and the hub itself.
+func administrator(id identity.Identity) *distributorv1.CheckAccessResponse {
+	res := &distributorv1.CheckAccessResponse{MaxAge: durationpb.New(accessMaxAge)}
+	if slices.Contains(id.Groups, admission.AdminGroup) {
+		res.Allowed, res.User, res.Uid, res.Groups = true, id.Name, id.UID, []string{admission.AdminGroup}
+	}
+	return res
 }
 
 // Attributes that a person has in a cluster beside name, uid and groups.

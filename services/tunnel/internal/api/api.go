@@ -7,15 +7,14 @@ package api
 
 import (
 	"context"
-	"slices"
+	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
 	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/tunnel/internal/audit"
+	"github.com/leatdev/leat/services/tunnel/internal/policy"
 	"github.com/leatdev/leat/services/tunnel/internal/recording"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
@@ -36,6 +35,12 @@ type Deps struct {
 	Replica string
 	// Peers are the other replicas.
 	Peers Peers
+	// Access says who is an administrator: it is asked about no cluster.
+	Access policy.Access
+	// Sink takes the audit records of calls by which recordings are seen.
+	Sink audit.Sink
+	// RecheckInterval is how often a recording that is being sent asks for the permission again.
+	RecheckInterval time.Duration
 }
 
 // Service implements the part of TunnelService that people call.
@@ -49,9 +54,10 @@ func New(deps Deps) *Service { return &Service{deps: deps} }
 // ListSessions implements TunnelService. A session that begins while somebody pages is on its page or on none.
 func (s *Service) ListSessions(ctx context.Context, req *tunnelv1.ListSessionsRequest) (*tunnelv1.ListSessionsResponse, error) {
 	caller, _ := identity.FromContext(ctx)
-	if caller.Kind != identity.KindService && !isAdmin(caller) {
-		return nil, rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED,
-			"only members of "+AdminGroup+" and the hub's services may list connections")
+	if caller.Kind != identity.KindService {
+		if err := s.authorizeAdmin(ctx, caller); err != nil {
+			return nil, err
+		}
 	}
 	size, after, err := parsePage(req.GetPage())
 	if err != nil {
@@ -70,10 +76,6 @@ func (s *Service) ListSessions(ctx context.Context, req *tunnelv1.ListSessionsRe
 	}
 	res.Sessions, res.NextPageToken = cut(all, size, after, placeOfSession)
 	return res, nil
-}
-
-func isAdmin(caller identity.Identity) bool {
-	return caller.Kind == identity.KindUser && slices.Contains(caller.Groups, AdminGroup)
 }
 
 func placeOfSession(s *tunnelv1.Session) cursor {

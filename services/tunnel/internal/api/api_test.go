@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/tunnel/internal/api"
+	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
@@ -50,7 +51,7 @@ func TestPages(t *testing.T) {
 		}
 		return int(b[2]) - int(a[2])
 	})
-	service := api.New(api.Deps{Table: table, Replica: "r", Peers: api.Alone})
+	service := api.New(api.Deps{Table: table, Replica: "r", Peers: api.Alone, Sink: audit.Fan{}})
 	ctx := identity.NewContext(t.Context(), identity.Identity{Kind: identity.KindService, Name: "distributor"})
 	for _, size := range []int32{1, 2, 4, 9, 0} {
 		var got []string

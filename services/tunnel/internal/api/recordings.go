@@ -16,7 +16,6 @@ import (
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
-	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/tunnel/internal/recording"
 )
@@ -26,9 +25,16 @@ const chunk = 64 << 10
 
 // ListRecordings implements TunnelService.
 func (s *Service) ListRecordings(ctx context.Context, req *tunnelv1.ListRecordingsRequest) (*tunnelv1.ListRecordingsResponse, error) {
-	if err := authorizeRecordings(ctx, req.GetLocal()); err != nil {
+	v, err := s.visit(ctx, req.GetLocal(), asked("list", "recordings", "", req.GetCluster()))
+	if err != nil {
 		return nil, err
 	}
+	res, err := s.listRecordings(ctx, req)
+	v.end(ctx, err)
+	return res, err
+}
+
+func (s *Service) listRecordings(ctx context.Context, req *tunnelv1.ListRecordingsRequest) (*tunnelv1.ListRecordingsResponse, error) {
 	size, after, err := parsePage(req.GetPage())
 	if err != nil {
 		return nil, err
@@ -49,15 +55,6 @@ func (s *Service) ListRecordings(ctx context.Context, req *tunnelv1.ListRecordin
 	}
 	res.Recordings, res.NextPageToken = cut(all, size, after, placeOfRecording)
 	return res, nil
-}
-
-// authorizeRecordings lets administrators, and replicas that ask for one. What was on somebody's terminal is for nobody else.
-func authorizeRecordings(ctx context.Context, local bool) error {
-	caller, _ := identity.FromContext(ctx)
-	if isAdmin(caller) || local && caller.Kind == identity.KindService && caller.Name == serviceName {
-		return nil
-	}
-	return rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED, "only members of "+AdminGroup+" may see recordings")
 }
 
 func (s *Service) ownRecordings(ctx context.Context, req *tunnelv1.ListRecordingsRequest) ([]*tunnelv1.Recording, error) {
@@ -97,23 +94,34 @@ func placeOfRecording(r *tunnelv1.Recording) cursor {
 
 // GetRecording implements TunnelService.
 func (s *Service) GetRecording(ctx context.Context, req *tunnelv1.GetRecordingRequest, stream *connect.ServerStream[tunnelv1.GetRecordingResponse]) error {
-	if err := authorizeRecordings(ctx, req.GetLocal()); err != nil {
+	v, err := s.visit(ctx, req.GetLocal(), asked("get", "recordings", req.GetId(), ""))
+	if err != nil {
 		return err
 	}
+	err = s.getRecording(ctx, req, stream, v)
+	v.end(ctx, err)
+	return err
+}
+
+func (s *Service) getRecording(
+	ctx context.Context, req *tunnelv1.GetRecordingRequest, stream *connect.ServerStream[tunnelv1.GetRecordingResponse], v *visit,
+) error {
 	if !recording.ValidID(req.GetId()) {
 		return rpcerr.Field("id", "is not the id of a recording; ListRecordings has those there are")
 	}
-	err := s.sendOwn(req.GetId(), stream)
+	err := s.sendOwn(ctx, req.GetId(), stream, v)
 	if !errors.Is(err, recording.ErrNotFound) {
 		return err
 	}
 	if req.GetLocal() {
 		return rpcerr.NotFound("recording", req.GetId())
 	}
-	return s.passOn(ctx, req.GetId(), stream)
+	return s.passOn(ctx, req.GetId(), stream, v)
 }
 
-func (s *Service) sendOwn(id string, stream *connect.ServerStream[tunnelv1.GetRecordingResponse]) error {
+func (s *Service) sendOwn(
+	ctx context.Context, id string, stream *connect.ServerStream[tunnelv1.GetRecordingResponse], v *visit,
+) error {
 	if s.deps.Recordings == nil {
 		return recording.ErrNotFound
 	}
@@ -129,6 +137,9 @@ func (s *Service) sendOwn(id string, stream *connect.ServerStream[tunnelv1.GetRe
 			if err := stream.Send(&tunnelv1.GetRecordingResponse{Data: buffer[:n]}); err != nil {
 				return err
 			}
+			if err := v.sent(ctx, n); err != nil {
+				return err
+			}
 		}
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -140,10 +151,12 @@ func (s *Service) sendOwn(id string, stream *connect.ServerStream[tunnelv1.GetRe
 }
 
 // passOn sends the recording of the replica that has it.
-func (s *Service) passOn(ctx context.Context, id string, stream *connect.ServerStream[tunnelv1.GetRecordingResponse]) error {
+func (s *Service) passOn(
+	ctx context.Context, id string, stream *connect.ServerStream[tunnelv1.GetRecordingResponse], v *visit,
+) error {
 	peers, unanswered := s.others(ctx)
 	for _, peer := range peers {
-		found, err := s.passFrom(ctx, peer, id, stream)
+		found, err := s.passFrom(ctx, peer, id, stream, v)
 		switch {
 		case found:
 			return err
@@ -159,7 +172,9 @@ func (s *Service) passOn(ctx context.Context, id string, stream *connect.ServerS
 }
 
 // passFrom asks one replica. Found says that it has begun to send. The time that it has is for its first message.
-func (s *Service) passFrom(ctx context.Context, peer Peer, id string, to *connect.ServerStream[tunnelv1.GetRecordingResponse]) (found bool, err error) {
+func (s *Service) passFrom(
+	ctx context.Context, peer Peer, id string, to *connect.ServerStream[tunnelv1.GetRecordingResponse], v *visit,
+) (found bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	late := time.AfterFunc(askTimeout, cancel)
@@ -173,6 +188,9 @@ func (s *Service) passFrom(ctx context.Context, peer Peer, id string, to *connec
 		late.Stop()
 		found = true
 		if err := to.Send(&tunnelv1.GetRecordingResponse{Data: from.Msg().GetData()}); err != nil {
+			return true, err
+		}
+		if err := v.sent(ctx, len(from.Msg().GetData())); err != nil {
 			return true, err
 		}
 	}

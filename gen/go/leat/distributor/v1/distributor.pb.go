@@ -2428,14 +2428,14 @@ func (x *ClusterWarning) GetLastSeenAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// CheckAccessRequest asks about one person and one cluster.
+// CheckAccessRequest asks about one person and one cluster, or the hub itself.
 type CheckAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Subject of the person's token, "user:NAME". Required.
 	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
 	// Groups of the person's token. They count for people whom the hub does not know itself; of others it knows the groups.
 	Groups []string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
-	// The cluster's name. Required.
+	// The cluster's name. Empty asks about the hub itself: whether the person is one of its administrators.
 	Cluster string `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// Uid of the person's token. A person whom the hub knows is refused where it is not the uid of the live user. Empty for others, and
 	// from tunnels that do not say it.

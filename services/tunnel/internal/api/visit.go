@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"connectrpc.com/connect"
+	"go.opentelemetry.io/otel/trace"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/tunnel/internal/audit"
+	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
+	"github.com/leatdev/leat/services/tunnel/internal/policy"
+)
+
+// apiGroup is the group of what audit records name that is the hub's own.
+const apiGroup = "leat.tunnel.v1"
+
+// errNoAdmin refuses people who are no administrators.
+var errNoAdmin = rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED,
+	"only members of "+AdminGroup+" may see connections and recordings")
+
+// authorizeAdmin returns nil when the person is an administrator at present. The groups in a token are as old as the token, so that
+// somebody who was removed from the group, or deleted, would stay an administrator for up to an hour.
+func (s *Service) authorizeAdmin(ctx context.Context, caller identity.Identity) error {
+	if caller.Kind != identity.KindUser {
+		return errNoAdmin
+	}
+	decision, err := s.deps.Access.Check(ctx, policy.Question{
+		Subject: caller.Subject(), SubjectUID: caller.UID, Credential: caller.Credential, Groups: caller.Groups,
+	})
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
+			"the distributor does not say whether you are an administrator; retry", rpcerr.With("dependency", "distributor"))
+	case !decision.Allowed:
+		return errNoAdmin
+	}
+	return nil
+}
+
+// visit is one call by which recordings are seen. It has an audit trail like a request for a cluster.
+type visit struct {
+	service *Service
+	caller  identity.Identity
+	trail   *audit.Trail
+	checked time.Time // when the caller was last known to be an administrator
+	bytes   int64     // of recordings, to the caller
+	revoked bool
+}
+
+// visit authorizes and records a call: administrators may make it, and replicas that ask for one. What was on somebody's terminal is for
+// nobody else. A call without an error must be ended.
+func (s *Service) visit(ctx context.Context, local bool, asked audit.Request) (*visit, error) {
+	caller, _ := identity.FromContext(ctx)
+	v := &visit{service: s, caller: caller, checked: time.Now()}
+	var refused error
+	if !local || caller.Kind != identity.KindService || caller.Name != serviceName {
+		refused = s.authorizeAdmin(ctx, caller)
+	}
+	asked.Subject, asked.SubjectUID, asked.TokenID = caller.Subject(), caller.UID, caller.TokenID
+	asked.ID = randomID()
+	if asked.TraceID = asked.ID; trace.SpanContextFromContext(ctx).HasTraceID() {
+		asked.TraceID = trace.SpanContextFromContext(ctx).TraceID().String()
+	}
+	if info, ok := connect.CallInfoForHandlerContext(ctx); ok {
+		asked.SourceAddress, asked.UserAgent = info.Peer().Addr, info.RequestHeader().Get("User-Agent")
+		asked.Method, asked.URI = info.HTTPMethod(), info.Spec().Procedure
+	}
+	v.trail = audit.Begin(s.deps.Sink, asked)
+	decision := audit.Decision{Allowed: refused == nil}
+	if refused != nil {
+		decision.Reason = reasonOf(refused)
+	}
+	if err := v.trail.Decide(ctx, decision); err != nil {
+		return nil, rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
+			"the hub cannot write its audit log, so that the call was not carried out; retry, and tell an administrator")
+	}
+	if refused != nil {
+		return nil, refused
+	}
+	return v, nil
+}
+
+// sent counts bytes of a recording, and asks now and then whether the caller is still an administrator. While nobody answers that, what runs
+// goes on.
+func (v *visit) sent(ctx context.Context, n int) error {
+	v.bytes += int64(n)
+	if v.caller.Kind != identity.KindUser || time.Since(v.checked) < v.service.deps.RecheckInterval {
+		return nil
+	}
+	err := v.service.authorizeAdmin(ctx, v.caller)
+	if v.revoked = errors.Is(err, errNoAdmin); v.revoked {
+		return err
+	}
+	v.checked = time.Now()
+	return nil
+}
+
+// end records how the call ended. A record that is not written then is logged by its output.
+func (v *visit) end(ctx context.Context, err error) {
+	result := audit.Result{Status: 200, BytesOut: v.bytes, Outcome: audit.OutcomeCompleted}
+	switch code := connect.CodeOf(err); {
+	case err == nil:
+	case v.revoked:
+		result.Status, result.Outcome, result.Reason = 403, audit.OutcomeRevoked, reasonOf(err)
+	case ctx.Err() != nil:
+		result.Outcome = audit.OutcomeCanceled
+	case v.bytes > 0:
+		result.Outcome = audit.OutcomeInterrupted
+	case code == connect.CodeNotFound:
+		result.Status, result.Reason = 404, reasonOf(err)
+	case code == connect.CodeInvalidArgument:
+		result.Status, result.Reason = 400, reasonOf(err)
+	default:
+		result.Status, result.Outcome, result.Reason = 503, audit.OutcomeFailed, reasonOf(err)
+	}
+	_ = v.trail.End(context.WithoutCancel(ctx), result)
+}
+
+// asked describes what a call is about in the terms of its audit record.
+func asked(verb, resource, name, cluster string) audit.Request {
+	return audit.Request{
+		Cluster: cluster, Attributes: kubeapi.Attributes{Verb: verb, APIGroup: apiGroup, Resource: resource, Name: name},
+	}
+}
+
+// reasonOf returns the reason of an error as audit records name it.
+func reasonOf(err error) string {
+	return rpcerr.ReasonOf(err).String()[len("REASON_"):]
+}
+
+func randomID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails, says its documentation
+	return hex.EncodeToString(id[:])
+}
