@@ -344,7 +344,7 @@ func ask(t testing.TB, relay *fanin.Relay, s *apiServer, url string, change func
 	if change != nil {
 		change(req)
 	}
-	v := &viewer{t: t, watch: relay.Watch("demo", s.open), cancel: cancel, done: make(chan struct{})}
+	v := &viewer{t: t, watch: relay.Watch("demo", s.open, func() {}), cancel: cancel, done: make(chan struct{})}
 	if v.res, err = v.watch.RoundTrip(req); err != nil {
 		v.watch.Release()
 		cancel()

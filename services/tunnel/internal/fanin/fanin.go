@@ -61,7 +61,7 @@ type Params struct {
 	Ahead int
 	// FrameBytes is the longest event that is kept whole: 8 MiB. A longer one is passed on in pieces.
 	FrameBytes int
-	// Linger is how long a feed outlives its last viewer: 5 s.
+	// Linger is how long a feed that was shared outlives its last viewer: 5 s.
 	Linger time.Duration
 }
 
@@ -106,9 +106,10 @@ func New(params Params) *Relay {
 }
 
 // Watch returns the transport for one viewer's watch of a cluster. The scope tells clusters apart: two that share a name,
-// too. The opener is called when the viewer needs a watch of its own.
-func (r *Relay) Watch(scope string, open Opener) *Watch {
-	return &Watch{relay: r, scope: scope, open: open}
+// too. The opener is called when the viewer needs a watch of its own. The viewer is charged for the watch already, and charge ends that: it
+// is called once, when the watch is released, or later when the viewer leaves behind a watch of the cluster that nobody else is charged for.
+func (r *Relay) Watch(scope string, open Opener, charge func()) *Watch {
+	return &Watch{relay: r, scope: scope, open: open, charge: charge}
 }
 
 // Drain makes feeds end with their last viewer from now on. A nil relay has none.

@@ -36,10 +36,13 @@ type feed struct {
 	mu      sync.Mutex
 	viewers map[*viewer]struct{}
 	history history
-	reached int64 // how many of the feed's bytes its fastest viewer has read
-	asked   bool  // the cluster may be answering already
-	closing bool  // takes no more viewers
-	ended   error // how it ended: io.EOF when the cluster ended it
+	reached int64  // how many of the feed's bytes its fastest viewer has read
+	asked   bool   // the cluster may be answering already
+	closing bool   // takes no more viewers
+	shared  bool   // it has served another viewer than its opener
+	freed   bool   // the cluster is not asked any more
+	charge  func() // ends the charge for the feed while it has no viewers; nil while it has, since each is charged itself
+	ended   error  // how it ended: io.EOF when the cluster ended it
 	linger  *time.Timer
 }
 
@@ -78,6 +81,7 @@ func (f *feed) begin(req *http.Request, open Opener) {
 func (f *feed) run(ctx context.Context, req *http.Request, open Opener) {
 	ended := io.EOF
 	defer func() { f.end(ended) }()
+	defer f.free()
 	defer f.cancel()
 	upstream, err := open(ctx)
 	if err != nil {
@@ -106,6 +110,38 @@ func (f *feed) run(ctx context.Context, req *http.Request, open Opener) {
 		f.settle(got)
 		ended = f.read(ctx, res.Body, framing)
 	}
+}
+
+// keep takes over the charge of a viewer that has left, until the feed has ended or another viewer joins: the cluster carries the feed as long
+// as that, and somebody has to pay for it. Where that is not so, or somebody pays already, the charge ends now.
+func (f *feed) keep(charge func()) {
+	f.mu.Lock()
+	if !f.freed && len(f.viewers) == 0 && f.charge == nil {
+		f.charge, charge = charge, nil
+	}
+	f.mu.Unlock()
+	if charge != nil {
+		charge()
+	}
+}
+
+// free ends the charge of a feed that costs the cluster nothing any more.
+func (f *feed) free() {
+	f.mu.Lock()
+	f.freed = true
+	charge := f.takeCharge()
+	f.mu.Unlock()
+	charge()
+}
+
+// takeCharge returns what ends the feed's own charge. It is to be called without the lock, which the caller holds.
+func (f *feed) takeCharge() func() {
+	charge := f.charge
+	f.charge = nil
+	if charge == nil {
+		return func() {}
+	}
+	return charge
 }
 
 // settle lets all who wait go on.
@@ -320,6 +356,8 @@ func (f *feed) wake() {
 
 // join makes a viewer one of this feed's if it can be served. While nobody knows that yet, patient viewers wait with it.
 func (f *feed) join(ask question, v *viewer, patient bool) bool {
+	charge := func() {}
+	defer func() { charge() }()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closing || f.asked && ask.wantsNewest() {
@@ -336,6 +374,7 @@ func (f *feed) join(ask question, v *viewer, patient bool) bool {
 		}
 	}
 	f.stopLinger()
+	charge = f.takeCharge()
 	f.viewers[v] = struct{}{}
 	v.feed = f
 	return true
@@ -358,9 +397,15 @@ func (f *feed) place(ask question, v *viewer) bool {
 // handOn makes a viewer that has read everything up to a version one of an earlier feed's, if that can serve it. This feed ends with its last
 // one.
 func (f *feed) handOn(v *viewer, to *feed, after uint64) bool {
+	charge := func() {}
+	defer func() { charge() }()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, here := f.viewers[v]; !here || !to.adopt(v, after) {
+	if _, here := f.viewers[v]; !here {
+		return false
+	}
+	var adopted bool
+	if charge, adopted = to.adopt(v, after); !adopted {
 		return false
 	}
 	delete(f.viewers, v)
@@ -372,29 +417,31 @@ func (f *feed) handOn(v *viewer, to *feed, after uint64) bool {
 }
 
 // adopt makes the viewer read this feed from behind a version, if the history serves that. The caller holds the lock of the viewer's feed,
-// which is a later one: the locks of two feeds are never taken in the other order.
-func (f *feed) adopt(v *viewer, after uint64) bool {
+// which is a later one: the locks of two feeds are never taken in the other order. What is returned with it ends the feed's own charge, and is
+// to be called without a lock.
+func (f *feed) adopt(v *viewer, after uint64) (charge func(), adopted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	select {
 	case <-f.ready:
 	default:
-		return false
+		return func() {}, false
 	}
 	next, ok := f.history.seek(after)
 	if f.closing || !ok {
-		return false
+		return func() {}, false
 	}
 	v.feed, v.next, v.after = f, next, after
 	if next == f.history.next() {
 		f.advance(f.history.appended)
 	}
 	f.stopLinger()
+	f.shared = true
 	f.viewers[v] = struct{}{}
-	return true
+	return f.takeCharge(), true
 }
 
-// leave takes a viewer out. The last one begins the feed's end.
+// leave takes a viewer out. The last one begins the feed's end, which comes later for a feed that was shared: it is likely to be again.
 func (f *feed) leave(v *viewer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -417,7 +464,7 @@ func (f *feed) leave(v *viewer) {
 		live = !f.closing
 	default:
 	}
-	if !live || f.relay.isDraining() {
+	if !live || !f.shared || f.relay.isDraining() {
 		f.stop()
 		return
 	}

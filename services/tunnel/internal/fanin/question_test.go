@@ -28,7 +28,7 @@ func TestErrorGoesToThoseWhoWaitedForIt(t *testing.T) {
 		for _, version := range []uint64{5, 5, 100, 100} {
 			go func() {
 				req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, from(version), nil)
-				w := relay.Watch("demo", held)
+				w := relay.Watch("demo", held, func() {})
 				defer w.Release()
 				res, err := w.RoundTrip(req)
 				if err != nil {
@@ -62,7 +62,7 @@ func TestFailureToOpenIsTold(t *testing.T) {
 	run(t, func(t *testing.T) {
 		full := errors.New("full")
 		relay := fanin.New(fanin.Params{})
-		w := relay.Watch("demo", func(context.Context) (fanin.Upstream, error) { return nil, full })
+		w := relay.Watch("demo", func(context.Context) (fanin.Upstream, error) { return nil, full }, func() {})
 		defer w.Release()
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 		_, err := w.RoundTrip(req)

@@ -21,6 +21,8 @@ type Watch struct {
 	relay *Relay
 	scope string
 	open  Opener
+	// charge ends what somebody is charged for the watch. It is called once.
+	charge func()
 
 	mu         sync.Mutex
 	viewer     *viewer
@@ -106,6 +108,7 @@ func (f *feed) respond(req *http.Request, question question, v *viewer) (res *ht
 	}
 	v.begin(question)
 	if v != f.opener {
+		f.shared = true
 		v.shares()
 	}
 	return got.response(req, v), nil, nil
@@ -154,14 +157,18 @@ func (w *Watch) Connection() string {
 // Release ends the viewer's part, if its body was not closed, and gives back what it holds. It may be called twice.
 func (w *Watch) Release() {
 	w.mu.Lock()
-	v, upstream := w.viewer, w.upstream
-	w.viewer, w.upstream = nil, nil
+	v, upstream, charge := w.viewer, w.upstream, w.charge
+	w.viewer, w.upstream, w.charge = nil, nil, nil
 	w.mu.Unlock()
-	if v != nil {
-		v.leave()
-	}
 	if upstream != nil {
 		upstream.Release()
+	}
+	switch {
+	case charge == nil: // it was released before
+	case v != nil:
+		v.leave().keep(charge)
+	default:
+		charge()
 	}
 }
 
@@ -217,14 +224,15 @@ func (v *viewer) shares() {
 	}
 }
 
-// leave ends the viewer's part. It may be called again.
-func (v *viewer) leave() {
+// leave ends the viewer's part, and returns the feed that it was part of. It may be called again.
+func (v *viewer) leave() *feed {
 	if v.timer != nil {
 		v.timer.Stop()
 	}
 	v.moving.Lock()
 	defer v.moving.Unlock()
 	v.feed.leave(v)
+	return v.feed
 }
 
 // moveOn has the viewer, who has seen the whole state of his time, go on in an earlier feed that can serve it from here. Where none can yet,

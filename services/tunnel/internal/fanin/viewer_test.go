@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,8 +38,10 @@ func TestEachViewerHasItsOwnTimeout(t *testing.T) {
 func TestReloadedPageFindsItsWatch(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{Linger: 5 * time.Second})
+		other := watch(t, relay, s, anyState) // one that nobody else has viewed ends with its viewer
 		for range 3 {
 			v := watch(t, relay, s, anyState)
+			other.leave()
 			v.leave()
 			<-time.After(4 * time.Second)
 			s.wantWatches(t, 1, 1)
@@ -53,10 +56,79 @@ func TestReloadedPageFindsItsWatch(t *testing.T) {
 	})
 }
 
+// TestSecSomebodyPaysForEveryWatch holds the charges against the watches of the cluster: there is never one that nobody is charged for, and
+// when all watches have ended, nobody is charged.
+func TestSecSomebodyPaysForEveryWatch(t *testing.T) {
+	run(t, func(t *testing.T) {
+		s, relay := newServer(), fanin.New(fanin.Params{Linger: 5 * time.Second})
+		s.touch("a")
+		charged := map[string]int{}
+		var mu sync.Mutex
+		view := func(person string) (leave func()) {
+			t.Helper()
+			mu.Lock()
+			charged[person]++
+			mu.Unlock()
+			ctx, cancel := context.WithCancel(context.Background())
+			w := relay.Watch("demo", s.open, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				charged[person]--
+			})
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, anyState, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := w.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func() {
+				cancel()
+				_ = res.Body.Close()
+				w.Release()
+				w.Release() // twice is once
+				synctest.Wait()
+			}
+		}
+		want := func(when string, ada, bob, watches int) {
+			t.Helper()
+			mu.Lock()
+			defer mu.Unlock()
+			if charged["ada"] != ada || charged["bob"] != bob {
+				t.Errorf("%s: got %v charged, want ada %d and bob %d", when, charged, ada, bob)
+			}
+			if got := relay.Stats().Upstreams; got != watches {
+				t.Errorf("%s: got %d watches, want %d", when, got, watches)
+			}
+		}
+		ada := view("ada")
+		want("one viewer", 1, 0, 1)
+		ada()
+		want("a watch of one viewer is left", 0, 0, 0)
+
+		ada, bob := view("ada"), view("bob")
+		want("two viewers", 1, 1, 1)
+		ada() // who has begun it
+		want("the first one has left", 0, 1, 1)
+		bob()
+		want("the last one has left", 0, 1, 1)
+		ada = view("ada")
+		want("somebody has come again", 1, 0, 1)
+		ada()
+		want("and has left", 1, 0, 1)
+		<-time.After(6 * time.Second)
+		synctest.Wait()
+		want("the watch has ended", 0, 0, 0)
+	})
+}
+
 func TestDrainEndsWhatNobodyWatches(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{Linger: time.Hour})
-		watch(t, relay, s, anyState).leave()
+		first, second := watch(t, relay, s, anyState), watch(t, relay, s, anyState)
+		first.leave()
+		second.leave()
 		watched := watch(t, relay, s, from(7))
 		s.wantWatches(t, 2, 2)
 		relay.Drain()
@@ -104,7 +176,7 @@ func TestCallerWhoLeavesEarly(t *testing.T) {
 			<-ctx.Done()
 			opened <- ctx.Err()
 			return nil, ctx.Err()
-		})
+		}, func() {})
 		defer w.Release()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -42,29 +42,15 @@ func (c *call) openStream(ctx context.Context, user string) (stream, error) {
 }
 
 // openShared obtains a place at a watch that others may share. The person is charged for it like for a watch of one's
-// own; the cluster is charged once for all of them.
+// own, until the watch has ended or others view it; the cluster is charged once for all of them.
 func (c *call) openShared() (stream, error) {
 	release, err := c.deps.Router.Charge(c.subject)
 	if err != nil {
 		return nil, err
 	}
-	watch := c.deps.FanIn.Watch(c.target.cluster+" "+c.decision.ClusterUID, func(ctx context.Context) (fanin.Upstream, error) {
+	return c.deps.FanIn.Watch(c.target.cluster+" "+c.decision.ClusterUID, func(ctx context.Context) (fanin.Upstream, error) {
 		return c.openStream(ctx, "")
-	})
-	return &sharedWatch{Watch: watch, release: release}, nil
-}
-
-// sharedWatch is a place at a watch.
-type sharedWatch struct {
-	*fanin.Watch
-
-	release func()
-}
-
-// Release implements stream.
-func (s *sharedWatch) Release() {
-	s.Watch.Release()
-	s.release()
+	}, release), nil
 }
 
 // isResourceWatch knows the watches of an API server's resources. What is proxied to a service, a pod or a node may look
