@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeproxy"
 	"github.com/leatdev/leat/services/tunnel/internal/recording"
 )
@@ -88,6 +89,11 @@ func sweep(ctx context.Context, store *recording.Store) (wait func()) {
 // recorder records sessions with a terminal.
 type recorder struct {
 	store *recording.Store
+}
+
+// Evades implements kubeproxy.Recorder.
+func (r recorder) Evades(method string, asked kubeapi.Attributes, upgraded bool) bool {
+	return r.store.Evades(method, asked, upgraded)
 }
 
 // Begin implements kubeproxy.Recorder.

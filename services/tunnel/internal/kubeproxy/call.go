@@ -117,6 +117,9 @@ func (c *call) decide() *refusal {
 	if refused := c.decideKind(effective.Groups); refused != nil {
 		return refused
 	}
+	if r := c.deps.Recorder; r != nil && r.Evades(c.r.Method, c.target.attributes, isUpgrade(c.r)) {
+		return refuseEvading()
+	}
 	c.decision = effective
 	return nil
 }

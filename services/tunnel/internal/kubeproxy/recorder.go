@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
+	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
 
 // Recorder decides which upgraded connections, such as exec, are recorded.
@@ -16,6 +17,8 @@ type Recorder interface {
 	// Begin is called before anything is sent to the cluster. Nil, nil means that this one is not recorded. An error
 	// refuses the request: what has to be recorded and cannot be does not happen.
 	Begin(ctx context.Context, s Session) (Recording, error)
+	// Evades reports whether a request, upgraded or not, must not happen because what is done by it has to be recorded and never can be.
+	Evades(method string, asked kubeapi.Attributes, upgraded bool) bool
 }
 
 // Session is an upgraded connection that is about to begin.
@@ -63,6 +66,15 @@ func (f *forward) beginRecording(ctx context.Context) (Recording, error) {
 		return unrecorded{}, nil
 	}
 	return recording, err
+}
+
+// refuseEvading answers a request whose session no recording would show.
+func refuseEvading() *refusal {
+	return &refusal{
+		code: http.StatusForbidden, kubeReason: "Forbidden", reason: "ACCESS_DENIED", origin: originHub,
+		message: "sessions have to be recorded at this hub (--tunnel-record-required), which it cannot do for what is proxied to nodes, pods and " +
+			"services or upgraded elsewhere; use exec or attach of the pod",
+	}
 }
 
 func (f *forward) refuseUnrecorded(err error) {
