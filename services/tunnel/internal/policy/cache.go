@@ -27,7 +27,7 @@ type CacheParams struct {
 	Patience time.Duration
 	// Timeout ends a question that nobody answers.
 	Timeout time.Duration
-	// Size is the number of answers kept; the least recently used go first.
+	// Size is the number of permissions kept, and a quarter of it that of refusals; the least recently used go first.
 	Size int
 }
 
@@ -51,14 +51,17 @@ type Cache struct {
 	flight singleflight.Group
 
 	mu      sync.Mutex
-	answers *lru
+	answers *lru // permissions
+	// refusals are apart: somebody who may reach nothing can ask for any number of clusters, and would push out the permissions of others,
+	// which have to last while the distributor does not answer.
+	refusals *lru
 }
 
 var _ Access = (*Cache)(nil)
 
 // NewCache returns an empty cache.
 func NewCache(params CacheParams) *Cache {
-	return &Cache{params: params, answers: newLRU(params.Size)}
+	return &Cache{params: params, answers: newLRU(params.Size), refusals: newLRU(max(1, params.Size/4))}
 }
 
 // answer is a decision with its age. It is never changed once it is in the cache.
@@ -136,14 +139,22 @@ func (c *Cache) ask(ctx context.Context, key string, q Question) (Decision, erro
 func (c *Cache) lookup(key string) (answer, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.answers.get(key)
+	if known, ok := c.answers.get(key); ok {
+		return known, true
+	}
+	return c.refusals.get(key)
 }
 
 func (c *Cache) store(key string, decision Decision) {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.answers.put(key, answer{decision: decision, given: now, fresh: now.Add(c.age(decision))})
+	kept, other := c.answers, c.refusals
+	if !decision.Allowed {
+		kept, other = other, kept
+	}
+	other.remove(key)
+	kept.put(key, answer{decision: decision, given: now, fresh: now.Add(c.age(decision))})
 }
 
 // postpone notes that a stale answer could not be renewed, unless it was renewed in the meantime.

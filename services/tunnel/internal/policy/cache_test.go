@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -178,6 +179,29 @@ func TestQuestionsAreNotConfused(t *testing.T) {
 	if d.asked != len(questions) {
 		t.Errorf("asked %d times, want %d", d.asked, len(questions))
 	}
+}
+
+// TestSecRefusalsPushOutNoPermissions has somebody ask for many clusters that there are not, before the one who decides is down.
+func TestSecRefusalsPushOutNoPermissions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &decider{answer: policy.Decision{Allowed: true}}
+		params := policy.DefaultCacheParams(d)
+		params.Size = 10
+		cache := policy.NewCache(params)
+		ask(t, cache, d, true, 1)
+		d.set(func(d *decider) { d.answer = policy.Decision{} })
+		for i := range 100 {
+			q := policy.Question{Subject: "user:eve", Cluster: strconv.Itoa(i)}
+			if got, err := cache.Check(t.Context(), q); err != nil || got.Allowed {
+				t.Fatalf("got %v, %v, want a refusal", got, err)
+			}
+		}
+		d.set(func(d *decider) { d.err = policy.ErrUnavailable })
+		wait(time.Minute)
+		if got, err := cache.Check(t.Context(), question); err != nil || !got.Allowed {
+			t.Errorf("got %v, %v, want the permission of before to count", got, err)
+		}
+	})
 }
 
 func TestSizeIsBounded(t *testing.T) {

@@ -54,6 +54,13 @@ func (l *lru) put(key string, a answer) {
 	}
 }
 
+func (l *lru) remove(key string) {
+	if element, ok := l.entries[key]; ok {
+		l.order.Remove(element)
+		delete(l.entries, key)
+	}
+}
+
 // key is different for different questions: every part is preceded by its length. Groups are a set, so their order
 // does not count.
 func (q Question) key() string {
