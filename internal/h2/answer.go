@@ -119,31 +119,32 @@ func (x *exchange) inform(status int) {
 	}
 	x.conn.mu.Lock()
 	defer x.conn.mu.Unlock()
-	if x.err == nil && !x.sent {
-		x.putHead(status, fields, false)
+	if x.awaitRoom() == nil && !x.sent {
+		x.conn.out.pending = x.appendHead(status, fields, false)
 		x.conn.flush()
 	}
 }
 
-// sayContinue has a client send the body that it has announced.
+// sayContinue has a client send the body that it has announced. It does not wait for room, because another goroutine of the handler may
+// wait already.
 func (x *exchange) sayContinue() {
 	x.conn.mu.Lock()
 	defer x.conn.mu.Unlock()
 	if x.err == nil && !x.sent && !x.sentHead {
-		x.putHead(http.StatusContinue, nil, false)
+		x.conn.urge(x.appendHead(http.StatusContinue, nil, false))
 		x.conn.flush()
 	}
 }
 
-// putHead appends a header. The lock is held.
-func (x *exchange) putHead(status int, fields []field, end bool) {
+// appendHead returns what is pending with a header appended. The lock is held.
+func (x *exchange) appendHead(status int, fields []field, end bool) []byte {
 	c := x.conn
 	c.enc.open()
 	c.enc.add(":status", strconv.Itoa(status))
 	for _, f := range fields {
 		c.enc.add(f.name, f.value)
 	}
-	c.out.pending = appendBlock(c.out.buffer(), x.id, c.enc.block.Bytes(), end, c.peerFrame)
+	return appendBlock(c.out.buffer(), x.id, c.enc.block.Bytes(), end, c.peerFrame)
 }
 
 // Write implements io.Writer.
@@ -194,8 +195,11 @@ func (x *exchange) push(p []byte, end bool) (int, error) {
 	}
 	bodyless := x.req.Method == http.MethodHead || !x.sentHead && end && len(x.held)+len(p) == 0
 	if !x.sentHead {
+		if err := x.awaitRoom(); err != nil {
+			return 0, err
+		}
 		x.sentHead = true
-		x.putHead(x.status, fields, bodyless)
+		c.out.pending = x.appendHead(x.status, fields, bodyless)
 		if bodyless {
 			x.finishSending()
 			c.flush()
@@ -255,8 +259,8 @@ func (x *exchange) complete() error {
 	c := x.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if x.err != nil {
-		return x.err
+	if err := x.awaitRoom(); err != nil {
+		return err
 	}
 	c.enc.open()
 	for _, f := range trailer {

@@ -381,7 +381,7 @@ func (c *call) sendTrailer() error {
 	conn := c.conn
 	conn.mu.Lock()
 	defer conn.mu.Unlock()
-	if c.err != nil || c.sent {
+	if err := c.awaitRoom(); err != nil || c.sent {
 		return errAnswerOver
 	}
 	conn.enc.open()

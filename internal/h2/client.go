@@ -80,6 +80,9 @@ func (c *Client) begins(call *call) error {
 	if head.size > c.peerHeader {
 		return fmt.Errorf("http2: the header of the request has %d bytes, and the peer takes %d", head.size, c.peerHeader)
 	}
+	if err := c.awaitTurn(call); err != nil {
+		return err
+	}
 	call.init(c.conn, call)
 	call.sent = !call.uploads()
 	c.add(&call.stream, c.last+1+c.last%2)
@@ -88,6 +91,27 @@ func (c *Client) begins(call *call) error {
 	c.out.pending = appendBlock(c.out.buffer(), call.id, c.enc.block.Bytes(), call.sent, c.peerFrame)
 	c.flush()
 	return nil
+}
+
+// awaitTurn waits until the header of a request may be sent. It fails when the request's context has ended or when the connection takes no
+// requests any more. The lock is held, and is released while it waits.
+func (c *Client) awaitTurn(call *call) error {
+	if c.takesHead(nil) {
+		return nil
+	}
+	waiting := &stream{conn: c.conn}
+	waiting.sendable.L = &c.mu
+	ctx := call.req.Context()
+	defer context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		waiting.err = ctx.Err()
+		waiting.sendable.Broadcast()
+	})()
+	if err := waiting.awaitRoom(); err != nil {
+		return err
+	}
+	return c.readyLocked()
 }
 
 // Ready tells whether a request can be sent: [ErrFull] while the peer takes no more of them, [ErrRefused] when it will never take one again.
@@ -116,7 +140,7 @@ func (c *Client) readyLocked() error {
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.mu.Lock()
 	c.leaving = true
-	c.out.pending = appendGoAway(c.out.buffer(), 0, http2.ErrCodeNo)
+	c.urge(appendGoAway(c.out.buffer(), 0, http2.ErrCodeNo))
 	c.flushSoon()
 	c.await(ctx, func() bool { return len(c.streams) == 0 })
 	c.mu.Unlock()

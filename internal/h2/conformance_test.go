@@ -41,6 +41,7 @@ type options struct {
 	maxHeader       int           // the largest header, of a request at the server and of an answer at the client
 	maxStreams      int           // how many requests the server answers at once
 	continueTimeout time.Duration // how long the client waits for "100 Continue"
+	frameSize       int           // the largest frame that both sides take
 }
 
 // defaults fills in what the case does not care about.
@@ -53,6 +54,9 @@ func (o options) defaults() options {
 	}
 	if o.continueTimeout == 0 {
 		o.continueTimeout = patience
+	}
+	if o.frameSize == 0 {
+		o.frameSize = 64 << 10
 	}
 	return o
 }
@@ -87,7 +91,7 @@ var wellKnown = implementation{
 		transport, err := http2.ConfigureTransports(&http.Transport{
 			DisableCompression: true, MaxResponseHeaderBytes: int64(o.maxHeader), ExpectContinueTimeout: o.continueTimeout,
 			HTTP2: &http.HTTP2Config{
-				MaxReceiveBufferPerStream: 512 << 10, MaxReceiveBufferPerConnection: 1 << 30, MaxReadFrameSize: 64 << 10,
+				MaxReceiveBufferPerStream: 512 << 10, MaxReceiveBufferPerConnection: 1 << 30, MaxReadFrameSize: o.frameSize,
 				SendPingTimeout: patience / 2, PingTimeout: patience / 2, WriteByteTimeout: patience / 2,
 			},
 		})
@@ -107,7 +111,7 @@ var wellKnown = implementation{
 		server := &http.Server{
 			Handler: handler, Protocols: protocols, MaxHeaderBytes: o.maxHeader, ReadHeaderTimeout: time.Minute,
 			HTTP2: &http.HTTP2Config{
-				MaxConcurrentStreams: o.maxStreams, MaxReadFrameSize: 64 << 10, MaxReceiveBufferPerStream: 512 << 10,
+				MaxConcurrentStreams: o.maxStreams, MaxReadFrameSize: o.frameSize, MaxReceiveBufferPerStream: 512 << 10,
 				MaxReceiveBufferPerConnection: 1 << 30,
 			},
 			ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
@@ -161,7 +165,7 @@ var ours = implementation{
 // settings are what this package is told.
 func (o options) settings() h2.Settings {
 	return h2.Settings{
-		Windows: h2.DefaultWindows(), FrameSize: 64 << 10, MaxHeaderBytes: o.maxHeader, MaxStreams: o.maxStreams,
+		Windows: h2.DefaultWindows(), FrameSize: o.frameSize, MaxHeaderBytes: o.maxHeader, MaxStreams: o.maxStreams,
 		PingAfter: patience / 2, PingTimeout: patience / 2, WriteTimeout: patience / 2, Greeting: patience / 2, ContinueTimeout: o.continueTimeout,
 	}
 }

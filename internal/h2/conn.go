@@ -29,6 +29,7 @@ type conn struct {
 	side     side
 	greeted  chan struct{} // closed when the peer has said how much it takes
 	done     chan struct{} // closed when the reader has ended
+	over     atomic.Bool   // err is set
 	heard    atomic.Int64  // when something last came, in nanoseconds
 
 	// What follows is the reader's.
@@ -40,7 +41,11 @@ type conn struct {
 
 	mu sync.Mutex // guards what follows, and the fields of streams
 	// err is why the connection has ended.
-	err     error
+	err error
+	// lingering means that the peer is being told why the connection has ended; then it is closed, and lingered with it.
+	lingering bool
+	lingered  chan struct{}
+
 	streams map[uint32]*stream
 	last    uint32 // the largest id of a stream so far
 
@@ -99,7 +104,7 @@ func newConn(nc net.Conn, settings Settings, budget *Budget) *conn {
 	c.in = bufio.NewReaderSize(heard{c}, readBuffer)
 	c.decoding.init(settings.MaxHeaderBytes)
 	c.enc.init()
-	c.out.quiet.L, c.idle.L = &c.mu, &c.mu
+	c.idle.L = &c.mu
 	c.heard.Store(time.Now().UnixNano())
 	return c
 }
@@ -150,17 +155,18 @@ func (c *conn) run() *exchange {
 	}
 	var code http2.ConnectionError
 	if errors.As(err, &code) {
-		c.sayGoAway(http2.ErrCode(code))
+		c.end(http2.ErrCode(code), err)
 	}
 	c.fail(err)
 	c.wake()
+	c.linger()
 	_ = c.closeNet()
 	c.budget.leave(c)
 	close(c.done)
 	return nil
 }
 
-// fail ends the connection and all its streams. The first reason counts.
+// fail ends the connection and all its streams, and closes it. The first reason counts.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,10 +174,61 @@ func (c *conn) fail(err error) {
 }
 
 func (c *conn) failLocked(err error) {
+	if c.err == nil {
+		c.stop(err)
+		go func() { _ = c.closeNet() }() // closing TLS may wait for a peer that is gone
+	}
+}
+
+// goAwayTimeout is how long a connection stays open after a GOAWAY, for the peer to read it.
+const goAwayTimeout = time.Second
+
+// end is fail for what the peer did. It sends a GOAWAY, and closes the connection a second later: so the peer can read the reason, and one
+// that attacks again and again has to wait each time.
+func (c *conn) end(code http2.ErrCode, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.endLocked(code, err)
+}
+
+func (c *conn) endLocked(code http2.ErrCode, err error) {
 	if c.err != nil {
 		return
 	}
+	c.stop(err)
+	c.lingering, c.lingered = true, make(chan struct{})
+	time.AfterFunc(goAwayTimeout, func() {
+		close(c.lingered)
+		_ = c.closeNet()
+	})
+	c.out.pending = appendGoAway(c.out.buffer(), c.side.lastSeen(), code)
+	if !c.out.writing {
+		c.out.writing = true
+		go c.drain()
+	}
+}
+
+// maxLingering is how much is read from a peer that has been sent a GOAWAY. What exceeds it waits in the network.
+const maxLingering = 1 << 20
+
+// linger discards what a peer sends after the connection has ended. Closing it at once would reset it if anything is unread, and the peer
+// would lose the reason. It returns when the connection is closed.
+func (c *conn) linger() {
+	c.mu.Lock()
+	lingering := c.lingering
+	c.mu.Unlock()
+	if !lingering {
+		return
+	}
+	if _, err := io.CopyN(io.Discard, c.in, maxLingering); err == nil {
+		<-c.lingered
+	}
+}
+
+// stop ends all streams. The lock is held.
+func (c *conn) stop(err error) {
 	c.err = err
+	c.over.Store(true)
 	if c.pulse != nil { // nil: the connection has not begun
 		c.pulse.Stop()
 	}
@@ -183,7 +240,6 @@ func (c *conn) failLocked(err error) {
 	}
 	clear(c.rest)
 	c.idle.Broadcast()
-	go func() { _ = c.closeNet() }() // closing TLS may wait for a peer that is gone
 }
 
 // LastHeard is when the last byte came.
@@ -230,7 +286,7 @@ func (c *conn) feel() {
 		c.pulse.Reset(c.settings.PingAfter - silence)
 	case !c.pinged.After(last):
 		c.pinged = time.Now()
-		c.out.pending = appendPing(c.out.buffer(), 0, pingNumber(pingAlive))
+		c.urge(appendPing(c.out.buffer(), 0, pingNumber(pingAlive)))
 		c.flushSoon()
 		c.pulse.Reset(c.settings.PingTimeout)
 	case time.Since(c.pinged) < c.settings.PingTimeout:
@@ -248,22 +304,6 @@ const (
 )
 
 func pingNumber(number byte) []byte { return []byte{'l', 'e', 'a', 't', 0, 0, 0, number} }
-
-// sayGoAway tells the peer why the connection ends, if it takes anything.
-func (c *conn) sayGoAway(code http2.ErrCode) {
-	c.mu.Lock()
-	if c.err != nil {
-		c.mu.Unlock()
-		return
-	}
-	c.leaving = true
-	c.out.pending = appendGoAway(c.out.buffer(), c.side.lastSeen(), code)
-	c.flushSoon()
-	for c.out.writing && c.err == nil {
-		c.out.quiet.Wait() // at most until the write timeout
-	}
-	c.mu.Unlock()
-}
 
 // add takes a stream in. The lock is held.
 func (c *conn) add(s *stream, id uint32) {

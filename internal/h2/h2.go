@@ -40,7 +40,7 @@ var (
 	errLost        = errors.New("http2: the peer has closed the connection")
 	errSilent      = errors.New("http2: the peer is silent, and answers no PING")
 	errWriteStuck  = errors.New("http2: the peer takes no byte")
-	errFlood       = errors.New("http2: the peer asks for more than it takes")
+	errFlood       = errors.New("http2: the peer asks for more than it reads")
 	errNoPreface   = errors.New("http2: the peer does not speak HTTP/2")
 	errBodyClosed  = errors.New("http2: the body is closed")
 	errAnswerOver  = errors.New("http2: the answer is over")

@@ -4,29 +4,39 @@
 package h2
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
+// The bounds of what a connection keeps for a peer that reads slowly, or not at all. Together with one frame or one header beyond
+// maxPending they bound pending; what is being written was pending before, and is bounded by the same.
 const (
-	// maxPending is beyond what data waits for the connection to take some. Everything else waits behind it.
+	// maxPending is how much may be pending before data and headers wait (CVE-2019-9517). It is also the largest frame of data, whatever
+	// the peer takes.
 	maxPending = 128 << 10
-	// maxAnswers bounds the answers to control frames of a peer that does not read them (CVE-2019-9512, -9515).
-	maxAnswers = 64 << 10
+	// maxUrgent bounds the part of pending that cannot wait: resets, window updates, and answers to control frames. More of it ends the
+	// connection (CVE-2019-9512, -9514, -9515).
+	maxUrgent = 64 << 10
 	// writeSize is how much is written at once. The peer has the write timeout for each.
 	writeSize = 64 << 10
 )
 
-// output is what is to be written. Whoever has something to say appends it, and writes everything that is pending unless somebody else
-// is at it: then that one's successor does. So what several say at the same time goes out in one write, and nobody writes more than
-// what was there when he came. Streams with more data than there is room for take turns, a frame each. The connection's lock guards it.
+// output is what is to be written. A goroutine with a frame to send appends it, and writes everything that is pending unless another one
+// does: then that one's successor does. So what several send at the same time goes out in one write, and no goroutine writes more than
+// what was there when it came. Streams with more data than there is room for take turns, a frame each. The connection's lock guards it.
+//
+// Headers and data wait for room in pending, see [stream.awaitRoom] and [stream.enqueue]. Everything else is appended by [conn.urge].
 type output struct {
 	pending []byte
 	writing bool
-	answers int       // bytes of pending that answer control frames
-	quiet   sync.Cond // that nobody is writing
+	urgent  int       // bytes of pending that could not wait
+	most    int       // the most that was pending when a write began
+	heads   []*stream // those that wait for room for a header, in the order in which they came
 	line    []*stream // those that wait for room and the connection's window, in the order in which they came
 
 	began atomic.Int64 // when the write that goes on began, in nanoseconds; zero when there is none
@@ -50,6 +60,7 @@ func (o *output) buffer() []byte {
 	return o.pending
 }
 
+// full reports whether headers and data have to wait.
 func (o *output) full() bool { return len(o.pending) >= maxPending }
 
 // queue has a stream wait behind those that do.
@@ -64,7 +75,20 @@ func (o *output) stop() {
 	if o.watch != nil {
 		o.watch.Stop()
 	}
-	o.quiet.Broadcast()
+	for _, s := range o.heads { // they may not be among the connection's streams yet
+		s.sendable.Broadcast()
+	}
+}
+
+// urge takes pending with a frame appended that cannot wait for room. It ends the connection when the peer leaves too much of that unread.
+// It is for the caller to flush. The lock is held.
+func (c *conn) urge(pending []byte) {
+	c.out.urgent += len(pending) - len(c.out.pending)
+	c.out.pending = pending
+	if c.out.urgent > maxUrgent && c.err == nil {
+		c.out.pending, c.out.urgent = pending[:0], 0 // the peer is to read why
+		c.endLocked(http2.ErrCodeEnhanceYourCalm, errFlood)
+	}
 }
 
 // flush writes what is pending, unless somebody is at it. The lock is held, and is released while it writes.
@@ -74,7 +98,7 @@ func (c *conn) flush() {
 	}
 	c.out.writing = true
 	c.write()
-	if len(c.out.pending) > 0 && c.err == nil {
+	if len(c.out.pending) > 0 && c.writes() {
 		go c.drain()
 		return
 	}
@@ -84,7 +108,6 @@ func (c *conn) flush() {
 // written takes note that everything is written. The lock is held.
 func (c *conn) written() {
 	c.out.writing = false
-	c.out.quiet.Broadcast()
 	c.settle()
 }
 
@@ -100,15 +123,51 @@ func (c *conn) flushSoon() {
 func (c *conn) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.out.pending) > 0 && c.err == nil {
+	for len(c.out.pending) > 0 && c.writes() {
 		c.write()
 	}
 	c.written()
 }
 
-// takes reports whether a stream may append data: there is room, the peer takes some, and nobody has waited for longer. The lock is held.
+// writes reports whether pending is still written. The lock is held.
+func (c *conn) writes() bool { return c.err == nil || c.lingering }
+
+// takes reports whether a stream may append data: there is room, the peer takes some, and no other stream has waited for longer. Headers
+// go first: they need no window, so that they never wait for data. The lock is held.
 func (c *conn) takes(s *stream) bool {
-	return !c.out.full() && c.window > 0 && (len(c.out.line) == 0 || c.out.line[0] == s)
+	return !c.out.full() && c.window > 0 && len(c.out.heads) == 0 && (len(c.out.line) == 0 || c.out.line[0] == s)
+}
+
+// takesHead reports whether a stream may append a header. The lock is held.
+func (c *conn) takesHead(s *stream) bool {
+	return !c.out.full() && (len(c.out.heads) == 0 || c.out.heads[0] == s)
+}
+
+// awaitRoom waits until the stream may append a header, and fails when the stream has ended. The caller appends the header before it
+// releases the lock. The lock is held, and is released while it waits.
+func (s *stream) awaitRoom() error {
+	c := s.conn
+	for queued := false; ; {
+		err := cmp.Or(s.err, c.err)
+		if err == nil && !c.takesHead(s) {
+			if !c.out.writing && len(c.out.pending) > 0 {
+				c.flush()
+				continue
+			}
+			if !queued {
+				queued = true
+				c.out.heads = append(c.out.heads, s)
+			}
+			s.sendable.Wait()
+			continue
+		}
+		if queued {
+			i := slices.Index(c.out.heads, s)
+			c.out.heads = slices.Delete(c.out.heads, i, i+1)
+			c.call()
+		}
+		return err
+	}
 }
 
 // unqueue takes a stream out of the line, and lets the next one come. The lock is held.
@@ -121,9 +180,14 @@ func (c *conn) unqueue(s *stream) {
 	}
 }
 
-// call wakes the first who waits, if there is room. However little a peer takes at once, it wakes one and not all. The lock is held.
+// call wakes the stream that has waited longest, if there is room. However little a peer takes at once, it wakes one and not all. The lock is
+// held.
 func (c *conn) call() {
-	if len(c.out.line) > 0 && !c.out.full() && c.window > 0 {
+	switch {
+	case c.out.full():
+	case len(c.out.heads) > 0:
+		c.out.heads[0].sendable.Signal()
+	case len(c.out.line) > 0 && c.window > 0:
 		c.out.line[0].sendable.Signal()
 	}
 }
@@ -131,7 +195,7 @@ func (c *conn) call() {
 // write writes what is pending now. The lock is held, and is released meanwhile.
 func (c *conn) write() {
 	p := c.out.pending
-	c.out.pending, c.out.answers = nil, 0
+	c.out.pending, c.out.urgent, c.out.most = nil, 0, max(c.out.most, len(p))
 	c.call()
 	c.watchWrite()
 	c.mu.Unlock()
@@ -186,13 +250,9 @@ func (c *conn) lookAtWrite() {
 	}
 }
 
-// answer appends what answers a control frame, for somebody else to write. The lock is held.
-func (c *conn) answer(add func([]byte) []byte) error {
-	before := len(c.out.buffer())
-	c.out.pending = add(c.out.pending)
-	if c.out.answers += len(c.out.pending) - before; c.out.answers > maxAnswers {
-		return errFlood
-	}
+// answer appends the answer to a control frame, for another goroutine to write. It fails when the connection has ended. The lock is held.
+func (c *conn) answer(pending []byte) error {
+	c.urge(pending)
 	c.flushSoon()
-	return nil
+	return c.err
 }

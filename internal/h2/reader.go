@@ -14,6 +14,9 @@ import (
 // read takes frames until the connection fails, or until another goroutine does: then it returns the request that is left to this one.
 func (c *conn) read() (*exchange, error) {
 	for {
+		if c.over.Load() {
+			return nil, errClosed
+		}
 		f, err := c.next()
 		if err != nil {
 			return nil, err
@@ -241,7 +244,7 @@ func (c *conn) takeSettings(f frame, p []byte) error {
 	if err := c.resize(window); err != nil {
 		return err
 	}
-	return c.answer(appendSettingsAck)
+	return c.answer(appendSettingsAck(c.out.buffer()))
 }
 
 // resize has the peer take more or less on each stream. The lock is held.
@@ -344,7 +347,7 @@ func (c *conn) takePing(f frame, p []byte) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.answer(func(b []byte) []byte { return appendPing(b, http2.FlagPingAck, p) })
+	return c.answer(appendPing(c.out.buffer(), http2.FlagPingAck, p))
 }
 
 // refuse resets a stream for what the peer did on it.
@@ -354,5 +357,5 @@ func (c *conn) refuse(err http2.StreamError) error {
 	if s := c.streams[err.StreamID]; s != nil {
 		s.end(err)
 	}
-	return c.answer(func(b []byte) []byte { return appendReset(b, err.StreamID, err.Code) })
+	return c.answer(appendReset(c.out.buffer(), err.StreamID, err.Code))
 }

@@ -20,9 +20,6 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// goAwayTimeout is how long a server that has nothing left to do waits for the client to close the connection.
-const goAwayTimeout = time.Second
-
 // ServerParams are what NewServer needs.
 type ServerParams struct {
 	Settings Settings
@@ -168,7 +165,7 @@ func (s *Server) leave() {
 // The lock is held.
 func (s *Server) announce() {
 	b := appendGoAway(s.out.buffer(), maxStreamID, http2.ErrCodeNo)
-	s.out.pending = appendPing(b, 0, pingNumber(pingGoAway))
+	s.urge(appendPing(b, 0, pingNumber(pingGoAway)))
 	s.flushSoon()
 	time.AfterFunc(goAwayTimeout, s.goes)
 }
@@ -186,7 +183,7 @@ func (s *Server) goes() {
 	defer s.mu.Unlock()
 	if s.leaving && !s.ending && s.err == nil {
 		s.ending = true
-		s.out.pending = appendGoAway(s.out.buffer(), s.last, http2.ErrCodeNo)
+		s.urge(appendGoAway(s.out.buffer(), s.last, http2.ErrCodeNo))
 		s.flushSoon()
 	}
 }

@@ -26,7 +26,7 @@ type stream struct {
 	// What is sent.
 	window   int // what the peer still takes
 	sent     bool
-	sendable sync.Cond // that the window has grown, that it is the stream's turn, or that sending has ended
+	sendable sync.Cond // that the window has grown, that it is the stream's turn, or that sending has ended; one goroutine waits
 	queued   bool      // somebody waits for the connection
 
 	// What is received.
@@ -98,7 +98,7 @@ func (s *stream) reset(code http2.ErrCode, err error) {
 		return
 	}
 	if s.conn.err == nil {
-		s.conn.out.pending = appendReset(s.conn.out.buffer(), s.id, code)
+		s.conn.urge(appendReset(s.conn.out.buffer(), s.id, code))
 	}
 	s.end(err)
 }
@@ -251,7 +251,7 @@ func (s *stream) grant(bytes int) {
 		return
 	}
 	if increment := s.in.read(bytes, s.conn); increment > 0 {
-		s.conn.out.pending = appendWindowUpdate(s.conn.out.buffer(), s.id, increment)
+		s.conn.urge(appendWindowUpdate(s.conn.out.buffer(), s.id, increment))
 	}
 }
 
@@ -292,7 +292,7 @@ func (s *stream) enqueue(p []byte, end bool) (sent int, err error) {
 		case len(p) == 0 && !end:
 			return sent, nil
 		}
-		n := min(len(p), max(s.window, 0), c.peerFrame)
+		n := min(len(p), max(s.window, 0), c.peerFrame, maxPending)
 		if len(p) > 0 && (n == 0 || !c.takes(s)) {
 			s.wait(n == 0)
 			continue
@@ -400,7 +400,7 @@ func (c *conn) expectData(f frame, body int64) (*stream, error) {
 		return nil, http2.ConnectionError(http2.ErrCodeFlowControl)
 	}
 	if c.owed += f.length; c.owed >= connectionCredit {
-		c.out.pending = appendWindowUpdate(c.out.buffer(), 0, c.owed)
+		c.urge(appendWindowUpdate(c.out.buffer(), 0, c.owed))
 		c.granted, c.owed = c.granted+c.owed, 0
 		c.flushSoon()
 	}

@@ -90,7 +90,7 @@ func (c *conn) measure() {
 		return
 	}
 	c.measuring, c.asked = true, now
-	c.out.pending = appendPing(c.out.buffer(), 0, pingNumber(pingRoundTrip))
+	c.urge(appendPing(c.out.buffer(), 0, pingNumber(pingRoundTrip)))
 }
 
 // measured takes the sign. The shortest time counts: what takes longer was held up by something else.

@@ -1,0 +1,510 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package h2_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// The memory oracle sends the same bytes to net/http and to this package, and compares what the two then hold. It counts bytes sent and
+// bytes held, never time.
+
+const (
+	// oracleFloor is the difference below which two results count as equal: a Go heap is not measured more exactly.
+	oracleFloor = 3 << 20
+	// oracleChunk is how much one connection sends at a time before the next one's turn.
+	oracleChunk = 4 << 10
+	// slowly is how much a slow reader reads after each chunk it has sent.
+	slowly = 64
+	// stalled is after how long a side that takes nothing is believed to have stopped reading. No result depends on it, but for the time
+	// that the test takes.
+	stalled = 200 * time.Millisecond
+)
+
+// reading is what an attacker does with what it is sent.
+type reading int
+
+const (
+	readsAll reading = iota
+	readsNone
+	readsSlowly
+)
+
+// attack is what a peer sends. Its connections send in turn, from one goroutine.
+type attack struct {
+	conns    int
+	bytes    int // how much all connections send together; the connections' openings do not count
+	options  options
+	settings []http2.Setting
+	reads    reading
+	// handler answers requests where a server is attacked.
+	handler http.HandlerFunc
+	// ask makes requests of the client of a connection, where a client is attacked. The function that it returns is called before
+	// each chunk.
+	ask func(ctx context.Context, requests http.RoundTripper) (more func())
+	// say appends what a connection sends as its i-th message.
+	say func(b []byte, i int) []byte
+}
+
+// appendRaw appends a frame.
+func appendRaw(b []byte, kind http2.FrameType, flags http2.Flags, stream uint32, payload ...byte) []byte {
+	b = append(b, byte(len(payload)>>16), byte(len(payload)>>8), byte(len(payload)), byte(kind), byte(flags))
+	return append(binary.BigEndian.AppendUint32(b, stream), payload...)
+}
+
+// block encodes a header twice. The second time it refers to the first one wherever HPACK can.
+func block(fields ...string) (first, again []byte) {
+	var b bytes.Buffer
+	enc := hpack.NewEncoder(&b)
+	encode := func() []byte {
+		b.Reset()
+		for i := 0; i+1 < len(fields); i += 2 {
+			_ = enc.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+		}
+		return bytes.Clone(b.Bytes())
+	}
+	first = encode()
+	return first, encode()
+}
+
+// requests returns a function that appends the HEADERS frame of a connection's i-th request.
+func requests(method, path string, flags http2.Flags, fields ...string) func(b []byte, i int) []byte {
+	first, again := block(append([]string{":method", method, ":scheme", "http", ":authority", "a", ":path", path}, fields...)...)
+	return func(b []byte, i int) []byte {
+		header := again
+		if i == 0 {
+			header = first
+		}
+		return appendRaw(b, http2.FrameHeaders, flags|http2.FlagHeadersEndHeaders, streamOf(i), header...)
+	}
+}
+
+// streamOf returns the id of a connection's i-th request.
+func streamOf(i int) uint32 { return uint32(2*i + 1) }
+
+// only appends the first n of a connection's requests, and then updates of a window, which ask for nothing.
+func only(n int, request func(b []byte, i int) []byte) func(b []byte, i int) []byte {
+	return func(b []byte, i int) []byte {
+		if i < n {
+			return request(b, i)
+		}
+		return appendRaw(b, http2.FrameWindowUpdate, 0, 0, 0, 0, 0, 1)
+	}
+}
+
+func word(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+
+// fragments returns a function that appends a HEADERS frame that does not end, and then CONTINUATION frames of a size.
+func fragments(size int) func(b []byte, i int) []byte {
+	piece := bytes.Repeat([]byte{0x88}, size) // ":status: 200", for want of anything shorter
+	return func(b []byte, i int) []byte {
+		if i == 0 {
+			return appendRaw(b, http2.FrameHeaders, http2.FlagHeadersEndStream, 1)
+		}
+		return appendRaw(b, http2.FrameContinuation, 0, 1, piece...)
+	}
+}
+
+// hang answers nothing until the client has given up.
+func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+// redirect answers as http.ServeMux does: the query is part of the Location.
+func redirect(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Location", r.URL.String())
+	w.WriteHeader(http.StatusMovedPermanently)
+}
+
+// written is what handlers write, so that it is nobody's memory.
+var written [8 << 20]byte
+
+// writeOf writes an endless body in pieces of a size.
+func writeOf(size int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for {
+			if _, err := w.Write(written[:size]); err != nil {
+				return
+			}
+		}
+	}
+}
+
+const bigWindow = 1<<31 - 1
+
+func wide(more ...http2.Setting) []http2.Setting {
+	return append([]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: bigWindow}}, more...)
+}
+
+// serverAttacks are the attacks of clients, by name.
+var serverAttacks = map[string]attack{
+	"rapid reset": {conns: 4, bytes: 1 << 20, handler: hang, say: func(b []byte, i int) []byte {
+		b = requests(http.MethodGet, "/", http2.FlagHeadersEndStream)(b, i)
+		return appendRaw(b, http2.FrameRSTStream, 0, streamOf(i), word(uint32(http2.ErrCodeCancel))...)
+	}},
+	"made you reset": {conns: 4, bytes: 1 << 20, handler: hang, say: func(b []byte, i int) []byte {
+		b = requests(http.MethodGet, "/", http2.FlagHeadersEndStream)(b, i)
+		return appendRaw(b, http2.FrameWindowUpdate, 0, streamOf(i), word(0)...)
+	}},
+	"made you reset, unread": {conns: 4, bytes: 1 << 20, reads: readsNone, handler: hang, say: func(b []byte, i int) []byte {
+		b = requests(http.MethodGet, "/", http2.FlagHeadersEndStream)(b, i)
+		return appendRaw(b, http2.FrameWindowUpdate, 0, streamOf(i), word(0)...)
+	}},
+	"CONTINUATION, 1,000 bytes each": {conns: 16, bytes: 8 << 20, handler: hang, say: fragments(1000)},
+	"CONTINUATION, empty":            {conns: 16, bytes: 8 << 20, handler: hang, say: fragments(0)},
+	"CONTINUATION, 9 bytes each":     {conns: 16, bytes: 8 << 20, handler: hang, say: fragments(9)},
+	"CONTINUATION, never ended":      {conns: 64, bytes: 64 * 60 << 10, handler: hang, say: fragments(1000)},
+	"PING, read": {conns: 4, bytes: 2 << 20, handler: hang, say: func(b []byte, _ int) []byte {
+		return appendRaw(b, http2.FramePing, 0, 0, make([]byte, 8)...)
+	}},
+	"PING, unread": {conns: 4, bytes: 2 << 20, reads: readsNone, handler: hang, say: func(b []byte, _ int) []byte {
+		return appendRaw(b, http2.FramePing, 0, 0, make([]byte, 8)...)
+	}},
+	"SETTINGS, read": {conns: 4, bytes: 1 << 20, handler: hang, say: func(b []byte, i int) []byte {
+		return appendRaw(b, http2.FrameSettings, 0, 0, 0, 4, 0, 0, byte(i), 1)
+	}},
+	"SETTINGS, unread": {conns: 4, bytes: 1 << 20, reads: readsNone, handler: hang, say: func(b []byte, i int) []byte {
+		return appendRaw(b, http2.FrameSettings, 0, 0, 0, 4, 0, 0, byte(i), 1)
+	}},
+	"HPACK references": {conns: 8, bytes: 64 << 10, handler: hang,
+		say: only(100, requests(http.MethodGet, "/", http2.FlagHeadersEndStream, repeat(14, "x-a", strings.Repeat("a", 4000))...))},
+	"HPACK bombs": {conns: 8, bytes: 1 << 20, handler: hang,
+		say: only(50, requests(http.MethodGet, "/", http2.FlagHeadersEndStream, repeat(1700, "x-a", "b")...))},
+	"HPACK bombs, answered": {conns: 64, bytes: 1 << 20, handler: redirect,
+		say: requests(http.MethodHead, "/", http2.FlagHeadersEndStream, repeat(1700, "x-a", "b")...)},
+	"idle connections": {conns: 300, handler: hang},
+	"idle connections, used once": {conns: 300, bytes: 300 * 8 << 10, handler: redirect,
+		say: only(1, requests(http.MethodHead, "/?"+strings.Repeat("q", 3900), http2.FlagHeadersEndStream, "x-a", strings.Repeat("a", 30_000)))},
+	"idle connections, unfinished HEADERS": {conns: 300, bytes: 300, options: options{frameSize: 1 << 20, maxHeader: 64 << 10}, handler: hang,
+		say: func(b []byte, _ int) []byte { return append(b, 3, 0xff, 0, byte(http2.FrameHeaders), 0, 0, 0, 0, 1) }},
+	"zero windows": {conns: 4, bytes: 64 << 10, handler: writeOf(32 << 10), settings: []http2.Setting{{ID: http2.SettingInitialWindowSize}},
+		say: only(500, requests(http.MethodGet, "/", http2.FlagHeadersEndStream))},
+	"slow reader of heads": {conns: 2, bytes: 512 << 10, reads: readsSlowly, handler: redirect,
+		settings: []http2.Setting{{ID: http2.SettingHeaderTableSize}},
+		say:      requests(http.MethodHead, "/?"+strings.Repeat("q", 3900), http2.FlagHeadersEndStream)},
+	"slow reader of informational heads": {conns: 2, bytes: 32 << 10, reads: readsSlowly, settings: []http2.Setting{{ID: http2.SettingHeaderTableSize}},
+		handler: func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Link", strings.Repeat("l", 4000))
+			for range 100 {
+				w.WriteHeader(http.StatusEarlyHints)
+			}
+		},
+		say: only(1000, requests(http.MethodHead, "/", http2.FlagHeadersEndStream))},
+	"slow reader of trailers": {conns: 2, bytes: 64 << 10, reads: readsSlowly, settings: wide(http2.Setting{ID: http2.SettingHeaderTableSize}),
+		handler: func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			w.Header().Set(http.TrailerPrefix+"X-T", strings.Repeat("t", 4000))
+		},
+		say: requests(http.MethodGet, "/", http2.FlagHeadersEndStream)},
+	"slow reader of bodies": {conns: 8, bytes: 64 << 10, reads: readsSlowly, settings: wide(), handler: writeOf(32 << 10),
+		say: only(100, requests(http.MethodGet, "/", http2.FlagHeadersEndStream))},
+	"slow reader of large frames": {conns: 8, bytes: 64 << 10, reads: readsSlowly, settings: wide(http2.Setting{ID: http2.SettingMaxFrameSize, Val: 1<<24 - 1}),
+		handler: writeOf(len(written)), say: only(4, requests(http.MethodGet, "/", http2.FlagHeadersEndStream))},
+	"slow reader of resets": {conns: 2, bytes: 2 << 20, reads: readsSlowly, handler: func(http.ResponseWriter, *http.Request) {},
+		say: requests(http.MethodPost, "/", 0)},
+	"endless streams": {conns: 2, bytes: 128 << 10, handler: hang, say: only(1000, func(b []byte, i int) []byte {
+		return appendRaw(requests(http.MethodPost, "/", 0)(b, i), http2.FrameData, 0, streamOf(i), 1)
+	})},
+}
+
+func repeat(times int, fields ...string) (all []string) {
+	for range times {
+		all = append(all, fields...)
+	}
+	return all
+}
+
+// answers is requests for the head of an answer.
+func answers(flags http2.Flags, fields ...string) func(b []byte, i int) []byte {
+	first, again := block(fields...)
+	return func(b []byte, i int) []byte {
+		header := again
+		if i == 0 {
+			header = first
+		}
+		return appendRaw(b, http2.FrameHeaders, flags|http2.FlagHeadersEndHeaders, streamOf(i), header...)
+	}
+}
+
+// onStream has all frames be for one stream.
+func onStream(stream uint32, say func(b []byte, i int) []byte) func(b []byte, i int) []byte {
+	return func(b []byte, i int) []byte {
+		from := len(b)
+		b = say(b, i)
+		binary.BigEndian.PutUint32(b[from+5:], stream)
+		return b
+	}
+}
+
+// asks makes a number of requests, and leaves their answers unread.
+func asks(n int, req func() *http.Request) func(ctx context.Context, requests http.RoundTripper) func() {
+	return func(ctx context.Context, requests http.RoundTripper) func() {
+		for range n {
+			go leave(ctx, requests, req())
+		}
+		return func() {}
+	}
+}
+
+// leave makes a request, and reads nothing of its answer.
+func leave(ctx context.Context, requests http.RoundTripper, req *http.Request) {
+	res, err := requests.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		return
+	}
+	<-ctx.Done()
+	_ = res.Body.Close()
+}
+
+func getRequest() *http.Request {
+	req, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, origin+"/", nil) // the address is a good one
+	return req
+}
+
+func postRequest() *http.Request {
+	req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, origin+"/", newReader(noEnd))
+	return req
+}
+
+// cancels makes requests with large headers before each chunk, and gives them up at once.
+func cancels(ctx context.Context, requests http.RoundTripper) func() {
+	path := "/?" + strings.Repeat("q", 4000)
+	return func() {
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+				defer cancel()
+				req, _ := http.NewRequestWithContext(ctx, http.MethodGet, origin+path, nil)
+				leave(ctx, requests, req)
+			})
+		}
+		all.Wait()
+	}
+}
+
+var many = []http2.Setting{{ID: http2.SettingMaxConcurrentStreams, Val: 1000}}
+
+// clientAttacks are the attacks of servers.
+var clientAttacks = map[string]attack{
+	"informational answers": {conns: 4, bytes: 4 << 20, settings: many, ask: asks(10, getRequest),
+		say: onStream(1, answers(0, ":status", "103", "link", strings.Repeat("l", 3900)))},
+	"informational answers, large": {conns: 4, bytes: 4 << 20, settings: many, ask: asks(10, getRequest),
+		say: func(b []byte, i int) []byte {
+			first, _ := block(":status", "103", "link", strings.Repeat("l", 12<<10))
+			return appendRaw(b, http2.FrameHeaders, http2.FlagHeadersEndHeaders, streamOf(i%10), first...)
+		}},
+	"CONTINUATION, 1,000 bytes each": {conns: 16, bytes: 8 << 20, ask: asks(1, getRequest), say: fragments(1000)},
+	"CONTINUATION, empty":            {conns: 16, bytes: 8 << 20, ask: asks(1, getRequest), say: fragments(0)},
+	"CONTINUATION, 9 bytes each":     {conns: 16, bytes: 8 << 20, ask: asks(1, getRequest), say: fragments(9)},
+	"PING, unread": {conns: 4, bytes: 2 << 20, reads: readsNone, ask: asks(1, getRequest), say: func(b []byte, _ int) []byte {
+		return appendRaw(b, http2.FramePing, 0, 0, make([]byte, 8)...)
+	}},
+	"SETTINGS, unread": {conns: 4, bytes: 1 << 20, reads: readsNone, ask: asks(1, getRequest), say: func(b []byte, i int) []byte {
+		return appendRaw(b, http2.FrameSettings, 0, 0, 0, 4, 0, 0, byte(i), 1)
+	}},
+	"SETTINGS, with streams": {conns: 4, bytes: 256 << 10, settings: many, ask: asks(100, getRequest), say: func(b []byte, i int) []byte {
+		return appendRaw(b, http2.FrameSettings, 0, 0, 0, 4, 0, 0, byte(i), 1)
+	}},
+	"HPACK bombs": {conns: 8, bytes: 1 << 20, settings: many, ask: asks(50, getRequest),
+		say: only(50, answers(0, append([]string{":status", "200"}, repeat(1700, "x-a", "b")...)...))},
+	"answers never asked for": {conns: 4, bytes: 1 << 20, settings: many, ask: asks(1, getRequest), say: answers(0, ":status", "200")},
+	"answers to requests gone by": {conns: 4, bytes: 1 << 20, settings: many, ask: asks(1, getRequest),
+		say: onStream(1, answers(http2.FlagHeadersEndStream, ":status", "200", "x-a", strings.Repeat("a", 3900)))},
+	"promises": {conns: 4, bytes: 1 << 20, ask: asks(1, getRequest), say: func(b []byte, i int) []byte {
+		return appendRaw(b, http2.FramePushPromise, http2.FlagPushPromiseEndHeaders, 1, append(word(uint32(2*i+2)), 0x82)...)
+	}},
+	"unfinished HEADERS": {conns: 200, bytes: 200, options: options{frameSize: 1 << 20, maxHeader: 64 << 10}, ask: asks(1, getRequest),
+		say: func(b []byte, _ int) []byte { return append(b, 3, 0xff, 0, byte(http2.FrameHeaders), 0, 0, 0, 0, 1) }},
+	"zero windows": {conns: 2, bytes: 16 << 10, settings: append([]http2.Setting{{ID: http2.SettingInitialWindowSize}}, many...),
+		ask: asks(100, postRequest), say: only(0, nil)},
+	"slow reader of heads": {conns: 2, bytes: 64 << 10, reads: readsSlowly, settings: append([]http2.Setting{{ID: http2.SettingHeaderTableSize}}, many...),
+		ask: cancels, say: only(0, nil)},
+	"slow reader of large frames": {conns: 4, bytes: 16 << 10, reads: readsSlowly,
+		settings: append(wide(http2.Setting{ID: http2.SettingMaxFrameSize, Val: 1<<24 - 1}), many...), ask: asks(10, postRequest), say: only(0, nil)},
+}
+
+// TestSecMemory has each attack make this package hold at most half as much again as net/http holds after the same bytes. It does not
+// run beside other tests, whose memory it would count.
+func TestSecMemory(t *testing.T) { //nolint:paralleltest // it measures the heap
+	for side, attacks := range map[string]map[string]attack{"server": serverAttacks, "client": clientAttacks} {
+		for name, a := range attacks {
+			t.Run(side+"/"+name, func(t *testing.T) {
+				held := map[string]int{}
+				for _, under := range implementations {
+					t.Run(under.name, func(t *testing.T) { held[under.name] = a.run(t, under) })
+				}
+				known, own := held[wellKnown.name], held[ours.name]
+				t.Logf("%6.1f MiB held by net/http, %6.1f MiB by us", mib(known), mib(own))
+				if own > known+known/2+oracleFloor {
+					t.Errorf("we hold %.1f MiB, want at most 1.5 times net/http's %.1f MiB and %d MiB", mib(own), mib(known), oracleFloor>>20)
+				}
+			})
+		}
+	}
+}
+
+func mib(bytes int) float64 { return float64(bytes) / (1 << 20) }
+
+// run returns the most that an implementation has held at one of several points of an attack.
+func (a attack) run(t *testing.T, under implementation) (most int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	before := live()
+	assaults := make([]*assault, a.conns)
+	for i := range assaults {
+		assaults[i] = a.begin(t, ctx, under)
+	}
+	const looks = 4
+	for look := range looks {
+		for sent, more := 0, true; more && sent < a.bytes/looks; {
+			more = false
+			for _, each := range assaults {
+				n := each.send(a, min(oracleChunk, max(a.bytes/a.conns/looks, 1)))
+				sent, more = sent+n, more || n > 0
+			}
+		}
+		for _, each := range assaults {
+			each.near.awaitTaken()
+		}
+		most = max(most, live()-before)
+		_ = look
+	}
+	runtime.KeepAlive(assaults)
+	return most
+}
+
+// assault is one connection of an attack.
+type assault struct {
+	conn  net.Conn
+	near  *counted // the end of the side under attack
+	more  func()
+	said  int
+	ended bool
+}
+
+// begin connects to what is under attack.
+func (a attack) begin(t *testing.T, ctx context.Context, under implementation) *assault {
+	t.Helper()
+	far, near := loopbackPair(t)
+	for _, err := range []error{far.(*net.TCPConn).SetReadBuffer(4 << 10), near.(*net.TCPConn).SetWriteBuffer(4 << 10)} { // so that the kernel keeps little
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &assault{conn: far, near: &counted{Conn: near}, more: func() {}}
+	framer := http2.NewFramer(far, nil)
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a.ask == nil {
+		_ = under.server(t, s.near, a.handler, a.options.defaults())
+		_, err := io.WriteString(far, http2.ClientPreface)
+		must(err)
+		s.near.sent.Add(int64(len(http2.ClientPreface)))
+	} else {
+		client := under.client(t, s.near, a.options.defaults())
+		t.Cleanup(func() { _ = client.Close() })
+		_, err := io.ReadFull(far, make([]byte, len(http2.ClientPreface)))
+		must(err)
+		s.more = a.ask(ctx, client)
+	}
+	var opening bytes.Buffer
+	framer = http2.NewFramer(&opening, nil)
+	must(framer.WriteSettings(a.settings...))
+	must(framer.WriteWindowUpdate(0, 1<<30))
+	_, err := far.Write(opening.Bytes())
+	must(err)
+	s.near.sent.Add(int64(opening.Len()))
+	if a.reads == readsAll {
+		go func() { _, _ = io.Copy(io.Discard, far) }()
+	}
+	return s
+}
+
+// send sends about so many bytes, and returns how many; none when the connection has ended.
+func (s *assault) send(a attack, size int) int {
+	if s.ended {
+		return 0
+	}
+	s.more()
+	b := make([]byte, 0, 2*size)
+	for len(b) < size {
+		b = a.say(b, s.said)
+		s.said++
+	}
+	_ = s.conn.SetWriteDeadline(time.Now().Add(stalled))
+	n, err := s.conn.Write(b)
+	s.near.sent.Add(int64(n))
+	s.ended = err != nil
+	if a.reads == readsSlowly {
+		_ = s.conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+		_, _ = s.conn.Read(make([]byte, slowly))
+	}
+	return n
+}
+
+// counted is a connection that counts what was read from it.
+type counted struct {
+	net.Conn
+
+	sent, taken atomic.Int64
+	closed      atomic.Bool
+}
+
+// Read implements net.Conn.
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.taken.Add(int64(n))
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *counted) Close() error {
+	c.closed.Store(true)
+	return c.Conn.Close()
+}
+
+// awaitTaken waits until everything sent was taken, the connection has ended, or nothing more is taken.
+func (c *counted) awaitTaken() {
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	last, since := c.taken.Load(), time.Now()
+	for !c.closed.Load() && c.taken.Load() < c.sent.Load() && time.Since(since) < stalled {
+		<-look.C
+		if now := c.taken.Load(); now != last {
+			last, since = now, time.Now()
+		}
+	}
+}
+
+// live returns the bytes that are in use, without those that only await collection: of objects, and of goroutines' stacks.
+func live() int {
+	var m runtime.MemStats
+	const alike = 128 << 10
+	for last := -1; ; {
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		now := int(m.HeapAlloc + m.StackInuse)
+		if last >= 0 && now < last+alike && now > last-alike {
+			return now
+		}
+		last = now
+	}
+}
