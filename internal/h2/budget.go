@@ -4,6 +4,7 @@
 package h2
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -17,8 +18,54 @@ const (
 	maxBudget = maxConnectionWindow - initialConnectionWindow
 )
 
-// Budget bounds what all connections of a process have received and nobody has read. It is safe for concurrent use.
+// Limits are what all connections that share a [Budget] may hold together. A peer that asks for more is refused: a connection by GOAWAY, a
+// request by REFUSED_STREAM, so that it can be sent again elsewhere. What is held already stays.
+type Limits struct {
+	// Unread limits the bytes of bodies that were received and not read. Past it, the streams end whose readers have stood still longest.
+	Unread int64
+	// Connections and Streams limit how many there are at once. Zero: one connection for each 16 KiB of Unread, but at least 1,024, and one
+	// stream for each 4 KiB, but at least 8,192.
+	Connections, Streams int
+	// HeaderBytes limits the headers of requests and answers under way, as HTTP/2 counts them, and of those that have not come whole. One
+	// connection may have an eighth of it, but at least 4 MiB. Zero: an eighth of Unread, but at least 8 MiB.
+	HeaderBytes int64
+}
+
+// The limits that follow from that of unread bytes, and the least of each.
+const (
+	unreadPerConnection = 16 << 10
+	unreadPerStream     = 4 << 10
+	unreadPerHeaderByte = 8
+	leastConnections    = 1 << 10
+	leastStreams        = 8 << 10
+	leastHeaderBytes    = 8 << 20
+	sharesOfHeaders     = 8
+	leastShareOfHeaders = 4 << 20
+)
+
+// bounded is a number that does not exceed its maximum.
+type bounded struct {
+	max  int64
+	used atomic.Int64
+}
+
+// take adds n, or reports false when that is too much.
+func (b *bounded) take(n int64) bool {
+	if b.used.Add(n) > b.max {
+		b.used.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (b *bounded) release(n int64) { b.used.Add(-n) }
+
+// Budget bounds what all connections of a process hold for their peers, see [Limits]. It is safe for concurrent use.
 type Budget struct {
+	streams, headers bounded
+	maxConns         int
+	share            int // of headers, for one connection
+
 	max  int64
 	used atomic.Int64
 	cut  atomic.Int64
@@ -32,14 +79,25 @@ type Budget struct {
 	conns map[*conn]struct{}
 }
 
-// NewBudget returns a budget of so many bytes. It fails when that is more than a connection's window, which readers that stand still
-// could then use up.
-func NewBudget(bytes int64) (*Budget, error) {
-	if bytes <= 0 || bytes > maxBudget {
+// NewBudget returns a budget of so many unread bytes, with the limits for everything else that follow from it. It fails when that is more than
+// a connection's window, which readers that stand still could then use up.
+func NewBudget(bytes int64) (*Budget, error) { return NewBudgetOf(Limits{Unread: bytes}) }
+
+// NewBudgetOf is [NewBudget] for limits that are chosen one by one.
+func NewBudgetOf(l Limits) (*Budget, error) {
+	if l.Unread <= 0 || l.Unread > maxBudget {
 		return nil, fmt.Errorf("memory for unread data is %d bytes, want more than none and at most %d: a connection's window is not larger",
-			bytes, maxBudget)
+			l.Unread, maxBudget)
 	}
-	return &Budget{max: bytes, conns: map[*conn]struct{}{}}, nil
+	if l.Connections < 0 || l.Streams < 0 || l.HeaderBytes < 0 {
+		return nil, fmt.Errorf("limits are %d connections, %d streams and %d bytes of headers, want none below zero", l.Connections, l.Streams, l.HeaderBytes)
+	}
+	b := &Budget{max: l.Unread, conns: map[*conn]struct{}{}}
+	b.maxConns = cmp.Or(l.Connections, int(max(l.Unread/unreadPerConnection, leastConnections)))
+	b.streams.max = cmp.Or(int64(l.Streams), max(l.Unread/unreadPerStream, leastStreams))
+	b.headers.max = cmp.Or(l.HeaderBytes, max(l.Unread/unreadPerHeaderByte, leastHeaderBytes))
+	b.share = int(min(max(b.headers.max/sharesOfHeaders, leastShareOfHeaders), b.headers.max))
+	return b, nil
 }
 
 // Used is how many bytes are unread.
@@ -64,10 +122,15 @@ func (b *Budget) grow(bytes int) bool {
 // shrink gives back what a window has grown.
 func (b *Budget) shrink(bytes int) { b.grown.Add(-int64(bytes)) }
 
-func (b *Budget) join(c *conn) {
+// join counts a connection. It reports false when there are too many.
+func (b *Budget) join(c *conn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if len(b.conns) >= b.maxConns {
+		return false
+	}
 	b.conns[c] = struct{}{}
+	return true
 }
 
 func (b *Budget) leave(c *conn) {

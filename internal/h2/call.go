@@ -221,6 +221,8 @@ func (c *call) ended(err error) {
 	c.unwanted()
 }
 
+func (c *call) removed() { c.stream.release() }
+
 func (c *call) satisfied() bool { return c.got }
 
 func (c *call) unwanted() {
@@ -290,14 +292,11 @@ func (c *call) sendBody() error {
 	if body, ok := c.req.Body.(io.WriterTo); ok && (c.length < 0 || c.length > bulk) {
 		return c.passBody(body)
 	}
-	buffer, ok := copyPool.Get().(*[uploadBuffer]byte)
-	if !ok {
-		buffer = new([uploadBuffer]byte)
-	}
-	defer copyPool.Put(buffer)
+	buffer, free := c.uploadBuffer()
+	defer free()
 	left := c.length
 	for {
-		n, err := c.req.Body.Read(buffer[:])
+		n, err := c.req.Body.Read(buffer)
 		if left >= 0 {
 			if left -= int64(n); left < 0 {
 				return errTooLong
@@ -319,6 +318,22 @@ func (c *call) sendBody() error {
 			return c.sendTrailer()
 		}
 	}
+}
+
+// uploadBuffer returns a buffer for a body, and what gives it back. It is small for a peer of small frames: an upload holds its buffer for as
+// long as the peer takes nothing.
+func (c *call) uploadBuffer() (buffer []byte, free func()) {
+	c.conn.mu.Lock()
+	frame := c.conn.peerFrame
+	c.conn.mu.Unlock()
+	if frame < bulk {
+		return make([]byte, minFrameSize), func() {}
+	}
+	lent, ok := copyPool.Get().(*[uploadBuffer]byte)
+	if !ok {
+		lent = new([uploadBuffer]byte)
+	}
+	return lent[:], func() { copyPool.Put(lent) }
 }
 
 // passBody sends a body that writes itself. That is not worth its while for a small one, whose end leaves together with it otherwise.

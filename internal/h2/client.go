@@ -83,6 +83,9 @@ func (c *Client) begins(call *call) error {
 	if err := c.awaitTurn(call); err != nil {
 		return err
 	}
+	if !c.budget.streams.take(1) {
+		return ErrBusy
+	}
 	call.init(c.conn, call)
 	call.sent = !call.uploads()
 	c.add(&call.stream, c.last+1+c.last%2)
@@ -108,7 +111,7 @@ func (c *Client) awaitTurn(call *call) error {
 		waiting.err = ctx.Err()
 		waiting.sendable.Broadcast()
 	})()
-	if err := waiting.awaitRoom(); err != nil {
+	if err := waiting.awaitRoom(); err != nil && c.err == nil {
 		return err
 	}
 	return c.readyLocked()
@@ -188,6 +191,9 @@ func (c *Client) header(s *stream, d *decoding, end bool) error {
 	malformed := http2.StreamError{StreamID: s.id, Code: http2.ErrCodeProtocol}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.streams[s.id] != s {
+		return nil // the request was canceled meanwhile
+	}
 	if d.tooLarge() {
 		malformed.Cause = ErrHeaderTooLarge
 		return malformed
@@ -195,6 +201,9 @@ func (c *Client) header(s *stream, d *decoding, end bool) error {
 	pseudo, fields, ok := d.split()
 	if !ok {
 		return malformed
+	}
+	if !s.hold(d) {
+		return http2.StreamError{StreamID: s.id, Code: http2.ErrCodeEnhanceYourCalm, Cause: ErrBusy}
 	}
 	if call.res != nil {
 		if !end || len(pseudo) > 0 {
@@ -209,7 +218,7 @@ func (c *Client) header(s *stream, d *decoding, end bool) error {
 	}
 	header, trailer := toHeader(fields)
 	if status < http.StatusOK {
-		if end || status == http.StatusSwitchingProtocols || !call.inform(status, header) {
+		if end || status == http.StatusSwitchingProtocols || s.headers > d.limit || !call.inform(status, header) {
 			return malformed
 		}
 		return nil
@@ -241,6 +250,8 @@ func refusal(err error) error {
 			return fmt.Errorf("%w: %w", ErrRefused, err)
 		case errors.Is(stream.Cause, ErrHeaderTooLarge):
 			return ErrHeaderTooLarge
+		case errors.Is(stream.Cause, ErrBusy):
+			return ErrBusy
 		}
 	}
 	return err

@@ -60,6 +60,7 @@ type conn struct {
 	granted     int // what the peer may send on all streams together
 	owed        int // what it has sent since it was granted some last
 	unread      int // what all streams hold that nobody has read
+	headers     int // bytes of headers that the budget was asked for
 	// rest are streams that have ended, and of which something is unread.
 	rest map[*stream]struct{}
 
@@ -126,13 +127,12 @@ func (h heard) Read(p []byte) (int, error) {
 
 // start announces this side and begins to look after the peer.
 func (c *conn) start(opening []byte, settings ...http2.Setting) {
-	c.budget.join(c)
+	joined := c.budget.join(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
 		return // it was closed before it began
 	}
-	c.pulse = time.AfterFunc(c.settings.PingAfter, c.feel)
 	settings = append(settings,
 		http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(c.settings.Windows.Initial)},
 		http2.Setting{ID: http2.SettingMaxFrameSize, Val: uint32(c.settings.FrameSize)},
@@ -140,6 +140,11 @@ func (c *conn) start(opening []byte, settings ...http2.Setting) {
 	b := append(c.out.buffer(), opening...)
 	b = appendSettings(b, settings...)
 	c.out.pending = appendWindowUpdate(b, 0, maxConnectionWindow-initialConnectionWindow)
+	if !joined {
+		c.endLocked(http2.ErrCodeEnhanceYourCalm, ErrBusy)
+		return
+	}
+	c.pulse = time.AfterFunc(c.settings.PingAfter, c.feel)
 	c.measuring, c.asked = true, time.Now()
 	c.flushSoon()
 }
@@ -159,6 +164,7 @@ func (c *conn) run() *exchange {
 	}
 	c.fail(err)
 	c.wake()
+	c.scatter()
 	c.linger()
 	_ = c.closeNet()
 	c.budget.leave(c)
@@ -318,6 +324,7 @@ func (c *conn) remove(s *stream) {
 		return
 	}
 	delete(c.streams, s.id)
+	s.owner.removed()
 	if s.inbox.size > 0 && !s.closed {
 		c.rest[s] = struct{}{}
 	}
@@ -345,6 +352,35 @@ func (c *conn) await(ctx context.Context, so func() bool) {
 	for c.err == nil && ctx.Err() == nil && !so() {
 		c.idle.Wait()
 	}
+}
+
+// holdHeader asks the budget for bytes of headers. It reports false when the connection, or all of them together, hold too many.
+func (c *conn) holdHeader(bytes int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.holdHeaderLocked(bytes)
+}
+
+func (c *conn) holdHeaderLocked(bytes int) bool {
+	if c.headers+bytes > c.budget.share || !c.budget.headers.take(int64(bytes)) {
+		return false
+	}
+	c.headers += bytes
+	return true
+}
+
+// releaseHeader gives back what was held.
+func (c *conn) releaseHeader(bytes int) {
+	if bytes > 0 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.releaseHeaderLocked(bytes)
+	}
+}
+
+func (c *conn) releaseHeaderLocked(bytes int) {
+	c.headers -= bytes
+	c.budget.headers.release(int64(bytes))
 }
 
 // count adds to what is unread. The lock is held.

@@ -159,6 +159,7 @@ func requestLength(header http.Header, end bool) (int64, error) {
 }
 
 func (*exchange) came()              {}
+func (*exchange) removed()           {} // it holds its header until the handler returns
 func (*exchange) unwanted()          {}
 func (*exchange) satisfied() bool    { return false } // without a client nobody wants the answer
 func (x *exchange) ended(error)      { x.cancel() }

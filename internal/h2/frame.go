@@ -99,14 +99,3 @@ func appendData(b []byte, stream uint32, data []byte, end bool) []byte {
 	}
 	return append(appendFrame(b, f), data...)
 }
-
-// unpad returns the payload of a frame without its padding.
-func unpad(f frame, p []byte) ([]byte, error) {
-	if !f.flags.Has(http2.FlagDataPadded) { // HEADERS have the same flag
-		return p, nil
-	}
-	if len(p) == 0 || int(p[0]) >= len(p) {
-		return nil, http2.ConnectionError(http2.ErrCodeProtocol)
-	}
-	return p[1 : len(p)-int(p[0])], nil
-}

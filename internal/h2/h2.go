@@ -31,6 +31,8 @@ var (
 	ErrRefused = errors.New("http2: the peer has not begun the request")
 	// ErrFull means that the peer takes no more requests at once. Nothing was sent.
 	ErrFull = errors.New("http2: the peer takes no more requests at once")
+	// ErrBusy means that all connections together have as many requests, or as much of headers, as their [Budget] has room for.
+	ErrBusy = errors.New("http2: too many connections, requests or headers at once")
 	// ErrTooSlow is what a reader gets whose stream was ended because it stood still while memory was short.
 	ErrTooSlow = errors.New("too much was received that nobody has read, and this reader has stood still for the longest")
 	// ErrHeaderTooLarge means that the peer's header was larger than this side takes.

@@ -17,19 +17,28 @@ const (
 	headerTable = 4 << 10 // HPACK's dynamic table, each way
 	// maxBlocks is how many times as long as a header may be its frames may be: what is too long is still decoded, since later headers
 	// refer to it, but not for ever (CVE-2024-27316).
-	maxBlocks = 4
+	maxBlocks = 2
 )
 
-// decoding is a header on its way in. It belongs to the reader.
+// decoding is a header on its way in. It belongs to the reader. A header that does not come in one small frame is decoded when all of it is
+// there. Until then it holds what the peer has sent, and not what HPACK makes of that.
 type decoding struct {
 	hpack  *hpack.Decoder
 	limit  int
 	stream uint32 // of the header that goes on; zero: none does
 	end    bool   // it ends its stream
 	bytes  int    // of its frames
+	block  []byte // what has come of it; nil where its only frame is decoded as it comes
 	size   int
 	fields []hpack.HeaderField
 }
+
+const (
+	// blockStep is how much memory is made for a header at once, however long its frame is said to be.
+	blockStep = 16 << 10
+	// maxKeptFields is the capacity for fields that a connection keeps between headers.
+	maxKeptFields = 64
+)
 
 func (d *decoding) init(limit int) {
 	d.limit = limit
@@ -49,9 +58,16 @@ func (d *decoding) tooLarge() bool { return d.size > d.limit }
 // open begins a header.
 func (d *decoding) open(stream uint32, end bool) {
 	d.stream, d.end, d.bytes, d.size = stream, end, 0, 0
+	d.hpack.SetEmitEnabled(true)
+}
+
+// release forgets the fields.
+func (d *decoding) release() {
 	clear(d.fields) // so that their text is not kept
 	d.fields = d.fields[:0]
-	d.hpack.SetEmitEnabled(true)
+	if cap(d.fields) > maxKeptFields {
+		d.fields = nil
+	}
 }
 
 // fits refuses a header whose frames have so many bytes.
@@ -62,26 +78,23 @@ func (d *decoding) fits(bytes int) error {
 	return nil
 }
 
-// write takes a piece of it.
-func (d *decoding) write(p []byte) error {
-	d.bytes += frameHeadLen + len(p) // empty frames count, too
-	if err := d.fits(d.bytes); err != nil {
-		return err
-	}
-	if _, err := d.hpack.Write(p); err != nil {
+// count counts a frame of so many bytes.
+func (d *decoding) count(bytes int) error {
+	d.bytes += frameHeadLen + bytes // empty frames count, too
+	return d.fits(d.bytes)
+}
+
+// decode takes the whole header.
+func (d *decoding) decode(block []byte) error {
+	d.stream = 0
+	if _, err := d.hpack.Write(block); err != nil || d.hpack.Close() != nil {
 		return http2.ConnectionError(http2.ErrCodeCompression)
 	}
 	return nil
 }
 
-// close ends it.
-func (d *decoding) close() error {
-	d.stream = 0
-	if err := d.hpack.Close(); err != nil {
-		return http2.ConnectionError(http2.ErrCodeCompression)
-	}
-	return nil
-}
+// held returns how much the fields count against a budget. Fields beyond the limit were dropped.
+func (d *decoding) held() int { return min(d.size, d.limit) }
 
 // split returns the fields whose names begin with a colon, and the others. It reports false for what is malformed (RFC 9113, 8.2.1
 // and 8.3).
@@ -107,11 +120,14 @@ func validName(name string) bool {
 	return httpguts.ValidHeaderFieldName(name) && !strings.ContainsFunc(name, func(r rune) bool { return r >= 'A' && r <= 'Z' })
 }
 
-// toHeader makes a header of fields, and what "Trailer" announces, with nil for its values. All values lie in one slice.
+// manyFields is how many fields a usual header has at most. More of them mostly have the same name.
+const manyFields = 32
+
+// toHeader makes a header of fields, and what "Trailer" announces, with nil for its values. Values lie in slices of several.
 func toHeader(fields []hpack.HeaderField) (header, announced http.Header) {
-	header = make(http.Header, len(fields))
-	values := make([]string, len(fields))
-	for _, f := range fields {
+	header = make(http.Header, min(len(fields), manyFields))
+	var values []string
+	for i, f := range fields {
 		name := canonical(f.Name)
 		if name == "Trailer" {
 			if announced == nil {
@@ -128,6 +144,9 @@ func toHeader(fields []hpack.HeaderField) (header, announced http.Header) {
 			header[name] = append(there, f.Value)
 			continue
 		}
+		if len(values) == 0 {
+			values = make([]string, min(len(fields)-i, manyFields))
+		}
 		values[0] = f.Value
 		header[name], values = values[:1:1], values[1:]
 	}
@@ -143,6 +162,9 @@ func framing(name string) bool {
 	return false
 }
 
+// maxKeptBlock is the size of the largest buffer for headers that a connection keeps.
+const maxKeptBlock = 4 << 10
+
 // encoding makes header blocks. The connection's lock guards it: blocks go out in the order in which they are made.
 type encoding struct {
 	hpack *hpack.Encoder
@@ -155,6 +177,9 @@ func (e *encoding) init() {
 }
 
 func (e *encoding) open() {
+	if e.block.Cap() > maxKeptBlock {
+		e.block = bytes.Buffer{}
+	}
 	e.block.Reset()
 	e.size = 0
 }

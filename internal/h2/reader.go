@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"slices"
 
 	"golang.org/x/net/http2"
 )
@@ -59,15 +60,11 @@ func (c *conn) next() (frame, error) {
 	return f, nil
 }
 
-// peek reads so many bytes, which are good until the next read. Before it waits it wakes those for whom something has come.
+// peek reads so many bytes, at most [readBuffer], which are good until the next read. Before it waits it wakes those for whom something has
+// come.
 func (c *conn) peek(n int) ([]byte, error) {
 	if c.in.Buffered() < n {
 		c.wake()
-	}
-	if n > c.in.Size() {
-		p := make([]byte, n) // a large header; they are rare, and connections are many
-		_, err := io.ReadFull(c.in, p)
-		return p, err
 	}
 	p, err := c.in.Peek(n)
 	if err != nil {
@@ -109,18 +106,23 @@ func (c *conn) take(f frame) error {
 	if err := c.fits(f); err != nil {
 		return err
 	}
-	p, err := c.peek(f.length)
-	if err != nil {
-		return err
-	}
 	switch f.kind {
 	case http2.FrameHeaders:
-		return c.takeHeaders(f, p)
+		return c.takeHeaders(f)
 	case http2.FrameContinuation:
 		if f.stream == 0 || c.decoding.stream == 0 {
 			return http2.ConnectionError(http2.ErrCodeProtocol)
 		}
-		return c.takeBlock(f, p)
+		return c.takeBlock(f, f.length, 0)
+	}
+	p, err := c.peek(min(f.length, maxControl))
+	if err != nil {
+		return err
+	}
+	if err := c.skip(f.length - len(p)); err != nil {
+		return err
+	}
+	switch f.kind {
 	case http2.FrameSettings:
 		return c.takeSettings(f, p)
 	case http2.FrameWindowUpdate:
@@ -151,8 +153,7 @@ func (c *conn) take(f frame) error {
 	return nil
 }
 
-// fits refuses what is too long to be looked at. Frames are as large as they may be for the sake of data alone, which nobody reads at
-// once.
+// fits refuses what is too long to be looked at. Frames are as large as they may be for the sake of data alone.
 func (c *conn) fits(f frame) error {
 	switch {
 	case f.kind == http2.FrameHeaders:
@@ -165,35 +166,98 @@ func (c *conn) fits(f frame) error {
 	return nil
 }
 
-func (c *conn) takeHeaders(f frame, p []byte) error {
+func (c *conn) takeHeaders(f frame) error {
 	if f.stream == 0 {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
-	p, err := unpad(f, p)
-	if err != nil {
-		return err
+	length, padding := f.length, 0
+	if f.flags.Has(http2.FlagHeadersPadded) {
+		if length == 0 {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		p, err := c.peek(1)
+		if err != nil {
+			return err
+		}
+		padding = int(p[0])
+		if length -= 1 + padding; length < 0 {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
 	}
 	if f.flags.Has(http2.FlagHeadersPriority) {
-		if len(p) < priorityLen {
+		if length -= priorityLen; length < 0 {
 			return http2.ConnectionError(http2.ErrCodeFrameSize)
 		}
-		p = p[priorityLen:]
+		if err := c.skip(priorityLen); err != nil {
+			return err
+		}
 	}
 	c.decoding.open(f.stream, f.flags.Has(http2.FlagHeadersEndStream))
-	return c.takeBlock(f, p)
+	return c.takeBlock(f, length, padding)
 }
 
-// takeBlock takes a piece of a header.
-func (c *conn) takeBlock(f frame, p []byte) error {
-	if err := c.decoding.write(p); err != nil {
+// takeBlock takes a piece of a header, and the padding behind it.
+func (c *conn) takeBlock(f frame, length, padding int) error {
+	d := &c.decoding
+	if err := d.count(length); err != nil {
 		return err
 	}
-	if !f.flags.Has(http2.FlagHeadersEndHeaders) {
-		return nil
-	}
-	if err := c.decoding.close(); err != nil {
+	last := f.flags.Has(http2.FlagHeadersEndHeaders)
+	if last && d.block == nil && length <= readBuffer {
+		p, err := c.peek(length)
+		if err != nil {
+			return err
+		}
+		if err := d.decode(p); err != nil {
+			return err
+		}
+	} else if err := c.gather(length); err != nil {
 		return err
 	}
+	if err := c.skip(padding); err != nil || !last {
+		return err
+	}
+	if d.block != nil {
+		err := d.decode(d.block)
+		c.scatter()
+		if err != nil {
+			return err
+		}
+	}
+	defer d.release()
+	return c.dispatch(f)
+}
+
+// gather reads a piece of a header that is decoded later. The memory for it grows with what has come.
+func (c *conn) gather(bytes int) error {
+	d := &c.decoding
+	for bytes > 0 {
+		n, from := min(bytes, blockStep), len(d.block)
+		if !c.holdHeader(n) {
+			return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm) // without this header, none of the next ones can be decoded
+		}
+		d.block = slices.Grow(d.block, n)[:from+n]
+		if c.in.Buffered() < n {
+			c.wake()
+		}
+		if read, err := io.ReadFull(c.in, d.block[from:]); err != nil {
+			d.block = d.block[:from+read]
+			c.releaseHeader(n - read)
+			return err
+		}
+		bytes -= n
+	}
+	return nil
+}
+
+// scatter forgets what was gathered.
+func (c *conn) scatter() {
+	c.releaseHeader(len(c.decoding.block))
+	c.decoding.block = nil
+}
+
+// dispatch passes a header to its stream.
+func (c *conn) dispatch(f frame) error {
 	c.mu.Lock()
 	s := c.streams[f.stream]
 	ended := s != nil && s.got
@@ -209,7 +273,8 @@ func (c *conn) takeBlock(f frame, p []byte) error {
 
 // A change of settings concerns all streams, and costs the peer a few bytes: it may make so many at once, and so many a second.
 const (
-	maxSettings      = 100 // in one frame
+	maxSettings      = 100                      // in one frame
+	maxControl       = maxSettings * settingLen // how much of a frame without data or header is looked at
 	changesAtOnce    = 100
 	changesPerSecond = 10
 )

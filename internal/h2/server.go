@@ -210,7 +210,7 @@ func (s *Server) left() {
 // begin takes a request.
 func (s *Server) begin(id uint32, d *decoding, end bool) error {
 	x := &exchange{server: s}
-	refused, err := s.admit(x, id)
+	refused, err := s.admit(x, id, d)
 	if refused || err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (s *Server) begin(id uint32, d *decoding, end bool) error {
 }
 
 // admit takes a stream in. It reports true for one that was not and must not be looked at.
-func (s *Server) admit(x *exchange, id uint32) (refused bool, err error) {
+func (s *Server) admit(x *exchange, id uint32, d *decoding) (refused bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -239,11 +239,16 @@ func (s *Server) admit(x *exchange, id uint32) (refused bool, err error) {
 		return true, nil
 	}
 	s.last = id
-	if s.running >= s.settings.MaxStreams {
-		return false, http2.StreamError{StreamID: id, Code: http2.ErrCodeRefusedStream}
+	refusal := http2.StreamError{StreamID: id, Code: http2.ErrCodeRefusedStream}
+	if s.running >= s.settings.MaxStreams || !s.budget.streams.take(1) {
+		return false, refusal
+	}
+	x.init(s.conn, x)
+	if !x.hold(d) {
+		x.release()
+		return false, refusal
 	}
 	s.running++
-	x.init(s.conn, x)
 	x.context, x.cancel = s.newContext()
 	s.add(&x.stream, id)
 	return false, nil
@@ -253,9 +258,15 @@ func (s *Server) admit(x *exchange, id uint32) (refused bool, err error) {
 func (s *Server) header(st *stream, d *decoding, end bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.streams[st.id] != st {
+		return nil // the answer is over meanwhile
+	}
 	pseudo, fields, ok := d.split()
 	if !ok || !end || len(pseudo) > 0 || d.tooLarge() || slices.ContainsFunc(fields, notForTrailers) {
 		return http2.StreamError{StreamID: st.id, Code: http2.ErrCodeProtocol}
+	}
+	if !st.hold(d) {
+		return http2.StreamError{StreamID: st.id, Code: http2.ErrCodeEnhanceYourCalm}
 	}
 	st.trailer, _ = toHeader(fields)
 	return st.endData()
@@ -293,6 +304,7 @@ func (x *exchange) finish() {
 // done gives the handler's place back. The lock is held.
 func (x *exchange) done() {
 	x.cancel()
+	x.release()
 	x.server.running--
 }
 

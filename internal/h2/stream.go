@@ -42,6 +42,7 @@ type stream struct {
 	declared int64 // Content-Length; -1: none
 	received int64
 	trailer  http.Header
+	headers  int   // bytes of headers that the budget was asked for
 	expired  error // the deadline for reading has passed
 }
 
@@ -51,6 +52,8 @@ type owner interface {
 	came()
 	// ended is called when the stream has ended before its end.
 	ended(err error)
+	// removed is called when the connection forgets the stream.
+	removed()
 	// satisfied reports whether this side has all that it wants of the peer.
 	satisfied() bool
 	// unwanted is called when the peer wants no more of what is sent.
@@ -68,6 +71,22 @@ func (s *stream) init(c *conn, o owner) {
 	s.window = c.peerWindow
 	s.in = window{size: c.settings.Windows.Initial, granted: c.settings.Windows.Initial}
 	s.lastRead = c.heard.Load()
+}
+
+// hold asks the budget for a header of the stream's. The lock is held.
+func (s *stream) hold(d *decoding) bool {
+	if !s.conn.holdHeaderLocked(d.held()) {
+		return false
+	}
+	s.headers += d.held()
+	return true
+}
+
+// release gives back what the stream has of the budget. The lock is held.
+func (s *stream) release() {
+	s.conn.releaseHeaderLocked(s.headers)
+	s.conn.budget.streams.release(1)
+	s.headers = 0
 }
 
 func (s *stream) wake() {
