@@ -8,8 +8,11 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -106,7 +109,15 @@ func (s *script) header() []byte {
 
 // frame adds one. What cannot be written is left out.
 func (s *script) frame() {
-	switch s.byte() % 12 {
+	switch s.byte() % 13 {
+	case 12: // many requests or answers at once
+		header, flags := s.header(), s.byte()
+		for stream := range uint32(s.byte()) {
+			_ = s.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*stream + 1, BlockFragment: header, EndStream: flags&1 != 0, EndHeaders: true})
+			if flags&2 != 0 {
+				_ = s.framer.WriteRSTStream(2*stream+1, http2.ErrCodeCancel)
+			}
+		}
 	case 0, 1:
 		flags := s.byte()
 		_ = s.framer.WriteHeaders(http2.HeadersFrameParam{
@@ -148,6 +159,43 @@ func seed(f *testing.F) {
 	}
 }
 
+// slowReader is what a peer reads in a fuzz test, chosen by the script's length, so that all old scripts have one: everything, little at a
+// time, or nothing until it has said all.
+func slowReader(conn net.Conn, data []byte, said <-chan struct{}) (drained <-chan struct{}) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		switch len(data) % 3 {
+		case 1:
+			for piece := make([]byte, 100); ; {
+				if _, err := conn.Read(piece); err != nil {
+					return
+				}
+				select {
+				case <-said:
+				case <-time.After(time.Millisecond):
+				}
+			}
+		case 2:
+			<-said
+		}
+		_, _ = io.Copy(io.Discard, conn)
+	}()
+	return done
+}
+
+// wantHeld fails when a connection had more pending at once than it may: its bound, and the largest header that the test's handlers and
+// requests have.
+func wantHeld(t *testing.T, held int) {
+	t.Helper()
+	if limit := h2.MaxHeld + largeHeader + 1<<10; held > limit {
+		t.Errorf("%d bytes were pending, want at most %d", held, limit)
+	}
+}
+
+// largeHeader is the size of some headers of requests and answers in the fuzz tests.
+const largeHeader = 8 << 10
+
 // FuzzClient has a client that makes some requests end with its connection, whatever is said on it.
 func FuzzClient(f *testing.F) {
 	seed(f)
@@ -161,23 +209,45 @@ func FuzzClient(f *testing.F) {
 			begin(t, client, http.MethodGet, nil), begin(t, client, http.MethodPost, bytes.NewReader(make([]byte, 100_000))),
 			begin(t, client, http.MethodHead, nil), begin(t, client, http.MethodPut, newReader(noEnd)),
 		}
-		drained := make(chan struct{})
-		go func() {
-			defer close(drained)
-			_, _ = io.Copy(io.Discard, far)
-		}()
+		for range 20 {
+			requests = append(requests, beginLarge(t, client))
+		}
+		said := make(chan struct{})
+		drained := slowReader(far, data, said)
 		framer := http2.NewFramer(far, nil)
 		_ = framer.WriteSettings(generous...)
 		_, _ = far.Write(frames(data)) // it fails when the client has had enough
+		close(said)
 		_ = far.Close()
 		for _, request := range requests {
 			_ = receive(t, "request", request)
 		}
 		receive(t, "the connection's end", drained)
 		receive(t, "the client's end", client.Done())
+		wantHeld(t, client.Held())
+		want(t, "streams", unread.Streams(), 0)
+		want(t, "bytes of headers", unread.HeaderBytes(), 0)
 		want(t, "unread bytes", unread.Used(), 0)
 	})
 }
+
+// beginLarge is begin for a request with a large header.
+func beginLarge(t *testing.T, client requester) <-chan asked {
+	t.Helper()
+	req := newRequest(t, http.MethodGet, "/", nil)
+	req.Header.Set("X-Large", large)
+	done := make(chan asked, 1)
+	go func() {
+		res, err := client.RoundTrip(req)
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		done <- asked{err: err}
+	}()
+	return done
+}
+
+var large = strings.Repeat("x", largeHeader)
 
 // FuzzServer has a server and its handlers end with their connection, whatever is said on it.
 func FuzzServer(f *testing.F) {
@@ -189,26 +259,33 @@ func FuzzServer(f *testing.F) {
 		server := h2.NewServer(t.Context(), far, h2.ServerParams{
 			Settings: options{}.defaults().settings(), Budget: unread, Logger: slog.New(slog.DiscardHandler),
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("X-Large", large)
+				if r.Method == http.MethodHead {
+					w.WriteHeader(http.StatusEarlyHints)
+					return
+				}
 				_, _ = io.Copy(w, r.Body)
-				_, _ = w.Write(make([]byte, 200_000))
+				_, _ = w.Write(written[:200_000])
+				w.Header().Set(http.TrailerPrefix+"X-T", large)
 			}),
 		})
 		served := make(chan error, 1)
 		go func() { served <- server.Serve() }()
-		drained := make(chan struct{})
-		go func() {
-			defer close(drained)
-			_, _ = io.Copy(io.Discard, near)
-		}()
+		said := make(chan struct{})
+		drained := slowReader(near, data, said)
 		framer := http2.NewFramer(near, nil)
 		_, _ = io.WriteString(near, http2.ClientPreface)
 		_ = framer.WriteSettings(generous...)
 		_, _ = near.Write(frames(data)) // it fails when the server has had enough
+		close(said)
 		_ = near.Close()
 		receive(t, "the connection's end", drained)
 		if err := receive(t, "the server's end", served); err == nil {
 			t.Error("the server does not say why it has ended")
 		}
+		wantHeld(t, server.Held())
+		await(t, "handlers to end", func() bool { return unread.Streams() == 0 })
+		want(t, "bytes of headers", unread.HeaderBytes(), 0)
 		want(t, "unread bytes", unread.Used(), 0)
 	})
 }

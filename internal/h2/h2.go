@@ -1,22 +1,33 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package h2 is HTTP/2 (RFC 9113) for the connections of the tunnel: those of agents, open for days, each with hundreds of streams, and
-// those of people to the tunnel, whose peers can be anybody.
+// Package h2 is HTTP/2 (RFC 9113) for the connections of the tunnel whose peers have proven who they are: those of agents, open for days,
+// each with hundreds of streams, and those of agents to API servers. Ports that anybody can reach are net/http's. docs/adr/0028 has the
+// reasons, and which test covers which published attack.
 //
-// net/http's implementation is made for servers of the world. What it does for each request between its goroutines costs more than
-// the request: a frame goes from its reader to a loop to a handler, and the answer back through the loop to a goroutine that writes
-// it. Here the reader gives a frame to the one who waits for it, and whoever has something to say writes it: several at a time in one
-// write. Who has read a request that comes alone answers it, while another one reads on. Requests, answers and their errors are those of
-// net/http, so that handlers and proxies notice nothing.
+// It promises that requests, answers and their errors are those of net/http, and that no peer makes a connection hold more than its bounds,
+// however the peer reads or writes: [Settings] has those of one connection, [Limits] those of all connections that share a [Budget].
+// Output that can wait (headers, data) waits for the peer to read. Output that cannot (resets, window updates, answers to control frames)
+// counts, and ends the connection when there is too much of it.
+//
+// A connection is open until it fails, or until both sides have announced its end and all streams are over. When the peer has broken the
+// protocol or a bound, its streams end at once, and the connection lingers for a second, so that the peer can read the reason.
+//
+// net/http hands a frame from its reader to a loop to a handler, and the answer back through the loop to a goroutine that writes it. Here the
+// reader passes a frame to the goroutine that waits for it, and a goroutine with a frame to send writes it: several at a time in one
+// write. The goroutine that has read a request that comes alone answers it, while another one reads on.
 //
 // The windows of streams follow their readers. A window is how much the peer may send before its reader has taken anything. A large
 // one is memory that a reader who stands still holds; a small one limits a fast reader to one window per round trip: 512 KiB over 50 ms
-// are 10 MiB/s. So a stream's window is small at first, and grows while it is used up within about a round trip. What was received and not
-// read yet is counted over all connections against a [Budget]: when there is too much, the streams go first whose readers have stood
-// still for the longest. The connection's own window bounds nothing, so that readers that stand still cannot stop others.
+// are 10 MiB/s. So a stream's window is small at first, and grows while it is used up within about a round trip. Unread bytes are
+// counted over all connections: when there are too many, the streams go first whose readers have stood still for the longest. The
+// connection's own window bounds nothing, so that readers that stand still cannot stop others.
 //
-// There is no server push and no priority; both are deprecated, and nobody asks for them here.
+// One lock guards a connection and its streams. A budget's lock comes before it: no goroutine takes a budget's lock while it holds a
+// connection's.
+//
+// There is no server push and no priority; both are deprecated. There is no defence against peers that nobody knows: no limit for each address,
+// and no fairness between peers beyond the bounds of one connection.
 package h2
 
 import (
