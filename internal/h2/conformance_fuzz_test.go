@@ -235,7 +235,7 @@ func FuzzClient(f *testing.F) {
 func beginLarge(t *testing.T, client requester) <-chan asked {
 	t.Helper()
 	req := newRequest(t, http.MethodGet, "/", nil)
-	req.Header.Set("X-Large", large)
+	req.Header.Set("X-Large", largeValue)
 	done := make(chan asked, 1)
 	go func() {
 		res, err := client.RoundTrip(req)
@@ -247,7 +247,7 @@ func beginLarge(t *testing.T, client requester) <-chan asked {
 	return done
 }
 
-var large = strings.Repeat("x", largeHeader)
+var largeValue = strings.Repeat("x", largeHeader)
 
 // FuzzServer has a server and its handlers end with their connection, whatever is said on it.
 func FuzzServer(f *testing.F) {
@@ -259,14 +259,14 @@ func FuzzServer(f *testing.F) {
 		server := h2.NewServer(t.Context(), far, h2.ServerParams{
 			Settings: options{}.defaults().settings(), Budget: unread, Logger: slog.New(slog.DiscardHandler),
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("X-Large", large)
+				w.Header().Set("X-Large", largeValue)
 				if r.Method == http.MethodHead {
 					w.WriteHeader(http.StatusEarlyHints)
 					return
 				}
 				_, _ = io.Copy(w, r.Body)
 				_, _ = w.Write(written[:200_000])
-				w.Header().Set(http.TrailerPrefix+"X-T", large)
+				w.Header().Set(http.TrailerPrefix+"X-T", largeValue)
 			}),
 		})
 		served := make(chan error, 1)

@@ -128,16 +128,17 @@ func TestSecStreamsOfAProcess(t *testing.T) {
 // TestSecHeaderBytesOfAProcess has requests and answers refused whose headers are too much, and connections whose headers do not end.
 func TestSecHeaderBytesOfAProcess(t *testing.T) {
 	t.Parallel()
-	large := strings.Repeat("x", 30<<10)
+	large := repeat(8, "x-a", strings.Repeat("x", 3800)) // 30,000 bytes that HPACK makes small
+	long := make([]byte, 30<<10)
 	t.Run("requests", func(t *testing.T) {
 		t.Parallel()
 		b := limited(t, h2.Limits{HeaderBytes: 100 << 10})
 		p, q := serveWithin(t, b, hang), serveWithin(t, b, hang)
 		for stream := uint32(1); stream < 7; stream += 2 {
-			p.ask(stream, true, "x-a", large)
+			p.ask(stream, true, large...)
 		}
 		p.pinged()
-		q.ask(1, true, "x-a", large)
+		q.ask(1, true, large...)
 		q.wantReset(1, http2.ErrCodeRefusedStream)
 		q.ask(3, true) // a small one fits
 		q.pinged()
@@ -152,12 +153,12 @@ func TestSecHeaderBytesOfAProcess(t *testing.T) {
 		var peers []*peer
 		for range 3 {
 			p := serveWithin(t, b, hang)
-			p.raw(http2.FrameHeaders, 0, 1, []byte(large)...)
+			p.raw(http2.FrameHeaders, 0, 1, long...)
 			peers = append(peers, p)
 		}
 		await(t, "three headers", func() bool { return b.HeaderBytes() >= 3*30<<10 })
 		q := serveWithin(t, b, hang)
-		q.raw(http2.FrameHeaders, 0, 1, []byte(large)...)
+		q.raw(http2.FrameHeaders, 0, 1, long...)
 		f := q.hear("goaway", func(f heardFrame) bool { return f.Type == http2.FrameGoAway })
 		want(t, "reason", f.code, http2.ErrCodeEnhanceYourCalm)
 		q.ended()
@@ -178,11 +179,11 @@ func TestSecHeaderBytesOfAProcess(t *testing.T) {
 		defer cancel()
 		for range 3 {
 			go leave(ctx, client, newRequest(t, http.MethodGet, "/", nil))
-			server.head(server.request(), false, ":status", "200", "x-a", large)
+			server.head(server.request(), false, append([]string{":status", "200"}, large...)...)
 		}
 		server.pinged()
 		done := begin(t, client, http.MethodGet, nil)
-		server.head(server.request(), false, ":status", "200", "x-a", large)
+		server.head(server.request(), false, append([]string{":status", "200"}, large...)...)
 		if got := receive(t, "answer", done); !errors.Is(got.err, h2.ErrBusy) {
 			t.Errorf("an answer too many: got %v, want ErrBusy", got)
 		}
