@@ -150,7 +150,10 @@ func TestConformanceGoAway(t *testing.T) {
 	}{
 		"before all":    {func(p *peer, _ []uint32) error { return p.framer.WriteGoAway(0, http2.ErrCodeNo, nil) }, 0},
 		"in the middle": {func(p *peer, s []uint32) error { return p.framer.WriteGoAway(s[1], http2.ErrCodeNo, []byte("reason")) }, 2},
-		"behind all":    {func(p *peer, s []uint32) error { return p.framer.WriteGoAway(s[3], http2.ErrCodeNo, nil) }, 4},
+		"with a long reason": {func(p *peer, s []uint32) error {
+			return p.framer.WriteGoAway(s[1], http2.ErrCodeNo, bytes.Repeat([]byte{0xff}, 10_000))
+		}, 2},
+		"behind all": {func(p *peer, s []uint32) error { return p.framer.WriteGoAway(s[3], http2.ErrCodeNo, nil) }, 4},
 		"in two steps": {func(p *peer, s []uint32) error {
 			if err := p.framer.WriteGoAway(1<<31-1, http2.ErrCodeNo, nil); err != nil {
 				return err

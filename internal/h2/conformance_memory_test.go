@@ -52,6 +52,9 @@ type attack struct {
 	options  options
 	settings []http2.Setting
 	reads    reading
+	// paced has a connection wait for its handlers before each chunk, so that no request is refused for there being too many. It does so until
+	// they wait for the peer.
+	paced bool
 	// each is how much we may hold for each connection, whatever net/http holds; zero: no such limit.
 	each int
 	// handler answers requests where a server is attacked.
@@ -180,9 +183,9 @@ var serverAttacks = map[string]attack{
 		b = requests(http.MethodGet, "/", http2.FlagHeadersEndStream)(b, i)
 		return appendRaw(b, http2.FrameWindowUpdate, 0, streamOf(i), word(0)...)
 	}},
-	"CONTINUATION, 1,000 bytes each": {conns: 8, bytes: 4 << 20, handler: hang, say: fragments(1000)},
-	"CONTINUATION, empty":            {conns: 8, bytes: 4 << 20, handler: hang, say: fragments(0)},
-	"CONTINUATION, 9 bytes each":     {conns: 8, bytes: 4 << 20, handler: hang, say: fragments(9)},
+	"CONTINUATION, 1,000 bytes each": {conns: 8, bytes: 2 << 20, handler: hang, say: fragments(1000)},
+	"CONTINUATION, empty":            {conns: 8, bytes: 2 << 20, handler: hang, say: fragments(0)},
+	"CONTINUATION, 9 bytes each":     {conns: 8, bytes: 2 << 20, handler: hang, say: fragments(9)},
 	"CONTINUATION, never ended":      {conns: 64, bytes: 64 * 56 << 10, handler: hang, say: literals},
 	"PING, read": {conns: 4, bytes: 1 << 20, handler: hang, say: func(b []byte, _ int) []byte {
 		return appendRaw(b, http2.FramePing, 0, 0, make([]byte, 8)...)
@@ -196,42 +199,66 @@ var serverAttacks = map[string]attack{
 	"SETTINGS, unread": {conns: 4, bytes: 1 << 20, reads: readsNone, handler: hang, say: func(b []byte, i int) []byte {
 		return appendRaw(b, http2.FrameSettings, 0, 0, 0, 4, 0, 0, byte(i), 1)
 	}},
-	"HPACK references": {conns: 8, bytes: 64 << 10, handler: hang,
-		say: only(100, requests(http.MethodGet, "/", http2.FlagHeadersEndStream, repeat(14, "x-a", strings.Repeat("a", 3800))...))},
-	"HPACK bombs": {conns: 8, bytes: 1 << 20, handler: hang,
-		say: only(50, requests(http.MethodGet, "/", http2.FlagHeadersEndStream, repeat(1700, "x-a", "b")...))},
-	"HPACK bombs, answered": {conns: 64, bytes: 1 << 20, handler: redirect,
-		say: requests(http.MethodHead, "/", http2.FlagHeadersEndStream, repeat(1700, "x-a", "b")...)},
+	"HPACK references": {
+		conns: 8, bytes: 64 << 10, handler: hang,
+		say: only(100, requests(http.MethodGet, "/", http2.FlagHeadersEndStream, repeat(14, "x-a", strings.Repeat("a", 3800))...)),
+	},
+	"HPACK bombs": {
+		conns: 8, bytes: 1 << 20, handler: hang,
+		say: only(50, requests(http.MethodGet, "/", http2.FlagHeadersEndStream, repeat(1700, "x-a", "b")...)),
+	},
+	"HPACK bombs, answered": {
+		conns: 64, bytes: 1 << 20, handler: redirect,
+		say: requests(http.MethodHead, "/", http2.FlagHeadersEndStream, repeat(1700, "x-a", "b")...),
+	},
 	"idle connections": {conns: 200, handler: hang},
-	"idle connections, used once": {conns: 150, bytes: 150 * 8 << 10, handler: redirect,
-		say: only(1, requests(http.MethodHead, "/?"+strings.Repeat("q", 3800), http2.FlagHeadersEndStream, "x-a", strings.Repeat("a", 30_000)))},
-	"idle connections, unfinished HEADERS": {conns: 150, bytes: 150, options: options{frameSize: 1 << 20, maxHeader: 64 << 10}, handler: hang,
-		say: promise, each: 48 << 10},
-	"zero windows": {conns: 4, bytes: 64 << 10, handler: writeOf(32 << 10), settings: []http2.Setting{{ID: http2.SettingInitialWindowSize}},
-		say: only(500, requests(http.MethodGet, "/", http2.FlagHeadersEndStream))},
-	"slow reader of heads": {conns: 2, bytes: 384 << 10, reads: readsSlowly, handler: redirect,
+	"idle connections, used once": {
+		conns: 150, bytes: 150 * 8 << 10, handler: redirect,
+		say: only(1, requests(http.MethodHead, "/?"+strings.Repeat("q", 3800), http2.FlagHeadersEndStream, "x-a", strings.Repeat("a", 30_000))),
+	},
+	"idle connections, unfinished HEADERS": {
+		conns: 150, bytes: 150, options: options{frameSize: 1 << 20, maxHeader: 64 << 10}, handler: hang,
+		say: promise, each: 48 << 10,
+	},
+	"zero windows": {
+		conns: 4, bytes: 64 << 10, handler: writeOf(32 << 10), settings: []http2.Setting{{ID: http2.SettingInitialWindowSize}},
+		say: only(500, requests(http.MethodGet, "/", http2.FlagHeadersEndStream)),
+	},
+	"slow reader of heads": {
+		conns: 2, bytes: 384 << 10, reads: readsSlowly, paced: true, handler: redirect,
 		settings: []http2.Setting{{ID: http2.SettingHeaderTableSize}},
-		say:      requests(http.MethodHead, "/?"+strings.Repeat("q", 3800), http2.FlagHeadersEndStream)},
-	"slow reader of informational heads": {conns: 2, bytes: 32 << 10, reads: readsSlowly, settings: []http2.Setting{{ID: http2.SettingHeaderTableSize}},
+		say:      requests(http.MethodHead, "/?"+strings.Repeat("q", 3800), http2.FlagHeadersEndStream),
+	},
+	"slow reader of informational heads": {
+		conns: 2, bytes: 32 << 10, reads: readsSlowly, settings: []http2.Setting{{ID: http2.SettingHeaderTableSize}},
 		handler: func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Link", strings.Repeat("l", 4000))
 			for range 100 {
 				w.WriteHeader(http.StatusEarlyHints)
 			}
 		},
-		say: only(1000, requests(http.MethodHead, "/", http2.FlagHeadersEndStream))},
-	"slow reader of trailers": {conns: 2, bytes: 64 << 10, reads: readsSlowly, settings: wide(http2.Setting{ID: http2.SettingHeaderTableSize}),
+		say: only(1000, requests(http.MethodHead, "/", http2.FlagHeadersEndStream)),
+	},
+	"slow reader of trailers": {
+		conns: 2, bytes: 384 << 10, reads: readsSlowly, paced: true, settings: wide(http2.Setting{ID: http2.SettingHeaderTableSize}),
 		handler: func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusOK)
 			w.Header().Set(http.TrailerPrefix+"X-T", strings.Repeat("t", 4000))
 		},
-		say: requests(http.MethodGet, "/", http2.FlagHeadersEndStream)},
-	"slow reader of bodies": {conns: 8, bytes: 64 << 10, reads: readsSlowly, settings: wide(), handler: writeOf(32 << 10),
-		say: only(100, requests(http.MethodGet, "/", http2.FlagHeadersEndStream))},
-	"slow reader of large frames": {conns: 8, bytes: 64 << 10, reads: readsSlowly, settings: wide(http2.Setting{ID: http2.SettingMaxFrameSize, Val: 1<<24 - 1}),
-		handler: writeOf(len(written)), say: only(4, requests(http.MethodGet, "/", http2.FlagHeadersEndStream))},
-	"slow reader of resets": {conns: 2, bytes: 2 << 20, reads: readsSlowly, handler: func(http.ResponseWriter, *http.Request) {},
-		say: requests(http.MethodPost, "/", 0)},
+		say: requests(http.MethodGet, "/", http2.FlagHeadersEndStream),
+	},
+	"slow reader of bodies": {
+		conns: 8, bytes: 64 << 10, reads: readsSlowly, settings: wide(), handler: writeOf(32 << 10),
+		say: only(100, requests(http.MethodGet, "/", http2.FlagHeadersEndStream)),
+	},
+	"slow reader of large frames": {
+		conns: 8, bytes: 64 << 10, reads: readsSlowly, settings: wide(http2.Setting{ID: http2.SettingMaxFrameSize, Val: 1<<24 - 1}),
+		handler: writeOf(len(written)), say: only(4, requests(http.MethodGet, "/", http2.FlagHeadersEndStream)),
+	},
+	"slow reader of resets": {
+		conns: 2, bytes: 2 << 20, reads: readsSlowly, handler: func(http.ResponseWriter, *http.Request) {},
+		say: requests(http.MethodPost, "/", 0),
+	},
 	"endless streams": {conns: 2, bytes: 128 << 10, handler: hang, say: only(1000, func(b []byte, i int) []byte {
 		return appendRaw(requests(http.MethodPost, "/", 0)(b, i), http2.FrameData, 0, streamOf(i), 1)
 	})},
@@ -317,41 +344,57 @@ var many = []http2.Setting{{ID: http2.SettingMaxConcurrentStreams, Val: 1000}}
 
 // clientAttacks are the attacks of servers.
 var clientAttacks = map[string]attack{
-	"informational answers": {conns: 4, bytes: 2 << 20, settings: many, ask: asks(10, getRequest),
-		say: onStream(1, answers(0, ":status", "103", "link", strings.Repeat("l", 3800)))},
-	"informational answers, large": {conns: 4, bytes: 2 << 20, settings: many, ask: asks(10, getRequest),
+	"informational answers": {
+		conns: 4, bytes: 2 << 20, settings: many, ask: asks(10, getRequest),
+		say: onStream(1, answers(0, ":status", "103", "link", strings.Repeat("l", 3800))),
+	},
+	"informational answers, large": {
+		conns: 4, bytes: 2 << 20, settings: many, ask: asks(10, getRequest),
 		say: func(b []byte, i int) []byte {
 			first, _ := block(":status", "103", "link", strings.Repeat("l", 12<<10))
 			return appendRaw(b, http2.FrameHeaders, http2.FlagHeadersEndHeaders, streamOf(i%10), first...)
-		}},
-	"CONTINUATION, 1,000 bytes each": {conns: 8, bytes: 4 << 20, ask: asks(1, getRequest), say: fragments(1000)},
-	"CONTINUATION, empty":            {conns: 8, bytes: 4 << 20, ask: asks(1, getRequest), say: fragments(0)},
-	"CONTINUATION, 9 bytes each":     {conns: 8, bytes: 4 << 20, ask: asks(1, getRequest), say: fragments(9)},
-	"PING, unread": {conns: 4, bytes: 1 << 20, reads: readsNone, ask: asks(1, getRequest), say: func(b []byte, _ int) []byte {
+		},
+	},
+	"CONTINUATION, 1,000 bytes each": {conns: 8, bytes: 2 << 20, ask: asks(1, getRequest), say: fragments(1000)},
+	"CONTINUATION, empty":            {conns: 8, bytes: 2 << 20, ask: asks(1, getRequest), say: fragments(0)},
+	"CONTINUATION, 9 bytes each":     {conns: 8, bytes: 2 << 20, ask: asks(1, getRequest), say: fragments(9)},
+	"PING, unread": {conns: 2, bytes: 512 << 10, reads: readsNone, ask: asks(1, getRequest), say: func(b []byte, _ int) []byte {
 		return appendRaw(b, http2.FramePing, 0, 0, make([]byte, 8)...)
 	}},
-	"SETTINGS, unread": {conns: 4, bytes: 1 << 20, reads: readsNone, ask: asks(1, getRequest), say: func(b []byte, i int) []byte {
+	"SETTINGS, unread": {conns: 2, bytes: 512 << 10, reads: readsNone, ask: asks(1, getRequest), say: func(b []byte, i int) []byte {
 		return appendRaw(b, http2.FrameSettings, 0, 0, 0, 4, 0, 0, byte(i), 1)
 	}},
 	"SETTINGS, with streams": {conns: 4, bytes: 256 << 10, settings: many, ask: asks(100, getRequest), say: func(b []byte, i int) []byte {
 		return appendRaw(b, http2.FrameSettings, 0, 0, 0, 4, 0, 0, byte(i), 1)
 	}},
-	"HPACK bombs": {conns: 8, bytes: 1 << 20, settings: many, ask: asks(50, getRequest),
-		say: only(50, answers(0, append([]string{":status", "200"}, repeat(1700, "x-a", "b")...)...))},
+	"HPACK bombs": {
+		conns: 8, bytes: 1 << 20, settings: many, ask: asks(50, getRequest),
+		say: only(50, answers(0, append([]string{":status", "200"}, repeat(1700, "x-a", "b")...)...)),
+	},
 	"answers never asked for": {conns: 4, bytes: 1 << 20, settings: many, ask: asks(1, getRequest), say: answers(0, ":status", "200")},
-	"answers to requests gone by": {conns: 4, bytes: 1 << 20, settings: many, ask: asks(1, getRequest),
-		say: onStream(1, answers(http2.FlagHeadersEndStream, ":status", "200", "x-a", strings.Repeat("a", 3800)))},
+	"answers to requests gone by": {
+		conns: 4, bytes: 1 << 20, settings: many, ask: asks(1, getRequest),
+		say: onStream(1, answers(http2.FlagHeadersEndStream, ":status", "200", "x-a", strings.Repeat("a", 3800))),
+	},
 	"promises": {conns: 4, bytes: 1 << 20, ask: asks(1, getRequest), say: func(b []byte, i int) []byte {
 		return appendRaw(b, http2.FramePushPromise, http2.FlagPushPromiseEndHeaders, 1, append(word(uint32(2*i+2)), 0x82)...)
 	}},
-	"unfinished HEADERS": {conns: 150, bytes: 150, options: options{frameSize: 1 << 20, maxHeader: 64 << 10}, ask: asks(1, getRequest),
-		say: promise, each: 48 << 10},
-	"zero windows": {conns: 2, bytes: 16 << 10, settings: append([]http2.Setting{{ID: http2.SettingInitialWindowSize}}, many...),
-		ask: asks(100, postRequest), say: only(0, nil)},
-	"slow reader of heads": {conns: 2, bytes: 64 << 10, reads: readsSlowly, settings: append([]http2.Setting{{ID: http2.SettingHeaderTableSize}}, many...),
-		ask: cancels, say: only(0, nil)},
-	"slow reader of large frames": {conns: 4, bytes: 16 << 10, reads: readsSlowly,
-		settings: append(wide(http2.Setting{ID: http2.SettingMaxFrameSize, Val: 1<<24 - 1}), many...), ask: asks(10, postRequest), say: only(0, nil)},
+	"unfinished HEADERS": {
+		conns: 150, bytes: 150, options: options{frameSize: 1 << 20, maxHeader: 64 << 10}, ask: asks(1, getRequest),
+		say: promise, each: 48 << 10,
+	},
+	"zero windows": {
+		conns: 2, bytes: 16 << 10, settings: append([]http2.Setting{{ID: http2.SettingInitialWindowSize}}, many...),
+		ask: asks(100, postRequest), say: only(0, nil),
+	},
+	"slow reader of heads": {
+		conns: 2, bytes: 192 << 10, reads: readsSlowly, settings: append([]http2.Setting{{ID: http2.SettingHeaderTableSize}}, many...),
+		ask: cancels, say: only(0, nil),
+	},
+	"slow reader of large frames": {
+		conns: 4, bytes: 16 << 10, reads: readsSlowly,
+		settings: append(wide(http2.Setting{ID: http2.SettingMaxFrameSize, Val: 1<<24 - 1}), many...), ask: asks(10, postRequest), say: only(0, nil),
+	},
 }
 
 // TestSecMemory has each attack make this package hold at most half as much again as net/http holds after the same bytes. It does not
@@ -414,6 +457,28 @@ type assault struct {
 	more  func()
 	said  int
 	ended bool
+
+	running atomic.Int64 // handlers
+	stuck   bool
+}
+
+// serve returns a handler that is counted.
+func (s *assault) serve(handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s.running.Add(1)
+		defer s.running.Add(-1)
+		handler(w, r)
+	}
+}
+
+// pace waits until nearly all handlers have returned.
+func (s *assault) pace() {
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for began := time.Now(); !s.stuck && (s.near.taken.Load() < s.near.sent.Load() || s.running.Load() > 100); {
+		s.stuck = time.Since(began) > stalled
+		<-look.C
+	}
 }
 
 // begin connects to what is under attack.
@@ -436,7 +501,7 @@ func (a attack) begin(t *testing.T, ctx context.Context, under implementation) *
 	framer := http2.NewFramer(&opening, far)
 	var client requester
 	if a.ask == nil {
-		_ = under.server(t, s.near, a.handler, a.options.defaults())
+		_ = under.server(t, s.near, s.serve(a.handler), a.options.defaults())
 		opening.WriteString(http2.ClientPreface)
 	} else {
 		client = under.client(t, s.near, a.options.defaults())
@@ -470,6 +535,9 @@ func (s *assault) send(a attack, size int) int {
 		return 0
 	}
 	s.more()
+	if a.paced {
+		s.pace()
+	}
 	b := make([]byte, 0, 2*size)
 	for len(b) < size {
 		b = a.say(b, s.said)

@@ -114,12 +114,15 @@ func (c *conn) take(f frame) error {
 			return http2.ConnectionError(http2.ErrCodeProtocol)
 		}
 		return c.takeBlock(f, f.length, 0)
+	default:
+		return c.takeControl(f)
 	}
+}
+
+// takeControl takes a frame that has neither data nor a header. It reads at most maxControl bytes of it before it has judged it.
+func (c *conn) takeControl(f frame) error {
 	p, err := c.peek(min(f.length, maxControl))
 	if err != nil {
-		return err
-	}
-	if err := c.skip(f.length - len(p)); err != nil {
 		return err
 	}
 	switch f.kind {
@@ -138,10 +141,17 @@ func (c *conn) take(f frame) error {
 		if f.length < 2*wordLen {
 			return http2.ConnectionError(http2.ErrCodeFrameSize)
 		}
-		c.side.goAway(binary.BigEndian.Uint32(p) &^ reservedBit)
+		last := binary.BigEndian.Uint32(p) &^ reservedBit
+		if err := c.skip(f.length - len(p)); err != nil { // the reason, as text
+			return err
+		}
+		c.side.goAway(last)
 	case http2.FramePriority:
 		if f.stream == 0 {
 			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		if err := c.skip(f.length - len(p)); err != nil {
+			return err
 		}
 		if f.length != priorityLen {
 			return http2.StreamError{StreamID: f.stream, Code: http2.ErrCodeFrameSize}
