@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package attack_test
+
+import (
+	"crypto/ed25519"
+	"testing"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/telemetry"
+)
+
+// This file is the only one that knows how the parts of a hub trust one another.
+
+const (
+	adminToken    = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
+	serviceSecret = "a-secret-of-this-test-and-of-nothing-else"
+)
+
+// trusted returns the settings by which a service of the hub is trusted by the others.
+func trusted(string) []string { return []string{"LEAT_SERVICE_SECRET=" + serviceSecret} }
+
+// serviceToken returns a token that the holder of one service's secret makes for calling another service.
+func serviceToken(t *testing.T, of, _ string) string {
+	t.Helper()
+	tokens, err := identity.NewServiceTokens([]byte(serviceSecret), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := tokens.Token(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// audiences are the services that access tokens are made for: one stands for all where tokens are good everywhere.
+func audiences() []string { return []string{"leat"} }
+
+// personToken trades an API token for an access token that is good at a service.
+func (r *rig) personToken(t *testing.T, apiToken, _ string) string {
+	t.Helper()
+	answer, err := r.fleet(t, apiToken).CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
+	if err != nil {
+		t.Fatalf("create an access token: %v", err)
+	}
+	return answer.GetAccessToken()
+}
+
+// agentKey is the key of an enrolled agent.
+type agentKey struct {
+	cluster string
+	private ed25519.PrivateKey
+}
+
+// token trades an assertion of the key for an access token that is good at a service.
+func (r *rig) agentToken(t *testing.T, key agentKey, _ string) string {
+	t.Helper()
+	assertion, err := identity.SignAssertion(key.private, key.cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := r.agents(t, "").RefreshToken(t.Context(), &distributorv1.RefreshTokenRequest{Assertion: assertion})
+	if err != nil {
+		t.Fatalf("obtain an agent's token: %v", err)
+	}
+	return answer.GetAccessToken()
+}
+
+// joinToken creates a cluster, and a join token for its agent.
+func (r *rig) joinToken(t *testing.T, cluster string) string {
+	t.Helper()
+	if _, err := r.fleet(t, adminToken).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{{
+		Object: &fleetv1.Document_Cluster{Cluster: &fleetv1.Cluster{Metadata: &typev1.Metadata{Name: cluster}}},
+	}}}); err != nil {
+		t.Fatalf("create cluster %s: %v", cluster, err)
+	}
+	joined, err := r.fleet(t, adminToken).CreateJoinToken(t.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: cluster})
+	if err != nil {
+		t.Fatalf("create a join token: %v", err)
+	}
+	return joined.GetJoinToken()
+}
+
+// enrol creates a cluster and enrols an agent for it.
+func (r *rig) enrol(t *testing.T, cluster string) agentKey {
+	t.Helper()
+	join := r.joinToken(t, cluster)
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.agents(t, "").Enroll(t.Context(), &distributorv1.EnrollRequest{JoinToken: join, PublicKey: public}); err != nil {
+		t.Fatalf("enrol: %v", err)
+	}
+	return agentKey{cluster: cluster, private: private}
+}
+
+func (r *rig) fleet(t *testing.T, token string) fleetv1connect.FleetServiceClient {
+	t.Helper()
+	c := r.client(t, token)
+	return fleetv1connect.NewFleetServiceClient(c.HTTP, c.BaseURL, c.Options...)
+}
+
+func (r *rig) agents(t *testing.T, token string) distributorv1connect.DistributorServiceClient {
+	t.Helper()
+	c := r.client(t, token)
+	return distributorv1connect.NewDistributorServiceClient(c.HTTP, c.BaseURL, c.Options...)
+}
+
+// client returns one of the distributor. An empty token is none.
+func (r *rig) client(t *testing.T, token string) rpc.Client {
+	t.Helper()
+	params := rpc.ClientParams{BaseURL: "http://" + r.distributor.public, Telemetry: telemetry.Noop()}
+	if token != "" {
+		params.Tokens = identity.StaticToken(token)
+	}
+	client, err := rpc.NewClient(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.HTTP.CloseIdleConnections)
+	return client
+}

