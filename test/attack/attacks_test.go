@@ -152,7 +152,7 @@ func gateAttacks() []attack {
 	return []attack{
 		{
 			name: "agents without a token", sends: "requests for an agent's tunnel with a made-up token", only: []string{"tunnel"}, ports: public,
-			conns: 300, megabytes: 64, lasts: 4 * time.Second, probe: agentConnects, during: true, run: connects,
+			conns: 2000, megabytes: 64, lasts: 5 * time.Second, probe: agentConnects, during: true, run: connects,
 		},
 		{
 			name: "enrolment", sends: "guesses of join tokens", only: []string{"distributor"}, ports: public, conns: 64, megabytes: 16, run: guesses,

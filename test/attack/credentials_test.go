@@ -24,6 +24,7 @@ import (
 const (
 	adminToken    = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
 	serviceSecret = "a-secret-of-this-test-and-of-nothing-else"
+	redisPassword = "a-password-of-this-test"
 )
 
 // trusted returns the settings by which a service of the hub is trusted by the others.

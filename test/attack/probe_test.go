@@ -26,7 +26,7 @@ type ask func(ctx context.Context) error
 func (r *rig) normal(t *testing.T, s *server) ask {
 	t.Helper()
 	call := func(path, token string) ask {
-		client := normalClient()
+		client := s.client()
 		return func(ctx context.Context) error {
 			request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.scheme()+s.public+path, strings.NewReader("{}"))
 			if err != nil {
@@ -44,7 +44,7 @@ func (r *rig) normal(t *testing.T, s *server) ask {
 	case "tunnel":
 		return call("/leat.tunnel.v1.TunnelService/ListSessions", r.personToken(t, adminToken, "tunnel"))
 	}
-	client := normalClient()
+	client := s.client()
 	return func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.scheme()+s.internal+trivial, http.NoBody)
 		if err != nil {
@@ -57,7 +57,7 @@ func (r *rig) normal(t *testing.T, s *server) ask {
 // agentConnects returns a request of an agent that opens its tunnel.
 func agentConnects(t *testing.T, r *rig, s *server) ask {
 	t.Helper()
-	token, client := r.agentToken(t, r.probe, "tunnel"), normalClient()
+	token, client := r.agentToken(t, r.probe, "tunnel"), s.client()
 	return func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.public+"/tunnel/v1/connect", http.NoBody)
 		if err != nil {

