@@ -11,10 +11,11 @@ ARGS ?=
 COUNT ?= 1
 PKG ?= work
 
-# How long `make fuzz` runs each target.
+# How long `make fuzz` runs each target, and `make attack` each attack on each server.
 FUZZTIME ?= 30s
+ATTACKTIME ?= 30s
 
-.PHONY: help up down test test-all slow fault fuzz bench lint fmt generate tidy build breaking docs tools kube system sbom vulncheck pin ci
+.PHONY: help up down test test-all slow fault attack fuzz bench lint fmt generate tidy build breaking docs tools kube system sbom vulncheck pin ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -41,6 +42,9 @@ fault: system kube ## Kill, freeze and cut parts of a running hub at random, and
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -v ./test/fault/...
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m ./test/tunnel/...
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -p 1 -run '^TestF[0-9]|^TestViewersSee' ./services/tunnel/... ./services/agent/internal/uplink/... ./internal/h2/...
+
+attack: system ## Attack every service as strangers could, for ATTACKTIME each, beside net/http, and print the table
+	@LEAT_ATTACK=$(ATTACKTIME) $(GO) test -count=1 -timeout 180m -v -run '^TestSec' $(ARGS) ./test/attack/
 
 fuzz: ## Run every fuzz target, for FUZZTIME each
 	@tools/fuzz.sh $(FUZZTIME)

@@ -14,6 +14,7 @@ require (
 	github.com/leatdev/leat/services/tunnel v0.0.0
 	github.com/summerwind/h2spec v2.2.1+incompatible
 	golang.org/x/mod v0.42.0
+	golang.org/x/net v0.62.0
 	google.golang.org/protobuf v1.36.12
 	k8s.io/api v0.36.3
 	k8s.io/apimachinery v0.36.3
@@ -150,7 +151,6 @@ require (
 	go.yaml.in/yaml/v4 v4.0.0-rc.4 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/exp v0.0.0-20260908205506-85c1c2202aba // indirect
-	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect

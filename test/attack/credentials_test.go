@@ -30,7 +30,23 @@ const (
 // trusted returns the settings by which a service of the hub is trusted by the others.
 func trusted(string) []string { return []string{"LEAT_SERVICE_SECRET=" + serviceSecret} }
 
-// serviceToken returns a token that the holder of one service's secret makes for calling another service.
+// services are the names under which services know one another.
+func services() []string { return []string{"distributor", "gitcache", "tunnel"} }
+
+// secretOf returns the secret of a service.
+func secretOf(string) string { return serviceSecret }
+
+// forged returns the tokens that the holder of one service's secret can make for calling another service.
+func forged(t *testing.T, _, to string) []string {
+	t.Helper()
+	var tokens []string
+	for _, service := range services() { // one secret for all: its holder may be any of them
+		tokens = append(tokens, serviceToken(t, service, to))
+	}
+	return tokens
+}
+
+// serviceToken returns the token with which one service calls another.
 func serviceToken(t *testing.T, of, _ string) string {
 	t.Helper()
 	tokens, err := identity.NewServiceTokens([]byte(serviceSecret), of)

@@ -28,7 +28,7 @@ func (r *rig) normal(t *testing.T, s *server) ask {
 	call := func(path, token string) ask {
 		client := s.client()
 		return func(ctx context.Context) error {
-			request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.scheme()+s.public+path, strings.NewReader("{}"))
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url(s.public, path), strings.NewReader("{}"))
 			if err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ func (r *rig) normal(t *testing.T, s *server) ask {
 	}
 	client := s.client()
 	return func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.scheme()+s.internal+trivial, http.NoBody)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url(s.internal, trivial), http.NoBody)
 		if err != nil {
 			return err
 		}

@@ -139,7 +139,7 @@ func (s *server) ready(ctx context.Context) bool {
 	}
 	for _, addr := range s.ports() {
 		for _, path := range paths {
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.scheme()+addr+path, http.NoBody)
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url(addr, path), http.NoBody)
 			if err != nil {
 				return false
 			}
@@ -156,11 +156,17 @@ func (s *server) ready(ctx context.Context) bool {
 	return false
 }
 
-func (s *server) scheme() string {
-	if s.secure {
-		return "https://"
+// hasTLS reports whether a port speaks TLS. The internal ones of services do not.
+func (s *server) hasTLS(addr string) bool {
+	return s.secure && (addr == s.public || s.service == "peer")
+}
+
+// url returns the URL of a path at one of the ports.
+func (s *server) url(addr, path string) string {
+	if s.hasTLS(addr) {
+		return "https://" + addr + path
 	}
-	return "http://"
+	return "http://" + addr + path
 }
 
 // ports returns the addresses without repetition.

@@ -128,7 +128,7 @@ func (r *rig) strike(t *testing.T, a *attack, s *server, long time.Duration) out
 	for _, addr := range s.attacked(a) {
 		v := &victim{attack: a, server: s, addr: addr}
 		v.left.Store(megabytes << 20)
-		if s.secure {
+		if s.hasTLS(addr) {
 			v.tls = anyCertificate()
 		}
 		victims = append(victims, v)

@@ -55,7 +55,7 @@ func TestSecLeakedSecrets(t *testing.T) {
 		"are not procedures, and at Redis. A door counts as open when its answer is any other than that the caller may not.\n")
 	for _, leak := range leaks {
 		fmt.Fprintf(&out, "\n## %s\n\n", leak.name)
-		for _, program := range []string{"distributor", "gitcache", "tunnel"} {
+		for _, program := range services() {
 			bearers := leak.bearers(t, program)
 			var theirs []door
 			for _, d := range doors {
@@ -77,12 +77,12 @@ func (r *rig) leaks(t *testing.T) []leak {
 		return func(*testing.T, string) []string { return tokens }
 	}
 	all := []leak{{name: "Nothing", bearers: same("")}}
-	for _, service := range []string{"distributor", "gitcache", "tunnel"} {
+	for _, service := range services() {
 		all = append(all, leak{
-			name: "Service secret of the " + service, passwords: []string{serviceSecret},
+			name: "Secret of the service " + service, passwords: []string{secretOf(service)},
 			bearers: func(t *testing.T, program string) []string {
 				t.Helper()
-				return []string{serviceSecret, serviceToken(t, service, program)}
+				return append(forged(t, service, program), secretOf(service))
 			},
 		})
 	}
@@ -225,13 +225,22 @@ func summary(doors []door, open []bool) string {
 // refusals are the codes that say that a caller may not, or that there is nothing.
 var refusals = []string{"unauthenticated", "permission_denied", "unimplemented"}
 
-// opensProcedure calls a procedure with an empty message.
+// message returns what a procedure is called with: nothing, but where that is refused before it is known who calls.
+func message(p procedure) string {
+	switch path.Base(p.path) {
+	case "CreateRepository", "UpdateRepository":
+		return `{"repository": {"spec": {"pollInterval": "120s"}}}`
+	}
+	return "{}"
+}
+
+// opensProcedure calls a procedure.
 func (s *server) opensProcedure(ctx context.Context, p procedure, token string) (bool, error) {
-	contentType, body := "application/json", "{}"
+	contentType, body := "application/json", message(p)
 	if p.stream { // one message
 		contentType, body = "application/connect+json", "\x00\x00\x00\x00\x02{}"
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.scheme()+s.public+p.path, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url(s.public, p.path), strings.NewReader(body))
 	if err != nil {
 		return false, err
 	}
@@ -281,7 +290,7 @@ func opensStream(ctx context.Context, response *http.Response) (bool, error) {
 
 // opensPath makes a GET request.
 func (s *server) opensPath(ctx context.Context, path string, overHTTP2 bool, header http.Header, token string) (bool, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.scheme()+s.public+path, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url(s.public, path), http.NoBody)
 	if err != nil {
 		return false, err
 	}
