@@ -12,13 +12,15 @@ import (
 	"time"
 )
 
-// attack is one way to harm a server without any credentials.
+// attack is one way to harm a server, without any credentials but where asAgent is set.
 type attack struct {
 	name  string
 	sends string // for people who read the table
 	ports ports
 	// only are the programs that are attacked. Empty: all four, and the peer.
 	only []string
+	// asAgent gives the attack the token of an agent, and that of a person who may reach its cluster.
+	asAgent bool
 	// secure attacks the servers with TLS, and no others.
 	secure bool
 	// absolute says that net/http is no measure, because its handler does not do what is attacked: only the service's limit counts.
@@ -48,7 +50,7 @@ const (
 
 // attacks are all that we know.
 func attacks() []attack {
-	return slices.Concat(bombAttacks(), bodyAttacks(), frameAttacks(), readerAttacks(), connectionAttacks(), gateAttacks())
+	return slices.Concat(bombAttacks(), bodyAttacks(), frameAttacks(), readerAttacks(), connectionAttacks(), gateAttacks(), hostileAttacks())
 }
 
 // bombAttacks are small messages that become large ones.

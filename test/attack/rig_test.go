@@ -42,7 +42,8 @@ type rig struct {
 	secureTunnel                         *server // another replica, with TLS and without Redis
 	peer, securePeer                     *server
 
-	probe agentKey // of an agent that makes normal requests
+	probe   agentKey // of an agent that makes normal requests
+	hostile agentKey // of one that attacks
 }
 
 // startRig starts everything.
@@ -63,7 +64,7 @@ func startRig(t *testing.T) *rig {
 	r.distributor = r.startService(t, "distributor", distributor, append(trusted("distributor"),
 		"LEAT_GITCACHE_URL=http://"+gitcache, "LEAT_TUNNEL_URL=http://"+tunnel, "LEAT_DISTRIBUTOR_DATA_DIR="+r.folder(t, "distributor"),
 		"LEAT_DISTRIBUTOR_DATABASE_URL=sqlite://"+filepath.Join(r.dir, "catalog.db"), "LEAT_DISTRIBUTOR_ADMIN_TOKEN="+adminToken))
-	r.probe = r.enrol(t, "probe")
+	r.probe, r.hostile = r.enrol(t, "probe"), r.enrol(t, hostileCluster)
 	hub := append(trusted("tunnel"), "LEAT_DISTRIBUTOR_URL=http://"+distributor)
 	r.tunnel = r.startService(t, "tunnel", tunnel, append(hub,
 		"LEAT_REDIS_URL="+redis, "LEAT_TUNNEL_ADVERTISE_URL=http://"+tunnel))

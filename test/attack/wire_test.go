@@ -58,6 +58,8 @@ type victim struct {
 	addr   string
 	tls    *tls.Config // nil: without TLS
 
+	agentToken, personToken string // where the attack has them
+
 	left  atomic.Int64 // bytes that may still be sent
 	sent  atomic.Int64 // bytes that were sent
 	conns atomic.Int64 // connections that were opened
