@@ -14,7 +14,7 @@ import (
 
 // attack is one way to harm a server, without any credentials but where asAgent is set.
 type attack struct {
-	name  string
+	name  string // without a slash, so that it can be chosen by -run
 	sends string // for people who read the table
 	ports ports
 	// only are the programs that are attacked. Empty: all four, and the peer.
@@ -79,19 +79,19 @@ func bombAttacks() []attack {
 func bodyAttacks() []attack {
 	return []attack{
 		{
-			name: "unfinished bodies, HTTP/1.1", sends: "uploads of 8 MiB to every procedure, all but their ends",
+			name: "unfinished bodies, HTTP1", sends: "uploads of 8 MiB to every procedure, all but their ends",
 			ports: both, conns: 80, megabytes: 640, lasts: 3 * time.Second, run: unfinished(false),
 		},
 		{
-			name: "unfinished bodies, HTTP/2", sends: "the same, as streams",
+			name: "unfinished bodies, HTTP2", sends: "the same, as streams",
 			ports: both, conns: 80, megabytes: 640, lasts: 3 * time.Second, run: unfinished(true),
 		},
 		{
-			name: "slow bodies, HTTP/1.1", sends: "uploads of a byte a second",
+			name: "slow bodies, HTTP1", sends: "uploads of a byte a second",
 			ports: both, conns: 300, megabytes: 1, run: dripped(false),
 		},
 		{
-			name: "slow bodies, HTTP/2", sends: "the same, as streams",
+			name: "slow bodies, HTTP2", sends: "the same, as streams",
 			ports: both, conns: 1500, megabytes: 1, run: dripped(true),
 		},
 		{
@@ -125,7 +125,7 @@ func readerAttacks() []attack {
 			name: "slow readers, heads", sends: "HEAD requests whose answers are large heads, read at 2 KB/s", ports: both, conns: 1, megabytes: 3,
 			lasts: 5 * time.Second, run: slowHeads,
 		},
-		{name: "slow readers, /metrics", sends: "1,000 requests for /metrics a connection, read at 2 KB/s", ports: both, conns: 3, megabytes: 4, run: slowBodies("/metrics")},
+		{name: "slow readers, metrics", sends: "1,000 requests for /metrics a connection, read at 2 KB/s", ports: both, conns: 3, megabytes: 4, run: slowBodies("/metrics")},
 		{name: "slow readers, redirects", sends: "the same, for redirects of 4 KB", ports: both, conns: 3, megabytes: 4, run: slowBodies(redirected)},
 		{
 			name: "slow readers, jwks.json", sends: "the same, for the keys of tokens", ports: public, only: []string{"distributor"}, conns: 3, megabytes: 4,

@@ -29,7 +29,7 @@ import (
 // patience is how long anything may take that normally takes a second or two: machines that run tests are busy.
 const patience = 60 * time.Second
 
-// build compiles a command, given by its folder in the checkout, and returns the binary. Binaries stay in the user's cache, so that the
+// build compiles a command, given by its folder in the checkout, without C as the Dockerfile does, and returns the binary. Binaries stay in the user's cache, so that the
 // next run links only what has changed. With LEAT_ATTACK_BIN, a folder, those that are in there are used instead.
 func build(t *testing.T, command string) string {
 	t.Helper()
@@ -47,7 +47,7 @@ func build(t *testing.T, command string) string {
 	checkout := sha256.Sum256([]byte(root))
 	binary := filepath.Join(cache, "leat-attack", hex.EncodeToString(checkout[:6]), path.Base(command))
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "./"+command)
-	cmd.Dir = root
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", command, err, out)
 	}
@@ -306,8 +306,7 @@ func (c cage) hold(cmd *exec.Cmd) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(c.group.Fd())}
 		return
 	}
-	// The stacks of threads that C code may use count in full, so they are kept small.
-	limited := exec.Command("sh", append([]string{"-c", `ulimit -s 1024 && ulimit -d "$0" && exec "$@"`, strconv.FormatInt((c.limit+slack)>>10, 10)}, cmd.Args...)...)
+	limited := exec.Command("sh", append([]string{"-c", `ulimit -d "$0" && exec "$@"`, strconv.FormatInt((c.limit+slack)>>10, 10)}, cmd.Args...)...)
 	cmd.Path, cmd.Args, cmd.Err = limited.Path, limited.Args, limited.Err
 }
 
