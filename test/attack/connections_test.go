@@ -18,11 +18,11 @@ import (
 // heldOpen keeps a connection until the attack ends or the server closes it.
 func heldOpen(ctx context.Context, conn net.Conn) error {
 	_, err := io.Copy(io.Discard, conn)
-	if ctx.Err() != nil {
-		return nil
-	}
-	if err == nil {
-		err = errClosed
+	switch {
+	case ctx.Err() != nil: // each ends in any case
+		return ctx.Err()
+	case err == nil:
+		return errClosed
 	}
 	return err
 }

@@ -68,7 +68,7 @@ type victim struct {
 // each runs do in so many goroutines as the attack has connections, again and again, until ctx ends. A goroutine pauses when do returns an
 // error, so that all of them together reconnect at most a thousand times a second.
 func (v *victim) each(ctx context.Context, do func(ctx context.Context) error) {
-	pause := max(20, time.Duration(v.attack.conns)) * time.Millisecond
+	pause := time.Second * time.Duration(max(20, v.attack.conns)) / 1000
 	var group sync.WaitGroup
 	defer group.Wait()
 	for range v.attack.conns {
