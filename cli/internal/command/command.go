@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/command/access"
 	"github.com/leatdev/leat/cli/internal/command/cluster"
 	"github.com/leatdev/leat/cli/internal/command/fleet"
+	"github.com/leatdev/leat/cli/internal/command/hub"
 	"github.com/leatdev/leat/cli/internal/command/people"
 	"github.com/leatdev/leat/cli/internal/command/tunnel"
 	"github.com/leatdev/leat/cli/internal/failure"
@@ -95,6 +96,6 @@ func New(s *session.Session) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(version(s))
+	root.AddCommand(hub.Keys(s), version(s))
 	return root
 }
