@@ -96,6 +96,9 @@ func (f *forward) rewrite(p *httputil.ProxyRequest) {
 }
 
 func (f *forward) modifyResponse(res *http.Response) error {
+	if res.Header == nil {
+		res.Header = http.Header{}
+	}
 	scrubResponse(res)
 	confine(res.Header, atClusterHost(f.r))
 	if f.uploadUnread() && res.StatusCode >= http.StatusMultipleChoices {
