@@ -12,6 +12,7 @@ require (
 	github.com/leatdev/leat/services/distributor v0.0.0
 	github.com/leatdev/leat/services/gitcache v0.0.0
 	github.com/leatdev/leat/services/tunnel v0.0.0
+	github.com/redis/go-redis/v9 v9.23.0
 	github.com/summerwind/h2spec v2.2.1+incompatible
 	golang.org/x/mod v0.42.0
 	golang.org/x/net v0.62.0
@@ -104,7 +105,6 @@ require (
 	github.com/prometheus/otlptranslator v1.0.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/puzpuzpuz/xsync/v3 v3.5.1 // indirect
-	github.com/redis/go-redis/v9 v9.23.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.1 // indirect

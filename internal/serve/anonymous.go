@@ -4,7 +4,6 @@
 package serve
 
 import (
-	"container/list"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -26,8 +25,6 @@ import (
 const (
 	defaultAnonymousConnections = 2000
 	defaultAnonymousRequests    = 1000
-	// addressShare is the part of a bound that one address may use.
-	addressShare = 4
 	// reportInterval is how often the log says at most that a bound acts.
 	reportInterval = time.Minute
 )
@@ -35,9 +32,8 @@ const (
 // anonymous bounds what callers hold that have not proven who they are.
 //
 // A connection is anonymous until a request on it is verified ([identity.Verified]), and a request until it is verified itself. Past a
-// bound the oldest anonymous connection is closed: an honest caller proves itself with its first request, so the oldest are those that
-// never will. Past a bound of requests the newest is reset, which costs the least to answer. A request counts until its answer was
-// handed to the network, so that answers for peers that do not read count, too.
+// bound the oldest anonymous connection is closed, and the oldest anonymous request reset. A request counts until its answer was handed to
+// the network, so that answers for peers that do not read count, too.
 //
 // One address, or one /64 of IPv6, may use a quarter of each bound. Loopback addresses and trusted proxies may use all of it, because
 // many callers share them. It is safe for concurrent use.
@@ -45,18 +41,13 @@ type anonymous struct {
 	logger  *slog.Logger
 	trusted *proxies
 
-	maxConnections, maxRequests int
+	connections *crowd[*connection]
+	requests    *crowd[*visit]
 
 	ended, reset metric.Int64Counter
 
-	mu sync.Mutex
-	// oldest holds the *connection that are anonymous, in the order of their arrival, and byAddress the same for each address.
-	oldest    *list.List
-	byAddress map[netip.Prefix]*list.List
-	open      map[net.Conn]*connection
-	requests  int
-	// asking counts the anonymous requests of each address.
-	asking   map[netip.Prefix]int
+	mu       sync.Mutex
+	open     map[net.Conn]*connection
 	reported time.Time
 }
 
@@ -67,8 +58,7 @@ type connection struct {
 	// shared says that many callers come from its address.
 	shared bool
 	known  atomic.Bool
-	// inOrder and inAddress are its places in the lists. Guarded by anonymous.mu; nil when it is in none.
-	inOrder, inAddress *list.Element
+	place  *place[*connection]
 }
 
 // newAnonymous returns the bounds of one server. A bound that is not positive means its default.
@@ -77,10 +67,9 @@ func newAnonymous(cfg Config, trusted *proxies, logger *slog.Logger, meter metri
 		meter = noop.NewMeterProvider().Meter("")
 	}
 	a := &anonymous{
-		logger: logger, trusted: trusted,
-		maxConnections: orDefault(cfg.AnonymousConnections, defaultAnonymousConnections),
-		maxRequests:    orDefault(cfg.AnonymousRequests, defaultAnonymousRequests),
-		oldest:         list.New(), byAddress: map[netip.Prefix]*list.List{}, open: map[net.Conn]*connection{}, asking: map[netip.Prefix]int{},
+		logger: logger, trusted: trusted, open: map[net.Conn]*connection{},
+		connections: newCrowd[*connection](orDefault(cfg.AnonymousConnections, defaultAnonymousConnections)),
+		requests:    newCrowd[*visit](orDefault(cfg.AnonymousRequests, defaultAnonymousRequests)),
 	}
 	var err error
 	a.ended, err = meter.Int64Counter("leat.serve.connections.ended", metric.WithUnit("{connection}"),
@@ -96,9 +85,7 @@ func newAnonymous(cfg Config, trusted *proxies, logger *slog.Logger, meter metri
 	_, err = meter.Int64ObservableGauge("leat.serve.connections.anonymous", metric.WithUnit("{connection}"),
 		metric.WithDescription("Connections of callers that have not proven who they are."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			o.Observe(int64(a.oldest.Len()))
+			o.Observe(int64(a.connections.len()))
 			return nil
 		}))
 	return a, err
@@ -128,10 +115,15 @@ type connectionKey struct{}
 func (a *anonymous) accept(ctx context.Context, conn net.Conn) context.Context {
 	address := peerOf(conn)
 	c := &connection{conn: conn, from: prefixOf(address), shared: a.isShared(address)}
-	if ended := a.add(c); ended != nil {
-		_ = rawConn(ended.conn).Close() // its server notices, and reports it closed
+	p, crowdedOut := a.connections.add(c, c.from, c.shared)
+	c.place = p
+	a.mu.Lock()
+	a.open[conn] = c
+	a.mu.Unlock()
+	if crowdedOut != nil {
+		_ = rawConn(crowdedOut.value.conn).Close() // its server notices, and reports it closed
 		a.ended.Add(ctx, 1)
-		a.report(ctx, "too many anonymous connections, the oldest are closed", ended.from)
+		a.report(ctx, "too many anonymous connections, the oldest are closed", crowdedOut.from)
 	}
 	return context.WithValue(ctx, connectionKey{}, c)
 }
@@ -149,62 +141,22 @@ func rawConn(conn net.Conn) net.Conn {
 	return conn
 }
 
-// add counts a connection and returns the one that has to end for it, or nil.
-func (a *anonymous) add(c *connection) *connection {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.open[c.conn] = c
-	c.inOrder = a.oldest.PushBack(c)
-	same := a.byAddress[c.from]
-	if same == nil {
-		same = list.New()
-		a.byAddress[c.from] = same
-	}
-	c.inAddress = same.PushBack(c)
-	var ended *connection
-	switch {
-	case !c.shared && same.Len() > max(1, a.maxConnections/addressShare):
-		ended, _ = same.Front().Value.(*connection)
-	case a.oldest.Len() > a.maxConnections:
-		ended, _ = a.oldest.Front().Value.(*connection)
-	}
-	if ended != nil {
-		a.forgetLocked(ended)
-	}
-	return ended
-}
-
 // leave forgets a connection that is closed, or no longer the server's.
 func (a *anonymous) leave(conn net.Conn) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if c, ok := a.open[conn]; ok {
-		delete(a.open, conn)
-		a.forgetLocked(c)
+	c, ok := a.open[conn]
+	delete(a.open, conn)
+	a.mu.Unlock()
+	if ok {
+		a.connections.leave(c.place)
 	}
 }
 
 // verified takes a connection out of the anonymous ones.
 func (a *anonymous) verified(c *connection) {
-	if c.known.Swap(true) {
-		return
+	if !c.known.Swap(true) {
+		a.connections.leave(c.place)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.forgetLocked(c)
-}
-
-func (a *anonymous) forgetLocked(c *connection) {
-	if c.inOrder == nil {
-		return
-	}
-	a.oldest.Remove(c.inOrder)
-	same := a.byAddress[c.from]
-	same.Remove(c.inAddress)
-	if same.Len() == 0 {
-		delete(a.byAddress, c.from)
-	}
-	c.inOrder, c.inAddress = nil, nil
 }
 
 // wrap counts requests until they are verified or answered.
@@ -215,19 +167,24 @@ func (a *anonymous) wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		v := &visit{anonymous: a, connection: c, from: c.from, shared: c.shared}
+		from, shared := c.from, c.shared
 		if address, ok := ClientAddress(r); ok && c.shared {
-			v.from, v.shared = prefixOf(address), a.isShared(address)
+			from, shared = prefixOf(address), a.isShared(address)
 		}
-		if !a.enter(v) {
-			a.reset.Add(r.Context(), 1)
-			a.report(r.Context(), "too many anonymous requests, new ones are reset", v.from)
-			panic(http.ErrAbortHandler)
-		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		v := &visit{anonymous: a, connection: c, cancel: cancel, answer: http.NewResponseController(w)}
+		p, crowdedOut := a.requests.add(v, from, shared)
+		v.place = p
 		defer v.leave()
-		next.ServeHTTP(w, r.WithContext(identity.OnVerified(r.Context(), v.verified)))
-		if r.ProtoMajor == 2 && !v.left.Load() { // over HTTP/1.1 a connection has one answer at a time
-			_ = http.NewResponseController(w).Flush() // a connection that was hijacked or is gone has nothing to wait for
+		if crowdedOut != nil {
+			crowdedOut.value.end()
+			a.reset.Add(ctx, 1)
+			a.report(ctx, "too many anonymous requests, the oldest are reset", crowdedOut.from)
+		}
+		next.ServeHTTP(w, r.WithContext(identity.OnVerified(ctx, v.verified)))
+		if r.ProtoMajor == 2 && !v.isKnown.Load() { // over HTTP/1.1 a connection has one answer at a time
+			_ = v.answer.Flush() // one that was hijacked or is gone has nothing to wait for
 		}
 	})
 }
@@ -237,40 +194,42 @@ type visit struct {
 	*anonymous
 
 	connection *connection
-	from       netip.Prefix
-	shared     bool
-	left       atomic.Bool
+	place      *place[*visit]
+	cancel     context.CancelFunc
+	isKnown    atomic.Bool
+
+	// mu keeps the handler from returning while the request is ended: its answer must not be touched afterwards.
+	mu     sync.Mutex
+	left   bool
+	answer *http.ResponseController
 }
 
-// enter counts a request, and returns false where that would be one too many.
-func (a *anonymous) enter(v *visit) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.requests >= a.maxRequests || !v.shared && a.asking[v.from] >= max(1, a.maxRequests/addressShare) {
-		return false
-	}
-	a.requests++
-	a.asking[v.from]++
-	return true
-}
-
-// leave stops counting the request.
+// leave stops counting the request, which is over.
 func (v *visit) leave() {
-	if v.left.Swap(true) {
-		return
-	}
+	v.requests.leave(v.place)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.requests--
-	if v.asking[v.from]--; v.asking[v.from] == 0 {
-		delete(v.asking, v.from)
-	}
+	v.left = true
 }
 
 // verified is called when the caller has proven who it is.
 func (v *visit) verified() {
-	v.leave()
+	v.isKnown.Store(true)
+	v.requests.leave(v.place)
 	v.anonymous.verified(v.connection)
+}
+
+// end resets the request, whatever it waits for.
+func (v *visit) end() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.left || v.isKnown.Load() {
+		return
+	}
+	v.cancel()
+	past := time.Unix(1, 0)
+	_ = v.answer.SetReadDeadline(past)
+	_ = v.answer.SetWriteDeadline(past)
 }
 
 // report logs at most once in an interval that a bound acts.

@@ -161,44 +161,59 @@ func exchange(t *testing.T, conn net.Conn, request string) {
 	}
 }
 
-// TestSecAnonymousRequestsAreBounded has more anonymous requests under way than may be: those past the bound are reset, and callers who
-// prove themselves are not counted.
+// TestSecAnonymousRequestsAreBounded has more anonymous requests under way than may be: the oldest is reset, and a new one is answered.
 func TestSecAnonymousRequestsAreBounded(t *testing.T) {
 	t.Parallel()
-	const bound = 4
-	entered, leave := make(chan struct{}), make(chan struct{})
-	server := start(t, serve.Config{AnonymousRequests: bound}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "" {
-			identity.Verified(r.Context())
-		}
-		if r.URL.Path == "/wait" {
-			entered <- struct{}{}
-			<-leave
-		}
-	}))
-	ended := make(chan error, bound)
-	for range bound {
-		go func() {
-			response, err := server.client.Get("http://" + server.addr + "/wait") //nolint:noctx // it ends with the server
-			if err == nil {
-				_ = response.Body.Close()
+	for name, client := range map[string]func(*testing.T) *http.Client{"HTTP/1.1": http1Client, "HTTP/2": http2Client} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const bound = 4
+			entered, canceled := make(chan string), make(chan string, 2*bound)
+			server := start(t, serve.Config{AnonymousRequests: bound}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Authorization") != "" {
+					identity.Verified(r.Context())
+				}
+				if r.URL.Path == "/" {
+					return
+				}
+				entered <- r.URL.Path
+				<-r.Context().Done()
+				canceled <- r.URL.Path
+			}))
+			asks, ended := client(t), make(chan error, 2*bound)
+			ctx, leave := context.WithCancel(t.Context())
+			wait := func(path, token string) {
+				request, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+server.addr+path, nil)
+				if token != "" {
+					request.Header.Set("Authorization", "Bearer "+token)
+				}
+				go func() {
+					response, err := asks.Do(request)
+					if err == nil {
+						_ = response.Body.Close()
+					}
+					ended <- err
+				}()
+				<-entered
 			}
-			ended <- err
-		}()
-		<-entered
-	}
-	if response, err := server.client.Get("http://" + server.addr + "/"); err == nil { //nolint:noctx // as above
-		_ = response.Body.Close()
-		t.Errorf("one too many: got %s, want it reset", response.Status)
-	}
-	close(leave)
-	for range bound {
-		if err := <-ended; err != nil {
-			t.Errorf("within the bound: %v", err)
-		}
-	}
-	if status, _ := get(t, server.client, "http://"+server.addr+"/"); status != http.StatusOK {
-		t.Errorf("afterwards: got %d, want 200", status)
+			wait("/known", "good")
+			for i := range bound {
+				wait(fmt.Sprint("/", i+1), "")
+			}
+			if status, _ := get(t, asks, "http://"+server.addr+"/"); status != http.StatusOK {
+				t.Errorf("one more: got %d, want 200", status)
+			}
+			if path := <-canceled; path != "/1" {
+				t.Errorf("got %s reset, want the oldest anonymous one", path)
+			}
+			if err := <-ended; err == nil {
+				t.Error("the oldest: got an answer, want it reset")
+			}
+			leave()
+			for range bound {
+				<-ended
+			}
+		})
 	}
 }
 

@@ -28,7 +28,7 @@ func TestSecStrangersLockNoAgentOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign, _, err := identity.NewIssuer(strange).Issue(identity.Identity{Kind: identity.KindCluster, Name: "c1", UID: "uid-c1"}, time.Hour)
+	foreign, _, err := identity.NewIssuer(strange).Issue(identity.Identity{Kind: identity.KindCluster, Name: "c1", UID: "uid-c1"}, identity.ServiceTunnel, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ package attack_test
 
 import (
 	"crypto/ed25519"
+	"slices"
+	"strings"
 	"testing"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
@@ -17,56 +19,65 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 )
 
 // This file is the only one that knows how the parts of a hub trust one another.
 
 const (
 	adminToken    = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
-	serviceSecret = "a-secret-of-this-test-and-of-nothing-else"
 	redisPassword = "a-password-of-this-test"
 )
 
 // trusted returns the settings by which a service of the hub is trusted by the others.
-func trusted(string) []string { return []string{"LEAT_SERVICE_SECRET=" + serviceSecret} }
+func trusted(service string) []string {
+	return []string{"LEAT_SERVICE_SECRET=" + hubkeys.Secret(service), "LEAT_SERVICE_KEYS=" + strings.Join(hubkeys.List(), ",")}
+}
 
 // services are the names under which services know one another.
 func services() []string { return []string{"distributor", "gitcache", "tunnel"} }
 
 // secretOf returns the secret of a service.
-func secretOf(string) string { return serviceSecret }
+func secretOf(service string) string { return hubkeys.Secret(service) }
 
 // forged returns the tokens that the holder of one service's secret can make for calling another service.
-func forged(t *testing.T, _, to string) []string {
+func forged(t *testing.T, of, to string) []string {
 	t.Helper()
-	var tokens []string
-	for _, service := range services() { // one secret for all: its holder may be any of them
-		tokens = append(tokens, serviceToken(t, service, to))
+	tokens := []string{serviceToken(t, of, to)}
+	for _, service := range services() { // under other names, with the secret that leaked
+		key, err := identity.NewServiceKey([]byte(secretOf(of)), service)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, err := key.For(to).Token(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, token)
 	}
 	return tokens
 }
 
 // serviceToken returns the token with which one service calls another.
-func serviceToken(t *testing.T, of, _ string) string {
+func serviceToken(t *testing.T, of, to string) string {
 	t.Helper()
-	tokens, err := identity.NewServiceTokens([]byte(serviceSecret), of)
-	if err != nil {
-		t.Fatal(err)
-	}
-	token, err := tokens.Token(t.Context())
+	token, err := hubkeys.Tokens(of, to).Token(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return token
 }
 
-// audiences are the services that access tokens are made for: one stands for all where tokens are good everywhere.
-func audiences() []string { return []string{"leat"} }
+// audiences are the services that access tokens are made for.
+func audiences() []string { return []string{identity.ServiceDistributor, identity.ServiceTunnel} }
 
 // personToken trades an API token for an access token that is good at a service.
-func (r *rig) personToken(t *testing.T, apiToken, _ string) string {
+func (r *rig) personToken(t *testing.T, apiToken, audience string) string {
 	t.Helper()
-	answer, err := r.fleet(t, apiToken).CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
+	if !slices.Contains(audiences(), audience) { // there are none for gitcache
+		audience = identity.ServiceDistributor
+	}
+	answer, err := r.fleet(t, apiToken).CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{Audience: audience})
 	if err != nil {
 		t.Fatalf("create an access token: %v", err)
 	}
@@ -80,7 +91,7 @@ type agentKey struct {
 }
 
 // token trades an assertion of the key for an access token that is good at a service.
-func (r *rig) agentToken(t *testing.T, key agentKey, _ string) string {
+func (r *rig) agentToken(t *testing.T, key agentKey, audience string) string {
 	t.Helper()
 	assertion, err := identity.SignAssertion(key.private, key.cluster)
 	if err != nil {
@@ -89,6 +100,9 @@ func (r *rig) agentToken(t *testing.T, key agentKey, _ string) string {
 	answer, err := r.agents(t, "").RefreshToken(t.Context(), &distributorv1.RefreshTokenRequest{Assertion: assertion})
 	if err != nil {
 		t.Fatalf("obtain an agent's token: %v", err)
+	}
+	if audience == identity.ServiceTunnel {
+		return answer.GetTunnelToken()
 	}
 	return answer.GetAccessToken()
 }

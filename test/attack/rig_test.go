@@ -41,6 +41,8 @@ type rig struct {
 	gitcache, distributor, tunnel, agent *server
 	secureTunnel                         *server // another replica, with TLS and without Redis
 	peer, securePeer                     *server
+	// peers is where the tunnel listens for other replicas of itself.
+	peers string
 
 	probe   agentKey // of an agent that makes normal requests
 	hostile agentKey // of one that attacks
@@ -57,6 +59,7 @@ func startRig(t *testing.T) *rig {
 	r.peer = r.startPeer(t, "net/http")
 	certificate, key := r.certificate(t)
 	r.securePeer = r.startPeer(t, "net/http, TLS", certificate, key)
+	r.peers = loopback.Addr(t)
 	gitcache, distributor, tunnel := loopback.Addr(t), loopback.Addr(t), loopback.Addr(t)
 	r.gitcache = r.startService(t, "gitcache", gitcache, append(trusted("gitcache"),
 		"LEAT_REDIS_URL="+redis, "LEAT_GITCACHE_DATA_DIR="+r.folder(t, "gitcache"), "LEAT_GITCACHE_ADVERTISE_URL=http://"+gitcache,
@@ -67,7 +70,7 @@ func startRig(t *testing.T) *rig {
 	r.probe, r.hostile = r.enrol(t, "probe"), r.enrol(t, hostileCluster)
 	hub := append(trusted("tunnel"), "LEAT_DISTRIBUTOR_URL=http://"+distributor)
 	r.tunnel = r.startService(t, "tunnel", tunnel, append(hub,
-		"LEAT_REDIS_URL="+redis, "LEAT_TUNNEL_ADVERTISE_URL=http://"+tunnel))
+		"LEAT_REDIS_URL="+redis, "LEAT_TUNNEL_PEER_LISTEN_ADDR="+r.peers, "LEAT_TUNNEL_ADVERTISE_URL=http://"+r.peers))
 	r.secureTunnel = r.startService(t, "tunnel", loopback.Addr(t), append(hub, "LEAT_TLS_CERT_FILE="+certificate, "LEAT_TLS_KEY_FILE="+key))
 	r.agent = r.startService(t, "agent", loopback.Addr(t), []string{
 		"LEAT_AGENT_HUB_URL=http://" + distributor, "LEAT_AGENT_JOIN_TOKEN=" + r.joinToken(t, "attacked"),

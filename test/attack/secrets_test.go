@@ -24,6 +24,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/testkit/golden"
 )
 
@@ -82,7 +85,11 @@ func (r *rig) leaks(t *testing.T) []leak {
 			name: "Secret of the service " + service, passwords: []string{secretOf(service)},
 			bearers: func(t *testing.T, program string) []string {
 				t.Helper()
-				return append(forged(t, service, program), secretOf(service))
+				tokens := append(forged(t, service, program), secretOf(service))
+				if program == identity.ServiceTunnel { // its replicas' names stand in Redis
+					tokens = append(tokens, forged(t, service, identity.ReplicaAudience(program, r.replica(t)))...)
+				}
+				return tokens
 			},
 		})
 	}
@@ -152,6 +159,11 @@ func (r *rig) doors() []door {
 	path(r.tunnel, "clusters", "/clusters/probe/version", false, nil)
 	path(r.tunnel, "agents' connections", "/tunnel/v1/connect", false, http.Header{
 		"Connection": {"Upgrade"}, "Upgrade": {"leat-tunnel/1"}, "Leat-Connection-Id": {"leaked"},
+	})
+	hop := *r.tunnel
+	hop.public = r.peers
+	path(&hop, "hops, at the listener for replicas", "/tunnel/v1/hop/version", true, http.Header{
+		"Leat-Hop": {"leaked"}, "Leat-Hop-Cluster": {"probe"}, "Impersonate-User": {"somebody"},
 	})
 	path(r.tunnel, "hops", "/tunnel/v1/hop/version", true, http.Header{
 		"Leat-Hop": {"leaked"}, "Leat-Hop-Cluster": {"probe"}, "Impersonate-User": {"somebody"},
@@ -351,4 +363,21 @@ func (r *rig) ask(t *testing.T, commands ...string) string {
 		}
 	}
 	return answer
+}
+
+// replica returns the name of the tunnel's replica, as whoever reads Redis knows it.
+func (r *rig) replica(t *testing.T) string {
+	t.Helper()
+	names, err := r.redisClient(t).ZRange(t.Context(), "leat:{tunnel}:replicas", 0, -1).Result()
+	if err != nil || len(names) != 1 {
+		t.Fatalf("got replicas %v, %v, want one", names, err)
+	}
+	return names[0]
+}
+
+func (r *rig) redisClient(t *testing.T) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: r.redis.Addr(), Password: redisPassword})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
 }
