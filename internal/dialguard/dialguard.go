@@ -31,8 +31,10 @@ var (
 		netip.Prefix
 		at int
 	}{
-		{netip.MustParsePrefix("64:ff9b::/96"), 12}, {netip.MustParsePrefix("64:ff9b:1::/48"), 12},
-		{netip.MustParsePrefix("2002::/16"), 2}, {netip.MustParsePrefix("::/96"), 12},
+		{netip.MustParsePrefix("64:ff9b::/96"), 12},
+		{netip.MustParsePrefix("64:ff9b:1::/48"), 12},
+		{netip.MustParsePrefix("2002::/16"), 2},
+		{netip.MustParsePrefix("::/96"), 12},
 	}
 	// shared are private networks that netip does not count among them: those of carriers and of benchmarks.
 	shared = []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("198.18.0.0/15")}

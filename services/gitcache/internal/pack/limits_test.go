@@ -24,8 +24,7 @@ type hostile struct {
 	data   []byte
 	starts []int
 	sizes  []int
-	ids    [][sha1.Size]byte // of objects whose content is known; by-id deltas need them
-	deltas int64             // bytes that all deltas make
+	deltas int64 // bytes that all deltas make
 	zlib   *zlib.Writer
 }
 
