@@ -25,7 +25,7 @@ const (
 	maxReturn = 10 * time.Second
 	// clusterRate and clusterBurst bound the connections that one cluster's agent opens: far more than an agent needs, and so few that
 	// no agent uses up the turns of the others.
-	clusterRate, clusterBurst = 4, 32
+	clusterRate, clusterBurst = 4, 128
 	// maxClusters bounds the clusters whose connections are counted. The one that came longest ago is forgotten first.
 	maxClusters = 20_000
 )
