@@ -78,8 +78,10 @@ func TestSecDeletedAdministratorsSeeNothing(t *testing.T) {
 		got[entry{r["phase"], r["verb"], r["name"], r["allowed"], r["outcome"]}]++
 	}
 	for _, want := range []entry{
-		{"decision", "get", castID, true, nil}, {"outcome", "get", castID, true, "revoked"},
-		{"decision", "list", "", false, nil}, {"decision", "get", castID, false, nil},
+		{"decision", "get", castID, true, nil},
+		{"outcome", "get", castID, true, "revoked"},
+		{"decision", "list", "", false, nil},
+		{"decision", "get", castID, false, nil},
 	} {
 		if got[want] != 1 {
 			t.Errorf("got %v, want one %+v", got, want)

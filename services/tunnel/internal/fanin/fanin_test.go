@@ -100,11 +100,11 @@ func TestNewestStateIsNoOlderThanItsQuestion(t *testing.T) {
 				s.touch("a")
 				second := watch(t, relay, s, tt.url)
 				second.want(tt.shows(s))
-				first.leave()
 				s.touch("a")
-				third := watch(t, relay, s, tt.url) // the first one's watch is not gone yet
+				third := watch(t, relay, s, tt.url)
 				third.want(tt.shows(s))
 				s.wantWatches(t, 3, tt.open)
+				first.leave()
 				second.leave()
 				third.leave()
 				<-time.After(6 * time.Second)

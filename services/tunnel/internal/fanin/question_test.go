@@ -24,7 +24,7 @@ func TestErrorGoesToThoseWhoWaitedForIt(t *testing.T) {
 			<-hold
 			return s.open(ctx)
 		}
-		results := make(chan string, 4)
+		results, seen := make(chan string, 4), make(chan struct{}) // a watch that only one has viewed ends with its viewer
 		for _, version := range []uint64{5, 5, 100, 100} {
 			go func() {
 				req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, from(version), nil)
@@ -41,6 +41,7 @@ func TestErrorGoesToThoseWhoWaitedForIt(t *testing.T) {
 					body = string(all)
 				}
 				results <- res.Status + body
+				<-seen
 				_ = res.Body.Close()
 			}()
 			synctest.Wait()
@@ -54,6 +55,7 @@ func TestErrorGoesToThoseWhoWaitedForIt(t *testing.T) {
 			t.Errorf("got %v, want the error for the two who asked for version 5", got)
 		}
 		s.wantWatches(t, 2, 1)
+		close(seen)
 		<-time.After(6 * time.Second)
 	})
 }
