@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -398,26 +399,41 @@ var clientAttacks = map[string]attack{
 }
 
 // TestSecMemory has each attack make this package hold at most half as much again as net/http holds after the same bytes. It does not
-// run beside other tests, whose memory it would count.
+// run beside other tests, whose memory it would count. A busy machine may hold up one side before it has looked at what it was sent,
+// so that only an attack counts that succeeds several times in a row.
 func TestSecMemory(t *testing.T) { //nolint:paralleltest // it measures the heap
 	for side, attacks := range map[string]map[string]attack{"server": serverAttacks, "client": clientAttacks} {
 		for name, a := range attacks {
 			t.Run(side+"/"+name, func(t *testing.T) {
-				held := map[string]int{}
-				for _, under := range implementations {
-					t.Run(under.name, func(t *testing.T) { held[under.name] = a.run(t, under) })
+				const tries = 3
+				var excess string
+				for range tries {
+					if excess = a.compare(t); excess == "" {
+						return
+					}
 				}
-				known, own := held[wellKnown.name], held[ours.name]
-				t.Logf("%6.1f MiB held by net/http, %6.1f MiB by us", mib(known), mib(own))
-				if limit := a.conns * a.each; limit > 0 && own > limit {
-					t.Errorf("we hold %.1f MiB, want at most %d KiB for each connection", mib(own), a.each>>10)
-				}
-				if own > known+known/2+oracleFloor {
-					t.Errorf("we hold %.1f MiB, want at most 1.5 times net/http's %.1f MiB and %d MiB", mib(own), mib(known), oracleFloor>>20)
-				}
+				t.Error(excess)
 			})
 		}
 	}
+}
+
+// compare attacks all implementations, and returns what is wrong about ours; nothing if it is good.
+func (a attack) compare(t *testing.T) (excess string) {
+	t.Helper()
+	held := map[string]int{}
+	for _, under := range implementations {
+		t.Run(under.name, func(t *testing.T) { held[under.name] = a.run(t, under) })
+	}
+	known, own := held[wellKnown.name], held[ours.name]
+	t.Logf("%6.1f MiB held by net/http, %6.1f MiB by us", mib(known), mib(own))
+	if limit := a.conns * a.each; limit > 0 && own > limit {
+		return fmt.Sprintf("we hold %.1f MiB, want at most %d KiB for each connection", mib(own), a.each>>10)
+	}
+	if own > known+known/2+oracleFloor {
+		return fmt.Sprintf("we hold %.1f MiB, want at most 1.5 times net/http's %.1f MiB and %d MiB", mib(own), mib(known), oracleFloor>>20)
+	}
+	return ""
 }
 
 func mib(bytes int) float64 { return float64(bytes) / (1 << 20) }

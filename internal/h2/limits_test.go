@@ -249,3 +249,33 @@ func TestSecUnreadResets(t *testing.T) {
 		p.ended()
 	})
 }
+
+// TestSecRequestsForASlowServer has the headers of requests, and the resets of those that are given up, wait for a server that reads nothing.
+func TestSecRequestsForASlowServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		near, far := memoryPair(t)
+		client := h2.NewClient(near, options{}.defaults().settings(), newBudget(t))
+		defer client.Close()
+		p := newPeer(t, far)
+		_, err := io.ReadFull(far, make([]byte, len(http2.ClientPreface)))
+		p.must(err)
+		p.must(p.framer.WriteSettings(generous...))
+		synctest.Wait()
+		for range 10 {
+			ctx, cancel := context.WithCancel(t.Context())
+			for range 100 {
+				req := newRequest(t, http.MethodGet, "/", nil).WithContext(ctx)
+				req.Header.Set("X-Large", largeValue)
+				go leave(ctx, client, req)
+			}
+			synctest.Wait() // those that wait for room, wait
+			cancel()
+			synctest.Wait() // one of them may still be writing
+		}
+		if held, limit := client.Held(), h2.MaxHeld+2*largeHeader; held > limit {
+			t.Errorf("%d bytes were held, want at most %d", held, limit)
+		}
+		want(t, "connection's error", client.Err(), nil)
+	})
+}
