@@ -102,12 +102,12 @@ func TestSecStrangersBodiesAreNotRead(t *testing.T) {
 	}
 }
 
-// TestSecMessagesInflateNoFurther sends messages that are 1 GiB when they are decompressed.
+// TestSecMessagesInflateNoFurther sends messages that are 128 MiB when they are decompressed.
 //
 //nolint:paralleltest // it measures the memory of the process
 func TestSecMessagesInflateNoFurther(t *testing.T) {
 	stack := started(t, both(func(context.Context) error { return nil }), gitcachev1connect.GitCacheServiceGetRepositoryProcedure)
-	compressed := compress(t, 1<<30)
+	compressed := compress(t, 128<<20)
 	for contentType, encoding := range forms {
 		for _, path := range []string{gitcachev1connect.GitCacheServiceGetRepositoryProcedure, gitcachev1connect.GitCacheServicePutRepositoryProcedure} {
 			var before, after runtime.MemStats

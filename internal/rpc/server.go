@@ -96,12 +96,18 @@ func (s *Server) Options() []connect.HandlerOption {
 	}
 }
 
+// SmallMessages are the options of a handler outside of a [Server], for callers that are trusted to know one another and say little: messages of
+// at most 64 KiB, uncompressed.
+func SmallMessages() connect.HandlerOption {
+	return connect.WithHandlerOptions(connect.WithReadMaxBytes(MaxPublicBytes), connect.WithCompression("gzip", nil, nil))
+}
+
 // publicOptions are stricter for procedures that anybody may call.
 func (s *Server) publicOptions(spec connect.Spec) []connect.HandlerOption {
 	if !s.public[spec.Procedure] {
 		return nil
 	}
-	return []connect.HandlerOption{connect.WithReadMaxBytes(MaxPublicBytes), connect.WithCompression("gzip", nil, nil)}
+	return []connect.HandlerOption{SmallMessages()}
 }
 
 // errorInterceptor lets out only errors that are fit for callers.

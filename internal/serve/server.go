@@ -13,6 +13,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/leatdev/leat/internal/h2"
 )
 
 // The limits of a connection. A stream may last for days, so there is no read and no write timeout; a peer that is gone
@@ -99,6 +101,9 @@ func (p *Params) newPublic(base context.Context) (*http.Server, error) {
 
 // serve blocks until the server is shut down, which is the error http.ErrServerClosed.
 func (p *Params) serve(server *http.Server, listener net.Listener) error {
+	if p.TLSCertFile != "" {
+		listener = h2.CoalesceAll(listener) // for agents' connections, which internal/h2 takes over
+	}
 	if p.ProxyProtocol {
 		trusted, err := parseProxies(p.TrustedProxies)
 		if err != nil {

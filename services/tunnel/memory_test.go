@@ -25,7 +25,7 @@ func TestSecUnreadBudgetFollowsTheMemoryLimit(t *testing.T) {
 	var cfg Config
 	set := config.New("tunnel", func(string) (string, bool) { return "", false })
 	cfg.Bind(set)
-	if err := set.Parse([]string{"--distributor-url=http://d", "--service-secret=a secret of more than thirty-two bytes"}); err != nil {
+	if err := set.Parse([]string{"--distributor-url=http://d", "--service-secret=a secret of more than thirty-two bytes", "--service-keys=x"}); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {

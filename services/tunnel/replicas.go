@@ -30,6 +30,7 @@ import (
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/tunnel/internal/api"
+	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/hop"
 	"github.com/leatdev/leat/services/tunnel/internal/receptive"
 	"github.com/leatdev/leat/services/tunnel/internal/redisroute"
@@ -85,13 +86,15 @@ func (r *replicas) params(table *session.Table, logger *slog.Logger) relay.Param
 
 // handler answers other replicas: it takes what they pass on, and tells what this one has. Nobody else gets an answer, not even another
 // service of the hub. It is nil where there are no other replicas.
-func (r *replicas) handler(keys *identity.ServiceKeys, asked *api.Service, table *session.Table, tel *telemetry.Telemetry) (http.Handler, error) {
+func (r *replicas) handler(
+	keys *identity.ServiceKeys, asked *api.Service, table *session.Table, sink audit.Sink, tel *telemetry.Telemetry,
+) (http.Handler, error) {
 	if r.store == nil {
 		return nil, nil
 	}
 	verifier := keys.Verifier([]string{identity.ServiceTunnel}, identity.ReplicaAudience(identity.ServiceTunnel, r.self.ID))
 	hops := hop.NewHandler(hop.Deps{
-		Self: r.self, Verifier: verifier, Table: table, Logger: tel.Logger(), Tracer: tel.Tracer(scope), Propagator: tel.Propagator(),
+		Self: r.self, Verifier: verifier, Table: table, Sink: sink, Logger: tel.Logger(), Tracer: tel.Tracer(scope), Propagator: tel.Propagator(),
 	})
 	server, err := rpc.NewServer(rpc.ServerParams{Telemetry: tel, Logger: tel.Logger(), Verifier: verifier})
 	if err != nil {

@@ -295,8 +295,13 @@ func TestSecHopRefusesStrangers(t *testing.T) {
 		req.Header.Set("Authorization", "Bearer "+serviceToken(t, tunnel, own))
 		req.Header.Set("Leat-Hop", "another")
 		req.Header.Set("Leat-Hop-Cluster", "demo")
+		req.Header.Set("Impersonate-User", "mallory")
 		if res, body := h.do(c, req); res.StatusCode != 200 || body != "GET /api " {
 			t.Errorf("a hop as it must be: got %d %q", res.StatusCode, body)
+		}
+		if log := h.audit.String(); !strings.Contains(log, `"phase":"hop"`) || !strings.Contains(log, `"subject":"service:tunnel","subject_uid":"another"`) ||
+			!strings.Contains(log, `"impersonated_user":"mallory"`) {
+			t.Errorf("the replica that has the connection has not recorded the hop:\n%s", log)
 		}
 		change(req)
 		if res, _ := h.do(c, req); res.StatusCode != http.StatusForbidden {

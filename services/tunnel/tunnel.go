@@ -155,7 +155,7 @@ func Run(ctx context.Context, cfg Config) error {
 	mux.Handle(path, server.Guard(reverse.WithDeadlines(handler)))
 	mux.Handle(tunnelv1connect.TunnelServiceGetRecordingProcedure, serve.CutStalled(server.Guard(handler), stallTimeout))
 
-	peers, err := others.handler(services, asked, table, tel)
+	peers, err := others.handler(services, asked, table, sink, tel)
 	if err != nil {
 		return err
 	}

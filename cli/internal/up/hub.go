@@ -138,7 +138,7 @@ func (u *up) refresher(logger *slog.Logger) (func(context.Context, string), erro
 
 func (u *up) startGitcache(ctx context.Context, redisURL string) error {
 	var cfg gitcache.Config
-	err := u.configure("gitcache", &cfg, map[string]string{
+	err := u.configureHub("gitcache", &cfg, map[string]string{
 		"LEAT_REDIS_URL":              redisURL,
 		"LEAT_GITCACHE_DATA_DIR":      u.dir.Path("gitcache"),
 		"LEAT_GITCACHE_ADVERTISE_URL": u.gitcacheURL(),
@@ -156,7 +156,7 @@ func (u *up) startGitcache(ctx context.Context, redisURL string) error {
 
 func (u *up) startDistributor(ctx context.Context, _ string) error {
 	var cfg distributor.Config
-	err := u.configure("distributor", &cfg, map[string]string{
+	err := u.configureHub("distributor", &cfg, map[string]string{
 		"LEAT_DISTRIBUTOR_DATABASE_URL": "sqlite://" + u.dir.Path("catalog.db"),
 		"LEAT_DISTRIBUTOR_DATA_DIR":     u.dir.Path("distributor"),
 		"LEAT_DISTRIBUTOR_ADMIN_TOKEN":  u.dir.AdminToken,
@@ -176,7 +176,7 @@ func (u *up) startTunnel(ctx context.Context, redisURL string) error {
 		return fmt.Errorf("listen for other replicas of the tunnel: %w", err)
 	}
 	cfg := tunnel.Config{PeerListener: peers}
-	err = u.configure("tunnel", &cfg, map[string]string{
+	err = u.configureHub("tunnel", &cfg, map[string]string{
 		"LEAT_DISTRIBUTOR_URL":      u.hubURL(),
 		"LEAT_REDIS_URL":            redisURL,
 		"LEAT_TUNNEL_ADVERTISE_URL": urlOf("https", peers),
@@ -194,14 +194,19 @@ func (u *up) startTunnel(ctx context.Context, redisURL string) error {
 		func(ctx context.Context) error { return tunnel.Run(ctx, cfg) })
 }
 
-// configure fills a service's config as its own process would: from its environment, which is env and the standard
-// OTEL_ variables of this process. A name in env that the service does not ask for is a defect of this package.
-func (u *up) configure(service string, cfg interface{ Bind(*config.Set) }, env map[string]string) error {
+// configureHub is [up.configure] for a service of the hub, which has to prove to the others which one it is.
+func (u *up) configureHub(service string, cfg interface{ Bind(*config.Set) }, env map[string]string) error {
 	keys, err := u.dir.ServiceKeys()
 	if err != nil {
 		return err
 	}
 	env["LEAT_SERVICE_SECRET"], env["LEAT_SERVICE_KEYS"] = u.dir.ServiceSecret(service), strings.Join(keys, ",")
+	return u.configure(service, cfg, env)
+}
+
+// configure fills a service's config as its own process would: from its environment, which is env and the standard
+// OTEL_ variables of this process. A name in env that the service does not ask for is a defect of this package.
+func (u *up) configure(service string, cfg interface{ Bind(*config.Set) }, env map[string]string) error {
 	env["LEAT_LOG_FORMAT"] = "text"
 	env["LEAT_DRAIN_TIMEOUT"] = drainTimeout.String()
 	unused := maps.Clone(env)

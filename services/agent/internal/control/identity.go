@@ -6,6 +6,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -314,7 +315,8 @@ func (i *Identity) trade(ctx context.Context) error {
 	}
 	now, expires := time.Now(), response.GetExpireTime().AsTime()
 	i.mu.Lock()
-	i.token, i.tunnel, i.expires = response.GetAccessToken(), response.GetTunnelToken(), expires
+	i.token, i.expires = response.GetAccessToken(), expires
+	i.tunnel = cmp.Or(response.GetTunnelToken(), response.GetAccessToken()) // a hub of an earlier release has one token for all
 	i.renew = now.Add(backoff.Jitter(expires.Sub(now)*2/3, renewJitter))
 	i.rejected, i.reason = time.Time{}, nil
 	state := i.state

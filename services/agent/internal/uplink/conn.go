@@ -15,6 +15,7 @@ import (
 
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	"github.com/leatdev/leat/internal/h2"
+	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/agent/internal/carrier"
 )
@@ -79,7 +80,7 @@ func settings() h2.Settings {
 
 // handler lets the link answer what is about this connection, and the agent the rest.
 func (c *conn) handler() http.Handler {
-	path, links := tunnelv1connect.NewLinkServiceHandler(c.link)
+	path, links := tunnelv1connect.NewLinkServiceHandler(c.link, rpc.SmallMessages())
 	speak := sync.OnceFunc(func() { close(c.spoken) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		speak()

@@ -3,7 +3,7 @@
 
 // Package audit records who reached what. Every proxied request leaves two records with one id: the decision before
 // anything is sent to the cluster, and the outcome when the last byte has passed. A refused request leaves a decision
-// only. The decision is written before the request is carried out: what is lost when the process dies is outcomes, never
+// only. Where another replica of the tunnel has the agent's connection, that one writes a third. The decision is written before the request is carried out: what is lost when the process dies is outcomes, never
 // the decision of a request that was carried out.
 package audit
 
@@ -30,6 +30,9 @@ const (
 	PhaseDecision Phase = "decision"
 	// PhaseOutcome is the record after its end.
 	PhaseOutcome Phase = "outcome"
+	// PhaseHop is the record of the replica that has the agent's connection, of a request that another replica passes on. That one has the
+	// decision and the outcome; this one is there if somebody speaks as a replica who is none. See [Hop].
+	PhaseHop Phase = "hop"
 	// PhaseSummary is the record of refused requests of one person that have no records of their own. See [Damper].
 	PhaseSummary Phase = "summary"
 )

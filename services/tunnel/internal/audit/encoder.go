@@ -42,7 +42,7 @@ func appendLine(b []byte, r *Record) []byte {
 	b = appendStrings(append(b, `,"impersonated_groups":`...), r.ImpersonatedGroups)
 	b = appendLists(append(b, `,"impersonated_extra":`...), r.ImpersonatedExtra)
 	switch r.Phase {
-	case PhaseDecision:
+	case PhaseDecision, PhaseHop:
 	case PhaseSummary:
 		b = strconv.AppendInt(append(b, `,"count":`...), r.Count, 10)
 		b = append(b, `,"since":"`...)

@@ -31,7 +31,7 @@ func (f Fan) Write(ctx context.Context, record *Record) error {
 			refused = errors.Join(refused, errs[i])
 		}
 	}
-	if refused == nil || record.Phase != PhaseDecision {
+	if refused == nil || !record.isPrior() {
 		return refused
 	}
 	for i, q := range f {

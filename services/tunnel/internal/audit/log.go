@@ -108,7 +108,7 @@ func (r *Record) Attrs() []slog.Attr {
 		slog.Any("impersonated_extra", r.ImpersonatedExtra),
 	}
 	switch r.Phase {
-	case PhaseDecision:
+	case PhaseDecision, PhaseHop:
 		return attrs
 	case PhaseSummary:
 		return append(attrs, slog.Int64("count", r.Count), slog.Time("since", r.Since))

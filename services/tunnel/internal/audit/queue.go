@@ -144,7 +144,7 @@ func (q *Queue) Write(ctx context.Context, record *Record) error {
 // add queues a record.
 func (q *Queue) add(ctx context.Context, record *Record) (*entry, error) {
 	e := &entry{record: record, size: record.weight()}
-	waits := record.Phase == PhaseDecision && !q.params.FailOpen
+	waits := record.isPrior() && !q.params.FailOpen
 	if waits {
 		e.result = make(chan error, 1)
 	}

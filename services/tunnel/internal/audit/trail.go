@@ -28,6 +28,19 @@ func (t *Trail) Decide(ctx context.Context, d Decision) error {
 	return t.sink.Write(ctx, r)
 }
 
+// Hop records that a replica carries a request out that another one has passed on. The request must not be carried out when it fails. Its
+// subject is the caller, a replica of the tunnel, and its subject's uid that replica's name. What d says is what the caller asked for:
+// nobody has decided about it here.
+func Hop(ctx context.Context, sink Sink, request Request, d Decision) error {
+	return sink.Write(ctx, &Record{
+		Request: request.bounded(), Phase: PhaseHop, Time: time.Now(), Allowed: d.Allowed,
+		ImpersonatedUser: d.User, ImpersonatedUID: d.UID, ImpersonatedGroups: d.Groups, ImpersonatedExtra: d.Extra,
+	})
+}
+
+// isPrior reports whether a record has to be written before its request is carried out.
+func (r *Record) isPrior() bool { return r.Phase == PhaseDecision || r.Phase == PhaseHop }
+
 // Decision is what the first record adds to the request.
 type Decision struct {
 	// Allowed says whether the request is carried out.

@@ -5,6 +5,7 @@ package hop
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -21,6 +23,8 @@ import (
 
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/services/tunnel/internal/audit"
+	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
@@ -33,6 +37,8 @@ type Deps struct {
 	Verifier identity.Verifier
 	// Table has the connections of this replica.
 	Table *session.Table
+	// Sink records what is carried out here. Required.
+	Sink audit.Sink
 	// Logger is told of refused hops.
 	Logger *slog.Logger
 	// Tracer and Propagator continue the traces of requests.
@@ -57,8 +63,14 @@ var errEnding = errors.New("replica is shutting down")
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := h.admit(r); err != nil {
+	caller, err := h.admit(r)
+	if err != nil {
 		h.refuse(w, r, err)
+		return
+	}
+	if err := h.record(r, caller); err != nil {
+		h.deps.Logger.ErrorContext(r.Context(), "audit record not written", slog.String("error", err.Error()))
+		writeError(w, h.deps.Self.ID, session.ErrOffline) // the first replica tries another connection, or says so
 		return
 	}
 	span := h.startSpan(r)
@@ -85,29 +97,68 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(serve.AsItIs(w), r.WithContext(ctx))
 }
 
-// admit says what is wrong with a hop.
-func (h *Handler) admit(r *http.Request) error {
+// record writes that this replica carries a request out, and as whom. The first replica has written who asked and why they may; this record
+// is there if somebody speaks as a replica who is none.
+func (h *Handler) record(r *http.Request, caller identity.Identity) error {
+	path, query, _ := strings.Cut(strings.TrimPrefix(r.RequestURI, Prefix), "?")
+	uri := path
+	if query != "" {
+		uri += "?" + query
+	}
+	id := rand.Text()
+	user, groups, uid, extra := impersonated(r.Header)
+	return audit.Hop(r.Context(), h.deps.Sink, audit.Request{
+		ID: id, TraceID: traceOf(r.Header, id), Subject: caller.Subject(), SubjectUID: r.Header.Get(headerHop), TokenID: caller.TokenID,
+		Cluster: r.Header.Get(headerCluster), Method: r.Method, URI: uri, Attributes: kubeapi.Parse(r.Method, path, query),
+		SourceAddress: r.RemoteAddr, UserAgent: r.UserAgent(),
+	}, audit.Decision{Allowed: true, User: user, UID: uid, Groups: groups, Extra: extra})
+}
+
+// impersonated reads whom the agent will be asked to be.
+func impersonated(header http.Header) (user string, groups []string, uid string, extra map[string][]string) {
+	const prefix = "Impersonate-Extra-"
+	for name, values := range header {
+		if strings.HasPrefix(name, prefix) {
+			if extra == nil {
+				extra = map[string][]string{}
+			}
+			extra[strings.ToLower(name[len(prefix):])] = slices.Clone(values)
+		}
+	}
+	return header.Get("Impersonate-User"), slices.Clone(header["Impersonate-Group"]), header.Get("Impersonate-Uid"), extra
+}
+
+// traceOf returns the trace of a traceparent (W3C), or id where there is none.
+func traceOf(header http.Header, id string) string {
+	if parts := strings.Split(header.Get("Traceparent"), "-"); len(parts) == 4 && len(parts[1]) == 32 {
+		return parts[1]
+	}
+	return id
+}
+
+// admit returns the replica that sends a hop, or what is wrong with it.
+func (h *Handler) admit(r *http.Request) (identity.Identity, error) {
 	token, ok := identity.BearerToken(r.Header)
 	if !ok {
-		return errors.New("it has no token")
+		return identity.Identity{}, errors.New("it has no token")
 	}
 	caller, err := h.deps.Verifier.Verify(r.Context(), token)
 	switch {
 	case err != nil:
-		return fmt.Errorf("its token does not count: %w", err)
+		return caller, fmt.Errorf("its token does not count: %w", err)
 	case caller.Kind != identity.KindService || caller.Name != ServiceName:
-		return errors.New("its token is not of this service")
+		return caller, errors.New("its token is not of this service")
 	}
 	identity.Verified(r.Context())
 	switch {
 	case r.ProtoMajor != 2:
-		return errors.New("it has to come over HTTP/2")
+		return caller, errors.New("it has to come over HTTP/2")
 	case len(r.Header[headerHop]) != 1 || r.Header.Get(headerHop) == h.deps.Self.ID:
-		return errors.New("it has to come from one other replica")
+		return caller, errors.New("it has to come from one other replica")
 	case r.Header.Get(headerCluster) == "" || strings.HasPrefix(strings.TrimPrefix(r.RequestURI, Prefix), Prefix):
-		return errors.New("it has to be for one agent")
+		return caller, errors.New("it has to be for one agent")
 	}
-	return nil
+	return caller, nil
 }
 
 // refuse answers a hop that is not as it must be. It tells strangers nothing.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
+	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
@@ -47,6 +48,11 @@ type replicas struct {
 	spans   *tracetest.SpanRecorder
 }
 
+// unrecorded is an audit log that keeps nothing.
+type unrecorded struct{}
+
+func (unrecorded) Write(context.Context, *audit.Record) error { return nil }
+
 func startReplicas(t *testing.T, sampler sdktrace.Sampler, agent conn) *replicas {
 	t.Helper()
 	spans := tracetest.NewSpanRecorder()
@@ -58,7 +64,7 @@ func startReplicas(t *testing.T, sampler sdktrace.Sampler, agent conn) *replicas
 		}
 	}
 	handler := NewHandler(Deps{
-		Self: relay.Replica{ID: "second"}, Verifier: hubkeys.Verifier(identity.ReplicaAudience(ServiceName, "second"), ServiceName), Table: table, Logger: slog.New(slog.DiscardHandler),
+		Self: relay.Replica{ID: "second"}, Verifier: hubkeys.Verifier(identity.ReplicaAudience(ServiceName, "second"), ServiceName), Table: table, Sink: unrecorded{}, Logger: slog.New(slog.DiscardHandler),
 		Tracer: provider.Tracer("test"), Propagator: propagation.TraceContext{},
 	})
 	server := httptest.NewUnstartedServer(handler)

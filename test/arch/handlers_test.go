@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package arch
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestSecHandlersHaveTheHousesOptions finds every Connect handler that is made outside of tests, and holds it to the options that bound its
+// messages. Connect's own default reads and inflates messages of any size. What is made with a server's options is mounted behind its
+// guard, unless its callers were authenticated on their way (Trusted).
+func TestSecHandlersHaveTheHousesOptions(t *testing.T) {
+	t.Parallel()
+	handler := regexp.MustCompile(`^New\w*Handler(V1|V1Alpha|Simple)?$`)
+	bounded := regexp.MustCompile(`\.Options\(\)|probeOptions\(\)|rpc\.SmallMessages\(\)`)
+	found := 0
+	for _, folder := range []string{"internal", "services", "cli"} {
+		err := filepath.WalkDir(filepath.Join(root(t), folder), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || isTestEquipment(path) {
+				return err
+			}
+			files := token.NewFileSet()
+			file, err := parser.ParseFile(files, path, nil, 0)
+			if err != nil {
+				return err
+			}
+			text := source(t, files, file)
+			ast.Inspect(file, func(node ast.Node) bool {
+				call, ok := node.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				selector, ok := call.Fun.(*ast.SelectorExpr)
+				if !ok || !handler.MatchString(selector.Sel.Name) {
+					return true
+				}
+				from, ok := selector.X.(*ast.Ident)
+				if !ok || from.Name != "connect" && from.Name != "grpcreflect" && !strings.HasSuffix(from.Name, "connect") {
+					return true
+				}
+				found++
+				made := source(t, files, call)
+				switch {
+				case !bounded.MatchString(made):
+					t.Errorf("%s: %s has no bound on its messages: give it an rpc.Server's Options, or rpc.SmallMessages", files.Position(call.Pos()), made)
+				case strings.Contains(made, ".Options()") && !strings.Contains(text, ".Guard(") && !strings.Contains(text, "Trusted:"):
+					t.Errorf("%s: %s is not mounted behind its server's Guard", files.Position(call.Pos()), made)
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 10 {
+		t.Errorf("found %d handlers, want those of all services: mend this test", found)
+	}
+}
+
+// isTestEquipment reports whether a file serves tests alone.
+func isTestEquipment(path string) bool {
+	for _, folder := range []string{"/testkit/", "test/", "/fleettest/"} {
+		if strings.Contains(filepath.ToSlash(filepath.Dir(path))+"/", folder) {
+			return true
+		}
+	}
+	return false
+}
+
+func source(t *testing.T, files *token.FileSet, node any) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := printer.Fprint(&out, files, node); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
