@@ -10,6 +10,7 @@ import (
 	"go/printer"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -86,4 +87,45 @@ func source(t *testing.T, files *token.FileSet, node any) string {
 		t.Fatal(err)
 	}
 	return out.String()
+}
+
+// TestSecurityPageNamesTests holds docs/security.md and the tests of that name against one another: a row names tests that exist, and each
+// TestSec… has a row.
+func TestSecurityPageNamesTests(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(root(t), "docs", "security.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, match := range regexp.MustCompile("`((?:Test|Fuzz)Sec[A-Z]\\w+)`").FindAllStringSubmatch(string(page), -1) {
+		named[match[1]] = true
+	}
+	defined := map[string]bool{}
+	define := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)Sec[A-Z]\w+)\(`)
+	for _, folder := range []string{"internal", "services", "cli", "test"} {
+		err := filepath.WalkDir(filepath.Join(root(t), folder), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			for _, match := range define.FindAllStringSubmatch(string(content), -1) {
+				defined[match[1]] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for test := range named {
+		if !defined[test] {
+			t.Errorf("docs/security.md names %s, which does not exist", test)
+		}
+	}
+	for test := range defined {
+		if !named[test] {
+			t.Errorf("docs/security.md has no row for %s", test)
+		}
+	}
 }
