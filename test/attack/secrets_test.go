@@ -89,6 +89,9 @@ func (r *rig) leaks(t *testing.T) []leak {
 				if program == identity.ServiceTunnel { // its replicas' names stand in Redis
 					tokens = append(tokens, forged(t, service, identity.ReplicaAudience(program, r.replica(t)))...)
 				}
+				if program == identity.ServiceGitCache {
+					tokens = append(tokens, forged(t, service, identity.ReplicaAudience(program, "http://"+r.gitcache.public))...)
+				}
 				return tokens
 			},
 		})
@@ -161,11 +164,8 @@ func (r *rig) doors() []door {
 		"Connection": {"Upgrade"}, "Upgrade": {"leat-tunnel/1"}, "Leat-Connection-Id": {"leaked"},
 	})
 	hop := *r.tunnel
-	hop.public = r.peers
+	hop.public, hop.proxied = r.peers, false
 	path(&hop, "hops, at the listener for replicas", "/tunnel/v1/hop/version", true, http.Header{
-		"Leat-Hop": {"leaked"}, "Leat-Hop-Cluster": {"probe"}, "Impersonate-User": {"somebody"},
-	})
-	path(r.tunnel, "hops", "/tunnel/v1/hop/version", true, http.Header{
 		"Leat-Hop": {"leaked"}, "Leat-Hop-Cluster": {"probe"}, "Impersonate-User": {"somebody"},
 	})
 	return all
