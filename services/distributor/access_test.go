@@ -269,7 +269,7 @@ func TestAccessToPaths(t *testing.T) {
 			}
 		}
 		for path, want := range map[string]int{
-			"/.well-known/jwks.json": http.StatusOK, "/healthz": http.StatusOK, "/readyz": http.StatusOK, "/metrics": http.StatusOK,
+			"/.well-known/jwks.json": http.StatusOK, "/healthz": http.StatusNotFound, "/readyz": http.StatusNotFound, "/metrics": http.StatusNotFound,
 			"/": http.StatusNotFound, "/v1/bundles/": http.StatusNotFound, "/v1/bundles": http.StatusNotFound, "/debug/pprof/": http.StatusNotFound,
 		} {
 			got := s.request(t, http.MethodGet, path, c.token)
@@ -284,8 +284,8 @@ func TestAccessToPaths(t *testing.T) {
 		}
 		health := newRequest(t, http.MethodPost, s.url+"/grpc.health.v1.Health/Check", c.token, []byte("{}"))
 		health.Header.Set("Content-Type", "application/json")
-		if got := s.send(t, health); got.status != http.StatusOK || !strings.Contains(got.body, "SERVING") {
-			t.Errorf("health by %s: got %d %s, want it open to everybody", c.name, got.status, got.body)
+		if got := s.send(t, health); got.status != http.StatusNotFound {
+			t.Errorf("health by %s: got %d %s, want it at the internal listener alone", c.name, got.status, got.body)
 		}
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
 			if got := s.request(t, method, held, c.token); got.status != http.StatusMethodNotAllowed {

@@ -115,7 +115,10 @@ func (h *hub) replicaAt(listener net.Listener, change func(*tunnel.Config)) *hub
 	tb, another := h.tb, *h
 	h = &another
 	h.audit, h.logs, h.done, h.service = &auditLog{}, &auditLog{}, make(chan error, 1), sync.OnceValue(h.newService)
-	h.addr, h.internal = listener.Addr().String(), listen(tb)
+	h.addr = listener.Addr().String()
+	if _, real := listener.Addr().(*net.TCPAddr); real && h.dial == nil { // in a bubble nothing may wait for a port
+		h.internal = listen(tb)
+	}
 	cfg := tunnel.Config{
 		Serve:          serve.Config{Listener: listener, DrainTimeout: 5 * time.Second, InternalListener: h.internal},
 		Telemetry:      telemetry.Config{LogOutput: h.logs},

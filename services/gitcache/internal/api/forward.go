@@ -116,7 +116,11 @@ func (s *Service) elsewhere(ctx context.Context, r *mirror.Repository) (client, 
 		return nil, "", nil //nolint:nilerr // while nobody can tell who owns it, what is mirrored here is served
 	}
 	owner, err := s.peers.get(url)
-	return owner, url, err
+	if err != nil { // it is no replica of ours, whoever has written its name
+		s.Logger.WarnContext(ctx, "owner cannot be called, answering here", slog.String("repository", r.Definition().Name), slog.Any("error", err))
+		return nil, "", nil
+	}
+	return owner, url, nil
 }
 
 // unanswered tells whether an error means that the owner could not be reached or is none any more, as opposed to an

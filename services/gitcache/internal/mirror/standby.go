@@ -268,7 +268,7 @@ func (r *Repository) adoptFrom(ctx context.Context, replica string, theirs Copy)
 	defer stop()
 	limited, span := r.shared.Tracer.Start(limited, "mirror.copy", trace.WithAttributes(
 		attribute.String("leat.repository", r.name), attribute.String("leat.repository.uid", r.uid),
-		attribute.Int64("leat.epoch", int64(theirs.Content.Epoch)), attribute.String("leat.copy.from", replica)))
+		attribute.Int64("leat.epoch", int64(theirs.Content.Epoch)), attribute.String("leat.copy.from", ReplicaURL(replica))))
 	defer span.End()
 	started, def := time.Now(), r.Definition()
 	content, err := r.shared.Copies.Adopt(limited, r.uid, theirs, func(ctx context.Context, f File) (io.ReadCloser, error) {
