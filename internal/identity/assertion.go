@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
@@ -27,7 +26,7 @@ func SignAssertion(key ed25519.PrivateKey, cluster string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("sign assertion: %w", err)
 	}
-	signer, err := newSigner(jose.EdDSA, key, kid)
+	signer, err := newSigner(key, kid)
 	if err != nil {
 		return "", fmt.Errorf("sign assertion: %w", err)
 	}
@@ -45,7 +44,7 @@ func SignAssertion(key ed25519.PrivateKey, cluster string) (string, error) {
 func VerifyAssertion(
 	ctx context.Context, token string, lookup func(ctx context.Context, cluster string) (ed25519.PublicKey, error),
 ) (cluster, id string, err error) {
-	parsed, err := parse(token, jose.EdDSA)
+	parsed, err := parse(token)
 	if err != nil {
 		return "", "", err
 	}

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
@@ -55,7 +54,7 @@ func (i *Issuer) IssueHubToken(service Identity, clusterUID string, agentKey ed2
 	}
 	c := hubClaims{Claims: standardClaims(service.Subject(), hubAudience+clusterUID, rand.Text(), HubTokenTTL), Confirmation: confirmation{Thumbprint: thumbprint}}
 	c.Issuer = issuer
-	signer, err := newSigner(jose.EdDSA, i.key, i.set.Keys[0].KeyID)
+	signer, err := newSigner(i.key, i.set.Keys[0].KeyID)
 	if err != nil {
 		return "", fmt.Errorf("issue hub token: %w", err)
 	}
@@ -79,7 +78,7 @@ type HubTokenParams struct {
 // VerifyHubToken checks a token of [Issuer.IssueHubToken], and returns its id. Errors match [ErrTokenInvalid]. The caller must
 // refuse an id that it has seen within the last three minutes: this function keeps no memory.
 func VerifyHubToken(token string, p HubTokenParams) (id string, err error) {
-	parsed, err := parse(token, jose.EdDSA)
+	parsed, err := parse(token)
 	if err != nil {
 		return "", err
 	}

@@ -73,7 +73,7 @@ func (i *Issuer) Issue(id Identity, audience string, ttl time.Duration) (token s
 	}
 	c := claims{Claims: standardClaims(id.Subject(), audience, rand.Text(), ttl), Groups: id.Groups, UID: id.UID, Credential: id.Credential}
 	c.Issuer = issuer
-	signer, err := newSigner(jose.EdDSA, i.key, i.set.Keys[0].KeyID)
+	signer, err := newSigner(i.key, i.set.Keys[0].KeyID)
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("issue token: %w", err)
 	}
@@ -107,7 +107,7 @@ func (v *issuedHere) Verify(_ context.Context, token string) (Identity, error) {
 	if v.issuer.err != nil {
 		return Identity{}, fmt.Errorf("verify token: %w", v.issuer.err)
 	}
-	parsed, err := parse(token, jose.EdDSA)
+	parsed, err := parse(token)
 	if err != nil {
 		return Identity{}, err
 	}

@@ -71,7 +71,7 @@ func NewJWKS(params JWKSParams) *JWKS {
 
 // Verify accepts the tokens of the issuer behind the URL. Without any key to judge by, the error is [ErrUnavailable].
 func (j *JWKS) Verify(ctx context.Context, token string) (Identity, error) {
-	parsed, err := parse(token, jose.EdDSA)
+	parsed, err := parse(token)
 	if err != nil {
 		return Identity{}, err
 	}

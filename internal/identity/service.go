@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
@@ -110,7 +109,7 @@ func (k *ServiceKey) token(audience string) (string, error) {
 	}
 	c := standardClaims(Identity{Kind: KindService, Name: k.service}.Subject(), audience, rand.Text(), serviceTokenTTL)
 	c.Issuer = issuer
-	signer, err := newSigner(jose.EdDSA, k.private, k.id)
+	signer, err := newSigner(k.private, k.id)
 	if err != nil {
 		return "", fmt.Errorf("make service token: %w", err)
 	}
@@ -179,7 +178,7 @@ type serviceVerifier struct {
 
 // Verify implements [Verifier].
 func (v *serviceVerifier) Verify(_ context.Context, token string) (Identity, error) {
-	parsed, err := parse(token, jose.EdDSA)
+	parsed, err := parse(token)
 	if err != nil {
 		return Identity{}, err
 	}

@@ -37,13 +37,12 @@ type claims struct {
 	Credential string `json:"sid,omitempty"`
 }
 
-// parse reads a token that must be signed with exactly this algorithm: the caller says which one its key is for, never
-// the token. That, and keys of different Go types, is what makes algorithm confusion impossible.
-func parse(token string, algorithm jose.SignatureAlgorithm) (*jwt.JSONWebToken, error) {
+// parse reads a token that must be signed with Ed25519, whatever it says of itself. That, and keys of different Go types, is what makes algorithm confusion impossible.
+func parse(token string) (*jwt.JSONWebToken, error) {
 	if len(token) > maxTokenBytes {
 		return nil, fmt.Errorf("%w: longer than %d bytes", ErrTokenInvalid, maxTokenBytes)
 	}
-	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{algorithm})
+	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.EdDSA})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTokenInvalid, err)
 	}
@@ -96,12 +95,12 @@ func standardClaims(subject, audience, id string, ttl time.Duration) jwt.Claims 
 }
 
 // newSigner makes a signer; an empty kid leaves the header out.
-func newSigner(algorithm jose.SignatureAlgorithm, key any, kid string) (jose.Signer, error) {
+func newSigner(key any, kid string) (jose.Signer, error) {
 	options := (&jose.SignerOptions{}).WithType("JWT")
 	if kid != "" {
 		options = options.WithHeader(jose.HeaderKey("kid"), kid)
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, options)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: key}, options)
 	if err != nil {
 		return nil, fmt.Errorf("make signer: %w", err)
 	}

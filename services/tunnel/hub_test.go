@@ -116,7 +116,7 @@ func (h *hub) replicaAt(listener net.Listener, change func(*tunnel.Config)) *hub
 	h = &another
 	h.audit, h.logs, h.done, h.service = &auditLog{}, &auditLog{}, make(chan error, 1), sync.OnceValue(h.newService)
 	h.addr = listener.Addr().String()
-	if _, real := listener.Addr().(*net.TCPAddr); real && h.dial == nil { // in a bubble nothing may wait for a port
+	if _, isTCP := listener.Addr().(*net.TCPAddr); isTCP && h.dial == nil { // in a bubble nothing may wait for a port
 		h.internal = listen(tb)
 	}
 	cfg := tunnel.Config{
