@@ -153,7 +153,6 @@ func TestF32ConnectionCloseBreaksNoExec(t *testing.T) {
 // send the last bytes: they lie in the buffers of the two kernels. What a caller sends meanwhile, such as a ping of WebSocket, would meet a
 // closed socket, whose kernel then drops what it has not delivered.
 func TestSlowCallerGetsTheLastBytes(t *testing.T) {
-	t.Parallel()
 	const (
 		size = 256 << 10
 		busy = 5 * time.Second

@@ -27,18 +27,15 @@ import (
 // agentClient calls the cluster's agent through the tunnel, as leat does.
 func (h *hub) agentClient(t *testing.T) agentv1connect.AgentServiceClient {
 	t.Helper()
-	answer, err := h.fleet.CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
-	if err != nil {
-		t.Fatalf("create an access token: %v", err)
-	}
+	token := h.tunnelToken(t)
 	client, err := rpc.NewClient(rpc.ClientParams{
-		BaseURL: h.tunnel.url() + "/clusters/demo", Tokens: identity.StaticToken(answer.GetAccessToken()), Telemetry: telemetry.Noop(),
+		BaseURL: h.tunnel.url() + "/clusters/demo", Tokens: identity.StaticToken(token), Telemetry: telemetry.Noop(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the agent is connected", func() (bool, string) {
-		code, body := get(t, http.DefaultClient, h.tunnel.url()+"/clusters/demo/version", answer.GetAccessToken())
+		code, body := get(t, http.DefaultClient, h.tunnel.url()+"/clusters/demo/version", token)
 		return code == http.StatusOK, body
 	})
 	return agentv1connect.NewAgentServiceClient(client.HTTP, client.BaseURL, client.Options...)

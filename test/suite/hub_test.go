@@ -191,6 +191,16 @@ func (h *hub) fleetClient(t *testing.T, token string) fleetv1connect.FleetServic
 	return fleetv1connect.NewFleetServiceClient(client.HTTP, client.BaseURL, client.Options...)
 }
 
+// tunnelToken is what people show the tunnel; it ends after some minutes.
+func (h *hub) tunnelToken(t *testing.T) string {
+	t.Helper()
+	answer, err := h.fleet.CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{Audience: identity.ServiceTunnel})
+	if err != nil {
+		t.Fatalf("create an access token: %v", err)
+	}
+	return answer.GetAccessToken()
+}
+
 // waitReady waits until every hub service says so.
 func (h *hub) waitReady(t *testing.T) {
 	t.Helper()

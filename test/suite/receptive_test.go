@@ -52,14 +52,11 @@ func TestAgentThatIsDialled(t *testing.T) {
 	h.sync(t, "web")
 	h.waitService(t, "web", "healthy at the second commit", healthyAt(second))
 
-	answer, err := h.fleet.CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
-	if err != nil {
-		t.Fatalf("create an access token: %v", err)
-	}
+	token := h.tunnelToken(t)
 	reachable := func(when string) {
 		t.Helper()
 		eventually(t, "people reach the cluster "+when, func() (bool, string) {
-			code, body := get(t, http.DefaultClient, h.tunnel.url()+"/clusters/demo/api/v1/namespaces/web/configmaps/settings", answer.GetAccessToken())
+			code, body := get(t, http.DefaultClient, h.tunnel.url()+"/clusters/demo/api/v1/namespaces/web/configmaps/settings", token)
 			return code == http.StatusOK && strings.Contains(body, `"two"`), body
 		})
 	}

@@ -159,11 +159,7 @@ func TestSpine(t *testing.T) {
 // testTunnel reads and watches the cluster through the tunnel.
 func testTunnel(t *testing.T, h *hub) {
 	t.Helper()
-	answer, err := h.fleet.CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
-	if err != nil {
-		t.Fatalf("create an access token: %v", err)
-	}
-	token := answer.GetAccessToken()
+	token := h.tunnelToken(t)
 	base := h.tunnel.url() + "/clusters/demo"
 	settings := base + "/api/v1/namespaces/web/configmaps/settings"
 	// The impersonated group needs rights in the cluster, as deploy/kubernetes/agent.yaml grants them.

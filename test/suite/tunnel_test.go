@@ -20,7 +20,6 @@ import (
 	"sync"
 	"testing"
 
-	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/testkit/otlptest"
 	"github.com/leatdev/leat/services/agent"
 )
@@ -116,11 +115,8 @@ func TestTunnelToARealAPIServer(t *testing.T) {
 	h := startServices(t, traced)
 	h.enrol(t)
 	h.grantAdmins(t)
-	answer, err := h.fleet.CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
-	if err != nil {
-		t.Fatalf("create an access token: %v", err)
-	}
-	token, base := answer.GetAccessToken(), h.tunnel.url()+"/clusters/demo"
+	token := h.tunnelToken(t)
+	base := h.tunnel.url() + "/clusters/demo"
 	eventually(t, "the agent has enrolled", func() (bool, string) {
 		code, body := get(t, http.DefaultClient, base+"/version", token)
 		return code == http.StatusOK, body
