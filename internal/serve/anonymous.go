@@ -184,6 +184,7 @@ func (a *anonymous) wrap(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(identity.OnVerified(ctx, v.verified)))
 		if r.ProtoMajor == 2 && !v.isKnown.Load() { // over HTTP/1.1 a connection has one answer at a time
+			_ = r.Body.Close()   // what came of it, and what still comes, is dropped while the answer waits
 			_ = v.answer.Flush() // one that was hijacked or is gone has nothing to wait for
 		}
 	})

@@ -39,6 +39,8 @@ type Config struct {
 	// send something of their own at intervals, it is longer than those, because a PING may be lost to what stands in between,
 	// and what does not answer one is taken for gone.
 	PingAfter time.Duration
+	// ReceiveWindow is how many bytes of one body over HTTP/2 are taken before they are read. Zero means 512 KiB. Not a flag.
+	ReceiveWindow int
 	// Listener is used instead of ListenAddr when it is set; tests and "leat up" pass one with a port of the kernel's
 	// choice. [Run] closes it. Not a flag.
 	Listener net.Listener

@@ -25,8 +25,8 @@ const (
 	maxHeaderBytes    = 64 << 10
 
 	maxConcurrentStreams = 1000
-	// streamWindow bounds what a stalled upload holds in memory.
-	streamWindow = 512 << 10
+	// defaultReceiveWindow bounds what a stalled upload holds in memory.
+	defaultReceiveWindow = 512 << 10
 	// connectionWindow bounds what all stalled uploads of one connection hold: past it they wait for one another, and for nobody else.
 	connectionWindow = 64 << 20
 	readFrameSize    = 64 << 10
@@ -54,7 +54,7 @@ func newServer(base context.Context, handler http.Handler, logger *slog.Logger) 
 		MaxHeaderBytes:    maxHeaderBytes,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          maxConcurrentStreams,
-			MaxReceiveBufferPerStream:     streamWindow,
+			MaxReceiveBufferPerStream:     defaultReceiveWindow,
 			MaxReceiveBufferPerConnection: connectionWindow,
 			MaxReadFrameSize:              readFrameSize,
 			SendPingTimeout:               pingAfter,
@@ -93,6 +93,9 @@ func (p *Params) newPublic(base context.Context) (*http.Server, error) {
 	server := newServer(base, p.Public, p.Logger)
 	if p.PingAfter > 0 {
 		server.HTTP2.SendPingTimeout = p.PingAfter
+	}
+	if p.ReceiveWindow > 0 {
+		server.HTTP2.MaxReceiveBufferPerStream = p.ReceiveWindow
 	}
 	strangers.install(server)
 	server.Handler = trusted.wrap(server.Handler)

@@ -39,6 +39,8 @@ const (
 	bufferMemoryDivisor  = 4
 	bufferMemoryLeast    = 32 << 20
 	bufferMemoryFallback = 512 << 20
+	// uploadMemoryDivisor is for what people send: half as much again.
+	uploadMemoryDivisor = 2
 )
 
 // defaultHeartbeatInterval is half of the shortest time after which intermediaries commonly end a silent connection.
@@ -99,8 +101,8 @@ type Config struct {
 	// distant agent.
 	StreamWindow    config.Bytes
 	MaxStreamWindow config.Bytes
-	// BufferMemory bounds what was received from all agents and not read by anybody. Zero means a quarter of GOMEMLIMIT or of the
-	// container's limit, whichever is less, and 512 MiB without either.
+	// BufferMemory bounds what was received from all agents and not read by anybody; what people send over HTTP/2 may hold half as much
+	// again. Zero means a quarter of GOMEMLIMIT or of the container's limit, whichever is less, and 512 MiB without either.
 	BufferMemory config.Bytes
 	// PingAfter is the silence after which an agent is asked whether it lives, PingTimeout how long it may take.
 	PingAfter   time.Duration
@@ -165,8 +167,8 @@ func (c *Config) Bind(s *config.Set) {
 	s.Size(&c.MaxStreamWindow, "tunnel-max-stream-window", config.Bytes(connections.Windows.Max),
 		"how much of one unread response the hub takes when its reader keeps up with a distant agent")
 	s.Size(&c.BufferMemory, "tunnel-buffer-memory", 0,
-		"how much of all bodies may be unread at once; beyond it the readers go that have stood still for the longest; 0: a quarter of "+
-			"GOMEMLIMIT or of the container's limit, 512 MiB without either")
+		"how much of all answers may be unread at once; beyond it the readers go that have stood still for the longest; uploads may hold "+
+			"half as much again; 0: a quarter of GOMEMLIMIT or of the container's limit, 512 MiB without either")
 	s.Duration(&c.PingAfter, "tunnel-ping-after", connections.PingAfter, "silence after which an agent is pinged")
 	s.Duration(&c.PingTimeout, "tunnel-ping-timeout", connections.PingTimeout, "how long an agent may take to answer a ping")
 	s.Duration(&c.HeartbeatInterval, "tunnel-heartbeat-interval", defaultHeartbeatInterval,

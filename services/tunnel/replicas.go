@@ -32,6 +32,7 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/api"
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/hop"
+	"github.com/leatdev/leat/services/tunnel/internal/kubeproxy"
 	"github.com/leatdev/leat/services/tunnel/internal/receptive"
 	"github.com/leatdev/leat/services/tunnel/internal/redisroute"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
@@ -155,6 +156,7 @@ func run(ctx context.Context, cfg Config, r running) error {
 	}
 	cfg.Serve.DrainTimeout = total - move
 	cfg.Serve.PingAfter = cfg.heardWithin()
+	cfg.Serve.ReceiveWindow = kubeproxy.UploadWindow
 	group, ctx := errgroup.WithContext(ctx)
 	routing, stopRouting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRouting()

@@ -88,7 +88,8 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := router.Observe(tel.Meter(scope)); err != nil {
 		return err
 	}
-	budget, err := h2.NewBudget(cfg.bufferMemory(memlimit.Root))
+	buffers := cfg.bufferMemory(memlimit.Root)
+	budget, err := h2.NewBudget(buffers)
 	if err != nil {
 		return err
 	}
@@ -134,6 +135,7 @@ func Run(ctx context.Context, cfg Config) error {
 		Verifier: keys, Access: decisions, Router: router, Sink: sink, Logger: tel.Logger(),
 		Tracer: tel.Tracer(scope), Meter: tel.Meter(scope), Propagator: tel.Propagator(),
 		RecheckInterval: orDefault(cfg.RecheckInterval, defaultRecheckInterval), StallTimeout: stallTimeout, FanIn: shared, Quota: bytes,
+		UploadMemory: buffers / uploadMemoryDivisor,
 		SessionGrace: cfg.sessionGrace(), Recorder: recorderOf(recordings),
 	})
 	if err != nil {

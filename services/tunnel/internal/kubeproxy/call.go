@@ -172,6 +172,11 @@ func (c *call) carry() *refusal {
 		return c.refuseCarrying(refused)
 	}
 	defer c.meter.Close()
+	release, ok := c.uploads.reserve(c.subject, c.r)
+	if !ok {
+		return c.refuseCarrying(refuseUploads())
+	}
+	defer release()
 	stream, err := c.open()
 	if err != nil {
 		return c.refuseCarrying(refuseStream(err, c.target.cluster))

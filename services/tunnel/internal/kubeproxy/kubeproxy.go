@@ -47,6 +47,8 @@ type Deps struct {
 	FanIn *fanin.Relay
 	// Quota bounds the bytes of people and clusters. Nil: nothing does.
 	Quota *quota.Ledger
+	// UploadMemory bounds in bytes what bodies hold that came over HTTP/2 and wait for their cluster.
+	UploadMemory int64
 	// RecheckInterval is how often the permission of a request that is still running is asked for again.
 	RecheckInterval time.Duration
 	// StallTimeout is how long a caller may take nothing of an answer before its request is ended.
@@ -65,6 +67,7 @@ type Handler struct {
 	rechecks    *timeouts.Queue
 	sessions    sessions
 	instruments *instruments
+	uploads     *uploads
 }
 
 // NewHandler returns the door. It fails when the meter refuses its instruments.
@@ -73,8 +76,12 @@ func NewHandler(deps Deps) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	uploads, err := newUploads(deps.UploadMemory, deps.Meter)
+	if err != nil {
+		return nil, err
+	}
 	return &Handler{
-		deps: deps, instruments: measured,
+		deps: deps, instruments: measured, uploads: uploads,
 		errorLog: slog.NewLogLogger(deps.Logger.Handler(), slog.LevelDebug),
 		buffers:  &serve.CopyBuffers{},
 		rechecks: timeouts.NewQueue(deps.RecheckInterval),

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeproxy
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"go.opentelemetry.io/otel/metric"
+)
+
+// UploadWindow is how many bytes of one body over HTTP/2 the hub's server should take before anybody reads them: a caller 50 ms away can
+// send 40 MiB/s with it.
+const UploadWindow = 2 << 20
+
+// sharesOfUploads says how much of the memory for uploads one person may have: a quarter.
+const sharesOfUploads = 4
+
+// uploads bounds the memory of bodies that came over HTTP/2 and wait for their cluster. The server takes up to [UploadWindow] of each
+// before it asks whether there is room, so a body that finds none has to be refused at once. It is safe for concurrent use.
+type uploads struct {
+	max, share int64
+
+	mu     sync.Mutex
+	held   int64
+	people map[string]int64
+}
+
+// newUploads returns the bound. At least one body per person has room.
+func newUploads(memory int64, meter metric.Meter) (*uploads, error) {
+	u := &uploads{
+		max: max(memory, sharesOfUploads*UploadWindow), share: max(memory/sharesOfUploads, UploadWindow), people: map[string]int64{},
+	}
+	_, err := meter.Int64ObservableGauge("leat.tunnel.uploads.reserved", metric.WithUnit("By"),
+		metric.WithDescription("Memory reserved for bodies of requests to clusters that came over HTTP/2 and are under way."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			o.Observe(u.held)
+			return nil
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("make instruments: %w", err)
+	}
+	return u, nil
+}
+
+// reserve keeps room for the body of a person's request until release is called. It reports false where there is none.
+func (u *uploads) reserve(subject string, r *http.Request) (release func(), ok bool) {
+	size := unreadAtMost(r)
+	if size == 0 {
+		return func() {}, true
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.held+size > u.max || u.people[subject]+size > u.share {
+		return nil, false
+	}
+	u.held += size
+	u.people[subject] += size
+	return func() { u.release(subject, size) }, true
+}
+
+func (u *uploads) release(subject string, size int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.held -= size
+	if u.people[subject] -= size; u.people[subject] == 0 {
+		delete(u.people, subject)
+	}
+}
+
+// unreadAtMost returns how many bytes of a request's body the server may hold. Over HTTP/1.1 that is a buffer of its connection.
+func unreadAtMost(r *http.Request) int64 {
+	switch {
+	case r.ProtoMajor < 2 || r.Body == nil || r.Body == http.NoBody:
+		return 0
+	case r.ContentLength < 0:
+		return UploadWindow
+	default:
+		return min(r.ContentLength, UploadWindow)
+	}
+}
+
+func refuseUploads() *refusal {
+	refused := refuseBusy("the uploads under way, yours or all, hold as much memory as they may; retry when one has ended")
+	refused.origin = originHub
+	return refused
+}
