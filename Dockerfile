@@ -23,7 +23,7 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
       -o /out/leat-service ./cmd/${SERVICE} \
     && mkdir -p /out/data
 
-# git runs what its configuration and its server tell it to, so no other service has it in its image.
+# git runs programs that its configuration and its server name, so other images do not have it.
 FROM debian:bookworm-slim AS git
 ARG SERVICE
 RUN test "${SERVICE}" = gitcache \
@@ -36,7 +36,7 @@ USER 65532:65532
 VOLUME /var/lib/leat
 ENTRYPOINT ["/usr/local/bin/leat-service"]
 
-# Nothing but the program, the authorities that it trusts and an empty folder. Names of time zones are in the program.
+# Only the program, the certificate authorities that it trusts and an empty folder. The program embeds the time zones.
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/leat-service /usr/local/bin/leat-service

@@ -43,7 +43,7 @@ fault: system kube ## Kill, freeze and cut parts of a running hub at random, and
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m ./test/tunnel/...
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -p 1 -run '^TestF[0-9]|^TestViewersSee' ./services/tunnel/... ./services/agent/internal/uplink/... ./internal/h2/...
 
-attack: system ## Attack every service as strangers could, for ATTACKTIME each, beside net/http, and print the table
+attack: system ## Attack every service without credentials, for ATTACKTIME each, beside net/http, and print the table
 	@LEAT_ATTACK=$(ATTACKTIME) $(GO) test -count=1 -timeout 180m -v -run '^TestSec' $(ARGS) ./test/attack/
 
 fuzz: ## Run every fuzz target, for FUZZTIME each
@@ -82,10 +82,10 @@ build: ## Build the deployables and the command line into .bin
 sbom: build ## Write an inventory (CycloneDX) of each program into .bin/sbom
 	@$(GO) run ./test/supply/cmd/leat-supply sbom $(BIN)/sbom $(BIN)/gitcache $(BIN)/distributor $(BIN)/tunnel $(BIN)/agent $(BIN)/leat
 
-vulncheck: ## Hold the modules of each program against known advisories, and against a database that LEAT_VULNDB names
+vulncheck: ## Check the modules of each program for known advisories, also those of the database that LEAT_VULNDB names
 	@$(GO) run ./test/supply/cmd/leat-supply vulncheck $(LEAT_VULNDB)
 
-pin: ## Write the present digests of images into the Dockerfile, docker-compose.yml and deploy/ (asks their registries)
+pin: ## Write the current digests of images into the Dockerfile, docker-compose.yml and deploy/ (asks their registries)
 	@$(GO) run ./test/supply/cmd/leat-supply pin Dockerfile docker-compose.yml deploy/kubernetes/*.yaml
 
 ci: ## What CI runs

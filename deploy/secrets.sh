@@ -2,13 +2,13 @@
 # SPDX-FileCopyrightText: The Leat Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Makes every secret of a hub, at random, and prints them:
+# Generates all secrets of a hub and prints them:
 #
 #   deploy/secrets.sh compose >.env                                        for docker-compose.yml
 #   deploy/secrets.sh kubernetes | kubectl -n leat apply -f -              for deploy/kubernetes/hub.yaml
-#   deploy/secrets.sh kubernetes --redis-tls | kubectl -n leat apply -f -  the same, where Redis has a certificate
+#   deploy/secrets.sh kubernetes --redis-tls | kubectl -n leat apply -f -  the same, if Redis has a certificate
 #
-# Run it once: the secret of the distributor seals the database. It needs leat (or LEAT=path) and openssl.
+# Run it once, because the distributor's secret seals the database. It needs leat (or LEAT=path) and openssl.
 set -eu
 umask 077
 

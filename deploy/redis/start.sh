@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: The Leat Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Starts the hub's Redis: one user for each service, nobody else, and TLS alone where a certificate is mounted.
+# Starts the hub's Redis with one user for each service and no default user; with a mounted certificate it serves TLS only.
 # From the environment: REDIS_GITCACHE_PASSWORD and REDIS_TUNNEL_PASSWORD, at least 32 bytes each.
-# Arguments are handed on to redis-server.
+# Passes its arguments to redis-server.
 set -eu
 
 conf=${REDIS_CONF:-/etc/leat-redis} # holds users.acl
