@@ -20,23 +20,23 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// The defaults of what callers may hold together that have not proven who they are. A connection over TLS costs about 35 KiB, a
-// request whose answer nobody reads about 25 KiB.
+// These are the default bounds of what unauthenticated callers may hold together. A connection over TLS costs about 35
+// KiB, a request whose caller does not read the answer about 25 KiB.
 const (
 	defaultAnonymousConnections = 2000
 	defaultAnonymousRequests    = 1000
-	// reportInterval is how often the log says at most that a bound acts.
+	// reportInterval is the minimum time between two log messages about a bound.
 	reportInterval = time.Minute
 )
 
-// anonymous bounds what callers hold that have not proven who they are.
+// anonymous bounds what unauthenticated callers hold.
 //
-// A connection is anonymous until a request on it is verified ([identity.Verified]), and a request until it is verified itself. Past a
-// bound the oldest anonymous connection is closed, and the oldest anonymous request reset. A request counts until its answer was handed to
-// the network, so that answers for peers that do not read count, too.
+// A connection is anonymous until a request on it is verified ([identity.Verified]), and a request until it is verified
+// itself. Past a bound the oldest anonymous connection is closed, or the oldest anonymous request reset. A request
+// counts until its answer is handed to the network, so that answers for peers that do not read also count.
 //
-// One address, or one /64 of IPv6, may use a quarter of each bound. Loopback addresses and trusted proxies may use all of it, because
-// many callers share them. It is safe for concurrent use.
+// One address, or one /64 of IPv6, may use a quarter of each bound. Loopback addresses and trusted proxies may use all
+// of it, because many callers share them. It is safe for concurrent use.
 type anonymous struct {
 	logger  *slog.Logger
 	trusted *proxies
@@ -51,17 +51,17 @@ type anonymous struct {
 	reported time.Time
 }
 
-// connection is one that was accepted and is not closed.
+// connection is an accepted connection that is not closed.
 type connection struct {
 	conn net.Conn
 	from netip.Prefix
-	// shared says that many callers come from its address.
+	// shared says that many callers may use its address.
 	shared bool
 	known  atomic.Bool
 	place  *place[*connection]
 }
 
-// newAnonymous returns the bounds of one server. A bound that is not positive means its default.
+// newAnonymous returns the bounds of one server. A bound that is not positive is replaced by its default.
 func newAnonymous(cfg Config, trusted *proxies, logger *slog.Logger, meter metric.Meter) (*anonymous, error) {
 	if meter == nil {
 		meter = noop.NewMeterProvider().Meter("")
@@ -98,7 +98,7 @@ func orDefault(value, fallback int) int {
 	return value
 }
 
-// install has the server count its connections and requests.
+// install makes the server count its connections and requests.
 func (a *anonymous) install(server *http.Server) {
 	server.ConnContext = a.accept
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
@@ -111,7 +111,7 @@ func (a *anonymous) install(server *http.Server) {
 
 type connectionKey struct{}
 
-// accept counts a new connection, and closes the oldest one past a bound.
+// accept counts a new connection, and closes the oldest one if a bound is exceeded.
 func (a *anonymous) accept(ctx context.Context, conn net.Conn) context.Context {
 	address := peerOf(conn)
 	c := &connection{conn: conn, from: prefixOf(address), shared: a.isShared(address)}
@@ -121,19 +121,19 @@ func (a *anonymous) accept(ctx context.Context, conn net.Conn) context.Context {
 	a.open[conn] = c
 	a.mu.Unlock()
 	if crowdedOut != nil {
-		_ = rawConn(crowdedOut.value.conn).Close() // its server notices, and reports it closed
+		_ = rawConn(crowdedOut.value.conn).Close() // its server notices this and reports the connection closed
 		a.ended.Add(ctx, 1)
 		a.report(ctx, "too many anonymous connections, the oldest are closed", crowdedOut.from)
 	}
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// isShared reports whether many callers may come from an address.
+// isShared reports whether many callers may use an address.
 func (a *anonymous) isShared(address netip.Addr) bool {
 	return !address.IsValid() || address.IsLoopback() || a.trusted.includes(address)
 }
 
-// rawConn is what lies below TLS: closing that waits for nobody.
+// rawConn returns the connection below TLS, whose Close does not block.
 func rawConn(conn net.Conn) net.Conn {
 	if secured, ok := conn.(*tls.Conn); ok {
 		return secured.NetConn()
@@ -141,7 +141,7 @@ func rawConn(conn net.Conn) net.Conn {
 	return conn
 }
 
-// leave forgets a connection that is closed, or no longer the server's.
+// leave removes a connection that is closed, or that a handler has hijacked.
 func (a *anonymous) leave(conn net.Conn) {
 	a.mu.Lock()
 	c, ok := a.open[conn]
@@ -152,7 +152,7 @@ func (a *anonymous) leave(conn net.Conn) {
 	}
 }
 
-// verified takes a connection out of the anonymous ones.
+// verified removes a connection from the anonymous ones.
 func (a *anonymous) verified(c *connection) {
 	if !c.known.Swap(true) {
 		a.connections.leave(c.place)
@@ -163,8 +163,10 @@ func (a *anonymous) verified(c *connection) {
 func (a *anonymous) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(connectionKey{}).(*connection)
-		if c == nil || c.known.Load() && !c.shared { // its caller is known
+		body := watchBody(r)
+		if c == nil || c.known.Load() && !c.shared { // its caller is authenticated
 			next.ServeHTTP(w, r)
+			body.drop()
 			return
 		}
 		from, shared := c.from, c.shared
@@ -183,9 +185,9 @@ func (a *anonymous) wrap(next http.Handler) http.Handler {
 			a.report(ctx, "too many anonymous requests, the oldest are reset", crowdedOut.from)
 		}
 		next.ServeHTTP(w, r.WithContext(identity.OnVerified(ctx, v.verified)))
+		body.drop()
 		if r.ProtoMajor == 2 && !v.isKnown.Load() { // over HTTP/1.1 a connection has one answer at a time
-			_ = r.Body.Close()   // what came of it, and what still comes, is dropped while the answer waits
-			_ = v.answer.Flush() // one that was hijacked or is gone has nothing to wait for
+			_ = v.answer.Flush() // fails if the connection was hijacked or is closed: there is nothing to wait for
 		}
 	})
 }
@@ -199,13 +201,14 @@ type visit struct {
 	cancel     context.CancelFunc
 	isKnown    atomic.Bool
 
-	// mu keeps the handler from returning while the request is ended: its answer must not be touched afterwards.
+	// mu keeps the handler from returning while end uses the answer, which must not be used after the handler has
+	// returned.
 	mu     sync.Mutex
 	left   bool
 	answer *http.ResponseController
 }
 
-// leave stops counting the request, which is over.
+// leave stops counting a request that has ended.
 func (v *visit) leave() {
 	v.requests.leave(v.place)
 	v.mu.Lock()
@@ -213,14 +216,14 @@ func (v *visit) leave() {
 	v.left = true
 }
 
-// verified is called when the caller has proven who it is.
+// verified is called when the caller has proven its identity.
 func (v *visit) verified() {
 	v.isKnown.Store(true)
 	v.requests.leave(v.place)
 	v.anonymous.verified(v.connection)
 }
 
-// end resets the request, whatever it waits for.
+// end resets the request, whatever it is waiting for.
 func (v *visit) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -233,7 +236,7 @@ func (v *visit) end() {
 	_ = v.answer.SetWriteDeadline(past)
 }
 
-// report logs at most once in an interval that a bound acts.
+// report logs that a bound was exceeded, at most once in an interval.
 func (a *anonymous) report(ctx context.Context, message string, from netip.Prefix) {
 	a.mu.Lock()
 	due := time.Since(a.reported) >= reportInterval
@@ -246,7 +249,8 @@ func (a *anonymous) report(ctx context.Context, message string, from netip.Prefi
 	}
 }
 
-// addressOf returns the IP address of a connection's peer; that of a test's own transport is not valid.
+// addressOf returns the IP address of a connection's peer. The result is invalid for a transport without IP addresses,
+// as in a test.
 func addressOf(addr net.Addr) netip.Addr {
 	if addr == nil {
 		return netip.Addr{}
@@ -258,7 +262,7 @@ func addressOf(addr net.Addr) netip.Addr {
 	return port.Addr().Unmap().WithZone("")
 }
 
-// prefixOf returns what is counted as one address: IPv6 hosts choose freely within their /64.
+// prefixOf returns the prefix that counts as one address: an IPv6 host may use any address of its /64.
 func prefixOf(address netip.Addr) netip.Prefix {
 	bits := address.BitLen()
 	if address.Is6() {

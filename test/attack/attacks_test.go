@@ -91,6 +91,10 @@ func bodyAttacks() []attack {
 			ports: both, conns: 12, megabytes: 640, lasts: 3 * time.Second, run: unreadRefusals,
 		},
 		{
+			name: "unread refusals, person", sends: "the same, with a person's token", only: []string{"tunnel"}, asAgent: true, absolute: true,
+			ports: public, conns: 12, megabytes: 800, lasts: 3 * time.Second, run: unreadRefusals,
+		},
+		{
 			name: "slow bodies, HTTP1", sends: "uploads of a byte a second",
 			ports: both, conns: 300, megabytes: 1, run: dripped(false),
 		},

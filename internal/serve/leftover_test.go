@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve_test
+
+import (
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/serve"
+)
+
+// TestRefusedUploadsGetTheirAnswer refuses uploads that have only begun. Dropping their bodies must not reset them before the client
+// has the answer.
+func TestRefusedUploadsGetTheirAnswer(t *testing.T) {
+	t.Parallel()
+	for name, handler := range map[string]http.HandlerFunc{
+		"anonymous": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) },
+		"verified": func(w http.ResponseWriter, r *http.Request) {
+			identity.Verified(r.Context())
+			http.Error(w, "no", http.StatusUnauthorized)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := start(t, serve.Config{}, handler)
+			for range 100 {
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+server.addr, io.LimitReader(zeros{}, 4<<20))
+				if err != nil {
+					t.Fatal(err)
+				}
+				response, err := server.client.Do(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(response.Body)
+				_ = response.Body.Close()
+				if response.StatusCode != http.StatusUnauthorized || string(body) != "no\n" || err != nil {
+					t.Fatalf("got %d %q %v, want 401 and its text", response.StatusCode, body, err)
+				}
+			}
+		})
+	}
+}
