@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/webhook"
 )
@@ -44,6 +46,7 @@ type hub struct {
 	// shared is what Remember returns an error instead of, where it is set.
 	shared error
 
+	verified  atomic.Int32 // senders whose proof was accepted
 	mux       *http.ServeMux
 	mu        sync.Mutex
 	kept      map[string]bool
@@ -157,7 +160,7 @@ func (h *hub) send(t *testing.T, d delivery) *httptest.ResponseRecorder {
 		r.RemoteAddr = d.from
 	}
 	w := httptest.NewRecorder()
-	h.mux.ServeHTTP(w, r)
+	h.mux.ServeHTTP(w, r.WithContext(identity.OnVerified(r.Context(), func() { h.verified.Add(1) })))
 	return w
 }
 

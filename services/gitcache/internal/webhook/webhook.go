@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -191,6 +192,7 @@ func (h *Handler) receive(ctx context.Context, r *http.Request, p provider) (out
 	if !proven.any {
 		return outcomeRefused, refused()
 	}
+	identity.Verified(r.Context())
 	notice, err := p.read(r.Header, body)
 	if err != nil {
 		return outcomeMalformed, rpcerr.Field("body", "It is not what "+r.PathValue("provider")+" sends.")

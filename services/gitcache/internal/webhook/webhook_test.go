@@ -185,8 +185,8 @@ func TestOnlyProvenWebhooksCount(t *testing.T) {
 			h := (&hub{repositories: []mirror.Definition{repository("shop", "https://github.com/Acme/shop", own)}}).start(t)
 			w := h.send(t, build(t))
 			wantStatus(t, w, http.StatusUnauthorized)
-			if strings.Contains(w.Body.String(), "shop") || h.count() != 0 {
-				t.Errorf("got %s and %d refreshes, want neither a name nor a refresh", w.Body, h.count())
+			if strings.Contains(w.Body.String(), "shop") || h.count() != 0 || h.verified.Load() != 0 {
+				t.Errorf("got %s, %d refreshes, %d verified; want neither a name nor a refresh nor a verified sender", w.Body, h.count(), h.verified.Load())
 			}
 		})
 	}
@@ -295,8 +295,8 @@ func TestPings(t *testing.T) {
 	} {
 		wantStatus(t, h.send(t, d), http.StatusOK)
 	}
-	if h.count() != 0 {
-		t.Errorf("got %d refreshes, want none", h.count())
+	if h.count() != 0 || h.verified.Load() != 2 {
+		t.Errorf("got %d refreshes and %d verified senders, want none and the two that signed", h.count(), h.verified.Load())
 	}
 }
 
