@@ -118,7 +118,7 @@ func TestChildHasAGroupOfItsOwn(t *testing.T) {
 	<-ended
 }
 
-// TestPipedChildAnswers talks with a child, and reads what it wrote before its end.
+// TestPipedChildAnswers writes to a child and reads what the child wrote before it ended.
 func TestPipedChildAnswers(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "read -r line; echo \"got $line\"")
@@ -142,7 +142,7 @@ func TestPipedChildAnswers(t *testing.T) {
 	}
 }
 
-// TestKillGroupEndsGrandchildren waits for the end of the pipe, which a grandchild holds open, too.
+// TestKillGroupEndsGrandchildren waits until the pipe is closed, which a grandchild also holds open.
 func TestKillGroupEndsGrandchildren(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "sleep 600 & echo started; wait")

@@ -7,7 +7,7 @@ package childproc
 
 import "os/exec"
 
-// KillGroup kills a child that Start started.
+// KillGroup kills a child that Start has started.
 func KillGroup(cmd *exec.Cmd) {
 	_ = cmd.Process.Kill()
 }

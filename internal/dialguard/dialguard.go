@@ -14,7 +14,7 @@ import (
 	"syscall"
 )
 
-// metadata are the addresses of clouds' metadata servers that are not link-local.
+// metadata lists the addresses of clouds' metadata servers that are not link-local.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"),   // AWS, over IPv6
 	netip.MustParseAddr("fd20:ce::254"),    // Google Cloud, over IPv6
@@ -26,7 +26,8 @@ var metadata = []netip.Addr{
 var (
 	thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
 	siteLocal   = netip.MustParsePrefix("fec0::/10")
-	// embedding are networks whose addresses stand for IPv4 addresses, each with the byte where that begins.
+	// embedding lists the networks whose addresses embed IPv4 addresses, each with the index of the first embedded
+	// byte.
 	embedding = []struct {
 		netip.Prefix
 		at int
@@ -36,12 +37,12 @@ var (
 		{netip.MustParsePrefix("2002::/16"), 2},
 		{netip.MustParsePrefix("::/96"), 12},
 	}
-	// shared are private networks that netip does not count among them: those of carriers and of benchmarks.
+	// shared lists private networks that netip does not count as private: those of carriers and of benchmarks.
 	shared = []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("198.18.0.0/15")}
 )
 
-// Local reports whether an address is loopback, link-local, multicast, broadcast, unspecified, or a cloud's metadata server, also
-// where an IPv6 address stands for such an IPv4 address.
+// Local reports whether an address is loopback, link-local, multicast, broadcast, unspecified, or a cloud's metadata
+// server. It also reports true for an IPv6 address that embeds such an IPv4 address.
 func Local(address netip.Addr) bool {
 	address = address.WithZone("").Unmap()
 	return !address.IsValid() || address.IsLoopback() || address.IsUnspecified() || address.IsMulticast() || address.IsLinkLocalUnicast() ||
@@ -56,7 +57,7 @@ func Private(address netip.Addr) bool {
 		isEmbedded(address, Private)
 }
 
-// isEmbedded reports whether an IPv6 address stands for an IPv4 address of which is holds.
+// isEmbedded reports whether an IPv6 address embeds an IPv4 address for which is returns true.
 func isEmbedded(address netip.Addr, is func(netip.Addr) bool) bool {
 	for _, e := range embedding {
 		if e.Contains(address) {
@@ -68,9 +69,9 @@ func isEmbedded(address netip.Addr, is func(netip.Addr) bool) bool {
 }
 
 var (
-	// ErrLocal is in the chain of the error for an address that must not be dialled.
+	// ErrLocal is in the chain of the error for a local address that must not be dialled.
 	ErrLocal = errors.New("an address of this machine or its link")
-	// ErrPrivate is in the chain of the error for a private address where a [Guard] refuses those.
+	// ErrPrivate is in the chain of the error for a private address that a [Guard] refuses.
 	ErrPrivate = errors.New("an address of a private network")
 )
 
@@ -83,12 +84,12 @@ func Control(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// Guard judges addresses that a stranger chose. Its zero value refuses what [Local] names, and this machine's own addresses. It may
-// be used concurrently.
+// Guard checks addresses that an untrusted party has chosen. Its zero value refuses the addresses for which [Local]
+// returns true, and this machine's own addresses. It is safe for concurrent use.
 type Guard struct {
-	// AllowLocal lets local addresses pass; for tests and development.
+	// AllowLocal allows local addresses; for tests and development.
 	AllowLocal bool
-	// RefusePrivate refuses private networks too.
+	// RefusePrivate also refuses private networks.
 	RefusePrivate bool
 }
 
@@ -103,7 +104,7 @@ func (g Guard) Check(address netip.Addr) error {
 	return nil
 }
 
-// Control is [Guard.Check] as net.Dialer.Control.
+// Control applies [Guard.Check] as net.Dialer.Control.
 func (g Guard) Control(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -112,7 +113,7 @@ func (g Guard) Control(_, address string, _ syscall.RawConn) error {
 	return g.Check(to.Addr())
 }
 
-// own reports whether an address is one of this machine's. Interfaces come and go, so it asks each time.
+// own reports whether an address belongs to this machine. Interfaces come and go, so own lists them on each call.
 func own(address netip.Addr) bool {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {

@@ -34,7 +34,8 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// TestSecGuard judges what a stranger chose: never this machine, private networks unless refused.
+// TestSecGuard checks addresses chosen by an attacker: local ones are always refused, private ones only with
+// RefusePrivate.
 func TestSecGuard(t *testing.T) {
 	t.Parallel()
 	var strict, strictest, lenient dialguard.Guard

@@ -125,8 +125,8 @@ func (x *exchange) inform(status int) {
 	}
 }
 
-// sayContinue has a client send the body that it has announced. It does not wait for room, because another goroutine of the handler may
-// wait already.
+// sayContinue asks a client to send the body that it has announced. It does not wait for room, because another
+// goroutine of the handler may already be waiting.
 func (x *exchange) sayContinue() {
 	x.conn.mu.Lock()
 	defer x.conn.mu.Unlock()
@@ -136,7 +136,7 @@ func (x *exchange) sayContinue() {
 	}
 }
 
-// appendHead returns what is pending with a header appended. The lock is held.
+// appendHead appends a header to pending and returns the result. The lock is held.
 func (x *exchange) appendHead(status int, fields []field, end bool) []byte {
 	c := x.conn
 	c.enc.open()

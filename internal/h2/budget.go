@@ -18,20 +18,23 @@ const (
 	maxBudget = maxConnectionWindow - initialConnectionWindow
 )
 
-// Limits are what all connections that share a [Budget] may hold together. A peer that asks for more is refused: a connection by GOAWAY, a
-// request by REFUSED_STREAM, so that it can be sent again elsewhere. What is held already stays.
+// Limits bound what all connections that share a [Budget] may hold together. A peer that asks for more is refused: a
+// connection with GOAWAY, a request with REFUSED_STREAM, so that it can be sent again elsewhere. Two limits also end what
+// exists: that of unread bytes ends streams, and that of header bytes ends the connection whose header exceeds it.
 type Limits struct {
-	// Unread limits the bytes of bodies that were received and not read. Past it, the streams end whose readers have stood still longest.
+	// Unread limits the bytes of bodies that were received and not read. Past it, the streams whose readers have been
+	// idle longest end.
 	Unread int64
-	// Connections and Streams limit how many there are at once. Zero: one connection for each 16 KiB of Unread, but at least 1,024, and one
-	// stream for each 4 KiB, but at least 8,192.
+	// Connections and Streams limit the connections and streams that exist at once. Zero: one connection for each
+	// 16 KiB of Unread, but at least 1,024, and one stream for each 4 KiB, but at least 8,192.
 	Connections, Streams int
-	// HeaderBytes limits the headers of requests and answers under way, as HTTP/2 counts them, and of those that have not come whole. One
-	// connection may have an eighth of it, but at least 4 MiB. Zero: an eighth of Unread, but at least 8 MiB.
+	// HeaderBytes limits the headers of requests and answers under way, as HTTP/2 counts them, and those that have not
+	// arrived completely. One connection may use an eighth of it, but at least 4 MiB. Zero: an eighth of Unread, but at
+	// least 8 MiB.
 	HeaderBytes int64
 }
 
-// The limits that follow from that of unread bytes, and the least of each.
+// These constants derive the other limits from the limit of unread bytes, and set a minimum for each.
 const (
 	unreadPerConnection = 16 << 10
 	unreadPerStream     = 4 << 10
@@ -43,13 +46,13 @@ const (
 	leastShareOfHeaders = 4 << 20
 )
 
-// bounded is a number that does not exceed its maximum.
+// bounded is a counter that does not exceed its maximum.
 type bounded struct {
 	max  int64
 	used atomic.Int64
 }
 
-// take adds n, or reports false when that is too much.
+// take adds n and reports whether the sum is within the maximum. If it is not, the counter stays as it is.
 func (b *bounded) take(n int64) bool {
 	if b.used.Add(n) > b.max {
 		b.used.Add(-n)
@@ -79,11 +82,11 @@ type Budget struct {
 	conns map[*conn]struct{}
 }
 
-// NewBudget returns a budget of so many unread bytes, with the limits for everything else that follow from it. It fails when that is more than
-// a connection's window, which readers that stand still could then use up.
+// NewBudget returns a budget for that number of unread bytes; all other limits are derived from it. It fails if bytes
+// is not positive, or if it exceeds a connection's window: readers that have stopped could then use up that window.
 func NewBudget(bytes int64) (*Budget, error) { return NewBudgetOf(Limits{Unread: bytes}) }
 
-// NewBudgetOf is [NewBudget] for limits that are chosen one by one.
+// NewBudgetOf is [NewBudget] for limits that the caller sets one by one.
 func NewBudgetOf(l Limits) (*Budget, error) {
 	if l.Unread <= 0 || l.Unread > maxBudget {
 		return nil, fmt.Errorf("memory for unread data is %d bytes, want more than none and at most %d: a connection's window is not larger",
@@ -122,7 +125,7 @@ func (b *Budget) grow(bytes int) bool {
 // shrink gives back what a window has grown.
 func (b *Budget) shrink(bytes int) { b.grown.Add(-int64(bytes)) }
 
-// join counts a connection. It reports false when there are too many.
+// join counts a connection and reports whether there was room for it.
 func (b *Budget) join(c *conn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

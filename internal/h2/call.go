@@ -320,8 +320,8 @@ func (c *call) sendBody() error {
 	}
 }
 
-// uploadBuffer returns a buffer for a body, and what gives it back. It is small for a peer of small frames: an upload holds its buffer for as
-// long as the peer takes nothing.
+// uploadBuffer returns a buffer for a body and a function that frees it. The buffer is small if the peer accepts only
+// small frames, because an upload holds its buffer for as long as the peer reads nothing.
 func (c *call) uploadBuffer() (buffer []byte, free func()) {
 	c.conn.mu.Lock()
 	frame := c.conn.peerFrame

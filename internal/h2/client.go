@@ -96,8 +96,8 @@ func (c *Client) begins(call *call) error {
 	return nil
 }
 
-// awaitTurn waits until the header of a request may be sent. It fails when the request's context has ended or when the connection takes no
-// requests any more. The lock is held, and is released while it waits.
+// awaitTurn blocks until the header of a request may be sent. It fails if the request's context has ended or the
+// connection accepts no more requests. The lock is held, and is released while it waits.
 func (c *Client) awaitTurn(call *call) error {
 	if c.takesHead(nil) {
 		return nil
@@ -192,7 +192,7 @@ func (c *Client) header(s *stream, d *decoding, end bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.streams[s.id] != s {
-		return nil // the request was canceled meanwhile
+		return nil // the request was canceled in the meantime
 	}
 	if d.tooLarge() {
 		malformed.Cause = ErrHeaderTooLarge

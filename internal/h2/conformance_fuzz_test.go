@@ -159,8 +159,8 @@ func seed(f *testing.F) {
 	}
 }
 
-// slowReader is what a peer reads in a fuzz test, chosen by the script's length, so that all old scripts have one: everything, little at a
-// time, or nothing until it has said all.
+// slowReader reads from conn in one of three ways, chosen by the script's length so that all old scripts have one:
+// everything at once, a little at a time, or nothing until said is closed.
 func slowReader(conn net.Conn, data []byte, said <-chan struct{}) (drained <-chan struct{}) {
 	done := make(chan struct{})
 	go func() {
@@ -184,8 +184,8 @@ func slowReader(conn net.Conn, data []byte, said <-chan struct{}) (drained <-cha
 	return done
 }
 
-// wantHeld fails when a connection had more pending at once than it may: its bound, and the largest header that the test's handlers and
-// requests have.
+// wantHeld fails if a connection had more pending at once than its bound plus the largest header of the test's handlers
+// and requests.
 func wantHeld(t *testing.T, held int) {
 	t.Helper()
 	if limit := h2.MaxHeld + largeHeader + 1<<10; held > limit {
@@ -193,7 +193,7 @@ func wantHeld(t *testing.T, held int) {
 	}
 }
 
-// largeHeader is the size of some headers of requests and answers in the fuzz tests.
+// largeHeader is the size of the large headers that requests and answers in the fuzz tests have.
 const largeHeader = 8 << 10
 
 // FuzzClient has a client that makes some requests end with its connection, whatever is said on it.

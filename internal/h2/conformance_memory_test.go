@@ -22,22 +22,22 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// The memory oracle sends the same bytes to net/http and to this package, and compares what the two then hold. It counts bytes sent and
-// bytes held, never time.
+// The memory oracle sends the same bytes to net/http and to this package, and compares how much memory the two then
+// hold. It counts bytes sent and bytes held, never time.
 
 const (
-	// oracleFloor is the difference below which two results count as equal: a Go heap is not measured more exactly.
+	// oracleFloor is the difference below which two results count as equal: a Go heap cannot be measured more exactly.
 	oracleFloor = 3 << 20
-	// oracleChunk is how much one connection sends at a time before the next one's turn.
+	// oracleChunk is how many bytes one connection sends before the next one's turn.
 	oracleChunk = 4 << 10
-	// slowly is how much a slow reader reads after each chunk it has sent.
+	// slowly is how many bytes a slow reader reads after each chunk that it has sent.
 	slowly = 64
-	// stalled is after how long a side that takes nothing is believed to have stopped reading. No result depends on it, but for the time
-	// that the test takes.
+	// stalled is how long a side may accept nothing before the test assumes that it has stopped reading. It affects
+	// only how long the test takes, not any result.
 	stalled = 200 * time.Millisecond
 )
 
-// reading is what an attacker does with what it is sent.
+// reading says how an attacker reads what the other side sends.
 type reading int
 
 const (
@@ -46,22 +46,22 @@ const (
 	readsSlowly
 )
 
-// attack is what a peer sends. Its connections send in turn, from one goroutine.
+// attack describes what a peer sends. Its connections send in turn, from one goroutine.
 type attack struct {
 	conns    int
-	bytes    int // how much all connections send together; the connections' openings do not count
+	bytes    int // what all connections send together, without the connections' openings
 	options  options
 	settings []http2.Setting
 	reads    reading
-	// paced has a connection wait for its handlers before each chunk, so that no request is refused for there being too many. It does so until
-	// they wait for the peer.
+	// paced makes a connection wait for its handlers before each chunk, so that no request is refused because there are
+	// too many. Once the handlers wait for the peer, the connection stops pacing.
 	paced bool
-	// each is how much we may hold for each connection, whatever net/http holds; zero: no such limit.
+	// each is how many bytes we may hold for each connection, regardless of what net/http holds; zero: no such limit.
 	each int
-	// handler answers requests where a server is attacked.
+	// handler answers requests in an attack on a server.
 	handler http.HandlerFunc
-	// ask makes requests of the client of a connection, where a client is attacked. The function that it returns is called before
-	// each chunk.
+	// ask makes requests from the client of a connection, in an attack on a client. The function that it returns is
+	// called before each chunk.
 	ask func(ctx context.Context, requests http.RoundTripper) (more func())
 	// say appends what a connection sends as its i-th message.
 	say func(b []byte, i int) []byte
@@ -73,7 +73,7 @@ func appendRaw(b []byte, kind http2.FrameType, flags http2.Flags, stream uint32,
 	return append(binary.BigEndian.AppendUint32(b, stream), payload...)
 }
 
-// block encodes a header twice. The second time it refers to the first one wherever HPACK can.
+// block encodes a header twice. The second encoding refers to the first wherever HPACK can.
 func block(fields ...string) (first, again []byte) {
 	var b bytes.Buffer
 	enc := hpack.NewEncoder(&b)
@@ -103,7 +103,7 @@ func requests(method, path string, flags http2.Flags, fields ...string) func(b [
 // streamOf returns the id of a connection's i-th request.
 func streamOf(i int) uint32 { return uint32(2*i + 1) }
 
-// only appends the first n of a connection's requests, and then updates of a window, which ask for nothing.
+// only appends the first n of a connection's requests, and then window updates, which request nothing.
 func only(n int, request func(b []byte, i int) []byte) func(b []byte, i int) []byte {
 	return func(b []byte, i int) []byte {
 		if i < n {
@@ -115,9 +115,9 @@ func only(n int, request func(b []byte, i int) []byte) func(b []byte, i int) []b
 
 func word(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 
-// fragments returns a function that appends a HEADERS frame that does not end, and then CONTINUATION frames of a size.
+// fragments returns a function that appends an unfinished HEADERS frame, and then CONTINUATION frames of size bytes.
 func fragments(size int) func(b []byte, i int) []byte {
-	piece := bytes.Repeat([]byte{0x88}, size) // ":status: 200", for want of anything shorter
+	piece := bytes.Repeat([]byte{0x88}, size) // ":status: 200", the shortest field there is
 	return func(b []byte, i int) []byte {
 		if i == 0 {
 			return appendRaw(b, http2.FrameHeaders, http2.FlagHeadersEndStream, 1)
@@ -126,12 +126,13 @@ func fragments(size int) func(b []byte, i int) []byte {
 	}
 }
 
-// promise appends the head of a HEADERS frame, and nothing of the header.
+// promise appends the head of a HEADERS frame without any of the header itself.
 func promise(b []byte, _ int) []byte {
 	return append(b, 1, 0xff, 0xb8, byte(http2.FrameHeaders), 0, 0, 0, 0, 1)
 }
 
-// literals appends a HEADERS frame that does not end, and then CONTINUATION frames with a field each, whose text has to be kept.
+// literals appends an unfinished HEADERS frame, and then CONTINUATION frames with one literal field each, which the
+// receiver must keep.
 func literals(b []byte, i int) []byte {
 	const size = 900
 	if i == 0 {
@@ -141,19 +142,19 @@ func literals(b []byte, i int) []byte {
 	return appendRaw(b, http2.FrameContinuation, 0, 1, field...)
 }
 
-// hang answers nothing until the client has given up.
+// hang does not answer until the client has canceled the request.
 func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// redirect answers as http.ServeMux does: the query is part of the Location.
+// redirect answers as http.ServeMux does: Location contains the query.
 func redirect(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Location", r.URL.String())
 	w.WriteHeader(http.StatusMovedPermanently)
 }
 
-// written is what handlers write, so that it is nobody's memory.
+// written is the body that handlers write. It is a global, so that no connection's memory contains it.
 var written [8 << 20]byte
 
-// writeOf writes an endless body in pieces of a size.
+// writeOf returns a handler that writes an endless body in pieces of size bytes.
 func writeOf(size int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for {
@@ -170,7 +171,7 @@ func wide(more ...http2.Setting) []http2.Setting {
 	return append([]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: bigWindow}}, more...)
 }
 
-// serverAttacks are the attacks of clients, by name.
+// serverAttacks lists the attacks of clients on a server, by name.
 var serverAttacks = map[string]attack{
 	"rapid reset": {conns: 4, bytes: 512 << 10, handler: hang, say: func(b []byte, i int) []byte {
 		b = requests(http.MethodGet, "/", http2.FlagHeadersEndStream)(b, i)
@@ -272,7 +273,7 @@ func repeat(times int, fields ...string) (all []string) {
 	return all
 }
 
-// answers is requests for the head of an answer.
+// answers is like requests, for the heads of answers.
 func answers(flags http2.Flags, fields ...string) func(b []byte, i int) []byte {
 	first, again := block(fields...)
 	return func(b []byte, i int) []byte {
@@ -284,7 +285,7 @@ func answers(flags http2.Flags, fields ...string) func(b []byte, i int) []byte {
 	}
 }
 
-// onStream has all frames be for one stream.
+// onStream returns a function that appends the frames of say, all for one stream.
 func onStream(stream uint32, say func(b []byte, i int) []byte) func(b []byte, i int) []byte {
 	return func(b []byte, i int) []byte {
 		from := len(b)
@@ -294,7 +295,7 @@ func onStream(stream uint32, say func(b []byte, i int) []byte) func(b []byte, i 
 	}
 }
 
-// asks makes a number of requests, and leaves their answers unread.
+// asks returns a function that makes n requests and leaves their answers unread.
 func asks(n int, req func() *http.Request) func(ctx context.Context, requests http.RoundTripper) func() {
 	return func(ctx context.Context, requests http.RoundTripper) func() {
 		for range n {
@@ -304,7 +305,7 @@ func asks(n int, req func() *http.Request) func(ctx context.Context, requests ht
 	}
 }
 
-// leave makes a request, and reads nothing of its answer.
+// leave makes a request and reads nothing of its answer.
 func leave(ctx context.Context, requests http.RoundTripper, req *http.Request) {
 	res, err := requests.RoundTrip(req.WithContext(ctx))
 	if err != nil {
@@ -315,7 +316,7 @@ func leave(ctx context.Context, requests http.RoundTripper, req *http.Request) {
 }
 
 func getRequest() *http.Request {
-	req, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, origin+"/", nil) // the address is a good one
+	req, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, origin+"/", nil) // the address is valid
 	return req
 }
 
@@ -324,7 +325,7 @@ func postRequest() *http.Request {
 	return req
 }
 
-// cancels makes requests with large headers before each chunk, and gives them up at once.
+// cancels returns a function that makes requests with large headers and cancels them at once.
 func cancels(ctx context.Context, requests http.RoundTripper) func() {
 	path := "/?" + strings.Repeat("q", 4000)
 	return func() {
@@ -343,7 +344,7 @@ func cancels(ctx context.Context, requests http.RoundTripper) func() {
 
 var many = []http2.Setting{{ID: http2.SettingMaxConcurrentStreams, Val: 1000}}
 
-// clientAttacks are the attacks of servers.
+// clientAttacks lists the attacks of servers on a client, by name.
 var clientAttacks = map[string]attack{
 	"informational answers": {
 		conns: 4, bytes: 2 << 20, settings: many, ask: asks(10, getRequest),
@@ -398,9 +399,10 @@ var clientAttacks = map[string]attack{
 	},
 }
 
-// TestSecMemory has each attack make this package hold at most half as much again as net/http holds after the same bytes. It does not
-// run beside other tests, whose memory it would count. A busy machine may hold up one side before it has looked at what it was sent,
-// so that only an attack counts that succeeds several times in a row.
+// TestSecMemory runs each attack and requires that this package holds at most 1.5 times what net/http holds after the
+// same bytes. It does not run beside other tests, whose memory it would count. On a busy machine one side may be
+// delayed before it has read what it was sent. Therefore an attack counts as successful only if it succeeds several
+// times in a row.
 func TestSecMemory(t *testing.T) { //nolint:paralleltest // it measures the heap
 	for side, attacks := range map[string]map[string]attack{"server": serverAttacks, "client": clientAttacks} {
 		for name, a := range attacks {
@@ -418,7 +420,7 @@ func TestSecMemory(t *testing.T) { //nolint:paralleltest // it measures the heap
 	}
 }
 
-// compare attacks all implementations, and returns what is wrong about ours; nothing if it is good.
+// compare attacks all implementations, and returns what is wrong with ours, or "" if nothing is.
 func (a attack) compare(t *testing.T) (excess string) {
 	t.Helper()
 	held := map[string]int{}
@@ -438,7 +440,7 @@ func (a attack) compare(t *testing.T) (excess string) {
 
 func mib(bytes int) float64 { return float64(bytes) / (1 << 20) }
 
-// run returns the most that an implementation has held at one of several points of an attack.
+// run returns the largest amount of memory that an implementation held at any of several points of an attack.
 func (a attack) run(t *testing.T, under implementation) (most int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -469,16 +471,16 @@ func (a attack) run(t *testing.T, under implementation) (most int) {
 // assault is one connection of an attack.
 type assault struct {
 	conn  net.Conn
-	near  *counted // the end of the side under attack
+	near  *counted // the attacked side's end
 	more  func()
 	said  int
 	ended bool
 
-	running atomic.Int64 // handlers
+	running atomic.Int64 // handlers that have not returned
 	stuck   bool
 }
 
-// serve returns a handler that is counted.
+// serve returns a handler that counts its running calls.
 func (s *assault) serve(handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.running.Add(1)
@@ -487,7 +489,7 @@ func (s *assault) serve(handler http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// pace waits until nearly all handlers have returned.
+// pace blocks until nearly all handlers have returned.
 func (s *assault) pace() {
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
@@ -497,7 +499,7 @@ func (s *assault) pace() {
 	}
 }
 
-// begin connects to what is under attack.
+// begin opens a connection to the attacked side.
 func (a attack) begin(t *testing.T, ctx context.Context, under implementation) *assault {
 	t.Helper()
 	far, near := loopbackPair(t)
@@ -530,7 +532,7 @@ func (a attack) begin(t *testing.T, ctx context.Context, under implementation) *
 	_, err := far.Write(opening.Bytes())
 	must(err)
 	s.near.sent.Add(int64(opening.Len()))
-	for acknowledged := false; !acknowledged; { // from then on the settings count
+	for acknowledged := false; !acknowledged; { // the settings apply after the acknowledgement
 		f, err := framer.ReadFrame()
 		must(err)
 		settings, ok := f.(*http2.SettingsFrame)
@@ -545,7 +547,7 @@ func (a attack) begin(t *testing.T, ctx context.Context, under implementation) *
 	return s
 }
 
-// send sends about so many bytes, and returns how many; none when the connection has ended.
+// send sends about size bytes and returns how many it has sent; zero if the connection has ended.
 func (s *assault) send(a attack, size int) int {
 	if s.ended {
 		return 0
@@ -570,7 +572,7 @@ func (s *assault) send(a attack, size int) int {
 	return n
 }
 
-// counted is a connection that counts what was read from it.
+// counted is a connection that counts the bytes read from it.
 type counted struct {
 	net.Conn
 
@@ -591,7 +593,8 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// awaitTaken waits until everything sent was taken. It reports false when the connection has ended, or nothing more is taken.
+// awaitTaken blocks until everything sent was read, and reports whether it was. It returns early if the connection has
+// ended or nothing more is read.
 func (c *counted) awaitTaken() bool {
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
@@ -605,7 +608,7 @@ func (c *counted) awaitTaken() bool {
 	return c.taken.Load() >= c.sent.Load()
 }
 
-// live returns the bytes that are in use, without those that only await collection: of objects, and of goroutines' stacks.
+// live returns the bytes of objects and goroutine stacks in use, without those that only await collection.
 func live() int {
 	var m runtime.MemStats
 	const alike = 128 << 10

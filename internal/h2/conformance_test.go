@@ -41,7 +41,7 @@ type options struct {
 	maxHeader       int           // the largest header, of a request at the server and of an answer at the client
 	maxStreams      int           // how many requests the server answers at once
 	continueTimeout time.Duration // how long the client waits for "100 Continue"
-	frameSize       int           // the largest frame that both sides take
+	frameSize       int           // the largest frame that both sides accept
 }
 
 // defaults fills in what the case does not care about.

@@ -42,7 +42,8 @@ type conn struct {
 	mu sync.Mutex // guards what follows, and the fields of streams
 	// err is why the connection has ended.
 	err error
-	// lingering means that the peer is being told why the connection has ended; then it is closed, and lingered with it.
+	// lingering means that the connection has ended, and the peer may still read why. When that is over, lingered is
+	// closed, and the connection too.
 	lingering bool
 	lingered  chan struct{}
 
@@ -60,7 +61,7 @@ type conn struct {
 	granted     int // what the peer may send on all streams together
 	owed        int // what it has sent since it was granted some last
 	unread      int // what all streams hold that nobody has read
-	headers     int // bytes of headers that the budget was asked for
+	headers     int // bytes of headers reserved from the budget
 	// rest are streams that have ended, and of which something is unread.
 	rest map[*stream]struct{}
 
@@ -172,7 +173,7 @@ func (c *conn) run() *exchange {
 	return nil
 }
 
-// fail ends the connection and all its streams, and closes it. The first reason counts.
+// fail ends the connection and all its streams, and closes it. Only the first reason is recorded.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,11 +187,11 @@ func (c *conn) failLocked(err error) {
 	}
 }
 
-// goAwayTimeout is how long a connection stays open after a GOAWAY, for the peer to read it.
+// goAwayTimeout is how long a connection stays open after a GOAWAY, so that the peer can read it.
 const goAwayTimeout = time.Second
 
-// end is fail for what the peer did. It sends a GOAWAY, and closes the connection a second later: so the peer can read the reason, and one
-// that attacks again and again has to wait each time.
+// end ends the connection because of what the peer did. It sends a GOAWAY and closes the connection a second later. So
+// the peer can read the reason, and a repeated attack has to wait each time.
 func (c *conn) end(code http2.ErrCode, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,11 +215,11 @@ func (c *conn) endLocked(code http2.ErrCode, err error) {
 	}
 }
 
-// maxLingering is how much is read from a peer that has been sent a GOAWAY. What exceeds it waits in the network.
+// maxLingering is how many bytes are read from a peer after a GOAWAY. Anything beyond stays in the network's buffers.
 const maxLingering = 1 << 20
 
-// linger discards what a peer sends after the connection has ended. Closing it at once would reset it if anything is unread, and the peer
-// would lose the reason. It returns when the connection is closed.
+// linger discards what a peer sends after the connection has ended. Closing the connection with unread data would reset
+// it, and the peer would lose the reason. linger returns when either side has closed the connection.
 func (c *conn) linger() {
 	c.mu.Lock()
 	lingering := c.lingering
@@ -354,7 +355,8 @@ func (c *conn) await(ctx context.Context, so func() bool) {
 	}
 }
 
-// holdHeader asks the budget for bytes of headers. It reports false when the connection, or all of them together, hold too many.
+// holdHeader reserves bytes of headers from the budget. It reports false if the connection, or all connections
+// together, would hold too many.
 func (c *conn) holdHeader(bytes int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -369,7 +371,7 @@ func (c *conn) holdHeaderLocked(bytes int) bool {
 	return true
 }
 
-// releaseHeader gives back what was held.
+// releaseHeader returns reserved bytes to the budget.
 func (c *conn) releaseHeader(bytes int) {
 	if bytes > 0 {
 		c.mu.Lock()

@@ -3,18 +3,18 @@
 
 package h2
 
-// MaxHeld is how much a connection may have pending beyond the header that was appended last.
+// MaxHeld is how many bytes a connection may have pending, besides the header that was appended last.
 const MaxHeld = 2*maxPending + maxUrgent
 
-// Held returns the most bytes that were pending at once.
+// Held returns the largest number of bytes that were pending at once.
 func (c *conn) Held() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return max(c.out.most, len(c.out.pending))
 }
 
-// Streams and HeaderBytes return how much of the budget is taken.
+// Streams returns how many streams of the budget are in use.
 func (b *Budget) Streams() int64 { return b.streams.used.Load() }
 
-// HeaderBytes returns the bytes of headers that are held.
+// HeaderBytes returns how many bytes of headers are reserved.
 func (b *Budget) HeaderBytes() int64 { return b.headers.used.Load() }

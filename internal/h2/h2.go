@@ -1,33 +1,36 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package h2 is HTTP/2 (RFC 9113) for the connections of the tunnel whose peers have proven who they are: those of agents, open for days,
-// each with hundreds of streams, and those of agents to API servers. Ports that anybody can reach are net/http's. docs/adr/0028 has the
-// reasons, and which test covers which published attack.
+// Package h2 is HTTP/2 (RFC 9113) for the tunnel's connections with authenticated peers: those of agents, open for
+// days, each with hundreds of streams, and those of agents to API servers. Ports that anyone can reach use net/http.
+// docs/adr/0028 gives the reasons, and lists which test covers which published attack.
 //
-// It promises that requests, answers and their errors are those of net/http, and that no peer makes a connection hold more than its bounds,
-// however the peer reads or writes: [Settings] has those of one connection, [Limits] those of all connections that share a [Budget].
-// Output that can wait (headers, data) waits for the peer to read. Output that cannot (resets, window updates, answers to control frames)
-// counts, and ends the connection when there is too much of it.
+// It promises that requests, answers and their errors are those of net/http, and that no peer makes a connection hold
+// more than its bounds, however the peer reads or writes. [Settings] has the bounds of one connection, [Limits] those
+// of all connections that share a [Budget]. Output that can wait (headers, data) waits until the peer reads. Output
+// that cannot wait (resets, window updates, answers to control frames) is counted; too much of it ends the connection.
 //
-// A connection is open until it fails, or until both sides have announced its end and all streams are over. When the peer has broken the
-// protocol or a bound, its streams end at once, and the connection lingers for a second, so that the peer can read the reason.
+// A connection is open until it fails, or until both sides have announced its end and all streams have ended. If the
+// peer breaks the protocol or exceeds a bound, its streams end at once. The connection then stays open for a second, so
+// that the peer can read the reason.
 //
-// net/http hands a frame from its reader to a loop to a handler, and the answer back through the loop to a goroutine that writes it. Here the
-// reader passes a frame to the goroutine that waits for it, and a goroutine with a frame to send writes it: several at a time in one
-// write. The goroutine that has read a request that comes alone answers it, while another one reads on.
+// net/http hands a frame from its reader to a loop and then to a handler, and the answer back through the loop to a
+// goroutine that writes it. In this package the reader passes a frame directly to the goroutine that waits for it. A
+// goroutine with a frame to send writes it itself, several frames in one write where possible. A request that arrives
+// alone is answered by the goroutine that has read it, while another goroutine reads on.
 //
-// The windows of streams follow their readers. A window is how much the peer may send before its reader has taken anything. A large
-// one is memory that a reader who stands still holds; a small one limits a fast reader to one window per round trip: 512 KiB over 50 ms
-// are 10 MiB/s. So a stream's window is small at first, and grows while it is used up within about a round trip. Unread bytes are
-// counted over all connections: when there are too many, the streams go first whose readers have stood still for the longest. The
-// connection's own window bounds nothing, so that readers that stand still cannot stop others.
+// The window of a stream is how much the peer may send before its reader has read anything. It adapts to the reader. A
+// large window is memory that an idle reader holds. A small one limits a fast reader to one window per round trip:
+// 512 KiB over 50 ms are 10 MiB/s. So a stream's window is small at first, and grows while it is used up within about a
+// round trip. Unread bytes are counted over all connections. When there are too many, the streams whose readers have
+// been idle longest end first. The connection's own window bounds nothing, so that idle readers cannot stop others.
 //
-// One lock guards a connection and its streams. A budget's lock comes before it: no goroutine takes a budget's lock while it holds a
-// connection's.
+// One lock guards a connection and its streams. A budget's lock comes before it: no goroutine acquires a budget's lock
+// while it holds a connection's.
 //
-// There is no server push and no priority; both are deprecated. There is no defence against peers that nobody knows: no limit for each address,
-// and no fairness between peers beyond the bounds of one connection.
+// Server push and priorities are not supported; both are deprecated. The package does not defend against
+// unauthenticated peers: it has no limit for each address, and no fairness between peers beyond the bounds of one
+// connection.
 package h2
 
 import (
@@ -42,7 +45,7 @@ var (
 	ErrRefused = errors.New("http2: the peer has not begun the request")
 	// ErrFull means that the peer takes no more requests at once. Nothing was sent.
 	ErrFull = errors.New("http2: the peer takes no more requests at once")
-	// ErrBusy means that all connections together have as many requests, or as much of headers, as their [Budget] has room for.
+	// ErrBusy means that all connections together have used up the requests or header bytes of their [Budget].
 	ErrBusy = errors.New("http2: too many connections, requests or headers at once")
 	// ErrTooSlow is what a reader gets whose stream was ended because it stood still while memory was short.
 	ErrTooSlow = errors.New("too much was received that nobody has read, and this reader has stood still for the longest")

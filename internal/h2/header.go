@@ -20,23 +20,23 @@ const (
 	maxBlocks = 2
 )
 
-// decoding is a header on its way in. It belongs to the reader. A header that does not come in one small frame is decoded when all of it is
-// there. Until then it holds what the peer has sent, and not what HPACK makes of that.
+// decoding is an incoming header. It belongs to the reader. A header that does not fit into one small frame is decoded
+// when all of it has arrived. Until then decoding holds the bytes that the peer has sent, not their decompressed form.
 type decoding struct {
 	hpack  *hpack.Decoder
 	limit  int
 	stream uint32 // of the header that goes on; zero: none does
 	end    bool   // it ends its stream
 	bytes  int    // of its frames
-	block  []byte // what has come of it; nil where its only frame is decoded as it comes
+	block  []byte // the bytes received so far; nil if the only frame is decoded as it arrives
 	size   int
 	fields []hpack.HeaderField
 }
 
 const (
-	// blockStep is how much memory is made for a header at once, however long its frame is said to be.
+	// blockStep is how many bytes are allocated for a header at once, however long its frame claims to be.
 	blockStep = 16 << 10
-	// maxKeptFields is the capacity for fields that a connection keeps between headers.
+	// maxKeptFields is the largest capacity for fields that a connection keeps between headers.
 	maxKeptFields = 64
 )
 
@@ -61,7 +61,7 @@ func (d *decoding) open(stream uint32, end bool) {
 	d.hpack.SetEmitEnabled(true)
 }
 
-// release forgets the fields.
+// release drops the fields.
 func (d *decoding) release() {
 	clear(d.fields) // so that their text is not kept
 	d.fields = d.fields[:0]
@@ -78,13 +78,13 @@ func (d *decoding) fits(bytes int) error {
 	return nil
 }
 
-// count counts a frame of so many bytes.
+// count adds the length of a frame, and returns an error if the header is then too long.
 func (d *decoding) count(bytes int) error {
-	d.bytes += frameHeadLen + bytes // empty frames count, too
+	d.bytes += frameHeadLen + bytes // empty frames also count
 	return d.fits(d.bytes)
 }
 
-// decode takes the whole header.
+// decode decodes the whole header.
 func (d *decoding) decode(block []byte) error {
 	d.stream = 0
 	if _, err := d.hpack.Write(block); err != nil || d.hpack.Close() != nil {
@@ -93,7 +93,7 @@ func (d *decoding) decode(block []byte) error {
 	return nil
 }
 
-// held returns how much the fields count against a budget. Fields beyond the limit were dropped.
+// held returns how many bytes the fields count against a budget. Fields beyond the limit were dropped.
 func (d *decoding) held() int { return min(d.size, d.limit) }
 
 // split returns the fields whose names begin with a colon, and the others. It reports false for what is malformed (RFC 9113, 8.2.1
@@ -120,10 +120,12 @@ func validName(name string) bool {
 	return httpguts.ValidHeaderFieldName(name) && !strings.ContainsFunc(name, func(r rune) bool { return r >= 'A' && r <= 'Z' })
 }
 
-// manyFields is how many fields a usual header has at most. More of them mostly have the same name.
+// manyFields is the number of fields that a usual header does not exceed. In a larger header most fields have the same
+// name.
 const manyFields = 32
 
-// toHeader makes a header of fields, and what "Trailer" announces, with nil for its values. Values lie in slices of several.
+// toHeader returns the fields as a header, and the names that "Trailer" announces, with nil values. Several values
+// share one slice.
 func toHeader(fields []hpack.HeaderField) (header, announced http.Header) {
 	header = make(http.Header, min(len(fields), manyFields))
 	var values []string
@@ -162,7 +164,7 @@ func framing(name string) bool {
 	return false
 }
 
-// maxKeptBlock is the size of the largest buffer for headers that a connection keeps.
+// maxKeptBlock is the size of the largest header buffer that a connection keeps.
 const maxKeptBlock = 4 << 10
 
 // encoding makes header blocks. The connection's lock guards it: blocks go out in the order in which they are made.

@@ -54,7 +54,7 @@ func serveWithin(t *testing.T, b *h2.Budget, handler http.HandlerFunc) *peer {
 	return p
 }
 
-// wantReset waits for a stream's reset.
+// wantReset waits for the reset of a stream.
 func (p *peer) wantReset(stream uint32, code http2.ErrCode) {
 	p.t.Helper()
 	f := p.hear("reset", func(f heardFrame) bool { return f.Type == http2.FrameRSTStream })
@@ -62,7 +62,7 @@ func (p *peer) wantReset(stream uint32, code http2.ErrCode) {
 	want(p.t, "reason", f.code, code)
 }
 
-// TestSecConnectionsOfAProcess has the connection refused that is one too many, and no other.
+// TestSecConnectionsOfAProcess opens one connection too many and requires that only that one is refused.
 func TestSecConnectionsOfAProcess(t *testing.T) {
 	t.Parallel()
 	b := limited(t, h2.Limits{Connections: 2})
@@ -93,7 +93,8 @@ func TestSecConnectionsOfAProcess(t *testing.T) {
 	})
 }
 
-// TestSecStreamsOfAProcess has the request refused that is one too many, over all connections, at both sides.
+// TestSecStreamsOfAProcess sends one request too many over all connections and requires that it is refused, at both
+// sides.
 func TestSecStreamsOfAProcess(t *testing.T) {
 	t.Parallel()
 	b := limited(t, h2.Limits{Streams: 3})
@@ -125,10 +126,11 @@ func TestSecStreamsOfAProcess(t *testing.T) {
 	await(t, "all streams to be given back", func() bool { return b.Streams() == 0 && b.HeaderBytes() == 0 })
 }
 
-// TestSecHeaderBytesOfAProcess has requests and answers refused whose headers are too much, and connections whose headers do not end.
+// TestSecHeaderBytesOfAProcess requires that requests and answers are refused if their headers are too large, and
+// connections with unfinished headers are closed.
 func TestSecHeaderBytesOfAProcess(t *testing.T) {
 	t.Parallel()
-	large := repeat(8, "x-a", strings.Repeat("x", 3800)) // 30,000 bytes that HPACK makes small
+	large := repeat(8, "x-a", strings.Repeat("x", 3800)) // 30,000 bytes that HPACK compresses to a few
 	long := make([]byte, 30<<10)
 	t.Run("requests", func(t *testing.T) {
 		t.Parallel()
@@ -193,8 +195,8 @@ func TestSecHeaderBytesOfAProcess(t *testing.T) {
 	})
 }
 
-// TestSecGoAwayLingers has a server keep a connection open for a second after GOAWAY, reading some of what still comes and answering
-// nothing, and not for longer.
+// TestSecGoAwayLingers requires that a server keeps a connection open for a second after GOAWAY and no longer.
+// Meanwhile the server reads some of what the client sends and answers nothing.
 func TestSecGoAwayLingers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -207,7 +209,7 @@ func TestSecGoAwayLingers(t *testing.T) {
 		p.must(p.framer.WriteSettings())
 		go p.listen()
 		began := time.Now()
-		p.raw(http2.FrameData, 0, 1, 1) // there is no stream
+		p.raw(http2.FrameData, 0, 1, 1) // stream 1 does not exist
 		f := p.hear("goaway", func(f heardFrame) bool { return f.Type == http2.FrameGoAway })
 		want(t, "reason", f.code, http2.ErrCodeProtocol)
 		for err == nil { // until the connection is closed
@@ -220,7 +222,8 @@ func TestSecGoAwayLingers(t *testing.T) {
 	})
 }
 
-// TestSecUnreadResets has a server end a connection whose client leaves too many resets unread, and tell it why instead of writing them.
+// TestSecUnreadResets requires that a server ends a connection whose client leaves too many resets unread, and sends
+// the reason instead of the resets.
 func TestSecUnreadResets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -237,7 +240,7 @@ func TestSecUnreadResets(t *testing.T) {
 		p.must(p.framer.WriteSettings(generous...))
 		p.ask(1, true)
 		for server.Err() == nil {
-			p.data(1, false, make([]byte, 10)) // which is answered with a reset
+			p.data(1, false, make([]byte, 10)) // the server answers this with a reset
 			synctest.Wait()
 		}
 		if held := server.Held(); held > h2.MaxHeld {
@@ -250,7 +253,8 @@ func TestSecUnreadResets(t *testing.T) {
 	})
 }
 
-// TestSecRequestsForASlowServer has the headers of requests, and the resets of those that are given up, wait for a server that reads nothing.
+// TestSecRequestsForASlowServer requires that the headers of requests, and the resets of canceled ones, wait for a
+// server that reads nothing.
 func TestSecRequestsForASlowServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -269,7 +273,7 @@ func TestSecRequestsForASlowServer(t *testing.T) {
 				req.Header.Set("X-Large", largeValue)
 				go leave(ctx, client, req)
 			}
-			synctest.Wait() // those that wait for room, wait
+			synctest.Wait() // until all requests without room wait
 			cancel()
 			synctest.Wait() // one of them may still be writing
 		}

@@ -13,30 +13,33 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// The bounds of what a connection keeps for a peer that reads slowly, or not at all. Together with one frame or one header beyond
-// maxPending they bound pending; what is being written was pending before, and is bounded by the same.
+// These constants bound what a connection keeps for a peer that reads slowly or not at all. The length of pending is at
+// most their sum and one frame or header beyond maxPending. What is being written was pending before, so the same bound
+// applies to it.
 const (
-	// maxPending is how much may be pending before data and headers wait (CVE-2019-9517). It is also the largest frame of data, whatever
-	// the peer takes.
+	// maxPending is the number of pending bytes at which data and headers wait (CVE-2019-9517). It is also the size of
+	// the largest data frame, even if the peer accepts larger ones.
 	maxPending = 128 << 10
-	// maxUrgent bounds the part of pending that cannot wait: resets, window updates, and answers to control frames. More of it ends the
-	// connection (CVE-2019-9512, -9514, -9515).
+	// maxUrgent bounds the part of pending that cannot wait: resets, window updates, and answers to control frames.
+	// More than that ends the connection (CVE-2019-9512, -9514, -9515).
 	maxUrgent = 64 << 10
 	// writeSize is how much is written at once. The peer has the write timeout for each.
 	writeSize = 64 << 10
 )
 
-// output is what is to be written. A goroutine with a frame to send appends it, and writes everything that is pending unless another one
-// does: then that one's successor does. So what several send at the same time goes out in one write, and no goroutine writes more than
-// what was there when it came. Streams with more data than there is room for take turns, a frame each. The connection's lock guards it.
+// output is what is to be written. A goroutine with a frame to send appends it and writes everything that is pending.
+// If another goroutine is already writing, a new goroutine writes the rest after it. So frames that several goroutines
+// send at the same time go out in one write, and no goroutine writes more than what was pending when it began. Streams
+// with more data than there is room for take turns, one frame each. The connection's lock guards it.
 //
-// Headers and data wait for room in pending, see [stream.awaitRoom] and [stream.enqueue]. Everything else is appended by [conn.urge].
+// Headers and data wait for room in pending, see [stream.awaitRoom] and [stream.enqueue]. Everything else is appended
+// by [conn.urge].
 type output struct {
 	pending []byte
 	writing bool
-	urgent  int       // bytes of pending that could not wait
+	urgent  int       // bytes of pending that cannot wait
 	most    int       // the most that was pending when a write began
-	heads   []*stream // those that wait for room for a header, in the order in which they came
+	heads   []*stream // streams that wait for room for a header, in order of arrival
 	line    []*stream // those that wait for room and the connection's window, in the order in which they came
 
 	began atomic.Int64 // when the write that goes on began, in nanoseconds; zero when there is none
@@ -60,7 +63,7 @@ func (o *output) buffer() []byte {
 	return o.pending
 }
 
-// full reports whether headers and data have to wait.
+// full reports whether headers and data must wait.
 func (o *output) full() bool { return len(o.pending) >= maxPending }
 
 // queue has a stream wait behind those that do.
@@ -75,18 +78,18 @@ func (o *output) stop() {
 	if o.watch != nil {
 		o.watch.Stop()
 	}
-	for _, s := range o.heads { // they may not be among the connection's streams yet
+	for _, s := range o.heads { // they may not be in the connection's streams yet
 		s.sendable.Broadcast()
 	}
 }
 
-// urge takes pending with a frame appended that cannot wait for room. It ends the connection when the peer leaves too much of that unread.
-// It is for the caller to flush. The lock is held.
+// urge sets pending, to which the caller has appended a frame that cannot wait for room. It ends the connection if the
+// peer leaves too many such bytes unread. The caller then flushes. The lock is held.
 func (c *conn) urge(pending []byte) {
 	c.out.urgent += len(pending) - len(c.out.pending)
 	c.out.pending = pending
 	if c.out.urgent > maxUrgent && c.err == nil {
-		c.out.pending, c.out.urgent = pending[:0], 0 // the peer is to read why
+		c.out.pending, c.out.urgent = pending[:0], 0 // makes room for the GOAWAY with the reason
 		c.endLocked(http2.ErrCodeEnhanceYourCalm, errFlood)
 	}
 }
@@ -129,11 +132,11 @@ func (c *conn) drain() {
 	c.written()
 }
 
-// writes reports whether pending is still written. The lock is held.
+// writes reports whether pending may still be written. The lock is held.
 func (c *conn) writes() bool { return c.err == nil || c.lingering }
 
-// takes reports whether a stream may append data: there is room, the peer takes some, and no other stream has waited for longer. Headers
-// go first: they need no window, so that they never wait for data. The lock is held.
+// takes reports whether a stream may append data: there is room, the connection's window is open, and no other stream
+// has waited longer. Headers go first: they need no window, so they never wait for data. The lock is held.
 func (c *conn) takes(s *stream) bool {
 	return !c.out.full() && c.window > 0 && len(c.out.heads) == 0 && (len(c.out.line) == 0 || c.out.line[0] == s)
 }
@@ -143,8 +146,8 @@ func (c *conn) takesHead(s *stream) bool {
 	return !c.out.full() && (len(c.out.heads) == 0 || c.out.heads[0] == s)
 }
 
-// awaitRoom waits until the stream may append a header, and fails when the stream has ended. The caller appends the header before it
-// releases the lock. The lock is held, and is released while it waits.
+// awaitRoom blocks until the stream may append a header. It fails if the stream has ended. The caller appends the
+// header before it releases the lock. The lock is held, and is released while it waits.
 func (s *stream) awaitRoom() error {
 	c := s.conn
 	for queued := false; ; {
@@ -180,8 +183,8 @@ func (c *conn) unqueue(s *stream) {
 	}
 }
 
-// call wakes the stream that has waited longest, if there is room. However little a peer takes at once, it wakes one and not all. The lock is
-// held.
+// call wakes the stream that has waited longest, if there is room. It wakes only one stream, however little the peer
+// reads at once. The lock is held.
 func (c *conn) call() {
 	switch {
 	case c.out.full():
@@ -250,7 +253,8 @@ func (c *conn) lookAtWrite() {
 	}
 }
 
-// answer appends the answer to a control frame, for another goroutine to write. It fails when the connection has ended. The lock is held.
+// answer appends the answer to a control frame, which another goroutine writes. It fails if the connection has ended.
+// The lock is held.
 func (c *conn) answer(pending []byte) error {
 	c.urge(pending)
 	c.flushSoon()

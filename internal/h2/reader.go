@@ -60,8 +60,8 @@ func (c *conn) next() (frame, error) {
 	return f, nil
 }
 
-// peek reads so many bytes, at most [readBuffer], which are good until the next read. Before it waits it wakes those for whom something has
-// come.
+// peek reads n bytes, at most [readBuffer], which are valid until the next read. Before it blocks, it wakes the streams
+// for which something has arrived.
 func (c *conn) peek(n int) ([]byte, error) {
 	if c.in.Buffered() < n {
 		c.wake()
@@ -119,7 +119,8 @@ func (c *conn) take(f frame) error {
 	}
 }
 
-// takeControl takes a frame that has neither data nor a header. It reads at most maxControl bytes of it before it has judged it.
+// takeControl handles a frame that contains neither data nor a header. It reads at most maxControl bytes of the frame
+// before it checks it.
 func (c *conn) takeControl(f frame) error {
 	p, err := c.peek(min(f.length, maxControl))
 	if err != nil {
@@ -142,7 +143,7 @@ func (c *conn) takeControl(f frame) error {
 			return http2.ConnectionError(http2.ErrCodeFrameSize)
 		}
 		last := binary.BigEndian.Uint32(p) &^ reservedBit
-		if err := c.skip(f.length - len(p)); err != nil { // the reason, as text
+		if err := c.skip(f.length - len(p)); err != nil { // the debug text of the GOAWAY
 			return err
 		}
 		c.side.goAway(last)
@@ -163,7 +164,7 @@ func (c *conn) takeControl(f frame) error {
 	return nil
 }
 
-// fits refuses what is too long to be looked at. Frames are as large as they may be for the sake of data alone.
+// fits returns an error for a frame that is too long to read. Only data frames may have the full frame size.
 func (c *conn) fits(f frame) error {
 	switch {
 	case f.kind == http2.FrameHeaders:
@@ -206,7 +207,7 @@ func (c *conn) takeHeaders(f frame) error {
 	return c.takeBlock(f, length, padding)
 }
 
-// takeBlock takes a piece of a header, and the padding behind it.
+// takeBlock reads a piece of a header and the padding behind it.
 func (c *conn) takeBlock(f frame, length, padding int) error {
 	d := &c.decoding
 	if err := d.count(length); err != nil {
@@ -238,13 +239,13 @@ func (c *conn) takeBlock(f frame, length, padding int) error {
 	return c.dispatch(f)
 }
 
-// gather reads a piece of a header that is decoded later. The memory for it grows with what has come.
+// gather reads a piece of a header that is decoded later. It allocates memory only as bytes arrive.
 func (c *conn) gather(bytes int) error {
 	d := &c.decoding
 	for bytes > 0 {
 		n, from := min(bytes, blockStep), len(d.block)
 		if !c.holdHeader(n) {
-			return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm) // without this header, none of the next ones can be decoded
+			return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm) // later headers cannot be decoded without this one
 		}
 		d.block = slices.Grow(d.block, n)[:from+n]
 		if c.in.Buffered() < n {
@@ -260,7 +261,7 @@ func (c *conn) gather(bytes int) error {
 	return nil
 }
 
-// scatter forgets what was gathered.
+// scatter drops the gathered bytes.
 func (c *conn) scatter() {
 	c.releaseHeader(len(c.decoding.block))
 	c.decoding.block = nil
@@ -283,8 +284,8 @@ func (c *conn) dispatch(f frame) error {
 
 // A change of settings concerns all streams, and costs the peer a few bytes: it may make so many at once, and so many a second.
 const (
-	maxSettings      = 100                      // in one frame
-	maxControl       = maxSettings * settingLen // how much of a frame without data or header is looked at
+	maxSettings      = 100                      // settings in one frame
+	maxControl       = maxSettings * settingLen // bytes read of a frame without data or header
 	changesAtOnce    = 100
 	changesPerSecond = 10
 )

@@ -259,7 +259,7 @@ func (s *Server) header(st *stream, d *decoding, end bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.streams[st.id] != st {
-		return nil // the answer is over meanwhile
+		return nil // the answer has ended in the meantime
 	}
 	pseudo, fields, ok := d.split()
 	if !ok || !end || len(pseudo) > 0 || d.tooLarge() || slices.ContainsFunc(fields, notForTrailers) {

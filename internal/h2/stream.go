@@ -26,7 +26,7 @@ type stream struct {
 	// What is sent.
 	window   int // what the peer still takes
 	sent     bool
-	sendable sync.Cond // that the window has grown, that it is the stream's turn, or that sending has ended; one goroutine waits
+	sendable sync.Cond // signals that the window has grown, that it is the stream's turn, or that sending has ended; one goroutine waits
 	queued   bool      // somebody waits for the connection
 
 	// What is received.
@@ -42,7 +42,7 @@ type stream struct {
 	declared int64 // Content-Length; -1: none
 	received int64
 	trailer  http.Header
-	headers  int   // bytes of headers that the budget was asked for
+	headers  int   // bytes of headers reserved from the budget
 	expired  error // the deadline for reading has passed
 }
 
@@ -52,7 +52,7 @@ type owner interface {
 	came()
 	// ended is called when the stream has ended before its end.
 	ended(err error)
-	// removed is called when the connection forgets the stream.
+	// removed is called when the connection removes the stream.
 	removed()
 	// satisfied reports whether this side has all that it wants of the peer.
 	satisfied() bool
@@ -73,7 +73,8 @@ func (s *stream) init(c *conn, o owner) {
 	s.lastRead = c.heard.Load()
 }
 
-// hold asks the budget for a header of the stream's. The lock is held.
+// hold reserves room for one of the stream's headers from the budget, and reports whether there was enough. The lock is
+// held.
 func (s *stream) hold(d *decoding) bool {
 	if !s.conn.holdHeaderLocked(d.held()) {
 		return false
@@ -82,7 +83,7 @@ func (s *stream) hold(d *decoding) bool {
 	return true
 }
 
-// release gives back what the stream has of the budget. The lock is held.
+// release returns to the budget what the stream has reserved. The lock is held.
 func (s *stream) release() {
 	s.conn.releaseHeaderLocked(s.headers)
 	s.conn.budget.streams.release(1)

@@ -26,8 +26,8 @@ func BearerToken(header http.Header) (string, bool) {
 	return token, found && strings.EqualFold(scheme, "Bearer") && token != ""
 }
 
-// FromHeader verifies the bearer token of a request, and calls [Verified] where it is accepted. Its errors are fit for the caller, except those that no verifier
-// should return, which pass unmapped.
+// FromHeader verifies the bearer token of a request, and calls [Verified] if the token is accepted. Its errors may be
+// sent to the caller, except those that a verifier should not return, which pass unmapped.
 func FromHeader(ctx context.Context, verifier Verifier, header http.Header) (Identity, error) {
 	token, found := BearerToken(header)
 	if !found {

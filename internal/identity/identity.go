@@ -3,17 +3,19 @@
 
 // Package identity says who is calling: it makes tokens, verifies them, and carries the result in the context.
 //
-// There are four kinds of token, and a verifier of one never accepts another:
+// There are four kinds of token, and a verifier of one kind never accepts another:
 //
 //   - access tokens, signed with Ed25519 by the distributor's [Issuer] for clusters and people, and verified
 //     against its key set ([JWKS]);
-//   - service tokens, which the services of one hub make for each other, each with a key of its own ([ServiceKey], [ServiceKeys]);
-//   - assertions, signed by an agent's own key and good for one minute, which it trades for an access token
+//   - service tokens, which the services of one hub make for each other, each service with its own key ([ServiceKey],
+//     [ServiceKeys]);
+//   - assertions, signed by an agent's own key and valid for one minute, which the agent exchanges for an access token
 //     ([SignAssertion], [VerifyAssertion]);
-//   - hub tokens, signed by the Issuer, with which the hub proves itself to an agent that it has dialled
+//   - hub tokens, signed by the Issuer, with which the hub proves its identity to an agent that it has dialled
 //     ([Issuer.IssueHubToken], [VerifyHubToken]).
 //
-// Every token is for one receiver, its audience: a service, or one replica of it. What a caller may do is not decided here.
+// Every token is for one receiver, its audience: a service, or one replica of it. This package does not decide what a
+// caller may do.
 package identity
 
 import (

@@ -16,8 +16,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// Issuer signs access tokens for clusters and people, and publishes the keys they verify with. It
-// is safe for concurrent use.
+// Issuer signs access tokens for clusters and people, and publishes the keys that verify them. It is safe for
+// concurrent use.
 type Issuer struct {
 	key  ed25519.PrivateKey
 	keys keySet
@@ -58,8 +58,8 @@ func publicOf(key ed25519.PrivateKey) ed25519.PublicKey {
 	return ed25519.PublicKey(key[ed25519.PrivateKeySize-ed25519.PublicKeySize:])
 }
 
-// Issue signs a token for a cluster or a person that is good at one service, the audience, and ends after ttl. TokenID and Expires of id are not used; the token
-// gets an id of its own.
+// Issue signs a token for a cluster or a person. The token is valid at one service, the audience, and expires after
+// ttl. Issue ignores TokenID and Expires of id; the token gets its own id.
 func (i *Issuer) Issue(id Identity, audience string, ttl time.Duration) (token string, expires time.Time, err error) {
 	switch {
 	case i.err != nil:
@@ -92,7 +92,7 @@ func (i *Issuer) JWKS() ([]byte, error) {
 	return json.Marshal(i.set)
 }
 
-// Verifier accepts the tokens that this issuer made for an audience.
+// Verifier returns a verifier that accepts the tokens that this issuer made for an audience.
 func (i *Issuer) Verifier(audience string) Verifier {
 	return &issuedHere{issuer: i, audience: audience}
 }

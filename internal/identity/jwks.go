@@ -75,7 +75,7 @@ func (j *JWKS) Verify(ctx context.Context, token string) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	if claimsService(parsed) { // no key of the issuer's makes it good
+	if claimsService(parsed) { // the issuer's keys cannot verify it
 		return Identity{}, fmt.Errorf("%w: a service's token is no access token", ErrTokenInvalid)
 	}
 	id, err := j.current(ctx).open(parsed, j.params.Audience)

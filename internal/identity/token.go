@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// issuer of every token of Leat's own.
+	// issuer is the issuer claim of all of Leat's own tokens.
 	issuer = "leat"
-	// assertionAudience is that of assertions, which only the distributor takes.
+	// assertionAudience is the audience of assertions, which only the distributor accepts.
 	assertionAudience = "leat"
 
 	// leeway is how far the clocks of two machines may differ.
@@ -37,7 +37,8 @@ type claims struct {
 	Credential string `json:"sid,omitempty"`
 }
 
-// parse reads a token that must be signed with Ed25519, whatever it says of itself. That, and keys of different Go types, is what makes algorithm confusion impossible.
+// parse parses a token, which must be signed with Ed25519 whatever its header claims. This rule and keys of different
+// Go types make algorithm confusion impossible.
 func parse(token string) (*jwt.JSONWebToken, error) {
 	if len(token) > maxTokenBytes {
 		return nil, fmt.Errorf("%w: longer than %d bytes", ErrTokenInvalid, maxTokenBytes)
@@ -52,7 +53,8 @@ func parse(token string) (*jwt.JSONWebToken, error) {
 	return parsed, nil
 }
 
-// open checks signature and claims, that the token is for one of the audiences, and that the subject is of one of the kinds that this sort of token may name.
+// open verifies the signature and the claims. It requires that the token is for one of the audiences, and that its
+// subject is one of the kinds allowed for this type of token.
 func open(token *jwt.JSONWebToken, key any, audiences []string, kinds ...Kind) (Identity, error) {
 	var c claims
 	if err := token.Claims(key, &c); err != nil {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memlimit reads how much memory this process may use, from which services derive the defaults of their budgets.
+// Package memlimit reads how much memory this process may use. Services derive the defaults of their budgets from it.
 package memlimit
 
 import (
@@ -16,10 +16,10 @@ import (
 // Root is where Linux mounts the process's control group.
 const Root = "/sys/fs/cgroup"
 
-// Bytes returns how many bytes of memory the process may use: GOMEMLIMIT or the limit of the control group mounted at root, whichever
-// is less. ok is false when neither sets a limit.
+// Bytes returns how many bytes of memory the process may use: the smaller of GOMEMLIMIT and the limit of the control
+// group mounted at root. ok is false if neither sets a limit.
 func Bytes(root string) (limit int64, ok bool) {
-	limit = debug.SetMemoryLimit(-1) // a negative limit only asks
+	limit = debug.SetMemoryLimit(-1) // a negative limit only reads
 	for _, file := range []string{"memory.max", "memory/memory.limit_in_bytes"} {
 		data, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
@@ -29,21 +29,21 @@ func Bytes(root string) (limit int64, ok bool) {
 			limit = min(limit, bytes)
 		}
 	}
-	if limit >= math.MaxInt64/2 { // version 1 of control groups writes a number close to that for "none"
+	if limit >= math.MaxInt64/2 { // version 1 of control groups uses a number close to this for "none"
 		return 0, false
 	}
 	return limit, true
 }
 
-// Share is a part of the memory that the process may use.
+// Share is a fraction of the memory that the process may use.
 type Share struct {
 	// Root is where the control group is mounted, usually [Root].
 	Root string
-	// Divisor says which part it is: 2 means half.
+	// Divisor is the denominator of the fraction: 2 means half.
 	Divisor int64
-	// Least is the size in bytes below which the share does not fall, even where the process may use less.
+	// Least is the minimum of the share in bytes, even if the process may use less.
 	Least int64
-	// Fallback is the share in bytes where no limit is set.
+	// Fallback is the share in bytes if no limit is set.
 	Fallback int64
 }
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package private keeps folders and files of a process from other users of the machine, whatever the umask is and whoever made them.
-// Where the system has no such modes, it only makes what is missing.
+// Package private keeps a process's folders and files private from other users of the machine, regardless of the umask
+// and of who created them. On a system without such modes it only creates what is missing.
 package private
 
 import (
@@ -14,13 +14,13 @@ import (
 const (
 	dirMode  = 0o700
 	fileMode = 0o600
-	// others are the rights of the group and of everybody else.
+	// others are the permissions of the group and of all other users.
 	others = 0o077
 )
 
-// Dir makes the folder and what leads to it, with mode 0700. It takes the rights of others away from a folder that is there already. A
-// folder that belongs to another user stays as it is (a volume that the operator shares with this process by its group), and so
-// does one with the sticky bit, which is meant for all. Dir is for folders that belong to Leat alone.
+// Dir creates the folder and its parents with mode 0700. It removes the permissions of other users from a folder that
+// already exists. It does not change a folder of another user (a volume that the operator shares with this process by
+// its group), nor one with the sticky bit, which is meant for all users. Dir is for folders that belong to Leat alone.
 func Dir(path string) error {
 	if err := os.MkdirAll(path, dirMode); err != nil {
 		return err
@@ -32,7 +32,8 @@ func Dir(path string) error {
 	return tighten(path, info)
 }
 
-// File makes an empty file with mode 0600 if there is none, and takes the rights of others away from one that is there.
+// File creates an empty file with mode 0600 if it does not exist, and removes the permissions of other users from one
+// that does.
 func File(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, fileMode)
 	if err != nil {
@@ -44,7 +45,7 @@ func File(path string) error {
 	return Existing(path)
 }
 
-// Existing takes the rights of others away from a file. A file that is not there is no error.
+// Existing removes the permissions of other users from a file. It is not an error if the file does not exist.
 func Existing(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -62,7 +63,7 @@ func tighten(path string, info fs.FileInfo) error {
 	}
 	err := os.Chmod(path, info.Mode().Perm()&^others)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil // it belongs to somebody else, whose decision it is
+		return nil // the owner is another user, who decides
 	}
 	return err
 }

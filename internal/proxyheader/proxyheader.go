@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package proxyheader lists the headers that Leat's proxies do not pass on: those of requests that claim an identity or an address, and
-// those of answers that speak for the hub's host.
+// Package proxyheader lists the headers that Leat's proxies do not pass on: request headers that claim an identity or
+// an address, and answer headers that act on the hub's whole host.
 //
-// It promises that a name on a list is removed in every spelling. Servers and the gateways of common web frameworks fold case and read
-// "_" or "." as "-", so names are compared after the same folding. The hub and the agent use the same lists, so that neither relies on
-// the other. The package keeps no state.
+// It promises that a listed name is removed in every spelling. Servers and the gateways of common web frameworks fold
+// case and read "_" or "." as "-", so names are compared after the same folding. The hub and the agent use the same
+// lists, so that neither relies on the other. The package keeps no state.
 package proxyheader
 
 import (
@@ -14,55 +14,55 @@ import (
 	"strings"
 )
 
-// identity lists the request headers that servers take for an identity, an address or another request than the one that was decided and
-// recorded. An entry that ends with "-" is a prefix. Names are folded.
+// identity lists the request headers from which servers read an identity, an address, or a request other than the one
+// that was authorized and recorded. An entry that ends with "-" is a prefix. Names are folded.
 var identity = newList(
 	// Credentials.
 	"authorization", "proxy-authorization", "cookie", "cookie2",
-	// Leat and Kubernetes: whom to act as, and the front proxy of the API server's aggregation layer.
+	// Leat and Kubernetes: impersonation, and the front proxy of the API server's aggregation layer.
 	"leat-", "impersonate-", "x-remote-", "remote-user", "remote-group", "remote-groups",
-	// The caller's address and the address that was called. The API server's audit log records X-Forwarded-For and X-Real-Ip.
+	// The caller's address and the called address. The API server's audit log records X-Forwarded-For and X-Real-Ip.
 	"forwarded", "x-forwarded", "x-forwarded-", "x-forward-", "x-original-", "x-real-", "x-client-ip", "client-ip", "x-cluster-client-ip",
 	"true-client-ip", "cf-connecting-", "fastly-client-", "x-azure-clientip", "x-azure-socketip", "x-appengine-", "proxy-client-ip",
 	"wl-proxy-client-ip", "x-proxyuser-ip", "x-host", "x-http-host-override", "x-rewrite-url", "x-envoy-",
 	// Identities that authenticating proxies and clouds assert.
 	"x-auth-request-", "x-webauth-", "x-authenticated-", "x-goog-authenticated-", "x-goog-iap-", "x-amzn-oidc-", "x-amzn-mtls-",
 	"x-ms-client-principal", "x-ms-client-principal-", "cf-access-", "tailscale-", "x-pomerium-", "x-authentik-", "x-token-user-",
-	// Client certificates that were verified somewhere else.
+	// Client certificates that another server has verified.
 	"client-cert", "client-cert-", "x-client-cert", "x-client-cert-", "x-ssl-", "ssl-client-", "x-tls-client-", "x-arr-clientcert",
-	// Another method than the one that was decided.
+	// A method other than the authorized one.
 	"x-http-method", "x-http-method-override", "x-method-override",
-	// HTTP/1.1's way to begin HTTP/2.
+	// HTTP/1.1's upgrade to HTTP/2.
 	"http2-settings",
 )
 
-// hostwide lists the answer headers that would act beyond the answer: on everything that a browser keeps for the host, on where a browser
-// reports to, or on a reverse proxy in front of the hub.
+// hostwide lists the answer headers that act beyond the answer: on all state that a browser keeps for the host, on
+// where a browser sends reports, or on a reverse proxy in front of the hub.
 var hostwide = newList(
 	// Cookies and other state of the host.
 	"set-cookie", "set-cookie2", "clear-site-data", "strict-transport-security", "public-key-pins", "public-key-pins-", "expect-ct", "alt-svc",
 	"service-worker-allowed", "origin-agent-cluster", "accept-ch", "critical-ch", "use-as-dictionary", "sec-session-", "secure-session-",
-	// What pages of other origins may do is for the hub to say.
+	// Only the hub decides what pages of other origins may do.
 	"access-control-",
-	// Navigation that the page did not ask for.
+	// Navigation that the page did not request.
 	"refresh",
-	// Reports about the host, to whatever address the answer names.
+	// Reports about the host, to an address that the answer names.
 	"nel", "report-to", "reporting-endpoints",
-	// Commands to a reverse proxy: to serve a file of its own, to ask another URL, to change how it buffers.
+	// Commands to a reverse proxy: to serve one of its own files, to request another URL, to change how it buffers.
 	"x-accel-", "x-sendfile", "x-sendfile2", "x-sendfile-", "x-lighttpd-", "x-litespeed-", "x-reproxy-",
 )
 
-// ScrubRequest deletes the headers of a request by which its sender could claim to be somebody else, or somewhere else.
+// ScrubRequest deletes the request headers with which a sender could claim another identity or address.
 func ScrubRequest(header http.Header) { identity.scrub(header) }
 
-// IsIdentity reports whether ScrubRequest deletes a header of this name.
+// IsIdentity reports whether ScrubRequest deletes a header with this name.
 func IsIdentity(name string) bool { return identity.has(name) }
 
-// ScrubAnswer deletes the headers of an answer, or of its trailer, that speak for more than the answer. It leaves the error headers of
-// Leat itself, whose origin the caller has to check.
+// ScrubAnswer deletes the headers of an answer, or of its trailer, that act beyond the answer. It keeps Leat's own
+// error headers, whose origin the caller has to check.
 func ScrubAnswer(header http.Header) { hostwide.scrub(header) }
 
-// folded returns a letter in lower case, a digit as it is, and "-" for any other byte.
+// folded returns a letter in lower case, a digit unchanged, and "-" for any other byte.
 func folded(c byte) byte {
 	switch {
 	case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
@@ -80,7 +80,7 @@ type list struct {
 	prefixes []string
 }
 
-// longest is more bytes than any entry has.
+// longest is greater than the length of any entry.
 const longest = 64
 
 func newList(entries ...string) list {

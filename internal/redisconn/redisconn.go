@@ -28,14 +28,15 @@ const clusterReload = 2 * time.Second
 // Open returns a client for a URL:
 //
 //	redis://user:password@host:port/number             one server; rediss:// for TLS
-//	redis+sentinel://host:port/number?master_name=…    the master that Sentinels know; further Sentinels as &addr=host:port,
+//	redis+sentinel://host:port/number?master_name=…    the master that Sentinels report; further Sentinels as &addr=host:port,
 //	                                                   &username= and &password= for the servers, user:password@ for Sentinel;
 //	                                                   rediss+sentinel:// for TLS to Sentinels and servers
 //	redis+cluster://user:password@host:port            a cluster; further nodes as ?addr=host:port; rediss+cluster:// for TLS
 //
-// What else can be set in the URL is what go-redis's ParseURL, ParseFailoverURL and ParseClusterURL take, without skip_verify:
-// TLS is always verified, for each server against the address by which it is dialled. The file caFile holds the PEM
-// certificates to trust instead of the system's. Empty: the system's. It is an error without TLS. The file is read once.
+// The URL also accepts the parameters of go-redis's ParseURL, ParseFailoverURL and ParseClusterURL, except skip_verify:
+// TLS is always verified, for each server against the address that is dialled. The file caFile holds the PEM
+// certificates to trust instead of the system's. Empty: the system's. It is an error to set it without TLS. The file is
+// read once.
 func Open(url, caFile string) (redis.UniversalClient, error) {
 	// The client has one logger for the whole process, which writes lines of its own to standard error. Whatever goes
 	// wrong comes back as an error too, and is logged where it matters.
@@ -58,8 +59,8 @@ func Open(url, caFile string) (redis.UniversalClient, error) {
 	return nil, fmt.Errorf("parse redis url: %q is none of redis, redis+sentinel and redis+cluster", scheme+"+"+kind)
 }
 
-// readSecurity returns the TLS settings of a scheme; nil for one without TLS. They name no server: go-redis verifies each
-// one against the address that it dials.
+// readSecurity returns the TLS settings of a scheme, or nil for a scheme without TLS. The settings do not name a
+// server: go-redis verifies each server against the address that it dials.
 func readSecurity(scheme, caFile string) (*tls.Config, error) {
 	if scheme != "rediss" {
 		if caFile != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
 
-// ping opens a client and has the server answer.
+// ping opens a client and sends one command.
 func ping(t *testing.T, url, caFile string) error {
 	t.Helper()
 	client, err := redisconn.Open(url, caFile)
@@ -30,7 +30,7 @@ func ping(t *testing.T, url, caFile string) error {
 
 const absent = "redis: nil"
 
-// TestSecRedisOverTLS talks to the Redis that deploy/ ships, which speaks nothing but TLS where it has a certificate.
+// TestSecRedisOverTLS connects to the Redis that deploy/ ships, which accepts only TLS if it has a certificate.
 func TestSecRedisOverTLS(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartTLSAs(t, "gitcache")
@@ -49,7 +49,8 @@ func TestSecRedisOverTLS(t *testing.T) {
 			t.Errorf("%s: got %v, want no answer", name, err)
 		}
 	}
-	// A cluster of one is enough to see that its nodes are spoken to by TLS: this one says that it is none.
+	// One node is enough to check that cluster nodes are called over TLS. This one answers that it is not in cluster
+	// mode.
 	cluster := "rediss+cluster" + strings.TrimSuffix(strings.TrimPrefix(server.URL(), "rediss"), "/0")
 	if err := ping(t, cluster, server.CAFile()); err == nil || !strings.Contains(err.Error(), "cluster support disabled") {
 		t.Errorf("cluster: got %v, want the server's own words", err)
@@ -59,7 +60,7 @@ func TestSecRedisOverTLS(t *testing.T) {
 	}
 }
 
-// TestSecRedisAsksForAPassword talks to the Redis that deploy/ ships as one of its users and as others.
+// TestSecRedisAsksForAPassword connects to the Redis that deploy/ ships, as one of its users and as others.
 func TestSecRedisAsksForAPassword(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartAs(t, "gitcache")

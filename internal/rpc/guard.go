@@ -25,32 +25,33 @@ const (
 	// MaxPublicBytes is the largest request to a procedure that needs no token. Such a request may not be compressed.
 	MaxPublicBytes = 64 << 10
 
-	// envelope is what a message may have around it on the wire.
+	// envelope is the maximum size of a message's framing on the wire.
 	envelope = 64
 
-	// bodyTimeout is how long the body of a request may take to arrive, and bodyRate how many bytes extend that by a second. A peer
-	// that sends 64 KiB a second is never cut off.
+	// bodyTimeout is how long the body of a request may take to arrive. Every bodyRate bytes extend it by a second, so
+	// a peer that sends 64 KiB a second is never cut off.
 	bodyTimeout = 30 * time.Second
 	bodyRate    = 64 << 10
 
-	// bodyMemory bounds the bodies that are being read at once, in all requests together.
+	// bodyMemory bounds the bodies that all requests together are reading at once.
 	bodyMemory = 64 << 20
-	// retryBody is what callers are asked to wait while too many bodies are being read.
+	// retryBody is how long callers are asked to wait while too many bodies are being read.
 	retryBody = time.Second
 )
 
-// Guard returns a handler that judges a request by its header before next, a Connect handler, reads its body:
+// Guard returns a handler that checks a request by its header before next, a Connect handler, reads its body:
 //
-//   - a request without a valid token is refused, unless its procedure is public;
-//   - the body may have as many bytes as the procedure's message may have, and has to arrive within 30 s and a second more for each
-//     64 KiB; procedures to which the caller streams are bounded by message alone;
-//   - all bodies together may take 64 MiB while they are read.
+//   - It refuses a request without a valid token, unless the procedure is public.
+//   - It limits the body to the size of the procedure's message. The body must arrive within 30 s, plus a second for each
+//     64 KiB. For procedures with a client stream Connect limits each message, and Guard does not limit the body.
+//   - It limits all bodies that are being read to 64 MiB together.
 //
-// The caller's identity is in the context of next. Connect by itself reads and inflates a message before any interceptor runs.
+// The caller's identity is in the context of next. Without Guard, Connect reads and inflates a message before any
+// interceptor runs.
 func (s *Server) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kind, known := s.procedures[r.URL.Path]
-		if !known { // answered 404
+		if !known { // next answers 404
 			r.Body = http.MaxBytesReader(w, r.Body, 0)
 			next.ServeHTTP(w, r)
 			return
@@ -75,13 +76,13 @@ func (s *Server) Guard(next http.Handler) http.Handler {
 			deadline: http.NewResponseController(w), begun: time.Now(),
 		}
 		defer body.release()
-		_ = body.deadline.SetReadDeadline(body.begun.Add(bodyTimeout)) // what has no deadlines is in memory
+		_ = body.deadline.SetReadDeadline(body.begun.Add(bodyTimeout)) // fails only for a connection in memory, without deadlines
 		r.Body = body
 		next.ServeHTTP(w, r)
 	})
 }
 
-// identify returns the caller. A panic of the verifier is an error like others.
+// identify returns the caller's identity. A panic of the verifier is returned as an error.
 func (s *Server) identify(r *http.Request) (id identity.Identity, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -91,19 +92,19 @@ func (s *Server) identify(r *http.Request) (id identity.Identity, err error) {
 	return identity.FromHeader(r.Context(), s.params.Verifier, r.Header)
 }
 
-// refuse answers in the caller's protocol.
+// refuse answers with an error in the caller's protocol.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	redacting := errorInterceptor{logger: s.params.Logger}
 	err = redacting.redact(r.Context(), connect.Spec{Procedure: r.URL.Path}, err)
 	s.observer.refused(r, err)
 	if s.errors.IsSupported(r) {
-		_ = s.errors.Write(w, r, err) // a caller that has left is told nothing
+		_ = s.errors.Write(w, r, err) // fails only if the caller has left
 		return
 	}
 	rpcerr.WriteHTTP(w, r, err)
 }
 
-// requests says how many messages a caller sends to a procedure.
+// requests says whether a caller sends one message to a procedure or several.
 type requests int
 
 const (
@@ -111,7 +112,7 @@ const (
 	streamsRequests
 )
 
-// procedures returns what is known of every procedure that this program is built with, by path.
+// procedures returns the kind of every procedure that is linked into this program, by path.
 func procedures() map[string]requests {
 	known := map[string]requests{}
 	protoregistry.GlobalFiles.RangeFiles(func(file protoreflect.FileDescriptor) bool {
@@ -134,7 +135,7 @@ func procedures() map[string]requests {
 	return known
 }
 
-// guardedBody is the body of one request, while it is read.
+// guardedBody is the body of one request while the handler reads it.
 type guardedBody struct {
 	io.ReadCloser
 
@@ -146,7 +147,7 @@ type guardedBody struct {
 	ended    bool
 }
 
-// Read implements io.Reader. Connect passes its typed errors on.
+// Read implements io.Reader. Connect forwards its typed errors.
 func (b *guardedBody) Read(p []byte) (int, error) {
 	if b.budget.Load() > bodyMemory {
 		return 0, rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
@@ -166,7 +167,8 @@ func (b *guardedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end lifts the deadline: what the handler does then may take longer, and over HTTP/1.1 the server goes on reading to see the caller leave.
+// end removes the deadline: the handler may then take longer, and over HTTP/1.1 the server reads on to notice when the
+// caller leaves.
 func (b *guardedBody) end() {
 	if !b.ended {
 		b.ended = true
@@ -174,17 +176,17 @@ func (b *guardedBody) end() {
 	}
 }
 
-// release gives back what the body took of the budget.
+// release returns to the budget what the body has reserved.
 func (b *guardedBody) release() {
 	b.budget.Add(-b.held)
 	b.held = 0
 }
 
-// errInflated is what a message ends with that is far larger than any may be.
+// errInflated is the error for a message that is far larger than any message may be.
 var errInflated = errors.New("the message is too large when it is decompressed")
 
-// boundedGzip inflates one message, and no more of it than Connect needs to see that it is too large. Connect would inflate the rest, too, in
-// order to say how large it was.
+// boundedGzip inflates one message, but only as far as Connect needs to detect that it is too large. Connect alone
+// would also inflate the rest, to report the size.
 type boundedGzip struct {
 	gzip.Reader
 

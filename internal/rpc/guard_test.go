@@ -22,7 +22,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 )
 
-// forms are the content types in which a message may come, and the header that says how it is compressed.
+// forms maps the content types of a message to the header that names the compression.
 var forms = map[string]string{
 	"application/proto": "Content-Encoding", "application/json": "Content-Encoding",
 	"application/grpc": "Grpc-Encoding", "application/grpc-web+proto": "Grpc-Encoding", "application/connect+proto": "Connect-Content-Encoding",
@@ -55,7 +55,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// counting counts what is read of it.
+// counting counts the bytes read from it.
 type counting struct {
 	io.Reader
 
@@ -85,7 +85,7 @@ func (s *serving) post(ctx context.Context, t *testing.T, path, contentType stri
 	return response.StatusCode, nil
 }
 
-// TestSecStrangersBodiesAreNotRead has a caller without a token upload without an end. It is refused by its header.
+// TestSecStrangersBodiesAreNotRead uploads an endless body without a token. The server must refuse it by its header.
 func TestSecStrangersBodiesAreNotRead(t *testing.T) {
 	t.Parallel()
 	stack := started(t, both(func(context.Context) error { return nil }))
@@ -95,14 +95,14 @@ func TestSecStrangersBodiesAreNotRead(t *testing.T) {
 		if err == nil && status == http.StatusOK && contentType == "application/proto" {
 			t.Errorf("%s: got %d", contentType, status)
 		}
-		// What a window of HTTP/2 takes was sent before the answer came.
+		// The client has sent what an HTTP/2 window allows before the answer arrived.
 		if read := body.read.Load(); read > 8<<20 {
 			t.Errorf("%s: %d MiB of the body were taken", contentType, read>>20)
 		}
 	}
 }
 
-// TestSecMessagesInflateNoFurther sends messages that are 128 MiB when they are decompressed.
+// TestSecMessagesInflateNoFurther sends messages that are 128 MiB when decompressed.
 //
 //nolint:paralleltest // it measures the memory of the process
 func TestSecMessagesInflateNoFurther(t *testing.T) {
@@ -122,7 +122,7 @@ func TestSecMessagesInflateNoFurther(t *testing.T) {
 	}
 }
 
-// TestSecPublicProceduresTakeLittle sends more than a public procedure takes.
+// TestSecPublicProceduresTakeLittle sends a message that is too large for a public procedure.
 func TestSecPublicProceduresTakeLittle(t *testing.T) {
 	t.Parallel()
 	var called atomic.Bool
@@ -139,7 +139,7 @@ func TestSecPublicProceduresTakeLittle(t *testing.T) {
 	}
 }
 
-// TestSecSlowBodiesEnd has a known caller begin a body and go silent.
+// TestSecSlowBodiesEnd has an authenticated caller begin a body and then send nothing.
 func TestSecSlowBodiesEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestSecSlowBodiesEnd(t *testing.T) {
 	})
 }
 
-// TestSecBodiesHaveABudget has so many callers send large messages at once that the budget is used up.
+// TestSecBodiesHaveABudget sends large messages from many callers at once, until the budget is used up.
 func TestSecBodiesHaveABudget(t *testing.T) {
 	t.Parallel()
 	const callers, size = 12, 7 << 20
@@ -179,7 +179,7 @@ func TestSecBodiesHaveABudget(t *testing.T) {
 	var feeds []*io.PipeWriter
 	for range callers {
 		feed := <-begun
-		_, _ = feed.Write(chunk) // one that was refused is closed
+		_, _ = feed.Write(chunk) // fails if this call was refused
 		feeds = append(feeds, feed)
 	}
 	for _, feed := range feeds {

@@ -106,8 +106,9 @@ func callOf(spec connect.Spec, peer connect.Peer) call {
 	return call{procedure: spec.Procedure, protocol: protocol}
 }
 
-// begin starts the span, below the caller's where the caller is known: it is one of our own agents, services or people, so a trace goes on
-// instead of beginning again at each hop. Anybody else would decide what is sampled. The returned function ends the span.
+// begin starts the span. The caller's span becomes its parent if the caller is authenticated: one of our own agents,
+// services or people. So a trace continues across hops. An unauthenticated caller must not decide what is sampled. The
+// returned function ends the span.
 func (o *observer) begin(ctx context.Context, of call, header http.Header) (context.Context, func(error)) {
 	begun := time.Now()
 	if _, known := identity.FromContext(ctx); (known || o.trusted) && !trace.SpanContextFromContext(ctx).IsValid() {
@@ -125,7 +126,7 @@ func (o *observer) begin(ctx context.Context, of call, header http.Header) (cont
 	}
 }
 
-// refused records a call that never reached its handler.
+// refused records a call that did not reach its handler.
 func (o *observer) refused(r *http.Request, err error) {
 	protocol := "connectrpc"
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {

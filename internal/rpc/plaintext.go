@@ -11,7 +11,7 @@ import (
 	"github.com/leatdev/leat/internal/config"
 )
 
-// Plaintext says whether tokens of the hub's services may go over connections without TLS.
+// Plaintext says whether services may send tokens over connections without TLS.
 type Plaintext bool
 
 // Bind binds the setting.
@@ -20,8 +20,8 @@ func (p *Plaintext) Bind(s *config.Set) {
 		"send this service's tokens to others of the hub over http://, too, beyond this machine; for networks that are protected otherwise")
 }
 
-// Check returns an error where a token must not be sent to a URL: it is http://, its host is not this machine, and nobody has allowed it.
-// A name counts as this machine's only where it is "localhost".
+// Check returns an error if a token must not be sent to a URL: the URL is http://, its host is not this machine, and
+// plaintext is not allowed. The only name that counts as this machine is "localhost".
 func (p Plaintext) Check(u *url.URL) error {
 	if bool(p) || u.Scheme == "https" || isThisMachine(u.Hostname()) {
 		return nil

@@ -39,13 +39,13 @@ type ServerParams struct {
 	// Public lists the procedures that need no token, such as "/leat.distributor.v1.DistributorService/Enroll". A token
 	// that comes with such a call is not looked at.
 	Public []string
-	// Trusted says that whatever reaches the handlers was authenticated on its way: no procedure asks for a token, and all have the
-	// limits of known callers.
+	// Trusted says that every request was authenticated before it reaches the handlers. Procedures then need no token,
+	// and all have the limits of authenticated callers.
 	Trusted bool
 }
 
-// Server is what the Connect handlers of one service share. Every handler is made with [Server.Options] and mounted behind
-// [Server.Guard]:
+// Server holds what the Connect handlers of one service share. Every handler is made with [Server.Options] and mounted
+// behind [Server.Guard]:
 //
 //	path, handler := gitcachev1connect.NewGitCacheServiceHandler(service, server.Options()...)
 //	mux.Handle(path, server.Guard(handler))
@@ -73,16 +73,16 @@ func NewServer(params ServerParams) (*Server, error) {
 
 // Options returns the options for every Connect handler of a service.
 //
-// The interceptors, outermost first, and why in this order:
+// These are the interceptors, outermost first, with the reason for the order:
 //
-//  1. telemetry: sees each call as the caller does, with the final code; all others run inside its span, so that what
-//     they log carries its trace id;
-//  2. deadline: above errors, which must know whether it was the caller's time that ran out or a limit of our own;
-//  3. errors: maps what comes out of everything below, so that nothing unmapped can pass;
-//  4. panics: right under it, so that a panic in any of those below is mapped and logged like other defects;
-//  5. identity: last, so that a handler never runs without it, also where nobody has put [Server.Guard] in front.
+//  1. telemetry: observes each call as the caller does, with the final code; all others run inside its span, so that
+//     their logs carry its trace id;
+//  2. deadline: above errors, which must distinguish the caller's deadline from one of our own limits;
+//  3. errors: maps every error from below, so that no unmapped error reaches the caller;
+//  4. panics: directly below errors, so that a panic in any interceptor below is mapped and logged like other defects;
+//  5. identity: last, so that a handler never runs without it, even where [Server.Guard] is missing.
 //
-// The message limits are enforced by Connect before any of them, and inflating stops at them.
+// Connect enforces the message limits before any interceptor, and inflating stops at them.
 func (s *Server) Options() []connect.HandlerOption {
 	return []connect.HandlerOption{
 		connect.WithReadMaxBytes(MaxMessageBytes),
@@ -96,13 +96,13 @@ func (s *Server) Options() []connect.HandlerOption {
 	}
 }
 
-// SmallMessages are the options of a handler outside of a [Server], for callers that are trusted to know one another and say little: messages of
-// at most 64 KiB, uncompressed.
+// SmallMessages returns the options of a handler outside of a [Server], for callers that trust each other and send
+// little: messages of at most 64 KiB, uncompressed.
 func SmallMessages() connect.HandlerOption {
 	return connect.WithHandlerOptions(connect.WithReadMaxBytes(MaxPublicBytes), connect.WithCompression("gzip", nil, nil))
 }
 
-// publicOptions are stricter for procedures that anybody may call.
+// publicOptions returns stricter options for public procedures.
 func (s *Server) publicOptions(spec connect.Spec) []connect.HandlerOption {
 	if !s.public[spec.Procedure] {
 		return nil

@@ -11,14 +11,14 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// ServiceConfig is what a service of the hub needs to call the others and to be called by them.
+// ServiceConfig is what a service of the hub needs to call the other services and to accept their calls.
 type ServiceConfig struct {
-	// Secret is the service's own, at least 32 bytes: its key is derived from it, and what it stores is sealed by it. All replicas of the
-	// service have the same, and no other service has it. Required.
+	// Secret is the service's own secret, at least 32 bytes. The service's key is derived from it, and its stored data
+	// is sealed with it. All replicas of the service share it, and no other service has it. Required.
 	Secret config.Secret
 	// Keys are the public keys of all services of the hub, each NAME=KEY. Required.
 	Keys []string
-	// Plaintext allows tokens of services to go over http:// beyond this machine.
+	// Plaintext allows service tokens over http:// beyond this machine.
 	Plaintext Plaintext
 }
 
@@ -42,7 +42,7 @@ func (c *ServiceConfig) Check() error {
 	return errors.Join(errs...)
 }
 
-// Open returns the key of the named service and those of all.
+// Open returns the key of the named service and the public keys of all services.
 func (c *ServiceConfig) Open(service string) (*identity.ServiceKey, *identity.ServiceKeys, error) {
 	if err := c.Check(); err != nil {
 		return nil, nil, err
@@ -58,8 +58,8 @@ func (c *ServiceConfig) Open(service string) (*identity.ServiceKey, *identity.Se
 	return key, keys, keys.Check(key)
 }
 
-// Dial makes the client with which a service calls an audience: another service, or one replica. The base URL has to be one that service
-// tokens may be sent to.
+// Dial returns the client with which a service calls an audience: another service, or one replica. It refuses a base
+// URL to which service tokens must not be sent, unless params has a Transport.
 func (c *ServiceConfig) Dial(key *identity.ServiceKey, audience string, params ClientParams) (Client, error) {
 	base, err := parseBaseURL(params.BaseURL)
 	if err != nil {

@@ -12,13 +12,15 @@ import (
 	"fmt"
 )
 
-// Signer proves that texts which stand where others may write, such as in Redis, were written by a replica of the same service. It uses
-// HMAC-SHA256 (RFC 2104) with a key derived from the service's secret and a purpose. It is safe for concurrent use.
+// Signer proves that a text was written by a replica of the same service, even if others can write where it is stored,
+// such as in Redis. It uses HMAC-SHA256 (RFC 2104) with a key derived from the service's secret and a purpose. It is
+// safe for concurrent use.
 type Signer struct {
 	key []byte
 }
 
-// NewSigner returns a signer for one purpose, such as "replica of the tunnel". What is signed for one purpose counts for no other.
+// NewSigner returns a signer for one purpose, such as "replica of the tunnel". A signature for one purpose is invalid
+// for any other.
 func NewSigner(secret []byte, purpose string) (*Signer, error) {
 	key, err := hkdf.Key(sha256.New, secret, nil, "leat row signature v1 "+purpose, sha256.Size)
 	if err != nil {
@@ -27,12 +29,13 @@ func NewSigner(secret []byte, purpose string) (*Signer, error) {
 	return &Signer{key: key}, nil
 }
 
-// Sign returns the signature of the parts, in base64url without padding. Where one part ends and the next begins is signed, too.
+// Sign returns the signature of the parts, in base64url without padding. It also covers the boundaries between the
+// parts.
 func (s *Signer) Sign(parts ...string) string {
 	return base64.RawURLEncoding.EncodeToString(s.sum(parts))
 }
 
-// Verify reports whether signature is what [Signer.Sign] returned for the same parts.
+// Verify reports whether signature is the result of [Signer.Sign] for the same parts.
 func (s *Signer) Verify(signature string, parts ...string) bool {
 	got, err := base64.RawURLEncoding.DecodeString(signature)
 	return err == nil && hmac.Equal(got, s.sum(parts))

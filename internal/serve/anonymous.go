@@ -20,8 +20,8 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// These are the default bounds of what unauthenticated callers may hold together. A connection over TLS costs about 35
-// KiB, a request whose caller does not read the answer about 25 KiB.
+// These are the default bounds of what unauthenticated callers may hold together. A connection over TLS costs about
+// 35 KiB, a request whose caller does not read the answer about 25 KiB.
 const (
 	defaultAnonymousConnections = 2000
 	defaultAnonymousRequests    = 1000
@@ -73,17 +73,17 @@ func newAnonymous(cfg Config, trusted *proxies, logger *slog.Logger, meter metri
 	}
 	var err error
 	a.ended, err = meter.Int64Counter("leat.serve.connections.ended", metric.WithUnit("{connection}"),
-		metric.WithDescription("Connections closed because too many callers had not proven who they are."))
+		metric.WithDescription("Connections closed because there were too many unauthenticated callers."))
 	if err != nil {
 		return nil, err
 	}
 	a.reset, err = meter.Int64Counter("leat.serve.requests.reset", metric.WithUnit("{request}"),
-		metric.WithDescription("Requests reset because too many callers had not proven who they are."))
+		metric.WithDescription("Requests reset because there were too many unauthenticated callers."))
 	if err != nil {
 		return nil, err
 	}
 	_, err = meter.Int64ObservableGauge("leat.serve.connections.anonymous", metric.WithUnit("{connection}"),
-		metric.WithDescription("Connections of callers that have not proven who they are."),
+		metric.WithDescription("Connections of unauthenticated callers."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(int64(a.connections.len()))
 			return nil

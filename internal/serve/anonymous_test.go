@@ -24,7 +24,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 )
 
-// bomb returns so many bytes of zeros, compressed.
+// bomb returns size bytes of zeros, compressed.
 func bomb(t *testing.T, size int64) []byte {
 	t.Helper()
 	var compressed bytes.Buffer
@@ -48,7 +48,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// allocated returns what do has allocated, in bytes.
+// allocated returns how many bytes do has allocated.
 func allocated(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -57,7 +57,7 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestSecProbesInflateNothing sends 64 MiB of zeros in 64 KiB to everything that needs no token.
+// TestSecProbesInflateNothing sends 64 MiB of zeros, compressed to 64 KiB, to every endpoint that needs no token.
 //
 //nolint:paralleltest // it measures the memory of the process
 func TestSecProbesInflateNothing(t *testing.T) {
@@ -84,7 +84,7 @@ func TestSecProbesInflateNothing(t *testing.T) {
 				request.Header.Set(encoding, "gzip")
 				response, err := client.Do(request)
 				if err != nil {
-					return // it was cut off, which will do
+					return // the server has closed the connection, which is also fine
 				}
 				_, _ = io.Copy(io.Discard, response.Body)
 				_ = response.Body.Close()
@@ -96,7 +96,7 @@ func TestSecProbesInflateNothing(t *testing.T) {
 	}
 }
 
-// TestSecInternalEndpointsAreNotPublic has a server with both listeners answer each where it belongs.
+// TestSecInternalEndpointsAreNotPublic requires that only the internal listener serves the internal endpoints.
 func TestSecInternalEndpointsAreNotPublic(t *testing.T) {
 	t.Parallel()
 	internal := listen(t)
@@ -111,7 +111,8 @@ func TestSecInternalEndpointsAreNotPublic(t *testing.T) {
 	}
 }
 
-// TestSecOldestAnonymousConnectionIsClosed holds idle connections open, and still lets callers in who prove themselves.
+// TestSecOldestAnonymousConnectionIsClosed holds idle connections open, and requires that authenticated callers still
+// get in.
 func TestSecOldestAnonymousConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	const bound = 8
@@ -125,7 +126,7 @@ func TestSecOldestAnonymousConnectionIsClosed(t *testing.T) {
 	idle := make([]net.Conn, 2*bound)
 	for i := range idle {
 		idle[i] = dialRaw(t, server.addr)
-		exchange(t, idle[i], "GET / HTTP/1.1\r\nHost: x\r\n\r\n") // it was accepted before the next one is dialled
+		exchange(t, idle[i], "GET / HTTP/1.1\r\nHost: x\r\n\r\n") // the server accepts it before the next one is dialled
 	}
 	for i, conn := range idle[:bound] {
 		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
@@ -161,7 +162,8 @@ func exchange(t *testing.T, conn net.Conn, request string) {
 	}
 }
 
-// TestSecAnonymousRequestsAreBounded has more anonymous requests under way than may be: the oldest is reset, and a new one is answered.
+// TestSecAnonymousRequestsAreBounded sends one anonymous request too many: the oldest is reset, and the new one is
+// answered.
 func TestSecAnonymousRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, client := range map[string]func(*testing.T) *http.Client{"HTTP/1.1": http1Client, "HTTP/2": http2Client} {
@@ -217,7 +219,7 @@ func TestSecAnonymousRequestsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSecClientAddress has a trusted proxy name the caller, and nobody else.
+// TestSecClientAddress requires that only a trusted proxy can name the caller's address.
 func TestSecClientAddress(t *testing.T) {
 	t.Parallel()
 	tell := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -265,7 +267,8 @@ func TestSecClientAddress(t *testing.T) {
 	}
 }
 
-// TestSecProxyProtocol has a trusted load balancer say who is calling, and refuses the header of anybody else.
+// TestSecProxyProtocol requires that a trusted load balancer can name the caller's address, and that the header of any
+// other peer is refused.
 func TestSecProxyProtocol(t *testing.T) {
 	t.Parallel()
 	tell := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RemoteAddr) })
@@ -278,7 +281,7 @@ func TestSecProxyProtocol(t *testing.T) {
 		if _, err := io.WriteString(conn, first+"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		answer, _ := io.ReadAll(conn) // a connection that is closed is an answer, too
+		answer, _ := io.ReadAll(conn) // a closed connection also counts as an answer
 		return string(answer)
 	}
 	if got := ask(t, "127.0.0.1", header); !strings.HasSuffix(got, "192.0.2.1:4711") {

@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// addressShare is the part of a crowd's bound that one address may use.
+// addressShare is the fraction of a crowd's bound that one address may use: a quarter.
 const addressShare = 4
 
-// crowd holds what callers have begun that have not proven who they are, in the order of its beginning. Past the bound, or past a quarter
-// of it for one address, the oldest has to end: an honest caller proves itself or is answered soon, so what is oldest is most likely an
-// attacker's. It is safe for concurrent use.
+// crowd holds what unauthenticated callers have begun, oldest first. Past the bound, or past a quarter of it for one
+// address, the oldest entry has to end. An honest caller authenticates or gets its answer soon, so the oldest entry is
+// most likely an attacker's. It is safe for concurrent use.
 type crowd[T any] struct {
 	bound int
 
@@ -23,11 +23,11 @@ type crowd[T any] struct {
 	byAddress map[netip.Prefix]*list.List
 }
 
-// place is where something stands in a crowd.
+// place is the position of an entry in a crowd.
 type place[T any] struct {
 	value T
 	from  netip.Prefix
-	// inOrder and inAddress are guarded by the crowd's lock, and nil when it has left.
+	// inOrder and inAddress are guarded by the crowd's lock, and nil after the entry has left.
 	inOrder, inAddress *list.Element
 }
 
@@ -35,8 +35,9 @@ func newCrowd[T any](bound int) *crowd[T] {
 	return &crowd[T]{bound: bound, oldest: list.New(), byAddress: map[netip.Prefix]*list.List{}}
 }
 
-// add lets value in and returns its place. crowdedOut is what has to end for it, which has left already; nil where there is room. An
-// address is shared where many callers may come from it: it may use the whole bound.
+// add adds value and returns its place. crowdedOut is the entry that the caller must end to make room; it has already
+// left the crowd. It is nil if there was room. If shared is true, many callers may use the address, and it may use the
+// whole bound.
 func (c *crowd[T]) add(value T, from netip.Prefix, shared bool) (p, crowdedOut *place[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +60,7 @@ func (c *crowd[T]) add(value T, from netip.Prefix, shared bool) (p, crowdedOut *
 	return p, crowdedOut
 }
 
-// leave lets a place go. It may be called more than once.
+// leave removes a place. It may be called more than once.
 func (c *crowd[T]) leave(p *place[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/offline"
 )
 
-// door is a server and a client that speaks HTTP/2.
+// door is a server and an HTTP/2 client for it.
 type door struct {
 	*running
 
@@ -26,7 +26,7 @@ type door struct {
 	asks *http.Client
 }
 
-// doors runs a case with and without TLS.
+// doors runs a test case with and without TLS.
 func doors(t *testing.T, run func(t *testing.T, open func(t *testing.T, cfg serve.Config, handler http.Handler) *door)) {
 	t.Helper()
 	t.Parallel()

@@ -19,28 +19,29 @@ import (
 type InternalParams struct {
 	Health    *Health
 	Telemetry *telemetry.Telemetry
-	// Services are the full names of the Connect services that the service has, such as
-	// "leat.gitcache.v1.GitCacheService". Reflection lists them and grpc.health.v1 answers for them.
+	// Services are the full names of the service's Connect services, such as "leat.gitcache.v1.GitCacheService".
+	// Reflection lists them and grpc.health.v1 answers for them.
 	Services []string
 }
 
 const (
-	// maxProbeBytes bounds the body of a request to the internal listener, and each message in it, as sent and decompressed.
+	// maxProbeBytes bounds the body of a request to the internal listener, and each message in it, both compressed and
+	// decompressed.
 	maxProbeBytes = 4 << 10
-	// maxProbeStream bounds all messages of one stream: a tool that asks for reflection sends one for each file.
+	// maxProbeStream bounds all messages of one stream: a reflection client sends one message for each file.
 	maxProbeStream = 256 << 10
-	// probeStallTimeout is how long a caller may take nothing of an answer that waits.
+	// probeStallTimeout is how long a caller may read nothing of an answer that is being written.
 	probeStallTimeout = 30 * time.Second
 )
 
-// NewInternal returns the handler of the internal listener. It asks nobody for a token:
+// NewInternal returns the handler of the internal listener. It requires no token:
 //
 //   - GET /healthz answers 200 as long as the process serves at all: a liveness probe.
-//   - GET /readyz answers 200 when every check passes, else 503 with the names of those that do not: a readiness probe.
+//   - GET /readyz answers 200 if every check passes, else 503 with the names of the failed checks: a readiness probe.
 //   - GET /metrics is for Prometheus.
 //   - grpc.health.v1 and the reflection service, for gRPC's own probes and for tools such as grpcurl and buf curl.
 //
-// What it reads is bounded in bytes, and so is how long it waits for a caller to take an answer.
+// It bounds how many bytes it reads, and how long it waits for a caller to read an answer.
 func NewInternal(params InternalParams) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok\n") })
@@ -55,7 +56,8 @@ func NewInternal(params InternalParams) http.Handler {
 	return CutStalled(http.MaxBytesHandler(mux, maxProbeStream), probeStallTimeout)
 }
 
-// probeOptions bound a message. Nothing compressed is read: it would be inflated to its end before its size is known.
+// probeOptions bound a message. They reject compression: Connect would inflate a message completely before it knows the
+// size.
 func probeOptions() connect.HandlerOption {
 	return connect.WithHandlerOptions(connect.WithReadMaxBytes(maxProbeBytes), connect.WithCompression("gzip", nil, nil))
 }

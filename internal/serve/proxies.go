@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// maxForwarded bounds how many proxies of X-Forwarded-For are looked at, counted from the nearest.
+	// maxForwarded bounds how many entries of X-Forwarded-For are read, counted from the nearest.
 	maxForwarded = 16
 	// proxyHeaderTimeout is how long a trusted proxy may take to send its PROXY header.
 	proxyHeaderTimeout = 5 * time.Second
 )
 
-// proxies are the load balancers whose word on their callers' addresses counts.
+// proxies are the load balancers that are trusted to report their callers' addresses.
 type proxies struct {
 	networks []netip.Prefix
 }
 
-// parseProxies reads addresses and networks in CIDR notation.
+// parseProxies parses addresses, and networks in CIDR notation.
 func parseProxies(texts []string) (*proxies, error) {
 	p := &proxies{}
 	for _, text := range texts {
@@ -45,13 +45,13 @@ func parseProxies(texts []string) (*proxies, error) {
 	return p, nil
 }
 
-// includes reports whether an address is a trusted proxy's.
+// includes reports whether an address belongs to a trusted proxy.
 func (p *proxies) includes(address netip.Addr) bool {
 	return p != nil && slices.ContainsFunc(p.networks, func(n netip.Prefix) bool { return n.Contains(address) })
 }
 
-// listen reads the PROXY header (HAProxy's PROXY protocol, versions 1 and 2) of connections that come from trusted proxies, which must
-// send one. Of anybody else nothing is read: a header is not HTTP, and is answered 400.
+// listen reads the PROXY header (HAProxy's PROXY protocol, versions 1 and 2) of connections from trusted proxies, which
+// must send one. It does not read one from any other peer: such a header is not HTTP, and is answered 400.
 func (p *proxies) listen(listener net.Listener) net.Listener {
 	return &proxyproto.Listener{
 		Listener: listener, ReadHeaderTimeout: proxyHeaderTimeout,
@@ -64,8 +64,8 @@ func (p *proxies) listen(listener net.Listener) net.Listener {
 	}
 }
 
-// peerOf returns the address of the machine at the other end of a connection. It never waits: RemoteAddr of a connection with a PROXY
-// header waits for that header.
+// peerOf returns the address of the machine at the other end of a connection. It never blocks, unlike RemoteAddr, which
+// waits for the PROXY header if one is expected.
 func peerOf(conn net.Conn) netip.Addr {
 	conn = rawConn(conn)
 	if proxied, ok := conn.(*proxyproto.Conn); ok {
@@ -76,8 +76,9 @@ func peerOf(conn net.Conn) netip.Addr {
 
 type clientKey struct{}
 
-// wrap has [ClientAddress] and Request.RemoteAddr be the caller's where a trusted proxy has forwarded it. X-Forwarded-For is read from
-// its end: the first address that is no trusted proxy's is the caller's, and what stands before it may be made up.
+// wrap sets [ClientAddress] and Request.RemoteAddr to the caller's address if a trusted proxy has forwarded it. It
+// reads X-Forwarded-For from the end: the first address that does not belong to a trusted proxy is the caller's. The
+// caller may have made up the entries before it.
 func (p *proxies) wrap(next http.Handler) http.Handler {
 	if len(p.networks) == 0 {
 		return next
@@ -92,7 +93,8 @@ func (p *proxies) wrap(next http.Handler) http.Handler {
 	})
 }
 
-// forwardedFor returns the caller's address by the word of trusted proxies, and false where the peer is none or says nothing.
+// forwardedFor returns the caller's address as reported by trusted proxies. It reports false if the peer is not a
+// trusted proxy, or if the header names no address.
 func (p *proxies) forwardedFor(r *http.Request) (netip.Addr, bool) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !p.includes(peer.Addr().Unmap()) {
@@ -113,8 +115,8 @@ func (p *proxies) forwardedFor(r *http.Request) (netip.Addr, bool) {
 	return found, found.IsValid()
 }
 
-// ClientAddress returns the address of the caller: the peer's, or the one that a trusted proxy has forwarded. It is false for requests
-// that came over something without addresses.
+// ClientAddress returns the address of the caller: the peer's, or the one that a trusted proxy has forwarded. It
+// reports false for a request over a transport without addresses.
 func ClientAddress(r *http.Request) (netip.Addr, bool) {
 	if address, ok := r.Context().Value(clientKey{}).(netip.Addr); ok {
 		return address, true

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serve runs the HTTP server of a service: HTTP/1.1 and HTTP/2 on one port, with or without TLS, health and metrics on a second,
-// internal one, bounds for callers that have not proven who they are, and a drain at the end that lets callers finish.
+// Package serve runs the HTTP server of a service: HTTP/1.1 and HTTP/2 on one port, with or without TLS; health and
+// metrics on a second, internal port; bounds for unauthenticated callers; and a drain at the end that lets callers
+// finish.
 package serve
 
 import (
@@ -19,7 +20,7 @@ import (
 	"github.com/leatdev/leat/internal/config"
 )
 
-// DefaultInternalListenAddr is where services answer probes and scrapes when nothing else is said.
+// DefaultInternalListenAddr is the default address on which services answer probes and scrapes.
 const DefaultInternalListenAddr = ":8790"
 
 // defaultDrainTimeout fits into the 30 s that Kubernetes gives a pod to end.
@@ -39,25 +40,26 @@ type Config struct {
 	// send something of their own at intervals, it is longer than those, because a PING may be lost to what stands in between,
 	// and what does not answer one is taken for gone.
 	PingAfter time.Duration
-	// ReceiveWindow is how many bytes of one body over HTTP/2 are taken before they are read. Zero means 512 KiB. Not a flag.
+	// ReceiveWindow is how many bytes of one HTTP/2 body are accepted before the handler reads them. Zero means
+	// 512 KiB. Not a flag.
 	ReceiveWindow int
 	// Listener is used instead of ListenAddr when it is set; tests and "leat up" pass one with a port of the kernel's
 	// choice. [Run] closes it. Not a flag.
 	Listener net.Listener
 
-	// InternalListenAddr is host:port of the listener for health, metrics and reflection, which speaks plain HTTP and is not meant to be
-	// reached from outside. Empty means that there is none.
+	// InternalListenAddr is host:port of the listener for health, metrics and reflection. It speaks plain HTTP and must
+	// not be reachable from outside. Empty: no such listener.
 	InternalListenAddr string
 	// InternalListener is used instead of InternalListenAddr when it is set. [Run] closes it. Not a flag.
 	InternalListener net.Listener
 
-	// AnonymousConnections and AnonymousRequests bound what callers hold together that have not proven who they are. Zero means 2,000 and
+	// AnonymousConnections and AnonymousRequests bound what unauthenticated callers hold together. Zero means 2,000 and
 	// 1,000. One address may use a quarter of each.
 	AnonymousConnections int
 	AnonymousRequests    int
-	// TrustedProxies are the addresses and networks of load balancers whose X-Forwarded-For names the caller.
+	// TrustedProxies are the addresses and networks of load balancers that may name the caller in X-Forwarded-For.
 	TrustedProxies []string
-	// ProxyProtocol has trusted proxies begin each connection with a PROXY header. They must.
+	// ProxyProtocol requires that trusted proxies begin each connection with a PROXY header.
 	ProxyProtocol bool
 }
 
@@ -67,16 +69,16 @@ func (c *Config) Bind(s *config.Set) {
 	s.String(&c.InternalListenAddr, "internal-listen-addr", DefaultInternalListenAddr,
 		"address for health, readiness, metrics and reflection, host:port; plain HTTP, not for the outside; empty: not served")
 	s.Int(&c.AnonymousConnections, "max-anonymous-connections", defaultAnonymousConnections,
-		"connections of callers that have not proven who they are; past it the oldest is closed; one address may have a quarter")
+		"connections of unauthenticated callers; past it the oldest is closed; one address may have a quarter")
 	s.Int(&c.AnonymousRequests, "max-anonymous-requests", defaultAnonymousRequests,
-		"requests under way of callers that have not proven who they are; past it new ones are reset; one address may have a quarter")
+		"requests under way of unauthenticated callers; past it the oldest is reset; one address may have a quarter")
 	s.Strings(&c.TrustedProxies, "trusted-proxies", nil,
 		"addresses or networks of load balancers, separated by commas, whose X-Forwarded-For names the caller")
 	s.Bool(&c.ProxyProtocol, "proxy-protocol", false,
 		"trusted proxies begin each connection with a PROXY header (version 1 or 2)")
 }
 
-// BindListener binds the fields of a server that has one listener and no strangers.
+// BindListener binds the fields of a server with one listener and without unauthenticated callers.
 func (c *Config) BindListener(s *config.Set) {
 	addr := c.ListenAddr
 	if addr == "" {
@@ -113,7 +115,7 @@ func (c *Config) Listen() (net.Listener, error) {
 	return listen(c.ListenAddr)
 }
 
-// listenInternal is [Config.Listen] for the internal listener. It returns nil where there is to be none.
+// listenInternal is [Config.Listen] for the internal listener. It returns nil if there is none.
 func (c *Config) listenInternal() (net.Listener, error) {
 	if c.InternalListener != nil || c.InternalListenAddr == "" {
 		return c.InternalListener, nil
@@ -135,20 +137,20 @@ type Params struct {
 
 	// Public answers on the listener. Required.
 	Public http.Handler
-	// Internal answers on the internal listener, as [NewInternal] does. Nil: there is none.
+	// Internal answers on the internal listener, as [NewInternal] does. Nil: there is no such listener.
 	Internal http.Handler
-	// Logger is told of the server's life, and of peers that misbehave. Required.
+	// Logger receives the server's state changes, and reports of peers that misbehave. Required.
 	Logger *slog.Logger
-	// Meter counts what strangers were refused. Nil: nothing is counted.
+	// Meter counts what unauthenticated callers were refused. Nil: nothing is counted.
 	Meter metric.Meter
 }
 
-// Run serves until ctx ends, then drains and returns nil: readiness fails and [Draining] closes at once, HTTP/2
-// connections are told to go away, running calls may finish within the drain timeout, and what is left is cut off. The internal
-// listener ends last. An error means that the server could not start or stopped by itself. The context of every request descends from
-// ctx and is canceled when its connection is cut, not when the drain begins.
+// Run serves until ctx ends, then drains and returns nil. When the drain begins, readiness fails, [Draining] closes,
+// and HTTP/2 connections get a GOAWAY. Running calls may finish within the drain timeout; the rest is cut off. The
+// internal listener ends last. An error means that the server could not start, or stopped on its own. The context of
+// every request descends from ctx. It is canceled when its connection is cut, not when the drain begins.
 //
-// Hijacked connections are not waited for: who hijacks one watches [Draining] and waits on its own.
+// Run does not wait for hijacked connections: a handler that hijacks one watches [Draining] and waits on its own.
 func Run(ctx context.Context, p Params) error {
 	listener, err := p.Listen()
 	if err != nil {

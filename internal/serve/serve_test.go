@@ -84,7 +84,7 @@ func (b *buffer) String() string {
 	return b.buf.String()
 }
 
-// refusing serves nothing.
+// refusing returns the parameters of a server that answers 404 to everything.
 func refusing(cfg serve.Config) serve.Params {
 	return serve.Params{Config: cfg, Public: http.NotFoundHandler(), Logger: slog.New(slog.DiscardHandler)}
 }

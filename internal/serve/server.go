@@ -27,7 +27,8 @@ const (
 	maxConcurrentStreams = 1000
 	// defaultReceiveWindow bounds what a stalled upload holds in memory.
 	defaultReceiveWindow = 512 << 10
-	// connectionWindow bounds what all stalled uploads of one connection hold: past it they wait for one another, and for nobody else.
+	// connectionWindow bounds what all stalled uploads of one connection hold: past it they wait for each other, and
+	// uploads of other connections do not wait.
 	connectionWindow = 64 << 20
 	readFrameSize    = 64 << 10
 
@@ -35,7 +36,7 @@ const (
 	pingTimeout      = 15 * time.Second
 	writeByteTimeout = 30 * time.Second
 
-	// The internal listener has few callers, which send next to nothing.
+	// The internal listener has few callers, which send very little.
 	internalConnections = 256
 	internalRequests    = 200
 	internalWindow      = 64 << 10
@@ -105,7 +106,7 @@ func (p *Params) newPublic(base context.Context) (*http.Server, error) {
 // serve blocks until the server is shut down, which is the error http.ErrServerClosed.
 func (p *Params) serve(server *http.Server, listener net.Listener) error {
 	if p.TLSCertFile != "" {
-		listener = h2.CoalesceAll(listener) // for agents' connections, which internal/h2 takes over
+		listener = h2.CoalesceAll(listener) // for connections of agents, which internal/h2 takes over
 	}
 	if p.ProxyProtocol {
 		trusted, err := parseProxies(p.TrustedProxies)

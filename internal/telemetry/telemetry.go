@@ -155,7 +155,7 @@ func (t *Telemetry) Propagator() propagation.TextMapPropagator {
 	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 }
 
-// maxScrapes bounds the scrapes at once: each holds its answer, and one more is answered 503.
+// maxScrapes bounds the scrapes that run at once: each holds its answer. One more is answered 503.
 const maxScrapes = 8
 
 // MetricsHandler serves the metrics in the Prometheus and OpenMetrics text forms.

@@ -33,9 +33,9 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
-// ServeRender makes this process a render worker if args, the program's arguments without its name, ask for one. It does not return then.
-// A program that calls Run calls it before anything else: the agent starts the program again to build kustomizations, and builds none
-// where it was not called.
+// ServeRender makes this process a render worker, and does not return, if args ask for one. args are the program's
+// arguments without its name. A program that calls Run must call ServeRender before anything else: the agent starts
+// the program again to build kustomizations, and cannot build any if ServeRender was not called.
 func ServeRender(args []string) { renderworker.Serve(args) }
 
 // Run runs the agent until ctx is done; then it returns nil. It changes no state of the process.

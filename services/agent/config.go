@@ -66,8 +66,9 @@ type Config struct {
 	LeaderElection bool
 	// StallTimeout is how long a reader at the hub may take no byte of an answer before the API server is told to stop.
 	StallTimeout time.Duration
-	// AllowedUsers and AllowedGroups bound as whom the hub may act in the cluster, by names with one "*" at most. Empty: any user, and
-	// the groups that begin with "leat:". Kubernetes' own identities, system:…, are refused whatever they say.
+	// AllowedUsers and AllowedGroups bound the identities under which the hub may act in the cluster. A name may hold
+	// at most one "*". Empty: any user, and the groups that begin with "leat:". The agent always rejects Kubernetes'
+	// own identities, system:….
 	AllowedUsers  []string
 	AllowedGroups []string
 	// ServiceProxyAllow are the services that people may reach through the tunnel, such as shop/web:8080. Empty: none.
@@ -76,7 +77,7 @@ type Config struct {
 	ServiceProxyCAFile string
 	// DebugAddr serves profiles, on a loopback address. Empty: nowhere.
 	DebugAddr string
-	// Render is for the processes that build kustomizations.
+	// Render configures the processes that build kustomizations.
 	Render renderworker.Config
 }
 

@@ -28,7 +28,7 @@ type audited struct {
 	SourceIPs  []string
 }
 
-// auditLog reads what a real API server has recorded of requests for a path.
+// auditLog returns the audit records of a real API server about requests for a path.
 func auditLog(t *testing.T, cp *localkube.ControlPlane, path string) (records []audited) {
 	t.Helper()
 	content, err := os.ReadFile(cp.AuditLogPath())
@@ -44,8 +44,8 @@ func auditLog(t *testing.T, cp *localkube.ControlPlane, path string) (records []
 	return records
 }
 
-// TestSecHubInARealCluster is a hub that was broken into, or whoever has its secret: it has the agent, which may do everything, ask a real
-// API server under any identity and from any address.
+// TestSecHubInARealCluster acts as an attacker in the hub, or with its secret. It makes the agent, which may do
+// everything, send requests to a real API server under any identity and from any address.
 func TestSecHubInARealCluster(t *testing.T) {
 	t.Parallel()
 	cp := kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly, p.Audit = true, true })

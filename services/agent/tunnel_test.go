@@ -215,7 +215,7 @@ func TestTunnel(t *testing.T) {
 	})
 }
 
-// bindAdmins lets the hub's administrators do everything, as deploy/kubernetes/agent.yaml does.
+// bindAdmins allows the hub's administrators everything, as deploy/kubernetes/agent.yaml does.
 func bindAdmins(t *testing.T, cp *localkube.ControlPlane) {
 	t.Helper()
 	const binding = `{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "leat-admins"},

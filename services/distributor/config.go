@@ -33,10 +33,10 @@ type Config struct {
 	DataDir string
 	// GitCacheURL is the base URL of gitcache. Required.
 	GitCacheURL string
-	// GitCacheCAFile holds the certificates to trust for gitcache at https, in PEM. Empty means those of the system.
+	// GitCacheCAFile holds the PEM certificates to trust for gitcache at https. Empty means those of the system.
 	GitCacheCAFile string
-	// Service is how the services of the hub know one another. Its secret also seals what is stored: it has to stay the same for as long as
-	// the database. Required.
+	// Service authenticates the services of the hub to one another. Its secret also seals stored data, so it must not
+	// change during the life of the database. Required.
 	Service rpc.ServiceConfig
 	// AdminToken lets the user "admin" in. It begins with "leat_". Empty: the tokens in the database go on being valid,
 	// and none is added.

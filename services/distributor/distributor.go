@@ -59,7 +59,8 @@ const (
 	// streamsPerCluster is how many streams of its plan a cluster may hold at a replica. One is in use; some may be dead
 	// and not noticed yet.
 	streamsPerCluster = 16
-	// openingBurst is how many streams a cluster may open at once after a quiet time, and openingEvery how often then.
+	// openingBurst is how many streams a cluster may open at once after a quiet time. After that it may open one
+	// stream per openingEvery.
 	openingBurst = 100
 	openingEvery = time.Second
 	// streamStallTimeout is how long a watcher may take nothing of its stream.
@@ -289,8 +290,8 @@ type handlerParams struct {
 	API       api.Deps
 }
 
-// newInternal returns what answers probes and scrapes. The service is ready as soon as it serves: what is in memory and on disk outlives the
-// database and gitcache.
+// newInternal returns the handler for probes and scrapes. The service is ready as soon as it serves, because it can
+// answer from memory and disk without the database and gitcache.
 func newInternal(tel *telemetry.Telemetry) http.Handler {
 	return serve.NewInternal(serve.InternalParams{
 		Health: serve.NewHealth(), Telemetry: tel,
@@ -301,7 +302,7 @@ func newInternal(tel *telemetry.Telemetry) http.Handler {
 	})
 }
 
-// newHandler mounts what people, agents and other services call.
+// newHandler returns the handler for calls of people, agents and other services.
 func newHandler(p handlerParams) (http.Handler, error) {
 	server, err := rpc.NewServer(rpc.ServerParams{
 		Telemetry: p.Telemetry, Logger: p.API.Logger, Verifier: p.Verifier,

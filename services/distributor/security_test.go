@@ -23,7 +23,8 @@ import (
 	"github.com/leatdev/leat/services/distributor"
 )
 
-// TestSecStrangersTakeNoPlaceAtTheEnrolmentGate has strangers guess join tokens at a replica that admits one enrolment a second.
+// TestSecStrangersTakeNoPlaceAtTheEnrolmentGate guesses join tokens at a replica that admits one enrolment a second.
+// An honest agent can still enrol.
 func TestSecStrangersTakeNoPlaceAtTheEnrolmentGate(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, func(c *distributor.Config) { c.AgentRate = 1 })
@@ -49,7 +50,8 @@ func TestSecStrangersTakeNoPlaceAtTheEnrolmentGate(t *testing.T) {
 	}
 }
 
-// TestSecOneAgentTakesNoOthersRenewals has an agent renew its token without end at a replica that others use as well.
+// TestSecOneAgentTakesNoOthersRenewals renews the token of one agent without end, at a replica that another agent
+// also uses.
 func TestSecOneAgentTakesNoOthersRenewals(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -75,8 +77,8 @@ func TestSecOneAgentTakesNoOthersRenewals(t *testing.T) {
 	h.refresh(t, honest)
 }
 
-// TestSecOneAgentTakesNoOthersOpenings has an agent open and close streams at a replica whose gate admits few: what is refused to it does not
-// count at the gate.
+// TestSecOneAgentTakesNoOthersOpenings opens and closes streams as one agent, at a replica whose gate admits few.
+// Rejected streams do not count at the gate.
 func TestSecOneAgentTakesNoOthersOpenings(t *testing.T) {
 	t.Parallel()
 	const rate, perCluster = 60, 100
@@ -101,7 +103,8 @@ func TestSecOneAgentTakesNoOthersOpenings(t *testing.T) {
 	}
 }
 
-// TestSecJoinTokenOfAnotherReplica enrols at a replica that did not make the token, right after it had to read the tokens.
+// TestSecJoinTokenOfAnotherReplica enrols at a replica that did not make the token, right after that replica has read
+// the tokens.
 func TestSecJoinTokenOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	git := startFakeGit(t)
@@ -121,14 +124,15 @@ func TestSecJoinTokenOfAnotherReplica(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second is an agent that did not get the first answer
+	for range 2 { // the second is a retry of an agent that did not get the first answer
 		if err := enrol(join.GetJoinToken()); err != nil {
 			t.Errorf("got %v, want the token of another replica to be known", err)
 		}
 	}
 }
 
-// TestSecChangedHostAsksForTheCredential moves a repository to another host and leaves its credential out, by both ways to edit it.
+// TestSecChangedHostAsksForTheCredential moves a repository to another host and leaves its credential out, through
+// UpdateRepository and through Apply.
 func TestSecChangedHostAsksForTheCredential(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -159,8 +163,8 @@ func TestSecChangedHostAsksForTheCredential(t *testing.T) {
 	})
 }
 
-// TestSecSQLiteIsKeptFromOthers opens a database under a umask that allows everything, in a data folder that somebody made for all, beside
-// files that an earlier version left readable.
+// TestSecSQLiteIsKeptFromOthers opens a database under a umask that allows everything. All users may access its data
+// folder, and files that an earlier version left in it.
 func TestSecSQLiteIsKeptFromOthers(t *testing.T) {
 	t.Parallel()
 	const child = "LEAT_TEST_UMASK_CHILD"

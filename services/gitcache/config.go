@@ -44,14 +44,15 @@ type Config struct {
 	DataDir string
 	// AdvertiseURL is where other replicas reach this one. Empty: made of the listener's address.
 	AdvertiseURL string
-	// PeerCAFile holds the certificates to trust for other replicas at https, in PEM. Empty means those of the system.
+	// PeerCAFile holds the PEM certificates to trust for other replicas at https. Empty means those of the system.
 	PeerCAFile string
-	// Service is how the services of the hub know one another; its secret also seals credentials. Required.
+	// Service authenticates the services of the hub to one another. Its secret also seals credentials. Required.
 	Service rpc.ServiceConfig
 	// WebhookSecret is what the webhooks of repositories without a secret of their own are signed with, or carry; at least
 	// 16 bytes. Empty: those repositories take no webhooks.
 	WebhookSecret config.Secret
-	// MaxWebhook bounds the body of a webhook, up to 25 MiB; 512 KiB. Sixteen of that size are held at once.
+	// MaxWebhook bounds the body of a webhook: at most 25 MiB, and 512 KiB by default. At most sixteen bodies of that
+	// size are held at once.
 	MaxWebhook config.Bytes
 
 	PollInterval time.Duration // of repositories that name none; 2 min
@@ -78,9 +79,9 @@ type Config struct {
 	HostBurst    int // requests to one upstream host after a rest; 40
 	// CredentialsFile holds credentials by URL prefix, for repositories that have none. Empty: there is none.
 	CredentialsFile string
-	// AllowLocalUpstreams lets URLs that no administrator wrote lead to this machine and its link.
+	// AllowLocalUpstreams allows URLs that no administrator wrote to lead to this machine and its link.
 	AllowLocalUpstreams bool
-	// RefusePrivateUpstreams keeps such URLs from leading to private networks.
+	// RefusePrivateUpstreams rejects such URLs if they lead to private networks.
 	RefusePrivateUpstreams bool
 	// SubmoduleCredentials are URL prefixes below which submodules get the credential of the repository that they belong to.
 	SubmoduleCredentials []string

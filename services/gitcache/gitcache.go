@@ -187,7 +187,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	return group.Wait()
 }
 
-// urlOf returns where the repository with that UID is, once it is known.
+// urlOf returns the URL of the repository with that UID, or false while the repository is unknown.
 func urlOf(set *mirror.Set, uid string) (string, bool) {
 	r, err := set.Find(uid)
 	if err != nil {
@@ -227,7 +227,7 @@ func shutdown(ctx context.Context, tel *telemetry.Telemetry) error {
 	return tel.Shutdown(ctx)
 }
 
-// newInternal returns what answers probes and scrapes.
+// newInternal returns the handler for probes and scrapes.
 func newInternal(registry *redisregistry.Registry, tel *telemetry.Telemetry) http.Handler {
 	health := serve.NewHealth()
 	health.Register("definitions", registry.Loaded)
@@ -237,7 +237,7 @@ func newInternal(registry *redisregistry.Registry, tel *telemetry.Telemetry) htt
 	})
 }
 
-// newHandler mounts what other services and webhooks call.
+// newHandler returns the handler for webhooks and for calls of other services.
 func newHandler(
 	service *api.Service, replica *api.Replica, webhooks *webhook.Handler, verifier identity.Verifier, tel *telemetry.Telemetry,
 ) (http.Handler, error) {

@@ -35,8 +35,8 @@ func TestClusterFailOver(t *testing.T) {
 	surviveFailOver(t, cluster.URL(), func() { cluster.KillMasterOf(t, "leat:{gitcache}:events") })
 }
 
-// TestSecRedisAsShipped runs two replicas on the Redis that deploy/ ships, over TLS and as the user that it has for gitcache: the user may
-// do everything that replicas need.
+// TestSecRedisAsShipped runs two replicas on the Redis that deploy/ ships, over TLS and as its user for gitcache.
+// That user may do everything that replicas need.
 func TestSecRedisAsShipped(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartTLSAs(t, "gitcache")

@@ -37,7 +37,7 @@ const (
 type replica struct {
 	gitcachev1connect.GitCacheServiceClient
 	url string
-	// internal is where probes and scrapes are answered.
+	// internal is the URL for probes and scrapes.
 	internal string
 	dir      string
 	stop     func() // graceful; returns when the replica has ended

@@ -206,7 +206,7 @@ func TestSubmoduleWaits(t *testing.T) {
 	repo, lib := server.Repo(t, "demo"), slow.Repo(t, "lib")
 	commitModules(t, repo, map[string]module{"lib": {lib.URL(), lib.Commit(t, "main", map[string]string{"b": "1"})}})
 	slow.Stop()
-	r := start(t, redis.URL(), t.TempDir(), allowLocal) // another host is another port here
+	r := start(t, redis.URL(), t.TempDir(), allowLocal) // in this test another host is another port of this machine
 	r.put(t, definition("demo", repo.URL()))
 	r.state(t, "demo", ready)
 	_, err := r.ResolveSnapshot(t.Context(), &gitcachev1.ResolveSnapshotRequest{Source: source("demo", "main", "")})
@@ -221,11 +221,12 @@ func TestSubmoduleWaits(t *testing.T) {
 	})
 }
 
-// allowLocal lets what no administrator wrote lead to this machine, where all upstreams of tests are.
+// allowLocal allows URLs that no administrator wrote to lead to this machine, where all upstreams of tests are.
 func allowLocal(cfg *gitcache.Config) { cfg.AllowLocalUpstreams = true }
 
-// TestSecSubmodulesKeepToTheirFolders sends the parent's credential to its own host alone, and there to its own folder and to those
-// that an operator names: whoever may push to one repository does not get another one bundled.
+// TestSecSubmodulesKeepToTheirFolders checks that the parent's credential is sent only to its own host, and there
+// only to its own folder and to those that an operator names. A committer to one repository does not get another one
+// bundled.
 func TestSecSubmodulesKeepToTheirFolders(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t, gittest.WithBasicAuth("leat", "canary")), redistest.Start(t)
@@ -268,7 +269,8 @@ func TestSecSubmodulesKeepToTheirFolders(t *testing.T) {
 	}
 }
 
-// TestSecSubmodulesDoNotReachThisMachine has a commit name what listens on the hub's own machine: nothing is asked there.
+// TestSecSubmodulesDoNotReachThisMachine commits submodules whose URLs lead to a server on the hub's own machine.
+// That server does not get any request.
 func TestSecSubmodulesDoNotReachThisMachine(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/replicas"
 )
 
-// trust is how replicas know one another and the hub's other services.
+// trust holds the keys by which replicas and the hub's other services authenticate one another.
 type trust struct {
 	config rpc.ServiceConfig
 	secret []byte
@@ -22,7 +22,7 @@ type trust struct {
 	names  *replicas.Names
 	ca     []byte
 	tel    *telemetry.Telemetry
-	// self is the name under which the others know this replica.
+	// self is the signed name of this replica, by which other replicas call it.
 	self string
 	// verifier accepts the distributor's calls, and those of other replicas to this one.
 	verifier identity.Verifier
@@ -49,7 +49,7 @@ func openTrust(cfg Config, url string, tel *telemetry.Telemetry) (*trust, error)
 	return t, nil
 }
 
-// client makes the client for the replica of a name. Its tokens are good at that replica alone.
+// client returns a client for the replica with that name. Only that replica accepts the client's tokens.
 func (t *trust) client(name string) (rpc.Client, error) {
 	url, err := t.names.URL(name)
 	if err != nil {
@@ -64,7 +64,7 @@ func (t *trust) client(name string) (rpc.Client, error) {
 	return c, nil
 }
 
-// dial makes clients for calls that another replica answers.
+// dial returns a client for calls that another replica answers.
 func (t *trust) dial(name string) (gitcachev1connect.GitCacheServiceClient, error) {
 	c, err := t.client(name)
 	if err != nil {
@@ -73,7 +73,7 @@ func (t *trust) dial(name string) (gitcachev1connect.GitCacheServiceClient, erro
 	return gitcachev1connect.NewGitCacheServiceClient(c.HTTP, c.BaseURL, c.Options...), nil
 }
 
-// dialReplica makes clients for what replicas say to one another.
+// dialReplica returns a client for the service that replicas offer to one another.
 func (t *trust) dialReplica(name string) (gitcachev1connect.ReplicaServiceClient, error) {
 	c, err := t.client(name)
 	if err != nil {

@@ -48,7 +48,7 @@ type AuditConfig struct {
 	FileMaxAge  time.Duration
 	FileKeep    int
 	FileKeepFor time.Duration
-	// FileKeepAtLeast is for how long old files are kept however many there are.
+	// FileKeepAtLeast is how long old files are kept, regardless of how many there are.
 	FileKeepAtLeast time.Duration
 	// FileSync waits until records are on the disk.
 	FileSync bool

@@ -27,19 +27,20 @@ import (
 // defaultDrainTimeout is the serve package's.
 const defaultDrainTimeout = 25 * time.Second
 
-// defaultPeerListenAddr is the port that the manifests open to the tunnel's own pods alone.
+// defaultPeerListenAddr uses the port that the manifests open only to the tunnel's own pods.
 const defaultPeerListenAddr = ":8705"
 
 // defaultMaxConnects brings the agents of a replica that held 10,000 back within half a minute.
 const defaultMaxConnects = 500
 
-// The default of [Config.BufferMemory] is a quarter of what the process may use. The garbage collector may need as much again, and
-// histories of shared watches, audit records, agents' connections and running requests need the rest.
+// These constants derive the default of [Config.BufferMemory]: a quarter of what the process may use. The garbage
+// collector may need the same amount again. Histories of shared watches, audit records, agents' connections and running
+// requests need the rest.
 const (
 	bufferMemoryDivisor  = 4
 	bufferMemoryLeast    = 32 << 20
 	bufferMemoryFallback = 512 << 20
-	// uploadMemoryDivisor is for what people send: half as much again.
+	// uploadMemoryDivisor divides the bound for answers to get the bound for uploads: half as much.
 	uploadMemoryDivisor = 2
 )
 
@@ -73,19 +74,19 @@ type Config struct {
 	DistributorCAFile string
 	// DistributorTransport is used instead of a network connection to the distributor when it is set, as tests do. Not a flag.
 	DistributorTransport http.RoundTripper
-	// Service is how the services of the hub know one another. Required.
+	// Service is how the services of the hub authenticate to each other. Required.
 	Service rpc.ServiceConfig
 
 	// RedisURL is where replicas share the routes to agents. Empty: this is the only replica.
 	RedisURL string
 	// RedisCAFile holds the PEM certificates to trust for a RedisURL with TLS. Empty: the system's.
 	RedisCAFile string
-	// AdvertiseURL is where the other replicas reach this one's peer listener. Required with RedisURL.
+	// AdvertiseURL is the URL at which the other replicas reach this one's peer listener. Required with RedisURL.
 	AdvertiseURL string
-	// PeerListenAddr is host:port of the listener for other replicas, which has the certificate of the public one. It serves where there is
-	// RedisURL. Empty means :8705.
+	// PeerListenAddr is host:port of the listener for other replicas. It uses the certificate of the public listener,
+	// and serves only if RedisURL is set. Empty means :8705.
 	PeerListenAddr string
-	// PeerListener is used instead of PeerListenAddr when it is set. Not a flag.
+	// PeerListener replaces PeerListenAddr if it is set. Not a flag.
 	PeerListener net.Listener
 	// PeerCAFile holds the certificates to trust for replicas at https, in PEM. Empty means those of the system.
 	PeerCAFile string
@@ -101,8 +102,9 @@ type Config struct {
 	// distant agent.
 	StreamWindow    config.Bytes
 	MaxStreamWindow config.Bytes
-	// BufferMemory bounds what was received from all agents and not read by anybody; what people send over HTTP/2 may hold half as much
-	// again. Zero means a quarter of GOMEMLIMIT or of the container's limit, whichever is less, and 512 MiB without either.
+	// BufferMemory bounds the bytes that were received from all agents and not yet read. Uploads over HTTP/2 may hold
+	// half as much in addition. Zero means a quarter of GOMEMLIMIT or of the container's limit, whichever is less, and
+	// 512 MiB without either.
 	BufferMemory config.Bytes
 	// PingAfter is the silence after which an agent is asked whether it lives, PingTimeout how long it may take.
 	PingAfter   time.Duration
@@ -271,7 +273,7 @@ func (c *Config) connections() h2.Settings {
 	return settings
 }
 
-// bufferMemory returns the bound of unread bodies in bytes. Root is where the process's control group is mounted.
+// bufferMemory returns the bound of unread bodies in bytes. root is where the process's control group is mounted.
 func (c *Config) bufferMemory(root string) int64 {
 	if c.BufferMemory > 0 {
 		return int64(c.BufferMemory)

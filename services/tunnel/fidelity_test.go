@@ -143,7 +143,7 @@ func ask(tb testing.TB, c *http.Client, method, base, path, token, body string) 
 		tb.Fatalf("%s %s: read body: %v", method, path, err)
 	}
 	for name := range res.Header {
-		// What browsers are told of clusters' answers has a test of its own.
+		// Another test covers the headers that confine browsers.
 		confining := name == "X-Content-Type-Options" || name == "Content-Security-Policy" || name == "Cross-Origin-Resource-Policy"
 		if name == "Date" || strings.HasPrefix(name, "Leat-") || confining {
 			delete(res.Header, name)

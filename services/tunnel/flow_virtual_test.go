@@ -138,8 +138,8 @@ func TestF07OtherClustersAnswerAsFast(t *testing.T) {
 	})
 }
 
-// TestUploadsFromAfar has somebody send a file over 50 ms. With a window of 512 KiB at the door it would take six and a half seconds.
-// Time is virtual, and only the line takes any.
+// TestUploadsFromAfar uploads a file over a link with a round trip of 50 ms. With a window of 512 KiB at the hub it
+// would take six and a half seconds. Time is virtual: only the link takes any.
 func TestUploadsFromAfar(t *testing.T) {
 	t.Parallel()
 	virtually(t, nil, func(t *testing.T, h *hub) {

@@ -38,7 +38,7 @@ import (
 type hub struct {
 	tb   testing.TB
 	addr string
-	// internal is where probes and scrapes are answered.
+	// internal is the listener for probes and scrapes.
 	internal net.Listener
 	// dial opens connections to the hub. Nil: TCP to addr.
 	dial   func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -116,7 +116,7 @@ func (h *hub) replicaAt(listener net.Listener, change func(*tunnel.Config)) *hub
 	h = &another
 	h.audit, h.logs, h.done, h.service = &auditLog{}, &auditLog{}, make(chan error, 1), sync.OnceValue(h.newService)
 	h.addr = listener.Addr().String()
-	if _, isTCP := listener.Addr().(*net.TCPAddr); isTCP && h.dial == nil { // in a bubble nothing may wait for a port
+	if _, isTCP := listener.Addr().(*net.TCPAddr); isTCP && h.dial == nil { // in a synctest bubble nothing may wait for a port
 		h.internal = listen(tb)
 	}
 	cfg := tunnel.Config{
@@ -190,7 +190,7 @@ type accessBook struct {
 func (b *accessBook) CheckAccess(_ context.Context, req *distributorv1.CheckAccessRequest) (*distributorv1.CheckAccessResponse, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if req.GetCluster() != "" { // the prober's own question is nobody's
+	if req.GetCluster() != "" { // the prober's own question has no cluster, and does not count
 		b.asked++
 	}
 	if answer, ok := b.answers[req.GetSubject()+" "+req.GetCluster()]; ok {
@@ -284,7 +284,7 @@ func (h *hub) await(what string, yes func() bool) {
 	}
 }
 
-// serviceToken returns what a service of the hub sends to an audience.
+// serviceToken returns the token that a service of the hub sends to an audience.
 func serviceToken(tb testing.TB, name, audience string) string {
 	tb.Helper()
 	token, err := hubkeys.Tokens(name, audience).Token(tb.Context())

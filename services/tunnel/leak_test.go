@@ -152,7 +152,7 @@ func TestF10ReconnectsLeaveNothing(t *testing.T) {
 	const reconnects = 1000
 	h := startHub(t, nil)
 	proxy := chaos.Start(t, chaos.Params{Target: h.addr})
-	var tokens []string // of many clusters, since one cluster's agent may connect only so often
+	var tokens []string // of many clusters, since one cluster's agent may not connect more often
 	for i := range 100 {
 		tokens = append(tokens, h.cluster("demo"+strconv.Itoa(i)))
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/leatdev/leat/internal/config"
 )
 
-// TestSecUnreadBudgetFollowsTheMemoryLimit reads the bound of unread bodies under the limits of the shipped manifest: it has to act long
-// before the kernel ends the process.
+// TestSecUnreadBudgetFollowsTheMemoryLimit reads the bound of unread bodies under the limits of the shipped manifest:
+// it must take effect long before the kernel kills the process.
 //
 //nolint:paralleltest // the memory limit is the process's
 func TestSecUnreadBudgetFollowsTheMemoryLimit(t *testing.T) {

@@ -85,8 +85,9 @@ func (r *replicas) params(table *session.Table, logger *slog.Logger) relay.Param
 	return params
 }
 
-// handler answers other replicas: it takes what they pass on, and tells what this one has. Nobody else gets an answer, not even another
-// service of the hub. It is nil where there are no other replicas.
+// handler returns the handler for other replicas: it carries out the requests that they pass on, and lists this
+// replica's sessions and recordings. It refuses all other callers, even other services of the hub. It is nil if there
+// are no other replicas.
 func (r *replicas) handler(
 	keys *identity.ServiceKeys, asked *api.Service, table *session.Table, sink audit.Sink, tel *telemetry.Telemetry,
 ) (http.Handler, error) {
@@ -107,7 +108,7 @@ func (r *replicas) handler(
 	return route(hop.Matches, hops, mux), nil
 }
 
-// peerService is TunnelService without what agents call.
+// peerService is TunnelService without the procedures for agents.
 type peerService struct{ *api.Service }
 
 // Connect implements TunnelService: agents connect to the public listener.
@@ -134,7 +135,7 @@ const moveShare = 0.4
 
 // running is what [run] brings to an end.
 type running struct {
-	// peers answers other replicas; nil where there are none.
+	// peers answers other replicas; nil if there are none.
 	peers   http.Handler
 	router  *relay.Router
 	keeper  *receptive.Keeper
@@ -190,7 +191,7 @@ func run(ctx context.Context, cfg Config, r running) error {
 	return group.Wait()
 }
 
-// peerParams are what other replicas are served with.
+// peerParams returns the parameters of the server for other replicas.
 func (c *Config) peerParams(r running) serve.Params {
 	return serve.Params{
 		Config: serve.Config{

@@ -32,7 +32,7 @@ type replica struct {
 	store *wire
 	// address is Redis's; redis is nil when that is embedded.
 	address string
-	// peers is the way to its peer listener.
+	// peers is the wire to its peer listener.
 	peers *wire
 	redis *redistest.Server
 }
@@ -252,7 +252,8 @@ func TestF45ClustersOfOneNameAreNotConfusedOverReplicas(t *testing.T) {
 	}
 }
 
-// TestSecHopRefusesStrangers sends hops to the peer listener as everybody but another replica would, and to the public one as a replica.
+// TestSecHopRefusesStrangers sends hops to the peer listener as every kind of caller except another replica, and to the
+// public listener as a replica.
 func TestSecHopRefusesStrangers(t *testing.T) {
 	h := startReplicas(t, 1)[0]
 	h.access.grant("ada", "demo")
@@ -322,7 +323,8 @@ func TestSecHopRefusesStrangers(t *testing.T) {
 	}
 }
 
-// TestSecForgedRoutesLeadNowhere has somebody who may write to Redis plant routes and replicas that lead to a server of theirs.
+// TestSecForgedRoutesLeadNowhere has an attacker with write access to Redis add routes and replicas that lead to the
+// attacker's server.
 func TestSecForgedRoutesLeadNowhere(t *testing.T) {
 	h := startReplicas(t, 1)[0]
 	h.access.grant("ada", "demo")
@@ -348,7 +350,7 @@ func TestSecForgedRoutesLeadNowhere(t *testing.T) {
 		return len(server) == 1
 	})
 	for _, genuine := range server {
-		// As the genuine row is written, with the genuine signature and without one.
+		// The row has the form of the genuine one, with the genuine signature and without one.
 		parts := strings.Fields(genuine)
 		for _, row := range []string{parts[0] + " " + parts[1] + " " + caught.URL, parts[0] + " " + caught.URL} {
 			store.HSet(ctx, redisroute.Prefix+"urls", "evil", row)

@@ -19,10 +19,11 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// TestSecStrangersLockNoAgentOut has many callers without a good token hammer the agents' door, from the address that agents have, too.
-// Twenty agents that come meanwhile get in at their first attempt.
+// TestSecStrangersLockNoAgentOut has many callers without a valid token connect to the agents' endpoint, from the
+// agents' own address. Twenty agents that connect meanwhile must succeed at the first attempt.
 func TestSecStrangersLockNoAgentOut(t *testing.T) {
-	// Strangers who took turns would keep the gate three seconds behind: 64 of them at 16 a second. The agents alone need little more than one.
+	// If unauthenticated callers took turns, the gate would be three seconds behind: 64 of them at 16 a second. The
+	// agents alone need little more than one second.
 	h := startHub(t, func(cfg *tunnel.Config) { cfg.MaxConnectsPerSecond = 16 })
 	_, strange, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -54,7 +55,7 @@ func TestSecStrangersLockNoAgentOut(t *testing.T) {
 				}
 				res, err := c.Do(req)
 				if err != nil {
-					continue // it is over
+					continue // the test is over
 				}
 				_, _ = io.Copy(io.Discard, res.Body)
 				_ = res.Body.Close()

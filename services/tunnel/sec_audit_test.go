@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSecNobodyFillsTheAuditLog has somebody who may do nothing make large requests: the log grows by little, and says at its end how many
-// there were.
+// TestSecNobodyFillsTheAuditLog has a user without access make large requests. The log must stay small, and its last
+// records must account for every request.
 func TestSecNobodyFillsTheAuditLog(t *testing.T) {
 	const requests = 300
 	h := startHub(t, nil)
@@ -31,7 +31,7 @@ func TestSecNobodyFillsTheAuditLog(t *testing.T) {
 		t.Errorf("got %d for somebody else, want 200", status)
 	}
 	h.stop()
-	h.done <- <-h.done // what it ends with is for the cleanup
+	h.done <- <-h.done // put back for the cleanup
 	count := 0
 	for _, record := range h.audit.records(t) {
 		switch {

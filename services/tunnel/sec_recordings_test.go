@@ -16,16 +16,16 @@ import (
 	"github.com/leatdev/leat/services/tunnel"
 )
 
-// castID names the recording of the tests here.
+// castID is the id of the recording in these tests.
 const castID = "0af7651916cd43dd8448eb211c80319c"
 
-// TestSecDeletedAdministratorsSeeNothing has somebody with a good administrator's token whom the hub does not have as one any more. While
-// the recording is sent that they have begun to read, it breaks off.
+// TestSecDeletedAdministratorsSeeNothing uses a valid token of a user who is no longer an administrator. A recording
+// that is already being sent must break off.
 func TestSecDeletedAdministratorsSeeNothing(t *testing.T) {
 	dir := t.TempDir()
 	header := `{"version":2,"timestamp":1700000000,"leat":{"id":"` + castID + `","subject":"user:ada","cluster":"demo"}}` + "\n"
 	path := filepath.Join(dir, castID+".cast")
-	const size = 256 << 20 // far more than the connection holds, and no byte of it on the disk
+	const size = 256 << 20 // far more than the connection buffers; the file is sparse
 	if err := errors.Join(os.WriteFile(path, []byte(header), 0o600), os.Truncate(path, size)); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestSecDeletedAdministratorsSeeNothing(t *testing.T) {
 	}
 }
 
-// TestSecWhatIsNotRecordedIsNotSeen has an audit log that cannot be written: recordings are not shown then.
+// TestSecWhatIsNotRecordedIsNotSeen requires that recordings are not shown while the audit log cannot be written.
 func TestSecWhatIsNotRecordedIsNotSeen(t *testing.T) {
 	full := &disk{}
 	full.full.Store(true)

@@ -212,7 +212,8 @@ func (c *Config) distributorCA() ([]byte, error) {
 	return ca, nil
 }
 
-// route sends requests that match past the mux, which would clean their paths and redirect.
+// route returns a handler that sends matching requests to matching and not to the mux, which would clean their paths
+// and redirect.
 func route(matches func(*http.Request) bool, matching, others http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if matches(r) {

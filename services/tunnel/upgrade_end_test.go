@@ -149,9 +149,9 @@ func TestF32ConnectionCloseBreaksNoExec(t *testing.T) {
 	}
 }
 
-// TestSlowCallerGetsTheLastBytes has a caller who is busy elsewhere when the cluster ends the session, for longer than it takes the hub to
-// send the last bytes: they lie in the buffers of the two kernels. What a caller sends meanwhile, such as a ping of WebSocket, would meet a
-// closed socket, whose kernel then drops what it has not delivered.
+// TestSlowCallerGetsTheLastBytes has a caller that is busy when the cluster ends the session, longer than the hub needs
+// to send the last bytes: they are in the buffers of the two kernels. If the hub had closed its socket, anything that
+// the caller sends meanwhile, such as a WebSocket ping, would make the kernel drop them.
 func TestSlowCallerGetsTheLastBytes(t *testing.T) {
 	const (
 		size = 256 << 10
@@ -172,7 +172,7 @@ func TestSlowCallerGetsTheLastBytes(t *testing.T) {
 			t.Parallel()
 			c := h.upgraded(protocol, "ada", "demo")
 			<-time.After(busy)
-			_, _ = c.Write([]byte{0x89, 0x80, 1, 2, 3, 4}) // a ping; that there is an answer does not matter
+			_, _ = c.Write([]byte{0x89, 0x80, 1, 2, 3, 4}) // a ping; whether it is answered does not matter
 			got, err := io.ReadAll(c)
 			if err != nil || len(got) != size {
 				t.Errorf("got %d bytes, %v, want %d", len(got), err, size)

@@ -17,9 +17,9 @@ import (
 	"testing"
 )
 
-// TestSecHandlersHaveTheHousesOptions finds every Connect handler that is made outside of tests, and holds it to the options that bound its
-// messages. Connect's own default reads and inflates messages of any size. What is made with a server's options is mounted behind its
-// guard, unless its callers were authenticated on their way (Trusted).
+// TestSecHandlersHaveTheHousesOptions finds every Connect handler outside of tests, and requires options that bound its
+// messages. By default Connect reads and inflates messages of any size. A handler made with a server's options must be
+// mounted behind that server's guard, unless its callers are already authenticated (Trusted).
 func TestSecHandlersHaveTheHousesOptions(t *testing.T) {
 	t.Parallel()
 	handler := regexp.MustCompile(`^New\w*Handler(V1|V1Alpha|Simple)?$`)
@@ -70,7 +70,7 @@ func TestSecHandlersHaveTheHousesOptions(t *testing.T) {
 	}
 }
 
-// isTestEquipment reports whether a file serves tests alone.
+// isTestEquipment reports whether a file is used only by tests.
 func isTestEquipment(path string) bool {
 	for _, folder := range []string{"/testkit/", "test/", "/fleettest/"} {
 		if strings.Contains(filepath.ToSlash(filepath.Dir(path))+"/", folder) {
@@ -89,8 +89,8 @@ func source(t *testing.T, files *token.FileSet, node any) string {
 	return out.String()
 }
 
-// TestSecurityPageNamesTests holds docs/security.md and the tests of that name against one another: a row names tests that exist, and each
-// TestSec… has a row.
+// TestSecurityPageNamesTests compares docs/security.md with the tests: each test in a row exists, and each TestSec… has
+// a row.
 func TestSecurityPageNamesTests(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(root(t), "docs", "security.md"))

@@ -23,8 +23,8 @@ import (
 // hostileCluster is the cluster whose agent is hostile.
 const hostileCluster = "hostile"
 
-// hostileAttacks are made by an agent with a good token, which speaks HTTP/2 as a server on its connection to the tunnel while people send
-// requests to its cluster.
+// hostileAttacks are made by an agent with a valid token. It speaks HTTP/2 as a server on its connection to the tunnel,
+// while users send requests to its cluster.
 func hostileAttacks() []attack {
 	hostile := func(name, sends string, answer func(a *agentConn, stream uint32) error) attack {
 		return attack{
@@ -32,7 +32,7 @@ func hostileAttacks() []attack {
 			conns: 4, megabytes: 64, run: hostileAgent(answer),
 		}
 	}
-	field := append([]byte{0, 1, 'a', 5}, "value"...) // one that HPACK's table does not keep
+	field := append([]byte{0, 1, 'a', 5}, "value"...) // a field that is not added to HPACK's table
 	return []attack{
 		hostile("endless heads", "answers whose heads do not end", func(a *agentConn, stream uint32) error {
 			fragment := bytes.Repeat(field, 1000)
@@ -84,10 +84,10 @@ func hostileAttacks() []attack {
 	}
 }
 
-// pauseOfPeople is how long people wait after a request that failed.
+// pauseOfPeople is how long users wait after a failed request.
 const pauseOfPeople = 20 * time.Millisecond
 
-// agentConn is an agent's connection to the tunnel. The goroutine that reads requests writes the answers, too.
+// agentConn is an agent's connection to the tunnel. One goroutine reads the requests and writes the answers.
 type agentConn struct {
 	*http2.Framer
 
@@ -96,17 +96,17 @@ type agentConn struct {
 	hpack  *hpack.Encoder
 }
 
-// head encodes the head of an answer; the bytes are good until the next call.
+// head encodes the head of an answer. The bytes are valid until the next call.
 func (a *agentConn) head(status string, fields ...string) []byte {
 	a.block.Reset()
-	_ = a.hpack.WriteField(hpack.HeaderField{Name: ":status", Value: status}) // into memory
+	_ = a.hpack.WriteField(hpack.HeaderField{Name: ":status", Value: status}) // cannot fail: the buffer is in memory
 	for i := 0; i+1 < len(fields); i += 2 {
 		_ = a.hpack.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
 	}
 	return a.block.Bytes()
 }
 
-// hostileAgent connects as an agent and answers every request for its cluster in this way, while people send requests.
+// hostileAgent connects as an agent and answers every request for its cluster with answer, while users send requests.
 func hostileAgent(answer func(a *agentConn, stream uint32) error) func(context.Context, *victim) {
 	return func(ctx context.Context, v *victim) {
 		var people sync.WaitGroup
@@ -171,7 +171,7 @@ func (v *victim) serveAsAgent(ctx context.Context, answer func(a *agentConn, str
 	}
 }
 
-// take answers one frame of the tunnel.
+// take handles one frame from the tunnel.
 func (a *agentConn) take(frame http2.Frame, answer func(a *agentConn, stream uint32) error) error {
 	switch frame := frame.(type) {
 	case *http2.SettingsFrame:
@@ -184,7 +184,7 @@ func (a *agentConn) take(frame http2.Frame, answer func(a *agentConn, stream uin
 		}
 	case *http2.MetaHeadersFrame:
 		stream := frame.StreamID
-		if strings.HasPrefix(frame.PseudoValue("path"), "/leat.tunnel.v1.LinkService/") { // which agents need not know
+		if strings.HasPrefix(frame.PseudoValue("path"), "/leat.tunnel.v1.LinkService/") { // optional for agents
 			return a.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: a.head("404"), EndStream: true, EndHeaders: true})
 		}
 		return answer(a, stream)

@@ -12,34 +12,36 @@ import (
 	"time"
 )
 
-// attack is one way to harm a server, without any credentials but where asAgent is set.
+// attack is one way to harm a server. It has no credentials unless asAgent is set.
 type attack struct {
-	name  string // without a slash, so that it can be chosen by -run
-	sends string // for people who read the table
+	name  string // without a slash, so that -run can select it
+	sends string // for readers of the table
 	ports ports
-	// only are the programs that are attacked. Empty: all four, and the peer.
+	// only lists the attacked programs. Empty: all four, and the peer.
 	only []string
-	// asAgent gives the attack the token of an agent, and that of a person who may reach its cluster.
+	// asAgent gives the attack an agent's token, and the token of a user with access to its cluster.
 	asAgent bool
-	// secure attacks the servers with TLS, and no others.
+	// secure attacks only the servers with TLS.
 	secure bool
-	// absolute says that net/http is no measure, because its handler does not do what is attacked: only the service's limit counts.
+	// absolute says that net/http is not comparable, because its handler does not do what is attacked. Only the
+	// service's limit applies.
 	absolute bool
-	// conns is how many connections, or requests, an attack holds at once at each port.
+	// conns is how many connections or requests an attack holds at once at each port.
 	conns int
-	// megabytes bounds what is sent to each port in the short form; the long one may send as much again every lasts.
+	// megabytes bounds what is sent to each port in the short form. The long form may send the same amount again every
+	// lasts.
 	megabytes int64
 	// lasts is how long the short form takes. Zero: a second.
 	lasts time.Duration
-	// probe is what normal requests are, beside this attack. Nil: those of [rig.normal].
+	// probe returns the normal request that is sent beside this attack. Nil: that of [rig.normal].
 	probe func(t *testing.T, r *rig, s *server) ask
-	// during says that normal requests must be answered while the attack goes on, and not only after it: half of them.
+	// during requires that more than half of the normal requests are answered during the attack, and not only after it.
 	during bool
 	// run attacks until ctx ends.
 	run func(ctx context.Context, v *victim)
 }
 
-// ports are those that an attack is made on.
+// ports says which ports are attacked.
 type ports int
 
 const (
@@ -48,12 +50,12 @@ const (
 	both = public | internal
 )
 
-// attacks are all that we know.
+// attacks returns all known attacks.
 func attacks() []attack {
 	return slices.Concat(bombAttacks(), bodyAttacks(), frameAttacks(), readerAttacks(), connectionAttacks(), gateAttacks(), hostileAttacks())
 }
 
-// bombAttacks are small messages that become large ones.
+// bombAttacks are small messages that inflate to large ones.
 func bombAttacks() []attack {
 	return []attack{
 		{
@@ -109,7 +111,7 @@ func bodyAttacks() []attack {
 	}
 }
 
-// frameAttacks are frames of HTTP/2 that cost more to take than to send.
+// frameAttacks are HTTP/2 frames that cost more to receive than to send.
 func frameAttacks() []attack {
 	return []attack{
 		{name: "rapid reset", sends: "requests, each reset at once", ports: both, conns: 2, megabytes: 32, run: rapidReset},
@@ -125,7 +127,7 @@ func frameAttacks() []attack {
 	}
 }
 
-// readerAttacks ask for much and read little.
+// readerAttacks request much data and read little.
 func readerAttacks() []attack {
 	return []attack{
 		{name: "zero windows", sends: "1,000 requests a connection, with no window for an answer", ports: both, conns: 3, megabytes: 4, run: zeroWindow},
@@ -157,7 +159,7 @@ func connectionAttacks() []attack {
 	}
 }
 
-// gateAttacks take the turns of those who have a right to them.
+// gateAttacks use up the turns of authorized callers.
 func gateAttacks() []attack {
 	return []attack{
 		{

@@ -15,24 +15,24 @@ import (
 	"time"
 )
 
-// largestMessage is the largest body that any procedure reads, and a bit less: it never comes to its end.
+// largestMessage is slightly less than the largest body that any procedure reads. The attacks never send its end.
 const largestMessage = 8<<20 - 1<<10
 
-// unfinished uploads bodies to procedures without a token, all but their ends.
+// unfinished uploads bodies without a token, and never sends their ends.
 func unfinished(overHTTP2 bool) func(context.Context, *victim) {
 	return func(ctx context.Context, v *victim) {
 		v.uploads(ctx, overHTTP2, func(ctx context.Context) io.Reader { return &stalled{ctx: ctx, left: largestMessage} })
 	}
 }
 
-// dripped uploads bodies to procedures a byte at a time.
+// dripped uploads bodies one byte at a time.
 func dripped(overHTTP2 bool) func(context.Context, *victim) {
 	return func(ctx context.Context, v *victim) {
 		v.uploads(ctx, overHTTP2, func(ctx context.Context) io.Reader { return &dripping{ctx: ctx, every: time.Second} })
 	}
 }
 
-// uploads has every goroutine upload a body. Over HTTP/2 they share connections.
+// uploads runs one upload at a time in each goroutine. Over HTTP/2 the goroutines share connections.
 func (v *victim) uploads(ctx context.Context, overHTTP2 bool, body func(context.Context) io.Reader) {
 	procedures := everyProcedure(v)
 	shared := v.client(ctx, overHTTP2)
@@ -41,13 +41,13 @@ func (v *victim) uploads(ctx context.Context, overHTTP2 bool, body func(context.
 		path := procedures[rand.IntN(len(procedures))].path
 		err := v.post(ctx, shared, path, http.Header{"Content-Type": {"application/proto"}}, body(ctx), 8<<20)
 		if err == nil {
-			err = errClosed // it was answered before its end: the next one comes after a pause
+			err = errClosed // the server answered before the body's end: pause before the next one
 		}
 		return err
 	})
 }
 
-// webhooks uploads deliveries with made-up signatures, all but their ends.
+// webhooks uploads deliveries with made-up signatures, and never sends their ends.
 func webhooks(ctx context.Context, v *victim) {
 	const size = 5 << 20
 	head := "POST /webhooks/github HTTP/1.1\r\nHost: hub\r\nContent-Type: application/json\r\nX-GitHub-Event: push\r\n" +

@@ -17,32 +17,33 @@ import (
 	"sync"
 )
 
-// member is 8 MiB of zeros, compressed: about 8 KB. Members in a row are one valid stream of gzip.
+// member is 8 MiB of zeros, compressed: about 8 KB. Several members in a row form a valid gzip stream.
 var member = sync.OnceValue(func() []byte {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
 	if err != nil {
-		panic(err) // the level is one of the package
+		panic(err) // the level is a constant of the package
 	}
 	zeros := make([]byte, 1<<20)
 	for range 8 {
-		_, _ = w.Write(zeros) // into memory
+		_, _ = w.Write(zeros) // cannot fail: out is in memory
 	}
 	_ = w.Close()
 	return out.Bytes()
 })
 
-// bomb is about 500 KB that become 512 MiB.
+// bomb is about 500 KB that inflate to 512 MiB.
 var bomb = sync.OnceValue(func() []byte { return bytes.Repeat(member(), 64) })
 
-// enveloped is a message of a stream: compressed, and so long.
+// enveloped returns message as a compressed message of a stream, with its length in front.
 func enveloped(message []byte) []byte {
 	head := []byte{1, 0, 0, 0, 0}
 	binary.BigEndian.PutUint32(head[1:], uint32(len(message)))
 	return append(head, message...)
 }
 
-// bombProcedures sends bombs to all procedures that pick returns for the server, over HTTP/2, as messages of gRPC, and of Connect.
+// bombProcedures sends bombs over HTTP/2 to all procedures that pick returns for the server, as messages of gRPC and of
+// Connect.
 func bombProcedures(pick func(v *victim) []procedure) func(context.Context, *victim) {
 	return func(ctx context.Context, v *victim) {
 		procedures := pick(v)
@@ -68,7 +69,7 @@ func bombProcedures(pick func(v *victim) []procedure) func(context.Context, *vic
 
 // bombGET sends bombs in the URLs of Connect's GET requests.
 func bombGET(ctx context.Context, v *victim) {
-	message := base64.URLEncoding.EncodeToString(bytes.Repeat(member(), 5)) // about 54 KB of a head's 64
+	message := base64.URLEncoding.EncodeToString(bytes.Repeat(member(), 5)) // about 54 KB; a head may have 64
 	procedures := everyProcedure(v)
 	v.each(ctx, func(ctx context.Context) error {
 		client := v.client(ctx, true)

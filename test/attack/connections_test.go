@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// heldOpen keeps a connection until the attack ends or the server closes it.
+// heldOpen keeps a connection open until the attack ends or the server closes it.
 func heldOpen(ctx context.Context, conn net.Conn) error {
 	_, err := io.Copy(io.Discard, conn)
 	switch {
-	case ctx.Err() != nil: // each ends in any case
+	case ctx.Err() != nil: // the attack closes every connection at its end
 		return ctx.Err()
 	case err == nil:
 		return errClosed
@@ -50,7 +50,7 @@ func comings(ctx context.Context, v *victim) {
 	})
 }
 
-// slowloris sends heads a line at a time, and never ends them.
+// slowloris sends heads one line at a time, and never ends them.
 func slowloris(ctx context.Context, v *victim) {
 	v.each(ctx, func(ctx context.Context) error {
 		conn, err := v.http1(ctx, "GET "+trivial+" HTTP/1.1\r\nHost: hub\r\n")
@@ -67,7 +67,7 @@ func slowloris(ctx context.Context, v *victim) {
 	})
 }
 
-// handshakes makes the server sign, again and again.
+// handshakes makes the server sign repeatedly.
 func handshakes(ctx context.Context, v *victim) {
 	v.each(ctx, func(ctx context.Context) error {
 		conn, err := v.open(ctx, "h2")
@@ -78,7 +78,7 @@ func handshakes(ctx context.Context, v *victim) {
 	})
 }
 
-// halfHandshakes begins handshakes of TLS and does not go on.
+// halfHandshakes begins TLS handshakes and does not complete them.
 func halfHandshakes(ctx context.Context, v *victim) {
 	v.each(ctx, func(ctx context.Context) error {
 		conn, err := v.dial(ctx)
@@ -86,7 +86,7 @@ func halfHandshakes(ctx context.Context, v *victim) {
 			return err
 		}
 		defer conn.Close()
-		const head = "\x16\x03\x01\x3f\xff\x01\x00\x3f\xfb" // a record of 16,383 bytes with a ClientHello, which comes in part
+		const head = "\x16\x03\x01\x3f\xff\x01\x00\x3f\xfb" // a record of 16,383 bytes with a ClientHello, of which only part is sent
 		if _, err := io.WriteString(conn, head+strings.Repeat("\x03", 8<<10)); err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func halfHandshakes(ctx context.Context, v *victim) {
 	})
 }
 
-// upgrades asks for WebSockets: half of the requests do not end, and the others do not go on.
+// upgrades requests WebSockets: half of the requests are never finished, and the others send nothing after the upgrade.
 func upgrades(ctx context.Context, v *victim) {
 	v.each(ctx, func(ctx context.Context) error {
 		for _, path := range []string{"/tunnel/v1/connect", "/clusters/probe/api/v1/namespaces/default/pods/x/exec?command=sh"} {
@@ -112,7 +112,7 @@ func upgrades(ctx context.Context, v *victim) {
 	})
 }
 
-// connects asks for an agent's tunnel without a token, again and again.
+// connects repeatedly requests an agent's tunnel with an invalid token.
 func connects(ctx context.Context, v *victim) {
 	request := strings.Repeat("GET /tunnel/v1/connect HTTP/1.1\r\nHost: hub\r\nConnection: Upgrade\r\nUpgrade: leat-tunnel/1\r\n"+
 		"Leat-Connection-Id: x\r\nAuthorization: Bearer made.up.token\r\n\r\n", 20)
@@ -138,7 +138,7 @@ func connects(ctx context.Context, v *victim) {
 	})
 }
 
-// guesses tries join tokens.
+// guesses tries random join tokens.
 func guesses(ctx context.Context, v *victim) {
 	shared := v.client(ctx, true)
 	defer shared.CloseIdleConnections()

@@ -22,29 +22,29 @@ import (
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 )
 
-// This file is the only one that knows how the parts of a hub trust one another.
+// Only this file contains how the parts of a hub trust one another.
 
 const (
 	adminToken    = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
 	redisPassword = "a-password-of-this-test"
 )
 
-// trusted returns the settings by which a service of the hub is trusted by the others.
+// trusted returns the settings with which the other services of the hub trust a service.
 func trusted(service string) []string {
 	return []string{"LEAT_SERVICE_SECRET=" + hubkeys.Secret(service), "LEAT_SERVICE_KEYS=" + strings.Join(hubkeys.List(), ",")}
 }
 
-// services are the names under which services know one another.
+// services returns the names of the hub's services.
 func services() []string { return []string{"distributor", "gitcache", "tunnel"} }
 
 // secretOf returns the secret of a service.
 func secretOf(service string) string { return hubkeys.Secret(service) }
 
-// forged returns the tokens that the holder of one service's secret can make for calling another service.
+// forged returns the tokens for calling another service that the holder of one service's secret can make.
 func forged(t *testing.T, of, to string) []string {
 	t.Helper()
 	tokens := []string{serviceToken(t, of, to)}
-	for _, service := range services() { // under other names, with the secret that leaked
+	for _, service := range services() { // also under other names, with the leaked secret
 		key, err := identity.NewServiceKey([]byte(secretOf(of)), service)
 		if err != nil {
 			t.Fatal(err)
@@ -68,13 +68,13 @@ func serviceToken(t *testing.T, of, to string) string {
 	return token
 }
 
-// audiences are the services that access tokens are made for.
+// audiences returns the services for which access tokens exist.
 func audiences() []string { return []string{identity.ServiceDistributor, identity.ServiceTunnel} }
 
-// personToken trades an API token for an access token that is good at a service.
+// personToken exchanges an API token for an access token that is valid at a service.
 func (r *rig) personToken(t *testing.T, apiToken, audience string) string {
 	t.Helper()
-	if !slices.Contains(audiences(), audience) { // there are none for gitcache
+	if !slices.Contains(audiences(), audience) { // access tokens for gitcache do not exist
 		audience = identity.ServiceDistributor
 	}
 	answer, err := r.fleet(t, apiToken).CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{Audience: audience})
@@ -90,7 +90,7 @@ type agentKey struct {
 	private ed25519.PrivateKey
 }
 
-// token trades an assertion of the key for an access token that is good at a service.
+// agentToken exchanges an assertion of the key for an access token that is valid at a service.
 func (r *rig) agentToken(t *testing.T, key agentKey, audience string) string {
 	t.Helper()
 	assertion, err := identity.SignAssertion(key.private, key.cluster)
@@ -148,7 +148,7 @@ func (r *rig) agents(t *testing.T, token string) distributorv1connect.Distributo
 	return distributorv1connect.NewDistributorServiceClient(c.HTTP, c.BaseURL, c.Options...)
 }
 
-// client returns one of the distributor. An empty token is none.
+// client returns a client of the distributor. If token is empty, it sends none.
 func (r *rig) client(t *testing.T, token string) rpc.Client {
 	t.Helper()
 	params := rpc.ClientParams{BaseURL: "http://" + r.distributor.public, Telemetry: telemetry.Noop()}

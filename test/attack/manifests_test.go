@@ -19,13 +19,13 @@ import (
 // top is the root of the checkout.
 const top = "../.."
 
-// pod is what the shipped manifests give a service's container.
+// pod is what the shipped manifests set for a service's container.
 type pod struct {
 	memory int64    // the limit, in bytes
-	env    []string // settings that hold no place: GOMEMLIMIT, sizes, numbers
+	env    []string // settings that are not addresses or paths: GOMEMLIMIT, sizes, numbers
 }
 
-// shipped returns the pod of a service as deploy/kubernetes has it.
+// shipped returns the pod of a service from deploy/kubernetes.
 func shipped(t *testing.T, service string) pod {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(top, "deploy", "kubernetes", "*.yaml"))
@@ -42,7 +42,7 @@ func shipped(t *testing.T, service string) pod {
 				Spec struct{ Template corev1.PodTemplateSpec }
 			}
 			if err := yaml.Unmarshal(document, &workload); err != nil {
-				continue // of another shape, and so no workload
+				continue // has another shape, so it is not a workload
 			}
 			for _, container := range workload.Spec.Template.Spec.Containers {
 				if container.Name == service {

@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// answerWithin is how long a normal request may take beside an attack: a bound against hangs, not a goal.
+// answerWithin is how long a normal request may take during an attack: a bound against hangs, not a goal.
 const answerWithin = 10 * time.Second
 
-// ask makes one normal request, and says what is wrong with the answer.
+// ask makes one normal request, and returns an error if the answer is wrong.
 type ask func(ctx context.Context) error
 
-// normal returns the request that somebody makes who has a right to it: the cheapest one that takes the whole way.
+// normal returns the cheapest request of an authorized caller that passes through the whole service.
 func (r *rig) normal(t *testing.T, s *server) ask {
 	t.Helper()
 	call := func(path, token string) ask {
@@ -54,7 +54,7 @@ func (r *rig) normal(t *testing.T, s *server) ask {
 	}
 }
 
-// agentConnects returns a request of an agent that opens its tunnel.
+// agentConnects returns the request with which an agent opens its tunnel.
 func agentConnects(t *testing.T, r *rig, s *server) ask {
 	t.Helper()
 	token, client := r.agentToken(t, r.probe, "tunnel"), s.client()
@@ -88,16 +88,16 @@ func wantOK(response *http.Response, err error) error {
 	return nil
 }
 
-// probes are normal requests one after the other.
+// probes are normal requests, sent one after the other.
 type probes struct {
-	took   []time.Duration // of those that were answered, in order of size
+	took   []time.Duration // durations of the answered requests, sorted
 	failed int
 	last   error
 	cancel context.CancelFunc
 	over   sync.WaitGroup
 }
 
-// begin asks again and again until stop is called.
+// begin sends the normal request repeatedly until stop is called.
 func begin(ctx context.Context, normal ask) *probes {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &probes{cancel: cancel}
@@ -123,7 +123,8 @@ func (p *probes) stop() {
 	slices.Sort(p.took)
 }
 
-// percentile returns how long so many percent of the answers took at most. It is zero where there were none.
+// percentile returns the duration that the given percentage of the answers did not exceed. It is zero if there were no
+// answers.
 func (p *probes) percentile(percent int) time.Duration {
 	if len(p.took) == 0 {
 		return 0

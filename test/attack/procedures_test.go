@@ -19,20 +19,21 @@ import (
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
 )
 
-// procedure is one of Connect's.
+// procedure is a Connect procedure.
 type procedure struct {
 	path   string // such as /leat.fleet.v1.FleetService/GetCluster
 	stream bool   // in either direction
 }
 
-// proceduresOf returns the procedures of a program, by the descriptors of its packages: what is added to them is attacked, too.
+// proceduresOf returns the procedures of a program, from the descriptors of its packages, so that new procedures are
+// attacked too.
 func proceduresOf(program string) []procedure {
 	packages := map[string][]protoreflect.FileDescriptor{
 		"gitcache":    {gitcachev1.File_leat_gitcache_v1_gitcache_proto},
 		"distributor": {distributorv1.File_leat_distributor_v1_distributor_proto, fleetv1.File_leat_fleet_v1_fleet_proto},
 		"tunnel":      {tunnelv1.File_leat_tunnel_v1_tunnel_proto},
 		"agent":       {agentv1.File_leat_agent_v1_agent_proto},
-		"peer":        {fleetv1.File_leat_fleet_v1_fleet_proto}, // any will do
+		"peer":        {fleetv1.File_leat_fleet_v1_fleet_proto}, // any package would do
 	}
 	var all []procedure
 	for _, file := range packages[program] {
@@ -54,7 +55,7 @@ func proceduresOf(program string) []procedure {
 	return all
 }
 
-// The procedures that all services have beside their own.
+// These functions return the procedures that all services have besides their own.
 func healthProcedures(*victim) []procedure {
 	return []procedure{{path: "/grpc.health.v1.Health/Check"}, {path: "/grpc.health.v1.Health/Watch", stream: true}}
 }

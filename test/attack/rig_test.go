@@ -33,7 +33,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
 
-// rig is a hub and an agent as an operator runs them, each part in a process of its own, and the peers that they are compared with.
+// rig is a hub and an agent as an operator runs them, each part in a separate process, and the peers for the
+// comparison.
 type rig struct {
 	dir   string
 	redis *redistest.Server
@@ -41,14 +42,14 @@ type rig struct {
 	gitcache, distributor, tunnel, agent *server
 	secureTunnel                         *server // another replica, with TLS and without Redis
 	peer, securePeer                     *server
-	// peers is where the tunnel listens for other replicas of itself.
+	// peers is the address at which the tunnel listens for other replicas.
 	peers string
 
-	probe   agentKey // of an agent that makes normal requests
-	hostile agentKey // of one that attacks
+	probe   agentKey // key of an agent for normal requests
+	hostile agentKey // key of an agent that attacks
 }
 
-// startRig starts everything.
+// startRig starts all processes.
 func startRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{dir: t.TempDir(), redis: redistest.Start(t)}
@@ -77,13 +78,13 @@ func startRig(t *testing.T) *rig {
 		"LEAT_AGENT_DATA_DIR=" + r.folder(t, "agent"), "LEAT_AGENT_KUBECONFIG=" + r.kubeconfig(t), "LEAT_AGENT_LOCAL_IDENTITY=true",
 		"LEAT_AGENT_CLUSTER_VIEW=false",
 	})
-	if r.tunnel.public == r.tunnel.internal { // as many ports are attacked everywhere
+	if r.tunnel.public == r.tunnel.internal { // so that peer and service have the same number of ports
 		r.peer.internal, r.securePeer.internal = r.peer.public, r.securePeer.public
 	}
 	return r
 }
 
-// all returns the servers that may be attacked.
+// all returns every server that may be attacked.
 func (r *rig) all() []*server {
 	return []*server{r.peer, r.securePeer, r.gitcache, r.distributor, r.tunnel, r.secureTunnel, r.agent}
 }
@@ -97,15 +98,15 @@ func (r *rig) folder(t *testing.T, name string) string {
 	return dir
 }
 
-// Flags that not every service has.
+// These are flags that not every service has.
 const (
-	// internalPort is for health, metrics and reflection on a port of their own.
+	// internalPort sets a separate port for health, metrics and reflection.
 	internalPort = "--internal-listen-addr"
-	// proxyProtocol is for connections that come through a load balancer.
+	// proxyProtocol and trustedProxies are for connections through a load balancer.
 	proxyProtocol, trustedProxies = "--proxy-protocol", "--trusted-proxies"
 )
 
-// startService starts a program with the limits of its pod. It gets a second port if it knows the flag for one.
+// startService starts a program with the limits of its pod. The program gets a second port if it has the flag for one.
 func (r *rig) startService(t *testing.T, program, addr string, env []string) *server {
 	t.Helper()
 	binary, pod := build(t, "services/"+program+"/cmd/"+program), shipped(t, program)
@@ -137,8 +138,8 @@ func (r *rig) startService(t *testing.T, program, addr string, env []string) *se
 	return s
 }
 
-// startPeer starts net/http. Its ports are of the kernel's choice, so that it does not start again at the same ones: it has no limit, and
-// never ends.
+// startPeer starts net/http. The kernel chooses its ports, so a restart would change them. It is never restarted: it
+// has no limit, and does not end.
 func (r *rig) startPeer(t *testing.T, name string, files ...string) *server {
 	t.Helper()
 	s := &server{
@@ -166,7 +167,7 @@ func (r *rig) startPeer(t *testing.T, name string, files ...string) *server {
 	return s
 }
 
-// kubeconfig leads an agent to an API server that knows nothing.
+// kubeconfig writes a kubeconfig for an API server that answers 404 to everything.
 func (r *rig) kubeconfig(t *testing.T) string {
 	t.Helper()
 	cluster := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -189,7 +190,7 @@ func (r *rig) kubeconfig(t *testing.T) string {
 	return file
 }
 
-// certificate writes a certificate for loopback and its key, and returns the files.
+// certificate writes a certificate for loopback and its key, and returns the file names.
 func (r *rig) certificate(t *testing.T) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -217,10 +218,10 @@ func (r *rig) certificate(t *testing.T) (certificate, key string) {
 	return certificate, key
 }
 
-// anyCertificate is what attackers and normal requests of the rig ask of a certificate: it was made a moment ago.
+// anyCertificate returns a configuration that accepts any certificate: the rig has just made it.
 func anyCertificate() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
 
-// client makes each request on a connection of its own, as people do who come now and then.
+// client returns a client that opens a new connection for each request, as occasional users do.
 func (s *server) client() *http.Client {
 	return &http.Client{Timeout: answerWithin, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: anyCertificate(),

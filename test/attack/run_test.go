@@ -18,13 +18,15 @@ import (
 )
 
 const (
-	// peerShare is how much of net/http's memory a service may take beside its own, as a factor.
+	// peerShare is the factor for net/http's memory that a service may use, in addition to its own.
 	peerShare = 1.5
-	// floor is what a service may take in any case: its handlers do more than net/http's, and garbage collection comes when it comes.
+	// floor is how much a service may use in any case: its handlers do more than net/http's, and the time of garbage
+	// collections varies.
 	floor = 96 << 20
 )
 
-// headroom is what programs let their heap grow by, beyond its own size, before they collect: see their main functions.
+// headroom returns how much a program's heap may grow beyond its own size before a collection: see their main
+// functions.
 func headroom(program string) int64 {
 	if program == "distributor" {
 		return 128 << 20
@@ -46,7 +48,7 @@ func longForm(t *testing.T) time.Duration {
 	return d
 }
 
-// outcome is what an attack did to a server.
+// outcome is the effect of an attack on a server.
 type outcome struct {
 	server       *server
 	before, peak int64         // resident bytes
@@ -58,8 +60,8 @@ type outcome struct {
 	diedOf       string
 }
 
-// TestSecAttacks attacks every service, as a stranger could, and the peer with the same. In the short form all are attacked at once; in
-// the long one, one after the other, each as a process of its own that has done nothing before.
+// TestSecAttacks attacks every service as an unauthenticated caller could, and the peer in the same way. In the short
+// form all servers are attacked at once. In the long form they are attacked one after the other, each in a new process.
 func TestSecAttacks(t *testing.T) {
 	long := longForm(t)
 	r := startRig(t)
@@ -93,7 +95,7 @@ func TestSecAttacks(t *testing.T) {
 	t.Logf("the servers under attack, and normal requests beside it:\n%s", table)
 }
 
-// targets returns the servers that an attack is made on.
+// targets returns the servers to attack.
 func (r *rig) targets(a *attack) []*server {
 	var chosen []*server
 	for _, s := range r.all() {
@@ -159,7 +161,7 @@ func (r *rig) strike(t *testing.T, a *attack, s *server, long time.Duration) out
 	return o
 }
 
-// attacked returns the addresses of the ports that an attack is made on.
+// attacked returns the addresses of the attacked ports.
 func (s *server) attacked(a *attack) []string {
 	if s.public == s.internal {
 		return []string{s.public}
@@ -174,7 +176,7 @@ func (s *server) attacked(a *attack) []string {
 	return addrs
 }
 
-// judge fails the test for what must not come of an attack.
+// judge fails the test if an attack had an effect that is not allowed.
 func judge(t *testing.T, a *attack, outcomes []outcome) {
 	t.Helper()
 	var bare int64
@@ -210,7 +212,7 @@ func judge(t *testing.T, a *attack, outcomes []outcome) {
 
 func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }
 
-// table collects outcomes for people.
+// table formats outcomes for readers.
 type table struct{ rows []string }
 
 func (tb *table) add(a *attack, outcomes []outcome) {

@@ -30,25 +30,26 @@ import (
 	"github.com/leatdev/leat/internal/testkit/golden"
 )
 
-// leak is one secret in the hands of somebody who should not have it.
+// leak is one secret that an attacker holds.
 type leak struct {
 	name string
-	// bearers are what its holder can send as a bearer token to a program: the secret itself, and what is made from it.
+	// bearers returns what the holder can send to a program as a bearer token: the secret itself, and tokens made from
+	// it.
 	bearers func(t *testing.T, program string) []string
-	// passwords are what its holder can try at Redis.
+	// passwords are what the holder can try at Redis.
 	passwords []string
 }
 
-// door is one thing that a secret may open.
+// door is one procedure or path that a secret may open.
 type door struct {
 	program string
 	name    string
-	// opens reports whether somebody with this bearer token comes further than to be told that it does not count.
+	// opens reports whether a caller with this bearer token is allowed in.
 	opens func(ctx context.Context, token string) (bool, error)
 }
 
-// TestSecLeakedSecrets tries every secret of a hub at every door of all its services, and compares what opens with the table in testdata,
-// which the documentation shows. A secret that comes to open more than it did fails this test.
+// TestSecLeakedSecrets tries every secret of a hub at every door of all its services. It compares the doors that open
+// with the table in testdata, which the documentation shows. It fails if a secret opens more than before.
 func TestSecLeakedSecrets(t *testing.T) {
 	r := startRig(t)
 	leaks, doors := r.leaks(t), r.doors()
@@ -86,7 +87,7 @@ func (r *rig) leaks(t *testing.T) []leak {
 			bearers: func(t *testing.T, program string) []string {
 				t.Helper()
 				tokens := append(forged(t, service, program), secretOf(service))
-				if program == identity.ServiceTunnel { // its replicas' names stand in Redis
+				if program == identity.ServiceTunnel { // the names of its replicas are in Redis
 					tokens = append(tokens, forged(t, service, identity.ReplicaAudience(program, r.replica(t)))...)
 				}
 				if program == identity.ServiceGitCache {
@@ -122,7 +123,7 @@ func (r *rig) leaks(t *testing.T) []leak {
 	)
 }
 
-// dump returns all that looks like a secret in the files of the database.
+// dump returns all strings in the database's files that look like secrets.
 func (r *rig) dump(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(r.dir, "catalog.db*"))
@@ -143,7 +144,7 @@ func (r *rig) dump(t *testing.T) []string {
 	return slices.DeleteFunc(slices.Compact(found), func(s string) bool { return strings.Count(s, "/") > 2 }) // names of types
 }
 
-// doors returns all doors but Redis.
+// doors returns all doors except Redis.
 func (r *rig) doors() []door {
 	var all []door
 	for _, s := range []*server{r.distributor, r.gitcache, r.tunnel} {
@@ -171,7 +172,7 @@ func (r *rig) doors() []door {
 	return all
 }
 
-// tryAll returns which doors any of the tokens opens. It fails for those that do not answer.
+// tryAll reports for each door whether any of the tokens opens it. It fails the test if a door does not answer.
 func (r *rig) tryAll(t *testing.T, doors []door, tokens []string) []bool {
 	t.Helper()
 	open := make([]bool, len(doors))
@@ -199,13 +200,13 @@ func (r *rig) tryAll(t *testing.T, doors []door, tokens []string) []bool {
 	return open
 }
 
-// summary says which doors are open, procedures by their service.
+// summary lists the open doors, procedures grouped by service.
 func summary(doors []door, open []bool) string {
 	type count struct{ open, all int }
 	counts, names := map[string]*count{}, map[string][]string{}
 	var groups []string
 	for i, d := range doors {
-		group := path.Dir(d.name) // of a procedure its service
+		group := path.Dir(d.name) // for a procedure: its service
 		if counts[group] == nil {
 			counts[group] = &count{}
 			groups = append(groups, group)
@@ -234,10 +235,11 @@ func summary(doors []door, open []bool) string {
 	return strings.Join(texts, "; ")
 }
 
-// refusals are the codes that say that a caller may not, or that there is nothing.
+// refusals are the codes for a caller without permission, and for a procedure that does not exist.
 var refusals = []string{"unauthenticated", "permission_denied", "unimplemented"}
 
-// message returns what a procedure is called with: nothing, but where that is refused before it is known who calls.
+// message returns the request for a procedure: empty, unless the procedure refuses an empty one before it checks the
+// caller.
 func message(p procedure) string {
 	switch path.Base(p.path) {
 	case "CreateRepository", "UpdateRepository":
@@ -246,7 +248,7 @@ func message(p procedure) string {
 	return "{}"
 }
 
-// opensProcedure calls a procedure.
+// opensProcedure calls a procedure and reports whether the caller was allowed.
 func (s *server) opensProcedure(ctx context.Context, p procedure, token string) (bool, error) {
 	contentType, body := "application/json", message(p)
 	if p.stream { // one message
@@ -268,22 +270,22 @@ func (s *server) opensProcedure(ctx context.Context, p procedure, token string) 
 	switch response.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotImplemented:
 		return false, nil
-	case http.StatusNotFound: // of the mux, or of the procedure
+	case http.StatusNotFound: // from the mux, or from the procedure
 		return strings.HasPrefix(response.Header.Get("Content-Type"), "application/json"), nil
 	}
 	return true, nil
 }
 
-// streamWait is how long a stream may say nothing before it counts as open: it waits for something to tell.
+// streamWait is how long a stream may send nothing before it counts as open: it is then waiting for an event.
 const streamWait = 5 * time.Second
 
-// opensStream reads the first message of a stream.
+// opensStream reads the first message of a stream and reports whether the caller was allowed.
 func opensStream(ctx context.Context, response *http.Response) (bool, error) {
 	silent := time.AfterFunc(streamWait, func() { _ = response.Body.Close() })
 	defer silent.Stop()
 	head := make([]byte, 5)
 	if _, err := io.ReadFull(response.Body, head); err != nil {
-		return true, ctx.Err() // it said nothing
+		return true, ctx.Err() // the stream sent nothing
 	}
 	const end = 2 // the flag of the last message, which holds the error
 	if head[0]&end == 0 {
@@ -300,7 +302,7 @@ func opensStream(ctx context.Context, response *http.Response) (bool, error) {
 	return !slices.Contains(refusals, last.Error.Code), nil
 }
 
-// opensPath makes a GET request.
+// opensPath makes a GET request and reports whether the caller was allowed.
 func (s *server) opensPath(ctx context.Context, path string, overHTTP2 bool, header http.Header, token string) (bool, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url(s.public, path), http.NoBody)
 	if err != nil {
@@ -317,7 +319,7 @@ func (s *server) opensPath(ctx context.Context, path string, overHTTP2 bool, hea
 	return response.StatusCode != http.StatusUnauthorized && response.StatusCode != http.StatusForbidden, nil
 }
 
-// authorized sends a request with a bearer token, unless that is empty.
+// authorized sends a request with a bearer token, unless the token is empty.
 func (s *server) authorized(request *http.Request, token string, overHTTP2 bool) (*http.Response, error) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(!overHTTP2)
@@ -334,7 +336,7 @@ func (s *server) authorized(request *http.Request, token string, overHTTP2 bool)
 	return client.Do(request)
 }
 
-// opensRedis reports whether any of the passwords is Redis's.
+// opensRedis reports whether Redis accepts any of the passwords, or needs none.
 func (r *rig) opensRedis(t *testing.T, passwords []string) bool {
 	t.Helper()
 	for _, password := range passwords {
@@ -365,7 +367,7 @@ func (r *rig) ask(t *testing.T, commands ...string) string {
 	return answer
 }
 
-// replica returns the name of the tunnel's replica, as whoever reads Redis knows it.
+// replica returns the name of the tunnel's replica, which an attacker can read in Redis.
 func (r *rig) replica(t *testing.T) string {
 	t.Helper()
 	names, err := r.redisClient(t).ZRange(t.Context(), "leat:{tunnel}:replicas", 0, -1).Result()

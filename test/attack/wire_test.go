@@ -23,17 +23,18 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// The addresses that strangers and normal requests come from: bounds per address are held against strangers only. Where a service takes
-// them from a load balancer, they are any; otherwise loopback has enough.
+// These are the source addresses of attacks and of normal requests, so that bounds per address affect only attacks. A
+// service behind a load balancer gets the first of each pair; otherwise the second, on loopback, is enough.
 const (
 	attackerAddress, attackerLoopback = "203.0.113.66", "127.0.0.1"
 	normalAddress, normalLoopback     = "198.51.100.10", "127.0.0.2"
-	// balancer is where the load balancer stands, if there is one.
+	// balancer is the address of the load balancer, if there is one.
 	balancer = "127.0.0.3"
 )
 
-// dial opens a connection to a port, as somebody at an address. Services give loopback addresses more than others, so connections to the
-// public port come through a load balancer that speaks the PROXY protocol, where the service can.
+// dial opens a connection to a port from a client address. Services allow loopback addresses more than others. So
+// connections to the public port come through a load balancer that speaks the PROXY protocol, if the service supports
+// it.
 func (s *server) dial(ctx context.Context, addr, address, loopback string) (net.Conn, error) {
 	proxied := s.proxied && addr == s.public
 	if proxied {
@@ -58,15 +59,15 @@ type victim struct {
 	addr   string
 	tls    *tls.Config // nil: without TLS
 
-	agentToken, personToken string // where the attack has them
+	agentToken, personToken string // empty unless the attack uses them
 
 	left  atomic.Int64 // bytes that may still be sent
 	sent  atomic.Int64 // bytes that were sent
 	conns atomic.Int64 // connections that were opened
 }
 
-// each runs do in so many goroutines as the attack has connections, again and again, until ctx ends. A goroutine pauses when do returns an
-// error, so that all of them together reconnect at most a thousand times a second.
+// each runs do repeatedly until ctx ends, in as many goroutines as the attack has connections. A goroutine pauses when
+// do returns an error, so that all goroutines together reconnect at most a thousand times a second.
 func (v *victim) each(ctx context.Context, do func(ctx context.Context) error) {
 	pause := time.Second * time.Duration(max(20, v.attack.conns)) / 1000
 	var group sync.WaitGroup
@@ -92,7 +93,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// errSpent ends a write of an attack that has sent all that it may.
+// errSpent ends a write of an attack that has used up its megabytes.
 var errSpent = errors.New("the attack has sent all that it may")
 
 // wire is a connection of an attack. It closes when the attack ends.
@@ -116,7 +117,8 @@ func (v *victim) dial(ctx context.Context) (net.Conn, error) {
 	return w, nil
 }
 
-// Write sends p. When the attack has sent all that it may, Write blocks until the attack ends: the connection stays as it is.
+// Write sends p. If the attack has used up its megabytes, Write blocks until the attack ends and leaves the connection
+// open.
 func (w *wire) Write(p []byte) (int, error) {
 	if w.victim.left.Add(-int64(len(p))) < 0 {
 		<-w.ctx.Done()
@@ -127,7 +129,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the connection at once: what was not sent is dropped, and no port lingers in TIME_WAIT.
+// Close resets the connection: unsent data is dropped, and no port remains in TIME_WAIT.
 func (w *wire) Close() error {
 	w.stop()
 	if tcp, ok := w.Conn.(*net.TCPConn); ok {
@@ -136,7 +138,7 @@ func (w *wire) Close() error {
 	return w.Conn.Close()
 }
 
-// open opens a connection to the victim, with TLS if the victim has it.
+// open opens a connection to the victim, with TLS if the victim uses it.
 func (v *victim) open(ctx context.Context, protocols ...string) (net.Conn, error) {
 	conn, err := v.dial(ctx)
 	if err != nil || v.tls == nil {
@@ -152,7 +154,7 @@ func (v *victim) open(ctx context.Context, protocols ...string) (net.Conn, error
 	return secure, nil
 }
 
-// http1 opens a connection and sends these bytes.
+// http1 opens a connection and sends text.
 func (v *victim) http1(ctx context.Context, text string) (net.Conn, error) {
 	conn, err := v.open(ctx, "http/1.1")
 	if err != nil {
@@ -174,7 +176,7 @@ func (v *victim) client(ctx context.Context, overHTTP2 bool) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
 			Protocols: protocols, TLSClientConfig: v.tls, DisableCompression: true, WriteBufferSize: 64 << 10,
-			// Connections live as long as the attack, and not as the request that they were opened for.
+			// Connections last as long as the attack, not only as long as the request that opened them.
 			DialContext: func(context.Context, string, string) (net.Conn, error) { return v.dial(ctx) },
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -189,20 +191,21 @@ func (v *victim) url(path string) string {
 	return "http://" + v.addr + path
 }
 
-// frames is a connection on which an attack sends HTTP/2 frames of its own making. One goroutine sends; [frames.answer] has another one read.
+// frames is a connection on which an attack sends arbitrary HTTP/2 frames. One goroutine sends, and the one that
+// [frames.answer] starts reads.
 type frames struct {
 	net.Conn
 	*http2.Framer
 
-	mu     sync.Mutex // of the buffer, which answers to PINGs go into, too
+	mu     sync.Mutex // guards the buffer, which also receives answers to PINGs
 	buffer *bufio.Writer
 	block  bytes.Buffer
 	hpack  *hpack.Encoder
-	stream uint32 // the last one that was opened
+	stream uint32 // the last opened stream
 	host   string
 }
 
-// http2 opens a connection, sends the preface and these settings, and waits for the server's.
+// http2 opens a connection, sends the preface and the settings, and waits for the server's settings.
 func (v *victim) http2(ctx context.Context, settings ...http2.Setting) (*frames, error) {
 	conn, err := v.open(ctx, "h2")
 	if err != nil {
@@ -250,14 +253,15 @@ func (f *frames) send(write func() error) error {
 	return f.buffer.Flush()
 }
 
-// queue writes frames, which are sent when the buffer is full.
+// queue writes frames to the buffer, which is sent when it is full.
 func (f *frames) queue(write func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return write()
 }
 
-// answer reads all that the server sends, and answers its PINGs, until the connection ends. The returned channel closes then.
+// answer starts a goroutine that reads everything the server sends, and answers its PINGs, until the connection ends.
+// The returned channel is then closed.
 func (f *frames) answer() <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {
@@ -278,7 +282,7 @@ func (f *frames) answer() <-chan struct{} {
 	return ended
 }
 
-// next returns the number of a new stream.
+// next returns the id of a new stream.
 func (f *frames) next() uint32 {
 	if f.stream == 0 {
 		f.stream = 1
@@ -288,11 +292,11 @@ func (f *frames) next() uint32 {
 	return f.stream
 }
 
-// head encodes the head of a request; the bytes are good until the next call.
+// head encodes the head of a request. The bytes are valid until the next call.
 func (f *frames) head(method, path string, fields ...string) []byte {
 	f.block.Reset()
 	for _, field := range [][2]string{{":method", method}, {":scheme", "http"}, {":authority", f.host}, {":path", path}} {
-		_ = f.hpack.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}) // into memory
+		_ = f.hpack.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}) // cannot fail: the buffer is in memory
 	}
 	for i := 0; i+1 < len(fields); i += 2 {
 		_ = f.hpack.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
@@ -310,7 +314,8 @@ func (f *frames) request(endStream bool, method, path string, fields ...string) 
 	})
 }
 
-// trickle reads a few bytes now and then, until ctx ends or the connection does: enough for a server to believe that its peer reads.
+// trickle reads a few bytes now and then until ctx or the connection ends, often enough that the server does not
+// consider its peer stalled.
 func trickle(ctx context.Context, conn net.Conn) error {
 	few := make([]byte, 512)
 	for {
@@ -324,7 +329,7 @@ func trickle(ctx context.Context, conn net.Conn) error {
 	}
 }
 
-// narrow makes the kernel keep little of what a connection receives, so that the server has to keep it.
+// narrow makes the kernel buffer little of what a connection receives, so that the server must keep it.
 func narrow(conn net.Conn) {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
@@ -333,11 +338,11 @@ func narrow(conn net.Conn) {
 		conn = w.Conn
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetReadBuffer(4 << 10) // a wish
+		_ = tcp.SetReadBuffer(4 << 10) // the kernel may choose another size
 	}
 }
 
-// stalled is a body that never ends: size bytes, and then nothing until the attack ends.
+// stalled is a body that never ends: left bytes, and then nothing until the attack ends.
 type stalled struct {
 	ctx  context.Context
 	left int64
@@ -355,7 +360,7 @@ func (s *stalled) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// dripping is a body that comes a byte at a time.
+// dripping is a body that arrives one byte at a time.
 type dripping struct {
 	ctx   context.Context
 	every time.Duration

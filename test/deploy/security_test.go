@@ -35,7 +35,7 @@ const (
 	peerPort     = 8705
 )
 
-// manifests are what the files of deploy/kubernetes hold, as far as these tests look at it.
+// manifests holds those parts of deploy/kubernetes that these tests check.
 type manifests struct {
 	pods       map[string]pod // by the label app.kubernetes.io/name
 	services   []corev1.Service
@@ -111,7 +111,7 @@ func (m *manifests) add(t *testing.T, file string, document []byte) {
 	}
 }
 
-// TestSecPodsAreLockedDown holds every pod to the rules of the profile "restricted", and to some of our own.
+// TestSecPodsAreLockedDown requires that every pod follows the rules of the profile "restricted", and some of our own.
 func TestSecPodsAreLockedDown(t *testing.T) {
 	t.Parallel()
 	m := readManifests(t, "hub.yaml", "agent.yaml")
@@ -168,10 +168,10 @@ func checkContainer(t *testing.T, name string, c corev1.Container) {
 	}
 }
 
-// sensitive are the settings that hold a secret.
+// sensitive matches the names of settings that hold a secret.
 var sensitive = regexp.MustCompile(`SECRET|PASSWORD|TOKEN|DATABASE_URL|REDIS_URL`)
 
-// TestSecNoProbeOnThePublicPort holds health and metrics, and the port of peers, to where strangers do not come.
+// TestSecNoProbeOnThePublicPort requires that health, metrics and the port for peers are not reachable from outside.
 func TestSecNoProbeOnThePublicPort(t *testing.T) {
 	t.Parallel()
 	m := readManifests(t, "hub.yaml")
@@ -215,7 +215,7 @@ func env(c corev1.Container, name string) string {
 	return ""
 }
 
-// TestSecServicesHaveSecretsOfTheirOwn looks at where each service's secret comes from.
+// TestSecServicesHaveSecretsOfTheirOwn checks where each service's secret comes from.
 func TestSecServicesHaveSecretsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	m := readManifests(t, "hub.yaml")
@@ -244,13 +244,13 @@ func TestSecServicesHaveSecretsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// peer is somebody who opens a connection: a pod of a namespace with labels, or somebody outside.
+// peer is the source of a connection: a pod with labels in a namespace, or a client outside the cluster.
 type peer struct {
 	namespace labels.Set
 	pod       labels.Set
 }
 
-// allows reports whether the policies of the namespace let the peer reach a port of the pod.
+// allows reports whether the network policies allow the peer to reach a port of the pod.
 func allows(t *testing.T, policies []networkingv1.NetworkPolicy, from peer, to pod, port int32) bool {
 	t.Helper()
 	selects := func(s *metav1.LabelSelector, set labels.Set) bool {
@@ -274,7 +274,7 @@ func allows(t *testing.T, policies []networkingv1.NetworkPolicy, from peer, to p
 			if len(rule.From) == 0 || slices.ContainsFunc(rule.From, func(f networkingv1.NetworkPolicyPeer) bool {
 				switch {
 				case f.IPBlock != nil:
-					return true // this test knows no addresses
+					return true // this test does not check addresses
 				case f.NamespaceSelector == nil:
 					return own && selects(f.PodSelector, from.pod)
 				}
@@ -287,7 +287,7 @@ func allows(t *testing.T, policies []networkingv1.NetworkPolicy, from peer, to p
 	return !isolated
 }
 
-// TestSecNetworkPolicies asks the policies about everybody who might connect to every port.
+// TestSecNetworkPolicies checks for every kind of peer and every port whether the policies allow the connection.
 func TestSecNetworkPolicies(t *testing.T) {
 	t.Parallel()
 	m := readManifests(t, "hub.yaml", "agent.yaml")
@@ -337,7 +337,7 @@ func TestSecNetworkPolicies(t *testing.T) {
 	}
 	for name, p := range m.pods {
 		if name == "leat-agent" {
-			continue // it talks to its API server and its hub, wherever they are
+			continue // it calls its API server and its hub, wherever they are
 		}
 		if !slices.ContainsFunc(m.policies, func(policy networkingv1.NetworkPolicy) bool {
 			selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
@@ -348,7 +348,8 @@ func TestSecNetworkPolicies(t *testing.T) {
 	}
 }
 
-// TestSecRedisHasUsersAndPasswords holds what the manifests ship to what package redistest starts for the services' own tests.
+// TestSecRedisHasUsersAndPasswords compares what the manifests ship with what package redistest starts for the
+// services' own tests.
 func TestSecRedisHasUsersAndPasswords(t *testing.T) {
 	t.Parallel()
 	shipped := readManifests(t, "hub.yaml").configMaps["leat-redis"].Data
@@ -381,7 +382,7 @@ func TestSecRedisHasUsersAndPasswords(t *testing.T) {
 	}
 }
 
-// TestSecRedisDoesNotStartWithoutPasswords runs the very script of the manifests.
+// TestSecRedisDoesNotStartWithoutPasswords runs the start script of the manifests.
 func TestSecRedisDoesNotStartWithoutPasswords(t *testing.T) {
 	t.Parallel()
 	good, other := strings.Repeat("a", 32), strings.Repeat("b", 32)
@@ -406,7 +407,7 @@ func TestSecRedisDoesNotStartWithoutPasswords(t *testing.T) {
 	}
 }
 
-// makeSecrets runs deploy/secrets.sh with a leat that prints what leat keys does.
+// makeSecrets runs deploy/secrets.sh with a substitute for leat that prints what leat keys prints.
 func makeSecrets(t *testing.T, args ...string) string {
 	t.Helper()
 	leat := filepath.Join(t.TempDir(), "leat")
@@ -434,7 +435,7 @@ fi
 	return string(out)
 }
 
-// composeSecrets are the variables that docker-compose.yml needs, made by the documented command.
+// composeSecrets returns the variables that docker-compose.yml needs, made by the documented command.
 func composeSecrets(t *testing.T) []string {
 	t.Helper()
 	return strings.Split(strings.TrimSpace(makeSecrets(t, "compose")), "\n")
@@ -511,7 +512,7 @@ func TestSecSecretsAreMadeByOneCommand(t *testing.T) {
 	}
 }
 
-// TestSecComposeIsLockedDown holds the local stack to the rules of the manifests.
+// TestSecComposeIsLockedDown requires that the local stack follows the rules of the manifests.
 func TestSecComposeIsLockedDown(t *testing.T) {
 	t.Parallel()
 	secrets := composeSecrets(t)
@@ -555,7 +556,7 @@ func TestSecComposeIsLockedDown(t *testing.T) {
 	}
 }
 
-// checkComposeSecrets fails for a service that has a secret of another one, or a connection without a password.
+// checkComposeSecrets fails if a service has another service's secret, or a connection without a password.
 func checkComposeSecrets(t *testing.T, name string, s types.ServiceConfig) {
 	t.Helper()
 	service := strings.TrimRight(name, "-12")
@@ -581,7 +582,7 @@ func checkComposeSecrets(t *testing.T, name string, s types.ServiceConfig) {
 	}
 }
 
-// TestSecImages holds every reference to an image to its form, and Leat's own image to nothing that it does not need.
+// TestSecImages checks the form of every image reference, and that Leat's own image contains only the program.
 func TestSecImages(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(top, "deploy", "kubernetes", "*.yaml"))

@@ -49,7 +49,7 @@ func (e *epochs) check(t *testing.T, redis *redistest.Server) {
 			Epoch uint64 `json:"epoch"`
 		}
 		text, _ := entry.Values["event"].(string)
-		_, text, _ = strings.Cut(text, " ") // its signature comes first
+		_, text, _ = strings.Cut(text, " ") // the signature comes first
 		if err := json.Unmarshal([]byte(text), &event); err != nil {
 			t.Fatalf("read event %s: %v", entry.ID, err)
 		}

@@ -58,7 +58,7 @@ type hub struct {
 type member struct {
 	name string
 	addr string
-	// internal is where probes and scrapes are answered, once the member has started.
+	// internal is the address for probes and scrapes, set after the member has started.
 	internal string
 	run      func(ctx context.Context, listener net.Listener) error
 	stop     func()
@@ -191,7 +191,7 @@ func (h *hub) fleetClient(t *testing.T, token string) fleetv1connect.FleetServic
 	return fleetv1connect.NewFleetServiceClient(client.HTTP, client.BaseURL, client.Options...)
 }
 
-// tunnelToken is what people show the tunnel; it ends after some minutes.
+// tunnelToken returns the token with which a user calls the tunnel. It expires after some minutes.
 func (h *hub) tunnelToken(t *testing.T) string {
 	t.Helper()
 	answer, err := h.fleet.CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{Audience: identity.ServiceTunnel})
@@ -342,7 +342,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// metricsOf returns where a member shows its metrics: an agent has one listener alone.
+// metricsOf returns the URL of a member's metrics. An agent has only one listener.
 func metricsOf(m *member) string {
 	if m.name == "agent" {
 		return m.url() + "/metrics"

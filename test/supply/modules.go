@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package supply holds what Leat is built from against what is known of it: advisories about its modules, an inventory (SBOM) of each
-// program, and digests of the images that it is built and run from.
+// Package supply checks what Leat is built from: it compares its modules with advisories, writes an inventory (SBOM) of
+// each program, and pins the digests of the images from which it is built and run.
 //
-// It does not look at which functions a program calls, as govulncheck does, so it reports more. It knows of an advisory only what
-// its databases hold.
+// It does not check which functions a program calls, as govulncheck does, so it reports more. It finds only advisories
+// that its databases contain.
 package supply
 
 import (
@@ -20,10 +20,10 @@ import (
 	"strings"
 )
 
-// stdlib is how the Go vulnerability database calls the standard library.
+// stdlib is the name of the standard library in the Go vulnerability database.
 const stdlib = "stdlib"
 
-// Programs are the packages of everything that is deployed.
+// Programs returns the packages of all deployed programs.
 func Programs() []string {
 	return []string{
 		"./services/gitcache/cmd/gitcache", "./services/distributor/cmd/distributor", "./services/tunnel/cmd/tunnel",
@@ -31,7 +31,8 @@ func Programs() []string {
 	}
 }
 
-// Modules returns what the packages are built from for Linux, the standard library included, at the root of a checkout.
+// Modules returns the modules from which the packages are built for Linux, including the standard library. root is the
+// root of a checkout.
 func Modules(ctx context.Context, root string, packages ...string) ([]Module, error) {
 	list := exec.CommandContext(ctx, "go", append([]string{"list", "-deps", "-json=ImportPath,Standard,Module"}, packages...)...)
 	list.Dir, list.Env = root, append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")
@@ -51,7 +52,7 @@ func Modules(ctx context.Context, root string, packages ...string) ([]Module, er
 	return parseModules(out, "v"+strings.TrimPrefix(release, "go"))
 }
 
-// listed is a package as go list prints it.
+// listed is a package in the output of go list.
 type listed struct {
 	ImportPath string
 	Standard   bool

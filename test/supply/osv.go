@@ -21,7 +21,8 @@ import (
 // maxAdvisory bounds one advisory, in bytes.
 const maxAdvisory = 4 << 20
 
-// Advisory is what this package needs of an advisory in OSV's format, as the Go vulnerability database has them.
+// Advisory holds the fields that this package needs of an advisory in OSV's format, as in the Go vulnerability
+// database.
 type Advisory struct {
 	ID        string     `json:"id"`
 	Aliases   []string   `json:"aliases"`
@@ -30,7 +31,7 @@ type Advisory struct {
 	Affected  []Affected `json:"affected"`
 }
 
-// Affected are the versions of one module that an advisory is about.
+// Affected describes the versions of one module that an advisory affects.
 type Affected struct {
 	Package struct {
 		// Name is a module path, or "stdlib" or "toolchain".
@@ -39,26 +40,27 @@ type Affected struct {
 	} `json:"package"`
 	Ranges   []Range `json:"ranges"`
 	Specific struct {
-		// Imports are the packages that are affected. None: all of the module.
+		// Imports are the affected packages. Empty: all packages of the module.
 		Imports []struct {
 			Path string `json:"path"`
 		} `json:"imports"`
 	} `json:"ecosystem_specific"`
 }
 
-// Range is a list of versions between events, in their order.
+// Range is a set of versions, described by events.
 type Range struct {
 	Type   string  `json:"type"`
 	Events []Event `json:"events"`
 }
 
-// Event is a version from which on a module is affected, or no longer. Versions have no leading "v"; "0" is before all.
+// Event is a version from which a module is affected, or no longer affected. Versions have no leading "v"; "0" precedes
+// all versions.
 type Event struct {
 	Introduced string `json:"introduced"`
 	Fixed      string `json:"fixed"`
 }
 
-// contains reports whether the version (with its "v") lies in the range.
+// contains reports whether the version (with its "v") is in the range.
 func (r Range) contains(version string) bool {
 	if r.Type != "SEMVER" {
 		return false
@@ -79,29 +81,29 @@ func (e Event) version() string {
 	if v := e.Introduced + e.Fixed; v != "0" {
 		return "v" + v
 	}
-	return "v0.0.0-0" // before every version
+	return "v0.0.0-0" // precedes every version
 }
 
-// Module is what a program is built from. The standard library is the module "stdlib", whose version is that of Go.
+// Module is a module that a program is built from. The standard library is the module "stdlib", with the version of Go.
 type Module struct {
 	Path    string
 	Version string
-	// Packages are the packages of the module that the program has.
+	// Packages are the packages of the module that the program contains.
 	Packages []string
 }
 
-// Finding is an advisory that a module's version is affected by.
+// Finding is an advisory that affects the version of a module.
 type Finding struct {
 	ID, Summary string
 	Module      Module
-	// Packages are the affected packages that the program has; empty where the advisory is about the whole module.
+	// Packages are the affected packages that the program contains; empty if the advisory affects the whole module.
 	Packages []string
-	// Fixed is the lowest version above the module's in which it is fixed; empty where there is none.
+	// Fixed is the lowest later version with a fix; empty if there is none.
 	Fixed string
 }
 
-// Check returns the advisories that modules are affected by, sorted by ID. An advisory about packages that the program
-// does not have is left out. Whether the program calls the functions that are affected is not looked at.
+// Check returns the advisories that affect the modules, sorted by ID. It omits an advisory about packages that the
+// program does not contain. It does not check whether the program calls the affected functions.
 func Check(advisories []Advisory, modules []Module) []Finding {
 	byPath := make(map[string]Module, len(modules))
 	for _, m := range modules {
@@ -151,11 +153,12 @@ func check(a Advisory, affected Affected, m Module) (Finding, bool) {
 	return f, true
 }
 
-// errNoAdvisories means that a database holds nothing: it is not one, and a check against it would find nothing.
+// errNoAdvisories means that a location holds no advisories. It is then not a database, and a check against it would
+// find nothing.
 var errNoAdvisories = errors.New("holds no advisories in OSV's format")
 
-// ReadDatabase reads every advisory below a folder, or in a zip file: both as https://vuln.go.dev/vulndb.zip has them. The
-// location is a path, or a file:// URL.
+// ReadDatabase reads every advisory below a folder or in a zip file, in the layout of https://vuln.go.dev/vulndb.zip.
+// The location is a path or a file:// URL.
 func ReadDatabase(location string) ([]Advisory, error) {
 	name := strings.TrimPrefix(location, "file://")
 	info, err := os.Stat(name)

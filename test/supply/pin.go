@@ -17,13 +17,13 @@ import (
 	"strings"
 )
 
-// maxManifest bounds what a registry answers with, in bytes.
+// maxManifest bounds a registry's answer, in bytes.
 const maxManifest = 4 << 20
 
-// references finds the images of Dockerfiles, Compose files and Kubernetes manifests.
+// references matches the images of Dockerfiles, Compose files and Kubernetes manifests.
 var references = regexp.MustCompile(`(?m)^(FROM +|\s*-?\s*image: +)([^\s#]+)`)
 
-// reference is host/name:tag@digest, of which all but the name may be missing.
+// reference matches host/name:tag@digest; only the name is required.
 var reference = regexp.MustCompile(`^(?:([a-z0-9.-]+(?:\.[a-z0-9-]+)+(?::\d+)?|localhost(?::\d+)?)/)?([a-z0-9]+(?:[._/-]+[a-z0-9]+)*)(?::([\w][\w.-]{0,127}))?(?:@(sha256:[0-9a-f]{64}))?$`)
 
 // Image is a reference to an image.
@@ -34,7 +34,7 @@ type Image struct {
 	Digest string
 }
 
-// ParseImage returns the parts of a reference. A digest that is not well-formed is an error.
+// ParseImage returns the parts of a reference. It fails if the digest is malformed.
 func ParseImage(text string) (Image, error) {
 	m := reference.FindStringSubmatch(text)
 	if m == nil {
@@ -61,7 +61,8 @@ func (i Image) String() string {
 // IsOwn reports whether the image is built from this repository.
 func (i Image) IsOwn() bool { return i.Registry == "" && strings.HasPrefix(i.Name, "leat/") }
 
-// Images returns the references in a Dockerfile, a Compose file or a manifest, but not stages of the same Dockerfile, nor "scratch".
+// Images returns the image references in a Dockerfile, a Compose file or a manifest. It omits stages of the same
+// Dockerfile, and "scratch".
 func Images(content string) []string {
 	stages := map[string]bool{"scratch": true}
 	for _, m := range regexp.MustCompile(`(?mi)^FROM .* AS +(\S+)`).FindAllStringSubmatch(content, -1) {
@@ -76,14 +77,14 @@ func Images(content string) []string {
 	return found
 }
 
-// Registries ask registries for digests.
+// Registries requests digests from image registries.
 type Registries struct {
 	Client *http.Client
-	// Scheme is that of registries: https; tests use http.
+	// Scheme is the URL scheme of registries: https; tests use http.
 	Scheme string
 }
 
-// Pin returns the content with the present digest of every image that is not Leat's own, and the images that were pinned.
+// Pin returns the content with the current digest of every image that is not Leat's own, and the pinned images.
 func (r Registries) Pin(ctx context.Context, content string) (pinned string, images []Image, err error) {
 	for _, text := range Images(content) {
 		image, err := ParseImage(text)
@@ -106,7 +107,7 @@ func (r Registries) Pin(ctx context.Context, content string) (pinned string, ima
 	return content, images, nil
 }
 
-// Digest returns the digest of what the image's tag stands for, made of the manifest itself.
+// Digest returns the digest of the image's tag. It computes the digest from the manifest itself.
 func (r Registries) Digest(ctx context.Context, image Image) (string, error) {
 	host, name := image.Registry, image.Name
 	if host == "" {
@@ -140,7 +141,7 @@ func (r Registries) Digest(ctx context.Context, image Image) (string, error) {
 	return digest, nil
 }
 
-// answer is what a registry answers, read to its end.
+// answer is a registry's answer, read completely.
 type answer struct {
 	code   int
 	header http.Header
@@ -175,7 +176,7 @@ func (r Registries) get(ctx context.Context, address, token string) (answer, err
 
 var challengePart = regexp.MustCompile(`(\w+)="([^"]*)"`)
 
-// token gets an anonymous token, as the registry's challenge says where.
+// token requests an anonymous token from the address in the registry's challenge.
 func (r Registries) token(ctx context.Context, challenge string) (string, error) {
 	parts := map[string]string{}
 	for _, m := range challengePart.FindAllStringSubmatch(challenge, -1) {

@@ -21,7 +21,7 @@ import (
 	"github.com/leatdev/leat/test/supply"
 )
 
-// advisory is a made-up one, in the form of the Go vulnerability database.
+// advisory is a made-up advisory, in the form of the Go vulnerability database.
 const advisory = `{
   "schema_version": "1.3.1", "id": "GO-0000-0001", "modified": "2026-01-01T00:00:00Z", "aliases": ["CVE-0000-1"], "summary": "made up",
   "affected": [{
@@ -34,7 +34,7 @@ const advisory = `{
   }]
 }`
 
-// database writes a folder with the advisory, as vulndb.zip unpacks.
+// database writes a folder with the advisory, in the layout of an unpacked vulndb.zip.
 func database(t *testing.T, content string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -112,7 +112,7 @@ func TestVulnerableModulesAreFound(t *testing.T) {
 	}
 }
 
-// TestSecDependenciesAreNotKnownBad holds what every program is built from against the advisories of this repository.
+// TestSecDependenciesAreNotKnownBad checks the modules of every program against the advisories of this repository.
 func TestSecDependenciesAreNotKnownBad(t *testing.T) {
 	t.Parallel()
 	modules, err := supply.Modules(t.Context(), "../..", supply.Programs()...)
@@ -126,7 +126,8 @@ func TestSecDependenciesAreNotKnownBad(t *testing.T) {
 	for _, f := range supply.Check(known, modules) {
 		t.Errorf("%s %s: %s (%s), fixed in %s", f.Module.Path, f.Module.Version, f.ID, f.Summary, f.Fixed)
 	}
-	// Each would be found, were the module as old as the advisory: none is about a module or package that nobody has, or misspelt.
+	// With modules as old as the advisory, each advisory must be found: it must not be misspelt, or name a module or
+	// package that is not in use.
 	inUse := map[string]supply.Module{}
 	for _, m := range modules {
 		inUse[m.Path] = m
@@ -161,7 +162,7 @@ func TestSecDependenciesAreNotKnownBad(t *testing.T) {
 	}
 }
 
-// TestSBOM makes the inventory of a program with dependencies: of this package's own.
+// TestSBOM writes the inventory of a program with dependencies: this package's own.
 func TestSBOM(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "leat-supply")
@@ -217,7 +218,7 @@ func TestSBOM(t *testing.T) {
 	}
 }
 
-// registry answers as registries do: with a manifest to who has got a token of it.
+// registry answers as registries do: it returns a manifest to callers that have obtained a token from it.
 func registry(t *testing.T, lie bool) (host, digest string) {
 	t.Helper()
 	manifest := []byte(`{"schemaVersion":2}`)

@@ -194,7 +194,7 @@ func (u *up) startTunnel(ctx context.Context, redisURL string) error {
 		func(ctx context.Context) error { return tunnel.Run(ctx, cfg) })
 }
 
-// configureHub is [up.configure] for a service of the hub, which has to prove to the others which one it is.
+// configureHub is [up.configure] for a service of the hub, which must prove its identity to the others.
 func (u *up) configureHub(service string, cfg interface{ Bind(*config.Set) }, env map[string]string) error {
 	keys, err := u.dir.ServiceKeys()
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hubkeys gives tests the secrets and keys of a hub whose services know one another.
+// Package hubkeys gives tests the secrets and keys of a hub whose services accept each other's tokens.
 package hubkeys
 
 import (
@@ -24,26 +24,26 @@ func Key(service string) *identity.ServiceKey {
 	return key
 }
 
-// List returns the public keys of all services, as LEAT_SERVICE_KEYS has them.
+// List returns the public keys of all services, in the form of LEAT_SERVICE_KEYS.
 func List() []string {
 	return []string{Key(identity.ServiceDistributor).Public(), Key(identity.ServiceGitCache).Public(), Key(identity.ServiceTunnel).Public()}
 }
 
-// Config returns what a service is configured with.
+// Config returns the configuration of a service's keys.
 func Config(service string) rpc.ServiceConfig {
 	return rpc.ServiceConfig{Secret: config.Secret(Secret(service)), Keys: List()}
 }
 
-// Env adds to environment what a service is configured with, and returns it.
+// Env adds the settings of a service's keys to environment, and returns it.
 func Env(service string, environment map[string]string) map[string]string {
 	environment["LEAT_SERVICE_SECRET"], environment["LEAT_SERVICE_KEYS"] = Secret(service), strings.Join(List(), ",")
 	return environment
 }
 
-// Tokens returns what a service calls an audience with.
+// Tokens returns the tokens with which a service calls an audience.
 func Tokens(service, audience string) identity.TokenSource { return Key(service).For(audience) }
 
-// Verifier accepts the tokens of the named services for one audience.
+// Verifier returns a verifier that accepts the tokens of the named services for one audience.
 func Verifier(audience string, services ...string) identity.Verifier {
 	keys, err := identity.ParseServiceKeys(List())
 	if err != nil {

@@ -40,10 +40,10 @@ type Server struct {
 	addr     string
 	dir      string
 	user     string   // empty: the default user
-	password string   // of the user; empty: none is asked for
+	password string   // password of user; empty: no password is required
 	args     []string // of redis-server, before the usual ones
-	env      []string // of the start script; nil: redis-server is started itself
-	admin    string   // password of adminUser; empty: the user may do everything
+	env      []string // environment of the start script; nil: redis-server is started directly
+	admin    string   // password of adminUser; empty: user has all permissions
 	ca       string   // file with the certificate that TLS clients trust; empty: no TLS
 	out      output
 
@@ -71,14 +71,14 @@ func start(t testing.TB, password string, args ...string) *Server {
 	return s
 }
 
-// StartAs starts a server as deploy/ ships it, by its start script and with its users, and waits until it answers. URL and
-// Client are those of the user: gitcache or tunnel.
+// StartAs starts a server as deploy/ ships it, with its start script and its users, and waits until it answers. URL and
+// Client are for the given user: gitcache or tunnel.
 func StartAs(t testing.TB, user string) *Server {
 	t.Helper()
 	return startAs(t, user, false)
 }
 
-// StartTLSAs is StartAs for a server that speaks nothing but TLS. Its certificate is for 127.0.0.1, and signed by CAFile.
+// StartTLSAs is StartAs for a server that accepts only TLS. Its certificate is for 127.0.0.1, and signed by CAFile.
 func StartTLSAs(t testing.TB, user string) *Server {
 	t.Helper()
 	return startAs(t, user, true)
@@ -98,7 +98,7 @@ func startAs(t testing.TB, user string, tls bool) *Server {
 	s.env = []string{
 		"REDIS_CONF=" + conf, "REDIS_RUN=" + s.dir, "REDIS_PORT=" + port, "REDIS_TLS=" + s.dir,
 		"REDIS_GITCACHE_PASSWORD=" + rand.Text() + rand.Text(), "REDIS_TUNNEL_PASSWORD=" + rand.Text() + rand.Text(),
-		"REDIS_" + strings.ToUpper(user) + "_PASSWORD=" + s.password, // the last one counts
+		"REDIS_" + strings.ToUpper(user) + "_PASSWORD=" + s.password, // overrides the random one above
 	}
 	s.args = []string{filepath.Join(deploy, "start.sh"), "--bind", host, "--loglevel", "notice"}
 	if tls {
@@ -109,7 +109,7 @@ func startAs(t testing.TB, user string, tls bool) *Server {
 	return s
 }
 
-// checkout returns the root of the checkout that the test runs in.
+// checkout returns the root of the checkout in which the test runs.
 func checkout(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -125,10 +125,10 @@ func checkout(t testing.TB) string {
 	}
 }
 
-// adminUser is a user that StartAs adds to those of deploy/.
+// adminUser is a user that StartAs adds to the users of deploy/.
 const adminUser = "redistest"
 
-// Admin is Client for a user who may do everything, which those of StartAs may not.
+// Admin is Client for a user with all permissions, which the users of StartAs do not have.
 func (s *Server) Admin(t testing.TB) *redis.Client {
 	t.Helper()
 	if s.admin == "" {
@@ -137,7 +137,7 @@ func (s *Server) Admin(t testing.TB) *redis.Client {
 	return s.client(t, adminUser, s.admin)
 }
 
-// CAFile returns the file with the certificate that clients of StartTLSAs have to trust.
+// CAFile returns the file with the certificate that clients of StartTLSAs must trust.
 func (s *Server) CAFile() string { return s.ca }
 
 // StartReplica starts a server that replicates another, and waits until it has all of its data. Unlike other servers it has a
@@ -193,13 +193,13 @@ func (s *Server) client(t testing.TB, user, password string) *redis.Client {
 	t.Helper()
 	o := s.options(t)
 	o.Username, o.Password = user, password
-	o.ContextTimeoutEnabled = true // or a deadline would mean nothing while the server is paused
+	o.ContextTimeoutEnabled = true // otherwise deadlines have no effect while the server is paused
 	client := redis.NewClient(o)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
 
-// options are those of clients that do not retry by themselves.
+// options returns the options of clients that do not retry automatically.
 func (s *Server) options(t testing.TB) *redis.Options {
 	t.Helper()
 	o := &redis.Options{Addr: s.addr, Username: s.user, Password: s.password, MaxRetries: -1, DialerRetries: 1}

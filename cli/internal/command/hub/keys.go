@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hub holds the commands for those who run a hub.
+// Package hub holds the commands for operators of a hub.
 package hub
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// services are those that have a secret, in the order in which they are printed.
+// services lists the services that have a secret, in the order in which they are printed.
 var services = []string{identity.ServiceDistributor, identity.ServiceGitCache, identity.ServiceTunnel}
 
 // Keys is `leat keys`.

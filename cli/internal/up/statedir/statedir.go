@@ -42,7 +42,8 @@ func (e *InUseError) Error() string {
 // Secrets are made once and stay for good.
 type Secrets struct {
 	AdminToken string `json:"adminToken"`
-	// HubSecret is the distributor's secret, which seals the catalog, and what those of the other services are derived from.
+	// HubSecret is the distributor's secret. It seals the catalog, and the secrets of the other services are derived
+	// from it.
 	HubSecret string `json:"serviceSecret"`
 }
 

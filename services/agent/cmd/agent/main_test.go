@@ -21,7 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestMainCanBeARenderWorker starts this program as the agent does. A worker ends well when there is nothing to build.
+// TestMainCanBeARenderWorker starts this program as the agent does. A worker exits without an error if there is
+// nothing to build.
 func TestMainCanBeARenderWorker(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()

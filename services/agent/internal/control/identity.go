@@ -78,7 +78,7 @@ type Identity struct {
 	key      ed25519.PrivateKey
 	state    identityState
 	token    string    // for the distributor
-	tunnel   string    // for the tunnel, as old as the other
+	tunnel   string    // for the tunnel; always renewed together with token
 	renew    time.Time // when the token should be replaced
 	expires  time.Time
 	rejected time.Time // when the hub last rejected the key for good
@@ -145,29 +145,29 @@ func (i *Identity) TunnelURL() string {
 	return i.state.TunnelURL
 }
 
-// Token returns an access token for the distributor that is good for a while, and gets a new one when about two thirds of the old one's
-// life are over. While the hub cannot be reached the old one is returned to its end.
+// Token returns an access token for the distributor. It gets a new one after about two thirds of the old one's life.
+// While the hub cannot be reached, it returns the old one until that expires.
 func (i *Identity) Token(ctx context.Context) (string, error) {
 	return i.give(ctx, func() string { return i.token })
 }
 
-// ForTunnel returns the tokens for the tunnel. They are traded together with those for the distributor.
+// ForTunnel returns the source of tokens for the tunnel. They are obtained together with those for the distributor.
 func (i *Identity) ForTunnel() *TunnelTokens { return &TunnelTokens{identity: i} }
 
-// TunnelTokens are an agent's tokens for the tunnel.
+// TunnelTokens is the source of an agent's tokens for the tunnel.
 type TunnelTokens struct {
 	identity *Identity
 }
 
-// Token is [Identity.Token] for the tunnel.
+// Token returns an access token for the tunnel, as [Identity.Token] does for the distributor.
 func (t *TunnelTokens) Token(ctx context.Context) (string, error) {
 	return t.identity.give(ctx, func() string { return t.identity.tunnel })
 }
 
-// Invalidate is [Identity.Invalidate].
+// Invalidate calls [Identity.Invalidate].
 func (t *TunnelTokens) Invalidate() { t.identity.Invalidate() }
 
-// give returns the token that which reads, which is called with the lock held.
+// give returns the token that which reads. It calls which with the lock held.
 func (i *Identity) give(ctx context.Context, which func() string) (string, error) {
 	token, good, fresh := i.current(which)
 	if fresh {
@@ -316,7 +316,7 @@ func (i *Identity) trade(ctx context.Context) error {
 	now, expires := time.Now(), response.GetExpireTime().AsTime()
 	i.mu.Lock()
 	i.token, i.expires = response.GetAccessToken(), expires
-	i.tunnel = cmp.Or(response.GetTunnelToken(), response.GetAccessToken()) // a hub of an earlier release has one token for all
+	i.tunnel = cmp.Or(response.GetTunnelToken(), response.GetAccessToken()) // a hub of an earlier release issues one token for both
 	i.renew = now.Add(backoff.Jitter(expires.Sub(now)*2/3, renewJitter))
 	i.rejected, i.reason = time.Time{}, nil
 	state := i.state

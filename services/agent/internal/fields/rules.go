@@ -14,7 +14,8 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// maxOwnPointers bounds the pointers in an object's annotation: each with a star is looked for in the whole object.
+// maxOwnPointers bounds the pointers in an object's annotation, because each pointer with a star is looked for in the
+// whole object.
 const maxOwnPointers = 100
 
 // IgnoreAnnotation on an object lists pointers, with commas between them, to fields that are left to others.

@@ -27,7 +27,8 @@ import (
 // manifests is where people find the agent's rights.
 const manifests = "../../../../deploy/kubernetes"
 
-// TestSecRightsOfTenants works with nothing but the rights of the manifests for a cluster in which every service has an account.
+// TestSecRightsOfTenants works with only the rights of the manifests for a cluster in which every service has an
+// account.
 func TestSecRightsOfTenants(t *testing.T) {
 	t.Parallel()
 	cp := kubetest.Start(t) // with controllers, which put together the role "admin"
@@ -98,8 +99,8 @@ func TestSecRightsOfTenants(t *testing.T) {
 	})
 }
 
-// impersonates makes requests as people with everything that the tunnel says of them, and as such as the tunnel never sends: with the
-// agent's token one need not ask the agent.
+// impersonates makes requests as people with all attributes that the tunnel sends, and under identities that the
+// tunnel never sends: an attacker with the agent's token does not need the agent.
 func impersonates(t *testing.T, kubeconfig string) {
 	const (
 		pods    = "/api/v1/namespaces/default/pods"
@@ -116,7 +117,7 @@ func impersonates(t *testing.T, kubeconfig string) {
 	for name, test := range map[string]struct {
 		change func(*rest.ImpersonationConfig)
 		path   string
-		body   string // of a POST; empty: it is a GET
+		body   string // of a POST; empty: a GET
 		want   int
 	}{
 		"a viewer":                       {change: groups("leat:viewers"), path: pods, want: http.StatusOK},

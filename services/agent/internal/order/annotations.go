@@ -134,7 +134,7 @@ func (r reader) events(annotation string, parse func(string) (event, error)) ([]
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(all, e) { // of which there are few
+		if !slices.Contains(all, e) { // all is short
 			all = append(all, e)
 		}
 	}

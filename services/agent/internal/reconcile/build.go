@@ -10,16 +10,16 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
-// maxWaiting bounds the bytes of files that services without a slot have in memory together.
+// maxWaiting bounds the total bytes of files that services without a slot hold in memory.
 const maxWaiting = 64 << 20
 
-// steppingOut builds kustomizations while its run has no slot. Builds queue for their workers: one service after the other, each for as
-// long as a build may take. If they held slots meanwhile, services that have nothing to build would wait for them. Where too
-// much is in memory already, the run keeps its slot. It is for the goroutine of its run.
+// steppingOut builds kustomizations while its run does not hold a slot. Builds queue for the workers, and each may
+// take the whole build timeout. If they held slots meanwhile, services without anything to build would wait for them.
+// If too many bytes are in memory already, the run keeps its slot. Only the goroutine of its run may use it.
 type steppingOut struct {
 	builder render.Builder
 	turn    *turn
-	waiting *atomic.Int64 // bytes of files of all runs that have stepped out
+	waiting *atomic.Int64 // bytes of the files of all runs that are building
 }
 
 // Build implements render.Builder.
@@ -32,7 +32,7 @@ func (s *steppingOut) Build(ctx context.Context, files *render.Files, folder str
 	s.turn.leave()
 	text, err := s.builder.Build(ctx, files, folder)
 	if !s.turn.take() && err == nil {
-		<-ctx.Done() // which is of the run
+		<-ctx.Done() // the run's context
 		err = context.Cause(ctx)
 	}
 	return text, err

@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
-// queue is a Builder whose builds come one after the other, and take their time.
+// queue is a Builder that runs one build at a time, each for buildTime.
 type queue struct{ turns chan struct{} }
 
 const buildTime = 30 * time.Second
@@ -33,8 +33,8 @@ func (q queue) Build(ctx context.Context, _ *render.Files, folder string) ([]byt
 	return nil, &render.LimitError{Path: folder, Limit: render.LimitTime, Message: "takes too long", RetryAt: time.Now().Add(time.Hour)}
 }
 
-// TestSecBuildsHoldUpNoPlainService has more kustomizations that take their full time than the agent works on services at once. A plain
-// service that comes after them is applied at once, and theirs say which limit they met.
+// TestSecBuildsHoldUpNoPlainService runs more slow kustomizations than the agent works on services at once. A plain
+// service that comes after them is applied at once. The problems of the slow ones name the limit that they exceeded.
 func TestSecBuildsHoldUpNoPlainService(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestSecBuildsHoldUpNoPlainService(t *testing.T) {
 	})
 }
 
-// TestProblemOfALimit keeps the words of a limit, also where an *Error around it names the file.
+// TestProblemOfALimit checks that a problem keeps the message of a limit, also if an *Error around it names the file.
 func TestProblemOfALimit(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("read: %w", &render.Error{Path: "a.yaml", Document: 2, Cause: &render.LimitError{Limit: render.LimitDepth, Message: "too deep"}})

@@ -128,13 +128,13 @@ func (d *differ) add(ref inventory.Ref, change Change, before, after *unstructur
 }
 
 const (
-	// maxCompared bounds the lines between the first and the last that differ. The time that the comparison takes can grow with their
-	// square, and nothing interrupts it.
+	// maxCompared bounds the lines between the first and the last difference. The time of a comparison can grow with
+	// their square, and a comparison cannot be interrupted.
 	maxCompared = 10_000
 	uncompared  = "--- live\n+++ desired\n@@ more lines may differ than are compared @@"
 )
 
-// tooMany reports whether two texts differ over so many lines that they are not compared.
+// tooMany reports whether both texts have more than maxCompared lines between their first and last difference.
 func tooMany(a, b []string) bool {
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		a, b = a[1:], b[1:]

@@ -36,7 +36,7 @@ type Params struct {
 	Inventories Inventories
 	Reporter    Reporter
 	Watches     Watches
-	// Render makes objects of bundles.
+	// Render turns bundles into objects.
 	Render render.Engine
 	// Fingerprints keeps what was applied. Nil keeps it nowhere: a restart applies everything again.
 	Fingerprints Fingerprints
@@ -99,7 +99,7 @@ type Engine struct {
 	slots       *slots // held by what is worked on
 	inventories *thrifty
 	tenancy     tenancy
-	waiting     atomic.Int64 // bytes of the files of services that have no slot while they are built; see steppingOut
+	waiting     atomic.Int64 // bytes of the files of services that are being built; see steppingOut
 	refresh     atomic.Int64 // how often everything is looked at again, in nanoseconds
 	claims      claims
 	bench       *bench

@@ -43,7 +43,7 @@ type world struct {
 	onWatch  func([]schema.GroupVersionKind)
 	onDelete func(ctx context.Context, o inventory.Object) error
 
-	builder   render.Builder              // of kustomizations; nil builds them
+	builder   render.Builder              // of kustomizations; nil: render.InProcess
 	watcher   func(reconcile.Observation) // of every write of the engine's
 	loadDelay time.Duration               // before fingerprints are read
 	openDelay time.Duration               // before a bundle comes

@@ -167,8 +167,8 @@ func TestDiffThatCannotBe(t *testing.T) {
 	})
 }
 
-// TestSecDiffIsBounded compares a list with itself the other way round, which is the worst that a comparison can meet: it would take
-// minutes, and nothing could end it.
+// TestSecDiffIsBounded compares a list with its reverse, which is the worst case. The comparison would take minutes,
+// and could not be interrupted.
 func TestSecDiffIsBounded(t *testing.T) {
 	t.Parallel()
 	const lines = 100_000

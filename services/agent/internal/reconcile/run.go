@@ -173,14 +173,14 @@ func (r result) confidential(o *unstructured.Unstructured) bool {
 	return r.substitution.Tainted(o.Object)
 }
 
-// inputs are where objects come from.
+// inputs are the sources of a service's objects.
 type inputs struct {
 	bundles Bundles
 	configs Configs
 	render  render.Engine
 }
 
-// inputs returns those of the engine.
+// inputs returns the inputs of the engine.
 func (e *Engine) inputs() inputs {
 	return inputs{bundles: e.params.Bundles, configs: e.params.Configs, render: e.params.Render}
 }

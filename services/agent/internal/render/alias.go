@@ -10,18 +10,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// In YAML a few bytes can stand for gigabytes: an alias repeats what its anchor holds, and that may hold aliases again. Decoders do
-// repeat it, and the one that counts ("excessive aliasing") counts values, not bytes: a text of 1 MiB that stands in a list 10,000
-// times passes. So the size that a document has without aliases is computed before anything decodes it.
+// In YAML a few bytes can expand to gigabytes: an alias repeats the content of its anchor, which may hold aliases
+// again. Decoders expand aliases. The one decoder that counts ("excessive aliasing") counts values, not bytes: it
+// accepts a list that repeats a text of 1 MiB 10,000 times. So the expanded size of a document is computed before any
+// decoder reads it.
 
-// perValue is what a value counts besides its text.
+// perValue is the size of a value in addition to that of its text.
 const perValue = 8
 
-// maxSeparators bounds the values of one document before it is read: no value comes without a separator.
+// maxSeparators bounds the values of one document before it is decoded: every value comes with a separator.
 const maxSeparators = 250_000
 
-// checkAliases returns a *LimitError when the documents of a text are larger than limit once their aliases are replaced. What is no
-// YAML passes: the decoder reports it better.
+// checkAliases returns a *LimitError if the documents of a text are larger than limit once their aliases are
+// expanded. It accepts text that is not YAML, because the decoder reports that better.
 func checkAliases(text []byte, limit int64) error {
 	if bytes.IndexByte(text, '&') < 0 || bytes.IndexByte(text, '*') < 0 {
 		return nil // an alias needs both
@@ -37,7 +38,7 @@ func checkAliases(text []byte, limit int64) error {
 	return nil
 }
 
-// checkSeparators returns a *LimitError when a document may hold more values than one may have.
+// checkSeparators returns a *LimitError if the document may hold more values than allowed.
 func checkSeparators(text []byte) error {
 	separators := 0
 	for i, c := range text {
@@ -56,12 +57,12 @@ func checkSeparators(text []byte) error {
 	return nil
 }
 
-// measure computes sizes of nodes. Each is looked at once, however many aliases lead to it.
+// measure computes sizes of nodes. It visits each node once, however many aliases lead to it.
 type measure struct {
 	sizes map[*yaml.Node]int64 // of anchored nodes; -1 while one is being computed
 }
 
-// size returns the bytes of a node without aliases, math.MaxInt64 for those that hold themselves.
+// size returns the bytes of a node with its aliases expanded, or math.MaxInt64 if the node contains itself.
 func (m measure) size(node *yaml.Node) int64 {
 	if node.Kind == yaml.AliasNode {
 		return m.anchored(node.Alias)
@@ -93,7 +94,7 @@ func (m measure) sum(node *yaml.Node) int64 {
 	return total
 }
 
-// add adds without going round.
+// add returns a+b, or math.MaxInt64 if the sum overflows.
 func add(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// decodeKustomization reads a kustomization as kustomize does, and refuses what another reader would read otherwise: kustomize takes
-// Resources, RESOURCES and resources for the same key.
+// decodeKustomization decodes a kustomization as kustomize does, and rejects content that another decoder would read
+// differently. Kustomize treats Resources, RESOURCES and resources as the same key.
 func decodeKustomization(content []byte) (types.Kustomization, error) {
 	var k, exact types.Kustomization
 	if err := k.Unmarshal(content); err != nil {
@@ -46,7 +46,7 @@ func decodeKustomization(content []byte) (types.Kustomization, error) {
 
 var unknownField = regexp.MustCompile(`^unknown field "(?:.*\.)?([^".]+)"$`)
 
-// explainKey says how a key is written that kustomize's own type does not have in this spelling.
+// explainKey adds the right spelling to an error about a key that kustomize's type has in another spelling.
 func explainKey(mistake error) error {
 	match := unknownField.FindStringSubmatch(mistake.Error())
 	if match == nil {
@@ -60,7 +60,7 @@ func explainKey(mistake error) error {
 	return mistake
 }
 
-// keysOf lists the keys of a type and of those that it is made of.
+// keysOf returns the keys of a type and of the types of its fields.
 func keysOf(t reflect.Type, seen map[reflect.Type]bool) []string {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		t = t.Elem()
@@ -80,8 +80,8 @@ func keysOf(t reflect.Type, seen map[reflect.Type]bool) []string {
 	return keys
 }
 
-// checkPlugin looks for remote files in the configurations of generators or transformers, read as kustomize reads them. A text that
-// it cannot read as such is none.
+// checkPlugin returns an error if configurations of generators or transformers name remote files. It decodes them as
+// kustomize does, and ignores text that kustomize cannot read as a configuration.
 func checkPlugin(name string, content []byte) error {
 	if err := checkAliases(content, defaultText); err != nil {
 		return &Error{Path: name, Cause: err}
@@ -93,7 +93,7 @@ func checkPlugin(name string, content []byte) error {
 	for _, node := range nodes {
 		encoded, err := node.MarshalJSON()
 		if err != nil {
-			continue // such as a text that is a path, and no configuration; kustomize writes configurations as JSON, too
+			continue // such as a text that is a path, not a configuration; kustomize also writes configurations as JSON
 		}
 		var value any
 		if err := json.Unmarshal(encoded, &value); err != nil {

@@ -30,7 +30,7 @@ type expansion struct {
 	lookUp func(name string) (value string, secret, known bool)
 	room   int // bytes that may still be put in
 
-	missing []string // names of variables without value and default, the first maxMissing
+	missing []string // the first maxMissing names of variables without value and default
 	secrets []string // names of secrets that went in
 }
 

@@ -3,5 +3,5 @@
 
 package render
 
-// CheckReferences is what stands between a kustomization and kustomize.
+// CheckReferences runs the check that content must pass before kustomize sees it.
 func CheckReferences(files *Files, folder string) error { return checkReferences(files, folder) }

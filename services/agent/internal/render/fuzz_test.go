@@ -19,7 +19,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
-// recording refuses requests, and counts them.
+// recording rejects requests, and counts them.
 type recording struct{ requests atomic.Int64 }
 
 // RoundTrip implements http.RoundTripper.
@@ -28,7 +28,7 @@ func (r *recording) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("refused")
 }
 
-// recordingDisk notes what kustomize reads besides the bundle.
+// recordingDisk records which files outside the bundle kustomize reads.
 type recordingDisk struct {
 	filesys.FileSystem
 	outside []string
@@ -42,8 +42,9 @@ func (d *recordingDisk) ReadFile(name string) ([]byte, error) {
 	return d.FileSystem.ReadFile(name)
 }
 
-// FuzzReferences holds the check of kustomizations against the library: what the check lets through makes kustomize neither dial, nor
-// look for git, nor read outside the bundle. Two files are fuzzed: a kustomization, and one that it may name as anything.
+// FuzzReferences compares the check of kustomizations with the library. For content that passes the check, kustomize
+// must not dial, look for git, or read outside the bundle. Two files are fuzzed: a kustomization, and a file that it
+// may name in any field.
 func FuzzReferences(f *testing.F) {
 	for _, content := range remoteFiles() {
 		var first, second string
@@ -106,7 +107,7 @@ func runKustomize(disk filesys.FileSystem) (err error) {
 	return err
 }
 
-// FuzzAliases renders any YAML, as it is and by kustomize. What it may allocate is bounded by what the limits allow, however small the
+// FuzzAliases renders any YAML, as it is and through kustomize. The limits bound the allocations, however small the
 // text is.
 func FuzzAliases(f *testing.F) {
 	for _, content := range bombs() {

@@ -40,15 +40,15 @@ func noKustomization(folder string) error {
 	return &Error{Path: orRoot(folder), Cause: errors.New("holds no kustomization.yaml")}
 }
 
-// InProcess builds kustomizations in the calling process. It checks everything that can be checked beforehand, and bounds neither
-// memory nor time, and a build cannot be interrupted. A process that uses it for the content of others must be limited from outside,
-// must have no program git in its PATH, and must refuse requests of net/http's default transport. The agent's render worker is such a
-// process.
+// InProcess builds kustomizations in the calling process. It checks everything that can be checked beforehand. It
+// does not bound memory or time, and a build cannot be interrupted. A process that uses it for untrusted content must
+// be limited from outside, must not have git in its PATH, and must reject requests of net/http's default transport.
+// The agent's render worker is such a process.
 type InProcess struct {
 	Limits Limits
 }
 
-// Build implements Builder. It looks at ctx only before it begins.
+// Build implements Builder. It checks ctx only before it begins.
 func (b InProcess) Build(ctx context.Context, files *Files, folder string) (text []byte, err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -11,18 +11,17 @@ import (
 // Limits bound what rendering one service may cost. A zero field means its default, so the zero Limits are the defaults of an
 // agent that may use 512 MiB.
 type Limits struct {
-	// Names bounds the names of files, those behind symbolic links included. Zero: 40 000.
+	// Names bounds the names of files, including those behind symbolic links. Zero: 40 000.
 	Names int
 	// Bytes bounds the contents of a bundle's files, which are all in memory. Zero: 64 MiB.
 	Bytes int64
-	// Text bounds the manifests of one call of Objects in bytes of JSON, with YAML's aliases replaced by what they stand for. Zero:
-	// 16 MiB.
+	// Text bounds the manifests of one call of Objects, in bytes of JSON with YAML's aliases expanded. Zero: 16 MiB.
 	Text int64
-	// Values bounds the maps, lists and scalars in them. Zero: one for each 8 bytes of Text.
+	// Values bounds the maps, lists and scalars in those manifests. Zero: one for each 8 bytes of Text.
 	Values int
 	// Objects bounds the objects. Zero: 20 000.
 	Objects int
-	// ObjectBytes bounds one object in bytes of JSON. Zero: 3 MiB, which is what an API server reads.
+	// ObjectBytes bounds one object in bytes of JSON. Zero: 3 MiB, which is the most that an API server reads.
 	ObjectBytes int
 	// Depth bounds how deeply maps and lists of an object are nested. Zero: 100.
 	Depth int
@@ -42,7 +41,8 @@ const (
 	memoryOverText = 32
 )
 
-// LimitsWithin returns the limits of an agent that may use that many bytes of memory. Zero or less: nobody says how many.
+// LimitsWithin returns the limits of an agent that may use memory bytes of memory. Zero or less means that the amount
+// is unknown.
 func LimitsWithin(memory int64) Limits {
 	limits := Limits{Text: mostText}
 	if memory > 0 {
@@ -69,7 +69,7 @@ func orDefault[T int | int64](value *T, fallback T) {
 	}
 }
 
-// A Limit names what a LimitError is about.
+// Limit names the limit that a LimitError reports.
 type Limit string
 
 // The limits.
@@ -85,15 +85,16 @@ const (
 	LimitTime    Limit = "time"
 )
 
-// LimitError says that rendering needed more than it may. What was applied before stays applied.
+// LimitError reports that rendering exceeded a limit. Objects that were applied before stay applied.
 type LimitError struct {
 	// Path is the file or folder inside the bundle. Empty where an *Error around this one names it.
 	Path string
-	// Limit is the one that was exceeded.
+	// Limit is the limit that was exceeded.
 	Limit Limit
-	// Message says what exceeded it, and what to do.
+	// Message describes what exceeded the limit, and what to do.
 	Message string
-	// RetryAt is when the same content is tried again. Zero: it exceeds the limit wherever and whenever it is rendered.
+	// RetryAt is when the same content is rendered again. Zero: the content exceeds the limit on every machine, at
+	// any time.
 	RetryAt time.Time
 }
 
@@ -109,7 +110,7 @@ func (e *LimitError) Error() string {
 	return text
 }
 
-// DependsOnMachine reports whether another moment or another machine could render the same content.
+// DependsOnMachine reports whether the same content could be rendered at another time or on another machine.
 func (e *LimitError) DependsOnMachine() bool {
 	return e.Limit == LimitMemory || e.Limit == LimitTime
 }
@@ -118,7 +119,7 @@ func exceeded(limit Limit, format string, args ...any) *LimitError {
 	return &LimitError{Limit: limit, Message: fmt.Sprintf(format, args...)}
 }
 
-// budget is what one call of Objects may still use. It is for one goroutine.
+// budget is how much of its limits one call of Objects has used. Only one goroutine may use it.
 type budget struct {
 	limits  Limits
 	text    int64
@@ -138,7 +139,7 @@ func (b *budget) addText(bytes int64) error {
 	return nil
 }
 
-// addObject counts an object and looks at its size. Encoded is how many bytes of JSON it has at most.
+// addObject counts an object and its values, and checks its size. encoded is an upper bound of its bytes as JSON.
 func (b *budget) addObject(fields map[string]any, encoded int) error {
 	if b.objects++; b.objects > b.limits.Objects {
 		return exceeded(LimitObjects, "the service has more than %d objects; split the service", b.limits.Objects)
@@ -149,7 +150,7 @@ func (b *budget) addObject(fields map[string]any, encoded int) error {
 	return b.addValue(fields, 0)
 }
 
-// addValue counts a value and what is in it.
+// addValue counts a value and the values in it.
 func (b *budget) addValue(value any, depth int) error {
 	if depth > b.limits.Depth {
 		return exceeded(LimitDepth, "maps and lists are nested more than %d deep", b.limits.Depth)
@@ -174,7 +175,7 @@ func (b *budget) addValue(value any, depth int) error {
 	return nil
 }
 
-// size writes a number of bytes for people.
+// size formats a number of bytes for people.
 func size(bytes int64) string {
 	switch {
 	case bytes >= 1<<20:

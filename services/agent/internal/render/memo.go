@@ -15,14 +15,16 @@ import (
 const (
 	// maxRemembered bounds the failures that a Memo remembers.
 	maxRemembered = 1000
-	// firstPause is how long content waits that took too much memory or time. It doubles with each further failure, up to lastPause.
+	// firstPause is the pause before content that took too much memory or time is built again. It doubles with each
+	// further failure, up to lastPause.
 	firstPause, lastPause = time.Minute, time.Hour
 )
 
-// Memo is a Builder that remembers what another one could not build, so that a bad commit costs one build and not one at each
-// reconciliation. An *Error, and a *LimitError of the content alone, is remembered for as long as there is room. After a *LimitError
-// of memory or time the same content is tried again after a minute, then after ever longer pauses of up to an hour. Nothing is kept of
-// builds that succeed. The zero Memo is not usable; its methods are safe for concurrent use.
+// Memo is a Builder that remembers the failures of another Builder, so that a bad commit costs one build instead of
+// one at each reconciliation. It remembers an *Error, and a *LimitError that depends on the content alone, for as
+// long as there is room. After a *LimitError of memory or time it builds the same content again after a minute, and
+// then after longer and longer pauses of up to an hour. It does not remember builds that succeed. The zero Memo is
+// not usable. Its methods are safe for concurrent use.
 type Memo struct {
 	builder Builder
 
@@ -30,7 +32,8 @@ type Memo struct {
 	failures map[key]failure
 }
 
-// key is the SHA-256 of what a build depends on. The engine and its limits are part of it because they are those of the process.
+// key is the SHA-256 of the files and the folder of a build. It does not cover the engine and its limits, which do
+// not change during the life of the process.
 type key [sha256.Size]byte
 
 type failure struct {
@@ -45,7 +48,7 @@ func NewMemo(builder Builder) *Memo {
 	return &Memo{builder: builder, failures: map[key]failure{}}
 }
 
-// Build implements Builder. Two builds of the same content at the same time are two builds.
+// Build implements Builder. It does not merge concurrent builds of the same content.
 func (m *Memo) Build(ctx context.Context, files *Files, folder string) ([]byte, error) {
 	k := keyOf(files, folder)
 	known := m.lookUp(k)
@@ -67,7 +70,7 @@ func (m *Memo) lookUp(k key) failure {
 	return known
 }
 
-// note remembers err, after so many builds that failed before, and returns it with the time when the content is tried again.
+// note remembers err after attempts failed builds, and returns it with the time when the content is built again.
 func (m *Memo) note(k key, attempts int, err error) error {
 	limit, isLimit := errors.AsType[*LimitError](err)
 	_, isError := errors.AsType[*Error](err)
@@ -115,10 +118,10 @@ func (m *Memo) forgetOldestLocked() {
 	delete(m.failures, oldest)
 }
 
-// keyOf sums up the files and which folder of them is built.
+// keyOf returns the key of a build of folder in files.
 func keyOf(files *Files, folder string) (k key) {
 	sum := sha256.New()
-	_, _ = io.WriteString(sum, folder+"\x00") // which is in no name; and a hash never fails
+	_, _ = io.WriteString(sum, folder+"\x00") // names do not hold a zero byte; a hash never fails
 	_ = files.Encode(sum)
 	sum.Sum(k[:0])
 	return k

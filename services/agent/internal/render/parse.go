@@ -90,7 +90,8 @@ func (p parser) substitute(object *unstructured.Unstructured, text []byte) error
 	return p.substitution.document(object.Object, node)
 }
 
-// flatten replaces a list by its items, and checks what remains. Encoded is how many bytes the object has at most.
+// flatten replaces a list by its items, and checks the remaining objects. encoded is an upper bound of the object's
+// bytes as JSON.
 func (p parser) flatten(object *unstructured.Unstructured, encoded int) ([]*unstructured.Unstructured, error) {
 	if !object.IsList() {
 		if err := p.budget.addObject(object.Object, encoded); err != nil {
@@ -117,7 +118,8 @@ func (p parser) flatten(object *unstructured.Unstructured, encoded int) ([]*unst
 	return all, nil
 }
 
-// lengthOf returns the bytes of an item of a list that has so many, or that number where the list is small enough to be one object.
+// lengthOf returns an upper bound of the bytes of an item of a list of list bytes. It returns list itself if the
+// whole list is small enough to be one object.
 func (p parser) lengthOf(item map[string]any, list int) (int, error) {
 	if list <= p.budget.limits.ObjectBytes {
 		return list, nil

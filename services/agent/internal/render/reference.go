@@ -18,24 +18,25 @@ import (
 )
 
 var (
-	// errRemote is what every reference into the network comes to: an agent that fetched it would apply what nobody reviewed, and
-	// would fetch, for a committer, whatever the cluster reaches.
+	// errRemote is the error for every reference into the network. An agent that fetched such a reference would apply
+	// content that was not reviewed. It would also fetch, for a committer, anything that the cluster can reach.
 	errRemote = errors.New("remote references are not fetched; put a copy into the repository")
-	// errLooksRemote is for names that kustomize takes for those of repositories, although there is a file or folder of that name.
+	// errLooksRemote is the error for the name of an existing file or folder that kustomize would treat as a
+	// repository.
 	errLooksRemote = errors.New("kustomize takes this for a remote repository, and remote references are not fetched; write ./ before it if it is a folder or file of the bundle")
 	errOutside     = errors.New("is outside the bundle; name its folder in the source's folders, or set root to one that holds both, such as \".\"")
 	errHelm        = errors.New("helmCharts: Helm charts are not rendered by kustomize build here; put the rendered chart into the repository")
 )
 
-// referrer walks the kustomizations that a folder leads to, before kustomize does. Kustomize would fetch what it does not
-// find, and what it says about a file that is not in the bundle does not tell what to do. It looks at what kustomize's own types
-// decode, so that there is no spelling that kustomize understands and the referrer does not.
+// referrer walks the kustomizations that a folder leads to, before kustomize does. Kustomize would fetch references
+// that it does not find, and its error about a file that is not in the bundle does not explain what to do. The
+// referrer reads what kustomize's own types decode, so that it understands every spelling that kustomize understands.
 type referrer struct {
 	files *Files
 	seen  map[visit]bool
 }
 
-// visit is one folder and what it is walked as.
+// visit is a folder and the role in which it is walked.
 type visit struct {
 	folder  string
 	plugins bool // its resources are configurations of generators and transformers
@@ -89,8 +90,8 @@ func (r *referrer) read(folder string) (string, types.Kustomization, error) {
 	return name, k, nil
 }
 
-// onlyResources refuses a kustomization of plugins that does more than to list them: by a patch or a replacement a configuration
-// becomes what stands in no file, and could name a URL.
+// onlyResources returns an error if a kustomization of plugins does more than list them. With a patch or a
+// replacement, a configuration could name a URL that is not in any file.
 func onlyResources(k types.Kustomization) error {
 	k.TypeMeta, k.MetaData, k.Resources, k.Bases = types.TypeMeta{}, nil, nil, nil //nolint:staticcheck // people use what is deprecated
 	rest := reflect.ValueOf(k)
@@ -103,7 +104,7 @@ func onlyResources(k types.Kustomization) error {
 	return nil
 }
 
-// descend walks the folders among the references, and looks into the configurations of generators and transformers.
+// descend walks the folders among the references, and checks the configurations of generators and transformers.
 func (r *referrer) descend(v visit, name string, refs []reference) error {
 	for _, ref := range refs {
 		plugin := ref.plugin || v.plugins
@@ -137,7 +138,7 @@ func (r *referrer) descend(v visit, name string, refs []reference) error {
 
 func (r *referrer) check(v visit, ref reference) error {
 	if isInline(ref.target) && ref.inline {
-		if isRemote(ref.target) { // what cannot be read as a document is taken for a path
+		if isRemote(ref.target) { // kustomize treats a text that is not a document as a path
 			return errRemote
 		}
 		return nil
@@ -160,11 +161,12 @@ func (r *referrer) check(v visit, ref reference) error {
 	return errors.New("no such file or folder in the bundle")
 }
 
-// scpLike begins as the names of repositories do that are reached by SSH.
+// scpLike matches the beginning of the names of repositories that are reached by SSH.
 var scpLike = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]*@[^/:]*[/:]`)
 
-// isRemote reports whether kustomize might take a text for the address of a file or a repository elsewhere: its
-// loader.IsRemoteFile and git.NewRepoSpecFromURL, neither of which can be called, accept nothing else.
+// isRemote reports whether kustomize might treat target as the address of a file or a repository elsewhere. It
+// accepts everything that kustomize's loader.IsRemoteFile and git.NewRepoSpecFromURL accept, neither of which can be
+// called.
 func isRemote(target string) bool {
 	if u, err := url.Parse(target); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
 		return true
@@ -186,7 +188,8 @@ type reference struct {
 	inline bool // the target may be the document itself
 }
 
-// references lists what a kustomization names. TestSecEveryFieldIsJudged holds it to the fields of kustomize's type.
+// references returns the files and folders that a kustomization names. TestSecEveryFieldIsJudged compares it with the
+// fields of kustomize's type.
 func references(k types.Kustomization) []reference {
 	var refs referenceList
 	refs.addAll("resources", k.Resources, reference{})
@@ -221,7 +224,7 @@ func references(k types.Kustomization) []reference {
 
 type referenceList []reference
 
-// add appends a reference unless there is none.
+// add appends a reference unless target is empty.
 func (l *referenceList) add(field, target string, kind reference) {
 	if target != "" {
 		kind.field, kind.target = field, target
@@ -257,7 +260,7 @@ func orRoot(folder string) string {
 	return folder
 }
 
-// loadingKeys are the fields of plugins' configurations that make kustomize load something.
+// loadingKeys returns the fields of plugins' configurations that make kustomize load something.
 func loadingKeys() []string {
 	return []string{
 		"path", "paths", "files", "envs", "env", "resources", "bases", "components", "targetFilePath", "argsFromFile", "valuesFile", "additionalValuesFiles",
@@ -269,8 +272,8 @@ func isLoadingKey(key string) bool {
 	return slices.ContainsFunc(loadingKeys(), func(known string) bool { return strings.EqualFold(known, key) })
 }
 
-// remoteIn returns the first remote reference below value. Only texts under keys that make kustomize load something count
-// (loads): an annotation may hold a URL.
+// remoteIn returns the first remote reference below value, or "". It considers only texts under keys that make
+// kustomize load something (loads), because an annotation may hold a URL.
 func remoteIn(value any, loads bool) string {
 	switch v := value.(type) {
 	case map[string]any:

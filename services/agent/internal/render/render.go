@@ -3,10 +3,10 @@
 
 // Package render turns the files of a bundle into Kubernetes objects.
 //
-// It talks to nothing: no cluster, no network, no disk, no program. The same files give the same objects wherever it
-// runs, in the agent and on a developer's machine alike. What committers write is read under Limits. Plain manifests are read in the
-// calling process; kustomizations are built behind the port Builder, since kustomize can be neither interrupted nor bounded from
-// inside its process.
+// It does not use a cluster, the network, the disk or any program. The same files yield the same objects wherever it
+// runs, in the agent and on a developer's machine. Limits bound the content that committers write. Plain manifests
+// are read in the calling process. Kustomizations are built behind the port Builder, because kustomize can be neither
+// interrupted nor bounded from inside its process.
 package render
 
 import (
@@ -52,25 +52,25 @@ func (e *Error) Unwrap() error { return e.Cause }
 
 // Builder makes the documents of a kustomization. Implementations are safe for concurrent use.
 type Builder interface {
-	// Build returns, as YAML, the documents that kustomize makes of a folder of the files. Errors are an *Error when nothing but other
-	// content helps, a *LimitError when the build went past a limit, and the context's cause when that ended. Other errors are of
-	// the machine, and worth trying again.
+	// Build returns, as YAML, the documents that kustomize makes of a folder of the files. It returns an *Error if
+	// only other content helps, a *LimitError if the build exceeded a limit, and the context's cause if ctx ended.
+	// Other errors are of the machine, and worth a retry.
 	Build(ctx context.Context, files *Files, folder string) ([]byte, error)
 }
 
-// Engine renders. It is safe for concurrent use.
+// Engine renders bundles. It is safe for concurrent use.
 type Engine struct {
-	// Builder builds kustomizations. Nil: they are an error.
+	// Builder builds kustomizations. Nil: kustomizations are an error.
 	Builder Builder
 	// Limits bound each call of Objects.
 	Limits Limits
 }
 
-// Objects renders the folder of files ("" or "." means all of them), with the variables of s put in; a nil s leaves texts as
-// they are. The objects come in the order of the files, or in
-// the order kustomize gives them; every one has apiVersion, kind and a name. An empty result is no error: whether a
-// service may become empty is decided where objects are deleted. Errors are of type *Error or *LimitError; one about variables that
-// are missing has a *VariableError in its chain, one about a limit a *LimitError. Those of a Builder are passed on.
+// Objects renders the folder of files ("" or "." means all of them), and replaces the variables of s. A nil s leaves
+// texts as they are. The objects come in the order of the files, or in the order kustomize gives them. Every object
+// has apiVersion, kind and a name. An empty result is not an error: the code that deletes objects decides whether a
+// service may become empty. Errors are of type *Error or *LimitError, and those of a Builder are passed on. An error
+// about missing variables has a *VariableError in its chain, and one about a limit a *LimitError.
 func (e *Engine) Objects(
 	ctx context.Context, files *Files, folder string, renderer Renderer, s *Substitution,
 ) ([]*unstructured.Unstructured, error) {

@@ -47,7 +47,7 @@ func files(t *testing.T, content map[string]string) *render.Files {
 	return read
 }
 
-// inProcess is an engine that builds in this process.
+// inProcess returns an engine that builds in this process.
 func inProcess() *render.Engine {
 	return &render.Engine{Builder: render.InProcess{}}
 }

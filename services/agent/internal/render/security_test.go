@@ -26,7 +26,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
-// listener is a server that no build may reach.
+// listener starts a server that builds must not reach. It returns the server's URL and the number of its requests.
 func listener(t testing.TB) (url string, requests *atomic.Int64) {
 	t.Helper()
 	requests = new(atomic.Int64)
@@ -38,7 +38,7 @@ func listener(t testing.TB) (url string, requests *atomic.Int64) {
 	return server.URL + "/x", requests
 }
 
-// remoteFiles are bundles that would make kustomize fetch URL.
+// remoteFiles returns bundles that would make kustomize fetch URL.
 func remoteFiles() map[string]map[string]string {
 	one := func(fields string) map[string]string { return map[string]string{"kustomization.yaml": fields} }
 	all := map[string]map[string]string{
@@ -125,7 +125,7 @@ func spellings(key string) map[string]string {
 	return map[string]string{"as it is": key, "with a capital": strings.ToUpper(key[:1]) + key[1:], "in capitals": strings.ToUpper(key)}
 }
 
-// withURL puts a URL into the files. URLREST is what follows "http".
+// withURL replaces URL in the files by url, and URLREST by the part of url after "http".
 func withURL(content map[string]string, url string) map[string][]byte {
 	files := map[string][]byte{"a.yaml": []byte(configMap("a"))}
 	for name, text := range content {
@@ -135,8 +135,8 @@ func withURL(content map[string]string, url string) map[string][]byte {
 	return files
 }
 
-// TestSecKustomizeFetchesNothing has every field that makes kustomize load something name a real server, in every spelling. The check
-// alone is tested: in this process HTTP works.
+// TestSecKustomizeFetchesNothing names a real server in every field that makes kustomize load something, in every
+// spelling. It tests the check alone: in this process HTTP works.
 func TestSecKustomizeFetchesNothing(t *testing.T) {
 	t.Parallel()
 	url, requests := listener(t)
@@ -154,7 +154,8 @@ func TestSecKustomizeFetchesNothing(t *testing.T) {
 	}
 }
 
-// TestSecRepositoriesAreNotCloned names repositories in the ways that kustomize knows, also those that are folders of the bundle.
+// TestSecRepositoriesAreNotCloned names repositories in the ways that kustomize knows, including names that are also
+// folders of the bundle.
 func TestSecRepositoriesAreNotCloned(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{
@@ -183,8 +184,8 @@ func TestSecRepositoriesAreNotCloned(t *testing.T) {
 	}
 }
 
-// TestSecEveryFieldIsJudged fails when kustomize's type gets a field that nobody has looked at: references must list it if it makes
-// kustomize load something.
+// TestSecEveryFieldIsJudged fails if kustomize's type has a field that is not listed here. If the field makes
+// kustomize load something, references must return it.
 func TestSecEveryFieldIsJudged(t *testing.T) {
 	t.Parallel()
 	loading := []string{
@@ -221,7 +222,7 @@ func TestSecEveryFieldIsJudged(t *testing.T) {
 	}
 }
 
-// bomb is a text whose anchors stand for width to the power of depth values.
+// bomb returns a text whose anchors expand to ten times width to the power of depth values.
 func bomb(depth, width int) string {
 	text := "b0: &b0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := 1; i <= depth; i++ {
@@ -230,7 +231,7 @@ func bomb(depth, width int) string {
 	return text
 }
 
-// bombs are small files that become large in memory.
+// bombs returns small files that become large in memory.
 func bombs() map[string]map[string]string {
 	manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 	lists := manifest + bomb(7, 10)
@@ -252,7 +253,8 @@ func bombs() map[string]map[string]string {
 	return all
 }
 
-// TestSecAliasesDoNotMultiply renders bombs of some hundred bytes to some kilobytes, of which each would take gigabytes.
+// TestSecAliasesDoNotMultiply renders bombs of a few hundred bytes to about 150 kB, each of which would take
+// gigabytes.
 func TestSecAliasesDoNotMultiply(t *testing.T) {
 	t.Parallel()
 	for name, content := range bombs() {
@@ -283,7 +285,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestAliases keeps aliases that multiply nothing.
+// TestAliases checks that aliases that do not multiply are kept.
 func TestAliases(t *testing.T) {
 	t.Parallel()
 	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: &l {app: a}, annotations: {<<: *l}}\ndata: &d {k: &v '1', w: *v}\nbinaryData: *d\n"
@@ -333,7 +335,7 @@ func TestSecLimits(t *testing.T) {
 	}
 }
 
-// written returns a bundle.
+// written returns the bundle that write writes.
 func written(t *testing.T, write func(*bundle.Writer) error) *bytes.Reader {
 	t.Helper()
 	var buffer bytes.Buffer
@@ -344,7 +346,7 @@ func written(t *testing.T, write func(*bundle.Writer) error) *bytes.Reader {
 	return bytes.NewReader(buffer.Bytes())
 }
 
-// TestSecLinksDoNotMultiply makes links of which each leads to all files.
+// TestSecLinksDoNotMultiply reads a bundle with many links, each of which leads to all files.
 func TestSecLinksDoNotMultiply(t *testing.T) {
 	t.Parallel()
 	const files, links = 1_000, 19_000
@@ -388,7 +390,7 @@ func TestSecBundleIsBounded(t *testing.T) {
 	}
 }
 
-// counted is a Builder that fails, and counts.
+// counted is a Builder that returns err, and counts its builds.
 type counted struct {
 	err    error
 	builds int
@@ -399,7 +401,7 @@ func (c *counted) Build(context.Context, *render.Files, string) ([]byte, error) 
 	return nil, c.err
 }
 
-// TestSecFailuresAreRemembered asks for the same bad content again and again.
+// TestSecFailuresAreRemembered builds the same bad content again and again.
 func TestSecFailuresAreRemembered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -462,7 +464,7 @@ func TestMemo(t *testing.T) {
 	}
 }
 
-// TestSecMissingVariables names very many variables that there are none of.
+// TestSecMissingVariables names very many variables that do not exist.
 func TestSecMissingVariables(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder

@@ -33,7 +33,7 @@ type Variables struct {
 type VariableError struct {
 	// Object is kind and name, as the manifest writes them.
 	Object string
-	// Names are the variables, sorted; some of them where there are more than 20.
+	// Names are the variables, sorted. If there are more than 20, it holds only some of them.
 	Names []string
 }
 
@@ -222,7 +222,7 @@ func (w *walk) scalar(text string, at place) (any, error) {
 	return expanded, nil
 }
 
-// addMissing notes names of variables that there are none of, until there are enough for a message.
+// addMissing records the names of missing variables, until there are enough for a message.
 func (w *walk) addMissing(names []string) {
 	for _, name := range names {
 		if len(w.missing) < maxMissing && !slices.Contains(w.missing, name) {

@@ -13,10 +13,10 @@ import (
 	"slices"
 )
 
-// maxName is longer than the name of any file, one that is reached through a link included.
+// maxName is longer than the name of any file, including one that is reached through a link.
 const maxName = 64 << 10
 
-// Size returns the bytes of all files. What is reached by several names counts once.
+// Size returns the bytes of all files. A file with several names counts once.
 func (f *Files) Size() int64 {
 	var total int64
 	for name, content := range f.content {
@@ -27,8 +27,8 @@ func (f *Files) Size() int64 {
 	return total
 }
 
-// Encode writes the files, in the order of their names, for DecodeFiles. Equal files make equal bytes. What Except left out is
-// written, too: it is about manifests that no kustomization names.
+// Encode writes the files for DecodeFiles, in the order of their names. Equal files yield equal bytes. Encode also
+// writes files that Except leaves out: Except concerns only manifests that are not named by a kustomization.
 func (f *Files) Encode(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	put := func(text []byte) {
@@ -53,8 +53,8 @@ func (f *Files) Encode(w io.Writer) error {
 	return out.Flush()
 }
 
-// DecodeFiles reads what Encode wrote, and no byte more. Errors are those of r, io.ErrUnexpectedEOF, and others for what Encode does
-// not write or what exceeds the limits.
+// DecodeFiles reads the output of Encode, and not a byte more. It returns errors of r, io.ErrUnexpectedEOF, and
+// errors about input that Encode does not write or that exceeds the limits.
 func DecodeFiles(r *bufio.Reader, limits Limits) (*Files, error) {
 	limits = limits.WithDefaults()
 	files := NewFiles(map[string][]byte{})
@@ -86,7 +86,7 @@ func DecodeFiles(r *bufio.Reader, limits Limits) (*Files, error) {
 	return files, nil
 }
 
-// put adds a file, or a name of one that is there.
+// put adds a file, or another name of a file that was added before.
 func (f *Files) put(name string, text []byte, linked bool) error {
 	if !linked {
 		f.content[name] = text
@@ -100,7 +100,7 @@ func (f *Files) put(name string, text []byte, linked bool) error {
 	return nil
 }
 
-// take reads one text of at most so many bytes.
+// take reads one text of at most most bytes, after its length.
 func take(r *bufio.Reader, most int64) ([]byte, error) {
 	length, err := binary.ReadUvarint(r)
 	if err != nil {

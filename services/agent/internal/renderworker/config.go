@@ -16,11 +16,12 @@ import (
 	"github.com/leatdev/leat/internal/config"
 )
 
-// Config is what workers can be told. A zero field means its default.
+// Config holds the settings of workers. A zero field means its default.
 type Config struct {
-	// Workers is how many builds go on at once. Zero: 1.
+	// Workers is how many builds run at once. Zero: 1.
 	Workers int
-	// Memory is what one worker may use. Zero: half of what the container may use, divided by Workers, and between 192 MiB and 512 MiB.
+	// Memory is how many bytes one worker may use. Zero: half of the container's memory divided by Workers, but at
+	// least 192 MiB and at most 512 MiB.
 	Memory config.Bytes
 	// Timeout is how long a build may take. Zero: 30 s.
 	Timeout time.Duration
@@ -30,7 +31,7 @@ const (
 	defaultWorkers = 1
 	defaultTimeout = 30 * time.Second
 	leastTimeout   = time.Second
-	leastMemory    = 192 * config.MiB // with less a worker does not even start
+	leastMemory    = 192 * config.MiB // with less, a worker does not start
 	mostMemory     = 512 * config.MiB
 )
 
@@ -42,7 +43,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.Duration(&c.Timeout, "agent-render-timeout", defaultTimeout, "how long the build of one kustomization may take")
 }
 
-// Check returns what is wrong with the settings.
+// Check returns an error if the settings are invalid.
 func (c *Config) Check() error {
 	var errs []error
 	if c.Workers < 0 {
@@ -70,7 +71,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// memoryOf is the default for each of so many workers in a container that may use so many bytes.
+// memoryOf returns the default memory of each of the workers in a container that may use container bytes.
 func memoryOf(container int64, workers int) config.Bytes {
 	const half = 2
 	if container <= 0 {
@@ -79,10 +80,10 @@ func memoryOf(container int64, workers int) config.Bytes {
 	return min(max(config.Bytes(container/half)/config.Bytes(workers), leastMemory), mostMemory)
 }
 
-// errNotServing is a mistake in a program, not in its settings.
+// errNotServing reports a mistake in a program, not in its settings.
 var errNotServing = errors.New("kustomizations cannot be built: this program does not call renderworker.Serve first")
 
-// thisProgram returns the program that runs, if it can be a worker.
+// thisProgram returns the path of the running program, if the program can be a worker.
 func thisProgram() (string, error) {
 	if !canServe.Load() {
 		return "", errNotServing
@@ -94,12 +95,13 @@ func thisProgram() (string, error) {
 	return program, nil
 }
 
-// Container returns how many bytes of memory this process and its children may use, and zero where nothing says so.
+// Container returns how many bytes of memory this process and its children may use, or zero if no limit is set.
 func Container() int64 {
 	return containerAt("/sys/fs/cgroup")
 }
 
-// containerAt reads the limit of the control group that is mounted there. In a container that is its own.
+// containerAt returns the memory limit of the control group that is mounted at root, or zero if there is none. In a
+// container that is the container's own group.
 func containerAt(root string) int64 {
 	limit := int64(math.MaxInt64)
 	for _, file := range []string{"memory.max", "memory/memory.limit_in_bytes"} {

@@ -21,10 +21,10 @@ import (
 	"github.com/leatdev/leat/internal/config"
 )
 
-// Resting returns how many workers rest.
+// Resting returns how many workers are idle.
 func (p *Pool) Resting() int { return len(p.Pids()) }
 
-// Pids returns the processes of the workers that rest.
+// Pids returns the process ids of the idle workers.
 func (p *Pool) Pids() []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -35,22 +35,23 @@ func (p *Pool) Pids() []int {
 	return pids
 }
 
-// BoundCPU bounds the CPU time of workers that are still to be started.
+// BoundCPU bounds the CPU time of workers that are started later.
 func (p *Pool) BoundCPU(most time.Duration) { p.bounds.cpu = most }
 
-// RaceDetector tells that the kernel bounds no memory of workers that are this program.
+// RaceDetector reports whether this program has the race detector. If it has, the kernel does not bound the memory of
+// its workers.
 const RaceDetector = raceDetector
 
-// Start has the pool start another program as its workers.
+// Start makes the pool start another program as its workers.
 func (p *Pool) Start(program string) { p.program = func() (string, error) { return program, nil } }
 
 // MemoryIn returns the default memory of a worker where control groups are mounted at root.
 func MemoryIn(root string) config.Bytes { return memoryOf(containerAt(root), 1) }
 
-// bare is the first argument of a process that is shut in as a worker is, and does something else.
+// bare is the first argument of a process that is isolated as a worker is, but does something else.
 const bare = "bare-worker"
 
-// ServeBare makes this process one of those if args ask for it.
+// ServeBare makes this process such a process if args ask for it.
 func ServeBare(args []string) {
 	if len(args) == 0 || args[0] != bare {
 		return
@@ -80,14 +81,14 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-// BuildUnchecked has a process that is shut in as a worker is run kustomize, and returns its error.
+// BuildUnchecked runs kustomize in a process that is isolated as a worker is, and returns its error.
 func BuildUnchecked(t *testing.T, content map[string]string) (message string) {
 	t.Helper()
 	runBare(t, content, &message)
 	return message
 }
 
-// Inspect returns what a worker finds around it.
+// Inspect returns the environment and limits that a worker has.
 func Inspect(t *testing.T) (report map[string]string) {
 	t.Helper()
 	runBare(t, nil, &report)

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// maxFiles is how many files a worker may have open: its pipes, and what the runtime needs.
+	// maxFiles is how many files a worker may have open: its pipes, and those that the runtime needs.
 	maxFiles = 16
-	// expendable has the kernel end a worker before the agent where memory runs out.
+	// expendable is the OOM score that makes the kernel end a worker before the agent when memory runs out.
 	expendable = "500"
 )
 
-// limit has the kernel hold this process to its bounds. None of it can be undone from inside the process.
+// limit makes the kernel hold this process to its bounds. The process cannot undo any of them.
 func limit(b bounds) error {
-	// Where it cannot be written, a worker is as likely to be ended as the agent.
+	// If this fails, the kernel is as likely to end a worker as the agent.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte(expendable), 0)
 	limits := map[int]uint64{syscall.RLIMIT_NOFILE: maxFiles, syscall.RLIMIT_FSIZE: 0, syscall.RLIMIT_CORE: 0}
 	if b.cpu > 0 {
@@ -37,7 +37,7 @@ func limit(b bounds) error {
 	return nil
 }
 
-// cpuTime is what this process has used.
+// cpuTime returns the CPU time that this process has used, or 0 if it is unknown.
 func cpuTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -46,13 +46,13 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// unplug gives the child network interfaces of its own, of which there are none but an idle loopback. Not every system allows that to
-// an unprivileged process; Start fails then.
+// unplug gives the child a network of its own, whose only interface is an idle loopback. If the system does not allow
+// that to an unprivileged process, Start fails.
 func unplug(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET}
 }
 
-// killed reports whether the kernel ended a process, for which it gives no other reason than the signal.
+// killed reports whether the kernel ended a process. The signal is the only reason that the kernel reports.
 func killed(state *os.ProcessState) bool {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && (status.Signal() == syscall.SIGKILL || status.Signal() == syscall.SIGXCPU)

@@ -5,5 +5,6 @@
 
 package renderworker
 
-// raceDetector tells that the program has more memory of its own than a worker may use.
+// raceDetector reports whether the program has the race detector, with which it needs more memory than a worker may
+// use.
 const raceDetector = false

@@ -22,26 +22,28 @@ import (
 )
 
 const (
-	// idleAfter is how long a worker rests before it is ended.
+	// idleAfter is how long a worker may be idle before it is ended.
 	idleAfter = 30 * time.Second
-	// maxWords is how much of the end of a worker's standard error is kept: more than the runtime writes when it ends a process.
+	// maxWords is how many bytes at the end of a worker's standard error are kept. The runtime writes less when it
+	// ends a process.
 	maxWords = 64 << 10
-	// cpuOverTime is how much CPU time a worker may use over its life, as a multiple of the time of one build. The deadline ends a build
-	// that takes long; this ends a worker that nobody could end.
+	// cpuOverTime bounds the CPU time of a worker over its life, as a multiple of the timeout of one build. The
+	// deadline ends a slow build. This bound ends a worker that the agent could not end.
 	cpuOverTime = 2
 )
 
-// Pool builds kustomizations in workers. Its methods may be called concurrently. It starts no worker before there is something to build.
+// Pool builds kustomizations in workers. It does not start a worker before there is something to build. Its methods
+// may be called concurrently.
 type Pool struct {
 	cfg     Config
 	limits  render.Limits
 	bounds  bounds
-	program func() (string, error) // what is started as a worker
-	turns   chan struct{}          // holds a token for each build that is under way; those who wait are served in order
+	program func() (string, error) // returns the program to start as a worker
+	turns   chan struct{}          // holds a token for each running build; waiting builds are served in order
 
 	mu       sync.Mutex // guards what follows
-	resting  []*worker  // those used last are at the end
-	noUnplug bool       // the system allows no network interfaces of one's own
+	resting  []*worker  // idle workers; the most recently used are at the end
+	noUnplug bool       // the system does not allow a worker its own network interfaces
 	closed   bool
 }
 
@@ -68,7 +70,7 @@ func NewPool(cfg Config, limits render.Limits) *Pool {
 	}
 }
 
-// Close ends the workers that rest. Those that build end with their builds, whose contexts the caller ends before.
+// Close ends the idle workers. A busy worker ends with its build, whose context the caller must end first.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	resting := p.resting
@@ -79,10 +81,11 @@ func (p *Pool) Close() {
 	}
 }
 
-// errTime is the cause of the end of a build that takes too long.
+// errTime is the cause of the end of a build that exceeds its timeout.
 var errTime = errors.New("the build takes too long")
 
-// Build implements render.Builder. It waits for its turn for as long as ctx lives; the time that a build may take begins after that.
+// Build implements render.Builder. It waits for its turn until ctx ends. The timeout of the build begins after that
+// wait.
 func (p *Pool) Build(ctx context.Context, files *render.Files, folder string) ([]byte, error) {
 	select {
 	case p.turns <- struct{}{}:
@@ -107,11 +110,12 @@ func (p *Pool) Build(ctx context.Context, files *render.Files, folder string) ([
 		} else if !used || timed.Err() != nil {
 			return nil, p.explain(timed, died, orRoot(folder))
 		}
-		w = nil // it may have died of what it had built before: a fresh one decides
+		w = nil // an earlier build may have caused its death: a new worker decides
 	}
 }
 
-// ask has a worker build, and puts it back or ends it. The error is a *deathError when the worker died without an answer.
+// ask makes a worker build, and then puts the worker back or ends it. The error is a *deathError if the worker died
+// without an answer.
 func (p *Pool) ask(ctx context.Context, w *worker, request requestHead, files *render.Files) ([]byte, error) {
 	release := context.AfterFunc(ctx, w.kill)
 	head, text, err := w.exchange(request, files, p.limits)
@@ -119,7 +123,7 @@ func (p *Pool) ask(ctx context.Context, w *worker, request requestHead, files *r
 		w.kill()
 		<-w.ended
 		_ = w.pipes.Close()
-		if err == nil { // the answer came in the moment in which the time was over
+		if err == nil { // the answer arrived just when ctx ended
 			err = context.Cause(ctx)
 		} else if ctx.Err() == nil && !isEnd(err) {
 			return nil, err
@@ -156,14 +160,14 @@ func (w *worker) exchange(request requestHead, files *render.Files, limits rende
 	return head, text, nil
 }
 
-// isEnd reports whether an error of a pipe says that the process at its other end is gone.
+// isEnd reports whether an error of a pipe means that the process at its other end is gone.
 func isEnd(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE)
 }
 
-// deathError is the end of a worker that gave no answer.
+// deathError reports a worker that ended without an answer.
 type deathError struct {
-	cause error // what was seen of it
+	cause error // the error of its pipes, or of ctx
 	state *os.ProcessState
 	words string
 }
@@ -173,7 +177,7 @@ func (e *deathError) Error() string {
 	return fmt.Sprintf("render worker ended (%v): %v: %s", e.state, e.cause, lastWords(e.words))
 }
 
-// explain makes of a worker's death what it means for the build.
+// explain returns the error of a build whose worker died.
 func (p *Pool) explain(ctx context.Context, died *deathError, folder string) error {
 	used := died.state.UserTime() + died.state.SystemTime()
 	switch cause := context.Cause(ctx); {
@@ -194,13 +198,13 @@ func (p *Pool) explain(ctx context.Context, died *deathError, folder string) err
 	}
 }
 
-// outOfMemory reports whether Go's runtime said that the system gave it none.
+// outOfMemory reports whether words hold an error of Go's runtime about a lack of memory.
 func outOfMemory(words string) bool {
 	return slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "failed to create new OS thread"},
 		func(sign string) bool { return strings.Contains(words, sign) })
 }
 
-// rested returns the worker that rests since the shortest time, or nil.
+// rested removes and returns the most recently used idle worker, or returns nil.
 func (p *Pool) rested() *worker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -226,7 +230,7 @@ func (p *Pool) rest(w *worker) {
 	time.AfterFunc(idleAfter, p.endIdle)
 }
 
-// endIdle ends the workers that have rested for long enough.
+// endIdle ends the workers that have been idle for idleAfter.
 func (p *Pool) endIdle() {
 	var idle []*worker
 	p.mu.Lock()
@@ -287,14 +291,14 @@ func (w *worker) kill() {
 	}
 }
 
-// end ends a worker that has nothing to do.
+// end ends an idle worker, and blocks until its process has ended.
 func (w *worker) end() {
 	w.kill()
 	<-w.ended
 	_ = w.pipes.Close()
 }
 
-// tail keeps the end of what is written to it. It is safe for concurrent use.
+// tail keeps the last maxWords bytes that are written to it. It is safe for concurrent use.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
@@ -311,14 +315,15 @@ func (t *tail) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// String returns what is kept.
+// String returns the bytes that are kept.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.text)
 }
 
-// lastWords returns the line that says why a process ended: that of the runtime, which has others after it, or the last one.
+// lastWords returns the line that explains why a process ended: the error line of the runtime, which other lines may
+// follow, or else the last line.
 func lastWords(words string) string {
 	lines := strings.Split(strings.TrimSpace(words), "\n")
 	for _, line := range slices.Backward(lines) {

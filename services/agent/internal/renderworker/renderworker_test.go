@@ -26,7 +26,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/renderworker"
 )
 
-// TestMain makes this program one that can be started as a worker.
+// TestMain makes it possible to start this program as a worker.
 func TestMain(m *testing.M) {
 	renderworker.ServeBare(os.Args[1:])
 	renderworker.Serve(os.Args[1:])
@@ -40,8 +40,8 @@ func newPool(t testing.TB, cfg renderworker.Config) *renderworker.Pool {
 	return pool
 }
 
-// needsLimits skips a test where the kernel limits no workers. Where a program with the race detector would be too large for its limits,
-// the pool gets one without.
+// needsLimits skips a test if the kernel does not limit workers. With the race detector, this program would be too
+// large for its limits, so the pool starts a program without the detector.
 func needsLimits(t *testing.T, pool *renderworker.Pool) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -57,7 +57,7 @@ func needsLimits(t *testing.T, pool *renderworker.Pool) {
 	pool.Start(program)
 }
 
-// listener is a server that no worker may reach.
+// listener starts a server that workers must not reach. It returns the server's URL and the number of its requests.
 func listener(t *testing.T) (url string, requests *atomic.Int64) {
 	t.Helper()
 	requests = new(atomic.Int64)
@@ -78,12 +78,12 @@ func configMap(name string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\n"
 }
 
-// good is a kustomization that anybody may build.
+// good returns a valid kustomization.
 func good(name string) *render.Files {
 	return files(map[string]string{"kustomization.yaml": "namePrefix: my-\nresources: [a.yaml]\n", "a.yaml": configMap(name)})
 }
 
-// slow is a kustomization that takes minutes: objects that name one another.
+// slow returns a kustomization whose build takes minutes: objects that name one another.
 func slow(objects int) *render.Files {
 	var text strings.Builder
 	for i := range objects {
@@ -121,7 +121,7 @@ func TestBuilds(t *testing.T) {
 	mustBuild(t, pool, "a") // the last build of an agent that ends
 }
 
-// TestErrors makes sure that errors are, on the other side of the pipe, what they were.
+// TestErrors checks that errors keep their type and message through the pipe.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, renderworker.Config{})
@@ -143,8 +143,9 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestSecBombEndsTheWorkerAlone builds what passes every check and takes all memory there is: a kustomization whose bases double the
-// objects with each of many levels. The process of the test, which stands for the agent's, goes on, and so do other builds.
+// TestSecBombEndsTheWorkerAlone builds a kustomization that passes every check but takes all memory: each of its many
+// levels doubles the objects. The test's process, which stands for the agent's, survives, and other builds still
+// succeed.
 func TestSecBombEndsTheWorkerAlone(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, renderworker.Config{Memory: 192 * config.MiB, Timeout: 5 * time.Minute})
@@ -167,7 +168,8 @@ func TestSecBombEndsTheWorkerAlone(t *testing.T) {
 	mustBuild(t, pool, "after")
 }
 
-// TestSecSlowBuildIsEnded builds what takes minutes. Another worker, and this one's successor, build meanwhile and afterwards.
+// TestSecSlowBuildIsEnded builds two kustomizations that take minutes. The timeout ends both builds and their
+// workers. Another pool builds afterwards.
 func TestSecSlowBuildIsEnded(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, renderworker.Config{Workers: 2, Timeout: 3 * time.Second})
@@ -189,7 +191,7 @@ func TestSecSlowBuildIsEnded(t *testing.T) {
 	mustBuild(t, patient, "after")
 }
 
-// TestSecCPUTimeIsBounded has the kernel end a build that nobody watches.
+// TestSecCPUTimeIsBounded checks that the kernel ends a build that no deadline ends.
 func TestSecCPUTimeIsBounded(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, renderworker.Config{Timeout: 10 * time.Minute})
@@ -202,7 +204,8 @@ func TestSecCPUTimeIsBounded(t *testing.T) {
 	}
 }
 
-// TestCanceledBuildIsNoFailure ends the context of a build. Nothing is said about its content then.
+// TestCanceledBuildIsNoFailure ends the context of a build. The error is the context's cause, and does not concern
+// the content.
 func TestCanceledBuildIsNoFailure(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, renderworker.Config{})
@@ -218,7 +221,7 @@ func TestCanceledBuildIsNoFailure(t *testing.T) {
 	mustBuild(t, pool, "after")
 }
 
-// TestDeadWorkerIsReplaced kills a worker that rests.
+// TestDeadWorkerIsReplaced kills an idle worker, and builds again.
 func TestDeadWorkerIsReplaced(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, renderworker.Config{})
@@ -233,7 +236,7 @@ func TestDeadWorkerIsReplaced(t *testing.T) {
 	mustBuild(t, pool, "b")
 }
 
-// TestSecWorkerIsShutIn asks a worker what it can reach.
+// TestSecWorkerIsShutIn checks what a worker can reach.
 func TestSecWorkerIsShutIn(t *testing.T) {
 	t.Parallel()
 	needsLimits(t, newPool(t, renderworker.Config{}))
@@ -251,7 +254,8 @@ func TestSecWorkerIsShutIn(t *testing.T) {
 	t.Logf("worker: %v", report)
 }
 
-// TestSecNothingIsFetchedBehindTheCheck builds without the check, as if it had a hole: the worker itself fetches nothing.
+// TestSecNothingIsFetchedBehindTheCheck builds without the check, as if the check had a gap. The worker itself does
+// not fetch anything.
 func TestSecNothingIsFetchedBehindTheCheck(t *testing.T) {
 	t.Parallel()
 	url, requests := listener(t)
@@ -269,7 +273,7 @@ func TestSecNothingIsFetchedBehindTheCheck(t *testing.T) {
 	}
 }
 
-// TestConfig shows the memory of workers in containers of some sizes.
+// TestConfig checks the memory of workers in containers of several sizes, and the errors about invalid settings.
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	for container, want := range map[string]config.Bytes{

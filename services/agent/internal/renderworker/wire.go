@@ -14,29 +14,29 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
-// What passes through the pipes: a request is a head and the files (render.Files.Encode), an answer a head and a text. A head is JSON
-// behind its length in four bytes. Both ends are the same program, so nothing is versioned.
+// A request on the pipes is a head and the files (render.Files.Encode). An answer is a head and a text. A head is
+// JSON after its length in four bytes. Both ends are the same program, so the format is not versioned.
 
 const (
-	// maxHead bounds a head.
+	// maxHead bounds the bytes of a head.
 	maxHead = 1 << 20
-	// maxMessage bounds the words of an error: kustomize repeats whole files in some.
+	// maxMessage bounds the bytes of an error message, because kustomize repeats whole files in some.
 	maxMessage = 4 << 10
 )
 
-// requestHead says what is to be built.
+// requestHead describes what to build.
 type requestHead struct {
 	Folder string        `json:"folder"`
 	Limits render.Limits `json:"limits"`
 }
 
-// answerHead says what came of it. At most one of the errors is set.
+// answerHead describes the result. At most one of the errors is set.
 type answerHead struct {
 	Bytes int64      `json:"bytes"`           // of the text that follows
 	Error *errorHead `json:"error,omitempty"` // a *render.Error
 	Limit *limitHead `json:"limit,omitempty"` // a *render.LimitError
-	Other string     `json:"other,omitempty"` // any other
-	Last  bool       `json:"last,omitempty"`  // the worker ends
+	Other string     `json:"other,omitempty"` // any other error
+	Last  bool       `json:"last,omitempty"`  // the worker ends after this answer
 }
 
 type errorHead struct {
@@ -66,7 +66,7 @@ func headOf(text []byte, err error) answerHead {
 	}
 }
 
-// err is what headOf was given, but for what its words were cut from.
+// err returns the error that headOf encoded. Its message may be cut.
 func (h answerHead) err() error {
 	switch {
 	case h.Limit != nil:
@@ -96,7 +96,7 @@ func writeHead(w io.Writer, head any) error {
 	return err
 }
 
-// readHead returns io.EOF where the pipe ends before the head.
+// readHead reads a head. It returns io.EOF if the pipe ends before the head.
 func readHead(r *bufio.Reader, head any) error {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {

@@ -3,13 +3,14 @@
 
 // Package renderworker builds kustomizations in child processes.
 //
-// No engine that renders can be interrupted, and nothing inside a process bounds what it allocates. So the agent starts its own program
-// once more, as a worker: a process with an empty environment and limits of memory, CPU, files and network that the kernel holds it to. A
-// worker reads a request from its standard input, writes the answer to its standard output, and waits for the next. What ends a worker
-// fails the one build that ended it.
+// A rendering engine cannot be interrupted, and a process cannot bound its own allocations from inside. So the agent
+// starts its own program again, as a worker: a process with an empty environment, whose memory, CPU, files and
+// network the kernel limits. A worker reads a request from its standard input, writes the answer to its standard
+// output, and waits for the next request. A build that ends its worker fails, and no other build does.
 //
-// The program's main function calls Serve before anything else. A Pool, in the agent, starts workers, asks them, and ends them; its one
-// lock guards the list of those that rest, and nothing waits while it is held.
+// The program's main function calls Serve before anything else. In the agent, a Pool starts workers, sends them
+// requests, and ends them. Its one lock guards the list of idle workers, and no goroutine waits while it holds that
+// lock.
 package renderworker
 
 import (
@@ -35,17 +36,20 @@ const Command = "render-worker"
 const (
 	exitUnusable = 70 // the worker could not prepare itself, or its pipes failed
 
-	// maxBuilds is how many builds a worker makes at most. Kustomize keeps things in memory for good.
+	// maxBuilds is the most builds of one worker. Kustomize keeps some data in memory permanently.
 	maxBuilds = 100
-	// maxStack ends a build that recurses too deeply. The default of 1 GiB is more than the memory there is.
+	// maxStack bounds the stack, and so ends a build that recurses too deeply. The default of 1 GiB is more than a
+	// worker's memory.
 	maxStack = 64 << 20
 )
 
-// canServe tells that this program's main function has called Serve, so that the program can be started as a worker.
+// canServe is true once this program's main function has called Serve, so that the program can be started as a
+// worker.
 var canServe atomic.Bool
 
-// Serve makes this process a worker if args, the program's arguments without its name, ask for one: it then ends the process after the
-// last request. Else it returns, and Pools of this process can start the program as their worker.
+// Serve makes this process a worker if args, the program's arguments without its name, ask for one. It then ends the
+// process after the last request. Otherwise it returns, and Pools of this process can start the program as their
+// worker.
 func Serve(args []string) {
 	if len(args) == 0 || args[0] != Command {
 		canServe.Store(true)
@@ -69,7 +73,7 @@ func serve(args []string) error {
 	return answer(os.Stdin, os.Stdout, bounds)
 }
 
-// bounds are what the kernel holds a worker to. Zero: it does not.
+// bounds are the limits that the kernel enforces on a worker. Zero: no limit.
 type bounds struct {
 	memory int64         // bytes of data
 	cpu    time.Duration // in whole seconds, over the worker's life
@@ -95,12 +99,12 @@ func parseBounds(args []string) (bounds, error) {
 	return bounds{memory: memory, cpu: time.Duration(seconds) * time.Second}, nil
 }
 
-// shut closes the ways out of this process, and limits it.
+// shut isolates this process from its environment, and limits it.
 func shut(b bounds) error {
-	os.Clearenv() // no PATH, in which a program such as git could be found
+	os.Clearenv() // without PATH, a program such as git cannot be found
 	refuseNetwork()
 	debug.SetMaxStack(maxStack)
-	debug.SetTraceback("none") // what ended the worker is to be the end of what it says
+	debug.SetTraceback("none") // so that standard error ends with the reason
 	if b.memory > 0 {
 		debug.SetMemoryLimit(b.memory / 4 * 3) //nolint:mnd // the collector works harder before the kernel refuses memory
 	}
@@ -110,7 +114,7 @@ func shut(b bounds) error {
 	return limit(b)
 }
 
-// errNetwork is what a build comes to that dials in spite of all checks.
+// errNetwork is the error of a build that dials in spite of all checks.
 var errNetwork = errors.New("remote references are not fetched; put a copy into the repository")
 
 type refusal struct{}
@@ -123,7 +127,7 @@ func refuseNetwork() {
 	http.DefaultTransport = refusal{}
 }
 
-// answer answers requests until there are no more, or the worker has done enough. It returns nil then.
+// answer answers requests until there are no more, or until the worker has made enough builds. It then returns nil.
 func answer(in io.Reader, out io.Writer, b bounds) error {
 	requests, answers := bufio.NewReader(in), bufio.NewWriter(out)
 	for builds := 1; ; builds++ {
@@ -153,7 +157,8 @@ func answer(in io.Reader, out io.Writer, b bounds) error {
 	}
 }
 
-// nearlyUsed reports whether another build could meet limits that this one has used up.
+// nearlyUsed reports whether this worker has used more than half of its memory or CPU time, so that another build
+// could exceed the limits.
 func (b bounds) nearlyUsed() bool {
 	const half = 2
 	var memory runtime.MemStats

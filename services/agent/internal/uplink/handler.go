@@ -50,7 +50,7 @@ type HandlerParams struct {
 	AnswerTimeout time.Duration
 	// StallTimeout is how long a caller may take no byte before the request to the API server is ended. Zero: two minutes.
 	StallTimeout time.Duration
-	// People bounds as whom the hub may act.
+	// People bounds the identities under which the hub may act.
 	People People
 }
 
@@ -101,7 +101,7 @@ func (p HandlerParams) kubernetes() *proxy {
 	}
 }
 
-// door is the way to the API server, with the check of who comes.
+// door checks the identity of a request, and passes the request to the API server.
 type door struct {
 	kubernetes *proxy
 	people     People
@@ -115,7 +115,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem{code: http.StatusForbidden, kubeReason: "Forbidden", reason: "ACCESS_DENIED", message: refused.message}.write(w, r)
 		return
 	}
-	// A Connection header could have the proxy drop the identity that was checked. HTTP/2 does not allow one.
+	// A Connection header could make the proxy drop the checked identity. HTTP/2 does not allow one.
 	if len(r.Header["Connection"]) > 0 || r.Header.Get("Upgrade") != "" || r.Method == http.MethodConnect {
 		problem{
 			code: http.StatusBadRequest, kubeReason: "BadRequest", reason: "FIELD_INVALID",
@@ -137,7 +137,7 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 		out.URL.RawPath = base + strings.TrimPrefix(raw, p.prefix)
 	}
 	out.URL.RawQuery = r.In.URL.RawQuery // as it came; the proxy would drop what it cannot parse
-	out.Trailer = nil                    // it could name what the header must not
+	out.Trailer = nil                    // it could carry fields that the header must not
 	p.scrub(out.Header)
 	if _, set := out.Header["User-Agent"]; !set {
 		out.Header.Set("User-Agent", "") // else the transport adds its own

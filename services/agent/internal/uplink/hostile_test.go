@@ -21,7 +21,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
-// endless is a server that answers every connection with some bytes and then with others without an end. It counts what was taken.
+// endless starts a server that answers every connection with first, and then with more again and again. It counts the
+// bytes that clients accept of the latter.
 func endless(t *testing.T, first, more string) (addr string, taken *atomic.Int64) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -53,7 +54,7 @@ func endless(t *testing.T, first, more string) (addr string, taken *atomic.Int64
 	return listener.Addr().String(), taken
 }
 
-// TestSecServersCannotAnswerWithoutEnd has an API server, and a service, whose head of an answer never ends.
+// TestSecServersCannotAnswerWithoutEnd calls an API server, and a service, that send a head that never ends.
 func TestSecServersCannotAnswerWithoutEnd(t *testing.T) {
 	t.Parallel()
 	filler := strings.Repeat("x", 32<<10)
@@ -86,11 +87,11 @@ func TestSecServersCannotAnswerWithoutEnd(t *testing.T) {
 				recorder := httptest.NewRecorder()
 				h.ServeHTTP(recorder, request)
 				transport.CloseIdleConnections()
-				// The recorder takes a hint for the answer's status.
+				// The recorder records the status of a hint as that of the answer.
 				if recorder.Code != http.StatusBadGateway && recorder.Code >= 200 || !strings.Contains(recorder.Body.String(), "CLUSTER_UNREACHABLE") {
 					t.Errorf("%s of %s, %v: got %d %.200s, want 502", name, path, header, recorder.Code, recorder.Body)
 				}
-				// The kernels' buffers take some megabytes, too.
+				// The kernel's buffers also accept some megabytes.
 				if got := taken.Load(); got > 32<<20 {
 					t.Errorf("%s of %s, %v: took %d bytes", name, path, header, got)
 				}
@@ -99,7 +100,8 @@ func TestSecServersCannotAnswerWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestSecServicesAreNotTheAgentItself has the name of an allowed service mean the agent's own machine, as an ExternalName may.
+// TestSecServicesAreNotTheAgentItself resolves the name of an allowed service to the agent's own machine, as an
+// ExternalName may.
 func TestSecServicesAreNotTheAgentItself(t *testing.T) {
 	t.Parallel()
 	secret := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "profiles of the agent") }))
@@ -123,7 +125,7 @@ func TestSecServicesAreNotTheAgentItself(t *testing.T) {
 	}
 }
 
-// nameServer says that every name has one address.
+// nameServer returns a resolver that resolves every name to address.
 func nameServer(t *testing.T, address [4]byte) *net.Resolver {
 	t.Helper()
 	socket, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")

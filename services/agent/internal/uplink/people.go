@@ -15,23 +15,25 @@ import (
 	"github.com/leatdev/leat/internal/proxyheader"
 )
 
-// DefaultGroups are the groups in which the hub may act unless the cluster's owner names others: bindings give no other ones.
+// DefaultGroups is the pattern of the groups in which the hub may act unless the cluster's operator names others.
+// Bindings do not grant any other groups.
 const DefaultGroups = "leat:*"
 
-// ownExtra begins the keys of the attributes that the hub may give a person. Clouds decide by attributes of their own, such as the
-// assertion of a user, so the hub must not set any.
+// ownExtra is the prefix of the keys of attributes that the hub may set for a person. Clouds authorize by attributes
+// of their own, such as the assertion of a user, so the hub must not set any of those.
 const ownExtra = "leat.dev/"
 
-// People bounds as whom the hub may act in the cluster. The agent enforces it, because the right to impersonate users in RBAC has no
-// exceptions: a hub that is broken into could be system:kube-controller-manager. Identities of Kubernetes itself, whose names begin with
-// "system:", are refused whatever the lists say. The zero value lets the hub be any user in the groups of [DefaultGroups].
+// People bounds the identities under which the hub may act in the cluster. The agent enforces the bounds, because the
+// right to impersonate users in RBAC does not allow exceptions: an attacker in a hub could act as
+// system:kube-controller-manager. The agent always rejects identities of Kubernetes itself, whose names begin with
+// "system:", whatever the lists hold. The zero value allows any user in the groups of [DefaultGroups].
 type People struct {
 	users  []pattern
 	groups []pattern
 }
 
-// NewPeople returns the bounds for names of users and of groups. A name may hold one "*", which stands for any text. Without users every
-// user is allowed; without groups those of [DefaultGroups] are.
+// NewPeople returns the bounds for names of users and of groups. A name may hold one "*", which stands for any text.
+// Without users, every user is allowed. Without groups, those of [DefaultGroups] are allowed.
 func NewPeople(users, groups []string) (People, error) {
 	var p People
 	var errs []error
@@ -50,10 +52,10 @@ func NewPeople(users, groups []string) (People, error) {
 	return p, errors.Join(errs...)
 }
 
-// pattern is a name, or what a name begins and ends with.
+// pattern is a name, or the prefix and the suffix of names.
 type pattern struct {
 	prefix, suffix string
-	open           bool // there may be text in between
+	open           bool // any text may stand in between
 }
 
 func parsePattern(text string) (pattern, error) {
@@ -74,7 +76,7 @@ func (p pattern) matches(name string) bool {
 	return len(name) >= len(p.prefix)+len(p.suffix) && strings.HasPrefix(name, p.prefix) && strings.HasSuffix(name, p.suffix)
 }
 
-// allowed reports whether a list has a name. An empty list has all.
+// allowed reports whether list allows name. An empty list allows every name.
 func allowed(list []pattern, name string) bool {
 	for _, p := range list {
 		if p.matches(name) {
@@ -86,18 +88,18 @@ func allowed(list []pattern, name string) bool {
 
 var defaultGroups = []pattern{{prefix: strings.TrimSuffix(DefaultGroups, "*"), open: true}}
 
-// refusal says why a request must not be sent.
+// refusal is the reason why a request must not be sent.
 type refusal struct {
 	class   string // of the metric
 	message string
 }
 
-// check returns nil when the API server may see the request under the identity that its header names.
+// check returns nil if the agent may send the request to the API server under the identity in its header.
 func (p People) check(header http.Header) *refusal {
 	users, uids := header[impersonateUser], header[impersonatePrefix+"Uid"]
 	switch {
 	case len(users) == 0 || users[0] == "":
-		// Without it the API server would see the agent, which may do everything.
+		// Without a user the API server would see the agent, which may do everything.
 		return &refusal{"nobody", "the request names nobody to impersonate, which is a defect of the hub; report it"}
 	case len(users) > 1 || len(uids) > 1:
 		return &refusal{"malformed", "the request names more than one user, which is a defect of the hub; report it"}
@@ -118,7 +120,7 @@ func (p People) check(header http.Header) *refusal {
 	return checkExtra(header)
 }
 
-// checkNames checks names of one kind against a list.
+// checkNames returns the refusal of the first name that is malformed, reserved or not on the list, or nil.
 func checkNames(kind string, names []string, list []pattern, setting string) *refusal {
 	for _, name := range names {
 		switch {
@@ -133,14 +135,14 @@ func checkNames(kind string, names []string, list []pattern, setting string) *re
 	return nil
 }
 
-// checkExtra lets attributes pass that the hub has defined.
+// checkExtra rejects attributes that the hub has not defined.
 func checkExtra(header http.Header) *refusal {
 	for name := range header {
 		encoded, isExtra := strings.CutPrefix(name, impersonatePrefix+"Extra-")
 		if !isExtra {
 			continue
 		}
-		// The API server reads the key in this way.
+		// The API server decodes the key in the same way.
 		key, err := url.PathUnescape(strings.ToLower(encoded))
 		if err != nil || !isClean(key) || !strings.HasPrefix(key, ownExtra) {
 			return &refusal{"extra", fmt.Sprintf("the agent sends no attribute %q of a person: only those that begin with %q are the hub's", encoded, ownExtra)}
@@ -149,11 +151,11 @@ func checkExtra(header http.Header) *refusal {
 	return nil
 }
 
-// reservedPrefix begins the names that Kubernetes keeps for itself.
+// reservedPrefix is the prefix of the names that Kubernetes reserves for itself.
 const reservedPrefix = "system:"
 
-// isReserved reports whether somebody on the way to the API server could read a name as one that begins with the reserved prefix: one in
-// other letters, behind spaces, or behind a comma, at which some proxies split what came as one.
+// isReserved reports whether the API server, or a proxy before it, could read name as one with the reserved prefix.
+// The prefix may have other case, or stand behind spaces, or behind a comma, at which some proxies split a value.
 func isReserved(name string) bool {
 	for part := range strings.SplitSeq(name, ",") {
 		part = strings.TrimLeftFunc(part, func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsGraphic(c) || c == utf8.RuneError })
@@ -174,12 +176,12 @@ func hasPrefixFold(text, prefix string) bool {
 	return strings.EqualFold(text[:end], prefix)
 }
 
-// isClean reports whether a name is the same in every version of HTTP, which trim values of headers.
+// isClean reports whether every version of HTTP carries name unchanged. HTTP trims the values of headers.
 func isClean(name string) bool {
 	return name != "" && name == strings.TrimSpace(name) && !strings.ContainsFunc(name, unicode.IsControl) && utf8.ValidString(name)
 }
 
-// scrubKubernetes leaves what the API server is to see: the caller's identity instead of the caller's credentials and address.
+// scrubKubernetes removes the caller's credentials and address, and keeps the caller's identity for the API server.
 func scrubKubernetes(header http.Header) {
 	for name := range header {
 		if proxyheader.IsIdentity(name) && !isImpersonation(name) {
@@ -188,8 +190,8 @@ func scrubKubernetes(header http.Header) {
 	}
 }
 
-// isImpersonation reports whether the API server knows a header as one of impersonation. Others that look like it are removed, so that a
-// future meaning of them is not granted unseen.
+// isImpersonation reports whether the API server uses the header for impersonation. scrubKubernetes removes headers
+// that only look like it, so that a future meaning of them is not granted unnoticed.
 func isImpersonation(name string) bool {
 	switch name {
 	case impersonateUser, impersonatePrefix + "Group", impersonatePrefix + "Uid":

@@ -34,7 +34,7 @@ var (
 	errSilent = errors.New("server does not answer")
 	// errStalled ends a request whose caller takes nothing of the answer.
 	errStalled = errors.New("caller takes no byte of the answer")
-	// errHints ends a request whose server announces answers and gives none.
+	// errHints ends a request whose server sends too many informational answers.
 	errHints = errors.New("server gives too many informational answers")
 	// errAnswered ends what is left of a request whose answer is complete.
 	errAnswered = errors.New("request is answered")
@@ -104,11 +104,11 @@ func (p *proxy) pass(leg *leg, w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(&hints{ResponseWriter: guarded, tooMany: func() { cancel(errHints) }}, req)
 }
 
-// maxHints is how many informational answers may come before the one that counts. A client of net/http that is told of them has no bound
-// of its own.
+// maxHints is how many informational answers a server may send before the final one. net/http's client does not bound
+// them if its caller asks to be notified of them.
 const maxHints = 32
 
-// hints ends a request whose server answers nothing but informational answers.
+// hints ends a request whose server sends more than maxHints informational answers.
 type hints struct {
 	http.ResponseWriter
 
@@ -127,7 +127,7 @@ func (h *hints) WriteHeader(status int) {
 	h.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap lets http.ResponseController reach the server's own writer.
+// Unwrap returns the server's own writer for http.ResponseController.
 func (h *hints) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
 // mayBeSilent knows the requests whose answer may begin whenever it likes: a log that is followed, and what another server behind the

@@ -19,18 +19,20 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 )
 
-// refusalPause is the time between two log lines about refused identities. A hub that was broken into must not fill the log.
+// refusalPause is the least time between two log lines about refused identities. A compromised hub must not fill the
+// log.
 const refusalPause = time.Second
 
-// refusals counts and logs requests under identities that the agent does not let the hub be. It is safe for concurrent use.
+// refusals counts and logs requests under identities that the agent does not allow. It is safe for concurrent use.
 type refusals struct {
 	logger *slog.Logger
 	count  metric.Int64Counter
-	logged atomic.Int64 // when the last line was, in nanoseconds since 1970
+	logged atomic.Int64 // time of the last line, in nanoseconds since 1970
 	silent atomic.Int64 // refusals without a line since then
 }
 
-// newRefusals fails when the meter refuses its instrument. A nil meter counts nothing.
+// newRefusals returns refusals, or an error if the meter rejects its instrument. With a nil meter, refusals are not
+// counted.
 func newRefusals(meter metric.Meter, logger *slog.Logger) (*refusals, error) {
 	if meter == nil {
 		meter = noop.Meter{}
@@ -44,7 +46,7 @@ func newRefusals(meter metric.Meter, logger *slog.Logger) (*refusals, error) {
 	return &refusals{logger: logger, count: count}, nil
 }
 
-// note counts a refusal, and logs it unless another one was logged a moment ago.
+// note counts a refusal, and logs it unless another one was logged within refusalPause.
 func (n *refusals) note(r *http.Request, refused *refusal) {
 	ctx := propagation.TraceContext{}.Extract(context.WithoutCancel(r.Context()), propagation.HeaderCarrier(r.Header))
 	n.count.Add(ctx, 1, metric.WithAttributes(attribute.String(telemetry.KeyErrorType, refused.class)))

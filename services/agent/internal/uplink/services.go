@@ -37,7 +37,7 @@ type ServiceParams struct {
 	Allow []Service
 	// Roots are whom to trust for services with TLS. Nil: the system's.
 	Roots *x509.CertPool
-	// Dial opens connections. Nil: the network's own, but none to addresses of this machine or its link.
+	// Dial opens connections. Nil: the network's own dialer, which rejects addresses of this machine and its link.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Resolver finds the addresses of services where Dial is nil. Nil: the system's.
 	Resolver *net.Resolver
@@ -64,7 +64,8 @@ var _ http.Handler = (*Services)(nil)
 // NewServices returns the handler of what is below /services/. It fails when the meter refuses its instruments.
 func NewServices(p ServiceParams) (*Services, error) {
 	if p.Dial == nil {
-		// Who may change an allowed service in the cluster could have its name mean an address of the agent's own machine or link.
+		// A user who may change an allowed service in the cluster could make its name resolve to an address of the
+		// agent's own machine or link.
 		p.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: dialguard.Control, Resolver: p.Resolver}).DialContext
 	}
 	config := &tls.Config{RootCAs: p.Roots, MinVersion: tls.VersionTLS12}

@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	// maxInformational is how many answers may come before the one that counts.
+	// maxInformational is how many answers may come before the final one.
 	maxInformational = 5
-	// maxAnswerHead bounds the head of an answer, with the informational ones before it. The hub takes no more than 64 KiB.
+	// maxAnswerHead bounds the bytes of an answer's head, including the informational answers before it. The hub
+	// accepts at most 64 KiB.
 	maxAnswerHead = 128 << 10
 )
 
@@ -120,10 +121,10 @@ func (u *Upgrader) exchange(conn net.Conn, req *http.Request) (*http.Response, *
 	return nil, nil, errors.New("read answer to upgrade: nothing but informational answers")
 }
 
-// headReader reads the head of an answer, of which ReadResponse keeps whatever comes.
+// headReader bounds the head of an answer, which http.ReadResponse reads without a bound.
 type headReader struct {
 	reader io.Reader
-	left   int // bytes that may still come; negative: any number
+	left   int // bytes that may still be read; negative: no bound
 }
 
 var errLongHead = fmt.Errorf("head of the answer is longer than %d bytes", maxAnswerHead)

@@ -58,11 +58,11 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// TestSecReplayMemoryIsPerCluster has one agent spend assertions without end, and another renew its token beside it.
+// TestSecReplayMemoryIsPerCluster spends assertions without end as one agent, while another agent renews its token.
 func TestSecReplayMemoryIsPerCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := admission.NewReplay(2 * time.Minute)
-		// 200,000 assertions are what the memory of the whole fleet once had room for.
+		// An earlier Replay had room for 200,000 assertions of the whole fleet.
 		spend := func() (accepted int) {
 			for range 200_000 {
 				switch wait, err := r.Spend("hostile", rand.Text()); {
@@ -97,7 +97,8 @@ func TestSecReplayMemoryIsPerCluster(t *testing.T) {
 	})
 }
 
-// TestSecReplaysAreNotCharged has a thief present a used assertion again and again: the cluster's own rate stays whole.
+// TestSecReplaysAreNotCharged presents a used assertion again and again, as a thief would. The cluster's rate is not
+// charged.
 func TestSecReplaysAreNotCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := admission.NewReplay(2 * time.Minute)

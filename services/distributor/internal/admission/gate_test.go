@@ -145,7 +145,7 @@ func TestSeats(t *testing.T) {
 	}
 }
 
-// TestSecPaceIsPerHolder has one come without end, and another beside it.
+// TestSecPaceIsPerHolder enters without end as one holder, and then once as another.
 func TestSecPaceIsPerHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pace := admission.NewPace(time.Second, 10)

@@ -10,24 +10,26 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Pace gives each holder a rate of its own, so that one who comes too often is refused before it takes what others need. It is safe for
-// concurrent use. It remembers holders only while their burst is not whole, so it holds as many as came lately.
+// Pace limits the rate of each holder separately, so that a holder that comes too often is rejected before it uses up
+// what others need. It is safe for concurrent use. It keeps holders only until their burst is whole again, so it
+// holds only those that came recently.
 type Pace struct {
 	every time.Duration
 	burst int
 
 	mu    sync.Mutex
 	rates map[string]*rate.Limiter
-	// sweep is when holders are next forgotten.
+	// sweep is when holders are next removed.
 	sweep time.Time
 }
 
-// NewPace returns a Pace at which each holder may come burst times at once, and then once in every.
+// NewPace returns a Pace that admits each holder burst times at once, and then once in every.
 func NewPace(every time.Duration, burst int) *Pace {
 	return &Pace{every: every, burst: burst, rates: map[string]*rate.Limiter{}}
 }
 
-// Enter reports whether the holder may come in, and if not, after which time it may try again.
+// Enter reports whether the holder is admitted. If not, it also returns the time after which the holder may try
+// again.
 func (p *Pace) Enter(holder string) (wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,7 +46,7 @@ func (p *Pace) Enter(holder string) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// sweepLocked forgets holders whose burst is whole again: they do not differ from new ones.
+// sweepLocked removes holders whose burst is whole again, because they do not differ from new ones.
 func (p *Pace) sweepLocked(now time.Time) {
 	if now.Before(p.sweep) {
 		return

@@ -45,7 +45,7 @@ func (s *Access) CheckAccess(ctx context.Context, req *distributorv1.CheckAccess
 	return decision(id, access), nil
 }
 
-// administrator is the answer about a person and the hub itself.
+// administrator returns the decision about a person's access to the hub itself.
 func administrator(id identity.Identity) *distributorv1.CheckAccessResponse {
 	res := &distributorv1.CheckAccessResponse{MaxAge: durationpb.New(accessMaxAge)}
 	if slices.Contains(id.Groups, admission.AdminGroup) {

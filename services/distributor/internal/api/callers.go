@@ -73,7 +73,8 @@ func lives(view *fleet.View, id identity.Identity) (identity.Identity, bool) {
 	return id, true
 }
 
-// tunnel checks that the caller is the hub's tunnel, the only service that asks who may reach which cluster.
+// tunnel returns an error unless the caller is the hub's tunnel. The tunnel is the only service that asks which
+// people may reach which cluster.
 func tunnel(ctx context.Context) error {
 	if id, _ := identity.FromContext(ctx); id.Kind != identity.KindService || id.Name != identity.ServiceTunnel {
 		return denied("only the hub's tunnel may call this")

@@ -36,7 +36,8 @@ func (s *Distributor) Enroll(ctx context.Context, req *distributorv1.EnrollReque
 	case len(req.GetAgentVersion()) > maxText:
 		return nil, rpcerr.Field("agent_version", "is too long")
 	}
-	// A guess ends here: it takes no place at the gate and no edit, which would hold up those of others.
+	// A guessed token is rejected here. It does not take a place at the gate or cost an edit, which would delay other
+	// agents.
 	hash := admission.Hash(req.GetJoinToken())
 	switch wait, err := s.d.JoinTokens.Admit(ctx, hash, req.GetPublicKey()); {
 	case err != nil:
@@ -98,8 +99,8 @@ func (s *Distributor) RefreshToken(ctx context.Context, req *distributorv1.Refre
 	}, nil
 }
 
-// assertedLookingTwice verifies the assertion, and returns its cluster and its id. Before it refuses an assertion, it looks
-// whether another replica has enrolled the key just now.
+// assertedLookingTwice verifies the assertion, and returns its cluster and its id. Before it rejects an assertion, it
+// checks whether another replica has just enrolled the key.
 func (s *Distributor) assertedLookingTwice(ctx context.Context, assertion string) (*catalog.Cluster, string, error) {
 	if cluster, id, err := s.asserted(ctx, assertion); err == nil {
 		return cluster, id, nil

@@ -83,8 +83,8 @@ func (s *Distributor) WatchPlan(ctx context.Context, req *distributorv1.WatchPla
 	}
 }
 
-// seat admits a new stream: a cluster has a rate and a number of its own, before the rate that all share. Otherwise one agent that
-// opens and closes streams would take the shared rate from all.
+// seat admits a new stream. It checks the cluster's own rate and number of streams before the rate that all clusters
+// share. Otherwise one agent that opens and closes streams would use up the shared rate.
 func (s *Distributor) seat(cluster *catalog.Cluster) (leave func(), err error) {
 	if wait, ok := s.d.Openings.Enter(cluster.UID); !ok {
 		return nil, tooOften("the cluster opens streams of its plan too often", wait)

@@ -94,7 +94,8 @@ type Definitions interface {
 type Enrolments interface {
 	// CreateJoinToken stores the hash of a token with which one agent can enrol for the cluster. Error: *NotFoundError.
 	CreateJoinToken(ctx context.Context, cluster string, hash []byte, expires time.Time) error
-	// JoinTokens returns the join tokens that have not expired, and those that were used; of very many the latest. It takes no lock.
+	// JoinTokens returns the join tokens that have not expired, and those that were used. If there are very many, it
+	// returns the latest. It does not take a lock.
 	JoinTokens(ctx context.Context) ([]JoinToken, error)
 	// Enrol uses up the token and makes key the cluster's only one. The same key may come again with the same token,
 	// because the first answer may have been lost; nothing changes then. Errors: ErrJoinTokenInvalid.
@@ -103,12 +104,12 @@ type Enrolments interface {
 	Revoke(ctx context.Context, cluster string) error
 }
 
-// JoinToken is what is stored of a join token.
+// JoinToken is the stored state of a join token.
 type JoinToken struct {
 	Hash []byte
 	// Used is true once an agent has enrolled with the token.
 	Used bool
-	// ClusterKey is the key of the cluster's agent; nil where none is enrolled.
+	// ClusterKey is the key of the cluster's agent, or nil if no agent is enrolled.
 	ClusterKey ed25519.PublicKey
 }
 

@@ -66,9 +66,9 @@ func (s *WebhookSecret) validate(field string) error {
 	return nil
 }
 
-// keepSecrets takes over what an update leaves out, or sends back as it was shown. It refuses to keep a credential that the update
-// would have Leat send to another server, or through another proxy, than it was given for. A webhook secret stays in any
-// case: Leat compares it with what it receives, and sends it nowhere.
+// keepSecrets copies from current the secrets that an update leaves out, or sends back as they were shown. It returns
+// an error if Leat would then send the credential to another server, or through another proxy, than it was given for.
+// A webhook secret is always kept: Leat compares it with what it receives, and never sends it.
 func (r *Repository) keepSecrets(current *Repository) error {
 	if r.Spec.ProxyURL == current.Spec.ProxyURL.Masked() {
 		r.Spec.ProxyURL = current.Spec.ProxyURL
@@ -92,8 +92,8 @@ func (r *Repository) keepSecrets(current *Repository) error {
 	return nil
 }
 
-// serverOf returns the scheme, host and port of a valid URL in one spelling, without user and password. A URL in the
-// form user@host:path is one of ssh.
+// serverOf returns the scheme, host and port of a valid URL in one spelling, without user and password. It treats
+// user@host:path as an ssh URL.
 func serverOf(raw string) string {
 	if !strings.Contains(raw, "://") {
 		address, _, _ := strings.Cut(raw, ":")
@@ -102,7 +102,7 @@ func serverOf(raw string) string {
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		return "" // Validate refuses it
+		return "" // Validate rejects it
 	}
 	port := u.Port()
 	if port == "" {

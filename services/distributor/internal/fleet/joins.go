@@ -15,19 +15,21 @@ import (
 )
 
 const (
-	// joinLookPause is the least time between two reads of the join tokens on behalf of callers, however many there are.
+	// joinLookPause is the least time between two reads of the join tokens on behalf of callers, however many callers
+	// there are.
 	joinLookPause = 250 * time.Millisecond
 	// tokenBurst and tokenEvery bound how often one join token can be used. An agent needs it once, and again when an answer is lost.
 	tokenBurst = 5
 	tokenEvery = time.Second
 )
 
-// JoinTokens decides whether a join token is worth an edit of the catalog, so that guesses cost none. It is safe for concurrent use.
+// JoinTokens decides whether a join token may cost an edit of the catalog, so that guesses do not cost any. It is
+// safe for concurrent use.
 //
-// It keeps the hashes of the tokens that are outstanding. A caller with a token that it does not know waits for the next read of the
-// store, which all such callers share: a flood of guesses costs the store four small reads a second. A token that is
-// known passes at once. Guesses therefore delay an honest enrolment by a quarter of a second at most, from whatever address they come;
-// a bound per address would shut out everybody who comes through the same proxy as the guesses.
+// It keeps the hashes of the outstanding tokens. A known token passes at once. A caller with an unknown token waits
+// for the next read of the store. All such callers share that read, so a flood of guesses costs the store four small
+// reads a second. Guesses therefore delay an honest enrolment by at most a quarter of a second, from whatever address
+// they come. A bound per address would shut out every agent behind the same proxy as the guesses.
 type JoinTokens struct {
 	store catalog.Enrolments
 	looks flight
@@ -39,23 +41,23 @@ type JoinTokens struct {
 // joinToken is one outstanding token.
 type joinToken struct {
 	used bool
-	// key is the cluster's, nil where there is none.
+	// key is that of the cluster's agent, or nil if no agent is enrolled.
 	key ed25519.PublicKey
-	// isStale is true when the store refused the token although it is here.
+	// isStale is true after the store has rejected the token although it is known here.
 	isStale bool
 	rate    *rate.Limiter
 }
 
-// NewJoinTokens returns a JoinTokens of the store.
+// NewJoinTokens returns a JoinTokens that reads from store.
 func NewJoinTokens(store catalog.Enrolments) *JoinTokens {
 	j := &JoinTokens{store: store, known: map[string]*joinToken{}}
 	j.looks = flight{run: j.read, pause: joinLookPause}
 	return j
 }
 
-// Admit reports whether an agent may try to enrol with the token that has this hash: wait is zero if it may, and
-// otherwise the time after which it may try again. A token that nobody can use for this key fails with
-// catalog.ErrJoinTokenInvalid; a store that does not answer with catalog.ErrUnavailable. It takes no lock of the store.
+// Admit checks whether an agent may try to enrol with the token that has this hash. wait is zero if it may, and
+// otherwise the time after which it may try again. Admit returns catalog.ErrJoinTokenInvalid if the token cannot be
+// used with this key, and catalog.ErrUnavailable if the store does not answer. It does not take a lock of the store.
 func (j *JoinTokens) Admit(ctx context.Context, hash []byte, key ed25519.PublicKey) (wait time.Duration, err error) {
 	if wait, ok := j.admit(hash, key); ok {
 		return wait, nil
@@ -92,7 +94,8 @@ func (j *JoinTokens) Created(hash []byte) {
 	j.known[string(hash)] = newJoinToken()
 }
 
-// Refused notes that the store did not take a token which Admit let pass. The next use looks into the store first.
+// Refused records that the store rejected a token that Admit had admitted. The next use of the token reads the store
+// first.
 func (j *JoinTokens) Refused(hash []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -105,8 +108,8 @@ func newJoinToken() *joinToken {
 	return &joinToken{rate: rate.NewLimiter(rate.Every(tokenEvery), tokenBurst)}
 }
 
-// read replaces what is known by what the store holds. A token keeps its rate. A token that Created adds during the read
-// may be lost, and is found by the next read.
+// read replaces the known tokens by those in the store. A token keeps its rate. A token that Created adds during the
+// read may be missing until the next read.
 func (j *JoinTokens) read(ctx context.Context) error {
 	stored, err := j.store.JoinTokens(ctx)
 	if err != nil {

@@ -48,8 +48,8 @@ func (s *tokens) count() int {
 
 var one, two = ed25519.PublicKey(make([]byte, ed25519.PublicKeySize)), ed25519.PublicKey(append(make([]byte, ed25519.PublicKeySize-1), 1))
 
-// TestSecGuessedJoinTokensHoldNobodyUp has a thousand guessers ask without a pause for ten seconds, beside an agent whose token
-// another replica has made.
+// TestSecGuessedJoinTokensHoldNobodyUp runs a thousand guessers without a pause for ten seconds, beside an agent
+// whose token another replica has made.
 func TestSecGuessedJoinTokensHoldNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &tokens{}
@@ -115,7 +115,7 @@ func TestJoinTokens(t *testing.T) {
 		if err := admit("made here", one); err != nil || store.count() != reads {
 			t.Errorf("got %v and %d reads, want a token that was made here to be known", err, store.count()-reads)
 		}
-		// The store says that it is not good, and the next read agrees.
+		// The store has rejected the token, and the next read agrees.
 		joins.Refused([]byte("made here"))
 		if err := admit("made here", one); !errors.Is(err, catalog.ErrJoinTokenInvalid) {
 			t.Errorf("got %v, want what the store says", err)
@@ -130,7 +130,7 @@ func TestJoinTokens(t *testing.T) {
 	})
 }
 
-// TestSecOneJoinTokenIsUsedAtARate has the holder of a token that was used enrol again and again, which costs an edit each time.
+// TestSecOneJoinTokenIsUsedAtARate enrols again and again with a used token, which costs an edit each time.
 func TestSecOneJoinTokenIsUsedAtARate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		joins := fleet.NewJoinTokens(&tokens{held: []catalog.JoinToken{{Hash: []byte("used"), Used: true, ClusterKey: one}, {Hash: []byte("honest")}}})

@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// maxJoinTokens bounds the join tokens that JoinTokens returns. They live a day.
+// maxJoinTokens bounds the join tokens that JoinTokens returns. Join tokens expire after a day.
 const maxJoinTokens = 100_000
 
 type joinTokenRow struct {

@@ -55,8 +55,8 @@ func testCredentials(t *testing.T, s subject) {
 	}
 }
 
-// testCredentialStaysWithItsServer changes where a repository is, and leaves the credential out: a credential that was given for one
-// server must not be sent to another one.
+// testCredentialStaysWithItsServer changes the URL or the proxy of a repository, and leaves the credential out. Leat
+// must not send a credential to another server than it was given for.
 func testCredentialStaysWithItsServer(t *testing.T, s subject) {
 	const https, ssh = "https://git.example/demo", "git@git.example:demo"
 	basic := &catalog.Credential{Method: catalog.MethodBasic, Username: "u", Secret: "p", AllowPlainHTTP: true}
@@ -64,7 +64,7 @@ func testCredentialStaysWithItsServer(t *testing.T, s subject) {
 	for i, test := range []struct {
 		credential    *catalog.Credential
 		before, after string
-		proxy         catalog.ProxyURL // of after; of before it is http://u:p@proxy.example:3128
+		proxy         catalog.ProxyURL // of after; that of before is http://u:p@proxy.example:3128
 		kept          bool
 	}{
 		{basic, https, "https://git.example:443/moved", "", true},

@@ -63,11 +63,11 @@ var (
 	_ catalog.People      = (*Store)(nil)
 )
 
-// Open connects to the database and brings its schema up to date; replicas that do so at once wait for each other.
-// The URL is sqlite:///path/to/file.db, or postgres://…. The folder of a SQLite file is made if need be, and only the user of this process can
-// read the file and what SQLite puts beside it. The secret seals what must not
-// be read by those who can read the database; it has to stay the same. The error matches catalog.ErrUnavailable when
-// the database does not answer.
+// Open connects to the database and brings its schema up to date. Replicas that do so at once wait for each other.
+// The URL is sqlite:///path/to/file.db, or postgres://…. Open makes the folder of a SQLite file if it does not exist.
+// Only the user of this process can read the file and the files that SQLite puts beside it. The secret seals values
+// that readers of the database must not see, so it must not change. The error matches catalog.ErrUnavailable if the
+// database does not answer.
 func Open(ctx context.Context, databaseURL string, secret []byte) (*Store, error) {
 	credentials, err := seal.NewSealer(secret, purposeCredential)
 	if err != nil {
@@ -133,7 +133,8 @@ func (s *Store) connectSQLite(u *url.URL) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return fmt.Errorf("make folder of the database: %w", err)
 	}
-	// SQLite would make the file by the umask. What it makes beside it gets the file's mode; earlier versions left them readable.
+	// SQLite would make the file with the mode of the umask. The files that it makes beside it get the file's mode.
+	// Earlier versions left them readable.
 	if err := errors.Join(private.File(file), private.Existing(file+"-wal"), private.Existing(file+"-shm"), private.Existing(file+"-journal")); err != nil {
 		return fmt.Errorf("keep the database to its owner: %w", err)
 	}

@@ -116,7 +116,7 @@ func (s *Service) elsewhere(ctx context.Context, r *mirror.Repository) (client, 
 		return nil, "", nil //nolint:nilerr // while nobody can tell who owns it, what is mirrored here is served
 	}
 	owner, err := s.peers.get(url)
-	if err != nil { // it is no replica of ours, whoever has written its name
+	if err != nil { // the name was not signed by a replica of this hub
 		s.Logger.WarnContext(ctx, "owner cannot be called, answering here", slog.String("repository", r.Definition().Name), slog.Any("error", err))
 		return nil, "", nil
 	}

@@ -137,7 +137,8 @@ var tolerated = []string{
 	"zeroPaddedFilemode", "badTagName",
 }
 
-// indexing keeps git within the memory that was admitted: it streams large files instead of holding them, and drops bases early.
+// indexing keeps git within the admitted memory: git streams large files instead of holding them, and drops delta
+// bases early.
 var indexing = []string{"-c", "core.bigFileThreshold=16m", "-c", "core.deltaBaseCacheLimit=32m"}
 
 // store has git check and index a pack. What the pack leans on outside of it is added to it.

@@ -37,7 +37,8 @@ const (
 	oldestMinor = 39
 
 	versionTimeout = 10 * time.Second
-	// leastMemory is what git gets though all packs together may have less: it has caches that are not for packs.
+	// leastMemory is the least memory of one git process, even if the budget for all packs is smaller. Git has caches
+	// that are not for packs.
 	leastMemory = 256 << 20
 )
 

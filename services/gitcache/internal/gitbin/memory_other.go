@@ -5,5 +5,5 @@
 
 package gitbin
 
-// boundMemory does nothing: only Linux bounds another process.
+// boundMemory does nothing: only Linux can limit the memory of another process.
 func boundMemory(int, int64) error { return nil }

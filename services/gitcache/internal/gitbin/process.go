@@ -31,7 +31,7 @@ const (
 type program struct {
 	path string
 	home string // what it takes for the user's folder
-	// memory bounds the bytes that one process may allocate, where the system can. Zero: it may allocate any.
+	// memory bounds the bytes that one process may allocate, if the system supports that. Zero: no bound.
 	memory int64
 }
 
@@ -65,12 +65,12 @@ type process struct {
 	ctx  context.Context //nolint:containedctx // that of the command
 	cmd  *exec.Cmd
 	said said
-	// memory is that of the program.
+	// memory is [program.memory].
 	memory int64
 }
 
-// start starts git. What an upstream has packed may make it need any amount of memory; a bound makes git fail instead of the
-// container. It counts from right after the start, before git has read anything.
+// start starts git and bounds its memory. A pack from an upstream may make git need any amount of memory. The bound
+// makes git fail instead of the container. It applies right after the start, before git has read anything.
 func (p *process) start() error {
 	if err := p.cmd.Start(); err != nil || p.memory == 0 {
 		return err

@@ -32,7 +32,7 @@ import (
 func newClient(t *testing.T) *lfshttp.Client {
 	t.Helper()
 	git, err := gogit.New(gogit.Config{
-		Guard: dialguard.Guard{AllowLocal: true}, // a store at another host is another port here
+		Guard: dialguard.Guard{AllowLocal: true}, // in this test another host is another port of this machine
 		Dir:   t.TempDir(), Logger: slog.New(slog.DiscardHandler), Hosts: hostgate.New(hostgate.Config{Requests: 10_000, Burst: 10_000}),
 	})
 	if err != nil {

@@ -66,8 +66,8 @@ func (b *Budget) TryAcquire(bytes int64) (release func(), ok bool) {
 	return func() { b.used.Release(bytes) }, true
 }
 
-// Default returns half of what the process may use, by GOMEMLIMIT or by the control group mounted at root, whichever is less;
-// 1 GiB where neither sets a limit, and never less than 128 MiB.
+// Default returns half of the memory that the process may use, and at least 128 MiB. It uses the lesser limit of
+// GOMEMLIMIT and of the control group mounted at root. If neither sets a limit, it returns 1 GiB.
 func Default(root string) int64 {
 	return memlimit.Share{Root: root, Divisor: 2, Least: least, Fallback: fallback}.Bytes()
 }

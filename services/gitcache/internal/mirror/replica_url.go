@@ -5,7 +5,7 @@ package mirror
 
 import "strings"
 
-// ReplicaURL returns the URL of a replica for people to read: its name without the signature that others know it by.
+// ReplicaURL returns the URL of a replica for display: the replica's name without its signature.
 func ReplicaURL(name string) string {
 	url, _, _ := strings.Cut(name, "#")
 	return url

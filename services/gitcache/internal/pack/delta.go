@@ -11,7 +11,7 @@ import (
 // maxDeltaHead is how many bytes the two sizes at the beginning of a delta take at most.
 const maxDeltaHead = 2 * binary.MaxVarintLen64
 
-// minDelta is the least that Git takes for a delta: two sizes, and an operation of two bytes.
+// minDelta is the fewest bytes that Git accepts as a delta: two sizes, and an operation of two bytes.
 const minDelta = 4
 
 var errDelta = fmt.Errorf("%w: delta", ErrMalformed)

@@ -8,14 +8,15 @@ import (
 	"io"
 )
 
-// The bounds, for tests that go up to them.
+// The bounds are exported for tests that reach them.
 const (
 	MaxChain  = maxChain
 	MaxParsed = maxParsed
 	WorkBase  = workBase
 )
 
-// ReceiveWithin is [Receive] with another bound for the bytes that deltas make.
+// ReceiveWithin is [Receive] with another bound on the bytes that deltas produce: work, and one more for each byte of
+// the pack.
 func ReceiveWithin(ctx context.Context, dir string, r io.Reader, memory Memory, work int64) (Received, error) {
 	l := defaultLimits
 	l.base, l.perByteWork = work, 1

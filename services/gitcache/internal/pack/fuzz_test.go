@@ -20,7 +20,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
-// tight is memory of which no pack of the fuzzer needs more; it refuses what is asked for beyond that.
+// tight is memory that is enough for any pack of the fuzzer. It returns errTight for requests beyond that.
 type tight struct{ plenty }
 
 var errTight = errors.New("more memory than a small pack may have")
@@ -32,8 +32,8 @@ func (tight) Acquire(_ context.Context, n int64) (func(), error) {
 	return func() {}, nil
 }
 
-// program makes a pack of bytes that a fuzzer chose: whole objects and deltas with any operations, sizes that are true or not, and
-// bases of every kind. So it comes behind zlib's checksums, which it would hardly guess.
+// program makes a pack from bytes that a fuzzer chose: whole objects, deltas with any operations, correct and wrong
+// sizes, and bases of every kind. It adds the checksums of zlib, which a fuzzer would hardly guess.
 type program struct {
 	rest []byte
 	out  hostile
@@ -91,14 +91,14 @@ func (p *program) delta(t testing.TB, wrong byte, head func(size int) []byte) {
 	t.Helper()
 	delta := binary.AppendUvarint(nil, uint64(p.next())<<(p.next()%40))
 	delta = binary.AppendUvarint(delta, uint64(p.next())<<(p.next()%40))
-	if len(p.out.sizes) > 0 && wrong%2 == 0 { // what the last object would want, so that something comes of it
+	if len(p.out.sizes) > 0 && wrong%2 == 0 { // a well-formed delta with a likely base size, so that some deltas apply
 		delta = deltaOf(p.out.sizes[len(p.out.sizes)-1]+16, "sixteen bytes...")
 	}
 	delta = append(delta, p.take(int(p.next()%64))...)
 	p.out.object(t, head(len(delta)+int(wrong/31)), delta, 0)
 }
 
-// back is the distance to the n-th object before the next one.
+// back returns the encoded distance to the n-th object before the next one.
 func (p *program) back(n int) []byte {
 	if len(p.out.starts) == 0 {
 		return []byte{1}
@@ -131,7 +131,8 @@ func (p *program) id() []byte {
 	return p.ids[int(p.next())%len(p.ids)][:]
 }
 
-// gitAccepts reports whether git indexes a pack.
+// gitAccepts reports whether git indexes a pack. judged is false if git ran out of time or memory, or found the pack
+// too large.
 func gitAccepts(t *testing.T, path string) (accepted, judged bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -145,8 +146,9 @@ func gitAccepts(t *testing.T, path string) (accepted, judged bool) {
 	return err == nil, true
 }
 
-// FuzzSecReceiveLikeGit holds what is accepted, what that takes, and the index against git's. Bounds that are ours alone are those of
-// [pack.LimitError], memory, and version 3 of the format, which nothing writes.
+// FuzzSecReceiveLikeGit checks that Receive and git accept the same packs and write the same index, and that Receive
+// allocates a bounded amount. Only Receive rejects packs by [pack.LimitError], by memory, and by version 3 of the
+// format, which no program writes.
 func FuzzSecReceiveLikeGit(f *testing.F) {
 	dir := history(f, 3)
 	raw := func(data []byte) { f.Add(append([]byte{0}, data...)) }
@@ -190,7 +192,7 @@ func FuzzSecReceiveLikeGit(f *testing.F) {
 		if limit := int64(pack.WorkBase) + 1000*int64(len(data)); got.Made > limit {
 			t.Errorf("made %d bytes, want at most %d", got.Made, limit)
 		}
-		// What is allocated in all is more than what is held at once; it has to be in proportion to what was made.
+		// Total allocations exceed the memory held at once, but have to stay in proportion to the bytes made.
 		if took, limit := int64(after.TotalAlloc-before.TotalAlloc), 4<<30+4*got.Made; took > limit {
 			t.Errorf("allocated %d bytes for a pack of %d that made %d, want at most %d", took, len(data), got.Made, limit)
 		}

@@ -8,21 +8,24 @@ import (
 	"math"
 )
 
-// What one pack may cost. A pack is written by its upstream, and a few kilobytes of deltas describe any number of gigabytes.
+// These constants bound the cost of one pack. The upstream writes the pack, and a few kilobytes of deltas can expand
+// to any number of gigabytes.
 const (
-	// maxChain is how many deltas may lead to an object. Git writes at most 4,095 ("pack.depth"), and 50 unless told otherwise.
+	// maxChain is the most deltas in the chain that leads to an object. Git writes at most 4,095 ("pack.depth"), and
+	// 50 by default.
 	maxChain = 4095
 	// maxParsed bounds the bytes of a commit, a tree or a tag, which every reader holds in memory as a whole. A tree of
 	// 800,000 files stays below it.
 	maxParsed = 32 << 20
-	// workBase and workPerByte bound the bytes that applying deltas makes: so many for any pack, and so many more for each byte
-	// of the pack. The largest ratios of honest packs come from folders with many files of which one changes per commit: a
-	// folder of 5,000 files makes some 600 bytes of tree for each byte in the pack. A core makes the base in about 20 s.
+	// workBase and workPerByte bound the bytes that applying deltas may produce: workBase for any pack, and
+	// workPerByte more for each byte of the pack. The largest ratios of honest packs come from large folders in which
+	// each commit changes one file: a folder of 5,000 files produces about 600 bytes of tree for each byte in the
+	// pack. A core produces workBase bytes in about 20 s.
 	workBase    = 8 << 30
 	workPerByte = 1000
 )
 
-// limits are the bounds above; tests set lower ones.
+// limits holds the bounds above. Tests set lower ones.
 type limits struct {
 	chain             uint16
 	parsed            int64
@@ -31,7 +34,7 @@ type limits struct {
 
 var defaultLimits = limits{chain: maxChain, parsed: maxParsed, base: workBase, perByteWork: workPerByte}
 
-// work returns how many bytes a pack of that size may have made.
+// work returns how many bytes the deltas of a pack of packBytes bytes may produce.
 func (l limits) work(packBytes int64) int64 {
 	if packBytes > (math.MaxInt64-l.base)/l.perByteWork {
 		return math.MaxInt64
@@ -39,12 +42,12 @@ func (l limits) work(packBytes int64) int64 {
 	return l.base + l.perByteWork*packBytes
 }
 
-// LimitError reports a pack that is well-formed as far as it was read, but costs more than [Receive] spends on one. Fetching
-// the pack again does not help unless the upstream packs its objects otherwise.
+// LimitError reports a pack that exceeds a bound of [Receive]. The pack is well-formed as far as it was read.
+// Fetching it again does not help unless the upstream packs its objects differently.
 type LimitError struct {
 	// What names the bound, such as "deltas in a chain".
 	What string
-	// Need is at least how much the pack needs of it, Limit how much it may have.
+	// The pack needs at least Need of it, and may have Limit.
 	Need, Limit int64
 }
 
@@ -67,8 +70,8 @@ func (l limits) checkParsed(k kind, size int64) error {
 	return nil
 }
 
-// checkMade refuses packs whose deltas make too much in sum, before any is applied: what a delta says it makes is what it has
-// to make.
+// checkMade rejects a pack whose deltas produce too many bytes in total, before any delta is applied. It adds up the
+// sizes that the deltas declare: a delta that produces another size is rejected later.
 func (l limits) checkMade(r *records, packBytes int64) error {
 	made, limit := int64(0), l.work(packBytes)
 	for i := range r.n {

@@ -54,7 +54,7 @@ func (h *hostile) whole(t testing.TB, kind byte, content []byte) int {
 	return h.object(t, size(kind, len(content)), content, len(content))
 }
 
-// deltaOf makes a delta that copies all of a base but its last bytes, and ends with the text instead.
+// deltaOf returns a delta that copies a base except for its last bytes, which it replaces by text.
 func deltaOf(baseSize int, text string) []byte {
 	delta := binary.AppendUvarint(nil, uint64(baseSize))
 	delta = binary.AppendUvarint(delta, uint64(baseSize))
@@ -66,7 +66,7 @@ func deltaOf(baseSize int, text string) []byte {
 	return append(append(delta, byte(len(text))), text...)
 }
 
-// offset adds a delta of an object that is named by its distance.
+// offset adds a delta whose base is named by its distance.
 func (h *hostile) offset(t testing.TB, base int, text string) int {
 	t.Helper()
 	delta := deltaOf(h.sizes[base], text)
@@ -80,7 +80,7 @@ func (h *hostile) offset(t testing.TB, base int, text string) int {
 	return h.object(t, append(size(6, len(delta)), distance...), delta, h.sizes[base])
 }
 
-// reference adds a delta of an object that is named by its id.
+// reference adds a delta whose base is named by its id.
 func (h *hostile) reference(t testing.TB, base [sha1.Size]byte, baseSize int, text string) int {
 	t.Helper()
 	delta := deltaOf(baseSize, text)
@@ -99,8 +99,8 @@ func blobID(content []byte) [sha1.Size]byte {
 	return sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(content), content))
 }
 
-// comb is a chain of deltas with another delta beside each: on its way back, whoever follows the chain to its end first needs
-// every object again.
+// comb returns a pack with a chain of deltas and another delta beside each link. A resolver that follows the chain to
+// its end first needs every object again on its way back.
 func comb(t testing.TB, links, objectSize int) *hostile {
 	t.Helper()
 	h := &hostile{}
@@ -112,8 +112,8 @@ func comb(t testing.TB, links, objectSize int) *hostile {
 	return h
 }
 
-// besideGit receives a pack, has git index it too, and compares the indexes and, with a wide margin, the time. Git's own time is
-// measured, so that a slow machine is slow for both.
+// besideGit receives a pack and also indexes it with git. It compares the indexes and, with a wide margin, the time.
+// It measures git's time in the same run, so that a slow machine is slow for both.
 func besideGit(t *testing.T, data []byte) pack.Received {
 	t.Helper()
 	into := t.TempDir()
@@ -135,7 +135,8 @@ func besideGit(t *testing.T, data []byte) pack.Received {
 	return got
 }
 
-// TestSecDeltaChainsCostWhatTheyMake indexes a pack of some 130 kB that took minutes where objects were made again and again.
+// TestSecDeltaChainsCostWhatTheyMake indexes a pack of about 130 kB, which takes minutes if objects are made again
+// and again.
 func TestSecDeltaChainsCostWhatTheyMake(t *testing.T) {
 	t.Parallel()
 	for name, h := range map[string]*hostile{"2,001 objects": comb(t, 1000, 128<<10), "4,001 objects": comb(t, 2000, 128<<10)} {
@@ -149,8 +150,8 @@ func TestSecDeltaChainsCostWhatTheyMake(t *testing.T) {
 	}
 }
 
-// TestSecBasesNamedByID has the same shape in deltas whose bases are named by id, so that nobody sees beforehand which child leads
-// further: objects are made again, but many at a time.
+// TestSecBasesNamedByID indexes a comb of deltas whose bases are named by id. The resolver cannot see beforehand
+// which child has descendants, so it makes objects again, but many at a time.
 func TestSecBasesNamedByID(t *testing.T) {
 	t.Parallel()
 	const links, objectSize = 1000, 128 << 10
@@ -168,7 +169,7 @@ func TestSecBasesNamedByID(t *testing.T) {
 	}
 }
 
-// TestSecManyTinyDeltas indexes chains as long as they may be, and refuses one that is longer.
+// TestSecManyTinyDeltas indexes chains of the greatest allowed length, and checks that a longer chain is rejected.
 func TestSecManyTinyDeltas(t *testing.T) {
 	t.Parallel()
 	var h hostile
@@ -184,7 +185,7 @@ func TestSecManyTinyDeltas(t *testing.T) {
 	wantLimit(t, h.pack(), pack.MaxChain+1, pack.MaxChain)
 }
 
-// wantLimit has a pack refused because of a bound.
+// wantLimit checks that Receive rejects a pack because of a bound.
 func wantLimit(t *testing.T, data []byte, need, limit int64) {
 	t.Helper()
 	memory, into := &scarce{}, t.TempDir()
@@ -196,7 +197,7 @@ func wantLimit(t *testing.T, data []byte, need, limit int64) {
 	wantEmpty(t, into)
 }
 
-// TestSecChainsNamedByID counts deltas whose bases are named by id, which no scan can.
+// TestSecChainsNamedByID checks the bound on chains whose bases are named by id, which the scan cannot count.
 func TestSecChainsNamedByID(t *testing.T) {
 	t.Parallel()
 	var h hostile
@@ -210,7 +211,8 @@ func TestSecChainsNamedByID(t *testing.T) {
 	wantLimit(t, h.pack(), pack.MaxChain+1, pack.MaxChain)
 }
 
-// TestSecDeltasThatMakeTooMuch refuses 20 kB that would become more than 8 GiB, before anything is made or memory is asked for.
+// TestSecDeltasThatMakeTooMuch checks that 20 kB that would expand to more than 8 GiB are rejected before any delta
+// is applied or memory for it is reserved.
 func TestSecDeltasThatMakeTooMuch(t *testing.T) {
 	t.Parallel()
 	var h hostile
@@ -224,7 +226,8 @@ func TestSecDeltasThatMakeTooMuch(t *testing.T) {
 	wantLimit(t, data, limit+1, limit)
 }
 
-// TestSecMadeAgainCounts bounds what is made more than once, which no sum beforehand shows.
+// TestSecMadeAgainCounts checks that objects made more than once count as work, although the sum beforehand does not
+// include them.
 func TestSecMadeAgainCounts(t *testing.T) {
 	t.Parallel()
 	const links, objectSize = 300, 1 << 20
@@ -248,7 +251,8 @@ func TestSecMadeAgainCounts(t *testing.T) {
 	}
 }
 
-// TestSecLargeTrees refuses what every reader would hold in memory.
+// TestSecLargeTrees checks that commits, trees and tags that are too large are rejected, because every reader would
+// hold them in memory.
 func TestSecLargeTrees(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []byte{1, 2, 4} {
@@ -271,13 +275,14 @@ func TestSecLargeTrees(t *testing.T) {
 	}
 }
 
-// TestSecTheSameObjectOftenAndManyDeltasOfIt has deltas looked for once, however often their base is in the pack.
+// TestSecTheSameObjectOftenAndManyDeltasOfIt checks that the resolver looks for the deltas of an object once, however
+// often the object is in the pack.
 func TestSecTheSameObjectOftenAndManyDeltasOfIt(t *testing.T) {
 	t.Parallel()
 	var h hostile
 	content := make([]byte, 32)
 	for range 200_000 {
-		h.starts, h.sizes = append(h.starts, 0), append(h.sizes, 0) // counted: all of them have the same bytes
+		h.starts, h.sizes = append(h.starts, 0), append(h.sizes, 0) // only counted: all objects have the same bytes
 	}
 	var once hostile
 	once.whole(t, 3, content)
@@ -296,12 +301,12 @@ func TestSecTheSameObjectOftenAndManyDeltasOfIt(t *testing.T) {
 	}
 }
 
-// countdown is a context that ends at the n-th look at it after it was started.
+// countdown is a context that ends after left further calls of Err once it was started.
 type countdown struct {
 	context.Context
 	started bool
 	left    int
-	looks   int // after the end
+	looks   int // calls of Err after the end
 }
 
 func (c *countdown) Err() error {
@@ -315,7 +320,7 @@ func (c *countdown) Err() error {
 	return context.Canceled
 }
 
-// starter starts the countdown when memory for a large object is asked for, which is right before deltas are applied.
+// starter starts the countdown when Receive reserves memory for a large object, right before it applies deltas.
 type starter struct {
 	plenty
 	ctx *countdown
@@ -326,7 +331,7 @@ func (s starter) Acquire(context.Context, int64) (func(), error) {
 	return func() {}, nil
 }
 
-// TestSecDeltasEndWithTheContext ends the context after deltas have begun to be applied.
+// TestSecDeltasEndWithTheContext ends the context after Receive has begun to apply deltas.
 func TestSecDeltasEndWithTheContext(t *testing.T) {
 	t.Parallel()
 	var h hostile

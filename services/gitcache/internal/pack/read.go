@@ -20,7 +20,8 @@ var (
 	ErrTooLarge = errors.New("object too large")
 )
 
-// cacheBytes is kept of what was read last: versions of a file, and files alike, are deltas against one another.
+// cacheBytes bounds the most recently read objects that a [Reader] keeps. Versions of a file, and similar files, are
+// deltas against one another.
 const cacheBytes = 8 << 20
 
 // Object is what a [Reader] reads.

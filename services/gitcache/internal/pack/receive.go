@@ -40,15 +40,16 @@ type Received struct {
 	Name    string // without an ending
 	Objects int
 	Bytes   int64
-	// Made is how many bytes deltas were made into; what was made twice counts twice. [Merge] makes none.
+	// Made is how many bytes applying deltas produced. An object that was made twice counts twice. [Merge] leaves it
+	// zero.
 	Made int64
 }
 
-// Receive writes the pack that r holds into dir, with its index: checked, complete and durable but for the names
-// themselves, which last once the folder has been synced. The context ends reading and waiting. While memory is short, the
-// pack is written to disk as it comes and indexed later, so that no upstream is kept waiting. Errors match ErrEmpty where
-// there is nothing to read and ErrMalformed where the bytes are wrong; they may be a *LimitError, and those of r, memory and
-// the disk.
+// Receive writes the pack that r holds into dir, with its index. Both are checked, complete and durable, but their
+// names are durable only once the folder has been synced. The context ends reading and waiting. While memory is
+// short, Receive writes the pack to disk as it arrives and indexes it later, so that the upstream does not have to
+// wait. Errors match ErrEmpty if r is empty, and ErrMalformed if the bytes are wrong. Other errors are a *LimitError,
+// and those of r, memory and the disk.
 func Receive(ctx context.Context, dir string, r io.Reader, memory Memory) (Received, error) {
 	return receive(ctx, dir, r, memory, defaultLimits)
 }
@@ -94,7 +95,7 @@ func (in *receiving) run(r io.Reader) (Received, error) {
 	if err := in.checksum(); err != nil {
 		return Received{}, err
 	}
-	if err := in.limits.checkMade(&in.records, in.end); err != nil { // before memory is asked for
+	if err := in.limits.checkMade(&in.records, in.end); err != nil { // before more memory is reserved
 		return Received{}, err
 	}
 	if err := in.grow(in.records.deepest()); err != nil {

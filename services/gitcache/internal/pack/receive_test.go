@@ -236,8 +236,8 @@ func TestLargeObjectsAreMadeAgain(t *testing.T) {
 	}
 }
 
-// TestWhatADeltaClaimsIsNotBelieved has deltas say that they make more than they do: a terabyte, which no pack may, and
-// 256 MiB, for which memory has to be there before anything is made of it.
+// TestWhatADeltaClaimsIsNotBelieved receives deltas that claim to produce more bytes than they do. A terabyte exceeds
+// the bound of any pack. For 256 MiB, memory has to be reserved before the delta is applied.
 func TestWhatADeltaClaimsIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	claim := func(n uint64) []byte {

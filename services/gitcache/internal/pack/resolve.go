@@ -13,16 +13,17 @@ import (
 	"slices"
 )
 
-// resolver computes the ids of all objects that are deltas. It goes from each base to what is made of it, deepest first.
+// resolver computes the ids of all objects that are deltas. It goes from each base to its children, depth first.
 //
-// The stack holds the objects of which more than one child is still to be made, or was: an object leaves the stack when its last
-// child is begun. Because the child with most descendants comes last, the stack is at most as high as the logarithm of the
-// number of objects, whatever shape the deltas have. That holds for offset deltas; bases named by id are known too late to be
-// counted.
+// An object stays on the stack until its last child is begun, so every object on the stack has, or had, more than one
+// child to make. The child with the most descendants comes last, so the height of the stack is at most the logarithm
+// of the number of objects, whatever shape the deltas have. This holds for offset deltas only: bases named by id are
+// known too late to be counted.
 //
-// Objects on the stack share [retained] bytes, and lose their data from the bottom of the stack when they need more. An object
-// without data is made again from the root of its chain when it is on top. The data of the stack is thus always that of its
-// upper part: the frames from held on have data, those below have none. What is made again counts as work, and work is bounded.
+// Objects on the stack share [retained] bytes. When they need more, they lose their data from the bottom of the
+// stack. When an object without data is on top, the resolver makes it again from the root of its chain. So the frames
+// from held on have data, and the frames below do not. Objects that are made again count as work, and work is
+// bounded.
 type resolver struct {
 	ctx     context.Context //nolint:containedctx // lives as long as one call
 	file    *os.File
@@ -34,7 +35,7 @@ type resolver struct {
 	frames   []frame
 	held     int   // the lowest frame with data
 	retained int64 // bytes of data in frames
-	made     int64 // bytes that deltas have made so far, the same object again included
+	made     int64 // bytes that deltas have produced so far, including objects that were made again
 	path     []int32
 	hash     hasher
 	inflate  inflater
@@ -47,7 +48,7 @@ type resolver struct {
 type frame struct {
 	object int32
 	next   int32  // child to make next, never none
-	data   []byte // valid from [resolver.held] on; else it is made again when needed
+	data   []byte // valid in frames from [resolver.held] on; otherwise it is made again when needed
 }
 
 func (r *resolver) run() error {
@@ -91,7 +92,7 @@ func (r *resolver) adopt(object int32) {
 	first, _ := slices.BinarySearchFunc(r.byBase, id, func(ref reference, id ID) int { return bytes.Compare(ref.base[:], id[:]) })
 	for i := first; i < len(r.byBase) && r.byBase[i].base == id; i++ {
 		child := r.byBase[i].object
-		if r.records.at(child).base != none { // all of them have been adopted at once
+		if r.records.at(child).base != none { // another object with this id has adopted all of them
 			return
 		}
 		r.records.link(child, object)
@@ -155,7 +156,7 @@ func (r *resolver) step(k kind) error {
 	return nil
 }
 
-// makeChild makes an object of its base, and computes its id.
+// makeChild applies the delta child to base, and records the id of the result.
 func (r *resolver) makeChild(k kind, base []byte, child int32) ([]byte, error) {
 	rec := r.records.at(child)
 	if err := r.limits.checkChain(rec.depth); err != nil {
@@ -182,16 +183,17 @@ func (r *resolver) makeChild(k kind, base []byte, child int32) ([]byte, error) {
 	return data, nil
 }
 
-// contextBytes is how much is done to an object before the context is looked at again.
+// contextBytes is how many bytes of an object are processed between two checks of the context.
 const contextBytes = 4 << 20
 
-// push puts an object on top.
+// push puts an object and its data on top of the stack.
 func (r *resolver) push(object int32, data []byte) {
 	r.frames = append(r.frames, frame{object: object, next: r.records.at(object).child})
 	r.keep(len(r.frames)-1, data)
 }
 
-// keep gives a frame its data, and takes those of the lowest frames where all are too much.
+// keep stores the data of a frame. While all frames hold more than [retained] bytes, it drops the data of the lowest
+// ones.
 func (r *resolver) keep(at int, data []byte) {
 	r.frames[at].data = data
 	r.retained += int64(cap(data))
@@ -210,15 +212,15 @@ func (r *resolver) pop() {
 	r.held = min(r.held, top)
 }
 
-// recycle keeps the memory of an object that is needed no more.
+// recycle keeps the buffer of an object that is no longer needed, for takeSpare.
 func (r *resolver) recycle(data []byte) {
 	if cap(data) > cap(r.spare) {
 		r.spare = data[:0]
 	}
 }
 
-// takeSpare returns memory for an object of that size, of length zero. An object does not get much more than it needs: it may
-// stay on the stack.
+// takeSpare returns an empty buffer with room for an object of size bytes. The buffer is not much larger than that,
+// because the object may stay on the stack.
 func (r *resolver) takeSpare(size int64) []byte {
 	into := r.spare
 	if int64(cap(into)) > 2*size+spareSlack {
@@ -226,12 +228,12 @@ func (r *resolver) takeSpare(size int64) []byte {
 	} else {
 		r.spare = nil
 	}
-	return slices.Grow(into[:0], int(size)+1) // one more, to see the end of what is read
+	return slices.Grow(into[:0], int(size)+1) // one more, so that read sees the end
 }
 
 const spareSlack = 4 << 10
 
-// topData returns the object on top.
+// topData returns the data of the object on top, and makes it again if it was dropped.
 func (r *resolver) topData() ([]byte, error) {
 	top := len(r.frames) - 1
 	if top < r.held {
@@ -242,7 +244,8 @@ func (r *resolver) topData() ([]byte, error) {
 	return r.frames[top].data, nil
 }
 
-// rebuild makes the object on top again, from the root of its chain, and keeps what the frames on the way need.
+// rebuild makes the object on top again, from the root of its chain. It also keeps the data of the other frames on
+// the way.
 func (r *resolver) rebuild() error {
 	at := r.frames[len(r.frames)-1].object
 	r.path = r.path[:0]
@@ -293,8 +296,8 @@ func (r *resolver) apply(base []byte, delta int32) ([]byte, error) {
 	return applyDelta(r.takeSpare(rec.size), base, r.delta)
 }
 
-// read inflates an object's bytes, as they are in the pack, and appends them to into. The head's size was found true when the
-// pack was scanned, and there is memory for it.
+// read inflates an object's bytes, as they are in the pack, and appends them to into. The scan of the pack has
+// verified the size in the object's head, and memory for it is reserved.
 func (r *resolver) read(object int32, into []byte) ([]byte, error) {
 	rec := r.records.at(object)
 	section := io.NewSectionReader(r.file, rec.offset, r.records.endOf(object, r.end)-rec.offset)
@@ -307,7 +310,7 @@ func (r *resolver) read(object int32, into []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	into = slices.Grow(into, int(h.size)+1) // one more, to see the end
+	into = slices.Grow(into, int(h.size)+1) // one more, so that the loop sees the end
 	for {
 		n, err := body.Read(into[len(into):min(cap(into), len(into)+contextBytes)])
 		into = into[:len(into)+n]
@@ -323,7 +326,8 @@ func (r *resolver) read(object int32, into []byte) ([]byte, error) {
 	}
 }
 
-// unexpected is why an object was not read to its end: the context, or a file that changed since it was scanned.
+// unexpected returns why an object was not read to its end: the context ended, or the file changed since it was
+// scanned.
 func (r *resolver) unexpected() error {
 	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)

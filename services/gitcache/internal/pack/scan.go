@@ -29,11 +29,11 @@ type record struct {
 	id      ID    // of a reference delta: the base's, until it is resolved
 	crc     uint32
 	base    int32  // none: it has no base, or a base that is not known yet
-	child   int32  // the first of those whose base this is
-	sibling int32  // the next with the same base
+	child   int32  // the first object whose base this is
+	sibling int32  // the next object with the same base
 	kind    kind   // as the pack says
 	known   bool   // id is the object's own
-	depth   uint16 // deltas that lead to it, as far as they are known
+	depth   uint16 // length of the chain of deltas that leads to it, as far as known
 }
 
 const chunk = 4096
@@ -85,8 +85,8 @@ func (r *records) link(child, base int32) {
 	c.base, c.sibling, b.child = base, b.child, child
 }
 
-// heaviestLast puts, of the children that each object has so far, the one with most descendants behind the others. Bases of offset
-// deltas come before them in the pack; other deltas have no base yet.
+// heaviestLast moves, among the known children of each object, the child with the most descendants behind the others.
+// The base of an offset delta precedes it in the pack. Other deltas do not have a known base yet.
 func (r *records) heaviestLast() {
 	weights := make([]int32, r.n) // descendants
 	for i := r.n - 1; i >= 0; i-- {
@@ -234,8 +234,9 @@ func (s *scanner) skipDelta(body io.Reader, size int64) (int64, error) {
 	return result, err
 }
 
-// oneMore ends a byte after the size that was announced: the end of what is inflated is seen, and what goes on for long behind
-// it is not. It has no other method than Read, so that copying uses the buffer given.
+// oneMore returns a reader that ends one byte after size. The caller sees whether the inflated data ends at size, and
+// does not read further if the data is longer. The reader has only the method Read, so that io.CopyBuffer uses the
+// buffer it gets.
 func oneMore(r io.Reader, size int64) io.Reader {
 	if size == math.MaxInt64 {
 		return onlyReader{r}

@@ -79,7 +79,7 @@ type Config struct {
 	Client redis.UniversalClient
 	// Prefix begins all keys. It must be the one that leases have, and have braces in it for a Redis cluster.
 	Prefix string
-	// Secret is gitcache's own: what was not signed with a key derived from it is no event. Required.
+	// Secret is gitcache's own secret. Entries that are not signed with a key derived from it are ignored. Required.
 	Secret []byte
 	// MaxLen bounds the number of events that are kept. Zero: 10 000.
 	MaxLen int
@@ -107,10 +107,10 @@ func New(cfg Config) (*Log, error) {
 	return &Log{cfg: cfg, signer: signer, append: redis.NewScript(appendLua), open: redis.NewScript(openLua)}, nil
 }
 
-// errForged means that no replica with the secret has written an entry.
+// errForged means that an entry was not signed by a replica with the secret.
 var errForged = errors.New("it is not signed by a replica of this hub")
 
-// encode returns an event as it stands in Redis: its signature, and JSON.
+// encode returns an event as it is stored in Redis: its signature, a space, and JSON.
 func (l *Log) encode(e mirror.Event) (string, error) {
 	data, err := json.Marshal(e)
 	if err != nil {
@@ -119,7 +119,7 @@ func (l *Log) encode(e mirror.Event) (string, error) {
 	return l.signer.Sign(string(data)) + " " + string(data), nil
 }
 
-// decode reads what encode returned.
+// decode parses the output of encode. It returns errForged if the signature is wrong.
 func (l *Log) decode(text string) (mirror.Event, error) {
 	signature, data, _ := strings.Cut(text, " ")
 	if !l.signer.Verify(signature, data) {
@@ -258,7 +258,7 @@ func (l *Log) decodeAll(after token, entries []redis.XMessage) ([]mirror.Logged,
 		after.number = number
 		text, _ := entry.Values[fieldEvent].(string)
 		e, err := l.decode(text)
-		if errors.Is(err, errForged) { // what it took the place of is found by whoever starts again
+		if errors.Is(err, errForged) { // a reader that starts again from the states finds any event that the entry replaced
 			return nil, fmt.Errorf("read event %s: %w: %w", after, err, mirror.ErrResumeExpired)
 		}
 		if err != nil {

@@ -146,7 +146,7 @@ func TestTokensExpire(t *testing.T) {
 		for _, bad := range []string{"", "nonsense", latest + "7"} {
 			wantExpired(t, log, bad)
 		}
-		// All that this package keeps; the user may not flush.
+		// These are all keys of this package. The Redis user may not flush.
 		if err := client.Del(t.Context(), prefix+"events", prefix+"events:meta", prefix+"states", leaseredis.EpochKey(prefix, "uid-1")).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +230,7 @@ func open(t *testing.T, cfg redisevents.Config) *redisevents.Log {
 	return log
 }
 
-// TestSecForgedEventsAreNotBelieved has somebody who may write to Redis add an event and a state.
+// TestSecForgedEventsAreNotBelieved adds an event and a state as an attacker who may write to Redis.
 func TestSecForgedEventsAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)

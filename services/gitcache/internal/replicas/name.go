@@ -10,13 +10,14 @@ import (
 	"github.com/leatdev/leat/internal/seal"
 )
 
-// Names are how replicas are called wherever others read of them: in leases, heartbeats and events. A name is the replica's URL with its
-// signature as fragment, by a key that is derived from gitcache's secret. Redis holds names, and is not trusted with where calls go.
+// Names makes and verifies the names of replicas in leases, heartbeats and events. A name is the replica's URL with a
+// signature as its fragment. The key of the signature is derived from gitcache's secret. Redis holds the names, but
+// is not trusted to decide where calls go.
 type Names struct {
 	signer *seal.Signer
 }
 
-// NewNames returns the names of the replicas that have the secret.
+// NewNames returns the Names of the replicas that share the secret.
 func NewNames(secret []byte) (*Names, error) {
 	signer, err := seal.NewSigner(secret, "gitcache replica")
 	if err != nil {
@@ -28,7 +29,8 @@ func NewNames(secret []byte) (*Names, error) {
 // Of returns the name of the replica at a URL.
 func (n *Names) Of(url string) string { return url + "#" + n.signer.Sign(url) }
 
-// URL returns where the replica of a name is. It is an error where no replica with the secret has made the name.
+// URL returns the URL of the replica with that name. It returns an error if no replica with the secret has signed the
+// name.
 func (n *Names) URL(name string) (string, error) {
 	url, signature, _ := strings.Cut(name, "#")
 	if !n.signer.Verify(signature, url) {

@@ -23,7 +23,8 @@ const (
 	modulesFile = ".gitmodules"
 	// maxNesting is how deep submodules of submodules are followed.
 	maxNesting = 8
-	// maxPlaces is how many places in one bundle submodules may have: each is looked up in its commit's .gitmodules.
+	// maxPlaces is the most places of submodules in one bundle. Each place costs a lookup in the .gitmodules of its
+	// commit.
 	maxPlaces = 1000
 	// obtainAtOnce is how many submodules one build has fetched at the same time.
 	obtainAtOnce = 8

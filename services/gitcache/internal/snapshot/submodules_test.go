@@ -187,8 +187,8 @@ func TestDamagedSubmodules(t *testing.T) {
 	}
 }
 
-// TestSecPlacesOfSubmodulesAreBounded has a commit link one submodule in more places than anybody needs: each costs a look at all of
-// .gitmodules.
+// TestSecPlacesOfSubmodulesAreBounded links one submodule in more places of a commit than any bundle needs. Each
+// place costs a look at all of .gitmodules.
 func TestSecPlacesOfSubmodulesAreBounded(t *testing.T) {
 	t.Parallel()
 	links := map[string]string{}

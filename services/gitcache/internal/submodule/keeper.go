@@ -27,7 +27,7 @@ const (
 	tidyEvery     = 30 * time.Second
 )
 
-// Params are what a [Keeper] works with. All are required but Shared and Patience.
+// Params configures a [Keeper]. All fields are required except Shared and Patience.
 type Params struct {
 	Set      *mirror.Set
 	Registry mirror.Registry
@@ -38,8 +38,8 @@ type Params struct {
 	// Refresh has a repository fetched now, by whoever owns it, and returns its state after that.
 	Refresh func(ctx context.Context, name string) (mirror.State, error)
 	Logger  *slog.Logger
-	// Shared are the folders in which submodules get the credential of the repository that they belong to, wherever that is at
-	// the same host. Empty: only in that repository's own folder.
+	// Shared lists folders in which submodules get the credential of the repository that they belong to, if that
+	// repository is at the same host. Empty: only submodules in that repository's own folder get it.
 	Shared []Prefix
 	// Patience is how long to wait for what is being fetched. Zero: 15 s.
 	Patience time.Duration

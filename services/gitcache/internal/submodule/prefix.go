@@ -16,7 +16,7 @@ type Prefix struct {
 	folders []string
 }
 
-// ParsePrefix reads https://…, http://…, ssh://… or user@host:path.
+// ParsePrefix parses a prefix in the form https://…, http://…, ssh://… or user@host:path.
 func ParsePrefix(text string) (Prefix, error) {
 	o, ok := originOf(text)
 	if !ok {
@@ -29,10 +29,10 @@ func ParsePrefix(text string) (Prefix, error) {
 	return Prefix{origin: o, folders: folders}, nil
 }
 
-// opens reports whether a repository's credential may be used for a submodule of it at the same host. Whoever may push to the
-// repository chooses the submodule, and could read there whatever the credential opens. So it has to be in the repository's own
-// folder, which is the namespace of a user or group at most hosts, or below a prefix that an operator named. A repository
-// that is in no folder has nothing around it that could bound that.
+// opens reports whether the credential of the repository root may be used for its submodule address at the same host.
+// A committer to the repository chooses the submodule, and could read any repository that the credential opens there.
+// So the submodule has to be in the repository's own folder, which is the namespace of a user or group at most hosts,
+// or below a prefix that an operator named. If the repository is not in a folder, only those prefixes count.
 func opens(root, address string, shared []Prefix) bool {
 	at, ok := folders(address)
 	if !ok {
@@ -54,7 +54,8 @@ func begins(path, folders []string) bool {
 	return len(path) > len(folders) && slices.Equal(path[:len(folders)], folders)
 }
 
-// folders takes the path of a URL apart. False: a server could read it otherwise than it is taken here.
+// folders splits the path of a URL into its segments. It returns false if a server could interpret the path
+// differently.
 func folders(address string) ([]string, bool) {
 	path := ""
 	if strings.Contains(address, "://") {

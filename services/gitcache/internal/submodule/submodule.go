@@ -69,10 +69,10 @@ func (l Link) shown() string {
 	return l.URL
 }
 
-// derive makes the definition of a submodule's repository. Everything in it follows from the root's and from settings of the hub, so
-// that whoever derives it gets the same, and a change of the root changes it. The trusted certificates are for the host that
-// they were given for. So is the credential, and there only for what [opens] says; elsewhere the one that is shared by URL
-// counts, if there is one.
+// derive returns the definition of a submodule's repository. It depends only on the root's definition and on settings
+// of the hub, so that every replica derives the same definition and a change of the root changes it. The trusted
+// certificates apply only to the host that they were given for. So does the credential, and there only to the
+// repositories that [opens] allows. Elsewhere the credential that is shared by URL applies, if there is one.
 func derive(root mirror.Definition, address string, shared []Prefix) mirror.Definition {
 	sum := sha256.Sum256([]byte(root.UID + "\n" + address))
 	id := hex.EncodeToString(sum[:])

@@ -76,8 +76,8 @@ func TestOtherURLs(t *testing.T) {
 	}
 }
 
-// TestSecCredentialsAreForTheirFolder derives definitions: the root's credential is for submodules in its own folder, and where an
-// operator says so, and its certificates for the whole host.
+// TestSecCredentialsAreForTheirFolder checks derived definitions. The root's credential is for submodules in its own
+// folder and below the prefixes that an operator names. Its certificates are for the whole host.
 func TestSecCredentialsAreForTheirFolder(t *testing.T) {
 	t.Parallel()
 	root := mirror.Definition{

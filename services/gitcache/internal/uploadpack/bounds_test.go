@@ -16,10 +16,10 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// packet is a line of the Git protocol.
+// packet returns a line of the Git protocol.
 func packet(line string) string { return fmt.Sprintf("%04x%s", len(line)+4, line) }
 
-// TestSecListsWithoutEndAreCutOff has an upstream list refs, or what it can do, for ever.
+// TestSecListsWithoutEndAreCutOff fetches from an upstream that lists refs or capabilities without end.
 func TestSecListsWithoutEndAreCutOff(t *testing.T) {
 	t.Parallel()
 	const id = "1111111111111111111111111111111111111111"
@@ -45,7 +45,7 @@ func TestSecListsWithoutEndAreCutOff(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
 				_, err := io.WriteString(w, c.begin)
-				for i := 0; err == nil && sent.Load() < 2*c.limit; i++ { // an end, so that the test has one
+				for i := 0; err == nil && sent.Load() < 2*c.limit; i++ { // bounded, so that the test ends
 					var n int
 					n, err = io.WriteString(w, c.more(i))
 					sent.Add(int64(n))
@@ -54,7 +54,7 @@ func TestSecListsWithoutEndAreCutOff(t *testing.T) {
 			t.Cleanup(server.Close)
 			f := newFixture(t, server.URL+"/demo")
 			upstream, ok := errors.AsType[*mirror.UpstreamError](f.try(t.Context()))
-			server.Close() // waits until nothing is sent any more
+			server.Close() // blocks until the handler has stopped sending
 			if !ok || upstream.Reason != mirror.ReasonProtocol || sent.Load() > c.limit {
 				t.Errorf("got %v after %d bytes, want %s after at most %d", upstream, sent.Load(), mirror.ReasonProtocol, c.limit)
 			}

@@ -16,11 +16,12 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// Whoever may push to a repository chooses URLs: those of submodules. So does whoever runs an upstream: where it redirects to,
-// and where its LFS objects are. Such URLs must not lead to what listens on this machine or its link alone. The URL that an
-// administrator wrote may: the host and port in it are dialled whatever address they have.
+// Committers choose URLs: those of submodules. Operators of upstreams choose URLs as well: where they redirect to,
+// and where their LFS objects are. Such URLs must not lead to services that listen only on this machine or its link.
+// The URL that an administrator wrote may lead there: its host and port are dialled whatever address they have.
 
-// written returns the URLs that an administrator wrote for a definition: its own, or for a submodule that of its root.
+// written returns the URLs that an administrator wrote for a definition: its own URL, or that of its root if it is a
+// submodule.
 func (c *Client) written(def mirror.Definition) []string {
 	if def.ParentUID == "" {
 		return []string{def.URL}
@@ -57,8 +58,8 @@ func (r *route) direct(ctx context.Context, address string) (net.Conn, error) {
 	return r.outside.DialContext(ctx, "tcp", address)
 }
 
-// checkProxied judges an address that a proxy is asked for. The proxy resolves names, so that only those can be refused that mean
-// one thing everywhere; all else is for the proxy's own rules.
+// checkProxied returns an error if the proxy must not be asked for address. The proxy resolves names, so checkProxied
+// rejects only literal addresses and names with a fixed meaning. The proxy's own rules decide about all others.
 func (r *route) checkProxied(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || r.written[strings.ToLower(address)] {

@@ -21,7 +21,8 @@ import (
 // capNoDone lets an upstream that is ready send the pack without being told "done".
 const capNoDone capability.Capability = "no-done"
 
-// maxAcks bounds the acknowledgements of one round: of every object that was offered, and as many again for servers that repeat some.
+// maxAcks bounds the acknowledgements of one round: one for each offered object, and as many again for servers that
+// repeat some.
 const maxAcks = 2 * maxHaves
 
 // multiAck tells whether the upstream acknowledges every object that both sides have.

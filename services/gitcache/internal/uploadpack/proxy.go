@@ -55,7 +55,7 @@ func parseProxy(secret mirror.Secret) (*url.URL, error) {
 
 // route is the way to upstreams: directly, or through a proxy.
 type route struct {
-	// dialer is for proxies, and for addresses that an administrator wrote; outside is for all others.
+	// dialer connects to proxies and to addresses that an administrator wrote. outside connects to all others.
 	dialer, outside *dialer
 	judge           dialguard.Guard
 	written         map[string]bool // host:port

@@ -172,8 +172,8 @@ func (g gated) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// newRoute finds the way for a definition: its own proxy, or what the environment says for HTTP. Addresses in other URLs than
-// written are judged before they are dialled.
+// newRoute returns the route for a definition: through its own proxy, or through the environment's proxy for HTTP.
+// Addresses in URLs other than written are checked before they are dialled.
 func (c *Client) newRoute(def mirror.Definition, p mirror.FetchParams, written ...string) (*route, *x509.CertPool, error) {
 	roots, err := certPool(def.CAPEM)
 	if err != nil {

@@ -21,9 +21,10 @@ import (
 )
 
 const (
-	// maxAdvertised bounds the bytes of a list of refs, which takes three times as much memory: about a million refs.
+	// maxAdvertised bounds the bytes of a list of refs, which is about a million refs. In memory the list takes three
+	// times as much.
 	maxAdvertised = 64 << 20
-	// maxCapabilities bounds the bytes of what an upstream says of itself.
+	// maxCapabilities bounds the bytes of the capabilities that an upstream lists.
 	maxCapabilities = 1 << 20
 )
 
@@ -45,8 +46,8 @@ type Config struct {
 	// Guard judges the addresses of URLs that no administrator wrote: those of submodules at other hosts than their root's, of
 	// redirects, and of stores that an LFS server names.
 	Guard dialguard.Guard
-	// Root returns the URL of the repository with that UID, whose submodules other definitions are. False: it is not known
-	// now, and Guard judges where its submodules are. Nil: none is known.
+	// Root returns the URL of the repository with that UID, to which submodules refer as their root. It returns false
+	// while the URL is unknown, and Guard then judges the addresses of those submodules. Nil: every URL is unknown.
 	Root func(uid string) (url string, ok bool)
 }
 

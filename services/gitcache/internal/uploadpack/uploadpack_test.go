@@ -39,7 +39,7 @@ type fixture struct {
 	def  mirror.Definition
 	have mirror.Content
 
-	guarded     bool // what no administrator wrote must not lead to this machine, as in production; tests have nothing else
+	guarded     bool // reject local addresses that no administrator wrote, as in production; other tests have only local upstreams
 	root        func(string) (string, bool)
 	credentials uploadpack.Credentials
 	proxy       func(*http.Request) (*url.URL, error)

@@ -14,37 +14,39 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// A body is held in memory before anything is known of its sender: the proof is over its bytes. What all senders may have held
-// at once is bounded, and what one of them may.
+// A body is held in memory before its sender is authenticated, because the proof covers its bytes. So the memory for
+// the bodies of all senders is bounded, and so is the share of each sender.
 const (
-	// bodiesAtOnce is how many bodies of the largest size are held at once; most webhooks are a hundredth of it.
+	// bodiesAtOnce is how many bodies of the largest size are held at once. Most webhooks are a hundredth of that
+	// size.
 	bodiesAtOnce = 16
-	// bodiesOfOne is how many of those one source may have held.
+	// bodiesOfOne is how many of them may be held for one source.
 	bodiesOfOne = 4
-	// bodyPatience is how long a delivery waits for others to be done with.
+	// bodyPatience is how long a delivery waits for others to finish.
 	bodyPatience = 2 * time.Second
 )
 
-// bodies admits bodies by their bytes. It may be used concurrently.
+// bodies admits bodies by their size in bytes. It may be used concurrently.
 type bodies struct {
 	largest int64
 	all     *semaphore.Weighted
 
 	mu       sync.Mutex
-	bySource map[string]int64 // bytes held or waited for; no entry is zero
+	bySource map[string]int64 // bytes held or waited for; entries are never zero
 }
 
 func newBodies(largest int64) *bodies {
 	return &bodies{largest: largest, all: semaphore.NewWeighted(bodiesAtOnce * (largest + 1)), bySource: map[string]int64{}}
 }
 
-// enter waits until a body may be read, and returns what has to be called once it is not needed any more. Size is what was
-// announced; negative: nothing was. False: there is no room.
+// enter blocks until a body may be read, and returns a function that the caller calls once it no longer needs the
+// body. size is the announced length; negative means that it is unknown. enter returns false if there is not enough
+// room.
 func (b *bodies) enter(ctx context.Context, source string, size int64) (release func(), ok bool) {
 	if size < 0 || size > b.largest {
 		size = b.largest
 	}
-	size++ // an empty one takes something, too
+	size++ // an empty body also reserves a byte
 	if !b.reserve(source, size) {
 		return nil, false
 	}
@@ -78,8 +80,8 @@ func (b *bodies) giveBack(source string, size int64) {
 	}
 }
 
-// readBody reads a body of at most largest bytes; a longer one is an *http.MaxBytesError. What was announced is not exceeded by
-// more than the memory that a reader needs to see the end.
+// readBody reads a body of at most largest bytes. It returns an *http.MaxBytesError for a longer one. Its memory
+// exceeds the announced length only by what a reader needs to see the end.
 func readBody(r io.ReadCloser, announced, largest int64) ([]byte, error) {
 	var body bytes.Buffer
 	if announced > 0 {

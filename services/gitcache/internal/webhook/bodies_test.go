@@ -20,7 +20,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// unended is a body that comes at once, but for its end.
+// unended is a body whose bytes arrive at once, but whose end does not arrive until end is closed.
 type unended struct {
 	left int
 	read *atomic.Int64 // of all bodies
@@ -38,8 +38,8 @@ func (u *unended) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestSecBodiesWithoutProofAreBounded has many senders with a made-up signature send bodies that do not end: a few are held, and the
-// others are turned away unread.
+// TestSecBodiesWithoutProofAreBounded sends bodies that do not end from many senders with a made-up signature. The
+// handler holds a few of them, and rejects the others unread.
 func TestSecBodiesWithoutProofAreBounded(t *testing.T) {
 	t.Parallel()
 	const largest, senders = 512 << 10, 200
@@ -75,7 +75,7 @@ func TestSecBodiesWithoutProofAreBounded(t *testing.T) {
 				if got := read.Load(); got != c.held {
 					t.Errorf("got %d bytes held before anything was proven, want %d", got, c.held)
 				}
-				time.Sleep(5 * time.Second) // virtual: those that wait give up
+				time.Sleep(5 * time.Second) // virtual: waiting deliveries time out
 				synctest.Wait()
 				if got, want := len(answers), senders-int(c.held/largest); got != want {
 					t.Errorf("got %d senders turned away, want %d", got, want)
@@ -97,7 +97,7 @@ func TestSecBodiesWithoutProofAreBounded(t *testing.T) {
 	}
 }
 
-// forbidden is a body that nobody may look at.
+// forbidden is a body that must not be read.
 type forbidden struct{ t *testing.T }
 
 func (f forbidden) Read([]byte) (int, error) {
@@ -105,7 +105,8 @@ func (f forbidden) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestSecRefusedUnread turns away what cannot be proven or is too large before its body is read.
+// TestSecRefusedUnread checks that deliveries that cannot be proven or are too large are rejected before their body
+// is read.
 func TestSecRefusedUnread(t *testing.T) {
 	t.Parallel()
 	h := (&hub{repositories: []mirror.Definition{repository("shop", "https://github.com/Acme/shop", own)}}).start(t)
@@ -136,7 +137,8 @@ func TestSecRefusedUnread(t *testing.T) {
 	}
 }
 
-// TestSecARepositorysOwnAddress takes what that repository's secret proves, and does not tell whether there is such a repository.
+// TestSecARepositorysOwnAddress accepts deliveries that the repository's secret proves. The answer does not reveal
+// whether the repository exists.
 func TestSecARepositorysOwnAddress(t *testing.T) {
 	t.Parallel()
 	h := (&hub{repositories: []mirror.Definition{
@@ -152,7 +154,7 @@ func TestSecARepositorysOwnAddress(t *testing.T) {
 	if diff := cmp.Diff([]string{"shop"}, h.await(t, 1)); diff != "" {
 		t.Errorf("refreshed (-want +got):\n%s", diff)
 	}
-	wantStatus(t, to(shared, "open"), http.StatusAccepted) // a repository without a secret has the hub's
+	wantStatus(t, to(shared, "open"), http.StatusAccepted) // a repository without a secret uses the hub's
 	if diff := cmp.Diff([]string{"open"}, h.await(t, 1)); diff != "" {
 		t.Errorf("refreshed (-want +got):\n%s", diff)
 	}

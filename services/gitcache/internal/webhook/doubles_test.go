@@ -142,7 +142,7 @@ func (h *hub) count() int {
 
 // delivery is one webhook.
 type delivery struct {
-	provider string // with "/" and a repository: sent to that one's address
+	provider string // with "/" and a repository: sent to that repository's address
 	header   map[string]string
 	body     []byte
 	from     string // "address:port"; empty: some

@@ -64,8 +64,9 @@ type proven struct {
 	repositories []mirror.Definition
 }
 
-// prove compares the claim with every secret, so that the time it takes tells nothing about which one fits. Where the sender named
-// a repository, it compares with that one's secret alone, or with none that anybody has. The error is the context's.
+// prove compares the claim with every secret, so that its duration does not reveal which one fits. If the sender
+// named a repository, prove compares with that repository's secret alone, or with unknownSecret if it has none. The
+// error is the context's.
 func (h *Handler) prove(ctx context.Context, c claim, name string, body []byte) (proven, error) {
 	if err := h.verifying.Acquire(ctx, 1); err != nil {
 		return proven{}, context.Cause(ctx)
@@ -88,11 +89,11 @@ func (h *Handler) prove(ctx context.Context, c claim, name string, body []byte) 
 	return p, nil
 }
 
-// unknownSecret is compared with where there is none. Nothing follows from what that tells.
+// unknownSecret replaces the missing secret of a named repository. prove ignores the result of that comparison.
 const unknownSecret mirror.Secret = "stands for the secret of a repository that is not there"
 
-// bySecret groups repositories by the secret that their webhooks need; those without one are left out. With a name it returns
-// that repository alone.
+// bySecret groups repositories by the secret that their webhooks need, and leaves out repositories without one. With
+// a name it returns that repository alone.
 func (h *Handler) bySecret(name string) map[mirror.Secret][]mirror.Definition {
 	groups := map[mirror.Secret][]mirror.Definition{}
 	if h.params.DefaultSecret != "" && name == "" {

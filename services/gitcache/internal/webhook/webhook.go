@@ -32,8 +32,8 @@ import (
 )
 
 const (
-	// defaultBody bounds a delivery. GitHub sends up to 25 MiB, but a push beyond the bound names hundreds of commits; the poll
-	// finds it as well.
+	// defaultBody is the default bound on a delivery. GitHub sends up to 25 MiB, but a push beyond the bound names
+	// hundreds of commits. The next poll finds it anyway.
 	defaultBody = 512 << 10
 	// readTimeout is how long a sender may take for the body.
 	readTimeout = 10 * time.Second
@@ -41,8 +41,8 @@ const (
 	verifying = 2
 )
 
-// Patterns are where a [Handler] is mounted. The second names a repository, so that a delivery is compared with its secret alone,
-// however many secrets there are.
+// Pattern and RepositoryPattern are the routes of a [Handler]. RepositoryPattern names a repository, so that a
+// delivery is compared with its secret alone, however many secrets there are.
 const (
 	Pattern           = "POST /webhooks/{provider}"
 	RepositoryPattern = "POST /webhooks/{provider}/{repository}"
@@ -56,7 +56,7 @@ type Deliveries interface {
 	Forget(ctx context.Context, id string) error
 }
 
-// Params are what a [Handler] works with. All are required but DefaultSecret and MaxBody.
+// Params configures a [Handler]. All fields are required except DefaultSecret and MaxBody.
 type Params struct {
 	Deliveries Deliveries
 	// Repositories returns all definitions that are known now.

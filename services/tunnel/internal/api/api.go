@@ -35,11 +35,11 @@ type Deps struct {
 	Replica string
 	// Peers are the other replicas.
 	Peers Peers
-	// Access says who is an administrator: it is asked about no cluster.
+	// Access decides whether a caller is an administrator, in a question without a cluster.
 	Access policy.Access
-	// Sink takes the audit records of calls by which recordings are seen.
+	// Sink receives the audit records of calls that show recordings.
 	Sink audit.Sink
-	// RecheckInterval is how often a recording that is being sent asks for the permission again.
+	// RecheckInterval is how often the permission is checked again while a recording is being sent.
 	RecheckInterval time.Duration
 }
 

@@ -21,15 +21,15 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 )
 
-// apiGroup is the group of what audit records name that is the hub's own.
+// apiGroup is the API group in audit records of the hub's own resources.
 const apiGroup = "leat.tunnel.v1"
 
-// errNoAdmin refuses people who are no administrators.
+// errNoAdmin refuses callers that are not administrators.
 var errNoAdmin = rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED,
 	"only members of "+AdminGroup+" may see connections and recordings")
 
-// authorizeAdmin returns nil when the person is an administrator at present. The groups in a token are as old as the token, so that
-// somebody who was removed from the group, or deleted, would stay an administrator for up to an hour.
+// authorizeAdmin returns nil if the caller is an administrator now. The groups in a token are as old as the token. A
+// user that was deleted or removed from the group would remain an administrator for up to an hour.
 func (s *Service) authorizeAdmin(ctx context.Context, caller identity.Identity) error {
 	if caller.Kind != identity.KindUser {
 		return errNoAdmin
@@ -49,18 +49,18 @@ func (s *Service) authorizeAdmin(ctx context.Context, caller identity.Identity) 
 	return nil
 }
 
-// visit is one call by which recordings are seen. It has an audit trail like a request for a cluster.
+// visit is one call that shows recordings. It has an audit trail, as a request for a cluster has.
 type visit struct {
 	service *Service
 	caller  identity.Identity
 	trail   *audit.Trail
-	checked time.Time // when the caller was last known to be an administrator
-	bytes   int64     // of recordings, to the caller
+	checked time.Time // when the caller was last confirmed as an administrator
+	bytes   int64     // of recordings, sent to the caller
 	revoked bool
 }
 
-// visit authorizes and records a call: administrators may make it, and replicas that ask for one. What was on somebody's terminal is for
-// nobody else. A call without an error must be ended.
+// visit authorizes and records a call. It allows administrators, and other replicas if local is set: only they may see
+// what was on a user's terminal. If visit returns no error, its caller must call end.
 func (s *Service) visit(ctx context.Context, local bool, asked audit.Request) (*visit, error) {
 	caller, _ := identity.FromContext(ctx)
 	v := &visit{service: s, caller: caller, checked: time.Now()}
@@ -92,8 +92,8 @@ func (s *Service) visit(ctx context.Context, local bool, asked audit.Request) (*
 	return v, nil
 }
 
-// sent counts bytes of a recording, and asks now and then whether the caller is still an administrator. While nobody answers that, what runs
-// goes on.
+// sent counts bytes of a recording, and checks from time to time whether the caller is still an administrator. If the
+// distributor does not answer, the call continues.
 func (v *visit) sent(ctx context.Context, n int) error {
 	v.bytes += int64(n)
 	if v.caller.Kind != identity.KindUser || time.Since(v.checked) < v.service.deps.RecheckInterval {
@@ -107,7 +107,7 @@ func (v *visit) sent(ctx context.Context, n int) error {
 	return nil
 }
 
-// end records how the call ended. A record that is not written then is logged by its output.
+// end records how the call ended. If the record cannot be written, the audit output logs that.
 func (v *visit) end(ctx context.Context, err error) {
 	result := audit.Result{Status: 200, BytesOut: v.bytes, Outcome: audit.OutcomeCompleted}
 	switch code := connect.CodeOf(err); {
@@ -128,20 +128,20 @@ func (v *visit) end(ctx context.Context, err error) {
 	_ = v.trail.End(context.WithoutCancel(ctx), result)
 }
 
-// asked describes what a call is about in the terms of its audit record.
+// asked returns what an audit record says about a call's object.
 func asked(verb, resource, name, cluster string) audit.Request {
 	return audit.Request{
 		Cluster: cluster, Attributes: kubeapi.Attributes{Verb: verb, APIGroup: apiGroup, Resource: resource, Name: name},
 	}
 }
 
-// reasonOf returns the reason of an error as audit records name it.
+// reasonOf returns the reason of an error in the form of audit records.
 func reasonOf(err error) string {
 	return rpcerr.ReasonOf(err).String()[len("REASON_"):]
 }
 
 func randomID() string {
 	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails, says its documentation
+	_, _ = rand.Read(id[:]) // never fails, according to its documentation
 	return hex.EncodeToString(id[:])
 }

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audit records who reached what. Every proxied request leaves two records with one id: the decision before
-// anything is sent to the cluster, and the outcome when the last byte has passed. A refused request leaves a decision
-// only. Where another replica of the tunnel has the agent's connection, that one writes a third. The decision is written before the request is carried out: what is lost when the process dies is outcomes, never
-// the decision of a request that was carried out.
+// Package audit records which caller reached what. Every proxied request leaves two records with one id: the decision,
+// before anything is sent to the cluster, and the outcome, when the last byte has passed. A refused request leaves only
+// a decision. If another replica of the tunnel has the agent's connection, that replica writes a third record. The
+// decision is written before the request is carried out. So when the process dies, outcomes may be lost, but not the
+// decision of a request that was carried out.
 package audit
 
 import (
@@ -30,10 +31,11 @@ const (
 	PhaseDecision Phase = "decision"
 	// PhaseOutcome is the record after its end.
 	PhaseOutcome Phase = "outcome"
-	// PhaseHop is the record of the replica that has the agent's connection, of a request that another replica passes on. That one has the
-	// decision and the outcome; this one is there if somebody speaks as a replica who is none. See [Hop].
+	// PhaseHop is the record of the replica that has the agent's connection, for a request that another replica passes
+	// on. The other replica records the decision and the outcome. This record exists in case an attacker impersonates a
+	// replica. See [Hop].
 	PhaseHop Phase = "hop"
-	// PhaseSummary is the record of refused requests of one person that have no records of their own. See [Damper].
+	// PhaseSummary is the record of one person's refused requests that have no records of their own. See [Damper].
 	PhaseSummary Phase = "summary"
 )
 
@@ -91,7 +93,7 @@ type Record struct {
 	// Outcome says how it ended.
 	Outcome Outcome
 
-	// Count is how many requests a summary stands for. All other fields are those of the first one, which was made at Since.
+	// Count is how many requests a summary stands for. All other fields are those of the first of them, made at Since.
 	Count int64
 	Since time.Time
 }

@@ -9,14 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// How many bytes of a field that a caller writes are recorded, as they are encoded. A longer field is cut, and the record says how long it
-// was and has its SHA-256: otherwise each request could fill the log with as much as a request line and its headers hold.
+// These constants limit how many encoded bytes of a field that the caller chose are recorded. A longer field is cut,
+// and the record then has its length and SHA-256. Otherwise each request could add as much to the log as a request line
+// and its headers can hold.
 const (
 	maxLong  = 2 << 10 // a URI, a user agent
-	maxShort = 512     // names, none of which Kubernetes has longer than 253 bytes
+	maxShort = 512     // names; in Kubernetes they have at most 253 bytes
 )
 
-// bounded returns the request with its fields cut that the caller chose.
+// bounded returns the request with the fields cut that the caller chose.
 func (r Request) bounded() Request {
 	for _, field := range []*string{&r.URI, &r.UserAgent} {
 		*field = cut(*field, maxLong)
@@ -30,10 +31,10 @@ func (r Request) bounded() Request {
 	return r
 }
 
-// maxEscaped is the most bytes that one byte of text becomes in JSON, as \u003c.
+// maxEscaped is the largest number of bytes that JSON needs for one byte of text, as in \u003c.
 const maxEscaped = 6
 
-// cut returns the text, or its beginning and what was left out.
+// cut returns the text if it fits, or its beginning and a description of the rest.
 func cut(text string, limit int) string {
 	if len(text)*maxEscaped <= limit {
 		return text

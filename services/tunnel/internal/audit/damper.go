@@ -10,18 +10,19 @@ import (
 	"time"
 )
 
-// refusalsEach and refusalsEvery bound the records of one person's refused requests. The numbers are far above what somebody causes by
-// mistake.
+// refusalsEach and refusalsEvery bound the records of one person's refused requests. They are far above what a person
+// causes by mistake.
 const (
 	refusalsEach  = 60
 	refusalsEvery = time.Minute
 )
 
-// Damper is a [Sink] before another one. Of each person it passes on the first 60 decisions in a minute that refuse a request. The others
-// it counts, and writes as one summary when the minute is over, so that nobody fills the log with requests that cost them nothing, and
-// nothing is missing from it without a word. Decisions that let a request pass, and outcomes, always pass.
+// Damper is a [Sink] in front of another one. It passes on the first 60 refusing decisions of each person in a minute.
+// It counts the others and writes them as one summary at the end of the minute. So a caller cannot fill the log with
+// refused requests, and every refused request is accounted for. Decisions that allow a request, and outcomes, always
+// pass.
 //
-// It is safe for concurrent use. It remembers a person for a minute.
+// It is safe for concurrent use. It keeps a person's count for a minute.
 type Damper struct {
 	sink   Sink
 	logger *slog.Logger
@@ -31,16 +32,16 @@ type Damper struct {
 	people map[string]*refusals
 }
 
-// refusals are one person's, in the minute that began with the first one.
+// refusals are one person's refused requests in the minute that began with the first one.
 type refusals struct {
 	timer   *time.Timer
 	passed  int
-	summary *Record // of those that were not passed on; nil: there are none
+	summary *Record // of the requests that were not passed on; nil: all were
 }
 
 var _ Sink = (*Damper)(nil)
 
-// NewDamper returns a damper before sink. The logger is told of summaries that are not written.
+// NewDamper returns a damper in front of sink. logger logs summaries that could not be written.
 func NewDamper(sink Sink, logger *slog.Logger) *Damper {
 	return &Damper{sink: sink, logger: logger, people: map[string]*refusals{}}
 }
@@ -53,7 +54,7 @@ func (d *Damper) Write(ctx context.Context, record *Record) error {
 	return d.sink.Write(ctx, record)
 }
 
-// counts reports whether a refusal is only counted.
+// counts reports whether a refusal is counted instead of being passed on.
 func (d *Damper) counts(record *Record) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,7 +81,7 @@ func (d *Damper) counts(record *Record) bool {
 	return true
 }
 
-// end writes the summary of a person's minute, if there is anything to sum up.
+// end writes the summary of a person's minute, if there is one.
 func (d *Damper) end(person string) {
 	d.mu.Lock()
 	r := d.people[person]
@@ -96,14 +97,14 @@ func (d *Damper) sum(r *refusals) {
 		return
 	}
 	r.summary.Time = time.Now()
-	ctx := context.Background() // it is nobody's request
+	ctx := context.Background() // a summary does not belong to a request
 	if err := d.sink.Write(ctx, r.summary); err != nil {
 		d.logger.ErrorContext(ctx, "audit summary not written", slog.String("subject", r.summary.Subject),
 			slog.Int64("refused", r.summary.Count), slog.String("error", err.Error()))
 	}
 }
 
-// Close writes the summaries of the minutes that have not ended. From then on everything passes.
+// Close writes the summaries of the minutes that have not ended. Afterwards everything passes.
 func (d *Damper) Close() {
 	d.mu.Lock()
 	people := d.people

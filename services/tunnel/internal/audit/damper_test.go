@@ -17,8 +17,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
 
-// TestSecRefusedRequestsDoNotFillTheLog has one person make many requests that are refused while another one works. What the first one has
-// done is in a summary to the last request, and everything of the other one is recorded.
+// TestSecRefusedRequestsDoNotFillTheLog has one person make many refused requests while another one works. The summary
+// must count every refused request of the first, and every request of the other must have its records.
 func TestSecRefusedRequestsDoNotFillTheLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestSecRefusedRequestsDoNotFillTheLog(t *testing.T) {
 		began := time.Now()
 		<-time.After(2 * time.Minute)
 		decide("user:eve", "later", false)
-		damper.Close() // writes nothing: nothing is only counted
+		damper.Close() // writes nothing: no refusal was only counted
 		<-time.After(time.Second)
 		synctest.Wait()
 		var own, allowed, ada int
@@ -90,7 +90,7 @@ func TestSecSummariesAreWrittenAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestSecRecordsAreBounded has a caller fill every field that it chooses, with what takes the most bytes in the log.
+// TestSecRecordsAreBounded fills every field that a caller chooses with the text that takes the most bytes in the log.
 func TestSecRecordsAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]string{"letters": "a", "escaped": "&\"", "control": "\x01", "not UTF-8": "\xff", "two bytes": "é"} {

@@ -28,9 +28,9 @@ func (t *Trail) Decide(ctx context.Context, d Decision) error {
 	return t.sink.Write(ctx, r)
 }
 
-// Hop records that a replica carries a request out that another one has passed on. The request must not be carried out when it fails. Its
-// subject is the caller, a replica of the tunnel, and its subject's uid that replica's name. What d says is what the caller asked for:
-// nobody has decided about it here.
+// Hop records that a replica carries out a request that another replica has passed on. If Hop fails, the request must
+// not be carried out. The record's subject is the calling replica's service, and its subject uid the name of that
+// replica. d holds what the calling replica asked for: this replica does not decide.
 func Hop(ctx context.Context, sink Sink, request Request, d Decision) error {
 	return sink.Write(ctx, &Record{
 		Request: request.bounded(), Phase: PhaseHop, Time: time.Now(), Allowed: d.Allowed,
@@ -38,7 +38,7 @@ func Hop(ctx context.Context, sink Sink, request Request, d Decision) error {
 	})
 }
 
-// isPrior reports whether a record has to be written before its request is carried out.
+// isPrior reports whether a record must be written before its request is carried out.
 func (r *Record) isPrior() bool { return r.Phase == PhaseDecision || r.Phase == PhaseHop }
 
 // Decision is what the first record adds to the request.

@@ -26,10 +26,10 @@ type Params struct {
 	MaxSize int64
 	// MaxAge is how long a file is written. After a restart it counts from the file's last write.
 	MaxAge time.Duration
-	// Keep is how many old files are kept, beside those that are younger than KeepAtLeast.
+	// Keep is how many old files are kept. Beyond that number, those younger than KeepAtLeast are kept too.
 	Keep int
-	// KeepAtLeast is for how long an old file is kept however many there are, so that nobody makes the log forget by filling it.
-	// KeepFor counts before it. Zero means that there is no such time.
+	// KeepAtLeast is how long an old file is kept, regardless of how many there are, so that an attacker cannot rotate
+	// records away by filling the log. KeepFor takes precedence. Zero: no minimum.
 	KeepAtLeast time.Duration
 	// KeepFor is how long old files are kept.
 	KeepFor time.Duration

@@ -123,7 +123,8 @@ func TestOldFilesAreDeleted(t *testing.T) {
 	}
 }
 
-// TestSecHistoryIsNotRotatedAway fills many files within seconds: those of the last day stay however many there are, and go after that.
+// TestSecHistoryIsNotRotatedAway fills many files within seconds: those of the last day stay regardless of their
+// number, and are deleted after that.
 func TestSecHistoryIsNotRotatedAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

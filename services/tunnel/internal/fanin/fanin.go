@@ -61,7 +61,7 @@ type Params struct {
 	Ahead int
 	// FrameBytes is the longest event that is kept whole: 8 MiB. A longer one is passed on in pieces.
 	FrameBytes int
-	// Linger is how long a feed that was shared outlives its last viewer: 5 s.
+	// Linger is how long a shared feed outlives its last viewer: 5 s.
 	Linger time.Duration
 }
 
@@ -105,9 +105,10 @@ func New(params Params) *Relay {
 	return &Relay{params: params.withDefaults(), feeds: map[string][]*feed{}}
 }
 
-// Watch returns the transport for one viewer's watch of a cluster. The scope tells clusters apart: two that share a name,
-// too. The opener is called when the viewer needs a watch of its own. The viewer is charged for the watch already, and charge ends that: it
-// is called once, when the watch is released, or later when the viewer leaves behind a watch of the cluster that nobody else is charged for.
+// Watch returns the transport for one viewer's watch of a cluster. The scope identifies the cluster, even if two
+// clusters share a name. The opener is called if the viewer needs its own watch. The viewer is already charged for the
+// watch, and charge ends that. It is called once, when the watch is released. If the viewer leaves behind a feed for
+// which no other viewer is charged, it is called later.
 func (r *Relay) Watch(scope string, open Opener, charge func()) *Watch {
 	return &Watch{relay: r, scope: scope, open: open, charge: charge}
 }

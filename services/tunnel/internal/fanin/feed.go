@@ -37,11 +37,11 @@ type feed struct {
 	viewers map[*viewer]struct{}
 	history history
 	reached int64  // how many of the feed's bytes its fastest viewer has read
-	asked   bool   // the cluster may be answering already
-	closing bool   // takes no more viewers
-	shared  bool   // it has served another viewer than its opener
-	freed   bool   // the cluster is not asked any more
-	charge  func() // ends the charge for the feed while it has no viewers; nil while it has, since each is charged itself
+	asked   bool   // the cluster may already be answering
+	closing bool   // accepts no more viewers
+	shared  bool   // it has served a viewer other than its opener
+	freed   bool   // the request to the cluster has ended
+	charge  func() // ends the charge for the feed while it has no viewers; nil while it has any, since each is charged itself
 	ended   error  // how it ended: io.EOF when the cluster ended it
 	linger  *time.Timer
 }
@@ -112,8 +112,9 @@ func (f *feed) run(ctx context.Context, req *http.Request, open Opener) {
 	}
 }
 
-// keep takes over the charge of a viewer that has left, until the feed has ended or another viewer joins: the cluster carries the feed as long
-// as that, and somebody has to pay for it. Where that is not so, or somebody pays already, the charge ends now.
+// keep takes over the charge of a viewer that has left, until the feed has ended or another viewer joins: until then
+// the feed still costs the cluster a watch. If the feed has ended, has a viewer or is already charged for, the charge
+// ends now.
 func (f *feed) keep(charge func()) {
 	f.mu.Lock()
 	if !f.freed && len(f.viewers) == 0 && f.charge == nil {
@@ -125,7 +126,7 @@ func (f *feed) keep(charge func()) {
 	}
 }
 
-// free ends the charge of a feed that costs the cluster nothing any more.
+// free ends the charge of a feed whose request to the cluster has ended.
 func (f *feed) free() {
 	f.mu.Lock()
 	f.freed = true
@@ -134,7 +135,8 @@ func (f *feed) free() {
 	charge()
 }
 
-// takeCharge returns what ends the feed's own charge. It is to be called without the lock, which the caller holds.
+// takeCharge returns a function that ends the feed's own charge. The caller holds the lock, and calls the function
+// after releasing it.
 func (f *feed) takeCharge() func() {
 	charge := f.charge
 	f.charge = nil
@@ -416,9 +418,9 @@ func (f *feed) handOn(v *viewer, to *feed, after uint64) bool {
 	return true
 }
 
-// adopt makes the viewer read this feed from behind a version, if the history serves that. The caller holds the lock of the viewer's feed,
-// which is a later one: the locks of two feeds are never taken in the other order. What is returned with it ends the feed's own charge, and is
-// to be called without a lock.
+// adopt makes the viewer read this feed from after a version, if the history covers it. The caller holds the lock of
+// the viewer's feed, which is a later one: the locks of two feeds are always acquired in this order. The returned
+// function ends the feed's own charge; the caller calls it without a lock.
 func (f *feed) adopt(v *viewer, after uint64) (charge func(), adopted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -441,7 +443,8 @@ func (f *feed) adopt(v *viewer, after uint64) (charge func(), adopted bool) {
 	return f.takeCharge(), true
 }
 
-// leave takes a viewer out. The last one begins the feed's end, which comes later for a feed that was shared: it is likely to be again.
+// leave removes a viewer. When the last viewer leaves, the feed ends: at once, or after a while if it was shared, since
+// it is then likely to be shared again.
 func (f *feed) leave(v *viewer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

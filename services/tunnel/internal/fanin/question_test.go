@@ -24,7 +24,7 @@ func TestErrorGoesToThoseWhoWaitedForIt(t *testing.T) {
 			<-hold
 			return s.open(ctx)
 		}
-		results, seen := make(chan string, 4), make(chan struct{}) // a watch that only one has viewed ends with its viewer
+		results, seen := make(chan string, 4), make(chan struct{}) // a watch with only one viewer ends with that viewer
 		for _, version := range []uint64{5, 5, 100, 100} {
 			go func() {
 				req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, from(version), nil)

@@ -21,7 +21,7 @@ type Watch struct {
 	relay *Relay
 	scope string
 	open  Opener
-	// charge ends what somebody is charged for the watch. It is called once.
+	// charge ends the viewer's charge for the watch. It is called once.
 	charge func()
 
 	mu         sync.Mutex
@@ -164,7 +164,7 @@ func (w *Watch) Release() {
 		upstream.Release()
 	}
 	switch {
-	case charge == nil: // it was released before
+	case charge == nil: // already released
 	case v != nil:
 		v.leave().keep(charge)
 	default:
@@ -224,7 +224,7 @@ func (v *viewer) shares() {
 	}
 }
 
-// leave ends the viewer's part, and returns the feed that it was part of. It may be called again.
+// leave removes the viewer from its feed, and returns that feed. It may be called more than once.
 func (v *viewer) leave() *feed {
 	if v.timer != nil {
 		v.timer.Stop()

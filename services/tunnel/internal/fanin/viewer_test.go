@@ -38,7 +38,7 @@ func TestEachViewerHasItsOwnTimeout(t *testing.T) {
 func TestReloadedPageFindsItsWatch(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{Linger: 5 * time.Second})
-		other := watch(t, relay, s, anyState) // one that nobody else has viewed ends with its viewer
+		other := watch(t, relay, s, anyState) // a watch with only one viewer ends with that viewer
 		for range 3 {
 			v := watch(t, relay, s, anyState)
 			other.leave()
@@ -56,8 +56,8 @@ func TestReloadedPageFindsItsWatch(t *testing.T) {
 	})
 }
 
-// TestSecSomebodyPaysForEveryWatch holds the charges against the watches of the cluster: there is never one that nobody is charged for, and
-// when all watches have ended, nobody is charged.
+// TestSecSomebodyPaysForEveryWatch compares the charges with the watches of the cluster. Some person is charged for
+// every watch, and when all watches have ended, no charge is left.
 func TestSecSomebodyPaysForEveryWatch(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{Linger: 5 * time.Second})
@@ -87,7 +87,7 @@ func TestSecSomebodyPaysForEveryWatch(t *testing.T) {
 				cancel()
 				_ = res.Body.Close()
 				w.Release()
-				w.Release() // twice is once
+				w.Release() // the second call does nothing
 				synctest.Wait()
 			}
 		}
@@ -109,7 +109,7 @@ func TestSecSomebodyPaysForEveryWatch(t *testing.T) {
 
 		ada, bob := view("ada"), view("bob")
 		want("two viewers", 1, 1, 1)
-		ada() // who has begun it
+		ada() // ada has begun the watch
 		want("the first one has left", 0, 1, 1)
 		bob()
 		want("the last one has left", 0, 1, 1)

@@ -26,7 +26,7 @@ func (c *Client) Caller(replica relay.Replica) (*http.Client, string, error) {
 	}, strings.TrimRight(replica.URL, "/"), nil
 }
 
-// authorized sends this service's token for one replica to that replica's host.
+// authorized sends this service's token for one replica, and only to that replica's host.
 type authorized struct {
 	client  *Client
 	replica relay.Replica

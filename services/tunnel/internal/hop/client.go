@@ -48,7 +48,7 @@ const (
 type ClientParams struct {
 	// Self is the id of this replica.
 	Self string
-	// Key is this service's, with which it makes a token for each replica. Required.
+	// Key is this service's key, which makes a token for each replica. Required.
 	Key *identity.ServiceKey
 	// Plaintext allows replicas at http:// beyond this machine.
 	Plaintext rpc.Plaintext
@@ -141,7 +141,7 @@ func (c *Client) RoundTrip(req *http.Request, route relay.Route, target relay.Ta
 	return res, err
 }
 
-// introduce returns where a replica is and a token that is good there alone. Its errors match [relay.ErrUnreachable].
+// introduce returns a replica's URL and a token that is valid only there. Its errors match [relay.ErrUnreachable].
 func (c *Client) introduce(ctx context.Context, replica relay.Replica) (*url.URL, string, error) {
 	peer, err := url.Parse(replica.URL)
 	if err != nil || peer.Host == "" {

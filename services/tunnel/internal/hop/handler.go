@@ -37,7 +37,7 @@ type Deps struct {
 	Verifier identity.Verifier
 	// Table has the connections of this replica.
 	Table *session.Table
-	// Sink records what is carried out here. Required.
+	// Sink records the requests that are carried out here. Required.
 	Sink audit.Sink
 	// Logger is told of refused hops.
 	Logger *slog.Logger
@@ -70,7 +70,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err := h.record(r, caller); err != nil {
 		h.deps.Logger.ErrorContext(r.Context(), "audit record not written", slog.String("error", err.Error()))
-		writeError(w, h.deps.Self.ID, session.ErrOffline) // the first replica tries another connection, or says so
+		writeError(w, h.deps.Self.ID, session.ErrOffline) // the first replica tries another connection, or reports that there is none
 		return
 	}
 	span := h.startSpan(r)
@@ -97,8 +97,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(serve.AsItIs(w), r.WithContext(ctx))
 }
 
-// record writes that this replica carries a request out, and as whom. The first replica has written who asked and why they may; this record
-// is there if somebody speaks as a replica who is none.
+// record writes an audit record of the request that this replica carries out, with the user to impersonate. The first
+// replica records the caller and the decision. This record exists in case an attacker impersonates a replica.
 func (h *Handler) record(r *http.Request, caller identity.Identity) error {
 	path, query, _ := strings.Cut(strings.TrimPrefix(r.RequestURI, Prefix), "?")
 	uri := path
@@ -114,7 +114,7 @@ func (h *Handler) record(r *http.Request, caller identity.Identity) error {
 	}, audit.Decision{Allowed: true, User: user, UID: uid, Groups: groups, Extra: extra})
 }
 
-// impersonated reads whom the agent will be asked to be.
+// impersonated returns the user that the agent will be asked to impersonate.
 func impersonated(header http.Header) (user string, groups []string, uid string, extra map[string][]string) {
 	const prefix = "Impersonate-Extra-"
 	for name, values := range header {
@@ -128,7 +128,7 @@ func impersonated(header http.Header) (user string, groups []string, uid string,
 	return header.Get("Impersonate-User"), slices.Clone(header["Impersonate-Group"]), header.Get("Impersonate-Uid"), extra
 }
 
-// traceOf returns the trace of a traceparent (W3C), or id where there is none.
+// traceOf returns the trace id of a traceparent (W3C), or id if there is none.
 func traceOf(header http.Header, id string) string {
 	if parts := strings.Split(header.Get("Traceparent"), "-"); len(parts) == 4 && len(parts[1]) == 32 {
 		return parts[1]
@@ -136,7 +136,7 @@ func traceOf(header http.Header, id string) string {
 	return id
 }
 
-// admit returns the replica that sends a hop, or what is wrong with it.
+// admit returns the identity of the replica that sends a hop, or an error that says what is wrong with the request.
 func (h *Handler) admit(r *http.Request) (identity.Identity, error) {
 	token, ok := identity.BearerToken(r.Header)
 	if !ok {

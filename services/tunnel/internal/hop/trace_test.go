@@ -48,7 +48,7 @@ type replicas struct {
 	spans   *tracetest.SpanRecorder
 }
 
-// unrecorded is an audit log that keeps nothing.
+// unrecorded is an audit log that discards every record.
 type unrecorded struct{}
 
 func (unrecorded) Write(context.Context, *audit.Record) error { return nil }

@@ -63,7 +63,8 @@ func (c *call) serve() *refusal {
 	}
 	refused := c.decide()
 	if err := c.record(refused); err != nil {
-		// The output's queue logs that it fails, once; a line for each request would fill the log of a hub whose disk is full.
+		// The output's queue logs once that it fails. A line for each request would fill the log of a hub whose disk is
+		// full.
 		c.deps.Logger.DebugContext(c.r.Context(), "audit record not written", slog.String("error", err.Error()))
 		return refuseUnrecordedDecision()
 	}

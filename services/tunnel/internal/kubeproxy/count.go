@@ -27,7 +27,7 @@ type response struct {
 func (w *response) WriteHeader(status int) {
 	switch {
 	case status < http.StatusOK:
-		scrubHeader(w.Header()) // it is the cluster's, and passes nobody else
+		scrubHeader(w.Header()) // these headers come from the cluster, and are not scrubbed anywhere else
 	case w.status == 0:
 		w.begin(status)
 	}
@@ -120,10 +120,10 @@ type download struct {
 	failed   error
 }
 
-// Close implements io.Closer. The HTTP/2 client's own Close waits until the upload has ended, and a caller who waits for
-// the end of this answer may never end it: so the request is over first.
+// Close implements io.Closer. The HTTP/2 client's own Close waits until the upload has ended, and a caller that waits
+// for the end of this answer may never end it. So Close ends the request first.
 //
-// The trailer is known from then on, and passed on behind it.
+// The trailer is known afterwards, and is sent after the body.
 func (d *download) Close() error {
 	d.answered()
 	err := d.ReadCloser.Close()

@@ -37,8 +37,8 @@ type forward struct {
 	failure  *refusal // what the hub answered itself
 	cause    func() error
 	answered func()
-	returned bool   // the answer was written to its end
-	linger   func() // waits for the caller whose connection was taken over, and closes that
+	returned bool   // the answer was written completely
+	linger   func() // waits for the caller whose connection was hijacked, and closes the connection
 }
 
 func newForward(c *call, stream stream) *forward {

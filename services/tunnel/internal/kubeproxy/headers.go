@@ -16,15 +16,16 @@ const (
 	headerErrorReason = "Leat-Error-Reason"
 )
 
-// scrubRequest removes everything by which a caller could speak with another's voice, or from another's address: at the cluster, at the
-// agent, or at the hub itself. Hop-by-hop headers, and those that the caller's Connection header lists, are gone before.
+// scrubRequest removes every header with which a caller could claim another identity or address: at the cluster, at the
+// agent, or at the hub itself. Hop-by-hop headers, and those that the caller's Connection header lists, are already
+// removed.
 func scrubRequest(header http.Header) {
 	proxyheader.ScrubRequest(header)
 	scrubProtocols(header)
 }
 
-// scrubHeader removes what a cluster must not say to the hub's callers, from the header of an answer of any status or from its trailer:
-// what speaks for the whole host, and what only the hub and an agent may say.
+// scrubHeader removes what a cluster must not send to the hub's callers, from the header of an answer of any status or
+// from its trailer: headers that act on the whole host, and headers that only the hub or an agent may set.
 func scrubHeader(header http.Header) {
 	proxyheader.ScrubAnswer(header)
 	for name := range header {
@@ -39,11 +40,12 @@ func hasPrefixFold(name, prefix string) bool {
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
-// scrubResponse prepares the head of a cluster's answer. It marks errors with their origin: only an agent may name itself.
+// scrubResponse prepares the head of a cluster's answer. It marks errors with their origin: only an agent may name
+// itself as the origin.
 func scrubResponse(res *http.Response) {
 	origin, reason := res.Header.Get(headerErrorOrigin), res.Header.Get(headerErrorReason)
 	scrubHeader(res.Header)
-	scrubHeader(res.Trailer) // announces the trailer
+	scrubHeader(res.Trailer) // the keys announce the trailer
 	if res.StatusCode < http.StatusBadRequest {
 		return
 	}
@@ -56,8 +58,9 @@ func scrubResponse(res *http.Response) {
 	}
 }
 
-// What browsers are told about answers of clusters, whose content is not the hub's. On the hub's own host a page of a cluster is shown
-// without scripts, forms and an origin, because everything else on that host is the hub's.
+// These are headers that restrict what browsers may do with a cluster's answer, whose content does not come from the
+// hub. At the hub's own host a cluster's page has no scripts, forms or origin, because everything else at that host
+// belongs to the hub.
 const (
 	headerContentTypeOptions = "X-Content-Type-Options"
 	headerContentPolicy      = "Content-Security-Policy"
@@ -65,13 +68,14 @@ const (
 	contentPolicy            = "sandbox; default-src 'none'"
 )
 
-// confine tells browsers what they may do with an answer of a cluster. A cluster that has a host of its own may have pages there.
+// confine sets headers that restrict what browsers may do with a cluster's answer. A cluster with its own host may
+// serve pages there.
 func confine(header http.Header, clusterHost bool) {
 	header.Set(headerContentTypeOptions, "nosniff")
 	if clusterHost {
 		return
 	}
-	header.Del(headerContentPolicy + "-Report-Only") // it would report about the hub's host
+	header.Del(headerContentPolicy + "-Report-Only") // its reports would be about the hub's host
 	header.Set(headerContentPolicy, contentPolicy)
 	header.Set(headerResourcePolicy, "same-origin")
 }

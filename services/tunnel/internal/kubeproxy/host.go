@@ -36,7 +36,7 @@ func ByHost(domain string, next http.Handler) http.Handler {
 
 type clusterHostKey struct{}
 
-// atClusterHost reports whether a request came to the host of a cluster, which the hub serves nothing else at.
+// atClusterHost reports whether a request was sent to a cluster's own host, where the hub serves nothing else.
 func atClusterHost(r *http.Request) bool { return r.Context().Value(clusterHostKey{}) != nil }
 
 // hostname is a Host header's name in lower case, without port and the dot that may end it.

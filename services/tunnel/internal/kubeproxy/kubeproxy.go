@@ -47,7 +47,7 @@ type Deps struct {
 	FanIn *fanin.Relay
 	// Quota bounds the bytes of people and clusters. Nil: nothing does.
 	Quota *quota.Ledger
-	// UploadMemory bounds in bytes what bodies hold that came over HTTP/2 and wait for their cluster.
+	// UploadMemory bounds, in bytes, the bodies that have arrived over HTTP/2 and wait for their cluster.
 	UploadMemory int64
 	// RecheckInterval is how often the permission of a request that is still running is asked for again.
 	RecheckInterval time.Duration

@@ -94,7 +94,7 @@ func (i *instruments) end(ctx context.Context, how ending, began time.Time) {
 
 func (i *instruments) optionsOf(how ending) []metric.RecordOption {
 	if http.StatusText(how.status) == "" {
-		how.status = how.status / 100 * 100 // a cluster may answer with any number, and each would be a time series of its own
+		how.status = how.status / 100 * 100 // a cluster may answer with any number, and each would become a separate time series
 	}
 	i.mu.RLock()
 	options, known := i.ends[how]

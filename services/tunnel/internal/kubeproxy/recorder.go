@@ -17,7 +17,8 @@ type Recorder interface {
 	// Begin is called before anything is sent to the cluster. Nil, nil means that this one is not recorded. An error
 	// refuses the request: what has to be recorded and cannot be does not happen.
 	Begin(ctx context.Context, s Session) (Recording, error)
-	// Evades reports whether a request, upgraded or not, must not happen because what is done by it has to be recorded and never can be.
+	// Evades reports whether a request, upgraded or not, must be refused because its session has to be recorded and
+	// cannot be.
 	Evades(method string, asked kubeapi.Attributes, upgraded bool) bool
 }
 
@@ -68,7 +69,7 @@ func (f *forward) beginRecording(ctx context.Context) (Recording, error) {
 	return recording, err
 }
 
-// refuseEvading answers a request whose session no recording would show.
+// refuseEvading returns the refusal of a request whose session no recording would show.
 func refuseEvading() *refusal {
 	return &refusal{
 		code: http.StatusForbidden, kubeReason: "Forbidden", reason: "ACCESS_DENIED", origin: originHub,

@@ -41,8 +41,8 @@ func (c *call) openStream(ctx context.Context, user string) (stream, error) {
 	return s, nil
 }
 
-// openShared obtains a place at a watch that others may share. The person is charged for it like for a watch of one's
-// own, until the watch has ended or others view it; the cluster is charged once for all of them.
+// openShared opens a watch that several viewers may share. The person is charged for it as for a watch of their own,
+// until the watch has ended or other viewers share it. The cluster is charged once for all of them.
 func (c *call) openShared() (stream, error) {
 	release, err := c.deps.Router.Charge(c.subject)
 	if err != nil {

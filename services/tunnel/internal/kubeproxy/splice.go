@@ -19,10 +19,12 @@ const (
 	// halfClosedIdle is how long a connection stays whose one direction has ended while nothing moves in the other: a peer
 	// that is gone altogether looks the same as one that only listens.
 	halfClosedIdle = time.Minute
-	// farewellTimeout bounds the last words to the caller, and then the wait for the caller's own end, where the hub ends the session.
+	// farewellTimeout bounds the last message to the caller, and then the wait until the caller closes, if the hub ends
+	// the session.
 	farewellTimeout = 2 * time.Second
-	// lastBytesTimeout bounds the wait for the caller's own end after an end of the cluster's. The last bytes may still lie in the kernels'
-	// buffers, because the caller is busy. When a caller sends anything to a closed socket, the kernel drops them.
+	// lastBytesTimeout bounds the wait until the caller closes, if the cluster has ended the session. The last bytes
+	// may still be in the kernels' buffers, because the caller is busy. If the caller sends anything to a closed
+	// socket, the kernel drops them.
 	lastBytesTimeout = time.Minute
 )
 
@@ -36,16 +38,16 @@ type splice struct {
 	buffers  *serve.CopyBuffers
 	farewell *farewell
 
-	sent    int64 // bytes written to the caller, not counting the head
-	patient bool  // the caller knows of an end that was not the hub's, and may take its time to read up to it
+	sent    int64 // bytes written to the caller, without the head
+	patient bool  // the caller has been notified of an end that the hub did not cause, and may read up to it slowly
 
 	mu   sync.Mutex
 	idle *time.Timer // nil while both directions are open
 	over bool
 }
 
-// run passes bytes on until both directions have ended or ctx does; linger has to follow. It reports whether the end was one of the two sides',
-// as it should be, rather than a failure on the way.
+// run forwards bytes until both directions have ended or ctx has. The caller must then call linger. run reports whether
+// one of the two sides ended the session, as opposed to a failure on the way.
 func (s *splice) run(ctx context.Context, cancel context.CancelCauseFunc, early, head []byte) (ended bool) {
 	// What ends the session ends a write that waits for the caller.
 	unblocked := make(chan struct{})
@@ -128,9 +130,9 @@ func (s *splice) part(cause error) {
 	s.patient = closeWrite(s.conn) && cause == nil
 }
 
-// linger reads what the caller still sends, until the caller ends its direction, too, which it does when it has read all. A caller that
-// cannot know of the end, or whose session the hub has ended, is not waited for so long. In a drain, which begins when ending
-// is closed, callers have the grace that sessions have. It closes the connection.
+// linger reads what the caller still sends until the caller ends its direction, which it does when it has read
+// everything. The wait is shorter if the caller cannot have noticed the end, or if the hub has ended the session. In a
+// drain, which begins when ending is closed, the wait is at most grace. linger closes the connection.
 func (s *splice) linger(ending <-chan struct{}, grace time.Duration) {
 	defer s.conn.Close()
 	s.up.reading.Lock()
@@ -156,7 +158,7 @@ func (s *splice) linger(ending <-chan struct{}, grace time.Duration) {
 	}
 }
 
-// expectEnd begins to count the time in which nothing moves.
+// expectEnd starts the timer that ends the session if no bytes move.
 func (s *splice) expectEnd(cancel context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,9 +184,9 @@ func (s *splice) stop() {
 	}
 }
 
-// closeWrite ends one direction and leaves the other open. It reports false for connections that cannot do that, which are closed as a
-// whole soon after.
+// closeWrite ends one direction and leaves the other open. It reports false for a connection that cannot do that; such
+// a connection is closed completely soon after.
 func closeWrite(conn net.Conn) bool {
 	half, ok := conn.(interface{ CloseWrite() error })
-	return ok && half.CloseWrite() == nil // when it fails, the peer is gone
+	return ok && half.CloseWrite() == nil // if it fails, the peer is gone
 }

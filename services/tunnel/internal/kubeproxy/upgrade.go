@@ -76,7 +76,7 @@ func (t target) needsUpgrade() bool {
 // can try another protocol.
 func (f *forward) runUpgrade() {
 	defer f.sessions.begin()()
-	defer func() { f.linger() }() // the request is over and recorded by then
+	defer func() { f.linger() }() // by then the request has ended and is recorded
 	// The server takes a connection that was taken over for ended when it stops, and ends its context. The session has to
 	// outlive that; it has an end of its own.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(f.r.Context()))

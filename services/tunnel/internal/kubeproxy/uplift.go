@@ -101,8 +101,8 @@ func (u *uplift) failRead(err error) {
 
 func (u *uplift) finish() { u.once.Do(func() { close(u.finished) }) }
 
-// Close implements io.Closer: nothing is read any more, and a Read that waits returns. Only the first call touches the connection, which
-// has another reader afterwards.
+// Close implements io.Closer: it stops reading, and a blocked Read returns. Only the first call touches the connection,
+// which has another reader afterwards.
 func (u *uplift) Close() (err error) {
 	u.finish()
 	u.closing.Do(func() {

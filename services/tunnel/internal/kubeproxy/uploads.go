@@ -12,15 +12,16 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// UploadWindow is how many bytes of one body over HTTP/2 the hub's server should take before anybody reads them: a caller 50 ms away can
-// send 40 MiB/s with it.
+// UploadWindow is how many bytes of one HTTP/2 body the hub's server accepts before the handler reads any: a caller
+// with a round trip of 50 ms can then send 40 MiB/s.
 const UploadWindow = 2 << 20
 
-// sharesOfUploads says how much of the memory for uploads one person may have: a quarter.
+// sharesOfUploads says which share of the memory for uploads one person may use: a quarter.
 const sharesOfUploads = 4
 
-// uploads bounds the memory of bodies that came over HTTP/2 and wait for their cluster. The server takes up to [UploadWindow] of each
-// before it asks whether there is room, so a body that finds none has to be refused at once. It is safe for concurrent use.
+// uploads bounds the memory of bodies that have arrived over HTTP/2 and wait for their cluster. The server accepts up
+// to [UploadWindow] of each body before uploads is asked. So a body without room must be refused at once. It is safe
+// for concurrent use.
 type uploads struct {
 	max, share int64
 
@@ -29,7 +30,7 @@ type uploads struct {
 	people map[string]int64
 }
 
-// newUploads returns the bound. At least one body per person has room.
+// newUploads returns the bound. It leaves room for at least one body per person.
 func newUploads(memory int64, meter metric.Meter) (*uploads, error) {
 	u := &uploads{
 		max: max(memory, sharesOfUploads*UploadWindow), share: max(memory/sharesOfUploads, UploadWindow), people: map[string]int64{},
@@ -48,7 +49,8 @@ func newUploads(memory int64, meter metric.Meter) (*uploads, error) {
 	return u, nil
 }
 
-// reserve keeps room for the body of a person's request until release is called. It reports false where there is none.
+// reserve reserves room for the body of a person's request until release is called. It reports false if there is no
+// room.
 func (u *uploads) reserve(subject string, r *http.Request) (release func(), ok bool) {
 	size := unreadAtMost(r)
 	if size == 0 {
@@ -73,7 +75,8 @@ func (u *uploads) release(subject string, size int64) {
 	}
 }
 
-// unreadAtMost returns how many bytes of a request's body the server may hold. Over HTTP/1.1 that is a buffer of its connection.
+// unreadAtMost returns how many bytes of a request's body the server may hold. Over HTTP/1.1 it returns zero: the
+// connection's own buffer holds them.
 func unreadAtMost(r *http.Request) int64 {
 	switch {
 	case r.ProtoMajor < 2 || r.Body == nil || r.Body == http.NoBody:

@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 )
 
-// TestSecUploadsHoldNoMoreThanTheirMemory has people send bodies that nobody reads.
+// TestSecUploadsHoldNoMoreThanTheirMemory reserves room for bodies that the cluster does not read.
 func TestSecUploadsHoldNoMoreThanTheirMemory(t *testing.T) {
 	t.Parallel()
 	const memory = 16 * UploadWindow

@@ -27,7 +27,8 @@ type CacheParams struct {
 	Patience time.Duration
 	// Timeout ends a question that nobody answers.
 	Timeout time.Duration
-	// Size is the number of permissions kept, and a quarter of it that of refusals; the least recently used go first.
+	// Size is the number of permissions kept. A quarter as many refusals are kept. The least recently used are evicted
+	// first.
 	Size int
 }
 
@@ -52,8 +53,8 @@ type Cache struct {
 
 	mu      sync.Mutex
 	answers *lru // permissions
-	// refusals are apart: somebody who may reach nothing can ask for any number of clusters, and would push out the permissions of others,
-	// which have to last while the distributor does not answer.
+	// refusals are kept separately: a user without access can ask about any number of clusters, and would evict the
+	// permissions of other users. Those must last while the distributor does not answer.
 	refusals *lru
 }
 

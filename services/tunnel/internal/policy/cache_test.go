@@ -181,7 +181,7 @@ func TestQuestionsAreNotConfused(t *testing.T) {
 	}
 }
 
-// TestSecRefusalsPushOutNoPermissions has somebody ask for many clusters that there are not, before the one who decides is down.
+// TestSecRefusalsPushOutNoPermissions has a user ask about many clusters that do not exist, and then stops the decider.
 func TestSecRefusalsPushOutNoPermissions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &decider{answer: policy.Decision{Allowed: true}}

@@ -31,7 +31,8 @@ type Question struct {
 	Credential string
 	// Groups are the person's groups as the token states them.
 	Groups []string
-	// Cluster is the cluster's full name. Empty asks about the hub itself: whether the person is one of its administrators.
+	// Cluster is the cluster's full name. If it is empty, the question is whether the person is an administrator of the
+	// hub.
 	Cluster string
 	// ConnectedUID is the uid under which the cluster's newest agent is connected, or empty while none is. It is no part
 	// of the question itself: a remembered permission about another uid was given before the agent enrolled anew, and

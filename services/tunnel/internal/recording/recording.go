@@ -74,9 +74,9 @@ func Describe(method, path, query string) (info Info, ok bool) {
 	return Info{Namespace: a.Namespace, Pod: a.Name, Container: values.Get("container"), Command: values["command"]}, true
 }
 
-// evades reports whether a request could be a session that no recording shows. Of upgraded connections only exec, attach and port-forward of
-// pods, watches and logs are known for what they are. The kubelet, whom nodes/proxy leads to, runs commands in containers: by upgraded
-// connections, and by POST without one.
+// evades reports whether a request could be a session that no recording shows. Among upgraded connections, only exec,
+// attach and port-forward of pods, watches and logs can be recognized. nodes/proxy leads to the kubelet, which runs
+// commands in containers: over upgraded connections, and for a POST without one.
 func evades(method string, a kubeapi.Attributes, upgraded bool) bool {
 	isNodeProxy := a.APIGroup == "" && a.Resource == "nodes" && a.Subresource == "proxy" || a.Verb == kubeapi.VerbProxy
 	reads := method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
@@ -96,7 +96,7 @@ func evades(method string, a kubeapi.Attributes, upgraded bool) bool {
 	return true
 }
 
-// Evades reports whether a request must not happen because it could be a session that has to be recorded and never can be.
+// Evades reports whether a request must be refused because it could be a session that has to be recorded and cannot be.
 func (s *Store) Evades(method string, asked kubeapi.Attributes, upgraded bool) bool {
 	return s.params.Required && evades(method, asked, upgraded)
 }

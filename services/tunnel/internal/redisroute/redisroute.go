@@ -50,8 +50,8 @@ type Ages struct {
 	Liveness time.Duration
 }
 
-// Open returns a store in the Redis that a URL names and that a CA file vouches for, as redisconn has them, for the replicas that have the
-// secret. It does not connect yet. The caller closes it.
+// Open returns a store for the replicas that have the secret, in the Redis at url. caFile is as for [redisconn.Open].
+// Open does not connect yet. The caller closes the store.
 func Open(url, caFile string, secret []byte) (*Store, error) {
 	client, err := redisconn.Open(url, caFile)
 	if err != nil {
@@ -77,23 +77,24 @@ func New(client redis.UniversalClient, ages Ages, secret []byte) (*Store, error)
 	}, nil
 }
 
-// place is a replica's URL as it stands in Redis: its signature, and the URL.
+// place returns a replica's URL in the form stored in Redis: its signature, and the URL.
 func (s *Store) place(replica relay.Replica) string {
 	return s.signer.Sign("replica", replica.ID, replica.URL) + " " + replica.URL
 }
 
-// replica reads what place wrote, and returns false where a replica with the secret did not.
+// replica parses what place returned. It reports false if the signature was not made with the secret.
 func (s *Store) replica(id, place string) (relay.Replica, bool) {
 	signature, url, _ := strings.Cut(place, " ")
 	return relay.Replica{ID: id, URL: url}, s.signer.Verify(signature, "replica", id, url)
 }
 
-// sign returns the signature of a route, which says who has which connection. Epochs are Redis's own, and signed by nobody.
+// sign returns the signature of a route, which says which replica has which connection. Epochs are assigned by Redis
+// and are not signed.
 func (s *Store) sign(a announcement) string {
 	return s.signer.Sign("route", a.ID, a.Cluster, a.UID, a.Connection, a.Replica)
 }
 
-// route reads an announcement, and returns false where a replica with the secret did not make it.
+// route parses an announcement. It reports false if the signatures were not made with the secret.
 func (s *Store) route(a announcement, epoch uint64) (relay.Route, bool) {
 	replica, genuine := s.replica(a.Replica, a.URL)
 	if !genuine || !s.signer.Verify(a.Signature, "route", a.ID, a.Cluster, a.UID, a.Connection, a.Replica) {
@@ -121,7 +122,7 @@ type announcement struct {
 	ID      string `json:"id"`
 	Cluster string `json:"cluster"`
 	Replica string `json:"replica"`
-	// URL is the replica's place.
+	// URL is the replica's place, see [Store.place].
 	URL string `json:"url"`
 }
 
@@ -236,7 +237,7 @@ func (s *Store) Replicas(ctx context.Context) ([]relay.Replica, error) {
 	return replicas, nil
 }
 
-// withoutServer takes the server away that a replica's place is kept with.
+// withoutServer returns a replica's place without the server that is stored with it.
 func withoutServer(value string) string {
 	_, place, _ := strings.Cut(value, " ")
 	return place

@@ -42,7 +42,7 @@ func TestMemoryConforms(t *testing.T) {
 	})
 }
 
-// subject is a store in an empty Redis, as the user that client is.
+// subject returns a store in an empty Redis, for the user of client.
 func subject(t *testing.T, client, admin *redis.Client) relaytest.Subject {
 	t.Helper()
 	flush := func() {

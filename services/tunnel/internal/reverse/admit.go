@@ -58,8 +58,8 @@ func asksFor(r *http.Request, protocol string) bool {
 		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], protocol)
 }
 
-// admit returns which cluster the sender of these headers is, or why it may not connect. The address is where it is connected from.
-// Only an authenticated agent waits at the gate: anybody else would take the turns of agents.
+// admit returns the cluster that the sender of these headers has proven to be, or why it may not connect. address is
+// the sender's address. Only an authenticated agent waits at the gate: other callers would use up the agents' turns.
 func (h *Handler) admit(ctx context.Context, header http.Header, address string) (session.Info, error) {
 	select {
 	case <-h.deps.Table.Draining():

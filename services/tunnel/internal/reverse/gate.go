@@ -23,16 +23,16 @@ const (
 	// that differs from one to the next.
 	maxQueue  = 3 * time.Second
 	maxReturn = 10 * time.Second
-	// clusterRate and clusterBurst bound the connections that one cluster's agent opens: far more than an agent needs, and so few that
-	// no agent uses up the turns of the others.
+	// clusterRate and clusterBurst bound the connections that one cluster's agent opens. They are far above what an
+	// agent needs, and low enough that no agent uses up the turns of the others.
 	clusterRate, clusterBurst = 4, 128
-	// maxClusters bounds the clusters whose connections are counted. The one that came longest ago is forgotten first.
+	// maxClusters bounds the clusters whose connections are counted. The least recently connected is evicted first.
 	maxClusters = 20_000
 )
 
-// Gate bounds how many connections agents may open in a second, all together and each. When a replica has died, all of its agents come
-// at once, and each costs a look-up of its route and a handshake. Only callers that have proven which cluster they are pass it, so that
-// nobody else takes a turn. It is safe for concurrent use.
+// Gate bounds how many connections agents may open in a second, all together and each. When a replica dies, all of its
+// agents connect at once, and each connection costs a look-up of its route and a handshake. Only authenticated agents
+// pass the gate, so that no other caller uses up a turn. It is safe for concurrent use.
 type Gate struct {
 	limiter *rate.Limiter
 
@@ -50,7 +50,7 @@ func NewGate(perSecond int) (*Gate, error) {
 	return &Gate{limiter: rate.NewLimiter(rate.Limit(perSecond), max(1, perSecond/10)), clusters: clusters}, nil
 }
 
-// pass waits for the turn of a cluster's agent. It fails with RATE_LIMITED when that is too far away.
+// pass blocks until it is the turn of a cluster's agent. It fails with RATE_LIMITED if the wait would be too long.
 func (g *Gate) pass(ctx context.Context, cluster string) error {
 	if !g.of(cluster).Allow() {
 		return rateLimited("this cluster's agent connects too often; connect again later")
@@ -75,7 +75,7 @@ func (g *Gate) pass(ctx context.Context, cluster string) error {
 	}
 }
 
-// of returns the limiter of one cluster.
+// of returns the limiter for one cluster.
 func (g *Gate) of(cluster string) *rate.Limiter {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,7 +87,7 @@ func (g *Gate) of(cluster string) *rate.Limiter {
 	return limiter
 }
 
-// rateLimited sends a caller away for a while that differs from one to the next.
+// rateLimited returns an error that asks the caller to retry after a random time.
 func rateLimited(message string) error {
 	return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED, message,
 		rpcerr.RetryAfter(time.Second+rand.N(maxReturn)))

@@ -79,8 +79,8 @@ func TestGateLetsGoWhoLeaves(t *testing.T) {
 	}
 }
 
-// TestSecOneAgentTakesNotAllTurns has one cluster's agent come as often as it can while others come once: they wait for nobody, and what is
-// kept of clusters is bounded.
+// TestSecOneAgentTakesNotAllTurns has one cluster's agent connect as often as it can while others connect once. The
+// others must not wait, and the number of tracked clusters must stay bounded.
 func TestSecOneAgentTakesNotAllTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestSecOneAgentTakesNotAllTurns(t *testing.T) {
 	})
 }
 
-// TestSecChecksOfOneSourceAreBounded has one source fill its place with checks that do not end.
+// TestSecChecksOfOneSourceAreBounded has one source use up its bound with checks that do not end.
 func TestSecChecksOfOneSourceAreBounded(t *testing.T) {
 	t.Parallel()
 	var c checks

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command peer is the server that attacks on Leat's services are compared with: net/http, the limits that the services set on a
-// connection, and handlers that do next to nothing. It prints the addresses of its two ports, and serves until it is killed.
+// Command peer is the server with which Leat's services are compared under attack: net/http, the limits that the
+// services set on a connection, and handlers that do almost nothing. It prints the addresses of its two ports, and
+// serves until it is killed.
 //
-// With the arguments CERTIFICATE and KEY, the names of two files in PEM, it serves TLS.
+// With the arguments CERTIFICATE and KEY, the names of two PEM files, it serves TLS.
 package main
 
 import (
@@ -18,7 +19,7 @@ import (
 	"time"
 )
 
-// The limits are those of internal/serve: without them, the comparison would be one of settings.
+// These are the limits of internal/serve. Without them the test would only compare settings.
 const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 5 * time.Minute
@@ -76,17 +77,17 @@ func newServer() *http.Server {
 	}
 }
 
-// handler answers each kind of request that the attacks send as a service does that has nothing behind it.
+// handler answers each kind of request that the attacks send, as a service without any back end does.
 func handler() http.Handler {
 	small, large := strings.Repeat("x", smallBytes), strings.Repeat("x", largeBytes)
-	mux := http.NewServeMux() // which redirects paths that are not clean, as the services' does
+	mux := http.NewServeMux() // redirects unclean paths, as the services' mux does
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, small) // a client that went away is not waited for
+		_, _ = io.WriteString(w, small) // fails only if the client has left
 	})
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, large)
 	})
-	mux.HandleFunc("POST /", func(w http.ResponseWriter, _ *http.Request) { // before the body
+	mux.HandleFunc("POST /", func(w http.ResponseWriter, _ *http.Request) { // answers before it reads the body
 		w.WriteHeader(http.StatusUnauthorized)
 	})
 	mux.HandleFunc("POST /grpc.health.v1.Health/Watch", func(w http.ResponseWriter, r *http.Request) {

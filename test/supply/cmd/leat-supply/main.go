@@ -3,7 +3,7 @@
 
 // Command leat-supply checks what Leat is built from; see package supply.
 //
-//	leat-supply vulncheck [DATABASE]   holds the modules of every program against advisories
+//	leat-supply vulncheck [DATABASE]   checks the modules of every program against advisories
 //	leat-supply sbom FOLDER PROGRAM…   writes PROGRAM.cdx.json into the folder
 //	leat-supply pin FILE…              writes the digests of images into Dockerfiles, Compose files and manifests
 package main
@@ -23,10 +23,10 @@ import (
 	"github.com/leatdev/leat/test/supply"
 )
 
-// advisories are those of the repository itself, from its root.
+// advisories is the folder of the repository's own advisories, relative to its root.
 const advisories = "test/supply/advisories"
 
-// localDatabase is where a database of advisories is looked for when none is named, from the root.
+// localDatabase is the default database of advisories, relative to the root.
 const localDatabase = ".vulndb"
 
 func main() {
@@ -51,7 +51,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	return errors.New("usage: leat-supply vulncheck [DATABASE] | sbom FOLDER PROGRAM… | pin FILE…")
 }
 
-// vulncheck fails when an advisory applies. An empty location means that of localDatabase, if it is there.
+// vulncheck fails if an advisory applies. An empty location means localDatabase, if it exists.
 func vulncheck(ctx context.Context, out io.Writer, location string) error {
 	modules, err := supply.Modules(ctx, ".", supply.Programs()...)
 	if err != nil {
@@ -95,7 +95,7 @@ func vulncheck(ctx context.Context, out io.Writer, location string) error {
 	return nil
 }
 
-// say prints a line; where it cannot be printed nobody reads it.
+// say prints a line. It ignores a failure to print.
 func say(out io.Writer, line string) { _, _ = fmt.Fprintln(out, line) }
 
 func sbom(out io.Writer, folder string, programs []string) error {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command worker can be nothing but a render worker. Tests that run under the race detector build it without that: a program with the
-// detector in it has more memory of its own than a worker may use.
+// Command worker is only a render worker. Tests under the race detector build it without the detector, because a
+// program with the detector needs more memory than a worker may use.
 package main
 
 import (
