@@ -173,8 +173,11 @@ func (a *anonymous) wrap(next http.Handler) http.Handler {
 		if address, ok := ClientAddress(r); ok && c.shared {
 			from, shared = prefixOf(address), a.isShared(address)
 		}
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
+		ctx, cancel := r.Context(), context.CancelFunc(nil) // over HTTP/2 the reset of the stream cancels the context
+		if r.ProtoMajor < 2 {
+			ctx, cancel = context.WithCancel(ctx)
+			defer cancel()
+		}
 		v := &visit{anonymous: a, connection: c, cancel: cancel, answer: http.NewResponseController(w)}
 		p, crowdedOut := a.requests.add(v, from, shared)
 		v.place = p
@@ -230,7 +233,9 @@ func (v *visit) end() {
 	if v.left || v.isKnown.Load() {
 		return
 	}
-	v.cancel()
+	if v.cancel != nil {
+		v.cancel()
+	}
 	past := time.Unix(1, 0)
 	_ = v.answer.SetReadDeadline(past)
 	_ = v.answer.SetWriteDeadline(past)

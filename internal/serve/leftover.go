@@ -22,10 +22,10 @@ type leftover struct {
 	ended atomic.Bool
 }
 
-// watchBody replaces the body of a request and returns the replacement. It returns nil for a request without a body, and for HTTP/1.1,
-// where a connection holds one body, in a buffer of 4 KiB.
+// watchBody replaces the body of a request and returns the replacement. It returns nil for a request without a body, whose Body net/http
+// sets over HTTP/2 anyway, and for HTTP/1.1, where a connection holds one body, in a buffer of 4 KiB.
 func watchBody(r *http.Request) *leftover {
-	if r.ProtoMajor != 2 || r.Body == nil || r.Body == http.NoBody {
+	if r.ProtoMajor != 2 || r.ContentLength == 0 || r.Body == nil {
 		return nil
 	}
 	body := &leftover{ReadCloser: r.Body}
