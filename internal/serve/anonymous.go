@@ -44,6 +44,8 @@ type anonymous struct {
 	connections *crowd[*connection]
 	requests    *crowd[*visit]
 
+	turns *turns
+
 	ended, reset metric.Int64Counter
 
 	mu       sync.Mutex
@@ -59,6 +61,22 @@ type connection struct {
 	shared bool
 	known  atomic.Bool
 	place  *place[*connection]
+	turn   *turnConn // nil: the listener was not that of [turns]
+}
+
+// passTurn ends the connection's turn, if it has one.
+func (c *connection) passTurn() {
+	if c.turn != nil {
+		c.turn.pass()
+	}
+}
+
+// takeNoTurns ends the turns of a connection that is closed, or that a handler has hijacked.
+func (c *connection) takeNoTurns(t *turns) {
+	if c.turn != nil {
+		c.turn.verified()
+		t.leave(c.turn)
+	}
 }
 
 // newAnonymous returns the bounds of one server. A bound that is not positive is replaced by its default.
@@ -67,7 +85,7 @@ func newAnonymous(cfg Config, trusted *proxies, logger *slog.Logger, meter metri
 		meter = noop.NewMeterProvider().Meter("")
 	}
 	a := &anonymous{
-		logger: logger, trusted: trusted, open: map[net.Conn]*connection{},
+		logger: logger, trusted: trusted, open: map[net.Conn]*connection{}, turns: newTurns(),
 		connections: newCrowd[*connection](orDefault(cfg.AnonymousConnections, defaultAnonymousConnections)),
 		requests:    newCrowd[*visit](orDefault(cfg.AnonymousRequests, defaultAnonymousRequests)),
 	}
@@ -115,6 +133,7 @@ type connectionKey struct{}
 func (a *anonymous) accept(ctx context.Context, conn net.Conn) context.Context {
 	address := peerOf(conn)
 	c := &connection{conn: conn, from: prefixOf(address), shared: a.isShared(address)}
+	c.turn = a.turns.join(conn, c.from, c.shared)
 	p, crowdedOut := a.connections.add(c, c.from, c.shared)
 	c.place = p
 	a.mu.Lock()
@@ -149,6 +168,7 @@ func (a *anonymous) leave(conn net.Conn) {
 	a.mu.Unlock()
 	if ok {
 		a.connections.leave(c.place)
+		c.takeNoTurns(a.turns)
 	}
 }
 
@@ -156,6 +176,9 @@ func (a *anonymous) leave(conn net.Conn) {
 func (a *anonymous) verified(c *connection) {
 	if !c.known.Swap(true) {
 		a.connections.leave(c.place)
+		if c.turn != nil {
+			c.turn.verified()
+		}
 	}
 }
 
@@ -169,30 +192,37 @@ func (a *anonymous) wrap(next http.Handler) http.Handler {
 			body.drop()
 			return
 		}
-		from, shared := c.from, c.shared
-		if address, ok := ClientAddress(r); ok && c.shared {
-			from, shared = prefixOf(address), a.isShared(address)
-		}
 		ctx, cancel := r.Context(), context.CancelFunc(nil) // over HTTP/2 the reset of the stream cancels the context
 		if r.ProtoMajor < 2 {
+			c.passTurn() // the server reads the connection again after the answer
 			ctx, cancel = context.WithCancel(ctx)
 			defer cancel()
 		}
-		v := &visit{anonymous: a, connection: c, cancel: cancel, answer: http.NewResponseController(w)}
-		p, crowdedOut := a.requests.add(v, from, shared)
-		v.place = p
+		v := a.enter(w, r, c, cancel)
 		defer v.leave()
-		if crowdedOut != nil {
-			crowdedOut.value.end()
-			a.reset.Add(ctx, 1)
-			a.report(ctx, "too many anonymous requests, the oldest are reset", crowdedOut.from)
-		}
 		next.ServeHTTP(w, r.WithContext(identity.OnVerified(ctx, v.verified)))
 		body.drop()
 		if r.ProtoMajor == 2 && !v.isKnown.Load() { // over HTTP/1.1 a connection has one answer at a time
 			_ = v.answer.Flush() // fails if the connection was hijacked or is closed: there is nothing to wait for
 		}
 	})
+}
+
+// enter counts a request as anonymous, and resets the oldest one past a bound. Cancel may be nil.
+func (a *anonymous) enter(w http.ResponseWriter, r *http.Request, c *connection, cancel context.CancelFunc) *visit {
+	from, shared := c.from, c.shared
+	if address, ok := ClientAddress(r); ok && c.shared {
+		from, shared = prefixOf(address), a.isShared(address)
+	}
+	v := &visit{anonymous: a, connection: c, cancel: cancel, answer: http.NewResponseController(w)}
+	p, crowdedOut := a.requests.add(v, from, shared)
+	v.place = p
+	if crowdedOut != nil {
+		crowdedOut.value.end()
+		a.reset.Add(r.Context(), 1)
+		a.report(r.Context(), "too many anonymous requests, the oldest are reset", crowdedOut.from)
+	}
+	return v
 }
 
 // visit is one anonymous request.

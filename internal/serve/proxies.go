@@ -68,6 +68,9 @@ func (p *proxies) listen(listener net.Listener) net.Listener {
 // waits for the PROXY header if one is expected.
 func peerOf(conn net.Conn) netip.Addr {
 	conn = rawConn(conn)
+	if c, ok := conn.(*turnConn); ok {
+		conn = c.Conn
+	}
 	if proxied, ok := conn.(*proxyproto.Conn); ok {
 		conn = proxied.Raw()
 	}

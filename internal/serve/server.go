@@ -24,7 +24,8 @@ const (
 	idleTimeout       = 5 * time.Minute
 	maxHeaderBytes    = 64 << 10
 
-	maxConcurrentStreams = 1000
+	// defaultMaxStreams is what one connection can begin at once, before anything can bound it: about 16 KiB each.
+	defaultMaxStreams = 250
 	// defaultReceiveWindow bounds what a stalled upload holds in memory.
 	defaultReceiveWindow = 512 << 10
 	// connectionWindow bounds what all stalled uploads of one connection hold: past it they wait for each other, and
@@ -54,7 +55,7 @@ func newServer(base context.Context, handler http.Handler, logger *slog.Logger) 
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          maxConcurrentStreams,
+			MaxConcurrentStreams:          defaultMaxStreams,
 			MaxReceiveBufferPerStream:     defaultReceiveWindow,
 			MaxReceiveBufferPerConnection: connectionWindow,
 			MaxReadFrameSize:              readFrameSize,
@@ -98,6 +99,9 @@ func (p *Params) newPublic(base context.Context) (*http.Server, error) {
 	if p.ReceiveWindow > 0 {
 		server.HTTP2.MaxReceiveBufferPerStream = p.ReceiveWindow
 	}
+	if p.MaxStreams > 0 {
+		server.HTTP2.MaxConcurrentStreams = p.MaxStreams
+	}
 	strangers.install(server)
 	server.Handler = trusted.wrap(server.Handler)
 	return server, nil
@@ -115,6 +119,7 @@ func (p *Params) serve(server *http.Server, listener net.Listener) error {
 		}
 		listener = trusted.listen(listener)
 	}
+	listener = turnListener{listener}
 	if p.TLSCertFile == "" {
 		return server.Serve(listener)
 	}
@@ -144,7 +149,7 @@ func (p *Params) runInternal(base context.Context) (stop func(), err error) {
 	}
 	callers.install(server)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() { served <- server.Serve(turnListener{listener}) }()
 	p.Logger.InfoContext(base, "serving health and metrics", slog.String("address", listener.Addr().String()))
 	return func() {
 		_ = server.Close()

@@ -191,6 +191,12 @@ func run(ctx context.Context, cfg Config, r running) error {
 	return group.Wait()
 }
 
+// A replica has few connections, and is near: see ADR 0024.
+const (
+	peerWindow  = 1 << 20
+	peerStreams = 1000
+)
+
 // peerParams returns the parameters of the server for other replicas.
 func (c *Config) peerParams(r running) serve.Params {
 	return serve.Params{
@@ -198,6 +204,7 @@ func (c *Config) peerParams(r running) serve.Params {
 			ListenAddr: cmp.Or(c.PeerListenAddr, defaultPeerListenAddr), Listener: c.PeerListener,
 			TLSCertFile: c.Serve.TLSCertFile, TLSKeyFile: c.Serve.TLSKeyFile,
 			DrainTimeout: c.Serve.DrainTimeout, PingAfter: c.Serve.PingAfter,
+			ReceiveWindow: peerWindow, MaxStreams: peerStreams,
 		},
 		Public: r.peers, Logger: r.logger,
 	}

