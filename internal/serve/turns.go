@@ -18,13 +18,15 @@ const (
 	// turnsAtOnce is how many anonymous connections may be read at once. One read brings a TLS record, and so up to 250 requests, each of
 	// which has a goroutine before any bound can count it.
 	turnsAtOnce = 16
+	// turnLasts is how long a turn lasts at most. A connection that has failed is not read again, and stays open until its peer knows.
+	turnLasts = 50 * time.Millisecond
 	// turnPatience is how long bytes wait for a turn. After that they are read without one.
 	turnPatience = 5 * time.Second
 )
 
 // turns lets few anonymous connections be read at once, so that many connections cannot begin all their requests at the same time. One
-// address has a quarter of the turns. A connection keeps its turn until the server reads it again: by then the server has begun all
-// requests that it had read. It is safe for concurrent use.
+// address has a quarter of the turns. A connection keeps its turn until the server reads it again, up to [turnLasts]: by then the server has
+// begun all requests that it had read. It is safe for concurrent use.
 type turns struct {
 	all *semaphore.Weighted
 
@@ -88,6 +90,9 @@ func (t *turns) leave(c *turnConn) {
 	}
 }
 
+// turn is one that a connection has. The timer ends it.
+type turn struct{ timer *time.Timer }
+
 // turnConn is a connection that takes turns until its caller is verified.
 type turnConn struct {
 	net.Conn
@@ -100,7 +105,7 @@ type turnConn struct {
 	from  netip.Prefix
 
 	known   atomic.Bool
-	holding atomic.Bool
+	holding atomic.Pointer[turn]
 }
 
 // Read implements net.Conn. Bytes that have arrived wait for a turn.
@@ -124,18 +129,29 @@ func (c *turnConn) take() {
 		c.releaseOwn()
 		return
 	}
-	c.holding.Store(true)
-	if c.open.Err() != nil { // it was closed meanwhile, and nobody will read it again
+	held := &turn{}
+	held.timer = time.AfterFunc(turnLasts, func() {
+		if c.holding.CompareAndSwap(held, nil) {
+			c.release()
+		}
+	})
+	c.holding.Store(held)
+	if c.open.Err() != nil { // it was closed meanwhile, and the server will not read it again
 		c.pass()
 	}
 }
 
 // pass gives the turn to another connection, if this one has it.
 func (c *turnConn) pass() {
-	if c.holding.CompareAndSwap(true, false) {
-		c.turns.all.Release(1)
-		c.releaseOwn()
+	if held := c.holding.Swap(nil); held != nil {
+		held.timer.Stop()
+		c.release()
 	}
+}
+
+func (c *turnConn) release() {
+	c.turns.all.Release(1)
+	c.releaseOwn()
 }
 
 func (c *turnConn) releaseOwn() {
