@@ -43,7 +43,7 @@ type Config struct {
 	// ReceiveWindow is how many bytes of one HTTP/2 body are accepted before the handler reads them. Zero means
 	// 512 KiB. Not a flag.
 	ReceiveWindow int
-	// MaxStreams is how many requests one connection over HTTP/2 may have under way. Zero means 250. Not a flag.
+	// MaxStreams is how many requests one connection over HTTP/2 may have under way. Zero means 100. Not a flag.
 	MaxStreams int
 	// Listener is used instead of ListenAddr when it is set; tests and "leat up" pass one with a port of the kernel's
 	// choice. [Run] closes it. Not a flag.

@@ -232,8 +232,8 @@ func TestDrainTellsStreamsAndIsQuick(t *testing.T) {
 	if err := server.wait(); err != nil {
 		t.Errorf("run: %v", err)
 	}
-	if took := time.Since(began); took >= time.Second {
-		t.Errorf("drained in %s, want less than a second", took)
+	if took := time.Since(began); took >= 10*time.Second { // the drain timeout is 25 s
+		t.Errorf("drained in %s, want no wait for the timeout", took)
 	}
 }
 

@@ -24,8 +24,9 @@ const (
 	idleTimeout       = 5 * time.Minute
 	maxHeaderBytes    = 64 << 10
 
-	// defaultMaxStreams is what one connection can begin at once, before anything can bound it: about 16 KiB each.
-	defaultMaxStreams = 250
+	// defaultMaxStreams is what one connection can begin at once, before anything can bound it: about 16 KiB each. Proxies at the edge of
+	// networks commonly have 100.
+	defaultMaxStreams = 100
 	// defaultReceiveWindow bounds what a stalled upload holds in memory.
 	defaultReceiveWindow = 512 << 10
 	// connectionWindow bounds what all stalled uploads of one connection hold: past it they wait for each other, and
@@ -40,6 +41,7 @@ const (
 	// The internal listener has few callers, which send very little.
 	internalConnections = 256
 	internalRequests    = 200
+	internalStreams     = 20
 	internalWindow      = 64 << 10
 )
 
@@ -141,7 +143,7 @@ func (p *Params) runInternal(base context.Context) (stop func(), err error) {
 		return func() {}, err
 	}
 	server := newServer(base, p.Internal, p.Logger)
-	server.HTTP2.MaxConcurrentStreams = internalRequests
+	server.HTTP2.MaxConcurrentStreams = internalStreams
 	server.HTTP2.MaxReceiveBufferPerStream, server.HTTP2.MaxReceiveBufferPerConnection = internalWindow, internalWindow
 	callers, err := newAnonymous(Config{AnonymousConnections: internalConnections, AnonymousRequests: internalRequests}, nil, p.Logger, nil)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +16,7 @@ import (
 )
 
 const (
-	// turnsAtOnce is how many anonymous connections may be read at once. One read brings a TLS record, and so up to 250 requests, each of
+	// turnsAtOnce is how many anonymous connections may be read at once. One read brings a TLS record, and so up to 100 requests, each of
 	// which has a goroutine before any bound can count it.
 	turnsAtOnce = 16
 	// turnLasts is how long a turn lasts at most. A connection that has failed is not read again, and stays open until its peer knows.
@@ -118,8 +119,9 @@ func (c *turnConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// take waits for a turn, up to [turnPatience] or until the connection closes.
+// take waits for a turn, up to [turnPatience] or until the connection closes. It first lets the goroutines run that earlier turns have begun.
 func (c *turnConn) take() {
+	runtime.Gosched()
 	ctx, cancel := context.WithTimeout(c.open, turnPatience)
 	defer cancel()
 	if c.own != nil && c.own.turns.Acquire(ctx, 1) != nil {
