@@ -36,7 +36,7 @@ type recordingDisk struct {
 
 // ReadFile implements filesys.FileSystem.
 func (d *recordingDisk) ReadFile(name string) ([]byte, error) {
-	if !strings.HasPrefix(name, "/bundle/") {
+	if name != "/bundle" && !strings.HasPrefix(name, "/bundle/") { // an empty name means the folder itself, which is not a file
 		d.outside = append(d.outside, name)
 	}
 	return d.FileSystem.ReadFile(name)
