@@ -59,6 +59,7 @@ func agentConnects(t *testing.T, r *rig, s *server) ask {
 	t.Helper()
 	token, client := r.agentToken(t, r.probe, "tunnel"), s.client()
 	return func(ctx context.Context) error {
+		wait(ctx, 250*time.Millisecond) // a cluster may open four connections a second
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.public+"/tunnel/v1/connect", http.NoBody)
 		if err != nil {
 			return err

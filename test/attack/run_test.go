@@ -29,7 +29,7 @@ const (
 // functions.
 func headroom(program string) int64 {
 	if program == "distributor" {
-		return 128 << 20
+		return 256 << 20
 	}
 	return 0
 }
