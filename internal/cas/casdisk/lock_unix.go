@@ -24,5 +24,14 @@ func lockFile(path string) (io.Closer, error) {
 		}
 		return nil, errors.Join(err, file.Close())
 	}
-	return file, nil
+	return fileLock{file}, nil
+}
+
+// fileLock is a lock that is held.
+type fileLock struct{ *os.File }
+
+// Close releases the lock. A child that was forked in this moment, and has not executed its program yet, shares the open file: without the
+// explicit release it would hold the lock until then.
+func (l fileLock) Close() error {
+	return errors.Join(syscall.Flock(int(l.Fd()), syscall.LOCK_UN), l.File.Close())
 }

@@ -75,6 +75,7 @@ type machine struct {
 	cfg      casdisk.Config
 	chaos    *chaos
 	store    *casdisk.Store // nil where it could not be opened
+	refused  error          // why it could not
 	contents [][]byte
 	stored   [][]byte // zstd of the contents
 }
@@ -103,7 +104,7 @@ func newMachine(tb testing.TB, rt *rapid.T, dir string, contents [][]byte) *mach
 func (m *machine) reopen() {
 	m.close()
 	store, err := casdisk.Open(m.cfg)
-	if err == nil {
+	if m.refused = err; err == nil {
 		m.store = store
 	}
 }
@@ -222,7 +223,7 @@ func (m *machine) recovered() {
 		m.reopen()
 	}
 	if m.store == nil {
-		m.rt.Fatal("got a store that does not open without faults")
+		m.rt.Fatalf("got a store that does not open without faults: %v", m.refused)
 	}
 	for i := range m.contents { // which finds whatever is damaged
 		m.read(i)
