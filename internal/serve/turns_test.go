@@ -11,24 +11,24 @@ import (
 	"time"
 )
 
-// client opens a connection that takes turns as one of an address does, and sends a byte on it. The channel returns how long the server
+// arrive opens a connection that takes turns as one of an address does, and sends a byte on it. The channel returns how long the server
 // took to read it.
-func (t *turns) client(test *testing.T, from string) (*turnConn, <-chan time.Duration) {
-	test.Helper()
+func arrive(t *testing.T, all *turns, from string) (*turnConn, <-chan time.Duration) {
+	t.Helper()
 	near, far := net.Pipe()
 	listener := turnListener{oneConn{conn: far}}
 	accepted, err := listener.Accept()
 	if err != nil {
-		test.Fatal(err)
+		t.Fatal(err)
 	}
-	conn := t.join(accepted, netip.MustParsePrefix(from), false)
+	conn := all.join(accepted, netip.MustParsePrefix(from), false)
 	took, began := make(chan time.Duration, 1), time.Now()
 	go func() { _, _ = near.Write([]byte("x")) }()
 	go func() {
 		_, _ = conn.Read(make([]byte, 1))
 		took <- time.Since(began)
 	}()
-	test.Cleanup(func() { _ = conn.Close() })
+	t.Cleanup(func() { _ = conn.Close() })
 	return conn, took
 }
 
@@ -49,12 +49,12 @@ func TestSecConnectionsTakeTurns(t *testing.T) {
 		reading := make([]*turnConn, own)
 		for i := range reading {
 			var took <-chan time.Duration
-			if reading[i], took = all.client(t, "203.0.113.1/32"); <-took != 0 {
+			if reading[i], took = arrive(t, all, "203.0.113.1/32"); <-took != 0 {
 				t.Error("a connection waited, although there were turns left")
 			}
 		}
-		waiting, took := all.client(t, "203.0.113.1/32")
-		if _, others := all.client(t, "203.0.113.2/32"); <-others != 0 {
+		waiting, took := arrive(t, all, "203.0.113.1/32")
+		if _, others := arrive(t, all, "203.0.113.2/32"); <-others != 0 {
 			t.Error("a connection of another address waited")
 		}
 		synctest.Wait()
@@ -68,16 +68,16 @@ func TestSecConnectionsTakeTurns(t *testing.T) {
 			t.Errorf("got %v until the turn that was free, want none", waited)
 		}
 		waiting.verified()
-		if _, took := all.client(t, "203.0.113.1/32"); <-took != 0 {
+		if _, took := arrive(t, all, "203.0.113.1/32"); <-took != 0 {
 			t.Error("a connection waited for one whose caller is verified")
 		}
-		_, took = all.client(t, "203.0.113.1/32")
+		_, took = arrive(t, all, "203.0.113.1/32")
 		synctest.Wait()
 		_ = reading[1].Close()
 		if waited := <-took; waited != 0 {
 			t.Errorf("got %v after a connection closed, want its turn", waited)
 		}
-		_, took = all.client(t, "203.0.113.1/32")
+		_, took = arrive(t, all, "203.0.113.1/32")
 		if waited := <-took; waited != turnLasts {
 			t.Errorf("got %v, want %v: a connection that the server does not read again loses its turn", waited, turnLasts)
 		}
