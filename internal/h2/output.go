@@ -27,7 +27,7 @@ const (
 	writeSize = 64 << 10
 )
 
-// output is what is to be written. A goroutine with a frame to send appends it and writes everything that is pending.
+// output queues the frames that a connection has to write. A goroutine with a frame to send appends it and writes everything that is pending.
 // If another goroutine is already writing, a new goroutine writes the rest after it. So frames that several goroutines
 // send at the same time go out in one write, and no goroutine writes more than what was pending when it began. Streams
 // with more data than there is room for take turns, one frame each. The connection's lock guards it.

@@ -74,7 +74,7 @@ func (c *connection) passTurn() {
 // takeNoTurns ends the turns of a connection that is closed, or that a handler has hijacked.
 func (c *connection) takeNoTurns(t *turns) {
 	if c.turn != nil {
-		c.turn.verified()
+		c.turn.finish()
 		t.leave(c.turn)
 	}
 }
@@ -177,7 +177,7 @@ func (a *anonymous) verified(c *connection) {
 	if !c.known.Swap(true) {
 		a.connections.leave(c.place)
 		if c.turn != nil {
-			c.turn.verified()
+			c.turn.finish()
 		}
 	}
 }

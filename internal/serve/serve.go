@@ -117,7 +117,7 @@ func (c *Config) Listen() (net.Listener, error) {
 	return listen(c.ListenAddr)
 }
 
-// listenInternal is [Config.Listen] for the internal listener. It returns nil if there is none.
+// listenInternal is [Config.Listen] for the internal listener. It returns nil if the settings name no internal listener.
 func (c *Config) listenInternal() (net.Listener, error) {
 	if c.InternalListener != nil || c.InternalListenAddr == "" {
 		return c.InternalListener, nil

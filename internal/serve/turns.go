@@ -54,8 +54,7 @@ func (l turnListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	return &turnConn{Conn: conn, open: ctx, close: cancel}, nil
+	return &turnConn{Conn: conn}, nil
 }
 
 // join has a connection, which may be below TLS, take turns from now on. An address without a limit of its own has shared set.
@@ -98,14 +97,13 @@ type turn struct{ timer *time.Timer }
 type turnConn struct {
 	net.Conn
 
-	open  context.Context //nolint:containedctx // ends when the connection is closed
-	close context.CancelFunc
-
 	turns *turns // nil: it takes no turns
 	own   *addressTurns
 	from  netip.Prefix
 
-	known   atomic.Bool
+	// over says that the connection takes no more turns: its caller is verified, or it is closed.
+	over    atomic.Bool
+	waiting atomic.Pointer[context.CancelFunc] // ends the wait for a turn
 	holding atomic.Pointer[turn]
 }
 
@@ -113,17 +111,21 @@ type turnConn struct {
 func (c *turnConn) Read(p []byte) (int, error) {
 	c.pass()
 	n, err := c.Conn.Read(p)
-	if n > 0 && c.turns != nil && !c.known.Load() {
+	if n > 0 && c.turns != nil && !c.over.Load() {
 		c.take()
 	}
 	return n, err
 }
 
-// take waits for a turn, up to [turnPatience] or until the connection closes. It first lets the goroutines run that earlier turns have begun.
+// take waits for a turn, up to [turnPatience] or until finish is called. It first lets the goroutines run that earlier turns have begun.
 func (c *turnConn) take() {
 	runtime.Gosched()
-	ctx, cancel := context.WithTimeout(c.open, turnPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), turnPatience)
 	defer cancel()
+	c.waiting.Store(&cancel)
+	if c.over.Load() { // finish may have come before there was a wait to end
+		return
+	}
 	if c.own != nil && c.own.turns.Acquire(ctx, 1) != nil {
 		return
 	}
@@ -138,7 +140,7 @@ func (c *turnConn) take() {
 		}
 	})
 	c.holding.Store(held)
-	if c.open.Err() != nil { // it was closed meanwhile, and the server will not read it again
+	if c.over.Load() { // it was closed meanwhile, and the server will not read it again
 		c.pass()
 	}
 }
@@ -162,16 +164,18 @@ func (c *turnConn) releaseOwn() {
 	}
 }
 
-// verified ends the turns of a connection whose caller is verified.
-func (c *turnConn) verified() {
-	c.known.Store(true)
+// finish ends the turns of a connection whose caller is verified, or that is closed. It also ends a wait for a turn.
+func (c *turnConn) finish() {
+	c.over.Store(true)
+	if cancel := c.waiting.Load(); cancel != nil {
+		(*cancel)()
+	}
 	c.pass()
 }
 
 // Close implements net.Conn.
 func (c *turnConn) Close() error {
-	c.close()
-	c.pass()
+	c.finish()
 	return c.Conn.Close()
 }
 

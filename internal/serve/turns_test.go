@@ -67,7 +67,7 @@ func TestSecConnectionsTakeTurns(t *testing.T) {
 		if waited := <-took; waited != 0 {
 			t.Errorf("got %v until the turn that was free, want none", waited)
 		}
-		waiting.verified()
+		waiting.finish()
 		if _, took := arrive(t, all, "203.0.113.1/32"); <-took != 0 {
 			t.Error("a connection waited for one whose caller is verified")
 		}
@@ -76,6 +76,12 @@ func TestSecConnectionsTakeTurns(t *testing.T) {
 		_ = reading[1].Close()
 		if waited := <-took; waited != 0 {
 			t.Errorf("got %v after a connection closed, want its turn", waited)
+		}
+		verified, took := arrive(t, all, "203.0.113.1/32")
+		synctest.Wait()
+		verified.finish()
+		if waited := <-took; waited != 0 {
+			t.Errorf("got %v after the caller was verified, want an end of the wait", waited)
 		}
 		_, took = arrive(t, all, "203.0.113.1/32")
 		if waited := <-took; waited != turnLasts {

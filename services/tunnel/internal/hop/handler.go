@@ -128,7 +128,7 @@ func impersonated(header http.Header) (user string, groups []string, uid string,
 	return header.Get("Impersonate-User"), slices.Clone(header["Impersonate-Group"]), header.Get("Impersonate-Uid"), extra
 }
 
-// traceOf returns the trace id of a traceparent (W3C), or id if there is none.
+// traceOf returns the trace id of a traceparent (W3C), or id if the header is missing.
 func traceOf(header http.Header, id string) string {
 	if parts := strings.Split(header.Get("Traceparent"), "-"); len(parts) == 4 && len(parts[1]) == 32 {
 		return parts[1]
