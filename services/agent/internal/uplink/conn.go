@@ -53,7 +53,7 @@ type conn struct {
 	link    *link
 }
 
-// newConn serves on a connection.
+// newConn returns a connection that serves nothing before serve.
 func newConn(ctx context.Context, u *Uplink, base, id string, carried *carrier.Conn) *conn {
 	c := &conn{
 		uplink: u, base: base, id: id, carried: newWatched(carried), served: make(chan struct{}),
@@ -63,10 +63,6 @@ func newConn(ctx context.Context, u *Uplink, base, id string, carried *carrier.C
 	c.server = h2.NewServer(context.WithoutCancel(ctx), c.carried, h2.ServerParams{
 		Settings: settings(), Budget: u.uploads, Handler: serve.Grown(c.handler()), Logger: u.params.Logger,
 	})
-	go func() {
-		defer close(c.served)
-		_ = c.server.Serve() // it ends by Shutdown or Close, or because the hub is gone
-	}()
 	return c
 }
 
@@ -94,9 +90,15 @@ func (c *conn) handler() http.Handler {
 	})
 }
 
-// serve waits for the connection's end, or for the hub's wish to have it elsewhere: then it returns true, and the connection goes on.
-// When ctx is done it takes leave.
+// serve answers the hub. It returns true when the hub wants the agent to connect elsewhere; then the
+// connection stays up. Otherwise it blocks until the connection has ended, or ctx is done and the
+// requests under way have ended. The caller registers the connection first: the hub may send its
+// notice at once.
 func (c *conn) serve(ctx context.Context) (elsewhere bool) {
+	go func() {
+		defer close(c.served)
+		_ = c.server.Serve() // it ends by Shutdown or Close, or because the hub is gone
+	}()
 	select {
 	case <-c.drained:
 		return true
