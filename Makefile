@@ -15,7 +15,7 @@ PKG ?= work
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up down test test-all slow fault attack fuzz bench lint fmt generate tidy build breaking docs tools kube system sbom vulncheck pin ci
+.PHONY: help up down test test-all slow fault attack fuzz bench lint fmt generate reasons tidy build breaking docs tools kube system sbom vulncheck pin ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -62,10 +62,14 @@ fmt: $(BIN)/golangci-lint $(BIN)/buf ## Format Go and proto
 	@for m in $$($(GO) list -m -f '{{.Dir}}'); do (cd "$$m" && $(BIN)/golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...) || exit 1; done
 	@$(BIN)/buf format -w
 
-generate: $(BIN)/buf docs ## Make generated code and documents anew
+generate: $(BIN)/buf reasons ## Generate code and documents
 	@$(BIN)/buf generate
+	@$(MAKE) --no-print-directory docs
 
-docs: ## Make docs/config.md, docs/errors.md, docs/metrics.md and docs/health-kinds.md anew from the code
+reasons: ## Generate internal/reason from reason.proto
+	@$(GO) run ./internal/reason/cmd/leat-reasons
+
+docs: ## Generate docs/config.md, docs/errors.md, docs/metrics.md and docs/health-kinds.md from the code
 	@cd cli && $(GO) run ./cmd/leat-docs -out $(CURDIR)/docs
 	@cd services/agent && $(GO) test ./internal/health -run TestDocumentedKinds -update >/dev/null
 

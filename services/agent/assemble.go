@@ -22,12 +22,14 @@ import (
 	"github.com/leatdev/leat/internal/cas/casdisk"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/agent/internal/api"
 	"github.com/leatdev/leat/services/agent/internal/control"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/overview"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reception"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/render"
@@ -65,7 +67,7 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*agen
 	a := &agent{cfg: cfg, telemetry: tel, cluster: cluster, watches: cluster.Watches(), identity: me}
 	a.plans = control.NewPlans(control.PlanParams{
 		Dir: cfg.DataDir, Hub: service, Identity: me, Logger: logger,
-		Deliver: func(plan reconcile.Plan) {
+		Deliver: func(plan plan.Plan) {
 			configs.Retain(context.Background(), plan)
 			if err := tel.SetLevel(plan.Settings.LogLevel); err != nil {
 				logger.WarnContext(context.Background(), "hub asks for a log level that is none", slog.Any("error", err))
@@ -226,10 +228,10 @@ func observe(tel *telemetry.Telemetry) (reconcile.Observer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make histogram: %w", err)
 	}
-	return func(ctx context.Context, took time.Duration, problem *reconcile.Problem) {
+	return func(ctx context.Context, took time.Duration, problem *reason.Problem) {
 		var attributes []attribute.KeyValue
 		if problem != nil {
-			attributes = append(attributes, attribute.String(telemetry.KeyErrorType, string(problem.Reason)))
+			attributes = append(attributes, attribute.String(telemetry.KeyErrorType, problem.Reason.String()))
 		}
 		duration.Record(ctx, took.Seconds(), metric.WithAttributes(attributes...))
 	}, nil

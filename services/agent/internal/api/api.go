@@ -21,8 +21,11 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 const (
@@ -37,9 +40,9 @@ const SubjectHeader = "Leat-Subject"
 // Engine is what the handlers ask.
 type Engine interface {
 	Reconcile(service string) error
-	Diff(ctx context.Context, service string, candidate ...reconcile.Bundle) ([]reconcile.Difference, error)
-	Objects(service string) ([]reconcile.ObjectStatus, error)
-	Subscribe(service string) (<-chan reconcile.Event, func())
+	Diff(ctx context.Context, service string, candidate ...plan.Bundle) ([]report.Difference, error)
+	Objects(service string) ([]report.ObjectStatus, error)
+	Subscribe(service string) (<-chan report.Event, func())
 }
 
 // Server implements AgentService.
@@ -173,20 +176,20 @@ func fail(service string, err error) error {
 	if errors.Is(err, reconcile.ErrUnknownService) {
 		return rpcerr.NotFound("service", service)
 	}
-	problem := reconcile.ProblemOf(err)
+	problem := reason.ProblemOf(err)
 	switch problem.Reason {
-	case reconcile.Internal:
+	case reason.Internal:
 		return err // the interceptor logs it and gives it an id
-	case reconcile.ClusterUnreachable, reconcile.BundleUnavailable, reconcile.DependencyUnavailable:
-		return rpcerr.New(connect.CodeUnavailable, reasonOf(problem.Reason), problem.Message)
-	case reconcile.DeadlineExceeded:
-		return rpcerr.New(connect.CodeDeadlineExceeded, reasonOf(problem.Reason), problem.Message)
+	case reason.ClusterUnreachable, reason.BundleUnavailable, reason.DependencyUnavailable:
+		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason(problem.Reason), problem.Message)
+	case reason.DeadlineExceeded:
+		return rpcerr.New(connect.CodeDeadlineExceeded, errorsv1.Reason(problem.Reason), problem.Message)
 	default:
-		return rpcerr.New(connect.CodeFailedPrecondition, reasonOf(problem.Reason), problem.Message)
+		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason(problem.Reason), problem.Message)
 	}
 }
 
-func eventOf(e reconcile.Event) *agentv1.WatchEventsResponse {
+func eventOf(e report.Event) *agentv1.WatchEventsResponse {
 	response := &agentv1.WatchEventsResponse{
 		Time: timestamppb.New(e.Time), Service: e.Service, Phase: phaseOf(e.Phase), Message: e.Message,
 	}

@@ -11,21 +11,23 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 func refOf(r inventory.Ref) *typev1.ObjectRef {
 	return &typev1.ObjectRef{Group: r.Group, Version: r.Version, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
 }
 
-func objectOf(o reconcile.ObjectStatus) *typev1.ObjectStatus {
+func objectOf(o report.ObjectStatus) *typev1.ObjectStatus {
 	status := &typev1.ObjectStatus{Ref: refOf(o.Ref), Health: healthOf(o.Health.State)}
 	switch {
 	case o.Problem != nil:
-		status.Problem = &typev1.Problem{Reason: reasonOf(o.Problem.Reason), Message: o.Problem.Message}
+		status.Problem = &typev1.Problem{Reason: errorsv1.Reason(o.Problem.Reason), Message: o.Problem.Message}
 	case o.Health.Message != "":
 		status.Problem = &typev1.Problem{Message: o.Health.Message}
 	}
@@ -33,49 +35,45 @@ func objectOf(o reconcile.ObjectStatus) *typev1.ObjectStatus {
 }
 
 // bundlesOf are bundles that a caller names. The hub decides whether the agent may download them.
-func bundlesOf(messages []*distributorv1.PlanBundle) ([]reconcile.Bundle, error) {
-	var all []reconcile.Bundle
+func bundlesOf(messages []*distributorv1.PlanBundle) ([]plan.Bundle, error) {
+	var all []plan.Bundle
 	for i, b := range messages {
 		parsed, err := digest.Parse(b.GetDigest())
 		if err != nil {
 			return nil, rpcerr.Field(fmt.Sprintf("bundles[%d].digest", i), "is not a digest")
 		}
-		all = append(all, reconcile.Bundle{
+		all = append(all, plan.Bundle{
 			Digest: parsed, Commit: b.GetCommit(), Repository: b.GetRepository(), Path: b.GetPath(), Subpath: b.GetSubpath(),
 		})
 	}
 	return all, nil
 }
 
-func problemOf(p *reconcile.Problem) *typev1.Problem {
+func problemOf(p *reason.Problem) *typev1.Problem {
 	if p == nil {
 		return nil
 	}
-	return &typev1.Problem{Reason: reasonOf(p.Reason), Message: p.Message}
+	return &typev1.Problem{Reason: errorsv1.Reason(p.Reason), Message: p.Message}
 }
 
-func reasonOf(r reconcile.Reason) errorsv1.Reason {
-	return errorsv1.Reason(errorsv1.Reason_value["REASON_"+string(r)])
-}
-
-func actionOf(c reconcile.Change) agentv1.DiffAction {
-	return map[reconcile.Change]agentv1.DiffAction{
-		reconcile.Create:     agentv1.DiffAction_DIFF_ACTION_CREATE,
-		reconcile.Update:     agentv1.DiffAction_DIFF_ACTION_UPDATE,
-		reconcile.Delete:     agentv1.DiffAction_DIFF_ACTION_DELETE,
-		reconcile.Impossible: agentv1.DiffAction_DIFF_ACTION_REFUSE,
+func actionOf(c report.Change) agentv1.DiffAction {
+	return map[report.Change]agentv1.DiffAction{
+		report.Create:     agentv1.DiffAction_DIFF_ACTION_CREATE,
+		report.Update:     agentv1.DiffAction_DIFF_ACTION_UPDATE,
+		report.Delete:     agentv1.DiffAction_DIFF_ACTION_DELETE,
+		report.Impossible: agentv1.DiffAction_DIFF_ACTION_REFUSE,
 	}[c]
 }
 
-func phaseOf(p reconcile.Phase) typev1.ServicePhase {
-	return map[reconcile.Phase]typev1.ServicePhase{
-		reconcile.Pending:     typev1.ServicePhase_SERVICE_PHASE_PENDING,
-		reconcile.Syncing:     typev1.ServicePhase_SERVICE_PHASE_SYNCING,
-		reconcile.Progressing: typev1.ServicePhase_SERVICE_PHASE_PROGRESSING,
-		reconcile.Healthy:     typev1.ServicePhase_SERVICE_PHASE_HEALTHY,
-		reconcile.Degraded:    typev1.ServicePhase_SERVICE_PHASE_DEGRADED,
-		reconcile.Failed:      typev1.ServicePhase_SERVICE_PHASE_FAILED,
-		reconcile.Paused:      typev1.ServicePhase_SERVICE_PHASE_PAUSED,
+func phaseOf(p report.Phase) typev1.ServicePhase {
+	return map[report.Phase]typev1.ServicePhase{
+		report.Pending:     typev1.ServicePhase_SERVICE_PHASE_PENDING,
+		report.Syncing:     typev1.ServicePhase_SERVICE_PHASE_SYNCING,
+		report.Progressing: typev1.ServicePhase_SERVICE_PHASE_PROGRESSING,
+		report.Healthy:     typev1.ServicePhase_SERVICE_PHASE_HEALTHY,
+		report.Degraded:    typev1.ServicePhase_SERVICE_PHASE_DEGRADED,
+		report.Failed:      typev1.ServicePhase_SERVICE_PHASE_FAILED,
+		report.Paused:      typev1.ServicePhase_SERVICE_PHASE_PAUSED,
 	}[p]
 }
 

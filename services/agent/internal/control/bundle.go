@@ -24,7 +24,7 @@ import (
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/telemetry"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/manifest"
 )
 
 const (
@@ -72,7 +72,7 @@ type Bundles struct {
 	checked map[digest.Digest]time.Time // when the stored bytes were last known to be right
 }
 
-var _ reconcile.Bundles = (*Bundles)(nil)
+var _ manifest.Bundles = (*Bundles)(nil)
 
 // OpenBundles makes the folder for downloads, and removes what is left of old ones.
 func OpenBundles(p BundleParams) (*Bundles, error) {
@@ -123,7 +123,7 @@ func removeOld(dir string) error {
 	return nil
 }
 
-// Open implements reconcile.Bundles. Where the base is on disk, it asks the hub for the difference only.
+// Open implements manifest.Bundles. Where the base is on disk, it asks the hub for the difference only.
 func (b *Bundles) Open(ctx context.Context, d, base digest.Digest) (io.ReadCloser, error) {
 	err := b.recheck(ctx, d)
 	if errors.Is(err, cas.ErrNotFound) {

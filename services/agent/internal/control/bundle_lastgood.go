@@ -9,6 +9,7 @@ import (
 
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // LastGood passes on what a Reporter hears, and remembers of it what each service was last applied from. Such bundles stay on
@@ -28,7 +29,7 @@ func NewLastGood(next reconcile.Reporter) *LastGood {
 }
 
 // Report implements reconcile.Reporter.
-func (l *LastGood) Report(status reconcile.Status) {
+func (l *LastGood) Report(status report.Status) {
 	digests := make([]digest.Digest, 0, len(status.Applied.Digests))
 	for _, text := range status.Applied.Digests {
 		if d, err := digest.Parse(text); err == nil { // others are nobody's name

@@ -18,7 +18,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/agent/internal/control"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 func TestSecondVersionTravelsAsDelta(t *testing.T) {
@@ -249,12 +249,12 @@ func TestOfflineStart(t *testing.T) {
 
 type reporter struct{ reports, forgotten int }
 
-func (r *reporter) Report(reconcile.Status) { r.reports++ }
-func (r *reporter) Forget(string)           { r.forgotten++ }
-func (r *reporter) Adopted(string)          {}
+func (r *reporter) Report(report.Status) { r.reports++ }
+func (r *reporter) Forget(string)        { r.forgotten++ }
+func (r *reporter) Adopted(string)       {}
 
-func statusOf(service string, bundles ...packed) reconcile.Status {
-	s := reconcile.Status{Service: service}
+func statusOf(service string, bundles ...packed) report.Status {
+	s := report.Status{Service: service}
 	for _, b := range bundles {
 		s.Applied.Digests = append(s.Applied.Digests, b.digest.String())
 	}
@@ -277,7 +277,7 @@ func TestLastGoodStaysOnDisk(t *testing.T) {
 			return ok || lastGood.Pinned(d)
 		}
 	})
-	lastGood.Report(reconcile.Status{Service: "one", Applied: inventory.Applied{Digests: []string{a.digest.String(), "nonsense"}}})
+	lastGood.Report(report.Status{Service: "one", Applied: inventory.Applied{Digests: []string{a.digest.String(), "nonsense"}}})
 	for _, one := range []packed{a, b, x, y, b, x} { // the others come and go
 		c.want(t, one, none)
 		if usage, err := c.store.Usage(t.Context()); err != nil || usage.Bytes > room {

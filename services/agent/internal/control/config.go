@@ -18,8 +18,10 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/manifest"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
@@ -50,7 +52,7 @@ type Configs struct {
 	flight singleflight.Group
 }
 
-var _ reconcile.Configs = (*Configs)(nil)
+var _ manifest.Configs = (*Configs)(nil)
 
 // OpenConfigs makes the folder, and removes what a crash left half-written.
 func OpenConfigs(p ConfigParams) (*Configs, error) {
@@ -61,8 +63,8 @@ func OpenConfigs(p ConfigParams) (*Configs, error) {
 	return &Configs{params: p, vault: v}, nil
 }
 
-// Config implements reconcile.Configs.
-func (c *Configs) Config(ctx context.Context, s reconcile.Service) (render.Variables, error) {
+// Config implements manifest.Configs.
+func (c *Configs) Config(ctx context.Context, s plan.Service) (render.Variables, error) {
 	kept, err := c.read(s)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.params.Logger.WarnContext(ctx, "stored configuration cannot be read, asking the hub",
@@ -82,8 +84,8 @@ func (c *Configs) Config(ctx context.Context, s reconcile.Service) (render.Varia
 		return render.Variables{}, fmt.Errorf("fetch configuration: %w", context.Cause(ctx))
 	}
 	if err != nil {
-		return render.Variables{}, &reconcile.Problem{
-			Reason:  reconcile.DependencyUnavailable,
+		return render.Variables{}, &reason.Problem{
+			Reason:  reason.DependencyUnavailable,
 			Message: fmt.Sprintf("the hub does not give the service's configuration, what was applied before stays: %s", advice(err)),
 		}
 	}
@@ -99,7 +101,7 @@ func advice(err error) string {
 }
 
 // fetch asks the hub, once for all who ask at the same time, and keeps the answer. It outlives a caller that gives up.
-func (c *Configs) fetch(ctx context.Context, s reconcile.Service) (*distributorv1.GetServiceConfigResponse, error) {
+func (c *Configs) fetch(ctx context.Context, s plan.Service) (*distributorv1.GetServiceConfigResponse, error) {
 	done := c.flight.DoChan(s.UID, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 		defer cancel()
@@ -126,7 +128,7 @@ func (c *Configs) fetch(ctx context.Context, s reconcile.Service) (*distributorv
 }
 
 // keep writes a configuration in place of the service's last.
-func (c *Configs) keep(s reconcile.Service, config *distributorv1.GetServiceConfigResponse) error {
+func (c *Configs) keep(s plan.Service, config *distributorv1.GetServiceConfigResponse) error {
 	plain, err := proto.Marshal(config)
 	if err != nil {
 		return errors.New("encode configuration")
@@ -134,7 +136,7 @@ func (c *Configs) keep(s reconcile.Service, config *distributorv1.GetServiceConf
 	return c.vault.write(s.Name, place(s), plain)
 }
 
-func (c *Configs) read(s reconcile.Service) (*distributorv1.GetServiceConfigResponse, error) {
+func (c *Configs) read(s plan.Service) (*distributorv1.GetServiceConfigResponse, error) {
 	plain, err := c.vault.read(s.Name, place(s))
 	if err != nil {
 		return nil, err
@@ -147,7 +149,7 @@ func (c *Configs) read(s reconcile.Service) (*distributorv1.GetServiceConfigResp
 }
 
 // Retain removes from the disk what the plan has no use for: secrets are kept no longer than they are needed.
-func (c *Configs) Retain(ctx context.Context, plan reconcile.Plan) {
+func (c *Configs) Retain(ctx context.Context, plan plan.Plan) {
 	wanted := make(map[string]bool, len(plan.Services))
 	for _, s := range plan.Services {
 		if s.ConfigDigest != "" {
@@ -160,7 +162,7 @@ func (c *Configs) Retain(ctx context.Context, plan reconcile.Plan) {
 }
 
 // place binds a configuration to its service, and not to another that comes under the same name.
-func place(s reconcile.Service) string { return s.UID + "/" + s.Name }
+func place(s plan.Service) string { return s.UID + "/" + s.Name }
 
 func variablesOf(config *distributorv1.GetServiceConfigResponse) render.Variables {
 	v := render.Variables{Values: config.GetValues(), Secrets: make(map[string]string, len(config.GetSecrets()))}

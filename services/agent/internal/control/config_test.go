@@ -21,10 +21,11 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 	"github.com/leatdev/leat/services/agent/internal/control"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
@@ -75,8 +76,8 @@ func openConfigs(t *testing.T, h *configHub, dir string) *control.Configs {
 	return configs
 }
 
-func configured(digest string) reconcile.Service {
-	return reconcile.Service{Name: "app", UID: "uid-app", ConfigDigest: digest}
+func configured(digest string) plan.Service {
+	return plan.Service{Name: "app", UID: "uid-app", ConfigDigest: digest}
 }
 
 func configOf(digest, secret string) *distributorv1.GetServiceConfigResponse {
@@ -89,7 +90,7 @@ func variablesWith(secret string) render.Variables {
 	return render.Variables{Values: map[string]string{"A": "1"}, Secrets: map[string]string{"PASSWORD": secret}}
 }
 
-func mustGive(t *testing.T, configs *control.Configs, s reconcile.Service, want render.Variables) {
+func mustGive(t *testing.T, configs *control.Configs, s plan.Service, want render.Variables) {
 	t.Helper()
 	got, err := configs.Config(t.Context(), s)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -97,11 +98,11 @@ func mustGive(t *testing.T, configs *control.Configs, s reconcile.Service, want 
 	}
 }
 
-func mustRefuse(t *testing.T, configs *control.Configs, s reconcile.Service, words string) {
+func mustRefuse(t *testing.T, configs *control.Configs, s plan.Service, words string) {
 	t.Helper()
 	_, err := configs.Config(t.Context(), s)
-	problem, ok := errors.AsType[*reconcile.Problem](err)
-	if !ok || problem.Reason != reconcile.DependencyUnavailable || !strings.Contains(problem.Message, words) {
+	problem, ok := errors.AsType[*reason.Problem](err)
+	if !ok || problem.Reason != reason.DependencyUnavailable || !strings.Contains(problem.Message, words) {
 		t.Errorf("%s: got %v, want DEPENDENCY_UNAVAILABLE with %q", s.ConfigDigest, err, words)
 	}
 }
@@ -226,11 +227,11 @@ func TestConfigIsKeptNoLongerThanPlanned(t *testing.T) {
 	if diff := cmp.Diff([]string{"..%2F..%2Fx.sealed", "app.sealed"}, list()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	configs.Retain(t.Context(), reconcile.Plan{Services: []reconcile.Service{configured("two")}})
+	configs.Retain(t.Context(), plan.Plan{Services: []plan.Service{configured("two")}})
 	if diff := cmp.Diff([]string{"app.sealed"}, list()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	configs.Retain(t.Context(), reconcile.Plan{Services: []reconcile.Service{configured("")}})
+	configs.Retain(t.Context(), plan.Plan{Services: []plan.Service{configured("")}})
 	if got := list(); len(got) != 0 {
 		t.Errorf("got %v, want nothing kept of a service without a configuration", got)
 	}

@@ -15,36 +15,39 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-func planOf(message *distributorv1.Plan) (reconcile.Plan, error) {
-	plan := reconcile.Plan{Version: message.GetVersion()}
+func planOf(message *distributorv1.Plan) (plan.Plan, error) {
+	p := plan.Plan{Version: message.GetVersion()}
 	if message.GetTime() != nil {
-		plan.Time = message.GetTime().AsTime()
+		p.Time = message.GetTime().AsTime()
 	}
 	seen := map[string]bool{}
 	for _, s := range message.GetServices() {
 		service, err := serviceOf(s)
 		if err != nil {
-			return reconcile.Plan{}, fmt.Errorf("service %q: %w", s.GetName(), err)
+			return plan.Plan{}, fmt.Errorf("service %q: %w", s.GetName(), err)
 		}
 		if service.Name == "" || seen[service.Name] {
-			return reconcile.Plan{}, fmt.Errorf("service %q: empty or twice", service.Name)
+			return plan.Plan{}, fmt.Errorf("service %q: empty or twice", service.Name)
 		}
 		seen[service.Name] = true
-		plan.Services = append(plan.Services, service)
+		p.Services = append(p.Services, service)
 	}
-	plan.Settings, _ = policywire.Settings(message.GetSettings()) // what is not known does not keep the plan from being followed
-	return plan, nil
+	p.Settings, _ = policywire.Settings(message.GetSettings()) // what is not known does not keep the plan from being followed
+	return p, nil
 }
 
-func serviceOf(message *distributorv1.PlanService) (reconcile.Service, error) {
-	service := reconcile.Service{
+func serviceOf(message *distributorv1.PlanService) (plan.Service, error) {
+	service := plan.Service{
 		Name: message.GetName(), UID: message.GetUid(), SpecDigest: message.GetSpecDigest(),
 		ConfigDigest: message.GetConfigDigest(), SyncRequest: message.GetSyncRequest(), Spec: specOf(message.GetApply()),
 		Traceparent: message.GetTraceparent(),
@@ -57,17 +60,17 @@ func serviceOf(message *distributorv1.PlanService) (reconcile.Service, error) {
 	for _, b := range message.GetBundles() {
 		parsed, err := digest.Parse(b.GetDigest())
 		if err != nil {
-			return reconcile.Service{}, err
+			return plan.Service{}, err
 		}
-		service.Bundles = append(service.Bundles, reconcile.Bundle{
+		service.Bundles = append(service.Bundles, plan.Bundle{
 			Digest: parsed, Commit: b.GetCommit(), Repository: b.GetRepository(), Path: b.GetPath(), Subpath: b.GetSubpath(),
 		})
 	}
 	return service, nil
 }
 
-func specOf(message *distributorv1.ApplySpec) reconcile.Spec {
-	return reconcile.Spec{
+func specOf(message *distributorv1.ApplySpec) plan.Spec {
+	return plan.Spec{
 		Namespace: message.GetNamespace(), CreateNamespace: message.GetCreateNamespace(), Prune: message.GetPrune(),
 		HealthTimeout: message.GetHealthTimeout().AsDuration(), Paused: message.GetPaused(),
 		ForceConflicts: message.GetForceConflicts(), Renderer: rendererOf(message.GetRenderer()),
@@ -87,7 +90,7 @@ func rendererOf(message distributorv1.Renderer) render.Renderer {
 	return render.Auto
 }
 
-func reportOf(s reconcile.Status) *distributorv1.ServiceReport {
+func reportOf(s report.Status) *distributorv1.ServiceReport {
 	report := &distributorv1.ServiceReport{
 		Service: s.Service, ServiceUid: s.UID, Phase: phaseOf(s.Phase), Problem: problemOf(s.Problem),
 		ObservedSpecDigest: s.Observed.SpecDigest, AppliedDigests: s.Applied.Digests, AppliedCommits: s.Applied.Commits,
@@ -109,12 +112,12 @@ func reportOf(s reconcile.Status) *distributorv1.ServiceReport {
 }
 
 // complete tells phases in which everything desired is applied: what was tried last need not be told twice then.
-func complete(p reconcile.Phase) bool {
-	return p == reconcile.Progressing || p == reconcile.Healthy || p == reconcile.Degraded
+func complete(p report.Phase) bool {
+	return p == report.Progressing || p == report.Healthy || p == report.Degraded
 }
 
-func timingsOf(t reconcile.Timings) *distributorv1.Timings {
-	if t == (reconcile.Timings{}) {
+func timingsOf(t report.Timings) *distributorv1.Timings {
+	if t == (report.Timings{}) {
 		return nil
 	}
 	return &distributorv1.Timings{
@@ -137,28 +140,23 @@ func timeOf(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-func phaseOf(p reconcile.Phase) typev1.ServicePhase {
-	return map[reconcile.Phase]typev1.ServicePhase{
-		reconcile.Pending:     typev1.ServicePhase_SERVICE_PHASE_PENDING,
-		reconcile.Syncing:     typev1.ServicePhase_SERVICE_PHASE_SYNCING,
-		reconcile.Progressing: typev1.ServicePhase_SERVICE_PHASE_PROGRESSING,
-		reconcile.Healthy:     typev1.ServicePhase_SERVICE_PHASE_HEALTHY,
-		reconcile.Degraded:    typev1.ServicePhase_SERVICE_PHASE_DEGRADED,
-		reconcile.Failed:      typev1.ServicePhase_SERVICE_PHASE_FAILED,
-		reconcile.Paused:      typev1.ServicePhase_SERVICE_PHASE_PAUSED,
+func phaseOf(p report.Phase) typev1.ServicePhase {
+	return map[report.Phase]typev1.ServicePhase{
+		report.Pending:     typev1.ServicePhase_SERVICE_PHASE_PENDING,
+		report.Syncing:     typev1.ServicePhase_SERVICE_PHASE_SYNCING,
+		report.Progressing: typev1.ServicePhase_SERVICE_PHASE_PROGRESSING,
+		report.Healthy:     typev1.ServicePhase_SERVICE_PHASE_HEALTHY,
+		report.Degraded:    typev1.ServicePhase_SERVICE_PHASE_DEGRADED,
+		report.Failed:      typev1.ServicePhase_SERVICE_PHASE_FAILED,
+		report.Paused:      typev1.ServicePhase_SERVICE_PHASE_PAUSED,
 	}[p]
 }
 
-func problemOf(p *reconcile.Problem) *typev1.Problem {
+func problemOf(p *reason.Problem) *typev1.Problem {
 	if p == nil {
 		return nil
 	}
-	return &typev1.Problem{Reason: reasonOf(p.Reason), Message: p.Message}
-}
-
-// reasonOf relies on both lists using the same words, which a test compares.
-func reasonOf(r reconcile.Reason) errorsv1.Reason {
-	return errorsv1.Reason(errorsv1.Reason_value["REASON_"+string(r)])
+	return &typev1.Problem{Reason: errorsv1.Reason(p.Reason), Message: p.Message}
 }
 
 func countsOf(c health.Counts) *typev1.ObjectCounts {
@@ -171,7 +169,7 @@ func clamp(n int) int32 {
 	return int32(min(n, math.MaxInt32))
 }
 
-func objectsOf(objects []reconcile.ObjectStatus) []*typev1.ObjectStatus {
+func objectsOf(objects []report.ObjectStatus) []*typev1.ObjectStatus {
 	var all []*typev1.ObjectStatus
 	for _, o := range objects {
 		problem := problemOf(o.Problem)
@@ -183,7 +181,7 @@ func objectsOf(objects []reconcile.ObjectStatus) []*typev1.ObjectStatus {
 	return all
 }
 
-func driftOf(drift []reconcile.ObjectDrift) []*distributorv1.ObjectDrift {
+func driftOf(drift []report.ObjectDrift) []*distributorv1.ObjectDrift {
 	var all []*distributorv1.ObjectDrift
 	for _, o := range drift {
 		m := &distributorv1.ObjectDrift{Ref: refOf(o.Ref)}

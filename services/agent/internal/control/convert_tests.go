@@ -6,12 +6,12 @@ package control
 import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 func testsOf(results []inventory.TestResult) []*distributorv1.TestReport {
 	var all []*distributorv1.TestReport
-	for _, r := range results[max(len(results)-reconcile.MaxObjects, 0):] { // one that failed is the last
+	for _, r := range results[max(len(results)-report.MaxObjects, 0):] { // one that failed is the last
 		all = append(all, &distributorv1.TestReport{
 			Ref: refOf(r.Ref), Passed: r.Passed, Message: r.Message, LogTail: r.LogTail, StartedAt: timeOf(r.StartedAt), EndedAt: timeOf(r.EndedAt),
 		})
@@ -19,7 +19,7 @@ func testsOf(results []inventory.TestResult) []*distributorv1.TestReport {
 	return all
 }
 
-func dryRunOf(d *reconcile.DryRun) *distributorv1.DryRunReport {
+func dryRunOf(d *report.DryRun) *distributorv1.DryRunReport {
 	if d == nil {
 		return nil
 	}
@@ -32,15 +32,15 @@ func dryRunOf(d *reconcile.DryRun) *distributorv1.DryRunReport {
 	return report
 }
 
-func actionOf(c reconcile.Change) distributorv1.DryRunAction {
+func actionOf(c report.Change) distributorv1.DryRunAction {
 	switch c {
-	case reconcile.Create:
+	case report.Create:
 		return distributorv1.DryRunAction_DRY_RUN_ACTION_CREATE
-	case reconcile.Update:
+	case report.Update:
 		return distributorv1.DryRunAction_DRY_RUN_ACTION_UPDATE
-	case reconcile.Delete:
+	case report.Delete:
 		return distributorv1.DryRunAction_DRY_RUN_ACTION_DELETE
-	case reconcile.Impossible: // is told by a problem
+	case report.Impossible: // is told by a problem
 	}
 	return distributorv1.DryRunAction_DRY_RUN_ACTION_UNSPECIFIED
 }

@@ -22,7 +22,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/services/agent/internal/control"
 	"github.com/leatdev/leat/services/agent/internal/overview"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // described is a cluster whose overview is reported.
@@ -211,7 +211,7 @@ func TestOverviewIsNeverLost(t *testing.T) {
 			t.Errorf("after the hub forgot: got %v, want everything", got)
 		}
 
-		r.Report(status("web", reconcile.Healthy))
+		r.Report(status("web", report.Healthy))
 		pass(time.Minute)
 		if got := h.last(); got.GetCluster() != nil {
 			t.Errorf("report of a service: got %v, want nothing of the cluster", got)

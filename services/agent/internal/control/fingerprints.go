@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
 const (
@@ -34,7 +33,7 @@ type Fingerprints struct {
 	logger *slog.Logger
 }
 
-var _ reconcile.Fingerprints = (*Fingerprints)(nil)
+var _ fingerprint.Store = (*Fingerprints)(nil)
 
 // OpenFingerprints makes the folder, and removes what a crash left half-written.
 func OpenFingerprints(p FingerprintParams) (*Fingerprints, error) {

@@ -25,7 +25,7 @@ import (
 	"github.com/leatdev/leat/internal/plandelta"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
 const (
@@ -48,7 +48,7 @@ type PlanParams struct {
 	Hub      distributorv1connect.DistributorServiceClient
 	Identity *Identity
 	// Deliver takes each new plan; it returns at once.
-	Deliver func(reconcile.Plan)
+	Deliver func(plan.Plan)
 	Logger  *slog.Logger
 	// Reconnect spaces attempts. Zero: 0.5 s doubling to 30 s.
 	Reconnect backoff.Policy
@@ -297,7 +297,7 @@ func (p *Plans) take(ctx context.Context, message *distributorv1.Plan) error {
 	return nil
 }
 
-func (p *Plans) deliver(plan reconcile.Plan) {
+func (p *Plans) deliver(plan plan.Plan) {
 	pinned := map[digest.Digest]bool{}
 	for _, service := range plan.Services {
 		for _, b := range service.Bundles {
@@ -336,7 +336,7 @@ func (p *Plans) restore(ctx context.Context) {
 	if err == nil {
 		err = proto.Unmarshal(content, message)
 	}
-	plan := reconcile.Plan{}
+	plan := plan.Plan{}
 	if err == nil {
 		plan, err = planOf(message)
 	}

@@ -30,7 +30,7 @@ import (
 	"github.com/leatdev/leat/internal/plandelta"
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 	"github.com/leatdev/leat/services/agent/internal/control"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
 // changingHub has a plan that changes, and remembers some of the last.
@@ -224,7 +224,7 @@ type followed struct {
 	done   chan error
 
 	mu   sync.Mutex
-	last reconcile.Plan
+	last plan.Plan
 }
 
 func follow(t *testing.T, client *http.Client, dir string) *followed {
@@ -239,7 +239,7 @@ func follow(t *testing.T, client *http.Client, dir string) *followed {
 		t.Fatal(err)
 	}
 	f := &followed{dir: dir, done: make(chan error, 1)}
-	plans := control.NewPlans(control.PlanParams{Dir: dir, Hub: hub, Identity: me, Logger: logger, Deliver: func(p reconcile.Plan) {
+	plans := control.NewPlans(control.PlanParams{Dir: dir, Hub: hub, Identity: me, Logger: logger, Deliver: func(p plan.Plan) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.last = p

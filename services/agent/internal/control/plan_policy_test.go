@@ -15,14 +15,15 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 	"github.com/leatdev/leat/services/agent/internal/control"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
 // delivered is what becomes of a plan that the hub sends, and then, after a restart, of the one on the disk.
-func delivered(t *testing.T, message *distributorv1.Plan) (plans []reconcile.Plan) {
+func delivered(t *testing.T, message *distributorv1.Plan) (plans []plan.Plan) {
 	t.Helper()
 	dir := t.TempDir()
 	for range 2 {
@@ -32,7 +33,7 @@ func delivered(t *testing.T, message *distributorv1.Plan) (plans []reconcile.Pla
 }
 
 // first is the first plan that is delivered; the hub sends the message to who knows none.
-func first(t *testing.T, dir string, message *distributorv1.Plan) reconcile.Plan {
+func first(t *testing.T, dir string, message *distributorv1.Plan) plan.Plan {
 	t.Helper()
 	h := &planHub{watch: func(ctx context.Context, _ int, known string, send func(*distributorv1.WatchPlanResponse) error) error {
 		if known == "" {
@@ -51,9 +52,9 @@ func first(t *testing.T, dir string, message *distributorv1.Plan) reconcile.Plan
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := make(chan reconcile.Plan, 1)
+	got := make(chan plan.Plan, 1)
 	ctx, cancel := context.WithCancel(t.Context())
-	plans := control.NewPlans(control.PlanParams{Dir: dir, Hub: client, Identity: me, Logger: logger, Deliver: func(p reconcile.Plan) { got <- p }})
+	plans := control.NewPlans(control.PlanParams{Dir: dir, Hub: client, Identity: me, Logger: logger, Deliver: func(p plan.Plan) { got <- p }})
 	done := make(chan error)
 	go func() { done <- plans.Run(ctx) }()
 	plan := <-got
@@ -73,7 +74,7 @@ func TestPolicyAndSettingsReachTheEngine(t *testing.T) {
 			{Name: "careful", Apply: &distributorv1.ApplySpec{DryRun: true, Policy: &typev1.SyncPolicy{Drift: typev1.DriftMode_DRIFT_MODE_REPORT, Recreate: true}}},
 		},
 	})
-	specs := []reconcile.Spec{{}, {DryRun: true, Policy: syncpolicy.Policy{Drift: syncpolicy.DriftReport, Recreate: true}}}
+	specs := []plan.Spec{{}, {DryRun: true, Policy: syncpolicy.Policy{Drift: syncpolicy.DriftReport, Recreate: true}}}
 	for _, plan := range plans {
 		if want := (syncpolicy.AgentSettings{LockDown: true, Workers: 3}); !plan.Settings.Equal(want) {
 			t.Errorf("settings: got %+v, want %+v", plan.Settings, want)
@@ -100,7 +101,7 @@ func TestNewerPolicyIsRefused(t *testing.T) {
 	})
 	for _, plan := range plans {
 		refused := plan.Services[0].Refused
-		if refused == nil || refused.Reason != reconcile.Unsupported || !strings.Contains(refused.Message, "spec.policy.adoption") {
+		if refused == nil || refused.Reason != reason.Unimplemented || !strings.Contains(refused.Message, "spec.policy.adoption") {
 			t.Errorf("got %+v, want a problem that names the field", refused)
 		}
 		if plan.Services[1].Refused != nil || plan.Settings.Workers != 2 {

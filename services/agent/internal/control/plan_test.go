@@ -20,7 +20,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 	"github.com/leatdev/leat/services/agent/internal/control"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
 // planHub hands out plans as its hooks say.
@@ -89,7 +89,7 @@ func withPlans(t *testing.T, h *planHub, test func(t *testing.T, versions func()
 		var versions []string
 		plans := control.NewPlans(control.PlanParams{
 			Dir: dir, Hub: client, Identity: me, Logger: logger,
-			Deliver: func(p reconcile.Plan) {
+			Deliver: func(p plan.Plan) {
 				mu.Lock()
 				defer mu.Unlock()
 				versions = append(versions, p.Version)

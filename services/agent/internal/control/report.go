@@ -20,6 +20,7 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 const (
@@ -73,7 +74,7 @@ func NewReports(p ReportParams) *Reports {
 }
 
 // Report implements reconcile.Reporter.
-func (r *Reports) Report(s reconcile.Status) {
+func (r *Reports) Report(s report.Status) {
 	r.mu.Lock()
 	r.latest[s.Service], r.changed[s.Service] = reportOf(s), true
 	r.mu.Unlock()

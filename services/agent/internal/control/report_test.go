@@ -24,12 +24,13 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/agent/internal/control"
 	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // reportHub takes reports.
@@ -109,8 +110,8 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func status(service string, phase reconcile.Phase) reconcile.Status {
-	return reconcile.Status{Service: service, Phase: phase}
+func status(service string, phase report.Phase) report.Status {
+	return report.Status{Service: service, Phase: phase}
 }
 
 func assertRequest(t *testing.T, h *reportHub, n int, full bool, want ...string) {
@@ -139,16 +140,16 @@ func TestReportsAreCoalesced(t *testing.T) {
 			t.Fatalf("reports: got %d before there is a plan, want none", len(h.requests))
 		}
 		r.Adopted("v1")
-		r.Report(status("a", reconcile.Syncing))
-		r.Report(status("b", reconcile.Syncing))
-		r.Report(status("a", reconcile.Healthy))
+		r.Report(status("a", report.Syncing))
+		r.Report(status("b", report.Syncing))
+		r.Report(status("a", report.Healthy))
 		pass(300 * time.Millisecond)
 		assertRequest(t, h, 0, true, "a=HEALTHY", "b=SYNCING")
 		if got := h.requests[0]; got.GetCluster().GetNodes() != 3 || got.GetPlanVersion() != "v1" || got.GetReplaces() != "the one before" {
 			t.Errorf("got %v, want the cluster's description, plan v1 and whom it replaces", got)
 		}
-		r.Report(status("b", reconcile.Healthy)) // while the first is under way
-		r.Report(status("b", reconcile.Degraded))
+		r.Report(status("b", report.Healthy)) // while the first is under way
+		r.Report(status("b", report.Degraded))
 		pass(3 * time.Second)
 		assertRequest(t, h, 1, false, "b=DEGRADED")
 		r.Forget("a")
@@ -172,13 +173,13 @@ func TestReportsAreNeverDropped(t *testing.T) {
 		return &distributorv1.ReportStatusResponse{WantFull: n == 5, CurrentInstance: proto.String("another")}, nil
 	}, func(t *testing.T, h *reportHub, r *control.Reports) {
 		r.Adopted("v1")
-		r.Report(status("a", reconcile.Syncing))
-		r.Report(status("b", reconcile.Syncing))
+		r.Report(status("a", report.Syncing))
+		r.Report(status("b", report.Syncing))
 		pass(500 * time.Millisecond)
-		r.Report(status("a", reconcile.Failed)) // newer than what the failing report holds
+		r.Report(status("a", report.Failed)) // newer than what the failing report holds
 		pass(10 * time.Minute)
 		assertRequest(t, h, 3, true, "a=FAILED", "b=SYNCING")
-		r.Report(status("b", reconcile.Healthy))
+		r.Report(status("b", report.Healthy))
 		pass(time.Minute)
 		assertRequest(t, h, 4, false, "b=HEALTHY")
 		assertRequest(t, h, 5, true, "a=FAILED", "b=HEALTHY") // the hub asked for it
@@ -210,9 +211,9 @@ func TestPatience(t *testing.T) {
 func TestOneObjectIsASmallMessage(t *testing.T) {
 	withReports(t, nil, func(t *testing.T, h *reportHub, r *control.Reports) {
 		r.Adopted("v")
-		well := reconcile.Status{
-			Phase: reconcile.Healthy, PhaseSince: time.Now(), Counts: health.Counts{Total: 500, Healthy: 500}, Planned: time.Now(),
-			Timings: reconcile.Timings{Arrived: time.Now(), Download: time.Second, Render: time.Second, Apply: time.Second, Healthy: time.Minute},
+		well := report.Status{
+			Phase: report.Healthy, PhaseSince: time.Now(), Counts: health.Counts{Total: 500, Healthy: 500}, Planned: time.Now(),
+			Timings: report.Timings{Arrived: time.Now(), Download: time.Second, Render: time.Second, Apply: time.Second, Healthy: time.Minute},
 			Applied: inventory.Applied{
 				SpecDigest: digest.FromBytes(nil).String(), Digests: []string{digest.FromBytes(nil).String()},
 				Commits: []string{"0123456789012345678901234567890123456789"}, At: time.Now(), Took: time.Minute,
@@ -226,7 +227,7 @@ func TestOneObjectIsASmallMessage(t *testing.T) {
 		pass(3 * time.Second)
 		ill := well
 		ill.Service, ill.Counts.Healthy, ill.Counts.Progressing = "service-007", 499, 1
-		ill.Objects = []reconcile.ObjectStatus{{
+		ill.Objects = []report.ObjectStatus{{
 			Ref:    inventory.Ref{Key: inventory.Key{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "checkout"}, Version: "v1"},
 			Health: health.Verdict{State: health.Progressing, Message: "1 of 3 replicas are available"},
 		}}
@@ -247,8 +248,8 @@ func TestOneObjectIsASmallMessage(t *testing.T) {
 func TestDriftOnTheWire(t *testing.T) {
 	withReports(t, nil, func(t *testing.T, h *reportHub, r *control.Reports) {
 		r.Adopted("v")
-		s := status("web", reconcile.Healthy)
-		s.Drift = []reconcile.ObjectDrift{{
+		s := status("web", report.Healthy)
+		s.Drift = []report.ObjectDrift{{
 			Ref:    inventory.Ref{Key: inventory.Key{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}, Version: "v1"},
 			Fields: []fields.Change{{Path: "spec.replicas", Old: "1", New: "2", Manager: "kubectl"}},
 		}}
@@ -269,10 +270,10 @@ func TestTestsOnTheWire(t *testing.T) {
 	withReports(t, nil, func(t *testing.T, h *reportHub, r *control.Reports) {
 		r.Adopted("v")
 		ref := inventory.Ref{Key: inventory.Key{Group: "batch", Kind: "Job", Namespace: "shop", Name: "smoke"}, Version: "v1"}
-		s := status("s", reconcile.Degraded)
+		s := status("s", report.Degraded)
 		s.Tests = []inventory.TestResult{{Ref: ref, Message: "no", LogTail: "end", StartedAt: time.Unix(1, 0), EndedAt: time.Unix(2, 0)}}
-		s.DryRun = &reconcile.DryRun{
-			Created: 1, Updated: 2, Deleted: 3, Unchanged: 4, Changes: []reconcile.DryRunChange{{Ref: ref, Change: reconcile.Update}},
+		s.DryRun = &report.DryRun{
+			Created: 1, Updated: 2, Deleted: 3, Unchanged: 4, Changes: []report.DryRunChange{{Ref: ref, Change: report.Update}},
 		}
 		r.Report(s)
 		pass(time.Minute)
@@ -296,16 +297,16 @@ func TestTestsOnTheWire(t *testing.T) {
 
 // TestWords makes sure that every word of the agent's own lists has its counterpart on the wire.
 func TestWords(t *testing.T) {
-	reasons := []reconcile.Reason{
-		reconcile.ManifestInvalid, reconcile.ApplyRejected, reconcile.ApplyConflict, reconcile.HealthTimeout, reconcile.PruneGuarded,
-		reconcile.BundleUnavailable, reconcile.ObjectClaimed, reconcile.ClusterUnreachable, reconcile.DeadlineExceeded, reconcile.Internal,
-		reconcile.Unsupported, reconcile.DriftDetected, reconcile.DependencyNotReady, reconcile.SyncWindowClosed, reconcile.TestFailed,
+	reasons := []reason.Reason{
+		reason.ManifestInvalid, reason.ApplyRejected, reason.ApplyConflict, reason.HealthTimeout, reason.PruneGuarded,
+		reason.BundleUnavailable, reason.ObjectClaimed, reason.ClusterUnreachable, reason.DeadlineExceeded, reason.Internal,
+		reason.Unimplemented, reason.DriftDetected, reason.DependencyNotReady, reason.SyncWindowClosed, reason.TestFailed,
 	}
 	withReports(t, nil, func(t *testing.T, h *reportHub, r *control.Reports) {
 		r.Adopted("v")
-		for i, reason := range reasons {
-			s := status(string(reason), reconcile.Phase(i%int(reconcile.Paused))+reconcile.Pending)
-			s.Problem = &reconcile.Problem{Reason: reason}
+		for i, why := range reasons {
+			s := status(why.String(), report.Phase(i%int(report.Paused))+report.Pending)
+			s.Problem = &reason.Problem{Reason: why}
 			r.Report(s)
 		}
 		pass(time.Minute)

@@ -1,94 +1,94 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package reconcile
+package inventory
 
 import (
 	"context"
 	"sync"
-
-	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
-// thrifty stores no record that is stored already.
-type thrifty struct {
-	Inventories
+// Cache is a Store that does not save a record whose content is stored already. Saves of one service
+// must not overlap; otherwise it is safe for concurrent use.
+type Cache struct {
+	store Store
 
 	mu     sync.Mutex
 	listed bool
-	stored map[string]inventory.Content // by service; zero where it is not certain what is stored, none where nothing is
+	stored map[string]Content // by service; zero: unknown content; missing: nothing is stored
 }
 
-func newThrifty(i Inventories) *thrifty {
-	return &thrifty{Inventories: i, stored: map[string]inventory.Content{}}
+// NewCache returns a cache in front of store.
+func NewCache(store Store) *Cache {
+	return &Cache{store: store, stored: map[string]Content{}}
 }
 
-// List implements Inventories.
-func (t *thrifty) List(ctx context.Context) ([]inventory.Record, error) {
-	records, err := t.Inventories.List(ctx)
-	if err != nil || !t.first() {
-		return records, err // what has been stored meanwhile may be newer than the list
+// List implements Store. Only the first list fills the cache: after it, what was saved may be newer
+// than a list.
+func (c *Cache) List(ctx context.Context) ([]Record, error) {
+	records, err := c.store.List(ctx)
+	if err != nil || !c.isFirstList() {
+		return records, err
 	}
 	for _, record := range records {
 		content, _ := record.Content() // zero after an error
-		t.note(record.Service, content)
+		c.remember(record.Service, content)
 	}
 	return records, nil
 }
 
-// first tells whether no list was taken in before.
-func (t *thrifty) first() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	defer func() { t.listed = true }()
-	return !t.listed
+func (c *Cache) isFirstList() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer func() { c.listed = true }()
+	return !c.listed
 }
 
-// Save implements Inventories.
-func (t *thrifty) Save(ctx context.Context, record inventory.Record) error {
+// Save implements Store.
+func (c *Cache) Save(ctx context.Context, record Record) error {
 	content, err := record.Content()
 	if err != nil {
 		return err
 	}
-	if t.has(record.Service, content) {
+	if c.has(record.Service, content) {
 		return nil
 	}
-	t.note(record.Service, inventory.Content{}) // an error does not say whether it was stored
-	if err := t.Inventories.Save(ctx, record); err != nil {
+	c.remember(record.Service, Content{}) // after an error it is unknown whether the record was stored
+	if err := c.store.Save(ctx, record); err != nil {
 		return err
 	}
-	t.note(record.Service, content)
+	c.remember(record.Service, content)
 	return nil
 }
 
-// Delete implements Inventories.
-func (t *thrifty) Delete(ctx context.Context, service string) error {
-	t.note(service, inventory.Content{})
-	err := t.Inventories.Delete(ctx, service)
+// Delete implements Store.
+func (c *Cache) Delete(ctx context.Context, service string) error {
+	c.remember(service, Content{})
+	err := c.store.Delete(ctx, service)
 	if err == nil {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.stored, service)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.stored, service)
 	}
 	return err
 }
 
-// keeps tells whether something may be stored of a service.
-func (t *thrifty) keeps(service string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, kept := t.stored[service]
-	return kept
+// MayHold reports whether a record of the service may be stored.
+func (c *Cache) MayHold(service string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, known := c.stored[service]
+	return known
 }
 
-func (t *thrifty) has(service string, content inventory.Content) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return content != inventory.Content{} && t.stored[service] == content
+func (c *Cache) has(service string, content Content) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return content != Content{} && c.stored[service] == content
 }
 
-func (t *thrifty) note(service string, content inventory.Content) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.stored[service] = content
+func (c *Cache) remember(service string, content Content) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stored[service] = content
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/leatdev/leat/internal/syncpolicy"
@@ -69,6 +70,28 @@ type Applied struct {
 	Commits      []string      `json:"commits,omitempty"` // in the same order
 	At           time.Time     `json:"at,omitzero"`       // when the run ended
 	Took         time.Duration `json:"took,omitempty"`    // from the plan's arrival
+}
+
+// Inputs returns a without the time and duration of its run.
+func (a Applied) Inputs() Applied {
+	a.At, a.Took = time.Time{}, 0
+	return a
+}
+
+// SameInputs reports whether a second run would do what the first did. Commits do not count: one
+// that does not touch the folder changes nothing.
+func (a Applied) SameInputs(b Applied) bool {
+	return a.SyncRequest == b.SyncRequest && a.SameContent(b)
+}
+
+// SameContent reports whether both come from the same content, whoever requested the run.
+func (a Applied) SameContent(b Applied) bool {
+	return a.SpecDigest == b.SpecDigest && a.ConfigDigest == b.ConfigDigest && slices.Equal(a.Digests, b.Digests)
+}
+
+// Equal compares all fields by value, times with time.Time.Equal.
+func (a Applied) Equal(b Applied) bool {
+	return a.SameInputs(b) && slices.Equal(a.Commits, b.Commits) && a.At.Equal(b.At) && a.Took == b.Took
 }
 
 // head is the JSON form of a Record without its objects.

@@ -17,7 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
 // operation is one step of a JSON patch.
@@ -41,7 +41,7 @@ func (c *Client) Reown(ctx context.Context, live *unstructured.Unstructured, man
 	err = c.try(ctx, ref.Kind, func(ctx context.Context) error {
 		done, err = resource.Patch(ctx, ref.Name, types.JSONPatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
 		if apierrors.IsNotFound(err) {
-			return backoff.Permanent(fmt.Errorf("%w: %w", reconcile.ErrReplaced, err))
+			return backoff.Permanent(fmt.Errorf("%w: %w", k8s.ErrReplaced, err))
 		}
 		return replaced(err)
 	})

@@ -13,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"sigs.k8s.io/yaml"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
@@ -84,7 +86,7 @@ func labelled(label, annotation, data string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, labels: {%s}, annotations: {%s}}\ndata: %s\n", label, annotation, data)
 }
 
-func never(s reconcile.Spec) reconcile.Spec {
+func never(s plan.Spec) plan.Spec {
 	s.Policy.Adoption = syncpolicy.AdoptNever
 	return s
 }
@@ -133,7 +135,7 @@ var adoptions = map[string]encounter{
 			kubectl("kubectl-client-side-apply", theirs)(t, c, path, name)
 			c.editAs(t, "kubectl-edit", path, `{"data": {"a": "x"}}`)
 		},
-		ours: ours, reason: reconcile.ApplyConflict, words: []string{"kubectl-edit owns data.a;"}, values: map[string]any{"data.a": "x"},
+		ours: ours, reason: reason.ApplyConflict, words: []string{"kubectl-edit owns data.a;"}, values: map[string]any{"data.a": "x"},
 	},
 	"a person's own field stays": {
 		others: func(t *testing.T, c *cluster, path, name string) {
@@ -175,22 +177,22 @@ var adoptions = map[string]encounter{
 		values: map[string]any{"data.a": "Mg==", "data.b": nil, "metadata.annotations": nil},
 	},
 	"not wanted": {
-		others: kubectl("kubectl-client-side-apply", theirs), ours: ours, spec: never(reconcile.Spec{}),
-		reason: reconcile.ObjectUnmanaged, words: []string{"exists"}, values: map[string]any{"data.a": "1", "data.b": "1", "metadata.labels": nil},
+		others: kubectl("kubectl-client-side-apply", theirs), ours: ours, spec: never(plan.Spec{}),
+		reason: reason.ObjectUnmanaged, words: []string{"exists"}, values: map[string]any{"data.a": "1", "data.b": "1", "metadata.labels": nil},
 	},
 	"not wanted, not even by force": {
-		others: applied("x", theirs), ours: ours, spec: never(reconcile.Spec{ForceConflicts: true}),
-		reason: reconcile.ObjectUnmanaged, values: map[string]any{"data.a": "1"},
+		others: applied("x", theirs), ours: ours, spec: never(plan.Spec{ForceConflicts: true}),
+		reason: reason.ObjectUnmanaged, values: map[string]any{"data.a": "1"},
 	},
-	"not wanted, and not there": {ours: ours, spec: never(reconcile.Spec{}), values: map[string]any{"data.a": "2"}},
+	"not wanted, and not there": {ours: ours, spec: never(plan.Spec{}), values: map[string]any{"data.a": "2"}},
 	"not wanted, and made by the service": {
-		first: theirs, ours: ours, spec: never(reconcile.Spec{Prune: true}), values: map[string]any{"data.a": "2", "data.b": nil},
+		first: theirs, ours: ours, spec: never(plan.Spec{Prune: true}), values: map[string]any{"data.a": "2", "data.b": nil},
 	},
 	"of another agent's service": {
 		others: func(t *testing.T, c *cluster, path, name string) {
-			applied(reconcile.FieldManager, labelled("leat.dev/service: somebody", "", "{a: '1'}"))(t, c, path, name)
+			applied(k8s.FieldManager, labelled("leat.dev/service: somebody", "", "{a: '1'}"))(t, c, path, name)
 		},
-		ours: ours, reason: reconcile.ObjectClaimed, words: []string{"somebody"}, values: map[string]any{"data.a": "1"},
+		ours: ours, reason: reason.ObjectClaimed, words: []string{"somebody"}, values: map[string]any{"data.a": "1"},
 	},
 	"labelled in the name of a service that there is not": {
 		others: func(t *testing.T, c *cluster, path, name string) {
@@ -202,7 +204,7 @@ var adoptions = map[string]encounter{
 		others: func(t *testing.T, c *cluster, path, name string) {
 			applied("kustomize-controller", labelled("leat.dev/service: somebody", "", "{a: '1'}"))(t, c, path, name)
 		},
-		ours: ours, spec: never(reconcile.Spec{}), reason: reconcile.ObjectUnmanaged, values: map[string]any{"data.a": "1"},
+		ours: ours, spec: never(plan.Spec{}), reason: reason.ObjectUnmanaged, values: map[string]any{"data.a": "1"},
 	},
 }
 
@@ -219,7 +221,7 @@ func testAdoptionIsForOnce(t *testing.T, c *cluster) {
 	defer stop()
 	files := map[string]string{"a.yaml": strings.ReplaceAll(ours, "NAME", "once")}
 	guards := guard(files, configMaps, settings("{s: us}"), "sentinel-once")
-	c.assertAfter(t, "once", 2, func() { c.carriedOut(t, c.put(t, "once", files, reconcile.Spec{})) })
+	c.assertAfter(t, "once", 2, func() { c.carriedOut(t, c.put(t, "once", files, plan.Spec{})) })
 	for event := range events {
 		if event.Object != nil && event.Object.Name == "once" && event.Message == "adopted what kubectl-client-side-apply had set" {
 			break
@@ -228,14 +230,14 @@ func testAdoptionIsForOnce(t *testing.T, c *cluster) {
 	c.assertQuiet(t, configMaps+"once", guards, 0, func() {})
 	c.assertQuiet(t, configMaps+"once", guards, 1, func() {
 		files["a.yaml"] = strings.ReplaceAll(settings("{a: '3'}"), "NAME", "once")
-		c.carriedOut(t, c.put(t, "once", files, reconcile.Spec{}))
+		c.carriedOut(t, c.put(t, "once", files, plan.Spec{}))
 	})
 }
 
 // testAdoptedNamespace has a namespace that the agent has made before the service's manifests hold it, in a service that adopts
 // nothing.
 func testAdoptedNamespace(t *testing.T, c *cluster) {
-	spec := never(reconcile.Spec{Namespace: "own", CreateNamespace: true})
+	spec := never(plan.Spec{Namespace: "own", CreateNamespace: true})
 	c.carriedOut(t, c.put(t, "own", map[string]string{"a.yaml": configMap("a", "1")}, spec))
 	namespace := "apiVersion: v1\nkind: Namespace\nmetadata: {name: own, labels: {tier: x}}\n"
 	c.carriedOut(t, c.put(t, "own", map[string]string{"a.yaml": configMap("a", "1"), "n.yaml": namespace}, spec))

@@ -13,19 +13,20 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
 // tenants are the clients that speak as service accounts. There is one for each account that a service has named, and none is
 // dropped: an account costs a few hundred bytes, and connections are shared by all.
 type tenants struct {
 	mu      sync.Mutex
-	clients map[reconcile.Account]*Client
+	clients map[k8s.Account]*Client
 }
 
 // As implements reconcile.Cluster, by impersonation. What kinds there are the agent finds out as itself.
-func (c *Client) As(account reconcile.Account) (reconcile.Cluster, error) {
-	if account == (reconcile.Account{}) {
+func (c *Client) As(account k8s.Account) (k8s.API, error) {
+	if account == (k8s.Account{}) {
 		return c, nil
 	}
 	c.tenants.mu.Lock()
@@ -53,14 +54,14 @@ func (c *Client) As(account reconcile.Account) (reconcile.Cluster, error) {
 
 // impersonate names an account. Its groups, which follow from its namespace, the API server adds by itself. To name them would take
 // the right to impersonate groups, and with it much more than accounts.
-func impersonate(a reconcile.Account) rest.ImpersonationConfig {
+func impersonate(a k8s.Account) rest.ImpersonationConfig {
 	return rest.ImpersonationConfig{UserName: "system:serviceaccount:" + a.Namespace + ":" + a.Name}
 }
 
 // forbids recognises that the API server does not let the account do something. Refusals of quotas and admission policies are of
 // the same kind, and are about the object.
 func (c *Client) forbids(err error) bool {
-	if c.account == (reconcile.Account{}) || !apierrors.IsForbidden(err) {
+	if c.account == (k8s.Account{}) || !apierrors.IsForbidden(err) {
 		return false
 	}
 	return strings.Contains(err.Error(), "User ") && strings.Contains(err.Error(), " cannot ")
@@ -68,6 +69,6 @@ func (c *Client) forbids(err error) bool {
 
 // forbidden is the problem of a service whose account may not do something.
 func (c *Client) forbidden(err error) error {
-	return problemf(reconcile.TenantForbidden, "service account %s is not allowed to: %v; grant it the right, or leave the object to a service "+
+	return reason.Errorf(reason.TenantForbidden, "service account %s is not allowed to: %v; grant it the right, or leave the object to a service "+
 		"that has it", c.account, err)
 }

@@ -11,8 +11,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // memoryConfigs holds configurations by digest.
@@ -30,28 +32,28 @@ func (c *memoryConfigs) set(digest string, v render.Variables) {
 	c.content[digest] = v
 }
 
-// Config implements reconcile.Configs.
-func (c *memoryConfigs) Config(_ context.Context, s reconcile.Service) (render.Variables, error) {
+// Config implements manifest.Configs.
+func (c *memoryConfigs) Config(_ context.Context, s plan.Service) (render.Variables, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v, ok := c.content[s.ConfigDigest]
 	if !ok {
-		return v, &reconcile.Problem{Reason: reconcile.DependencyUnavailable, Message: "the hub is away"}
+		return v, &reason.Problem{Reason: reason.DependencyUnavailable, Message: "the hub is away"}
 	}
 	return v, nil
 }
 
 // configure changes a service and its configuration; nil is one that cannot be obtained.
-func (c *cluster) configure(t *testing.T, name string, files map[string]string, spec reconcile.Spec, v *render.Variables) reconcile.Service {
+func (c *cluster) configure(t *testing.T, name string, files map[string]string, spec plan.Spec, v *render.Variables) plan.Service {
 	t.Helper()
 	digest := "hmac-of " + name + fmt.Sprint(v)
 	if v != nil {
 		c.configs.set(digest, *v)
 	}
 	d := c.bundles.add(t, files)
-	s := reconcile.Service{
+	s := plan.Service{
 		Name: name, UID: "uid-" + name, SpecDigest: fmt.Sprint(spec), Spec: spec, ConfigDigest: digest,
-		Bundles: []reconcile.Bundle{{Digest: d, Commit: "c-" + d.Hex()[:8]}},
+		Bundles: []plan.Bundle{{Digest: d, Commit: "c-" + d.Hex()[:8]}},
 	}
 	c.mu.Lock()
 	c.services[name] = s
@@ -60,11 +62,11 @@ func (c *cluster) configure(t *testing.T, name string, files map[string]string, 
 	return s
 }
 
-func (c *cluster) configured(t *testing.T, s reconcile.Service, phase reconcile.Phase) reconcile.Status {
+func (c *cluster) configured(t *testing.T, s plan.Service, phase report.Phase) report.Status {
 	t.Helper()
 	c.settled(t, s, phase)
-	return c.await(t, s.Name, func(got reconcile.Status) bool {
-		return got.Phase == phase && (phase == reconcile.Failed || got.Applied.ConfigDigest == s.ConfigDigest)
+	return c.await(t, s.Name, func(got report.Status) bool {
+		return got.Phase == phase && (phase == report.Failed || got.Applied.ConfigDigest == s.ConfigDigest)
 	})
 }
 
@@ -90,7 +92,7 @@ func testConfiguration(t *testing.T, c *cluster) {
 		"b.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: config-b}\nspec:\n  publishNotReadyAddresses: ${READY}\n  ports:\n  - port: ${PORT}\n",
 	}
 	v := &render.Variables{Values: map[string]string{"NAME": "world", "READY": "true"}, Secrets: map[string]string{"PORT": "8080"}}
-	c.configured(t, c.configure(t, "config", files, reconcile.Spec{}, v), reconcile.Healthy)
+	c.configured(t, c.configure(t, "config", files, plan.Spec{}, v), report.Healthy)
 	if got := c.data(t, "config-a"); got != "map[greeting:hello world literal:${NAME}]" {
 		t.Errorf("got %s", got)
 	}
@@ -101,7 +103,7 @@ func testConfiguration(t *testing.T, c *cluster) {
 	}
 	// Only the configuration changes.
 	v = &render.Variables{Values: map[string]string{"READY": "true", "PORT": "8081"}}
-	c.configured(t, c.configure(t, "config", files, reconcile.Spec{}, v), reconcile.Healthy)
+	c.configured(t, c.configure(t, "config", files, plan.Spec{}, v), report.Healthy)
 	if got := c.data(t, "config-a"); got != "map[greeting:hello nobody literal:${NAME}]" {
 		t.Errorf("got %s", got)
 	}
@@ -111,17 +113,17 @@ func testConfiguration(t *testing.T, c *cluster) {
 // itself when it can.
 func testConfigurationUnavailable(t *testing.T, c *cluster) {
 	files := map[string]string{"a.yaml": fmt.Sprintf(variableMap, "unavailable-a")}
-	c.configured(t, c.configure(t, "unavailable", files, reconcile.Spec{}, &render.Variables{}), reconcile.Healthy)
-	s := c.configure(t, "unavailable", files, reconcile.Spec{}, nil)
-	got := c.await(t, "unavailable", func(got reconcile.Status) bool { return got.Phase == reconcile.Failed })
-	if got.Problem.Reason != reconcile.DependencyUnavailable || got.Applied.ConfigDigest == s.ConfigDigest {
+	c.configured(t, c.configure(t, "unavailable", files, plan.Spec{}, &render.Variables{}), report.Healthy)
+	s := c.configure(t, "unavailable", files, plan.Spec{}, nil)
+	got := c.await(t, "unavailable", func(got report.Status) bool { return got.Phase == report.Failed })
+	if got.Problem.Reason != reason.DependencyUnavailable || got.Applied.ConfigDigest == s.ConfigDigest {
 		t.Errorf("got %v, %v, want DEPENDENCY_UNAVAILABLE and the old configuration", got.Problem, got.Applied)
 	}
 	if got := c.data(t, "unavailable-a"); got != "map[greeting:hello nobody literal:${NAME}]" {
 		t.Errorf("got %s, want what was applied before", got)
 	}
 	c.configs.set(s.ConfigDigest, render.Variables{Values: map[string]string{"NAME": "late"}})
-	c.configured(t, s, reconcile.Healthy)
+	c.configured(t, s, report.Healthy)
 	if got := c.data(t, "unavailable-a"); got != "map[greeting:hello late literal:${NAME}]" {
 		t.Errorf("got %s", got)
 	}
@@ -129,14 +131,14 @@ func testConfigurationUnavailable(t *testing.T, c *cluster) {
 
 func testVariableMissing(t *testing.T, c *cluster) {
 	files := map[string]string{"a.yaml": configMap("missing-a", "1"), "b.yaml": configMap("missing-b", "${NOT_THERE}")}
-	s := c.configure(t, "missing", files, reconcile.Spec{}, &render.Variables{Values: map[string]string{"THERE": "x"}})
-	got := c.configured(t, s, reconcile.Failed)
-	if got.Problem.Reason != reconcile.VariableMissing || !strings.Contains(got.Problem.Message, "NOT_THERE") ||
+	s := c.configure(t, "missing", files, plan.Spec{}, &render.Variables{Values: map[string]string{"THERE": "x"}})
+	got := c.configured(t, s, report.Failed)
+	if got.Problem.Reason != reason.VariableMissing || !strings.Contains(got.Problem.Message, "NOT_THERE") ||
 		!strings.Contains(got.Problem.Message, "ConfigMap missing-b") {
 		t.Errorf("got %v, want VARIABLE_MISSING with variable and object", got.Problem)
 	}
 	c.mustNotExist(t, configMaps+"missing-a", configMaps+"missing-b")
-	c.configured(t, c.configure(t, "missing", files, reconcile.Spec{}, &render.Variables{Values: map[string]string{"NOT_THERE": "x"}}), reconcile.Healthy)
+	c.configured(t, c.configure(t, "missing", files, plan.Spec{}, &render.Variables{Values: map[string]string{"NOT_THERE": "x"}}), report.Healthy)
 	c.mustExist(t, configMaps+"missing-a", configMaps+"missing-b")
 }
 
@@ -144,14 +146,14 @@ func testVariableMissing(t *testing.T, c *cluster) {
 func testConfidential(t *testing.T, c *cluster) {
 	const manifest = "apiVersion: v1\nkind: Service\nmetadata: {name: confidential-a}\nspec:\n  type: ${%s}\n  ports: [{port: 80}]\n"
 	v := &render.Variables{Values: map[string]string{"OPEN": "not-a-type"}, Secrets: map[string]string{"HIDDEN": "hunter2-of-the-service"}}
-	s := c.configure(t, "confidential", map[string]string{"a.yaml": fmt.Sprintf(manifest, "OPEN")}, reconcile.Spec{}, v)
-	if got := c.configured(t, s, reconcile.Failed); !strings.Contains(got.Problem.Message, "not-a-type") {
+	s := c.configure(t, "confidential", map[string]string{"a.yaml": fmt.Sprintf(manifest, "OPEN")}, plan.Spec{}, v)
+	if got := c.configured(t, s, report.Failed); !strings.Contains(got.Problem.Message, "not-a-type") {
 		t.Errorf("got %v, want the API server's words", got.Problem)
 	}
 	events, stop := c.engine.Subscribe("confidential")
 	defer stop()
-	s = c.configure(t, "confidential", map[string]string{"a.yaml": fmt.Sprintf(manifest, "HIDDEN")}, reconcile.Spec{Namespace: "default"}, v)
-	got := c.configured(t, s, reconcile.Failed)
+	s = c.configure(t, "confidential", map[string]string{"a.yaml": fmt.Sprintf(manifest, "HIDDEN")}, plan.Spec{Namespace: "default"}, v)
+	got := c.configured(t, s, report.Failed)
 	text := fmt.Sprintf("%+v %+v", got.Problem, got.Objects)
 	for _, o := range got.Objects {
 		text += fmt.Sprintf(" %+v", o.Problem)
@@ -172,9 +174,9 @@ func testConfidentialDiff(t *testing.T, c *cluster) {
 	v := func(password, open string) *render.Variables {
 		return &render.Variables{Values: map[string]string{"OPEN": open}, Secrets: map[string]string{"PASSWORD": password}}
 	}
-	diff := func(s reconcile.Service) string {
+	diff := func(s plan.Service) string {
 		t.Helper()
-		c.await(t, "veil", func(reconcile.Status) bool {
+		c.await(t, "veil", func(report.Status) bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			return c.adopted >= c.planned
@@ -188,21 +190,21 @@ func testConfidentialDiff(t *testing.T, c *cluster) {
 		}
 		return found[0].Unified
 	}
-	c.configured(t, c.configure(t, "veil", manifest("  moved: ${PASSWORD}\n"), reconcile.Spec{}, v("hunter2", "one")), reconcile.Healthy)
+	c.configured(t, c.configure(t, "veil", manifest("  moved: ${PASSWORD}\n"), plan.Spec{}, v("hunter2", "one")), report.Healthy)
 
 	// The same configuration, another manifest: what changes is seen, but for what holds the secret.
-	text := diff(c.configure(t, "veil", manifest("  moved: elsewhere\n"), reconcile.Spec{Paused: true}, v("hunter2", "one")))
+	text := diff(c.configure(t, "veil", manifest("  moved: elsewhere\n"), plan.Spec{Paused: true}, v("hunter2", "one")))
 	if !strings.Contains(text, "+  moved: elsewhere") || !strings.Contains(text, "   url: (masked") || !strings.Contains(text, "   open: one") {
 		t.Errorf("got\n%s", text)
 	}
 	// Another configuration, too: the old secrets are not known any more, and are hidden all the same.
-	text = diff(c.configure(t, "veil", manifest("  moved: elsewhere\n"), reconcile.Spec{Paused: true}, v("hunter3", "two")))
+	text = diff(c.configure(t, "veil", manifest("  moved: elsewhere\n"), plan.Spec{Paused: true}, v("hunter3", "two")))
 	if !strings.Contains(text, "+  open: two") || !strings.Contains(text, "-  url: (masked") || !strings.Contains(text, "+  url: (masked") ||
 		!strings.Contains(text, "-  moved: (masked") {
 		t.Errorf("got\n%s", text)
 	}
 	// No configuration at all any more.
-	if text = diff(c.put(t, "veil", map[string]string{"a.yaml": configMap("veil-a", "1")}, reconcile.Spec{Paused: true})); !strings.Contains(text, "-  moved: (masked") || !strings.Contains(text, "+  value: \"1\"") {
+	if text = diff(c.put(t, "veil", map[string]string{"a.yaml": configMap("veil-a", "1")}, plan.Spec{Paused: true})); !strings.Contains(text, "-  moved: (masked") || !strings.Contains(text, "+  value: \"1\"") {
 		t.Errorf("got\n%s", text)
 	}
 }

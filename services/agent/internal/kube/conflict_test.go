@@ -9,8 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // encounter is a service with one object that others have a say in. NAME in texts is the name of the object.
@@ -19,16 +21,16 @@ type encounter struct {
 	first  string // what the service has applied before the others came; empty: nothing
 	others func(t *testing.T, c *cluster, path, name string)
 	ours   string
-	spec   reconcile.Spec
+	spec   plan.Spec
 
-	reason reconcile.Reason // of the failure; empty: none
-	words  []string         // in the message
-	values map[string]any   // of fields, by dotted paths, afterwards
+	reason reason.Reason  // of the failure; empty: none
+	words  []string       // in the message
+	values map[string]any // of fields, by dotted paths, afterwards
 	owners map[string]string
 }
 
-func rules(pairs ...string) reconcile.Spec {
-	var spec reconcile.Spec
+func rules(pairs ...string) plan.Spec {
+	var spec plan.Spec
 	for i := 0; i < len(pairs); i += 2 {
 		spec.Policy.Conflicts = append(spec.Policy.Conflicts, syncpolicy.ConflictRule{Manager: pairs[i], Action: syncpolicy.ConflictAction(pairs[i+1])})
 	}
@@ -45,17 +47,17 @@ func (e encounter) meet(t *testing.T, c *cluster) {
 		at = configMaps
 	}
 	if e.first != "" {
-		undisturbed := reconcile.Spec{Prune: true, Policy: syncpolicy.Policy{Drift: syncpolicy.DriftOff}} // so that the others have their say
+		undisturbed := plan.Spec{Prune: true, Policy: syncpolicy.Policy{Drift: syncpolicy.DriftOff}} // so that the others have their say
 		c.carriedOut(t, c.put(t, name, map[string]string{"a.yaml": strings.ReplaceAll(e.first, "NAME", name)}, undisturbed))
 	}
 	if e.others != nil {
 		e.others(t, c, at+name, name)
 	}
 	s := c.put(t, name, map[string]string{"a.yaml": strings.ReplaceAll(e.ours, "NAME", name)}, e.spec)
-	if e.reason == "" {
+	if e.reason == 0 {
 		c.carriedOut(t, s)
 	} else {
-		e.assertFailed(t, c.settled(t, s, reconcile.Failed))
+		e.assertFailed(t, c.settled(t, s, report.Failed))
 	}
 	live := c.get(t, at+name)
 	for path, want := range e.values {
@@ -70,7 +72,7 @@ func (e encounter) meet(t *testing.T, c *cluster) {
 	}
 }
 
-func (e encounter) assertFailed(t *testing.T, got reconcile.Status) {
+func (e encounter) assertFailed(t *testing.T, got report.Status) {
 	t.Helper()
 	if got.Problem.Reason != e.reason || len(got.Objects) != 1 {
 		t.Fatalf("got problem %+v, objects %+v, want %s of one object", got.Problem, got.Objects, e.reason)
@@ -108,18 +110,18 @@ var conflicts = map[string]encounter{
 	},
 	"reported": {
 		others: applied("x", settings("{a: x, b: x}")), ours: settings("{a: us, b: us, c: us}"),
-		reason: reconcile.ApplyConflict, words: []string{"x owns data.a, data.b;"}, values: map[string]any{"data.a": "x", "data.c": nil},
+		reason: reason.ApplyConflict, words: []string{"x owns data.a, data.b;"}, values: map[string]any{"data.a": "x", "data.c": nil},
 	},
 	"reported of two managers": {
 		others: applied("x", settings("{a: x}"), "y", settings("{b: other}")), ours: settings("{a: us, b: us}"),
-		reason: reconcile.ApplyConflict, words: []string{"x owns data.a; y owns data.b"},
+		reason: reason.ApplyConflict, words: []string{"x owns data.a; y owns data.b"},
 	},
 	"reported of an update": {
 		others: func(t *testing.T, c *cluster, path, name string) {
 			c.createAs(t, "maker", configMaps, strings.ReplaceAll(settings("{a: x}"), "NAME", name))
 			c.editAs(t, "editor", path, `{"data": {"a": "y"}}`)
 		},
-		ours: settings("{a: us}"), reason: reconcile.ApplyConflict, words: []string{"editor owns data.a"},
+		ours: settings("{a: us}"), reason: reason.ApplyConflict, words: []string{"editor owns data.a"},
 	},
 	"same value is no conflict": {
 		others: applied("x", settings("{a: same}")), ours: settings("{a: same}"), owners: map[string]string{"f:data f:a": "leat,x"},
@@ -138,7 +140,7 @@ var conflicts = map[string]encounter{
 	},
 	"forced for all": {
 		others: applied("x", settings("{a: x}"), "y", settings("{b: other}")), ours: settings("{a: us, b: us}"),
-		spec: reconcile.Spec{ForceConflicts: true}, values: map[string]any{"data.a": "us", "data.b": "us"},
+		spec: plan.Spec{ForceConflicts: true}, values: map[string]any{"data.a": "us", "data.b": "us"},
 		owners: map[string]string{"f:data f:a": "leat", "f:data f:b": "leat"},
 	},
 	"forced for a manager": {
@@ -146,7 +148,7 @@ var conflicts = map[string]encounter{
 	},
 	"forced for one, reported for another": {
 		others: applied("x", settings("{a: x}"), "y", settings("{b: other}")), ours: settings("{a: us, b: us}"), spec: rules("x", "force"),
-		reason: reconcile.ApplyConflict, words: []string{"y owns data.b;"}, values: map[string]any{"data.a": "x", "data.b": "other"},
+		reason: reason.ApplyConflict, words: []string{"y owns data.b;"}, values: map[string]any{"data.a": "x", "data.b": "other"},
 	},
 	"yielded to a manager": {
 		others: applied("x", settings("{a: x}")), ours: settings("{a: us, b: us}"), spec: rules("x", "yield"),
@@ -162,14 +164,14 @@ var conflicts = map[string]encounter{
 	},
 	"yielded for one, reported for another": {
 		others: applied("x", settings("{a: x}"), "y", settings("{b: other}")), ours: settings("{a: us, b: us}"), spec: rules("x", "yield"),
-		reason: reconcile.ApplyConflict, words: []string{"y owns data.b;"}, values: map[string]any{"data.a": "x", "data.b": "other"},
+		reason: reason.ApplyConflict, words: []string{"y owns data.b;"}, values: map[string]any{"data.a": "x", "data.b": "other"},
 	},
 	"the first rule decides": {
 		others: applied("x", settings("{a: x}")), ours: settings("{a: us}"), spec: rules("x", "yield", "*", "force"), values: map[string]any{"data.a": "x"},
 	},
 	"a rule comes before force for all": {
 		others: applied("x", settings("{a: x}"), "y", settings("{b: other}")), ours: settings("{a: us, b: us}"),
-		spec: reconcile.Spec{ForceConflicts: true, Policy: rules("x", "yield").Policy}, values: map[string]any{"data.a": "x", "data.b": "us"},
+		spec: plan.Spec{ForceConflicts: true, Policy: rules("x", "yield").Policy}, values: map[string]any{"data.a": "x", "data.b": "us"},
 	},
 	"yielded with nothing left": {
 		others: applied("x", settings("{a: x}")), ours: settings("{a: us}"), spec: rules("x", "yield"),
@@ -177,7 +179,7 @@ var conflicts = map[string]encounter{
 	},
 	"a field of an item": {
 		at: podTemplates, others: applied("x", template("[{name: app, image: x}, {name: side, image: x}]")), ours: template("[{name: app, image: us}]"),
-		reason: reconcile.ApplyConflict, words: []string{"x owns template.spec.containers[name=app].image;"},
+		reason: reason.ApplyConflict, words: []string{"x owns template.spec.containers[name=app].image;"},
 	},
 	"a field of an item yielded": {
 		at: podTemplates, others: applied("x", template("[{name: app, image: x}]")), ours: template("[{name: app, image: us, workingDir: /us}, {name: side, image: us}]"),
@@ -209,15 +211,15 @@ var conflicts = map[string]encounter{
 		at:     secrets,
 		others: applied("x", "apiVersion: v1\nkind: Secret\nmetadata: {name: NAME}\ndata: {password: aHVudGVyMg==}\n"),
 		ours:   "apiVersion: v1\nkind: Secret\nmetadata: {name: NAME}\ndata: {password: c2VjcmV0}\n",
-		reason: reconcile.ApplyConflict, words: []string{"x owns data.password;"},
+		reason: reason.ApplyConflict, words: []string{"x owns data.password;"},
 	},
 	"an unknown field is refused": {
 		ours: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\ndate: {a: b}\n", others: applied("x", settings("{a: x}")),
-		reason: reconcile.ApplyRejected, words: []string{"date"},
+		reason: reason.ApplyRejected, words: []string{"date"},
 	},
 	"an invalid object is refused though it conflicts": {
 		ours: settings("{'a b': us, a: us}"), others: applied("x", settings("{a: x}")), spec: rules("x", "force"),
-		reason: reconcile.ApplyRejected, words: []string{"a b"}, values: map[string]any{"data.a": "x"},
+		reason: reason.ApplyRejected, words: []string{"a b"}, values: map[string]any{"data.a": "x"},
 	},
 }
 

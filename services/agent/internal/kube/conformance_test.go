@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/clustertest"
 )
@@ -28,7 +29,7 @@ func TestConformance(t *testing.T) {
 	var watching sync.WaitGroup
 	t.Cleanup(watching.Wait)
 	clustertest.Run(t, clustertest.Subject{
-		Cluster: c.client, Inventories: func() reconcile.Inventories { return c.client.Inventories() },
+		Cluster: c.client, Inventories: func() inventory.Store { return c.client.Inventories() },
 		Run: func(ctx context.Context, watches func(reconcile.Watches), sink clustertest.Sink) {
 			w := c.client.Watches()
 			watches(w)
@@ -58,7 +59,7 @@ func (indifferent) Judge(*unstructured.Unstructured) health.Verdict {
 
 // Fingerprint implements kube.Sink.
 func (indifferent) Fingerprint(o *unstructured.Unstructured) fingerprint.Sum {
-	return fingerprint.Live(o, reconcile.FieldManager)
+	return fingerprint.Live(o, k8s.FieldManager)
 }
 
 // Blind implements kube.Sink.

@@ -26,7 +26,9 @@ import (
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // TestCrashPoints kills an agent before and after the calls that it makes to the API server in the course of a history: objects come,
@@ -116,13 +118,13 @@ func (h *crash) create(name string) {
 }
 
 // crashing is a service of the history.
-func (c *cluster) crashing(t *testing.T, service, namespace string, files map[string]string) reconcile.Service {
+func (c *cluster) crashing(t *testing.T, service, namespace string, files map[string]string) plan.Service {
 	t.Helper()
-	spec := reconcile.Spec{Prune: true, Namespace: namespace, ForceConflicts: true}
+	spec := plan.Spec{Prune: true, Namespace: namespace, ForceConflicts: true}
 	spec.Policy.Drift = syncpolicy.DriftOff
 	d := c.bundles.add(t, files)
-	return reconcile.Service{
-		Name: service, UID: "uid-" + service, SpecDigest: "spec", Spec: spec, Bundles: []reconcile.Bundle{{Digest: d, Commit: "c"}},
+	return plan.Service{
+		Name: service, UID: "uid-" + service, SpecDigest: "spec", Spec: spec, Bundles: []plan.Bundle{{Digest: d, Commit: "c"}},
 	}
 }
 
@@ -136,7 +138,7 @@ func (h *crash) compare(chapter int) {
 		o, _ := item.(map[string]any)
 		name, _ := at(o, "metadata", "name").(string)
 		all[name] = true
-		if label, ok := at(o, "metadata", "labels", reconcile.ServiceLabel).(string); ok {
+		if label, ok := at(o, "metadata", "labels", k8s.ServiceLabel).(string); ok {
 			there[name] = label + " " + uidOf(o)
 		}
 	}
@@ -337,24 +339,24 @@ func TestCrashChild(t *testing.T) {
 // tell makes a chapter the plan, and waits until it is carried out.
 func (c *cluster) tell(t *testing.T, name string, chapter int) {
 	t.Helper()
-	plan := story(name, chapter)
-	var wanted []reconcile.Service
+	told := story(name, chapter)
+	var wanted []plan.Service
 	c.mu.Lock()
-	c.services = map[string]reconcile.Service{}
-	for service, files := range plan {
+	c.services = map[string]plan.Service{}
+	for service, files := range told {
 		wanted = append(wanted, c.crashing(t, service, name, files))
 		c.services[service] = wanted[len(wanted)-1]
 	}
 	c.mu.Unlock()
 	c.plan()
 	for _, s := range wanted {
-		c.settled(t, s, reconcile.Healthy)
+		c.settled(t, s, report.Healthy)
 	}
 	// Of services that left the plan before this life began nobody reports; their inventories tell.
 	err := backoff.Retry(t.Context(), backoff.Policy{Initial: 5 * time.Millisecond, Max: 100 * time.Millisecond}, func(ctx context.Context) error {
 		records, err := c.client.Inventories().List(ctx)
-		if err == nil && len(records) != len(plan) {
-			err = fmt.Errorf("got %d inventories, want %d", len(records), len(plan))
+		if err == nil && len(records) != len(told) {
+			err = fmt.Errorf("got %d inventories, want %d", len(records), len(told))
 		}
 		return err
 	})

@@ -17,14 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
 // Delete implements reconcile.Cluster.
 func (c *Client) Delete(
-	ctx context.Context, object inventory.Object, options reconcile.DeleteOptions,
+	ctx context.Context, object inventory.Object, options k8s.DeleteOptions,
 ) (remains *unstructured.Unstructured, err error) {
 	mapping, err := c.mapping(ctx, object.GroupVersionKind())
 	if unknownKind(err) {
@@ -46,15 +47,15 @@ func (c *Client) Delete(
 		remains, err = remainsOf(answer)
 		return err
 	})
-	if errors.Is(err, reconcile.ErrNotFound) {
+	if errors.Is(err, k8s.ErrNotFound) {
 		return nil, nil
 	}
 	return remains, err
 }
 
 func unknownKind(err error) bool {
-	problem, ok := errors.AsType[*reconcile.Problem](err)
-	return ok && problem.Reason == reconcile.ApplyRejected
+	problem, ok := errors.AsType[*reason.Problem](err)
+	return ok && problem.Reason == reason.ApplyRejected
 }
 
 // pathOf is where the API server serves an object.
@@ -69,7 +70,7 @@ func pathOf(mapping *meta.RESTMapping, ref inventory.Ref) []string {
 	return append(path, mapping.Resource.Resource, ref.Name)
 }
 
-func deleteOptions(object inventory.Object, options reconcile.DeleteOptions) metav1.DeleteOptions {
+func deleteOptions(object inventory.Object, options k8s.DeleteOptions) metav1.DeleteOptions {
 	uid, propagation := types.UID(object.UID), metav1.DeletePropagationForeground
 	switch {
 	case options.Propagation == syncpolicy.DeleteOrphan:
@@ -124,7 +125,7 @@ func (c *Client) Release(ctx context.Context, object inventory.Object) error {
 	}
 	// A uid in the body makes sure that it is the object that is meant: another's cannot be changed into it.
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": object.UID, "labels": map[string]any{reconcile.ServiceLabel: nil},
+		"uid": object.UID, "labels": map[string]any{k8s.ServiceLabel: nil},
 	}})
 	if err != nil {
 		return fmt.Errorf("encode patch: %w", err)
@@ -133,7 +134,7 @@ func (c *Client) Release(ctx context.Context, object inventory.Object) error {
 		_, err := resource.Patch(ctx, object.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
 		return replaced(err)
 	})
-	if errors.Is(err, reconcile.ErrNotFound) {
+	if errors.Is(err, k8s.ErrNotFound) {
 		return nil
 	}
 	return err
@@ -142,7 +143,7 @@ func (c *Client) Release(ctx context.Context, object inventory.Object) error {
 // replaced recognises a failed precondition.
 func replaced(err error) error {
 	if apierrors.IsConflict(err) || changesUID(err) {
-		return backoff.Permanent(fmt.Errorf("%w: %w", reconcile.ErrReplaced, err))
+		return backoff.Permanent(fmt.Errorf("%w: %w", k8s.ErrReplaced, err))
 	}
 	return err
 }

@@ -18,8 +18,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/kube"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
 // discoveryServer answers discovery and nothing else.
@@ -118,18 +118,18 @@ func startDiscovery(t *testing.T) (*discoveryServer, *kube.Client) {
 }
 
 // reasonOf is why a kind is not known; empty when it is.
-func reasonOf(t *testing.T, client *kube.Client, kind schema.GroupVersionKind) reconcile.Reason {
+func reasonOf(t *testing.T, client *kube.Client, kind schema.GroupVersionKind) reason.Reason {
 	t.Helper()
 	if _, err := client.Namespaced(t.Context(), kind); err != nil {
-		return reconcile.ProblemOf(err).Reason
+		return reason.ProblemOf(err).Reason
 	}
-	return ""
+	return 0
 }
 
 // patiently asks until the answer is the wanted one: questions for the API server are spaced.
-func patiently(t *testing.T, client *kube.Client, kind schema.GroupVersionKind, want reconcile.Reason) {
+func patiently(t *testing.T, client *kube.Client, kind schema.GroupVersionKind, want reason.Reason) {
 	t.Helper()
-	var got reconcile.Reason
+	var got reason.Reason
 	for began := time.Now(); time.Since(began) < patience; {
 		if got = reasonOf(t, client, kind); got == want {
 			return
@@ -153,7 +153,7 @@ func TestDiscoveryIsShared(t *testing.T) {
 	var group sync.WaitGroup
 	for range 50 {
 		group.Go(func() {
-			if got := reasonOf(t, client, mill); got != "" {
+			if got := reasonOf(t, client, mill); got != 0 {
 				t.Errorf("a kind that exists: got %q", got)
 			}
 		})
@@ -165,8 +165,8 @@ func TestDiscoveryIsShared(t *testing.T) {
 	}
 	began := time.Now()
 	for range 1000 {
-		if got := reasonOf(t, client, unknown); got != reconcile.ApplyRejected {
-			t.Fatalf("a kind that does not exist: got %q, want %q", got, reconcile.ApplyRejected)
+		if got := reasonOf(t, client, unknown); got != reason.ApplyRejected {
+			t.Fatalf("a kind that does not exist: got %q, want %q", got, reason.ApplyRejected)
 		}
 	}
 	most := 2 + int(time.Since(began)/(500*time.Millisecond))
@@ -180,26 +180,26 @@ func TestDiscoveryChanges(t *testing.T) {
 	t.Parallel()
 	d, client := startDiscovery(t)
 	d.set(func() { d.mills = "" })
-	patiently(t, client, mill, reconcile.ApplyRejected)
+	patiently(t, client, mill, reason.ApplyRejected)
 	d.set(func() { d.mills, d.etag = "Current", `"2"` })
-	patiently(t, client, mill, "")
+	patiently(t, client, mill, 0)
 	d.set(func() { d.mills, d.bare, d.etag = "Stale", true, `"3"` })
-	patiently(t, client, unknown, reconcile.ClusterUnreachable)
+	patiently(t, client, unknown, reason.ClusterUnreachable)
 	for _, kind := range []schema.GroupVersionKind{mill, plainCM} {
-		if got := reasonOf(t, client, kind); got != "" {
+		if got := reasonOf(t, client, kind); got != 0 {
 			t.Errorf("%s while the server of its group is down: got %q, want what was known of it", kind, got)
 		}
 	}
 	d.set(func() { d.down = true })
-	if got := reasonOf(t, client, mill); got != "" {
+	if got := reasonOf(t, client, mill); got != 0 {
 		t.Errorf("while nothing answers: got %q, want what was known", got)
 	}
-	if got := reasonOf(t, client, unknown); got != reconcile.ClusterUnreachable {
-		t.Errorf("unknown kind while nothing answers: got %q, want %q", got, reconcile.ClusterUnreachable)
+	if got := reasonOf(t, client, unknown); got != reason.ClusterUnreachable {
+		t.Errorf("unknown kind while nothing answers: got %q, want %q", got, reason.ClusterUnreachable)
 	}
 	d.set(func() { d.down, d.mills, d.etag = false, "", `"4"` })
-	patiently(t, client, unknown, reconcile.ApplyRejected)
-	patiently(t, client, mill, reconcile.ApplyRejected)
+	patiently(t, client, unknown, reason.ApplyRejected)
+	patiently(t, client, mill, reason.ApplyRejected)
 }
 
 // TestDiscoveryPlain has a server that knows no aggregated discovery, and a group whose server does not answer.
@@ -207,15 +207,15 @@ func TestDiscoveryPlain(t *testing.T) {
 	t.Parallel()
 	d, client := startDiscovery(t)
 	d.set(func() { d.aggregate = false })
-	if got := reasonOf(t, client, plainCM); got != "" {
+	if got := reasonOf(t, client, plainCM); got != 0 {
 		t.Errorf("ConfigMap: got %q, want it to be known", got)
 	}
-	if got := reasonOf(t, client, mill); got != reconcile.ClusterUnreachable {
-		t.Errorf("kind of a group that is down: got %q, want %q", got, reconcile.ClusterUnreachable)
+	if got := reasonOf(t, client, mill); got != reason.ClusterUnreachable {
+		t.Errorf("kind of a group that is down: got %q, want %q", got, reason.ClusterUnreachable)
 	}
 	status := schema.GroupVersionKind{Version: "v1", Kind: "Status"}
-	if got := reasonOf(t, client, status); got != reconcile.ApplyRejected {
-		t.Errorf("kind of a subresource: got %q, want %q", got, reconcile.ApplyRejected)
+	if got := reasonOf(t, client, status); got != reason.ApplyRejected {
+		t.Errorf("kind of a subresource: got %q, want %q", got, reason.ApplyRejected)
 	}
 }
 

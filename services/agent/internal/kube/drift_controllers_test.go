@@ -13,7 +13,7 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 func workload(name, replicas string) string {
@@ -30,7 +30,7 @@ const (
 // controlled waits until the deployment's controller has answered to the generation that it has now.
 func (g *stage) controlled(t *testing.T, name string) {
 	t.Helper()
-	g.await(t, g.name, func(got reconcile.Status) bool { return got.Phase == reconcile.Healthy })
+	g.await(t, g.name, func(got report.Status) bool { return got.Phase == report.Healthy })
 	o := g.must(t, http.MethodGet, deploymentRequests+name, "", "")
 	status, _ := o["status"].(map[string]any)
 	if status["readyReplicas"] == nil {
@@ -47,10 +47,10 @@ func testScale(t *testing.T, c *cluster) {
 	g.must(t, http.MethodPatch, deploymentRequests+"unsaid/scale?fieldManager=autoscaler", mergePatch, scale)
 	g.must(t, http.MethodPatch, deploymentRequests+"said/scale?fieldManager=autoscaler", mergePatch, scale)
 	g.corrected(t, "said")
-	g.await(t, g.name, func(got reconcile.Status) bool { return got.Phase == reconcile.Healthy })
+	g.await(t, g.name, func(got report.Status) bool { return got.Phase == report.Healthy })
 	g.must(t, http.MethodPatch, deploymentRequests+"fence?fieldManager=somebody", mergePatch, `{"spec":{"template":{"spec":{"containers":[{"name":"x","image":"other"}]}}}}`)
 	g.corrected(t, "fence")
-	g.await(t, g.name, func(got reconcile.Status) bool { return got.Phase == reconcile.Healthy })
+	g.await(t, g.name, func(got report.Status) bool { return got.Phase == report.Healthy })
 	for name, want := range map[string]int{"said": 2, "unsaid": 1, "fence": 2} {
 		if got := g.applies(t, "deployments", g.name, name); got != want {
 			t.Errorf("applies of %s: got %d, want %d", name, got, want)

@@ -16,7 +16,9 @@ import (
 
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // stage is a service of its own in a namespace of its own, in which one scenario takes place.
@@ -24,9 +26,9 @@ type stage struct {
 	*cluster
 
 	name   string
-	s      reconcile.Service
+	s      plan.Service
 	fences int
-	events <-chan reconcile.Event
+	events <-chan report.Event
 }
 
 // maxFences is how many fences a scenario can have.
@@ -46,10 +48,10 @@ func (c *cluster) enter(t *testing.T, name string, mode syncpolicy.DriftMode, ma
 	var stop func()
 	g.events, stop = c.engine.Subscribe(name)
 	t.Cleanup(stop)
-	g.s = c.put(t, name, files, reconcile.Spec{
+	g.s = c.put(t, name, files, plan.Spec{
 		Namespace: name, CreateNamespace: true, Prune: true, Policy: syncpolicy.Policy{Drift: mode},
 	})
-	c.await(t, name, func(got reconcile.Status) bool { return got.Applied.SpecDigest == g.s.SpecDigest })
+	c.await(t, name, func(got report.Status) bool { return got.Applied.SpecDigest == g.s.SpecDigest })
 	return g
 }
 
@@ -184,7 +186,7 @@ func TestDriftMatrix(t *testing.T) {
 			t.Parallel()
 			g := c.enter(t, strings.NewReplacer(" ", "-", "'", "").Replace(name), syncpolicy.DriftCorrect,
 				strings.Replace(configMap("target", "1"), "name: target", "name: target\n  labels: {tier: front}", 1))
-			g.await(t, g.name, func(got reconcile.Status) bool { return got.Phase == reconcile.Healthy })
+			g.await(t, g.name, func(got report.Status) bool { return got.Phase == report.Healthy })
 			test.change(t, g)
 			if test.want > 0 {
 				g.corrected(t, "target")
@@ -198,7 +200,7 @@ func TestDriftMatrix(t *testing.T) {
 			if got := o["data"].(map[string]any)["value"]; got != "1" {
 				t.Errorf("value: got %v, want 1", got)
 			}
-			if got := o["metadata"].(map[string]any)["labels"].(map[string]any); got[reconcile.ServiceLabel] != g.name || got["tier"] != "front" {
+			if got := o["metadata"].(map[string]any)["labels"].(map[string]any); got[k8s.ServiceLabel] != g.name || got["tier"] != "front" {
 				t.Errorf("labels: got %v, want those of the manifest and the service's", got)
 			}
 		})
@@ -209,10 +211,10 @@ func TestDriftMatrix(t *testing.T) {
 func testDriftReport(t *testing.T, c *cluster) {
 	g := c.enter(t, "drift-report", syncpolicy.DriftReport, configMap("target", "1"),
 		"apiVersion: v1\nkind: Secret\nmetadata: {name: key}\nstringData: {password: hunter2}\n")
-	g.await(t, g.name, func(got reconcile.Status) bool { return got.Phase == reconcile.Healthy })
+	g.await(t, g.name, func(got report.Status) bool { return got.Phase == report.Healthy })
 	g.merge(t, target, `{"data":{"value":"theirs"},"metadata":{"labels":{"leat.dev/service":null}}}`)
 	g.merge(t, "secrets/key", `{"data":{"password":"dGhlaXJz"}}`)
-	got := g.await(t, g.name, func(got reconcile.Status) bool { return len(got.Drift) == 2 })
+	got := g.await(t, g.name, func(got report.Status) bool { return len(got.Drift) == 2 })
 	var lines []string
 	for _, o := range got.Drift {
 		for _, f := range o.Fields {
@@ -232,8 +234,8 @@ func testDriftReport(t *testing.T, c *cluster) {
 	if err := g.engine.Reconcile(g.name); err != nil {
 		t.Fatal(err)
 	}
-	g.await(t, g.name, func(got reconcile.Status) bool {
-		return got.Phase == reconcile.Healthy && got.Problem == nil && len(got.Drift) == 0
+	g.await(t, g.name, func(got report.Status) bool {
+		return got.Phase == report.Healthy && got.Problem == nil && len(got.Drift) == 0
 	})
 	if got := g.data(t, "target"); !maps.Equal(got.(map[string]any), map[string]any{"value": "1"}) {
 		t.Errorf("data: got %v, want that of the manifest", got)

@@ -13,9 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/health"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 const (
@@ -62,9 +65,9 @@ func testVersion(t *testing.T, c *cluster) {
 }
 
 func testLifecycle(t *testing.T, c *cluster) {
-	spec := reconcile.Spec{Prune: true}
+	spec := plan.Spec{Prune: true}
 	s := c.put(t, "life", map[string]string{"a.yaml": configMap("life-a", "1"), "b/c.yaml": configMap("life-b", "1")}, spec)
-	got := c.settled(t, s, reconcile.Healthy)
+	got := c.settled(t, s, report.Healthy)
 	if want := (health.Counts{Total: 2, Healthy: 2}); got.Counts != want {
 		t.Errorf("counts: got %+v, want %+v", got.Counts, want)
 	}
@@ -76,23 +79,23 @@ func testLifecycle(t *testing.T, c *cluster) {
 	}
 
 	s = c.put(t, "life", map[string]string{"a.yaml": configMap("life-a", "2")}, spec)
-	c.settled(t, s, reconcile.Healthy)
+	c.settled(t, s, report.Healthy)
 	_, live := c.request(t, http.MethodGet, configMaps+"life-a", "", "")
 	if got := live["data"].(map[string]any)["value"]; got != "2" {
 		t.Errorf("value: got %v, want 2", got)
 	}
-	if got := live["metadata"].(map[string]any)["labels"].(map[string]any)[reconcile.ServiceLabel]; got != "life" {
+	if got := live["metadata"].(map[string]any)["labels"].(map[string]any)[k8s.ServiceLabel]; got != "life" {
 		t.Errorf("label: got %v, want life", got)
 	}
 	c.mustNotExist(t, configMaps+"life-b")
 }
 
 func testInvalidManifest(t *testing.T, c *cluster) {
-	s := c.put(t, "invalid", map[string]string{"a.yaml": configMap("invalid-a", "1")}, reconcile.Spec{Prune: true})
-	c.settled(t, s, reconcile.Healthy)
-	s = c.put(t, "invalid", map[string]string{"a.yaml": configMap("invalid-a", "2"), "x.yaml": "kind: [\n"}, reconcile.Spec{Prune: true, Namespace: "default"})
-	got := c.settled(t, s, reconcile.Failed)
-	if got.Problem.Reason != reconcile.ManifestInvalid || !strings.Contains(got.Problem.Message, "x.yaml: document 1") {
+	s := c.put(t, "invalid", map[string]string{"a.yaml": configMap("invalid-a", "1")}, plan.Spec{Prune: true})
+	c.settled(t, s, report.Healthy)
+	s = c.put(t, "invalid", map[string]string{"a.yaml": configMap("invalid-a", "2"), "x.yaml": "kind: [\n"}, plan.Spec{Prune: true, Namespace: "default"})
+	got := c.settled(t, s, report.Failed)
+	if got.Problem.Reason != reason.ManifestInvalid || !strings.Contains(got.Problem.Message, "x.yaml: document 1") {
 		t.Errorf("problem: got %+v, want MANIFEST_INVALID naming x.yaml: document 1", got.Problem)
 	}
 	_, live := c.request(t, http.MethodGet, configMaps+"invalid-a", "", "")
@@ -107,9 +110,9 @@ func testRejected(t *testing.T, c *cluster) {
 	typo := "apiVersion: v1\nkind: Service\nmetadata: {name: rejected-typo}\nspec: {porst: []}\n"
 	s := c.put(t, "rejected", map[string]string{
 		"a.yaml": configMap("rejected-a", "1"), "b.yaml": bad, "c.yaml": typo, "d.yaml": configMap("rejected-d", "1"),
-	}, reconcile.Spec{})
-	got := c.settled(t, s, reconcile.Failed)
-	if got.Problem.Reason != reconcile.ApplyRejected {
+	}, plan.Spec{})
+	got := c.settled(t, s, report.Failed)
+	if got.Problem.Reason != reason.ApplyRejected {
 		t.Errorf("reason: got %+v, want APPLY_REJECTED", got.Problem)
 	}
 	words := map[string]string{"rejected-bad": "selector", "rejected-typo": "porst"}
@@ -123,8 +126,8 @@ func testRejected(t *testing.T, c *cluster) {
 	}
 	c.mustExist(t, configMaps+"rejected-a", configMaps+"rejected-d") // tried all the same
 
-	s = c.put(t, "rejected", map[string]string{"a.yaml": configMap("rejected-a", "1")}, reconcile.Spec{Prune: true})
-	c.settled(t, s, reconcile.Healthy)
+	s = c.put(t, "rejected", map[string]string{"a.yaml": configMap("rejected-a", "1")}, plan.Spec{Prune: true})
+	c.settled(t, s, report.Healthy)
 	c.mustNotExist(t, configMaps+"rejected-d")
 }
 
@@ -134,14 +137,14 @@ func testConflict(t *testing.T, c *cluster) {
 		t.Fatalf("apply: got %d, want 201", status)
 	}
 	files := map[string]string{"a.yaml": configMap("conflict-a", "ours")}
-	s := c.put(t, "conflict", files, reconcile.Spec{})
-	got := c.settled(t, s, reconcile.Failed)
-	if got.Problem.Reason != reconcile.ApplyConflict || !strings.Contains(got.Problem.Message, "somebody-else") ||
+	s := c.put(t, "conflict", files, plan.Spec{})
+	got := c.settled(t, s, report.Failed)
+	if got.Problem.Reason != reason.ApplyConflict || !strings.Contains(got.Problem.Message, "somebody-else") ||
 		!strings.Contains(got.Problem.Message, "data.value") {
 		t.Errorf("problem: got %+v, want APPLY_CONFLICT that names somebody-else and data.value", got.Problem)
 	}
-	s = c.put(t, "conflict", files, reconcile.Spec{ForceConflicts: true})
-	c.settled(t, s, reconcile.Healthy)
+	s = c.put(t, "conflict", files, plan.Spec{ForceConflicts: true})
+	c.settled(t, s, report.Healthy)
 }
 
 func testDefinition(t *testing.T, c *cluster) {
@@ -149,27 +152,27 @@ func testDefinition(t *testing.T, c *cluster) {
 		"spec:\n  group: example.test\n  scope: Namespaced\n  names: {kind: Mill, plural: mills}\n  versions:\n" +
 		"  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}\n"
 	object := "apiVersion: example.test/v1\nkind: Mill\nmetadata: {name: wind}\nspec: {blades: 4}\n"
-	s := c.put(t, "definition", map[string]string{"a-object.yaml": object, "z-definition.yaml": definition}, reconcile.Spec{Prune: true})
-	c.settled(t, s, reconcile.Healthy)
+	s := c.put(t, "definition", map[string]string{"a-object.yaml": object, "z-definition.yaml": definition}, plan.Spec{Prune: true})
+	c.settled(t, s, report.Healthy)
 	c.mustExist(t, "/apis/example.test/v1/namespaces/default/mills/wind")
 
 	// A definition that leaves the bundle stays, and everything of its kind that is not pruned itself. Nobody collects garbage here.
-	background := reconcile.Spec{Prune: true, Policy: syncpolicy.Policy{Deletion: syncpolicy.Deletion{Propagation: syncpolicy.DeleteBackground}}}
+	background := plan.Spec{Prune: true, Policy: syncpolicy.Policy{Deletion: syncpolicy.Deletion{Propagation: syncpolicy.DeleteBackground}}}
 	s = c.put(t, "definition", map[string]string{"b.yaml": configMap("definition-b", "1")}, background)
-	c.settled(t, s, reconcile.Healthy)
+	c.settled(t, s, report.Healthy)
 	c.mustExist(t, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/mills.example.test")
 	c.mustNotExist(t, "/apis/example.test/v1/namespaces/default/mills/wind")
 }
 
 func testNamespace(t *testing.T, c *cluster) {
 	files := map[string]string{"a.yaml": configMap("a", "1")}
-	s := c.put(t, "namespace", files, reconcile.Spec{Namespace: "made", Prune: true})
-	got := c.settled(t, s, reconcile.Failed)
-	if got.Problem.Reason != reconcile.ApplyRejected || !strings.Contains(got.Problem.Message, "made") {
+	s := c.put(t, "namespace", files, plan.Spec{Namespace: "made", Prune: true})
+	got := c.settled(t, s, report.Failed)
+	if got.Problem.Reason != reason.ApplyRejected || !strings.Contains(got.Problem.Message, "made") {
 		t.Errorf("problem: got %+v, want APPLY_REJECTED that names the namespace", got.Problem)
 	}
-	s = c.put(t, "namespace", files, reconcile.Spec{Namespace: "made", Prune: true, CreateNamespace: true})
-	c.settled(t, s, reconcile.Healthy)
+	s = c.put(t, "namespace", files, plan.Spec{Namespace: "made", Prune: true, CreateNamespace: true})
+	c.settled(t, s, report.Healthy)
 	c.mustExist(t, "/api/v1/namespaces/made/configmaps/a")
 	c.drop("namespace")
 	c.gone(t, "namespace")
@@ -178,11 +181,11 @@ func testNamespace(t *testing.T, c *cluster) {
 }
 
 func testClaimed(t *testing.T, c *cluster) {
-	s := c.put(t, "claim-first", map[string]string{"a.yaml": configMap("claimed", "first")}, reconcile.Spec{Prune: true})
-	c.settled(t, s, reconcile.Healthy)
-	second := c.put(t, "claim-second", map[string]string{"a.yaml": configMap("claimed", "second"), "b.yaml": configMap("claim-b", "1")}, reconcile.Spec{Prune: true})
-	got := c.settled(t, second, reconcile.Failed)
-	if got.Problem.Reason != reconcile.ObjectClaimed || !strings.Contains(got.Problem.Message, "claim-first") {
+	s := c.put(t, "claim-first", map[string]string{"a.yaml": configMap("claimed", "first")}, plan.Spec{Prune: true})
+	c.settled(t, s, report.Healthy)
+	second := c.put(t, "claim-second", map[string]string{"a.yaml": configMap("claimed", "second"), "b.yaml": configMap("claim-b", "1")}, plan.Spec{Prune: true})
+	got := c.settled(t, second, report.Failed)
+	if got.Problem.Reason != reason.ObjectClaimed || !strings.Contains(got.Problem.Message, "claim-first") {
 		t.Errorf("problem: got %+v, want OBJECT_CLAIMED that names claim-first", got.Problem)
 	}
 	_, live := c.request(t, http.MethodGet, configMaps+"claimed", "", "")
@@ -192,7 +195,7 @@ func testClaimed(t *testing.T, c *cluster) {
 	// Once the first lets go, the second takes it by itself.
 	c.drop("claim-first")
 	c.gone(t, "claim-first")
-	c.settled(t, second, reconcile.Healthy)
+	c.settled(t, second, report.Healthy)
 	c.mustExist(t, configMaps+"claimed")
 }
 
@@ -204,13 +207,13 @@ func testGuard(t *testing.T, c *cluster) {
 		many[name+".yaml"] = configMap(name, "1")
 		paths = append(paths, configMaps+name)
 	}
-	s := c.put(t, "guard", many, reconcile.Spec{Prune: true})
-	c.settled(t, s, reconcile.Healthy)
+	s := c.put(t, "guard", many, plan.Spec{Prune: true})
+	c.settled(t, s, report.Healthy)
 
 	few := map[string]string{"guard-0.yaml": configMap("guard-0", "1")}
-	s = c.put(t, "guard", few, reconcile.Spec{Prune: true, Namespace: "default"})
-	got := c.settled(t, s, reconcile.Failed)
-	if got.Problem.Reason != reconcile.PruneGuarded || !strings.Contains(got.Problem.Message, got.Guarded.Digest) || len(got.Guarded.Objects) != 9 {
+	s = c.put(t, "guard", few, plan.Spec{Prune: true, Namespace: "default"})
+	got := c.settled(t, s, report.Failed)
+	if got.Problem.Reason != reason.PruneGuarded || !strings.Contains(got.Problem.Message, got.Guarded.Digest) || len(got.Guarded.Objects) != 9 {
 		t.Errorf("problem: got %+v, guarded %+v, want PRUNE_GUARDED that names the digest of nine objects", got.Problem, got.Guarded)
 	}
 	c.mustExist(t, paths...)
@@ -221,18 +224,18 @@ func testGuard(t *testing.T, c *cluster) {
 		name := fmt.Sprintf("guard-more-%d", i)
 		more[name+".yaml"] = configMap(name, "1")
 	}
-	s = c.put(t, "guard", more, reconcile.Spec{Prune: true, Namespace: "default", HealthTimeout: 1})
-	c.settled(t, s, reconcile.Failed)
+	s = c.put(t, "guard", more, plan.Spec{Prune: true, Namespace: "default", HealthTimeout: 1})
+	c.settled(t, s, report.Failed)
 	if err := c.engine.Reconcile("guard"); err != nil {
 		t.Fatal(err)
 	}
-	c.settled(t, s, reconcile.Failed)
+	c.settled(t, s, report.Failed)
 	c.mustExist(t, paths...)
 
-	s = c.put(t, "guard", few, reconcile.Spec{Prune: true, PruneConfirmation: got.Guarded.Digest})
-	got = c.settled(t, s, reconcile.Failed) // thirty more would go than that person has seen
-	s = c.put(t, "guard", few, reconcile.Spec{Prune: true, PruneConfirmation: got.Guarded.Digest})
-	c.settled(t, s, reconcile.Healthy)
+	s = c.put(t, "guard", few, plan.Spec{Prune: true, PruneConfirmation: got.Guarded.Digest})
+	got = c.settled(t, s, report.Failed) // thirty more would go than that person has seen
+	s = c.put(t, "guard", few, plan.Spec{Prune: true, PruneConfirmation: got.Guarded.Digest})
+	c.settled(t, s, report.Healthy)
 	c.mustExist(t, paths[0])
 	c.mustNotExist(t, paths[1:]...)
 }
@@ -240,10 +243,10 @@ func testGuard(t *testing.T, c *cluster) {
 func testRemoval(t *testing.T, c *cluster) {
 	claim := "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: removal-data}\n" +
 		"spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n"
-	s := c.put(t, "removal", map[string]string{"a.yaml": configMap("removal-a", "1"), "b.yaml": claim}, reconcile.Spec{Prune: true})
-	c.await(t, s.Name, func(got reconcile.Status) bool { return got.Phase >= reconcile.Progressing })
-	kept := c.put(t, "removal-kept", map[string]string{"a.yaml": configMap("removal-kept", "1")}, reconcile.Spec{})
-	c.settled(t, kept, reconcile.Healthy)
+	s := c.put(t, "removal", map[string]string{"a.yaml": configMap("removal-a", "1"), "b.yaml": claim}, plan.Spec{Prune: true})
+	c.await(t, s.Name, func(got report.Status) bool { return got.Phase >= report.Progressing })
+	kept := c.put(t, "removal-kept", map[string]string{"a.yaml": configMap("removal-kept", "1")}, plan.Spec{})
+	c.settled(t, kept, report.Healthy)
 
 	c.drop("removal", "removal-kept")
 	c.gone(t, "removal")
@@ -253,32 +256,32 @@ func testRemoval(t *testing.T, c *cluster) {
 	c.mustExist(t, data, configMaps+"removal-kept") // precious, and not pruned
 	for _, path := range []string{data, configMaps + "removal-kept"} {
 		_, live := c.request(t, http.MethodGet, path, "", "")
-		if labels, _ := live["metadata"].(map[string]any)["labels"].(map[string]any); labels[reconcile.ServiceLabel] != nil {
+		if labels, _ := live["metadata"].(map[string]any)["labels"].(map[string]any); labels[k8s.ServiceLabel] != nil {
 			t.Errorf("%s: got label %v, want none", path, labels)
 		}
 	}
 }
 
 func testDrift(t *testing.T, c *cluster) {
-	spec := reconcile.Spec{Prune: true, Policy: syncpolicy.Policy{Drift: syncpolicy.DriftOff}}
+	spec := plan.Spec{Prune: true, Policy: syncpolicy.Policy{Drift: syncpolicy.DriftOff}}
 	s := c.put(t, "drift", map[string]string{"a.yaml": configMap("drift-a", "1"), "b.yaml": configMap("drift-b", "1")}, spec)
-	c.settled(t, s, reconcile.Healthy)
+	c.settled(t, s, report.Healthy)
 	c.request(t, http.MethodDelete, configMaps+"drift-a", "", "")
-	got := c.settled(t, s, reconcile.Degraded)
-	if i := slices.IndexFunc(got.Objects, func(o reconcile.ObjectStatus) bool { return o.Ref.Name == "drift-a" }); i < 0 ||
+	got := c.settled(t, s, report.Degraded)
+	if i := slices.IndexFunc(got.Objects, func(o report.ObjectStatus) bool { return o.Ref.Name == "drift-a" }); i < 0 ||
 		got.Objects[i].Health.State != health.Missing {
 		t.Errorf("objects: got %+v, want drift-a missing", got.Objects)
 	}
 	if err := c.engine.Reconcile("drift"); err != nil {
 		t.Fatal(err)
 	}
-	c.settled(t, s, reconcile.Healthy)
+	c.settled(t, s, report.Healthy)
 
 	// A sync request also restores an object whose change the agent has seen. The status shows only the deletion,
 	// whose event comes after that of the change.
 	c.request(t, http.MethodPatch, configMaps+"drift-a", mergePatch, `{"data":{"value":"drifted"}}`)
 	c.request(t, http.MethodDelete, configMaps+"drift-b", "", "")
-	c.settled(t, s, reconcile.Degraded)
+	c.settled(t, s, report.Degraded)
 	c.mu.Lock()
 	s.SyncRequest = "please"
 	s.Spec.ForceConflicts = true
@@ -286,8 +289,8 @@ func testDrift(t *testing.T, c *cluster) {
 	c.services["drift"] = s
 	c.mu.Unlock()
 	c.plan()
-	c.await(t, "drift", func(got reconcile.Status) bool {
-		return got.ObservedSyncRequest == "please" && got.Phase == reconcile.Healthy
+	c.await(t, "drift", func(got report.Status) bool {
+		return got.ObservedSyncRequest == "please" && got.Phase == report.Healthy
 	})
 	_, live := c.request(t, http.MethodGet, configMaps+"drift-a", "", "")
 	if got := live["data"].(map[string]any)["value"]; got != "1" {
@@ -300,32 +303,32 @@ func testSecrets(t *testing.T, c *cluster) {
 	secret := func(value, extra string) string {
 		return "apiVersion: v1\nkind: Secret\nmetadata: {name: secret-a}\ndata: {password: " + value + "}\n" + extra
 	}
-	s := c.put(t, "secret", map[string]string{"a.yaml": secret("b2xk", "")}, reconcile.Spec{})
-	c.settled(t, s, reconcile.Healthy)
+	s := c.put(t, "secret", map[string]string{"a.yaml": secret("b2xk", "")}, plan.Spec{})
+	c.settled(t, s, report.Healthy)
 
-	s = c.put(t, "secret", map[string]string{"a.yaml": secret(hidden, "type: "+hidden+"\n")}, reconcile.Spec{Namespace: "default"})
-	got := c.settled(t, s, reconcile.Failed) // the type of a Secret never changes
+	s = c.put(t, "secret", map[string]string{"a.yaml": secret(hidden, "type: "+hidden+"\n")}, plan.Spec{Namespace: "default"})
+	got := c.settled(t, s, report.Failed) // the type of a Secret never changes
 	if text := fmt.Sprintf("%+v %+v", got.Problem, got.Objects); strings.Contains(text, hidden) || strings.Contains(text, "hunter2") {
 		t.Errorf("problem holds the secret: %s", text)
 	}
-	c.put(t, "secret", map[string]string{"a.yaml": secret(hidden, "")}, reconcile.Spec{Paused: true})
-	c.await(t, "secret", func(got reconcile.Status) bool { return got.Phase == reconcile.Paused })
+	c.put(t, "secret", map[string]string{"a.yaml": secret(hidden, "")}, plan.Spec{Paused: true})
+	c.await(t, "secret", func(got report.Status) bool { return got.Phase == report.Paused })
 	found, err := c.engine.Diff(t.Context(), "secret")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(found) != 1 || found[0].Change != reconcile.Update || !strings.Contains(found[0].Unified, "password: (masked, changed)") ||
+	if len(found) != 1 || found[0].Change != report.Update || !strings.Contains(found[0].Unified, "password: (masked, changed)") ||
 		strings.Contains(found[0].Unified, hidden) || strings.Contains(found[0].Unified, "b2xk") {
 		t.Errorf("diff: got %+v, want one masked update", found)
 	}
 }
 
 func testPaused(t *testing.T, c *cluster) {
-	s := c.put(t, "paused", map[string]string{"a.yaml": configMap("paused-a", "1")}, reconcile.Spec{Paused: true})
-	c.await(t, "paused", func(got reconcile.Status) bool { return got.Phase == reconcile.Paused })
+	s := c.put(t, "paused", map[string]string{"a.yaml": configMap("paused-a", "1")}, plan.Spec{Paused: true})
+	c.await(t, "paused", func(got report.Status) bool { return got.Phase == report.Paused })
 	c.mustNotExist(t, configMaps+"paused-a")
 	found, err := c.engine.Diff(t.Context(), "paused")
-	if err != nil || len(found) != 1 || found[0].Change != reconcile.Create {
+	if err != nil || len(found) != 1 || found[0].Change != report.Create {
 		t.Errorf("diff: got %+v, %v, want one object created", found, err)
 	}
 	s.Bundles, s.Spec.Paused = nil, false
@@ -333,25 +336,25 @@ func testPaused(t *testing.T, c *cluster) {
 	c.services["paused"] = s
 	c.mu.Unlock()
 	c.plan()
-	c.await(t, "paused", func(got reconcile.Status) bool { return got.Phase == reconcile.Pending })
+	c.await(t, "paused", func(got report.Status) bool { return got.Phase == report.Pending })
 }
 
 // TestRestart shows that a restarted agent puts right what others did meanwhile, and removes what left the plan.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
-	s := c.put(t, "again", map[string]string{"a.yaml": configMap("again-a", "1"), "b.yaml": configMap("again-b", "1")}, reconcile.Spec{Prune: true})
-	c.settled(t, s, reconcile.Healthy)
-	gone := c.put(t, "gone", map[string]string{"a.yaml": configMap("gone-a", "1")}, reconcile.Spec{Prune: true})
-	c.settled(t, gone, reconcile.Healthy)
+	s := c.put(t, "again", map[string]string{"a.yaml": configMap("again-a", "1"), "b.yaml": configMap("again-b", "1")}, plan.Spec{Prune: true})
+	c.settled(t, s, report.Healthy)
+	gone := c.put(t, "gone", map[string]string{"a.yaml": configMap("gone-a", "1")}, plan.Spec{Prune: true})
+	c.settled(t, gone, report.Healthy)
 	c.stop()
 	c.request(t, http.MethodPatch, configMaps+"again-a", mergePatch, `{"data":{"value":"while away"}}`)
 	c.request(t, http.MethodDelete, configMaps+"again-b", "", "")
 	delete(c.services, "gone")
 
 	c.restart(t)
-	c.await(t, s.Name, func(got reconcile.Status) bool {
-		return got.Phase == reconcile.Healthy && got.Counts == health.Counts{Total: 2, Healthy: 2}
+	c.await(t, s.Name, func(got report.Status) bool {
+		return got.Phase == report.Healthy && got.Counts == health.Counts{Total: 2, Healthy: 2}
 	})
 	_, live := c.request(t, http.MethodGet, configMaps+"again-a", "", "")
 	if got := live["data"].(map[string]any)["value"]; got != "1" {

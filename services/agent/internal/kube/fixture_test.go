@@ -28,8 +28,10 @@ import (
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/kube"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // userAgent is the agent's name in the audit log.
@@ -53,8 +55,8 @@ type cluster struct {
 	observer reconcile.Observer
 
 	mu       sync.Mutex
-	services map[string]reconcile.Service
-	statuses map[string]reconcile.Status
+	services map[string]plan.Service
+	statuses map[string]report.Status
 	removed  map[string]bool          // the services whose removal was told, since they were last reported
 	changed  chan struct{}            // closed and replaced at every change of statuses
 	planned  string                   // version of the newest plan
@@ -84,7 +86,7 @@ func clusterAt(t *testing.T, kubeconfig string) *cluster {
 	}
 	c := &cluster{
 		client: client, bundles: &memoryBundles{content: map[digest.Digest][]byte{}}, configs: &memoryConfigs{},
-		services: map[string]reconcile.Service{}, statuses: map[string]reconcile.Status{}, removed: map[string]bool{}, changed: make(chan struct{}),
+		services: map[string]plan.Service{}, statuses: map[string]report.Status{}, removed: map[string]bool{}, changed: make(chan struct{}),
 	}
 	c.start(t)
 	t.Cleanup(func() { c.stop() })
@@ -131,7 +133,7 @@ func (c *cluster) forget() {
 }
 
 // Report implements reconcile.Reporter.
-func (c *cluster) Report(s reconcile.Status) {
+func (c *cluster) Report(s report.Status) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.statuses[s.Service] = s
@@ -167,7 +169,7 @@ func (c *cluster) plan() {
 	c.planned = version
 	settings := c.settings
 	c.mu.Unlock()
-	c.engine.SetPlan(reconcile.Plan{Version: version, Services: services, Settings: settings})
+	c.engine.SetPlan(plan.Plan{Version: version, Services: services, Settings: settings})
 }
 
 // configureAgent says to the agent what a hub would say.
@@ -180,12 +182,12 @@ func (c *cluster) configureAgent(t *testing.T, settings syncpolicy.AgentSettings
 }
 
 // put changes one service of the plan. The spec digest follows from the spec.
-func (c *cluster) put(t *testing.T, name string, files map[string]string, spec reconcile.Spec) reconcile.Service {
+func (c *cluster) put(t *testing.T, name string, files map[string]string, spec plan.Spec) plan.Service {
 	t.Helper()
 	d := c.bundles.add(t, files)
-	s := reconcile.Service{
+	s := plan.Service{
 		Name: name, UID: "uid-" + name, SpecDigest: digest.FromBytes(fmt.Append(nil, spec)).String(), Spec: spec,
-		Bundles: []reconcile.Bundle{{Digest: d, Commit: "c-" + d.Hex()[:8], Repository: "demo", Path: "apps/" + name}},
+		Bundles: []plan.Bundle{{Digest: d, Commit: "c-" + d.Hex()[:8], Repository: "demo", Path: "apps/" + name}},
 	}
 	c.mu.Lock()
 	c.services[name] = s
@@ -205,7 +207,7 @@ func (c *cluster) drop(names ...string) {
 }
 
 // await waits until a service's status is as wanted.
-func (c *cluster) await(t *testing.T, service string, want func(reconcile.Status) bool) reconcile.Status {
+func (c *cluster) await(t *testing.T, service string, want func(report.Status) bool) report.Status {
 	t.Helper()
 	timeout := time.After(patience)
 	for {
@@ -224,18 +226,18 @@ func (c *cluster) await(t *testing.T, service string, want func(reconcile.Status
 }
 
 // settled waits until the desired inputs of a service have been carried out, well or not.
-func (c *cluster) settled(t *testing.T, s reconcile.Service, phase reconcile.Phase) reconcile.Status {
+func (c *cluster) settled(t *testing.T, s plan.Service, phase report.Phase) report.Status {
 	t.Helper()
-	return c.await(t, s.Name, func(got reconcile.Status) bool {
+	return c.await(t, s.Name, func(got report.Status) bool {
 		return got.Phase == phase && got.Observed.SpecDigest == s.SpecDigest &&
-			(phase == reconcile.Failed || slices.Equal(got.Applied.Digests, []string{s.Bundles[0].Digest.String()}))
+			(phase == report.Failed || slices.Equal(got.Applied.Digests, []string{s.Bundles[0].Digest.String()}))
 	})
 }
 
 // gone waits until a service's removal is complete.
 func (c *cluster) gone(t *testing.T, service string) {
 	t.Helper()
-	c.await(t, service, func(got reconcile.Status) bool {
+	c.await(t, service, func(got report.Status) bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return got.Service == "" && c.removed[service]
@@ -316,7 +318,7 @@ func (b *memoryBundles) add(t *testing.T, files map[string]string) digest.Digest
 	return d
 }
 
-// Open implements reconcile.Bundles.
+// Open implements manifest.Bundles.
 func (b *memoryBundles) Open(_ context.Context, d, _ digest.Digest) (io.ReadCloser, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,12 +17,13 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
 // Follow implements reconcile.Cluster: a list and a watch of the one object, again from the start whenever the watch ends.
-func (c *Client) Follow(ctx context.Context, ref inventory.Ref, see reconcile.Sight) {
+func (c *Client) Follow(ctx context.Context, ref inventory.Ref, see k8s.FollowFunc) {
 	const lasting = time.Minute // a watch that lived that long is no failure
 	policy := backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Multiplier: 2}
 	for attempt := 0; ; attempt++ {
@@ -40,9 +41,9 @@ func (c *Client) Follow(ctx context.Context, ref inventory.Ref, see reconcile.Si
 }
 
 // followOnce follows until the watch ends. An error is one that a person should know of.
-func (c *Client) followOnce(ctx context.Context, ref inventory.Ref, see reconcile.Sight) error {
+func (c *Client) followOnce(ctx context.Context, ref inventory.Ref, see k8s.FollowFunc) error {
 	resource, err := c.resource(ctx, ref)
-	if rejected := new(reconcile.Problem); errors.As(err, &rejected) && rejected.Reason == reconcile.ApplyRejected {
+	if rejected := new(reason.Problem); errors.As(err, &rejected) && rejected.Reason == reason.ApplyRejected {
 		see(nil, nil) // no kind, hence no object
 		return nil
 	}
@@ -55,7 +56,7 @@ func (c *Client) followOnce(ctx context.Context, ref inventory.Ref, see reconcil
 		list, err = resource.List(ctx, options)
 		return err
 	})
-	if errors.Is(err, reconcile.ErrNotFound) {
+	if errors.Is(err, k8s.ErrNotFound) {
 		see(nil, nil) // the kind has just gone
 		return nil
 	}
@@ -74,7 +75,7 @@ func first(list *unstructured.UnstructuredList) *unstructured.Unstructured {
 	return &list.Items[0]
 }
 
-func (c *Client) stream(ctx context.Context, resource dynamic.ResourceInterface, options metav1.ListOptions, see reconcile.Sight) error {
+func (c *Client) stream(ctx context.Context, resource dynamic.ResourceInterface, options metav1.ListOptions, see k8s.FollowFunc) error {
 	w, err := resource.Watch(ctx, options)
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("watch: %w", translate(err, ""))

@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // TestGates runs one engine on one API server without controllers: objects stay as they are written, and a Deployment is ready
@@ -30,10 +32,10 @@ func TestGates(t *testing.T) {
 }
 
 // waits waits until the service waits for a reason, with words in the problem's message.
-func (s *scenario) waits(service reconcile.Service, reason reconcile.Reason, words ...string) {
+func (s *scenario) waits(service plan.Service, reason reason.Reason, words ...string) {
 	s.t.Helper()
-	s.await(s.t, service.Name, func(got reconcile.Status) bool {
-		if got.Phase != reconcile.Pending || got.Problem == nil || got.Problem.Reason != reason || got.Observed.SpecDigest != service.SpecDigest {
+	s.await(s.t, service.Name, func(got report.Status) bool {
+		if got.Phase != report.Pending || got.Problem == nil || got.Problem.Reason != reason || got.Observed.SpecDigest != service.SpecDigest {
 			return false
 		}
 		for _, word := range words {
@@ -78,7 +80,7 @@ func (s *scenario) value(name, want string) {
 	s.until("ConfigMap", name, func(o map[string]any) bool { return at(o, "data", "value") == want })
 }
 
-const waiting = reconcile.DependencyNotReady
+const waiting = reason.DependencyNotReady
 
 func dependencyScenarios() map[string]func(*scenario) {
 	return map[string]func(*scenario){
@@ -122,7 +124,7 @@ func dependencyScenarios() map[string]func(*scenario) {
 			app := s.sync(config("app", "1"))
 			s.healthy(app)
 			s.ready("db", 0)
-			s.await(s.t, db.Name, func(got reconcile.Status) bool { return got.Phase != reconcile.Healthy })
+			s.await(s.t, db.Name, func(got report.Status) bool { return got.Phase != report.Healthy })
 			s.healthy(app) // nobody asks again
 			app = s.sync(config("app", "2"))
 			s.waits(app, waiting)
@@ -253,7 +255,7 @@ func farAway() syncpolicy.Window {
 }
 
 func windowScenarios() map[string]func(*scenario) {
-	const shut = reconcile.SyncWindowClosed
+	const shut = reason.SyncWindowClosed
 	deny, strict := allDay(), allDay()
 	deny.Deny, strict.Deny, strict.Strict = true, true, true
 	return map[string]func(*scenario){
@@ -291,7 +293,7 @@ func windowScenarios() map[string]func(*scenario) {
 			s.waits(s.sync(config("app", "2")), shut)
 			s.change("ConfigMap", "app", `{"data":{"value":"by hand"}}`)
 			s.request(s.t, http.MethodDelete, s.collection("ConfigMap")+"/app", "", "")
-			s.await(s.t, s.name, func(got reconcile.Status) bool { return got.Counts.Failed == 1 })
+			s.await(s.t, s.name, func(got report.Status) bool { return got.Counts.Failed == 1 })
 			s.absent("ConfigMap/app")
 			s.spec.Policy.Windows = nil
 			s.healthy(s.sync(config("app", "2")))

@@ -13,9 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/kube"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: %s}\nspec:\n  replicas: 2\n" +
@@ -26,13 +28,13 @@ const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: %s}\
 func TestDeploymentHealth(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, func(p *localkube.Params) { p.Nodes = 1 })
-	good := c.put(t, "web", map[string]string{"a.yaml": fmt.Sprintf(deployment, "web", "")}, reconcile.Spec{Prune: true})
+	good := c.put(t, "web", map[string]string{"a.yaml": fmt.Sprintf(deployment, "web", "")}, plan.Spec{Prune: true})
 	stuck := c.put(t, "stuck", map[string]string{"a.yaml": fmt.Sprintf(deployment, "stuck", "      nodeSelector: {no: where}\n")},
-		reconcile.Spec{Prune: true, HealthTimeout: 2 * time.Second})
-	c.settled(t, stuck, reconcile.Progressing)
-	c.settled(t, good, reconcile.Healthy)
-	got := c.settled(t, stuck, reconcile.Degraded)
-	if got.Problem.Reason != reconcile.HealthTimeout || !strings.Contains(got.Problem.Message, "Deployment.apps default/stuck") {
+		plan.Spec{Prune: true, HealthTimeout: 2 * time.Second})
+	c.settled(t, stuck, report.Progressing)
+	c.settled(t, good, report.Healthy)
+	got := c.settled(t, stuck, report.Degraded)
+	if got.Problem.Reason != reason.HealthTimeout || !strings.Contains(got.Problem.Message, "Deployment.apps default/stuck") {
 		t.Errorf("problem: got %+v, want HEALTH_TIMEOUT that names the Deployment", got.Problem)
 	}
 }

@@ -9,15 +9,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
-func ignoring(rules ...syncpolicy.IgnoreRule) reconcile.Spec {
-	return reconcile.Spec{Prune: true, Policy: syncpolicy.Policy{Ignore: rules}}
+func ignoring(rules ...syncpolicy.IgnoreRule) plan.Spec {
+	return plan.Spec{Prune: true, Policy: syncpolicy.Policy{Ignore: rules}}
 }
 
-func pointers(texts ...string) reconcile.Spec {
+func pointers(texts ...string) plan.Spec {
 	return ignoring(syncpolicy.IgnoreRule{Pointers: texts})
 }
 
@@ -80,7 +81,7 @@ var ignored = map[string]encounter{
 	},
 	"by an annotation that cannot be read": {
 		first: settings("{a: '1'}"), ours: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, annotations: {leat.dev/ignore: data.a}}\ndata: {a: '2'}\n",
-		reason: reconcile.ManifestInvalid, words: []string{"leat.dev/ignore", "data.a"}, values: map[string]any{"data.a": "1"},
+		reason: reason.ManifestInvalid, words: []string{"leat.dev/ignore", "data.a"}, values: map[string]any{"data.a": "1"},
 	},
 	"by manager": {
 		first: settings("{a: '1', b: '1'}"), others: edited("tuner-7", `{"data": {"a": "x"}}`), ours: settings("{a: '2', b: '2'}"),
@@ -89,7 +90,7 @@ var ignored = map[string]encounter{
 	"by manager, others conflict": {
 		first: settings("{a: '1', b: '1'}"), others: edited("tuner", `{"data": {"a": "x"}}`, "person", `{"data": {"b": "x"}}`), ours: settings("{a: '2', b: '2'}"),
 		spec:   ignoring(syncpolicy.IgnoreRule{Managers: []string{"tuner"}}),
-		reason: reconcile.ApplyConflict, words: []string{"person owns data.b;"}, values: map[string]any{"data.a": "x", "data.b": "x"},
+		reason: reason.ApplyConflict, words: []string{"person owns data.b;"}, values: map[string]any{"data.a": "x", "data.b": "x"},
 	},
 	"in an item of a list": {
 		at: podTemplates, first: template("[{name: app, image: '1'}, {name: side, image: '1'}]"),
@@ -111,7 +112,7 @@ var ignored = map[string]encounter{
 	},
 	"with conflicts elsewhere forced": {
 		first: settings("{a: '1', b: '1'}"), others: edited("x", `{"data": {"a": "x", "b": "x"}}`), ours: settings("{a: '2', b: '2'}"),
-		spec:   reconcile.Spec{ForceConflicts: true, Policy: pointers("/data/a").Policy},
+		spec:   plan.Spec{ForceConflicts: true, Policy: pointers("/data/a").Policy},
 		values: map[string]any{"data.a": "x", "data.b": "2"}, owners: map[string]string{"f:data f:a": "x"},
 	},
 }
@@ -160,7 +161,7 @@ func guard(files map[string]string, collection, manifest, name string) *sentinel
 // testQuiet counts the writes that changes of fields lead to.
 func testQuiet(t *testing.T, c *cluster) {
 	for name, test := range map[string]struct {
-		spec   reconcile.Spec
+		spec   plan.Spec
 		editor string
 		patch  string
 		want   int
@@ -201,7 +202,7 @@ func testAutoscaler(t *testing.T, c *cluster) {
 		"  template:\n    metadata: {labels: {app: NAME}}\n    spec: {containers: [{name: app, image: 'example.test/app:%d'}]}\n"
 	scaler := "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: NAME}\nspec:\n" +
 		"  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: NAME}\n  minReplicas: 3\n  maxReplicas: 5\n"
-	for name, spec := range map[string]reconcile.Spec{
+	for name, spec := range map[string]plan.Spec{
 		"by-pointer": ignoring(syncpolicy.IgnoreRule{Objects: syncpolicy.Selector{Group: "apps", Kind: "Deployment"}, Pointers: []string{"/spec/replicas"}}),
 		"by-manager": ignoring(syncpolicy.IgnoreRule{Managers: []string{"kube-controller-manager"}}),
 	} {

@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
 // explain turns the refusal of an apply into an ImmutableError where the change is what was refused, and not the object. The API
@@ -24,7 +25,7 @@ import (
 func (c *Client) explain(
 	ctx context.Context, resource dynamic.ResourceInterface, obj *unstructured.Unstructured, raw, refused error,
 ) error {
-	problem, ok := errors.AsType[*reconcile.Problem](refused)
+	problem, ok := errors.AsType[*reason.Problem](refused)
 	status := apierrors.APIStatus(nil)
 	if !ok || !apierrors.IsInvalid(raw) || !errors.As(raw, &status) {
 		return refused
@@ -37,7 +38,7 @@ func (c *Client) explain(
 	case err != nil && len(fields) == 0, apierrors.IsForbidden(err): // it is not the change, or the object would be refused as a new one, too
 		return refused
 	}
-	return &reconcile.ImmutableError{Problem: problem, Fields: fields}
+	return &k8s.ImmutableError{Problem: problem, Fields: fields}
 }
 
 // unchangeable lists the fields of which the API server says that they cannot be changed, if that is all that it says: an object that

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
 // refreshKinds is how often the API server may be asked for its kinds, whoever misses one.
@@ -168,6 +168,6 @@ func (c *Client) resource(ctx context.Context, ref inventory.Ref) (dynamic.Resou
 	return resource, nil
 }
 
-func rejectedf(format string, args ...any) *reconcile.Problem {
-	return problemf(reconcile.ApplyRejected, format, args...)
+func rejectedf(format string, args ...any) *reason.Problem {
+	return reason.Errorf(reason.ApplyRejected, format, args...)
 }

@@ -18,12 +18,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
 // fieldManager is Leat's name in managedFields.
-const fieldManager = reconcile.FieldManager
+const fieldManager = k8s.FieldManager
 
 // requestTimeout bounds one request that is not a watch.
 const requestTimeout = time.Minute
@@ -51,10 +51,10 @@ type Client struct {
 
 	// agent is the client that speaks as the agent itself, and account as whom this one does; both are zero in the agent's own.
 	agent   *Client
-	account reconcile.Account
+	account k8s.Account
 }
 
-var _ reconcile.Cluster = (*Client)(nil)
+var _ k8s.API = (*Client)(nil)
 
 // New makes a client. It does not connect.
 func New(p Params) (*Client, error) {
@@ -86,7 +86,7 @@ func New(p Params) (*Client, error) {
 		config: config, dynamic: dynamicClient, discovery: discoveryClient, server: watch.NewServer(base, httpClient),
 		kinds:  newKinds(newDiscoverer(base, httpClient, discoveryClient).fetch),
 		retry:  backoff.Policy{Initial: 200 * time.Millisecond, Max: 5 * time.Second, Multiplier: 3, MaxAttempts: 4},
-		logger: p.Logger, tenants: &tenants{clients: map[reconcile.Account]*Client{}},
+		logger: p.Logger, tenants: &tenants{clients: map[k8s.Account]*Client{}},
 	}, nil
 }
 

@@ -12,9 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // kubelet answers the API server's questions for logs, for a node of that name.
@@ -111,7 +113,7 @@ func TestTestLog(t *testing.T) {
 	c.must(t, http.MethodPost, "/api/v1/namespaces/default/serviceaccounts", "application/json", `{"metadata":{"name":"default"}}`)
 	c.kubelet(t, "node", map[string]string{"app": "GET /health\npassword correct-horse was refused\ngot 500\n"})
 	files := map[string]string{"app.yaml": configMap("checked", "1"), "job.yaml": job("probe", testPhase)}
-	c.configure(t, "checked", files, reconcile.Spec{}, &render.Variables{Secrets: map[string]string{"PASSWORD": "correct-horse"}})
+	c.configure(t, "checked", files, plan.Spec{}, &render.Variables{Secrets: map[string]string{"PASSWORD": "correct-horse"}})
 	const path = "/apis/batch/v1/namespaces/default/jobs/probe"
 	live := c.until(t, path, func(o map[string]any) bool { return part(o, "metadata", "uid") != nil })
 	uid, _ := part(live, "metadata", "uid").(string)
@@ -120,8 +122,8 @@ func TestTestLog(t *testing.T) {
 	c.must(t, http.MethodPatch, path+"/status", mergePatch, fmt.Sprintf(`{"status":{"startTime":%[1]q,"failed":1,"conditions":[
 		{"type":"FailureTarget","status":"True","lastTransitionTime":%[1]q},
 		{"type":"Failed","status":"True","reason":"BackoffLimitExceeded","message":"Job has reached the specified backoff limit","lastTransitionTime":%[1]q}]}}`, now))
-	got := c.await(t, "checked", func(got reconcile.Status) bool {
-		return got.Problem != nil && got.Problem.Reason == reconcile.TestFailed
+	got := c.await(t, "checked", func(got report.Status) bool {
+		return got.Problem != nil && got.Problem.Reason == reason.TestFailed
 	})
 	if want := "GET /health\npassword (masked) was refused\ngot 500\n"; len(got.Tests) != 1 || got.Tests[0].LogTail != want {
 		t.Errorf("tests: got %+v, want the log %q", got.Tests, want)

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
 const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
@@ -120,7 +120,7 @@ func testMigration(t *testing.T, c *cluster) {
 			between: func(t *testing.T, kind, object, path string) {
 				c.applyAs(t, "other", path, custom("v1beta1", kind, object, "{c: x}"))
 				c.define(t, kind, "v1beta1", "v1")
-				s := c.put(t, object, map[string]string{"a.yaml": custom("v1", kind, object, "{a: '1', b: '1'}")}, reconcile.Spec{})
+				s := c.put(t, object, map[string]string{"a.yaml": custom("v1", kind, object, "{a: '1', b: '1'}")}, plan.Spec{})
 				c.carriedOut(t, s)
 				c.retire(t, kind, object)
 			},
@@ -132,9 +132,9 @@ func testMigration(t *testing.T, c *cluster) {
 			object := strings.ToLower(test.kind)
 			path := "/namespaces/default/" + object + "s/" + object
 			c.define(t, test.kind, "v1beta1")
-			c.carriedOut(t, c.put(t, object, map[string]string{"a.yaml": custom("v1beta1", test.kind, object, "{a: '1', b: '1'}")}, reconcile.Spec{}))
+			c.carriedOut(t, c.put(t, object, map[string]string{"a.yaml": custom("v1beta1", test.kind, object, "{a: '1', b: '1'}")}, plan.Spec{}))
 			test.between(t, test.kind, object, "/apis/example.test/v1beta1"+path)
-			c.carriedOut(t, c.put(t, object, map[string]string{"a.yaml": custom(test.next, test.kind, object, "{a: '2'}")}, reconcile.Spec{}))
+			c.carriedOut(t, c.put(t, object, map[string]string{"a.yaml": custom(test.next, test.kind, object, "{a: '2'}")}, plan.Spec{}))
 			live := c.get(t, "/apis/example.test/v1"+path)
 			for path, want := range test.values {
 				if diff := cmp.Diff(want, part(live, strings.Split(path, ".")...)); diff != "" {

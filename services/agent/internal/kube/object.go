@@ -17,15 +17,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
 // Get implements reconcile.Cluster.
 func (c *Client) Get(ctx context.Context, ref inventory.Ref) (live *unstructured.Unstructured, err error) {
 	resource, err := c.resource(ctx, ref)
-	if rejected := new(reconcile.Problem); errors.As(err, &rejected) && rejected.Reason == reconcile.ApplyRejected {
-		return nil, fmt.Errorf("%w: %s", reconcile.ErrNotFound, rejected.Message) // no kind, hence no object
+	if rejected := new(reason.Problem); errors.As(err, &rejected) && rejected.Reason == reason.ApplyRejected {
+		return nil, fmt.Errorf("%w: %s", k8s.ErrNotFound, rejected.Message) // no kind, hence no object
 	}
 	if err != nil {
 		return nil, err
@@ -40,7 +41,7 @@ func (c *Client) Get(ctx context.Context, ref inventory.Ref) (live *unstructured
 // Apply implements reconcile.Cluster. Unknown and duplicate fields are refused, as kubectl does: a misspelt field that the
 // API server drops in silence is a setting that somebody believes in.
 func (c *Client) Apply(
-	ctx context.Context, obj *unstructured.Unstructured, options reconcile.ApplyOptions,
+	ctx context.Context, obj *unstructured.Unstructured, options k8s.ApplyOptions,
 ) (live *unstructured.Unstructured, err error) {
 	ref := inventory.RefOf(obj)
 	resource, err := c.resource(ctx, ref)
@@ -66,7 +67,7 @@ func (c *Client) Apply(
 		live, raw = resource.Patch(ctx, ref.Name, types.ApplyPatchType, body, patch)
 		return raw
 	})
-	if errors.Is(err, reconcile.ErrNotFound) {
+	if errors.Is(err, k8s.ErrNotFound) {
 		return nil, rejectedf("%v", err) // an apply creates; only what it depends on can be missing
 	}
 	if err != nil {

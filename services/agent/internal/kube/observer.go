@@ -16,6 +16,7 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
@@ -96,7 +97,7 @@ func (o *observer) follow(ctx context.Context) {
 	watcher := watch.New(watch.Params{
 		Server: o.client.server,
 		Collection: watch.Collection{
-			Resource: mapping.Resource, Kind: mapping.GroupVersionKind, Selector: reconcile.ServiceLabel, Label: reconcile.ServiceLabel,
+			Resource: mapping.Resource, Kind: mapping.GroupVersionKind, Selector: k8s.ServiceLabel, Label: k8s.ServiceLabel,
 		},
 		Handler: o, Known: o.known, Logger: o.logger, Settings: o.settings,
 	})
@@ -150,7 +151,7 @@ func (o *observer) absent(attempt int) {
 // Seen implements watch.Handler.
 func (o *observer) Seen(object *unstructured.Unstructured) {
 	o.sink.Observe(reconcile.Observation{
-		Service:         object.GetLabels()[reconcile.ServiceLabel],
+		Service:         object.GetLabels()[k8s.ServiceLabel],
 		Object:          inventory.Object{Ref: o.ref(object.GetNamespace(), object.GetName()), UID: string(object.GetUID())},
 		ResourceVersion: object.GetResourceVersion(),
 		Health:          o.sink.Judge(object),

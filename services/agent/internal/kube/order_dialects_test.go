@@ -4,7 +4,8 @@
 package kube_test
 
 import (
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 func argoScenarios() map[string]func(*scenario) {
@@ -47,7 +48,7 @@ func argoScenarios() map[string]func(*scenario) {
 			}
 		},
 		"Argo SyncFail": func(s *scenario) {
-			s.fails(s.sync(failingJob("mid", hook("Sync")), job("alarm", hook("SyncFail"))), reconcile.HookFailed, "Sync hook")
+			s.fails(s.sync(failingJob("mid", hook("Sync")), job("alarm", hook("SyncFail"))), reason.HookFailed, "Sync hook")
 			s.present("Job/alarm")
 		},
 		"Argo Skip": func(s *scenario) {
@@ -77,8 +78,8 @@ func argoScenarios() map[string]func(*scenario) {
 		"a failed PreDelete hook keeps the service": func(s *scenario) {
 			s.healthy(s.sync(config("a", "1"), failingJob("before", hook("PreDelete"))))
 			s.drop(s.name)
-			s.await(s.t, s.name, func(got reconcile.Status) bool {
-				return got.Phase == reconcile.Failed && got.Problem.Reason == reconcile.HookFailed
+			s.await(s.t, s.name, func(got report.Status) bool {
+				return got.Phase == report.Failed && got.Problem.Reason == reason.HookFailed
 			})
 			s.present("ConfigMap/a")
 		},
@@ -100,7 +101,7 @@ func argoScenarios() map[string]func(*scenario) {
 		},
 		"a secret as a hook of the removal": func(s *scenario) {
 			secret := manifest("v1", "Secret", "hidden", map[string]any{"stringData": map[string]any{"password": "hunter2"}}, hook("PreDelete"))
-			s.fails(s.sync(config("a", "1"), secret), reconcile.ManifestInvalid, "PreDelete hook Secret", "holds a secret")
+			s.fails(s.sync(config("a", "1"), secret), reason.ManifestInvalid, "PreDelete hook Secret", "holds a secret")
 		},
 	}
 }
@@ -119,7 +120,7 @@ func helmScenarios() map[string]func(*scenario) {
 			}
 		},
 		"a first sync that fails is tried again as an installation": func(s *scenario) {
-			s.fails(s.sync(config("a", "1"), failingJob("install", hook("post-install"))), reconcile.HookFailed)
+			s.fails(s.sync(config("a", "1"), failingJob("install", hook("post-install"))), reason.HookFailed)
 			s.healthy(s.sync(config("a", "1"), job("install", hook("post-install")), job("upgrade", hook("post-upgrade"))))
 			s.present("Job/install")
 			s.absent("Job/upgrade")

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 const preSync, postSync, syncFail = "leat.dev/phase=PreSync", "leat.dev/phase=PostSync", "leat.dev/phase=SyncFail"
@@ -18,7 +21,7 @@ func hookScenarios() map[string]func(*scenario) {
 		"PreSync runs before everything else": func(s *scenario) {
 			service := s.sync(s.gatedJob("migrate", preSync), config("a", "1"))
 			s.appears("Job", "migrate")
-			s.await(s.t, s.name, func(got reconcile.Status) bool { return got.Phase == reconcile.Syncing })
+			s.await(s.t, s.name, func(got report.Status) bool { return got.Phase == report.Syncing })
 			s.absent("ConfigMap/a")
 			s.open()
 			s.healthy(service)
@@ -34,27 +37,27 @@ func hookScenarios() map[string]func(*scenario) {
 		},
 		"a failed PreSync hook stops the sync": func(s *scenario) {
 			service := s.sync(failingJob("migrate", preSync), config("a", "1"))
-			s.fails(service, reconcile.HookFailed, "PreSync hook Job.batch "+s.name+"/migrate", "active longer than specified deadline")
+			s.fails(service, reason.HookFailed, "PreSync hook Job.batch "+s.name+"/migrate", "active longer than specified deadline")
 			s.absent("ConfigMap/a")
 		},
 		"a failed PostSync hook fails the sync": func(s *scenario) {
 			service := s.sync(config("a", "1"), failingJob("notify", postSync))
-			s.fails(service, reconcile.HookFailed, "PostSync hook", "notify")
+			s.fails(service, reason.HookFailed, "PostSync hook", "notify")
 			s.present("ConfigMap/a")
 		},
 		"SyncFail runs when a hook failed": func(s *scenario) {
 			service := s.sync(failingJob("migrate", preSync), job("alarm", syncFail))
-			s.fails(service, reconcile.HookFailed, "migrate")
+			s.fails(service, reason.HookFailed, "migrate")
 			s.present("Job/alarm")
 		},
 		"SyncFail runs when an object was refused": func(s *scenario) {
 			service := s.sync(config("a", "1", "Bad!=x"), job("alarm", syncFail))
-			s.fails(service, reconcile.ApplyRejected)
+			s.fails(service, reason.ApplyRejected)
 			s.present("Job/alarm")
 		},
 		"SyncFail runs once for a change": func(s *scenario) {
 			service := s.sync(config("a", "1", "Bad!=x"), job("alarm", syncFail))
-			s.fails(service, reconcile.ApplyRejected)
+			s.fails(service, reason.ApplyRejected)
 			before := s.uid("Job", "alarm")
 			s.again(service, "please")
 			s.until("Job", "alarm", func(o map[string]any) bool { return o != nil && uidOf(o) != before })
@@ -105,8 +108,8 @@ func hookScenarios() map[string]func(*scenario) {
 			s.healthy(service)
 			before := s.uid("Job", "migrate")
 			s.again(service, "please")
-			s.await(s.t, s.name, func(got reconcile.Status) bool {
-				return got.ObservedSyncRequest == "please" && got.Phase == reconcile.Healthy
+			s.await(s.t, s.name, func(got report.Status) bool {
+				return got.ObservedSyncRequest == "please" && got.Phase == report.Healthy
 			})
 			if got := s.uid("Job", "migrate"); got == before {
 				s.t.Errorf("hook: got the same one, want another")
@@ -114,14 +117,14 @@ func hookScenarios() map[string]func(*scenario) {
 		},
 		"a failed hook is not repeated by itself": func(s *scenario) {
 			service := s.sync(failingJob("migrate", preSync), config("a", "1"))
-			s.fails(service, reconcile.HookFailed)
+			s.fails(service, reason.HookFailed)
 			before := s.uid("Job", "migrate")
 			events, end := s.engine.Subscribe(s.name)
 			defer end()
 			if err := s.engine.Reconcile(s.name); err != nil {
 				s.t.Fatal(err)
 			}
-			s.fails(service, reconcile.HookFailed, "migrate")
+			s.fails(service, reason.HookFailed, "migrate")
 			select {
 			case event := <-events:
 				if event.Message == "PreSync hook runs" {
@@ -134,13 +137,13 @@ func hookScenarios() map[string]func(*scenario) {
 			}
 		},
 		"a failed hook mends with the next commit": func(s *scenario) {
-			s.fails(s.sync(failingJob("migrate", preSync), config("a", "1")), reconcile.HookFailed)
+			s.fails(s.sync(failingJob("migrate", preSync), config("a", "1")), reason.HookFailed)
 			s.healthy(s.sync(job("migrate", preSync), config("a", "1")))
 			s.present("ConfigMap/a")
 		},
 		"all hooks of a wave run, and all failures are told": func(s *scenario) {
 			service := s.sync(failingJob("one", preSync), failingJob("two", preSync), job("three", preSync))
-			s.fails(service, reconcile.HookFailed, "/one failed", "/two failed")
+			s.fails(service, reason.HookFailed, "/one failed", "/two failed")
 			s.until("Job", "three", func(o map[string]any) bool { return at(o, "status", "succeeded") != nil })
 		},
 		"hooks run in waves": func(s *scenario) {
@@ -154,7 +157,7 @@ func hookScenarios() map[string]func(*scenario) {
 		"a slow hook ends in time or fails": func(s *scenario) {
 			s.spec.HealthTimeout = time.Second
 			service := s.sync(s.gatedJob("slow", preSync), config("a", "1"))
-			s.fails(service, reconcile.HealthTimeout, "within 1s", "slow")
+			s.fails(service, reason.HealthTimeout, "within 1s", "slow")
 			before := s.uid("Job", "slow")
 			s.open()
 			s.healthy(service)
@@ -166,7 +169,7 @@ func hookScenarios() map[string]func(*scenario) {
 			service := s.sync(s.gatedJob("migrate", preSync), config("a", "1"))
 			s.appears("Job", "migrate")
 			s.request(s.t, http.MethodDelete, s.collection("Job")+"/migrate?propagationPolicy=Background", "", "")
-			s.fails(service, reconcile.HookFailed, "migrate was deleted before it ended")
+			s.fails(service, reason.HookFailed, "migrate was deleted before it ended")
 			s.absent("ConfigMap/a")
 		},
 		"hooks are no part of the service": func(s *scenario) {
@@ -178,7 +181,7 @@ func hookScenarios() map[string]func(*scenario) {
 			if label := at(hook, "metadata", "labels", reconcile.HookLabel); label != "PreSync" {
 				s.t.Errorf("label: got %v, want PreSync", label)
 			}
-			if label := at(hook, "metadata", "labels", reconcile.ServiceLabel); label != s.name {
+			if label := at(hook, "metadata", "labels", k8s.ServiceLabel); label != s.name {
 				s.t.Errorf("label: got %v, want %s", label, s.name)
 			}
 		},
@@ -209,7 +212,7 @@ func hookScenarios() map[string]func(*scenario) {
 			service := s.sync(pod, config("a", "1"))
 			s.appears("Pod", "check")
 			s.request(s.t, http.MethodPatch, s.collection("Pod")+"/check/status", mergePatch, `{"status":{"phase":"Failed","message":"no database"}}`)
-			s.fails(service, reconcile.HookFailed, "check failed: no database")
+			s.fails(service, reason.HookFailed, "check failed: no database")
 		},
 		"other kinds as hooks": func(s *scenario) {
 			service := s.sync(config("settings", "1", preSync), s.gatedJob("migrate", preSync, "leat.dev/wave=1"))
@@ -222,19 +225,19 @@ func hookScenarios() map[string]func(*scenario) {
 		},
 		"a hook that is refused": func(s *scenario) {
 			service := s.sync(job("migrate", preSync, "Bad!=x"), config("a", "1"))
-			got := s.fails(service, reconcile.ApplyRejected)
+			got := s.fails(service, reason.ApplyRejected)
 			s.refused(got, "migrate")
 			s.absent("ConfigMap/a")
 			s.healthy(s.sync(job("migrate", preSync), config("a", "1")))
 		},
 		"a hook and an object of one name": func(s *scenario) {
 			service := s.sync(config("a", "1", preSync), config("a", "2"))
-			s.fails(service, reconcile.ManifestInvalid, "twice")
+			s.fails(service, reason.ManifestInvalid, "twice")
 		},
 		"a hook of another service": func(s *scenario) {
 			s.healthy(s.sync(config("a", "1"), job("migrate", preSync)))
 			other := s.serve(s.name+"-other", job("migrate", preSync))
-			got := s.fails(other, reconcile.ObjectClaimed)
+			got := s.fails(other, reason.ObjectClaimed)
 			if message := s.refused(got, "migrate"); !strings.Contains(message, s.name) {
 				s.t.Errorf("problem: got %q, want it to name %s", message, s.name)
 			}
@@ -244,7 +247,7 @@ func hookScenarios() map[string]func(*scenario) {
 			// Kubernetes' controller may not notice a Job that takes the name of one that it is about to start.
 			before := uidOf(s.until("Job", "migrate", func(o map[string]any) bool { return at(o, "status", "succeeded") != nil }))
 			service := s.sync(job("migrate", preSync), config("a", "1"))
-			got := s.fails(service, reconcile.ApplyRejected)
+			got := s.fails(service, reason.ApplyRejected)
 			if message := s.refused(got, "migrate"); !strings.Contains(message, "delete it") {
 				s.t.Errorf("problem: got %q, want advice to delete it", message)
 			}
@@ -304,17 +307,17 @@ func policyScenarios() map[string]func(*scenario) {
 			s.absent("Job/migrate")
 		},
 		"HookSucceeded leaves a failed one": func(s *scenario) {
-			s.fails(s.sync(failingJob("migrate", preSync, policy+"HookSucceeded")), reconcile.HookFailed)
+			s.fails(s.sync(failingJob("migrate", preSync, policy+"HookSucceeded")), reason.HookFailed)
 			s.present("Job/migrate")
 		},
 		"HookFailed deletes it": func(s *scenario) {
 			service := s.sync(failingJob("migrate", preSync, policy+"HookFailed"), config("a", "1"))
-			s.fails(service, reconcile.HookFailed, "migrate")
+			s.fails(service, reason.HookFailed, "migrate")
 			s.vanishes("Job", "migrate")
 			if err := s.engine.Reconcile(s.name); err != nil {
 				s.t.Fatal(err)
 			}
-			s.fails(service, reconcile.HookFailed, "active longer")
+			s.fails(service, reason.HookFailed, "active longer")
 			s.absent("Job/migrate", "ConfigMap/a")
 		},
 		"HookFailed leaves one that succeeded": func(s *scenario) {
@@ -328,7 +331,7 @@ func policyScenarios() map[string]func(*scenario) {
 		"what an earlier sync left is in the way": func(s *scenario) {
 			s.healthy(s.sync(job("migrate", preSync, policy+"HookFailed"), config("a", "1")))
 			service := s.sync(job("migrate", preSync, policy+"HookFailed"), config("a", "2"))
-			got := s.fails(service, reconcile.ApplyRejected)
+			got := s.fails(service, reason.ApplyRejected)
 			if message := s.refused(got, "migrate"); !strings.Contains(message, "BeforeHookCreation") {
 				s.t.Errorf("problem: got %q, want it to advise BeforeHookCreation", message)
 			}
@@ -356,7 +359,7 @@ func policyScenarios() map[string]func(*scenario) {
 			s.healthy(s.sync(job("migrate", preSync), config("a", "1")))
 			s.change("Job", "migrate", `{"metadata":{"finalizers":["order.test/hold"]}}`)
 			service := s.sync(job("migrate", preSync), config("a", "2"))
-			got := s.fails(service, reconcile.ApplyRejected)
+			got := s.fails(service, reason.ApplyRejected)
 			if message := s.refused(got, "migrate"); !strings.Contains(message, "order.test/hold") {
 				s.t.Errorf("problem: got %q, want it to name the finalizer", message)
 			}
@@ -401,7 +404,7 @@ func policyScenarios() map[string]func(*scenario) {
 		},
 		"an object whose name is generated": func(s *scenario) {
 			nameless := strings.Replace(config("x", "1"), `"name":"x"`, `"generateName":"x-"`, 1)
-			s.fails(s.sync(nameless), reconcile.ManifestInvalid, "generateName")
+			s.fails(s.sync(nameless), reason.ManifestInvalid, "generateName")
 		},
 	}
 }

@@ -8,21 +8,23 @@ import (
 	"testing"
 
 	"github.com/leatdev/leat/internal/localkube"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // restarted is what a service is in the middle of when the agent ends, and what is to become of it afterwards.
 type restarted struct {
-	before func(s *scenario) reconcile.Service
+	before func(s *scenario) plan.Service
 	idle   func(s *scenario) // while no agent runs; nil does nothing
-	after  func(s *scenario, service reconcile.Service)
+	after  func(s *scenario, service plan.Service)
 }
 
 // TestOrderRestart ends the agent while services are in the middle of hooks, waves and removals.
 func TestOrderRestart(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, func(p *localkube.Params) { p.Nodes = 1 })
-	scenarios, services, uids := map[string]*scenario{}, map[string]reconcile.Service{}, map[string]string{}
+	scenarios, services, uids := map[string]*scenario{}, map[string]plan.Service{}, map[string]string{}
 	for name, r := range restarts(uids) {
 		scenarios[name] = newScenario(t, c, name)
 		services[name] = r.before(scenarios[name])
@@ -53,12 +55,12 @@ func restarts(uids map[string]string) map[string]restarted {
 	}
 	return map[string]restarted{
 		"in the middle of a hook": {
-			before: func(s *scenario) reconcile.Service {
+			before: func(s *scenario) plan.Service {
 				service := s.sync(s.gatedJob("migrate", preSync), config("a", "1"))
 				uids[s.name] = s.appears("Job", "migrate")
 				return service
 			},
-			after: func(s *scenario, service reconcile.Service) {
+			after: func(s *scenario, service plan.Service) {
 				s.absent("ConfigMap/a")
 				s.open()
 				s.healthy(service)
@@ -66,7 +68,7 @@ func restarts(uids map[string]string) map[string]restarted {
 			},
 		},
 		"a hook ends while no agent runs": {
-			before: func(s *scenario) reconcile.Service {
+			before: func(s *scenario) plan.Service {
 				service := s.sync(s.gatedJob("migrate", preSync, "leat.dev/hook-delete-policy=HookSucceeded"), config("a", "1"))
 				s.appears("Job", "migrate")
 				return service
@@ -75,13 +77,13 @@ func restarts(uids map[string]string) map[string]restarted {
 				s.open()
 				s.until("Job", "migrate", func(o map[string]any) bool { return at(o, "status", "succeeded") != nil })
 			},
-			after: func(s *scenario, service reconcile.Service) {
+			after: func(s *scenario, service plan.Service) {
 				s.healthy(service)
 				s.vanishes("Job", "migrate")
 			},
 		},
 		"a hook fails while no agent runs": {
-			before: func(s *scenario) reconcile.Service {
+			before: func(s *scenario) plan.Service {
 				service := s.sync(failingJob("migrate", preSync), config("a", "1"))
 				uids[s.name] = s.appears("Job", "migrate")
 				return service
@@ -89,21 +91,21 @@ func restarts(uids map[string]string) map[string]restarted {
 			idle: func(s *scenario) {
 				s.until("Job", "migrate", func(o map[string]any) bool { return at(o, "status", "conditions") != nil })
 			},
-			after: func(s *scenario, service reconcile.Service) {
-				s.fails(service, reconcile.HookFailed, "migrate failed")
+			after: func(s *scenario, service plan.Service) {
+				s.fails(service, reason.HookFailed, "migrate failed")
 				same(s, "Job", "migrate")
 				s.absent("ConfigMap/a")
 			},
 		},
 		"in the middle of a wave, its hooks deleted": {
-			before: func(s *scenario) reconcile.Service {
+			before: func(s *scenario) plan.Service {
 				service := s.sync(job("migrate", preSync, "leat.dev/hook-delete-policy=HookSucceeded"), s.gatedDeployment("web"), config("after", "1", "leat.dev/wave=1"))
 				uids[s.name] = s.appears("Deployment", "web")
 				s.vanishes("Job", "migrate")
 				return service
 			},
-			after: func(s *scenario, service reconcile.Service) {
-				s.await(s.t, service.Name, func(got reconcile.Status) bool { return got.Counts.Progressing > 0 })
+			after: func(s *scenario, service plan.Service) {
+				s.await(s.t, service.Name, func(got report.Status) bool { return got.Counts.Progressing > 0 })
 				s.absent("ConfigMap/after", "Job/migrate")
 				s.open()
 				s.healthy(service)
@@ -112,14 +114,14 @@ func restarts(uids map[string]string) map[string]restarted {
 			},
 		},
 		"a hook whose name is generated": {
-			before: func(s *scenario) reconcile.Service {
+			before: func(s *scenario) plan.Service {
 				nameless := strings.Replace(s.gatedJob("migrate", preSync), `"name":"migrate"`, `"generateName":"migrate-"`, 1)
 				service := s.sync(nameless, config("a", "1"))
 				s.some("Job")
 				uids[s.name] = s.jobs()[0]
 				return service
 			},
-			after: func(s *scenario, service reconcile.Service) {
+			after: func(s *scenario, service plan.Service) {
 				s.open()
 				s.healthy(service)
 				if got := s.jobs(); len(got) != 1 || got[0] != uids[s.name] {
@@ -128,27 +130,27 @@ func restarts(uids map[string]string) map[string]restarted {
 			},
 		},
 		"when all is done": {
-			before: func(s *scenario) reconcile.Service {
+			before: func(s *scenario) plan.Service {
 				service := s.sync(job("migrate", preSync), config("a", "1"))
 				s.healthy(service)
 				uids[s.name] = s.uid("Job", "migrate")
 				return service
 			},
-			after: func(s *scenario, service reconcile.Service) {
+			after: func(s *scenario, service plan.Service) {
 				s.healthy(service)
 				s.refresh(service)
 				same(s, "Job", "migrate")
 			},
 		},
 		"in the middle of a removal": {
-			before: func(s *scenario) reconcile.Service {
+			before: func(s *scenario) plan.Service {
 				service := s.sync(config("a", "1"), s.gatedJob("bye", "leat.dev/phase=PreDelete"))
 				s.healthy(service)
 				s.drop(s.name)
 				uids[s.name] = s.appears("Job", "bye")
 				return service
 			},
-			after: func(s *scenario, _ reconcile.Service) {
+			after: func(s *scenario, _ plan.Service) {
 				s.present("ConfigMap/a")
 				same(s, "Job", "bye")
 				s.open()

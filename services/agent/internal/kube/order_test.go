@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/localkube"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // TestOrder runs one engine on a control plane with controllers and a node whose pods run, or complete where a Job has made them.
@@ -60,7 +62,7 @@ type scenario struct {
 
 	t     *testing.T
 	name  string
-	spec  reconcile.Spec
+	spec  plan.Spec
 	limit time.Duration // of tests; zero: the default
 }
 
@@ -72,17 +74,17 @@ func newScenario(t *testing.T, c *cluster, title string) *scenario {
 		}
 		return '-'
 	}, title), "-"))
-	return &scenario{cluster: c, t: t, name: name, spec: reconcile.Spec{Namespace: name, CreateNamespace: true, Prune: true}}
+	return &scenario{cluster: c, t: t, name: name, spec: plan.Spec{Namespace: name, CreateNamespace: true, Prune: true}}
 }
 
 // sync makes the manifests the service's.
-func (s *scenario) sync(manifests ...string) reconcile.Service {
+func (s *scenario) sync(manifests ...string) plan.Service {
 	s.t.Helper()
 	return s.serve(s.name, manifests...)
 }
 
 // serve makes the manifests those of any service in the scenario's namespace.
-func (s *scenario) serve(service string, manifests ...string) reconcile.Service {
+func (s *scenario) serve(service string, manifests ...string) plan.Service {
 	s.t.Helper()
 	files := map[string]string{"README.md": service} // so that no two services have the same bundle
 	for i, m := range manifests {
@@ -92,7 +94,7 @@ func (s *scenario) serve(service string, manifests ...string) reconcile.Service 
 }
 
 // again asks for a sync.
-func (s *scenario) again(service reconcile.Service, request string) reconcile.Service {
+func (s *scenario) again(service plan.Service, request string) plan.Service {
 	service.SyncRequest = request
 	s.mu.Lock()
 	s.services[service.Name] = service
@@ -102,27 +104,27 @@ func (s *scenario) again(service reconcile.Service, request string) reconcile.Se
 }
 
 // refresh lets the service be applied again although nothing changed, and waits until that is done.
-func (s *scenario) refresh(service reconcile.Service) {
+func (s *scenario) refresh(service plan.Service) {
 	s.t.Helper()
-	before := s.await(s.t, service.Name, func(got reconcile.Status) bool { return got.Phase == reconcile.Healthy })
+	before := s.await(s.t, service.Name, func(got report.Status) bool { return got.Phase == report.Healthy })
 	if err := s.engine.Reconcile(service.Name); err != nil {
 		s.t.Fatal(err)
 	}
-	s.await(s.t, service.Name, func(got reconcile.Status) bool {
-		return got.Phase == reconcile.Healthy && got.Applied.At.After(before.Applied.At)
+	s.await(s.t, service.Name, func(got report.Status) bool {
+		return got.Phase == report.Healthy && got.Applied.At.After(before.Applied.At)
 	})
 }
 
-func (s *scenario) healthy(service reconcile.Service) reconcile.Status {
+func (s *scenario) healthy(service plan.Service) report.Status {
 	s.t.Helper()
-	return s.settled(s.t, service, reconcile.Healthy)
+	return s.settled(s.t, service, report.Healthy)
 }
 
 // fails waits until the service fails for a reason, with words in the problem's message.
-func (s *scenario) fails(service reconcile.Service, reason reconcile.Reason, words ...string) reconcile.Status {
+func (s *scenario) fails(service plan.Service, reason reason.Reason, words ...string) report.Status {
 	s.t.Helper()
-	got := s.await(s.t, service.Name, func(got reconcile.Status) bool {
-		return got.Phase == reconcile.Failed && slices.Equal(got.Observed.Digests, []string{service.Bundles[0].Digest.String()}) &&
+	got := s.await(s.t, service.Name, func(got report.Status) bool {
+		return got.Phase == report.Failed && slices.Equal(got.Observed.Digests, []string{service.Bundles[0].Digest.String()}) &&
 			got.Problem.Reason == reason
 	})
 	for _, w := range words {
@@ -134,7 +136,7 @@ func (s *scenario) fails(service reconcile.Service, reason reconcile.Reason, wor
 }
 
 // refused is the message about one object of a failed service.
-func (s *scenario) refused(got reconcile.Status, name string) string {
+func (s *scenario) refused(got report.Status, name string) string {
 	s.t.Helper()
 	for _, o := range got.Objects {
 		if o.Ref.Name == name && o.Problem != nil {

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 func waveScenarios() map[string]func(*scenario) {
@@ -17,7 +18,7 @@ func waveScenarios() map[string]func(*scenario) {
 		"a wave waits for the one before": func(s *scenario) {
 			service := s.sync(s.gatedDeployment("web"), config("after", "1", wave1))
 			s.appears("Deployment", "web")
-			s.await(s.t, s.name, func(got reconcile.Status) bool { return got.Phase == reconcile.Syncing && got.Counts.Progressing > 0 })
+			s.await(s.t, s.name, func(got report.Status) bool { return got.Phase == report.Syncing && got.Counts.Progressing > 0 })
 			s.absent("ConfigMap/after")
 			s.open()
 			s.healthy(service)
@@ -45,13 +46,13 @@ func waveScenarios() map[string]func(*scenario) {
 		"a degraded wave fails at once": func(s *scenario) {
 			stuck := deploymentWith("stuck", map[string]any{"progressDeadlineSeconds": 1}, s.gate())
 			service := s.sync(stuck, config("after", "1", wave1))
-			s.fails(service, reconcile.HealthTimeout, "wave 0 of Sync is not healthy", "Deployment.apps", "stuck")
+			s.fails(service, reason.HealthTimeout, "wave 0 of Sync is not healthy", "Deployment.apps", "stuck")
 			s.absent("ConfigMap/after")
 		},
 		"a wave that takes too long goes on later": func(s *scenario) {
 			s.spec.HealthTimeout = time.Second
 			service := s.sync(s.gatedDeployment("slow"), config("after", "1", wave1))
-			s.fails(service, reconcile.HealthTimeout, "within 1s", "slow")
+			s.fails(service, reason.HealthTimeout, "within 1s", "slow")
 			s.absent("ConfigMap/after")
 			s.open()
 			s.healthy(service)
@@ -78,7 +79,7 @@ func waveScenarios() map[string]func(*scenario) {
 			s.appears("Deployment", "stuck")
 			s.spec.Paused = true
 			s.sync(s.gatedDeployment("stuck"), config("after", "1", wave1))
-			s.await(s.t, s.name, func(got reconcile.Status) bool { return got.Phase == reconcile.Paused })
+			s.await(s.t, s.name, func(got report.Status) bool { return got.Phase == report.Paused })
 			s.open()
 			s.until("Deployment", "stuck", func(o map[string]any) bool { return at(o, "status", "readyReplicas") != nil })
 			s.absent("ConfigMap/after")
@@ -98,7 +99,7 @@ func waveScenarios() map[string]func(*scenario) {
 		},
 		"a refused object does not keep its wave": func(s *scenario) {
 			service := s.sync(config("bad", "1", "Bad_Annotation!=x"), config("good", "1"), deploymentWith("web", nil, nil), config("after", "1", wave1))
-			got := s.fails(service, reconcile.ApplyRejected)
+			got := s.fails(service, reason.ApplyRejected)
 			if message := s.refused(got, "bad"); !strings.Contains(message, "Bad_Annotation!") {
 				s.t.Errorf("problem: got %q, want it to name the annotation", message)
 			}
@@ -107,7 +108,7 @@ func waveScenarios() map[string]func(*scenario) {
 		},
 		"all refused objects are reported": func(s *scenario) {
 			service := s.sync(config("bad1", "1", "Bad_1!=x"), config("bad2", "1", "Bad_2!=x"), config("bad3", "1", wave1, "Bad_3!=x"))
-			got := s.fails(service, reconcile.ApplyRejected, "2 objects")
+			got := s.fails(service, reason.ApplyRejected, "2 objects")
 			s.refused(got, "bad1")
 			s.refused(got, "bad2")
 		},
@@ -120,13 +121,13 @@ func waveScenarios() map[string]func(*scenario) {
 			}})
 			path := "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/order-" + s.name
 			service := s.sync(policy, config("bad", "1", "Bad_1!=x"))
-			s.fails(service, reconcile.ApplyRejected)
+			s.fails(service, reason.ApplyRejected)
 			s.mustNotExist(s.t, path)
 			s.healthy(s.sync(policy, config("good", "1")))
 			s.mustExist(s.t, path)
 		},
 		"a failed wave mends with the next commit": func(s *scenario) {
-			s.fails(s.sync(config("bad", "1", "Bad_1!=x"), config("after", "1", wave1)), reconcile.ApplyRejected)
+			s.fails(s.sync(config("bad", "1", "Bad_1!=x"), config("after", "1", wave1)), reason.ApplyRejected)
 			s.healthy(s.sync(config("bad", "1"), config("after", "1", wave1)))
 			s.present("ConfigMap/after")
 		},
@@ -149,7 +150,7 @@ func waveScenarios() map[string]func(*scenario) {
 		},
 		"an annotation that nobody understands": func(s *scenario) {
 			service := s.sync(config("a", "1"), config("b", "1", "leat.dev/wave=first"))
-			s.fails(service, reconcile.ManifestInvalid, "ConfigMap b", "leat.dev/wave", "first")
+			s.fails(service, reason.ManifestInvalid, "ConfigMap b", "leat.dev/wave", "first")
 			s.absent("ConfigMap/a")
 		},
 	}
@@ -206,12 +207,12 @@ func definitionScenarios() map[string]func(*scenario) {
 		},
 		"a definition in a later wave": func(s *scenario) {
 			service := s.sync(manifest("other.test/v1", "Plum", "a", nil), other("Plum", "leat.dev/wave=1"), config("b", "1", "leat.dev/wave=-1"))
-			s.fails(service, reconcile.ManifestInvalid, "Plum.other.test a", "wave 1 of Sync", "comes later")
+			s.fails(service, reason.ManifestInvalid, "Plum.other.test a", "wave 1 of Sync", "comes later")
 			s.absent("ConfigMap/b")
 		},
 		"a kind that comes by another service": func(s *scenario) {
 			service := s.sync(manifest("other.test/v1", "Kiwi", "a", nil), config("b", "1"))
-			got := s.fails(service, reconcile.ApplyRejected)
+			got := s.fails(service, reason.ApplyRejected)
 			if message := s.refused(got, "a"); !strings.Contains(message, "no such kind") {
 				s.t.Errorf("problem: got %q, want it to say that there is no such kind", message)
 			}
@@ -239,7 +240,7 @@ func definitionScenarios() map[string]func(*scenario) {
 			s.request(s.t, http.MethodDelete, "/api/v1/namespaces/"+s.name, "", "")
 			s.until("ConfigMap", "held", func(o map[string]any) bool { return at(o, "metadata", "deletionTimestamp") != nil })
 			service := s.sync(config("a", "1"))
-			s.fails(service, reconcile.ApplyRejected, s.name, "being terminated", "tried again")
+			s.fails(service, reason.ApplyRejected, s.name, "being terminated", "tried again")
 			s.change("ConfigMap", "held", `{"metadata":{"finalizers":null}}`)
 			s.healthy(service)
 			s.present("ConfigMap/a")

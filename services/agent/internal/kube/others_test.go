@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/localkube"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // Paths of the API server, for objects in namespace default.
@@ -64,10 +65,10 @@ func (c *cluster) get(t *testing.T, path string) map[string]any {
 }
 
 // carriedOut waits until everything that s wants is applied, however it fares.
-func (c *cluster) carriedOut(t *testing.T, s reconcile.Service) reconcile.Status {
+func (c *cluster) carriedOut(t *testing.T, s plan.Service) report.Status {
 	t.Helper()
-	return c.await(t, s.Name, func(got reconcile.Status) bool {
-		return got.Phase != reconcile.Syncing && got.Phase != reconcile.Failed && got.Applied.SpecDigest == s.SpecDigest &&
+	return c.await(t, s.Name, func(got report.Status) bool {
+		return got.Phase != report.Syncing && got.Phase != report.Failed && got.Applied.SpecDigest == s.SpecDigest &&
 			slices.Equal(got.Applied.Digests, []string{s.Bundles[0].Digest.String()})
 	})
 }

@@ -16,7 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
 // try calls do until it succeeds, fails for good, or has failed too often, and translates the last error. Kind is the kind
@@ -60,20 +61,20 @@ func passing(err error) bool {
 func translate(err error, kind string) error {
 	status := apierrors.APIStatus(nil)
 	switch {
-	case errors.Is(err, reconcile.ErrReplaced):
+	case errors.Is(err, k8s.ErrReplaced):
 		return err
 	case meta.IsNoMatchError(err):
 		return rejectedf("the cluster has no such kind (%v); install its definition first", err)
 	case !errors.As(err, &status):
-		return problemf(reconcile.ClusterUnreachable, "the cluster's API server cannot be reached: %v", err)
+		return reason.Errorf(reason.ClusterUnreachable, "the cluster's API server cannot be reached: %v", err)
 	case apierrors.IsNotFound(err) && isAbout(status.Status(), kind):
-		return fmt.Errorf("%w: %s", reconcile.ErrNotFound, status.Status().Message)
+		return fmt.Errorf("%w: %s", k8s.ErrNotFound, status.Status().Message)
 	case len(conflicts(status.Status())) > 0:
-		return reconcile.Conflicting(conflicts(status.Status()), kind == secretKind)
+		return k8s.NewConflictError(conflicts(status.Status()), kind == secretKind)
 	case closing(err) != "":
 		return rejectedf("%s; it is tried again until the namespace is gone and there anew", closing(err))
 	case passing(err) && !apierrors.IsInternalError(err):
-		return problemf(reconcile.ClusterUnreachable, "the cluster's API server does not serve: %s", status.Status().Message)
+		return reason.Errorf(reason.ClusterUnreachable, "the cluster's API server does not serve: %s", status.Status().Message)
 	default:
 		return rejectedf("the API server refused: %s", words(status.Status(), kind))
 	}
@@ -85,14 +86,14 @@ func isAbout(status metav1.Status, kind string) bool {
 }
 
 // conflicts says which manager owns which field.
-func conflicts(status metav1.Status) []reconcile.Conflict {
+func conflicts(status metav1.Status) []k8s.Conflict {
 	if status.Code != http.StatusConflict || status.Details == nil {
 		return nil
 	}
-	var all []reconcile.Conflict
+	var all []k8s.Conflict
 	for _, cause := range status.Details.Causes {
 		if cause.Type == metav1.CauseTypeFieldManagerConflict {
-			all = append(all, reconcile.Conflict{Manager: managerIn(cause.Message), Field: cause.Field})
+			all = append(all, k8s.Conflict{Manager: managerIn(cause.Message), Field: cause.Field})
 		}
 	}
 	return all
@@ -128,8 +129,4 @@ func words(status metav1.Status, kind string) string {
 		text += fmt.Sprintf(", %s: %s", cause.Field, cause.Type)
 	}
 	return text
-}
-
-func problemf(reason reconcile.Reason, format string, args ...any) *reconcile.Problem {
-	return &reconcile.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }

@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/health"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 const (
@@ -41,8 +43,8 @@ func goneScenarios() map[string]func(*scenario) {
 			s.healthy(s.sync(config("a", "1"), config("b", "1")))
 			s.change("ConfigMap", "b", holdBack)
 			service := s.sync(config("a", "1"))
-			s.await(s.t, s.name, func(got reconcile.Status) bool {
-				return got.Phase == reconcile.Syncing && len(got.Objects) == 1 && got.Objects[0].Health.State == health.Terminating
+			s.await(s.t, s.name, func(got report.Status) bool {
+				return got.Phase == report.Syncing && len(got.Objects) == 1 && got.Objects[0].Health.State == health.Terminating
 			})
 			s.change("ConfigMap", "b", letGo)
 			s.healthy(service)
@@ -53,7 +55,7 @@ func goneScenarios() map[string]func(*scenario) {
 			s.healthy(s.sync(config("a", "1"), config("b", "1")))
 			s.change("ConfigMap", "b", holdBack)
 			service := s.sync(config("a", "1"))
-			got := s.fails(service, reconcile.DeadlineExceeded, "b", "example.test/hold", deletionPatience.String())
+			got := s.fails(service, reason.DeadlineExceeded, "b", "example.test/hold", deletionPatience.String())
 			if words := s.refused(got, "b"); !strings.Contains(words, "example.test/hold") {
 				s.t.Errorf("b: got %q, want the finalizer named", words)
 			}
@@ -65,7 +67,7 @@ func goneScenarios() map[string]func(*scenario) {
 			s.healthy(s.sync(config("a", "1"), config("early", "1"), config("late", "1", "leat.dev/wave=1")))
 			s.change("ConfigMap", "late", holdBack)
 			service := s.sync(config("a", "1"))
-			s.fails(service, reconcile.DeadlineExceeded, "late")
+			s.fails(service, reason.DeadlineExceeded, "late")
 			s.present("ConfigMap/early")
 			s.change("ConfigMap", "late", letGo)
 			s.healthy(service)
@@ -176,7 +178,7 @@ func removalScenarios() map[string]func(*scenario) {
 		"the last word counts": func(s *scenario) {
 			s.healthy(s.sync(config("a", "1")))
 			s.spec.Policy.Deletion.Detach = true
-			s.fails(s.sync("kind: ["), reconcile.ManifestInvalid)
+			s.fails(s.sync("kind: ["), reason.ManifestInvalid)
 			s.drop(s.name)
 			s.gone(s.t, s.name)
 			s.released("ConfigMap", "a")
@@ -212,7 +214,7 @@ func ownershipScenarios() map[string]func(*scenario) {
 		"the first keeps what two want": func(s *scenario) {
 			s.healthy(s.sync(config("x", "first")))
 			second := s.serve(s.name+"-2", config("x", "second"))
-			s.fails(second, reconcile.ObjectClaimed, s.name)
+			s.fails(second, reason.ObjectClaimed, s.name)
 			if got := at(s.get("ConfigMap", "x"), "data", "value"); got != "first" {
 				s.t.Errorf("value: got %v, want that of the first", got)
 			}
@@ -220,7 +222,7 @@ func ownershipScenarios() map[string]func(*scenario) {
 		"the second has it when the first lets go": func(s *scenario) {
 			s.healthy(s.sync(config("a", "1"), config("x", "1")))
 			second := s.serve(s.name+"-2", config("x", "2"))
-			s.fails(second, reconcile.ObjectClaimed)
+			s.fails(second, reason.ObjectClaimed)
 			uid := s.uid("ConfigMap", "x")
 			s.healthy(s.sync(config("a", "1")))
 			s.healthy(second)
@@ -229,7 +231,7 @@ func ownershipScenarios() map[string]func(*scenario) {
 		"the second has it when the first goes": func(s *scenario) {
 			s.healthy(s.sync(config("x", "1")))
 			second := s.serve(s.name+"-2", config("x", "2"))
-			s.fails(second, reconcile.ObjectClaimed)
+			s.fails(second, reason.ObjectClaimed)
 			uid := s.uid("ConfigMap", "x")
 			s.drop(s.name)
 			s.healthy(second)
@@ -294,7 +296,7 @@ func strangerScenarios() map[string]func(*scenario) {
 			s.present("ConfigMap/b")
 		},
 		"a copy of the label makes nothing Leat's": func(s *scenario) {
-			copied := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b","labels":{%q:%q}}}`, reconcile.ServiceLabel, s.name)
+			copied := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b","labels":{%q:%q}}}`, k8s.ServiceLabel, s.name)
 			replaced(s, copied)
 			s.present("ConfigMap/b")
 		},
@@ -305,7 +307,7 @@ func strangerScenarios() map[string]func(*scenario) {
 		"without the label it is Leat's all the same": func(s *scenario) {
 			s.spec.Policy.Drift = syncpolicy.DriftOff
 			s.healthy(s.sync(config("a", "1"), config("b", "1")))
-			s.change("ConfigMap", "b", fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, reconcile.ServiceLabel))
+			s.change("ConfigMap", "b", fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, k8s.ServiceLabel))
 			s.healthy(s.sync(config("a", "2")))
 			s.absent("ConfigMap/b")
 		},

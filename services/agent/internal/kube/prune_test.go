@@ -13,8 +13,11 @@ import (
 
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // TestPrune runs one engine on a control plane with controllers: those that collect garbage, and end namespaces, have their part
@@ -23,7 +26,7 @@ func TestPrune(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, func(p *localkube.Params) { p.Nodes = 1 })
 	for i := range 60 { // so that scenarios that end together are few of all services
-		c.put(t, fmt.Sprintf("ballast-%d", i), map[string]string{"a.yaml": configMap("a", "1")}, reconcile.Spec{Paused: true})
+		c.put(t, fmt.Sprintf("ballast-%d", i), map[string]string{"a.yaml": configMap("a", "1")}, plan.Spec{Paused: true})
 	}
 	scenarios := map[string]func(*scenario){}
 	for _, some := range []map[string]func(*scenario){
@@ -38,7 +41,7 @@ func TestPrune(t *testing.T) {
 // label is the service that an object bears the label of.
 func (s *scenario) label(kind, name string) string {
 	s.t.Helper()
-	label, _ := at(s.get(kind, name), "metadata", "labels", reconcile.ServiceLabel).(string)
+	label, _ := at(s.get(kind, name), "metadata", "labels", k8s.ServiceLabel).(string)
 	return label
 }
 
@@ -85,19 +88,19 @@ func pruneScenarios() map[string]func(*scenario) {
 		},
 		"manifests that cannot be read prune nothing": func(s *scenario) {
 			s.healthy(s.sync(config("a", "1"), config("b", "1")))
-			s.fails(s.sync(config("a", "1"), "kind: ["), reconcile.ManifestInvalid)
+			s.fails(s.sync(config("a", "1"), "kind: ["), reason.ManifestInvalid)
 			s.present("ConfigMap/a", "ConfigMap/b")
 		},
 		"a run that fails prunes nothing": func(s *scenario) {
 			s.healthy(s.sync(config("a", "1"), config("b", "1")))
-			s.fails(s.sync(config("a", "1"), manifest("v1", "Service", "c", map[string]any{"spec": map[string]any{"porst": 1}})), reconcile.ApplyRejected)
+			s.fails(s.sync(config("a", "1"), manifest("v1", "Service", "c", map[string]any{"spec": map[string]any{"porst": 1}})), reason.ApplyRejected)
 			s.present("ConfigMap/b")
 		},
 		"a bundle that cannot be had prunes nothing": func(s *scenario) {
 			lost := s.sync(config("a", "1"), config("b", "1"))
 			s.healthy(lost)
-			lost.Bundles = []reconcile.Bundle{{Digest: digest.FromBytes([]byte("nobody has it"))}}
-			s.fails(s.again(lost, "lost"), reconcile.BundleUnavailable)
+			lost.Bundles = []plan.Bundle{{Digest: digest.FromBytes([]byte("nobody has it"))}}
+			s.fails(s.again(lost, "lost"), reason.BundleUnavailable)
 			s.present("ConfigMap/a", "ConfigMap/b")
 		},
 	}
@@ -155,7 +158,7 @@ func claim(name string, annotations ...string) string {
 func (s *scenario) prunedClaim(annotations ...string) {
 	s.t.Helper()
 	first := s.sync(config("a", "1"), claim("data", annotations...))
-	s.await(s.t, s.name, func(got reconcile.Status) bool { return got.Applied.SpecDigest == first.SpecDigest })
+	s.await(s.t, s.name, func(got report.Status) bool { return got.Applied.SpecDigest == first.SpecDigest })
 	s.healthy(s.sync(config("a", "2")))
 }
 
@@ -181,7 +184,7 @@ func protectionScenarios() map[string]func(*scenario) {
 		},
 		"a volume claim stays when the service goes": func(s *scenario) {
 			first := s.sync(config("a", "1"), claim("data"))
-			s.await(s.t, s.name, func(got reconcile.Status) bool { return got.Applied.SpecDigest == first.SpecDigest })
+			s.await(s.t, s.name, func(got report.Status) bool { return got.Applied.SpecDigest == first.SpecDigest })
 			s.drop(s.name)
 			s.gone(s.t, s.name)
 			s.released("PersistentVolumeClaim", "data")
@@ -235,7 +238,7 @@ func containerScenarios() map[string]func(*scenario) {
 			s.healthy(s.sync(config("a", "1"), s.extraNamespace()))
 			s.request(s.t, http.MethodPost, s.extra()+"/configmaps", "application/json", config("theirs", "1"))
 			service := s.sync(config("a", "1"))
-			s.fails(service, reconcile.ApplyRejected, "ConfigMap "+s.name+"-extra/theirs")
+			s.fails(service, reason.ApplyRejected, "ConfigMap "+s.name+"-extra/theirs")
 			s.mustExist(s.t, s.extra(), s.extra()+"/configmaps/theirs")
 			s.request(s.t, http.MethodDelete, s.extra()+"/configmaps/theirs", "", "")
 			s.healthy(service)
@@ -260,7 +263,7 @@ func containerScenarios() map[string]func(*scenario) {
 				s.t.Fatalf("create mill: got %d %v", status, o["message"])
 			}
 			service := s.sync(config("a", "1"))
-			s.fails(service, reconcile.ApplyRejected, "wind")
+			s.fails(service, reason.ApplyRejected, "wind")
 			s.mustExist(s.t, millsPath(s.name), path+"/wind")
 			s.request(s.t, http.MethodDelete, path+"/wind", "", "")
 			s.healthy(service)
@@ -296,7 +299,7 @@ func guardScenarios() map[string]func(*scenario) {
 	return map[string]func(*scenario){
 		"many objects are kept": func(s *scenario) {
 			s.healthy(s.sync(configs(10)...))
-			got := s.fails(s.sync(configs(1)...), reconcile.PruneGuarded, "9 of 10", "leat prune confirm")
+			got := s.fails(s.sync(configs(1)...), reason.PruneGuarded, "9 of 10", "leat prune confirm")
 			if len(got.Guarded.Objects) != 9 || !strings.Contains(got.Problem.Message, got.Guarded.Digest) {
 				s.t.Errorf("guarded: got %+v, want nine objects, and a digest that the message holds", got.Guarded)
 			}
@@ -311,44 +314,44 @@ func guardScenarios() map[string]func(*scenario) {
 			s.healthy(s.sync(configs(20)...))
 			s.healthy(s.sync(configs(15)...))
 			s.absent("ConfigMap/c15")
-			s.fails(s.sync(configs(10)...), reconcile.PruneGuarded)
+			s.fails(s.sync(configs(10)...), reason.PruneGuarded)
 			s.present("ConfigMap/c14")
 		},
 		"an emptied folder takes nothing along": func(s *scenario) {
 			s.healthy(s.sync(config("only", "1")))
-			s.fails(s.sync(), reconcile.PruneGuarded, "1 of 1")
+			s.fails(s.sync(), reason.PruneGuarded, "1 of 1")
 			s.present("ConfigMap/only")
 		},
 		"an agreement lets exactly these go": func(s *scenario) {
 			s.healthy(s.sync(configs(10)...))
-			s.spec.PruneConfirmation = s.fails(s.sync(configs(2)...), reconcile.PruneGuarded).Guarded.Digest
+			s.spec.PruneConfirmation = s.fails(s.sync(configs(2)...), reason.PruneGuarded).Guarded.Digest
 			s.healthy(s.sync(configs(2)...))
 			s.present("ConfigMap/c0", "ConfigMap/c1")
 			s.absent("ConfigMap/c2", "ConfigMap/c9")
 		},
 		"an agreement counts for no other prune": func(s *scenario) {
 			s.healthy(s.sync(configs(10)...))
-			s.spec.PruneConfirmation = s.fails(s.sync(configs(2)...), reconcile.PruneGuarded).Guarded.Digest
-			s.fails(s.sync(configs(1)...), reconcile.PruneGuarded, "9 of 10")
+			s.spec.PruneConfirmation = s.fails(s.sync(configs(2)...), reason.PruneGuarded).Guarded.Digest
+			s.fails(s.sync(configs(1)...), reason.PruneGuarded, "9 of 10")
 			s.present("ConfigMap/c1", "ConfigMap/c9")
 		},
 		"an agreement is used up": func(s *scenario) {
 			s.healthy(s.sync(configs(10)...))
-			s.spec.PruneConfirmation = s.fails(s.sync(configs(2)...), reconcile.PruneGuarded).Guarded.Digest
+			s.spec.PruneConfirmation = s.fails(s.sync(configs(2)...), reason.PruneGuarded).Guarded.Digest
 			s.healthy(s.sync(configs(2)...))
 			s.healthy(s.sync(configs(10)...))
-			s.fails(s.sync(configs(2)...), reconcile.PruneGuarded)
+			s.fails(s.sync(configs(2)...), reason.PruneGuarded)
 			s.present("ConfigMap/c2", "ConfigMap/c9")
 		},
 		"an agreement to nothing is harmless": func(s *scenario) {
 			s.spec.PruneConfirmation = "sha256:" + strings.Repeat("0", 64)
 			s.healthy(s.sync(configs(10)...))
-			s.fails(s.sync(configs(2)...), reconcile.PruneGuarded)
+			s.fails(s.sync(configs(2)...), reason.PruneGuarded)
 			s.present("ConfigMap/c9")
 		},
 		"restored manifests end the question": func(s *scenario) {
 			s.healthy(s.sync(configs(10)...))
-			s.fails(s.sync(configs(1)...), reconcile.PruneGuarded)
+			s.fails(s.sync(configs(1)...), reason.PruneGuarded)
 			if got := s.healthy(s.sync(configs(10)...)); got.Guarded.Digest != "" {
 				s.t.Errorf("guarded: got %+v, want nothing", got.Guarded)
 			}
@@ -359,7 +362,7 @@ func guardScenarios() map[string]func(*scenario) {
 				manifests = append(manifests, config(fmt.Sprint("k", i), "1", "leat.dev/prune=disabled"))
 			}
 			s.healthy(s.sync(append(manifests, config("a", "1"))...))
-			s.fails(s.sync(config("a", "1")), reconcile.PruneGuarded, "6 of 7")
+			s.fails(s.sync(config("a", "1")), reason.PruneGuarded, "6 of 7")
 			if got := s.label("ConfigMap", "k0"); got != s.name {
 				s.t.Errorf("label: got %q, want that of the service still", got)
 			}

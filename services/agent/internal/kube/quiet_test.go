@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/overview"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // The fleet of TestZeroCostSteadyState.
@@ -30,13 +32,13 @@ func TestZeroCostSteadyState(t *testing.T) {
 	c := startCluster(t, func(p *localkube.Params) { p.APIServerOnly, p.Audit = true, true })
 	for i := range quietServices {
 		name := fmt.Sprintf("quiet-%d", i)
-		c.put(t, name, quietFiles(), reconcile.Spec{Namespace: name, CreateNamespace: true, Prune: true})
+		c.put(t, name, quietFiles(), plan.Spec{Namespace: name, CreateNamespace: true, Prune: true})
 	}
 	c.allHealthy(t)
 	c.stop()
 
 	refreshes := make(chan struct{}, 10*quietServices)
-	c.refresh, c.observer = quietRefresh, func(context.Context, time.Duration, *reconcile.Problem) { refreshes <- struct{}{} }
+	c.refresh, c.observer = quietRefresh, func(context.Context, time.Duration, *reason.Problem) { refreshes <- struct{}{} }
 	client, err := kube.New(kube.Params{Kubeconfig: c.cp.KubeconfigPath(), UserAgent: userAgent, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -88,8 +90,8 @@ func TestZeroCostSteadyState(t *testing.T) {
 func (c *cluster) allHealthy(t *testing.T) {
 	t.Helper()
 	for i := range quietServices {
-		c.await(t, fmt.Sprintf("quiet-%d", i), func(got reconcile.Status) bool {
-			return got.Phase == reconcile.Healthy && got.Counts.Healthy == quietObjects
+		c.await(t, fmt.Sprintf("quiet-%d", i), func(got report.Status) bool {
+			return got.Phase == report.Healthy && got.Counts.Healthy == quietObjects
 		})
 	}
 }

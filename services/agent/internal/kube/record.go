@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
 // Namespace is where the agent keeps its inventories.
@@ -88,7 +88,7 @@ type Inventories struct {
 	shards shardNames
 }
 
-var _ reconcile.Inventories = (*Inventories)(nil)
+var _ inventory.Store = (*Inventories)(nil)
 
 // Inventories returns the store of records in this cluster.
 func (c *Client) Inventories() *Inventories {
@@ -239,7 +239,7 @@ func (i *Inventories) erase(ctx context.Context, name string) error {
 	err := i.client.try(ctx, "ConfigMap", func(ctx context.Context) error {
 		return i.configMaps().Delete(ctx, name, metav1.DeleteOptions{})
 	})
-	if errors.Is(err, reconcile.ErrNotFound) {
+	if errors.Is(err, k8s.ErrNotFound) {
 		return nil
 	}
 	return err

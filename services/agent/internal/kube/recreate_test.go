@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/internal/reason"
 )
 
 const recreate = "leat.dev/recreate=enabled"
@@ -84,7 +84,7 @@ func recreateScenarios() map[string]func(*scenario) {
 			of := immutables()["RoleBinding role"].of
 			s.healthy(s.sync(of("one", "leat.dev/recreate=disabled")))
 			before := s.uid("RoleBinding", "it")
-			s.fails(s.sync(of("two", "leat.dev/recreate=disabled")), reconcile.ApplyRejected, "roleRef")
+			s.fails(s.sync(of("two", "leat.dev/recreate=disabled")), reason.ApplyRejected, "roleRef")
 			if got := s.uid("RoleBinding", "it"); got != before {
 				s.t.Errorf("got another object, want the same")
 			}
@@ -101,7 +101,7 @@ func recreateScenarios() map[string]func(*scenario) {
 			}
 			s.healthy(s.sync(claim("kwok-volume")))
 			before := s.uid("PersistentVolumeClaim", "data")
-			s.fails(s.sync(claim("other")), reconcile.ApplyRejected, "never recreated")
+			s.fails(s.sync(claim("other")), reason.ApplyRejected, "never recreated")
 			if got := s.uid("PersistentVolumeClaim", "data"); got != before {
 				s.t.Errorf("got another claim, want the same")
 			}
@@ -111,7 +111,7 @@ func recreateScenarios() map[string]func(*scenario) {
 			s.create("RoleBinding", of("one"))
 			before := s.uid("RoleBinding", "it")
 			s.spec.ForceConflicts = true
-			s.fails(s.sync(of("two", recreate)), reconcile.ApplyRejected, "Leat has not made it")
+			s.fails(s.sync(of("two", recreate)), reason.ApplyRejected, "Leat has not made it")
 			if got := s.uid("RoleBinding", "it"); got != before {
 				s.t.Errorf("got another object, want the same")
 			}
@@ -120,7 +120,7 @@ func recreateScenarios() map[string]func(*scenario) {
 			s.healthy(s.sync(deploymentWith("it", nil, nil, recreate)))
 			before := s.uid("Deployment", "it")
 			bad := map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"no": "match"}}}
-			s.fails(s.sync(deploymentWith("it", bad, nil, recreate)), reconcile.ApplyRejected)
+			s.fails(s.sync(deploymentWith("it", bad, nil, recreate)), reason.ApplyRejected)
 			if got := s.uid("Deployment", "it"); got != before {
 				s.t.Errorf("got another object, want the same: the manifest is wrong")
 			}
@@ -131,7 +131,7 @@ func recreateScenarios() map[string]func(*scenario) {
 			s.healthy(s.sync(of("one", recreate)))
 			s.change("RoleBinding", "it", `{"metadata":{"finalizers":["order.test/hold"]}}`)
 			service := s.sync(of("two", recreate), config("a", "1"))
-			s.fails(service, reconcile.ApplyRejected, "not gone", "order.test/hold")
+			s.fails(service, reason.ApplyRejected, "not gone", "order.test/hold")
 			s.present("ConfigMap/a")
 			s.change("RoleBinding", "it", `{"metadata":{"finalizers":null}}`)
 			s.healthy(service)
@@ -198,7 +198,7 @@ func (s *scenario) kept(change kindChange) {
 	s.kinds(change)
 	s.healthy(s.sync(change.of("one")))
 	before := s.uid(change.kind, "it")
-	got := s.fails(s.sync(change.of("two"), config("a", "1")), reconcile.ApplyRejected)
+	got := s.fails(s.sync(change.of("two"), config("a", "1")), reason.ApplyRejected)
 	message := s.refused(got, "it")
 	for _, words := range []string{change.field, "leat.dev/recreate: enabled", "policy"} {
 		if !strings.Contains(message, words) {

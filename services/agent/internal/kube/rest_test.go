@@ -10,13 +10,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-func (s *scenario) paused(service reconcile.Service) reconcile.Status {
+func (s *scenario) paused(service plan.Service) report.Status {
 	s.t.Helper()
-	return s.await(s.t, service.Name, func(got reconcile.Status) bool { return got.Phase == reconcile.Paused })
+	return s.await(s.t, service.Name, func(got report.Status) bool { return got.Phase == report.Paused })
 }
 
 func pauseScenarios() map[string]func(*scenario) {
@@ -37,7 +39,7 @@ func pauseScenarios() map[string]func(*scenario) {
 			s.paused(paused)
 			s.change("ConfigMap", "app", `{"data":{"value":"by hand"}}`)
 			s.request(s.t, http.MethodDelete, s.collection("ConfigMap")+"/gone", "", "")
-			s.await(s.t, s.name, func(got reconcile.Status) bool { return got.Phase == reconcile.Paused && got.Counts.Failed == 1 })
+			s.await(s.t, s.name, func(got report.Status) bool { return got.Phase == report.Paused && got.Counts.Failed == 1 })
 			s.absent("ConfigMap/gone")
 			s.value("app", "by hand")
 			s.spec.Paused = false
@@ -76,15 +78,15 @@ func pauseScenarios() map[string]func(*scenario) {
 }
 
 // compared waits for the report of a dry run.
-func (s *scenario) compared(service reconcile.Service, want reconcile.DryRun, changes ...string) reconcile.Status {
+func (s *scenario) compared(service plan.Service, want report.DryRun, changes ...string) report.Status {
 	s.t.Helper()
-	got := s.await(s.t, service.Name, func(got reconcile.Status) bool {
+	got := s.await(s.t, service.Name, func(got report.Status) bool {
 		return got.DryRun != nil && got.Observed.SpecDigest == service.SpecDigest && got.Observed.Digests[0] == service.Bundles[0].Digest.String()
 	})
 	var found []string
 	for _, c := range got.DryRun.Changes {
-		found = append(found, fmt.Sprint(map[reconcile.Change]string{
-			reconcile.Create: "+", reconcile.Update: "~", reconcile.Delete: "-",
+		found = append(found, fmt.Sprint(map[report.Change]string{
+			report.Create: "+", report.Update: "~", report.Delete: "-",
 		}[c.Change], c.Ref.Kind, "/", c.Ref.Name))
 	}
 	if diff := cmp.Diff(changes, found); diff != "" {
@@ -107,8 +109,8 @@ func dryRunScenarios() map[string]func(*scenario) {
 	return map[string]func(*scenario){
 		"dry run writes nothing": func(s *scenario) {
 			s.spec.DryRun = true
-			got := s.compared(s.sync(config("a", "1"), config("b", "1")), reconcile.DryRun{Created: 2}, "+ConfigMap/a", "+ConfigMap/b")
-			if got.Phase != reconcile.Pending || got.Problem != nil {
+			got := s.compared(s.sync(config("a", "1"), config("b", "1")), report.DryRun{Created: 2}, "+ConfigMap/a", "+ConfigMap/b")
+			if got.Phase != report.Pending || got.Problem != nil {
 				s.t.Errorf("got %s, %v, want Pending", got.Phase, got.Problem)
 			}
 			if s.exists(s.t, "/api/v1/namespaces/"+s.name) || s.inventory() {
@@ -119,8 +121,8 @@ func dryRunScenarios() map[string]func(*scenario) {
 			s.healthy(s.sync(config("changed", "1"), config("same", "1"), config("gone", "1")))
 			s.spec.DryRun = true
 			got := s.compared(s.sync(config("changed", "2"), config("same", "1"), config("new", "1")),
-				reconcile.DryRun{Created: 1, Updated: 1, Deleted: 1, Unchanged: 1}, "-ConfigMap/gone", "~ConfigMap/changed", "+ConfigMap/new")
-			if got.Phase != reconcile.Healthy {
+				report.DryRun{Created: 1, Updated: 1, Deleted: 1, Unchanged: 1}, "-ConfigMap/gone", "~ConfigMap/changed", "+ConfigMap/new")
+			if got.Phase != report.Healthy {
 				s.t.Errorf("phase: got %s, want Healthy: that is what is applied", got.Phase)
 			}
 			s.value("changed", "1")
@@ -135,16 +137,16 @@ func dryRunScenarios() map[string]func(*scenario) {
 			s.spec.Prune = false
 			s.healthy(s.sync(config("a", "1"), config("b", "1")))
 			s.spec.DryRun = true
-			s.compared(s.sync(config("a", "1")), reconcile.DryRun{Unchanged: 1})
+			s.compared(s.sync(config("a", "1")), report.DryRun{Unchanged: 1})
 		},
 		"dry run leaves drift": func(s *scenario) {
 			s.healthy(s.sync(config("a", "1")))
 			s.spec.DryRun = true
 			service := s.sync(config("a", "1"))
-			s.compared(service, reconcile.DryRun{Unchanged: 1})
+			s.compared(service, report.DryRun{Unchanged: 1})
 			s.change("ConfigMap", "a", `{"data":{"value":"by hand"}}`)
-			s.compared(s.again(service, "look again"), reconcile.DryRun{Unchanged: 1})
-			s.await(s.t, s.name, func(got reconcile.Status) bool { return got.DryRun != nil && got.DryRun.Updated == 1 })
+			s.compared(s.again(service, "look again"), report.DryRun{Unchanged: 1})
+			s.await(s.t, s.name, func(got report.Status) bool { return got.DryRun != nil && got.DryRun.Updated == 1 })
 			s.value("a", "by hand")
 			s.spec.DryRun = false
 			s.healthy(s.sync(config("a", "1")))
@@ -156,7 +158,7 @@ func dryRunScenarios() map[string]func(*scenario) {
 			}
 			s.healthy(s.sync(secret("old-one")))
 			s.spec.DryRun = true
-			got := s.compared(s.sync(secret("new-one")), reconcile.DryRun{Updated: 1}, "~Secret/s")
+			got := s.compared(s.sync(secret("new-one")), report.DryRun{Updated: 1}, "~Secret/s")
 			if text := fmt.Sprintf("%+v", got); strings.Contains(text, "new-one") || strings.Contains(text, "old-one") {
 				s.t.Errorf("the status holds a value: %s", text)
 			}
@@ -164,10 +166,10 @@ func dryRunScenarios() map[string]func(*scenario) {
 		"dry run of what would be refused": func(s *scenario) {
 			s.sync(s.gatedDeployment("web"))
 			s.ready("web", 1)
-			s.await(s.t, s.name, func(got reconcile.Status) bool { return got.Phase == reconcile.Healthy })
+			s.await(s.t, s.name, func(got report.Status) bool { return got.Phase == report.Healthy })
 			s.spec.DryRun = true
 			got := s.fails(s.sync(deploymentWith("web", map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"other": "x"}}}, nil), config("a", "1")),
-				reconcile.ApplyRejected, "compare")
+				reason.ApplyRejected, "compare")
 			if got.DryRun != nil {
 				s.t.Errorf("report: got %+v, want none", got.DryRun)
 			}
@@ -179,13 +181,13 @@ func dryRunScenarios() map[string]func(*scenario) {
 				"spec":{"group":"dry.test","scope":"Namespaced","names":{"kind":"Dry","plural":%[1]q},"versions":[{"name":"v1","served":true,
 				"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`, plural)
 			s.spec.DryRun = true
-			s.compared(s.sync(definition, manifest("dry.test/v1", "Dry", "d", nil)), reconcile.DryRun{Created: 2},
+			s.compared(s.sync(definition, manifest("dry.test/v1", "Dry", "d", nil)), report.DryRun{Created: 2},
 				"+CustomResourceDefinition/"+plural+".dry.test", "+Dry/d")
 		},
 		"dry run adopts nothing": func(s *scenario) {
 			s.create("ConfigMap", config("theirs", "1"))
 			s.spec.DryRun = true
-			s.compared(s.sync(config("theirs", "1")), reconcile.DryRun{Updated: 1}, "~ConfigMap/theirs")
+			s.compared(s.sync(config("theirs", "1")), report.DryRun{Updated: 1}, "~ConfigMap/theirs")
 			if labels := at(s.get("ConfigMap", "theirs"), "metadata", "labels"); labels != nil {
 				s.t.Errorf("labels: got %v, want none", labels)
 			}
@@ -193,17 +195,17 @@ func dryRunScenarios() map[string]func(*scenario) {
 		"dry run runs no hooks and no tests": func(s *scenario) {
 			s.spec.DryRun = true
 			s.spec.Policy.Tests = &syncpolicy.Tests{}
-			s.compared(s.sync(config("a", "1"), job("hook", preSync), job("check", "leat.dev/phase=Test")), reconcile.DryRun{Created: 1}, "+ConfigMap/a")
+			s.compared(s.sync(config("a", "1"), job("hook", preSync), job("check", "leat.dev/phase=Test")), report.DryRun{Created: 1}, "+ConfigMap/a")
 		},
 		"dry run waits for nobody": func(s *scenario) {
 			s.spec.DryRun = true
 			s.after("nobody-of-that-name")
-			s.compared(s.sync(config("a", "1")), reconcile.DryRun{Created: 1}, "+ConfigMap/a")
+			s.compared(s.sync(config("a", "1")), report.DryRun{Created: 1}, "+ConfigMap/a")
 		},
 		"dry run of a service that leaves": func(s *scenario) {
 			s.healthy(s.sync(config("a", "1")))
 			s.spec.DryRun = true
-			s.compared(s.sync(config("a", "1")), reconcile.DryRun{Unchanged: 1})
+			s.compared(s.sync(config("a", "1")), report.DryRun{Unchanged: 1})
 			s.drop(s.name)
 			s.gone(s.t, s.name)
 			s.absent("ConfigMap/a")

@@ -18,10 +18,12 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/overview"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // manifests is where people find the agent's rights.
@@ -52,21 +54,21 @@ func TestSecRightsOfTenants(t *testing.T) {
 	c.configureAgent(t, syncpolicy.AgentSettings{LockDown: true})
 
 	t.Run("a service comes, changes and goes", func(t *testing.T) {
-		spec := reconcile.Spec{Namespace: "team-a", Prune: true, Policy: syncpolicy.Policy{ServiceAccount: "deployer"}}
+		spec := plan.Spec{Namespace: "team-a", Prune: true, Policy: syncpolicy.Policy{ServiceAccount: "deployer"}}
 		s := c.put(t, "web", map[string]string{"a.yaml": configMap("web-a", "1"), "b.yaml": configMap("web-b", "1")}, spec)
-		c.settled(t, s, reconcile.Healthy)
+		c.settled(t, s, report.Healthy)
 		s = c.put(t, "web", map[string]string{"a.yaml": configMap("web-a", "2")}, spec)
-		c.settled(t, s, reconcile.Healthy)
+		c.settled(t, s, report.Healthy)
 		c.mustNotExist(t, "/api/v1/namespaces/team-a/configmaps/web-b")
 		c.drop("web")
 		c.gone(t, "web")
 		c.mustNotExist(t, "/api/v1/namespaces/team-a/configmaps/web-a")
 	})
 	t.Run("another account is out of reach", func(t *testing.T) {
-		s := c.put(t, "climber", map[string]string{"a.yaml": configMap("climber", "1")}, reconcile.Spec{
+		s := c.put(t, "climber", map[string]string{"a.yaml": configMap("climber", "1")}, plan.Spec{
 			Namespace: "kube-system", Policy: syncpolicy.Policy{ServiceAccount: "kube-system/clusterrole-aggregation-controller"},
 		})
-		if got := c.settled(t, s, reconcile.Failed); got.Problem.Reason != reconcile.TenantForbidden {
+		if got := c.settled(t, s, report.Failed); got.Problem.Reason != reason.TenantForbidden {
 			t.Errorf("got %+v, want TENANT_FORBIDDEN", got.Problem)
 		}
 	})

@@ -10,7 +10,8 @@ import (
 	"testing"
 
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // TestHealthOfObjects follows what controllers write into the status of objects. They are played by the test, so that each state
@@ -65,16 +66,16 @@ func (c *cluster) tells(t *testing.T, path, status string) {
 }
 
 // says waits until a service is in a phase for a problem with the given words; no words: for none.
-func (c *cluster) says(t *testing.T, s reconcile.Service, phase reconcile.Phase, words string) {
+func (c *cluster) says(t *testing.T, s plan.Service, phase report.Phase, words string) {
 	t.Helper()
-	c.await(t, s.Name, func(got reconcile.Status) bool {
+	c.await(t, s.Name, func(got report.Status) bool {
 		return got.Phase == phase && got.Observed.SpecDigest == s.SpecDigest &&
 			(got.Problem == nil) == (words == "") && (words == "" || strings.Contains(got.Problem.Message, words))
 	})
 }
 
-func withRules(rules ...syncpolicy.HealthRule) reconcile.Spec {
-	return reconcile.Spec{Prune: true, Policy: syncpolicy.Policy{HealthRules: rules}}
+func withRules(rules ...syncpolicy.HealthRule) plan.Spec {
+	return plan.Spec{Prune: true, Policy: syncpolicy.Policy{HealthRules: rules}}
 }
 
 func pump(name string) map[string]string {
@@ -88,32 +89,32 @@ func testOwnRule(t *testing.T, c *cluster) {
 		Group: "mill.test", Kind: "Pump", Healthy: "self.status.turning == self.spec.wheels", Degraded: "self.isTrue('Broken')",
 		Message: "self.isTrue('Broken') ? self.message('Broken') : string(self.status.turning) + ' wheels turn'",
 	}))
-	c.says(t, s, reconcile.Progressing, "")
+	c.says(t, s, report.Progressing, "")
 	c.tells(t, pumps+"own", `{"turning":1}`)
-	c.await(t, s.Name, func(got reconcile.Status) bool {
-		return got.Phase == reconcile.Progressing && got.Objects[0].Health.Message == "1 wheels turn"
+	c.await(t, s.Name, func(got report.Status) bool {
+		return got.Phase == report.Progressing && got.Objects[0].Health.Message == "1 wheels turn"
 	})
 	c.tells(t, pumps+"own", `{"turning":2}`)
-	c.says(t, s, reconcile.Healthy, "")
+	c.says(t, s, report.Healthy, "")
 	c.tells(t, pumps+"own", `{"conditions":[{"type":"Broken","status":"True","message":"the shaft broke"}]}`)
-	c.says(t, s, reconcile.Degraded, "not healthy: Pump.mill.test default/own: the shaft broke")
+	c.says(t, s, report.Degraded, "not healthy: Pump.mill.test default/own: the shaft broke")
 	c.tells(t, pumps+"own", `{"conditions":[]}`)
-	c.says(t, s, reconcile.Healthy, "")
+	c.says(t, s, report.Healthy, "")
 }
 
 // The object is not touched; only what is said of it changes.
 func testRulesChange(t *testing.T, c *cluster) {
-	s := c.put(t, "rules-change", pump("changing"), reconcile.Spec{Prune: true})
-	c.says(t, s, reconcile.Healthy, "")
+	s := c.put(t, "rules-change", pump("changing"), plan.Spec{Prune: true})
+	c.says(t, s, report.Healthy, "")
 	s = c.put(t, "rules-change", pump("changing"), withRules(syncpolicy.HealthRule{Kind: "Pump", Degraded: "true", Message: "'we want no pumps'"}))
-	c.says(t, s, reconcile.Degraded, "we want no pumps")
-	s = c.put(t, "rules-change", pump("changing"), reconcile.Spec{Prune: true})
-	c.says(t, s, reconcile.Healthy, "")
+	c.says(t, s, report.Degraded, "we want no pumps")
+	s = c.put(t, "rules-change", pump("changing"), plan.Spec{Prune: true})
+	c.says(t, s, report.Healthy, "")
 }
 
 func testWrongRule(t *testing.T, c *cluster) {
 	s := c.put(t, "wrong-rule", pump("wrong"), withRules(syncpolicy.HealthRule{Kind: "Pump", Healthy: "status.turning > 1"}))
-	c.says(t, s, reconcile.Degraded, "health rule for Pump: healthy: line 1, column 1: undeclared reference to 'status'")
+	c.says(t, s, report.Degraded, "health rule for Pump: healthy: line 1, column 1: undeclared reference to 'status'")
 	c.mustExist(t, pumps+"wrong")
 }
 
@@ -121,33 +122,33 @@ func testLibraryKind(t *testing.T, c *cluster) {
 	const certificate = "/apis/cert-manager.io/v1/namespaces/default/certificates/web"
 	s := c.put(t, "library", map[string]string{
 		"a.yaml": "apiVersion: cert-manager.io/v1\nkind: Certificate\nmetadata: {name: web}\nspec: {secretName: web}\n",
-	}, reconcile.Spec{Prune: true})
-	c.says(t, s, reconcile.Progressing, "")
+	}, plan.Spec{Prune: true})
+	c.says(t, s, report.Progressing, "")
 	c.tells(t, certificate, `{"conditions":[{"type":"Ready","status":"True"}]}`)
-	c.says(t, s, reconcile.Healthy, "")
+	c.says(t, s, report.Healthy, "")
 	c.tells(t, certificate, `{"conditions":[{"type":"Ready","status":"False"},{"type":"Issuing","status":"False","reason":"Failed","message":"order is invalid"}]}`)
-	c.says(t, s, reconcile.Degraded, "Certificate.cert-manager.io default/web: order is invalid")
+	c.says(t, s, report.Degraded, "Certificate.cert-manager.io default/web: order is invalid")
 }
 
 func testFailedJob(t *testing.T, c *cluster) {
 	s := c.put(t, "failed-job", map[string]string{
 		"a.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate}\nspec:\n  template:\n    spec:\n      restartPolicy: Never\n" +
 			"      containers: [{name: x, image: example.test/x}]\n",
-	}, reconcile.Spec{Prune: true})
-	c.says(t, s, reconcile.Progressing, "")
+	}, plan.Spec{Prune: true})
+	c.says(t, s, report.Progressing, "")
 	const at = `"2026-01-01T00:00:00Z"`
 	c.tells(t, "/apis/batch/v1/namespaces/default/jobs/migrate", `{"startTime":`+at+`,"failed":7,"conditions":[`+
 		`{"type":"FailureTarget","status":"True","reason":"BackoffLimitExceeded","message":"no more retries","lastTransitionTime":`+at+`},`+
 		`{"type":"Failed","status":"True","reason":"BackoffLimitExceeded","message":"no more retries","lastTransitionTime":`+at+`}]}`)
-	c.says(t, s, reconcile.Degraded, "Job.batch default/migrate: failed after 7 failed pods: BackoffLimitExceeded: no more retries")
+	c.says(t, s, report.Degraded, "Job.batch default/migrate: failed after 7 failed pods: BackoffLimitExceeded: no more retries")
 }
 
 func testPastDeadline(t *testing.T, c *cluster) {
-	s := c.put(t, "past-deadline", map[string]string{"a.yaml": fmt.Sprintf(deployment, "slow", "")}, reconcile.Spec{Prune: true})
-	c.says(t, s, reconcile.Progressing, "")
+	s := c.put(t, "past-deadline", map[string]string{"a.yaml": fmt.Sprintf(deployment, "slow", "")}, plan.Spec{Prune: true})
+	c.says(t, s, report.Progressing, "")
 	c.tells(t, "/apis/apps/v1/namespaces/default/deployments/slow", `{"observedGeneration":1,"replicas":2,"updatedReplicas":2,"conditions":[`+
 		`{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded","message":"timed out"}]}`)
-	c.says(t, s, reconcile.Degraded, "Deployment.apps default/slow: 0 of 2 replicas are ready, and the rollout has made no progress for 600 s")
+	c.says(t, s, report.Degraded, "Deployment.apps default/slow: 0 of 2 replicas are ready, and the rollout has made no progress for 600 s")
 }
 
 func testIgnored(t *testing.T, c *cluster) {
@@ -156,19 +157,19 @@ func testIgnored(t *testing.T, c *cluster) {
 	ours := func(annotation string) map[string]string {
 		return map[string]string{"a.yaml": fmt.Sprintf(balancer, "ours", annotation), "b.yaml": theirs}
 	}
-	s := c.put(t, "ignored", ours("leat.dev/health: ignore"), reconcile.Spec{Prune: true})
-	c.says(t, s, reconcile.Healthy, "")
-	s = c.put(t, "ignored", ours(""), reconcile.Spec{Prune: true})
-	c.says(t, s, reconcile.Progressing, "")
+	s := c.put(t, "ignored", ours("leat.dev/health: ignore"), plan.Spec{Prune: true})
+	c.says(t, s, report.Healthy, "")
+	s = c.put(t, "ignored", ours(""), plan.Spec{Prune: true})
+	c.says(t, s, report.Progressing, "")
 	c.tells(t, "/api/v1/namespaces/default/services/ours", `{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}`)
-	c.says(t, s, reconcile.Healthy, "")
+	c.says(t, s, report.Healthy, "")
 }
 
 func testSuspended(t *testing.T, c *cluster) {
 	s := c.put(t, "suspended", map[string]string{
 		"a.yaml": "apiVersion: mill.test/v1\nkind: Pump\nmetadata: {name: resting}\nspec: {suspend: true}\n",
-	}, reconcile.Spec{Prune: true})
-	c.says(t, s, reconcile.Healthy, "")
+	}, plan.Spec{Prune: true})
+	c.says(t, s, report.Healthy, "")
 	c.tells(t, pumps+"resting", `{"conditions":[{"type":"Ready","status":"False","reason":"Calm"}]}`)
 	all, err := c.engine.Objects(s.Name)
 	if err != nil || len(all) != 1 || all[0].Health.Message != "is suspended" {

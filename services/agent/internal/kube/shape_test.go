@@ -18,11 +18,14 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // ignorable are pointers into a PodTemplate, and the path to what each names. In those that end in an item's field, the item
@@ -105,8 +108,8 @@ func testShapedOnAServer(t *testing.T, c *cluster) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		after, err := c.client.Apply(t.Context(), ignored.Shape(next, live), reconcile.ApplyOptions{Force: true})
-		if problem := new(reconcile.Problem); errors.As(err, &problem) && strings.Contains(problem.Message, "Required value") {
+		after, err := c.client.Apply(t.Context(), ignored.Shape(next, live), k8s.ApplyOptions{Force: true})
+		if problem := new(reason.Problem); errors.As(err, &problem) && strings.Contains(problem.Message, "Required value") {
 			return
 		}
 		if err != nil {
@@ -126,7 +129,7 @@ func testRehearsed(t *testing.T, c *cluster) {
 	c.editAs(t, "tuner", configMaps+"rehearsed", `{"data": {"a": "tuned"}}`)
 	spec.Paused = true
 	s := c.put(t, "rehearsed", map[string]string{"a.yaml": strings.ReplaceAll(settings("{a: '2', b: '2', c: '2'}"), "NAME", "rehearsed")}, spec)
-	c.await(t, "rehearsed", func(got reconcile.Status) bool { return got.Phase == reconcile.Paused })
+	c.await(t, "rehearsed", func(got report.Status) bool { return got.Phase == report.Paused })
 	c.applyAs(t, "x", configMaps+"rehearsed", strings.ReplaceAll(settings("{c: x}"), "NAME", "rehearsed"))
 	found, err := c.engine.Diff(t.Context(), s.Name)
 	if err != nil || len(found) != 1 {
@@ -143,8 +146,8 @@ func testConfidentialConflict(t *testing.T, c *cluster) {
 	manifest := strings.ReplaceAll(template("[{name: hunter2, image: us}]"), "NAME", "silent")
 	c.applyAs(t, "x", podTemplates+"silent", strings.Replace(manifest, "us", "x", 1))
 	secret := &render.Variables{Secrets: map[string]string{"HIDDEN": "hunter2"}}
-	s := c.configure(t, "silent", map[string]string{"a.yaml": strings.Replace(manifest, "hunter2", "'${HIDDEN}'", 1)}, reconcile.Spec{}, secret)
-	got := c.configured(t, s, reconcile.Failed)
+	s := c.configure(t, "silent", map[string]string{"a.yaml": strings.Replace(manifest, "hunter2", "'${HIDDEN}'", 1)}, plan.Spec{}, secret)
+	got := c.configured(t, s, report.Failed)
 	text := fmt.Sprintf("%+v", got.Problem)
 	for _, o := range got.Objects {
 		text += fmt.Sprintf(" %+v", o.Problem)

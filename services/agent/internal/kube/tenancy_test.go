@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // tenantRights let account "deployer" of namespace "tenant" do what it likes with ConfigMaps there, and nothing else.
@@ -43,18 +45,18 @@ func TestTenancy(t *testing.T) {
 	}
 	c.must(t, http.MethodPatch, roles+"roles/deployer?fieldManager=admin", applyPatch, tenantRights)
 	c.must(t, http.MethodPatch, roles+"rolebindings/deployer?fieldManager=admin", applyPatch, tenantBinding)
-	tenant := func(change func(*reconcile.Spec)) reconcile.Spec {
-		spec := reconcile.Spec{Namespace: "tenant", CreateNamespace: true, Prune: true, Policy: syncpolicy.Policy{ServiceAccount: "deployer"}}
+	tenant := func(change func(*plan.Spec)) plan.Spec {
+		spec := plan.Spec{Namespace: "tenant", CreateNamespace: true, Prune: true, Policy: syncpolicy.Policy{ServiceAccount: "deployer"}}
 		if change != nil {
 			change(&spec)
 		}
 		return spec
 	}
 	const inTenant = "/api/v1/namespaces/tenant/configmaps/"
-	refused := func(t *testing.T, s reconcile.Service, words ...string) {
+	refused := func(t *testing.T, s plan.Service, words ...string) {
 		t.Helper()
-		got := c.settled(t, s, reconcile.Failed)
-		if got.Problem.Reason != reconcile.TenantForbidden {
+		got := c.settled(t, s, report.Failed)
+		if got.Problem.Reason != reason.TenantForbidden {
 			t.Errorf("got %+v, want TENANT_FORBIDDEN", got.Problem)
 		}
 		for _, word := range words {
@@ -66,9 +68,9 @@ func TestTenancy(t *testing.T) {
 
 	t.Run("what the account may is done", func(t *testing.T) {
 		s := c.put(t, "own", map[string]string{"a.yaml": configMap("own-a", "1"), "b.yaml": configMap("own-b", "1")}, tenant(nil))
-		c.settled(t, s, reconcile.Healthy)
+		c.settled(t, s, report.Healthy)
 		s = c.put(t, "own", map[string]string{"a.yaml": configMap("own-a", "2")}, tenant(nil))
-		c.settled(t, s, reconcile.Healthy)
+		c.settled(t, s, report.Healthy)
 		c.mustExist(t, inTenant+"own-a")
 		c.mustNotExist(t, inTenant+"own-b")
 	})
@@ -83,7 +85,7 @@ func TestTenancy(t *testing.T) {
 		c.mustNotExist(t, "/apis/rbac.authorization.k8s.io/v1/clusterroles/climber")
 	})
 	t.Run("a namespace of its own is not made", func(t *testing.T) {
-		s := c.put(t, "settler", map[string]string{"a.yaml": configMap("settler", "1")}, tenant(func(s *reconcile.Spec) {
+		s := c.put(t, "settler", map[string]string{"a.yaml": configMap("settler", "1")}, tenant(func(s *plan.Spec) {
 			s.Namespace, s.Policy.ServiceAccount = "settled", "tenant/deployer"
 		}))
 		refused(t, s)
@@ -92,13 +94,13 @@ func TestTenancy(t *testing.T) {
 	t.Run("nothing is learnt of what it may not read", func(t *testing.T) {
 		c.must(t, http.MethodPatch, "/api/v1/namespaces/others/secrets/theirs?fieldManager=admin", applyPatch,
 			"apiVersion: v1\nkind: Secret\nmetadata: {name: theirs, namespace: others}\nstringData: {key: hidden}\n")
-		c.put(t, "curious", map[string]string{"a.yaml": configMap("curious", "1")}, tenant(func(s *reconcile.Spec) {
+		c.put(t, "curious", map[string]string{"a.yaml": configMap("curious", "1")}, tenant(func(s *plan.Spec) {
 			s.Policy.DependsOn = []syncpolicy.Dependency{{
 				Object: &syncpolicy.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "others", Name: "theirs"}, Condition: "has(self.data.key)",
 			}}
 		}))
-		c.await(t, "curious", func(got reconcile.Status) bool {
-			return got.Problem != nil && got.Problem.Reason == reconcile.DependencyNotReady && strings.Contains(got.Problem.Message, "deployer")
+		c.await(t, "curious", func(got report.Status) bool {
+			return got.Problem != nil && got.Problem.Reason == reason.DependencyNotReady && strings.Contains(got.Problem.Message, "deployer")
 		})
 		c.mustNotExist(t, inTenant+"curious")
 	})
@@ -112,12 +114,12 @@ func TestTenancy(t *testing.T) {
 	})
 	t.Run("it goes as it came, also after a restart", func(t *testing.T) {
 		s := c.put(t, "leaver", map[string]string{"a.yaml": configMap("leaver", "1")}, tenant(nil))
-		c.settled(t, s, reconcile.Healthy)
+		c.settled(t, s, report.Healthy)
 		c.must(t, http.MethodDelete, roles+"rolebindings/deployer", "", "")
 		c.restart(t)
 		c.drop("leaver")
-		c.await(t, "leaver", func(got reconcile.Status) bool {
-			return got.Problem != nil && got.Problem.Reason == reconcile.TenantForbidden
+		c.await(t, "leaver", func(got report.Status) bool {
+			return got.Problem != nil && got.Problem.Reason == reason.TenantForbidden
 		})
 		c.mustExist(t, inTenant+"leaver")
 		c.must(t, http.MethodPatch, roles+"rolebindings/deployer?fieldManager=admin", applyPatch, tenantBinding)
@@ -126,17 +128,17 @@ func TestTenancy(t *testing.T) {
 	})
 	t.Run("a locked cluster wants an account", func(t *testing.T) {
 		c.configureAgent(t, syncpolicy.AgentSettings{LockDown: true})
-		s := c.put(t, "nobody", map[string]string{"a.yaml": inNamespace(configMap("nobody", "1"), "tenant")}, reconcile.Spec{Prune: true})
+		s := c.put(t, "nobody", map[string]string{"a.yaml": inNamespace(configMap("nobody", "1"), "tenant")}, plan.Spec{Prune: true})
 		refused(t, s, "serviceAccount")
 		c.mustNotExist(t, inTenant+"nobody")
 		s = c.put(t, "nobody", map[string]string{"a.yaml": inNamespace(configMap("nobody", "1"), "tenant")}, tenant(nil))
-		c.settled(t, s, reconcile.Healthy)
+		c.settled(t, s, report.Healthy)
 	})
 	t.Run("the cluster's default account", func(t *testing.T) {
 		c.configureAgent(t, syncpolicy.AgentSettings{DefaultServiceAccount: "tenant/deployer"})
 		files := map[string]string{"a.yaml": inNamespace(configMap("default", "1"), "others")}
-		refused(t, c.put(t, "default", files, reconcile.Spec{}), "tenant/deployer")
-		s := c.put(t, "default", map[string]string{"a.yaml": inNamespace(configMap("default", "1"), "tenant")}, reconcile.Spec{Namespace: "tenant"})
-		c.settled(t, s, reconcile.Healthy)
+		refused(t, c.put(t, "default", files, plan.Spec{}), "tenant/deployer")
+		s := c.put(t, "default", map[string]string{"a.yaml": inNamespace(configMap("default", "1"), "tenant")}, plan.Spec{Namespace: "tenant"})
+		c.settled(t, s, report.Healthy)
 	})
 }

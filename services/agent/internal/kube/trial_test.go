@@ -11,8 +11,12 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 const testPhase = "leat.dev/phase=Test"
@@ -25,7 +29,7 @@ func TestTests(t *testing.T) {
 }
 
 // check makes a service of what it consists of, and of the manifests in its tests' folder.
-func (s *scenario) check(app string, tests ...string) reconcile.Service {
+func (s *scenario) check(app string, tests ...string) plan.Service {
 	s.t.Helper()
 	s.spec.Policy.Tests = &syncpolicy.Tests{Path: "tests", Timeout: s.limit}
 	files := map[string]string{"app.yaml": app}
@@ -36,10 +40,10 @@ func (s *scenario) check(app string, tests ...string) reconcile.Service {
 }
 
 // failed waits until a test of the service failed, with words in the problem's message.
-func (s *scenario) failed(service reconcile.Service, words ...string) reconcile.Status {
+func (s *scenario) failed(service plan.Service, words ...string) report.Status {
 	s.t.Helper()
-	got := s.settled(s.t, service, reconcile.Degraded)
-	if got.Problem.Reason != reconcile.TestFailed {
+	got := s.settled(s.t, service, report.Degraded)
+	if got.Problem.Reason != reason.TestFailed {
 		s.t.Fatalf("problem: got %+v, want TEST_FAILED", got.Problem)
 	}
 	for _, word := range words {
@@ -51,7 +55,7 @@ func (s *scenario) failed(service reconcile.Service, words ...string) reconcile.
 }
 
 // results are the tests of a status: "+name" for those that passed, "-name" for others.
-func results(got reconcile.Status) string {
+func results(got report.Status) string {
 	var all []string
 	for _, r := range got.Tests {
 		all = append(all, map[bool]string{true: "+", false: "-"}[r.Passed]+r.Ref.Name)
@@ -59,7 +63,7 @@ func results(got reconcile.Status) string {
 	return strings.Join(all, " ")
 }
 
-func (s *scenario) tested(got reconcile.Status, want string) {
+func (s *scenario) tested(got report.Status, want string) {
 	s.t.Helper()
 	if results(got) != want {
 		s.t.Errorf("tests: got %q, want %q", results(got), want)
@@ -81,13 +85,13 @@ func testScenarios() map[string]func(*scenario) {
 				}
 			}
 			labels, _ := at(s.get("Job", "one"), "metadata", "labels").(map[string]any)
-			if labels[reconcile.ServiceLabel] != s.name || labels[reconcile.HookLabel] != "Test" {
+			if labels[k8s.ServiceLabel] != s.name || labels[reconcile.HookLabel] != "Test" {
 				s.t.Errorf("labels: got %v", labels)
 			}
 		},
 		"tests wait for health": func(s *scenario) {
 			service := s.check(s.gatedDeployment("web"), job("one"))
-			s.settled(s.t, service, reconcile.Progressing)
+			s.settled(s.t, service, report.Progressing)
 			s.absent("Job/one")
 			s.open()
 			s.tested(s.healthy(service), "+one")
@@ -95,7 +99,7 @@ func testScenarios() map[string]func(*scenario) {
 		"tests one after the other by wave": func(s *scenario) {
 			service := s.check(app, job("later", "leat.dev/wave=2"), s.gatedJob("sooner", "leat.dev/wave=1"))
 			s.appears("Job", "sooner")
-			s.settled(s.t, service, reconcile.Progressing)
+			s.settled(s.t, service, report.Progressing)
 			s.absent("Job/later")
 			s.open()
 			s.tested(s.healthy(service), "+sooner +later")
@@ -123,8 +127,8 @@ func testScenarios() map[string]func(*scenario) {
 			s.healthy(service)
 			before := s.uid("Job", "one")
 			s.again(service, "please")
-			s.await(s.t, s.name, func(got reconcile.Status) bool {
-				return got.Phase == reconcile.Healthy && got.ObservedSyncRequest == "please" && len(got.Tests) == 1
+			s.await(s.t, s.name, func(got report.Status) bool {
+				return got.Phase == report.Healthy && got.ObservedSyncRequest == "please" && len(got.Tests) == 1
 			})
 			if s.uid("Job", "one") == before {
 				s.t.Error("it did not run again")
@@ -137,7 +141,7 @@ func testScenarios() map[string]func(*scenario) {
 			s.value("app", "1")
 			s.request(s.t, http.MethodDelete, s.collection("ConfigMap")+"/app", "", "")
 			s.value("app", "1")
-			s.await(s.t, s.name, func(got reconcile.Status) bool { return got.Phase == reconcile.Healthy })
+			s.await(s.t, s.name, func(got report.Status) bool { return got.Phase == report.Healthy })
 			if s.uid("Job", "one") != before {
 				s.t.Error("it ran again")
 			}
@@ -266,7 +270,7 @@ func TestTestsOutlastTheAgent(t *testing.T) {
 	s.appears("Job", "b")
 	uids := s.uid("Job", "a") + s.uid("Job", "b")
 	c.restart(t)
-	s.settled(t, service, reconcile.Progressing)
+	s.settled(t, service, report.Progressing)
 	s.open()
 	s.tested(s.failed(service), "+a +b -c")
 	if got := s.uid("Job", "a") + s.uid("Job", "b"); got != uids {

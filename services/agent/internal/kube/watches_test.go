@@ -20,10 +20,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/kube"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // TestWatches follows objects on a real API server.
@@ -121,7 +125,7 @@ func kubeconfigAs(t *testing.T, c *cluster, as string) string {
 
 // Fingerprint implements kube.Sink.
 func (w *witness) Fingerprint(o *unstructured.Unstructured) fingerprint.Sum {
-	return fingerprint.Live(o, reconcile.FieldManager)
+	return fingerprint.Live(o, k8s.FieldManager)
 }
 
 // Judge implements kube.Sink.
@@ -373,8 +377,8 @@ func testOtherVersion(t *testing.T, c *cluster) {
 func testEvents(t *testing.T, c *cluster) {
 	events, stop := c.engine.Subscribe("eventful")
 	defer stop()
-	s := c.put(t, "eventful", map[string]string{"a.yaml": configMap("eventful-a", "1")}, reconcile.Spec{})
-	c.settled(t, s, reconcile.Healthy)
+	s := c.put(t, "eventful", map[string]string{"a.yaml": configMap("eventful-a", "1")}, plan.Spec{})
+	c.settled(t, s, report.Healthy)
 	c.request(t, http.MethodDelete, configMaps+"eventful-a", "", "")
 	timeout := time.After(patience)
 	for {
@@ -402,21 +406,21 @@ func testAggregatedDown(t *testing.T, c *cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var problem *reconcile.Problem
+	var problem *reason.Problem
 	for began := time.Now(); time.Since(began) < patience; { // until discovery knows of it
 		_, err = client.Namespaced(t.Context(), kind)
-		problem = reconcile.ProblemOf(err)
-		if problem.Reason == reconcile.ClusterUnreachable {
+		problem = reason.ProblemOf(err)
+		if problem.Reason == reason.ClusterUnreachable {
 			break
 		}
 	}
-	if problem.Reason != reconcile.ClusterUnreachable || !strings.Contains(problem.Message, "down.example.test") {
+	if problem.Reason != reason.ClusterUnreachable || !strings.Contains(problem.Message, "down.example.test") {
 		t.Errorf("kind of an API that is down: got %v, want CLUSTER_UNREACHABLE that names it", err)
 	}
 	if namespaced, err := client.Namespaced(t.Context(), gvk("apps", "v1", "Deployment")); err != nil || !namespaced {
 		t.Errorf("another kind: got %t, %v, want it to be known", namespaced, err)
 	}
-	if _, err := client.Namespaced(t.Context(), gvk("apps", "v1", "Nothing")); reconcile.ProblemOf(err).Reason != reconcile.ApplyRejected {
+	if _, err := client.Namespaced(t.Context(), gvk("apps", "v1", "Nothing")); reason.ProblemOf(err).Reason != reason.ApplyRejected {
 		t.Errorf("unknown kind: got %v, want APPLY_REJECTED", err)
 	}
 }

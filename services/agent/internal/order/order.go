@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/internal/reason"
 )
 
 // Phase is a part of a service's life. All phases but Foundation and Sync hold hooks only.
@@ -143,6 +145,9 @@ func (s Schedule) Of(phases ...Phase) []Stage {
 type Error struct {
 	message string
 }
+
+// Reason implements reason.ReasonedError.
+func (e *Error) Reason() reason.Reason { return reason.ManifestInvalid }
 
 // Error implements error.
 func (e *Error) Error() string {

@@ -13,9 +13,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
 // strangers are objects that were in the cluster before this service made them, from when they are found until they are
@@ -57,9 +59,9 @@ func (r *run) familiar(k inventory.Key) bool {
 
 // admit decides whether an object that exists and is no other service's may become this one's.
 func (r *run) admit(k inventory.Key, live *unstructured.Unstructured) error {
-	unmarked := live.GetLabels()[ServiceLabel] == ""
+	unmarked := live.GetLabels()[k8s.ServiceLabel] == ""
 	if unmarked && r.service.Spec.Policy.Adoption == syncpolicy.AdoptNever && !fields.Touched(live) {
-		return problemf(ObjectUnmanaged, "exists, and Leat has not made it; remove it, or allow the service's policy to adopt it")
+		return reason.Errorf(reason.ObjectUnmanaged, "exists, and Leat has not made it; remove it, or allow the service's policy to adopt it")
 	}
 	r.strangers.put(k, live)
 	return nil
@@ -82,7 +84,7 @@ func (r *run) adopt(ctx context.Context, ref inventory.Ref, live *unstructured.U
 func (r *run) migrate(ctx context.Context, ref inventory.Ref) (*unstructured.Unstructured, error) {
 	live, err := r.cluster.Get(ctx, ref)
 	if err != nil {
-		return nil, ignoreNotFound(err)
+		return nil, k8s.IgnoreNotFound(err)
 	}
 	gone, err := r.goneVersions(ctx, ref, live)
 	if err != nil {
@@ -106,7 +108,7 @@ func (r *run) goneVersions(ctx context.Context, ref inventory.Ref, live *unstruc
 			continue
 		}
 		_, err := r.cluster.Get(ctx, old)
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, k8s.ErrNotFound) {
 			gone = append(gone, version)
 		} else if err != nil {
 			return nil, fmt.Errorf("ask for version %s: %w", version, err)
@@ -125,13 +127,13 @@ func (r *run) reown(
 			return live, nil
 		}
 		done, err := r.cluster.Reown(ctx, live, managedFields)
-		if !errors.Is(err, ErrReplaced) {
+		if !errors.Is(err, k8s.ErrReplaced) {
 			return done, err
 		}
 		live, err = r.cluster.Get(ctx, ref)
 		if err != nil {
-			return nil, ignoreNotFound(err)
+			return nil, k8s.IgnoreNotFound(err)
 		}
 	}
-	return nil, problemf(ApplyRejected, "is being changed all the time; it will be tried again")
+	return nil, reason.Errorf(reason.ApplyRejected, "is being changed all the time; it will be tried again")
 }

@@ -12,7 +12,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
 // prepare completes objects with namespace and label. Objects of a kind that the cluster does not know are failures.
@@ -32,7 +35,7 @@ func (r *run) prepare(
 		ref := inventory.RefOf(complete)
 		_, twice := r.desired.Get(ref.Key)
 		if _, hook := r.hooked.Get(ref.Key); twice || hook {
-			return nil, problemf(ManifestInvalid, "%s stands in the manifests twice; remove one of them", ref.Key)
+			return nil, reason.Errorf(reason.ManifestInvalid, "%s stands in the manifests twice; remove one of them", ref.Key)
 		}
 		r.desired.Put(r.entry(complete))
 		prepared = append(prepared, complete)
@@ -41,7 +44,7 @@ func (r *run) prepare(
 }
 
 // complete returns a copy of o with the namespace it belongs to, and the service's label.
-func complete(ctx context.Context, cluster Cluster, s Service, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func complete(ctx context.Context, cluster k8s.API, s plan.Service, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	namespaced, err := cluster.Namespaced(ctx, o.GroupVersionKind())
 	if err != nil {
 		return nil, err
@@ -51,13 +54,13 @@ func complete(ctx context.Context, cluster Cluster, s Service, o *unstructured.U
 	case !namespaced:
 		o.SetNamespace("")
 	case o.GetNamespace() == "":
-		o.SetNamespace(s.Spec.namespace())
+		o.SetNamespace(s.Spec.NamespaceOrDefault())
 	}
 	labels := o.GetLabels()
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[ServiceLabel] = s.Name
+	labels[k8s.ServiceLabel] = s.Name
 	o.SetLabels(labels)
 	unstructured.RemoveNestedField(o.Object, "status")                    // the cluster's to write
 	unstructured.RemoveNestedField(o.Object, "metadata", "managedFields") // refused in an apply
@@ -85,7 +88,7 @@ func (r *run) claim(
 // enlist adds the objects to the inventory, and notes that the cluster is about to change. A refresh changes neither. What could
 // not be stored is not in the record either: other services rely on it.
 func (r *run) enlist(ctx context.Context, prepared []*unstructured.Unstructured) error {
-	grown := len(r.inherited.from) > 0 || !r.record.Touched && !sameInputs(r.service.inputs(), r.record.Applied)
+	grown := len(r.inherited.from) > 0 || !r.record.Touched && !r.service.Inputs().SameInputs(r.record.Applied)
 	before := r.record
 	r.record.Touched, r.record.Objects = r.record.Touched || grown, r.record.Objects.Clone()
 	r.announce(ctx, prepared)

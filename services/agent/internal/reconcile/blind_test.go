@@ -11,6 +11,7 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // TestBlind restarts an agent that may no longer watch a kind, until it may.
@@ -33,7 +34,7 @@ func TestBlind(t *testing.T) {
 		if len(got.Objects) != 1 || got.Objects[0].Ref.Name != "b" || got.Objects[0].Health != want {
 			t.Errorf("objects: got %+v, want b alone with %+v", got.Objects, want)
 		}
-		assertPhase(t, w, "s", reconcile.Progressing)
+		assertPhase(t, w, "s", report.Progressing)
 		w.assertApplied(t)
 
 		w.erase("b")

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
@@ -41,7 +43,7 @@ func TestSecBuildsHoldUpNoPlainService(t *testing.T) {
 		w := newWorld(reconcile.Settings{Workers: 2})
 		w.builder = queue{turns: make(chan struct{}, 1)}
 		w.run(t)
-		var services []reconcile.Service
+		var services []plan.Service
 		for i := range 10 {
 			s := w.service(t, fmt.Sprint("slow", i))
 			s.Bundles[0].Digest = w.pack(t, map[string]string{"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": manifest(fmt.Sprint("slow", i), "1")})
@@ -58,8 +60,8 @@ func TestSecBuildsHoldUpNoPlainService(t *testing.T) {
 		}
 		time.Sleep(time.Duration(len(services)) * buildTime)
 		problem := w.status("slow9").Problem
-		if problem == nil || problem.Reason != reconcile.RenderLimit || !strings.Contains(problem.Message, "takes too long") {
-			t.Errorf("got %v, want %s", problem, reconcile.RenderLimit)
+		if problem == nil || problem.Reason != reason.RenderLimit || !strings.Contains(problem.Message, "takes too long") {
+			t.Errorf("got %v, want %s", problem, reason.RenderLimit)
 		}
 	})
 }
@@ -68,8 +70,8 @@ func TestSecBuildsHoldUpNoPlainService(t *testing.T) {
 func TestProblemOfALimit(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("read: %w", &render.Error{Path: "a.yaml", Document: 2, Cause: &render.LimitError{Limit: render.LimitDepth, Message: "too deep"}})
-	got := reconcile.ProblemOf(errors.Join(err))
-	if got.Reason != reconcile.RenderLimit || !strings.Contains(got.Message, "a.yaml: document 2: too deep") {
+	got := reason.ProblemOf(errors.Join(err))
+	if got.Reason != reason.RenderLimit || !strings.Contains(got.Message, "a.yaml: document 2: too deep") {
 		t.Errorf("got %v", got)
 	}
 }

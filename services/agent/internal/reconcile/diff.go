@@ -13,38 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
-
-// Change is what a run would do to an object.
-type Change int
-
-// The changes.
-const (
-	Create Change = iota + 1
-	Update
-	Delete
-	Impossible // it could not be applied
-)
-
-// Difference is what a run would do to one object.
-type Difference struct {
-	Ref    inventory.Ref
-	Change Change
-	// Unified is a unified diff of the object's YAML, with the values of Secrets masked, and whatever holds a secret of the
-	// service's configuration. It is empty for what could not be applied.
-	Unified string
-	// Problem is why it would not come to that. Nil: nothing is known to be in the way.
-	Problem *Problem
-}
 
 type differ struct {
-	cluster Cluster
+	cluster k8s.API
 	run     *run // the one that would do it, and changes nothing
-	service Service
+	service plan.Service
 	desired inventory.Set
-	found   []Difference
+	found   []report.Difference
 
 	substitution *render.Substitution
 	stale        bool // another configuration was applied last
@@ -52,7 +34,7 @@ type differ struct {
 
 func (d *differ) object(ctx context.Context, o *unstructured.Unstructured) error {
 	full, err := complete(ctx, d.cluster, d.service, o)
-	if rejected := new(Problem); errors.As(err, &rejected) && rejected.Reason == ApplyRejected {
+	if rejected := new(reason.Problem); errors.As(err, &rejected) && rejected.Reason == reason.ApplyRejected {
 		full, err = o, nil // of a kind that does not exist yet
 	}
 	if err != nil {
@@ -61,8 +43,8 @@ func (d *differ) object(ctx context.Context, o *unstructured.Unstructured) error
 	ref := inventory.RefOf(full)
 	d.desired.Put(inventory.Object{Ref: ref})
 	live, err := d.cluster.Get(ctx, ref)
-	if errors.Is(err, ErrNotFound) {
-		return d.add(ref, Create, nil, full)
+	if errors.Is(err, k8s.ErrNotFound) {
+		return d.add(ref, report.Create, nil, full)
 	}
 	if err != nil {
 		return err
@@ -71,7 +53,7 @@ func (d *differ) object(ctx context.Context, o *unstructured.Unstructured) error
 	if err != nil {
 		return err
 	}
-	return d.add(ref, Update, live, after)
+	return d.add(ref, report.Update, live, after)
 }
 
 func (d *differ) pruned(ctx context.Context, objects inventory.Set) error {
@@ -80,7 +62,7 @@ func (d *differ) pruned(ctx context.Context, objects inventory.Set) error {
 	}
 	for _, o := range objects.Minus(d.desired) {
 		live, err := d.cluster.Get(ctx, o.Ref)
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, k8s.ErrNotFound) {
 			continue
 		}
 		if err != nil {
@@ -89,7 +71,7 @@ func (d *differ) pruned(ctx context.Context, objects inventory.Set) error {
 		if !inventory.Deletable(o.Key, o.Wish.And(inventory.WishOf(live.GetAnnotations())), d.service.Spec.Policy.Deletion) {
 			continue
 		}
-		if err := d.add(o.Ref, Delete, live, nil); err != nil {
+		if err := d.add(o.Ref, report.Delete, live, nil); err != nil {
 			return err
 		}
 	}
@@ -97,7 +79,7 @@ func (d *differ) pruned(ctx context.Context, objects inventory.Set) error {
 }
 
 // add notes a difference, if there is one.
-func (d *differ) add(ref inventory.Ref, change Change, before, after *unstructured.Unstructured) error {
+func (d *differ) add(ref inventory.Ref, change report.Change, before, after *unstructured.Unstructured) error {
 	mask(before, after)
 	v := newVeil(d.substitution, d.stale, before, after)
 	v.cover(before)
@@ -116,14 +98,14 @@ func (d *differ) add(ref inventory.Ref, change Change, before, after *unstructur
 	const context = 3
 	a, b := lines(from), lines(to)
 	if tooMany(a, b) {
-		d.found = append(d.found, Difference{Ref: ref, Change: change, Unified: fmt.Sprintf("%s\n-%d lines\n+%d lines\n", uncompared, len(a), len(b))})
+		d.found = append(d.found, report.Difference{Ref: ref, Change: change, Unified: fmt.Sprintf("%s\n-%d lines\n+%d lines\n", uncompared, len(a), len(b))})
 		return nil
 	}
 	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: a, B: b, FromFile: "live", ToFile: "desired", Context: context})
 	if err != nil {
 		return fmt.Errorf("compare texts: %w", err)
 	}
-	d.found = append(d.found, Difference{Ref: ref, Change: change, Unified: text})
+	d.found = append(d.found, report.Difference{Ref: ref, Change: change, Unified: text})
 	return nil
 }
 

@@ -13,26 +13,18 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
-
-// MaxDriftFields bounds ObjectDrift.Fields.
-const MaxDriftFields = 20
-
-// ObjectDrift is an object that others have changed.
-type ObjectDrift struct {
-	Ref inventory.Ref
-	// Fields are those that differ, MaxDriftFields at the most. Empty: the object is gone. What a Secret holds, or a secret of
-	// the service's configuration went into, is masked.
-	Fields []fields.Change
-}
 
 // told is what is reported of an object, and the state that it is about: the same is not looked into twice.
 type told struct {
-	ObjectDrift
+	report.ObjectDrift
 
 	server            fingerprint.Sum
 	deleted, replaced bool
@@ -48,10 +40,10 @@ func (r *run) explain(ctx context.Context, o *unstructured.Unstructured) error {
 	ref := inventory.RefOf(o)
 	r.unit.mu.Lock()
 	t := r.unit.observed.get(ref.Key)
-	found := &told{ObjectDrift: ObjectDrift{Ref: ref}, server: t.Server, deleted: t.deleted, replaced: t.replaced}
+	found := &told{ObjectDrift: report.ObjectDrift{Ref: ref}, server: t.Server, deleted: t.deleted, replaced: t.replaced}
 	r.unit.mu.Unlock()
 	live, err := r.cluster.Get(ctx, ref)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil && !errors.Is(err, k8s.ErrNotFound) {
 		return err
 	}
 	if err == nil {
@@ -83,8 +75,8 @@ func (r *run) wanted(ctx context.Context, o, live *unstructured.Unstructured) (*
 // changes lists what differs, masked where it has to be.
 func (r *run) changes(o, live, wanted *unstructured.Unstructured) []fields.Change {
 	changes := fields.Compare(live, wanted)
-	changes = changes[:min(len(changes), MaxDriftFields)]
-	if !r.result.confidential(o) {
+	changes = changes[:min(len(changes), report.MaxDriftFields)]
+	if !r.result.IsConfidential(o) {
 		return changes
 	}
 	for i := range changes {
@@ -132,7 +124,7 @@ func (r *run) corrected(ctx context.Context, o, before, after *unstructured.Unst
 	r.engine.params.Logger.InfoContext(ctx, "object was changed by others and is put right",
 		slog.String("leat.service", r.service.Name), slog.String("object", ref.String()))
 	r.tell(ref, "was changed by others and is put right")
-	found := &told{ObjectDrift: ObjectDrift{Ref: ref}}
+	found := &told{ObjectDrift: report.ObjectDrift{Ref: ref}}
 	if before != nil {
 		found.Fields = r.changes(o, before, after)
 	}
@@ -150,11 +142,11 @@ func (u *unit) quarrel(d *told, now time.Time) {
 }
 
 // drifted lists what is to be reported, and forgets what no longer is. u.mu is held.
-func (u *unit) drifted(now time.Time) []ObjectDrift {
+func (u *unit) drifted(now time.Time) []report.ObjectDrift {
 	if !now.Before(u.calm) {
 		u.calm = time.Time{}
 	}
-	var all []ObjectDrift
+	var all []report.ObjectDrift
 	for key, d := range u.drifts {
 		t := u.observed.get(key)
 		if t == nil || !t.contested(now) && (!t.astray() || !d.about(t)) {
@@ -163,12 +155,12 @@ func (u *unit) drifted(now time.Time) []ObjectDrift {
 		}
 		all = append(all, d.ObjectDrift)
 	}
-	slices.SortFunc(all, func(a, b ObjectDrift) int { return a.Ref.Compare(b.Ref.Key) })
-	return all[:min(len(all), MaxObjects)]
+	slices.SortFunc(all, func(a, b report.ObjectDrift) int { return a.Ref.Compare(b.Ref.Key) })
+	return all[:min(len(all), report.MaxObjects)]
 }
 
 // driftProblem is what a person is told where everything else is well.
-func (u *unit) driftProblem(drift []ObjectDrift) *Problem {
+func (u *unit) driftProblem(drift []report.ObjectDrift) *reason.Problem {
 	if len(drift) == 0 {
 		return nil
 	}
@@ -178,18 +170,18 @@ func (u *unit) driftProblem(drift []ObjectDrift) *Problem {
 	}
 	by := culprits(drift)
 	if u.desired.Spec.Policy.Drift == syncpolicy.DriftCorrect {
-		return problemf(DriftDetected, "changed again and again%s, and put right less and less often: %s; "+
+		return reason.Errorf(reason.DriftDetected, "changed again and again%s, and put right less and less often: %s; "+
 			"stop whatever changes them, or ignore those fields", by, describe(objects))
 	}
-	return problemf(DriftDetected, "changed%s: %s; a sync puts them right", by, describe(objects))
+	return reason.Errorf(reason.DriftDetected, "changed%s: %s; a sync puts them right", by, describe(objects))
 }
 
 // culprits names the managers who have changed fields.
-func culprits(drift []ObjectDrift) string {
+func culprits(drift []report.ObjectDrift) string {
 	var managers []string
 	for _, d := range drift {
 		for _, f := range d.Fields {
-			if f.Manager != "" && f.Manager != FieldManager && !slices.Contains(managers, f.Manager) {
+			if f.Manager != "" && f.Manager != k8s.FieldManager && !slices.Contains(managers, f.Manager) {
 				managers = append(managers, f.Manager)
 			}
 		}

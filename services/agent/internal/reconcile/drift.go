@@ -205,10 +205,3 @@ func (u *unit) store(ctx context.Context) {
 			slog.String("leat.service", u.name), slog.Any("error", err))
 	}
 }
-
-// forgetful is for engines that keep fingerprints nowhere.
-type forgetful struct{}
-
-func (forgetful) Load(context.Context, string) fingerprint.Table        { return nil }
-func (forgetful) Save(context.Context, string, fingerprint.Table) error { return nil }
-func (forgetful) Delete(context.Context, string) error                  { return nil }

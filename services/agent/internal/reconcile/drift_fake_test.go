@@ -15,29 +15,31 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
 // own makes Leat the manager of all that an object holds.
 func own(o *unstructured.Unstructured) {
-	fields := map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{"f:" + reconcile.ServiceLabel: map[string]any{}}}}
+	fields := map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{"f:" + k8s.ServiceLabel: map[string]any{}}}}
 	for key := range o.Object {
 		if key != "metadata" {
 			fields["f:"+key] = map[string]any{}
 		}
 	}
 	_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{
-		"manager": reconcile.FieldManager, "operation": "Apply", "apiVersion": o.GetAPIVersion(), "fieldsV1": fields,
+		"manager": k8s.FieldManager, "operation": "Apply", "apiVersion": o.GetAPIVersion(), "fieldsV1": fields,
 	}}, "metadata", "managedFields")
 }
 
 // sight is what a watch says of an object.
 func sight(o *unstructured.Unstructured) reconcile.Observation {
 	return reconcile.Observation{
-		Service: o.GetLabels()[reconcile.ServiceLabel], Object: inventory.Object{Ref: inventory.RefOf(o), UID: string(o.GetUID())},
+		Service: o.GetLabels()[k8s.ServiceLabel], Object: inventory.Object{Ref: inventory.RefOf(o), UID: string(o.GetUID())},
 		ResourceVersion: o.GetResourceVersion(), Health: health.Verdict{State: health.Healthy},
-		Fingerprint: fingerprint.Live(o, reconcile.FieldManager), Terminating: o.GetDeletionTimestamp() != nil,
+		Fingerprint: fingerprint.Live(o, k8s.FieldManager), Terminating: o.GetDeletionTimestamp() != nil,
 	}
 }
 
@@ -121,8 +123,8 @@ func (p prints) Delete(_ context.Context, service string) error {
 	return nil
 }
 
-// Config implements reconcile.Configs.
-func (w *world) Config(context.Context, reconcile.Service) (render.Variables, error) {
+// Config implements manifest.Configs.
+func (w *world) Config(context.Context, plan.Service) (render.Variables, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.configured++

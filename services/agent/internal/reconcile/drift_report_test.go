@@ -11,10 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // drifted is what the status says of drift: object: field old -> new by manager.
@@ -46,7 +48,7 @@ func TestDriftReport(t *testing.T) {
 		pass(t, 500*time.Millisecond)
 		w.assertDrifted(t, "b: data.value 1 -> 2 by leat")
 		got := w.status("s")
-		if got.Phase != reconcile.Healthy || got.Problem == nil || got.Problem.Reason != reconcile.DriftDetected {
+		if got.Phase != report.Healthy || got.Problem == nil || got.Problem.Reason != reason.DriftDetected {
 			t.Errorf("got %s, %+v, want it to be healthy, with DRIFT_DETECTED", got.Phase, got.Problem)
 		}
 		w.engine.Observe(w.edit(t, "b", func(o *unstructured.Unstructured) { o.Object["status"] = "x" }))
@@ -68,7 +70,7 @@ func TestDriftReport(t *testing.T) {
 		pass(t, time.Second)
 		w.assertDrifted(t)
 		w.assertApplied(t, "c")
-		if got := w.status("s"); got.Phase != reconcile.Healthy || got.Problem != nil {
+		if got := w.status("s"); got.Phase != report.Healthy || got.Problem != nil {
 			t.Errorf("after a sync: got %s, %+v, want it to be well", got.Phase, got.Problem)
 		}
 	})
@@ -86,7 +88,7 @@ func TestDriftReportMasksSecrets(t *testing.T) {
 		w.variables = render.Variables{Secrets: map[string]string{"PASSWORD": "hunter22"}}
 		w.plan(s)
 		pass(t, time.Second)
-		assertPhase(t, w, "s", reconcile.Healthy)
+		assertPhase(t, w, "s", report.Healthy)
 		w.engine.Observe(w.edit(t, "a", setData("hunter22-theirs")))
 		w.mu.Lock()
 		secret := w.objects[inventory.Key{Kind: "Secret", Namespace: "default", Name: "b"}].DeepCopy()

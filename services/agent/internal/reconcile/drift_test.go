@@ -20,24 +20,27 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // follow has a service of the given objects applied, and forgets the applies.
-func (w *world) follow(t *testing.T, mode syncpolicy.DriftMode, objects ...string) reconcile.Service {
+func (w *world) follow(t *testing.T, mode syncpolicy.DriftMode, objects ...string) plan.Service {
 	t.Helper()
 	files := map[string]string{}
 	for _, name := range objects {
 		files[name+".yaml"] = manifest(name, "1")
 	}
-	s := reconcile.Service{
-		Name: "s", UID: "uid-s", SpecDigest: "spec", Spec: reconcile.Spec{Prune: true, Policy: syncpolicy.Policy{Drift: mode}},
-		Bundles: []reconcile.Bundle{{Digest: w.pack(t, files), Commit: "c1"}},
+	s := plan.Service{
+		Name: "s", UID: "uid-s", SpecDigest: "spec", Spec: plan.Spec{Prune: true, Policy: syncpolicy.Policy{Drift: mode}},
+		Bundles: []plan.Bundle{{Digest: w.pack(t, files), Commit: "c1"}},
 	}
 	w.plan(s)
 	pass(t, time.Second)
-	assertPhase(t, w, "s", reconcile.Healthy)
+	assertPhase(t, w, "s", report.Healthy)
 	w.assertApplied(t, objects...)
 	return s
 }
@@ -97,7 +100,7 @@ func TestDriftCorrection(t *testing.T) {
 				w.engine.Observe(test.change(t, w))
 				pass(t, 500*time.Millisecond)
 				w.assertApplied(t, test.want...)
-				assertPhase(t, w, "s", reconcile.Healthy)
+				assertPhase(t, w, "s", report.Healthy)
 				if w.reads != reads || len(test.want) == 0 && w.saves != saves {
 					t.Errorf("got %d reads and %d changes of the inventory, want none", w.reads-reads, w.saves-saves)
 				}
@@ -133,7 +136,7 @@ func TestDriftModes(t *testing.T) {
 				w.plan(s)
 				pass(t, time.Second)
 				w.assertApplied(t, []string{"a"}[min(1, len(want)):]...)
-				assertPhase(t, w, "s", reconcile.Healthy)
+				assertPhase(t, w, "s", report.Healthy)
 			})
 		})
 	}
@@ -200,7 +203,7 @@ func TestContest(t *testing.T) {
 			t.Errorf("corrections in an hour: got %d, want a few at once, and then fewer and fewer, down to one in five minutes", got)
 		}
 		w.assertDrifted(t, "b: data.value 1 -> theirs by leat")
-		if got := w.status("s"); got.Phase != reconcile.Healthy || got.Problem == nil || got.Problem.Reason != reconcile.DriftDetected {
+		if got := w.status("s"); got.Phase != report.Healthy || got.Problem == nil || got.Problem.Reason != reason.DriftDetected {
 			t.Errorf("got %s, %+v, want it to be healthy, with DRIFT_DETECTED", got.Phase, got.Problem)
 		}
 		w.applied = nil
@@ -227,7 +230,7 @@ func TestDriftOfFailingService(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		s := w.follow(t, syncpolicy.DriftCorrect, "a", "b")
 		good := s.Bundles
-		s.Bundles = []reconcile.Bundle{{Digest: w.pack(t, map[string]string{"a.yaml": "kind: ["})}}
+		s.Bundles = []plan.Bundle{{Digest: w.pack(t, map[string]string{"a.yaml": "kind: ["})}}
 		w.plan(s)
 		pass(t, time.Second)
 		tries := len(w.bases)
@@ -252,7 +255,7 @@ func TestUnansweredApply(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		first := w.follow(t, syncpolicy.DriftOff, "a")
 		second := first
-		second.Bundles = []reconcile.Bundle{{Digest: w.pack(t, map[string]string{"a.yaml": manifest("a", "2")})}}
+		second.Bundles = []plan.Bundle{{Digest: w.pack(t, map[string]string{"a.yaml": manifest("a", "2")})}}
 		w.onApply = func(_ context.Context, o *unstructured.Unstructured) error {
 			w.edit(t, "a", setData("2"))
 			return errors.New("connection lost")
@@ -298,7 +301,7 @@ func TestRestart(t *testing.T) {
 				w.engine.Synced(keyOf("a").GroupKind())
 				pass(t, time.Second)
 				w.assertApplied(t, test.want...)
-				assertPhase(t, w, "s", reconcile.Healthy)
+				assertPhase(t, w, "s", report.Healthy)
 				pass(t, 5*time.Hour)
 				w.assertApplied(t)
 				if w.reads != reads || w.saves != saves && name != "one deleted" {
@@ -315,7 +318,7 @@ func TestEagerWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(reconcile.Settings{})
 		stop := w.runUntil(t)
-		var services []reconcile.Service
+		var services []plan.Service
 		for i := range 5 {
 			name := fmt.Sprint("s", i)
 			services = append(services, w.service(t, name, name))
@@ -349,7 +352,7 @@ func TestEagerWatches(t *testing.T) {
 		pass(t, time.Hour)
 		w.assertApplied(t)
 		for _, s := range services {
-			assertPhase(t, w, s.Name, reconcile.Healthy)
+			assertPhase(t, w, s.Name, report.Healthy)
 		}
 	})
 }
@@ -384,7 +387,7 @@ func TestEventsLateAndOutOfOrder(t *testing.T) {
 					for _, name := range []string{"a", "b", "c"} {
 						files[name+".yaml"] = manifest(name, fmt.Sprint(round))
 					}
-					s.Bundles = []reconcile.Bundle{{Digest: w.pack(t, files)}}
+					s.Bundles = []plan.Bundle{{Digest: w.pack(t, files)}}
 					w.plan(s)
 					changes += 3
 					pass(t, random.upTo(200*time.Millisecond))
@@ -403,7 +406,7 @@ func TestEventsLateAndOutOfOrder(t *testing.T) {
 				if got := len(w.applied); got > changes+edits {
 					t.Errorf("applies: got %d, want at most %d for %d changes and %d edits", got, changes+edits, changes, edits)
 				}
-				assertPhase(t, w, "s", reconcile.Healthy)
+				assertPhase(t, w, "s", report.Healthy)
 			})
 		})
 	}
@@ -441,12 +444,12 @@ func TestLookAtUnchanged(t *testing.T) {
 		delete(w.bundles, s.Bundles[0].Digest)
 		w.mu.Unlock()
 		pass(t, 2*time.Hour)
-		assertPhase(t, w, "s", reconcile.Failed)
+		assertPhase(t, w, "s", report.Failed)
 		w.mu.Lock()
 		w.bundles[s.Bundles[0].Digest] = content
 		w.mu.Unlock()
 		pass(t, 10*time.Minute)
-		assertPhase(t, w, "s", reconcile.Healthy)
+		assertPhase(t, w, "s", report.Healthy)
 		w.assertApplied(t)
 	})
 }

@@ -13,38 +13,14 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/order"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
-
-// MaxDryRunChanges bounds DryRun.Changes.
-const MaxDryRunChanges = 50
-
-// DryRun is what a run would do. It is a value; nobody changes its slice.
-type DryRun struct {
-	Created, Updated, Deleted, Unchanged int
-	// Changes are the first of them, those that would be deleted in front.
-	Changes []DryRunChange
-}
-
-// DryRunChange is what would be done to one object.
-type DryRunChange struct {
-	Ref    inventory.Ref
-	Change Change
-}
-
-// equalDryRun compares by value.
-func equalDryRun(a, b *DryRun) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Created == b.Created && a.Updated == b.Updated && a.Deleted == b.Deleted && a.Unchanged == b.Unchanged &&
-		slices.Equal(a.Changes, b.Changes)
-}
 
 // rehearsal is what a unit knows of its latest dry run. The unit's lock guards it.
 type rehearsal struct {
 	of     inventory.Applied // the inputs
 	seen   fingerprint.Sum   // what was known of the cluster
-	report *DryRun           // nil before the first, and when it failed
+	report *report.DryRun    // nil before the first, and when it failed
 }
 
 // rehearses tells that a dry run is to be made: of other inputs than before; of the same where somebody asks, the last one
@@ -54,7 +30,7 @@ func (u *unit) rehearses(now time.Time) bool {
 	if u.order != follow || !s.Spec.DryRun || s.Spec.Paused || len(s.Bundles) == 0 {
 		return false
 	}
-	return u.forced || u.dirty || !sameInputs(u.rehearsal.of, s.inputs()) || !now.Before(u.refresh) && u.rehearsal.seen != u.signature()
+	return u.forced || u.dirty || !u.rehearsal.of.SameInputs(s.Inputs()) || !now.Before(u.refresh) && u.rehearsal.seen != u.signature()
 }
 
 // relax puts off the refresh of a dry run that has nothing new to tell.
@@ -77,8 +53,8 @@ func (u *unit) signature() fingerprint.Sum {
 }
 
 // rehearsed is the report of the latest dry run; nil when the service is not dry, or what it is to run has changed since.
-func (u *unit) rehearsed() *DryRun {
-	if !u.desired.Spec.DryRun || !sameInputs(u.rehearsal.of, u.desired.inputs()) {
+func (u *unit) rehearsed() *report.DryRun {
+	if !u.desired.Spec.DryRun || !u.rehearsal.of.SameInputs(u.desired.Inputs()) {
 		return nil
 	}
 	return u.rehearsal.report
@@ -94,7 +70,7 @@ func (u *unit) rehearse(ctx context.Context) {
 	u.work(ctx, preview, func(ctx context.Context, r *run) error {
 		r.news = false // it brings nothing
 		u.mu.Lock()
-		next := rehearsal{of: r.service.inputs(), seen: u.signature()}
+		next := rehearsal{of: r.service.Inputs(), seen: u.signature()}
 		u.rehearsal.report = nil
 		u.mu.Unlock()
 		err := r.take(ctx, []step{
@@ -115,8 +91,8 @@ func (u *unit) rehearse(ctx context.Context) {
 }
 
 // compare lets the API server say what the run would change. Every object is tried.
-func (r *run) compare(ctx context.Context) (*DryRun, error) {
-	d := differ{cluster: r.cluster, run: r, service: r.service, substitution: r.result.substitution}
+func (r *run) compare(ctx context.Context) (*report.DryRun, error) {
+	d := differ{cluster: r.cluster, run: r, service: r.service, substitution: r.result.Substitution}
 	failed := &failedObjects{verb: "compare"}
 	for _, m := range r.members() {
 		err := d.object(ctx, m.Object)
@@ -150,23 +126,23 @@ func (r *run) members() (all []order.Member) {
 }
 
 // summarise counts differences. Wanted is how many objects there are to be.
-func summarise(found []Difference, wanted int) *DryRun {
-	d := &DryRun{Unchanged: wanted}
-	slices.SortStableFunc(found, func(a, b Difference) int { return int(b.Change) - int(a.Change) })
+func summarise(found []report.Difference, wanted int) *report.DryRun {
+	d := &report.DryRun{Unchanged: wanted}
+	slices.SortStableFunc(found, func(a, b report.Difference) int { return int(b.Change) - int(a.Change) })
 	for _, f := range found {
 		switch f.Change {
-		case Create:
+		case report.Create:
 			d.Created++
 			d.Unchanged--
-		case Update:
+		case report.Update:
 			d.Updated++
 			d.Unchanged--
-		case Delete:
+		case report.Delete:
 			d.Deleted++
-		case Impossible: // fails the dry run before it comes to this
+		case report.Impossible: // fails the dry run before it comes to this
 		}
-		if len(d.Changes) < MaxDryRunChanges {
-			d.Changes = append(d.Changes, DryRunChange{f.Ref, f.Change})
+		if len(d.Changes) < report.MaxDryRunChanges {
+			d.Changes = append(d.Changes, report.DryRunChange{Ref: f.Ref, Change: f.Change})
 		}
 	}
 	return d

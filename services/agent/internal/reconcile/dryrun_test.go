@@ -12,19 +12,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // dry makes a service one that only reports. Its spec is another, then.
-func dry(s reconcile.Service) reconcile.Service {
+func dry(s plan.Service) plan.Service {
 	s.Spec.DryRun, s.SpecDigest = true, s.SpecDigest+"-dry"
 	return s
 }
 
-func change(what reconcile.Change, name string) reconcile.DryRunChange {
-	return reconcile.DryRunChange{Ref: inventory.Ref{Key: configMapKey(name), Version: "v1"}, Change: what}
+func change(what report.Change, name string) report.DryRunChange {
+	return report.DryRunChange{Ref: inventory.Ref{Key: configMapKey(name), Version: "v1"}, Change: what}
 }
 
 // looks counts how often objects were read.
@@ -34,7 +37,7 @@ func (w *world) looks() int {
 	return w.reads
 }
 
-func (w *world) reports(t *testing.T, want *reconcile.DryRun) {
+func (w *world) reports(t *testing.T, want *report.DryRun) {
 	t.Helper()
 	synctest.Wait()
 	if diff := cmp.Diff(want, w.status("s").DryRun); diff != "" {
@@ -47,8 +50,8 @@ func TestDryRun(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *world){
 		"nothing is written": func(t *testing.T, w *world) {
 			w.plan(dry(w.service(t, "s", "a", "b")))
-			w.wants(t, "s", reconcile.Pending, noReason)
-			w.reports(t, &reconcile.DryRun{Created: 2, Changes: []reconcile.DryRunChange{change(reconcile.Create, "a"), change(reconcile.Create, "b")}})
+			w.wants(t, "s", report.Pending, noReason)
+			w.reports(t, &report.DryRun{Created: 2, Changes: []report.DryRunChange{change(report.Create, "a"), change(report.Create, "b")}})
 			if got, _ := w.count(); got != 0 || w.saves != 0 || len(w.records) != 0 {
 				t.Errorf("got %d applied, %d inventories stored, want none", got, w.saves)
 			}
@@ -58,19 +61,19 @@ func TestDryRun(t *testing.T) {
 			w.plan(dry(s))
 			synctest.Wait()
 			w.plan(s)
-			w.wants(t, "s", reconcile.Healthy, noReason)
+			w.wants(t, "s", report.Healthy, noReason)
 			w.reports(t, nil)
 		},
 		"what is applied stays and keeps its phase": func(t *testing.T, w *world) {
 			w.plan(w.service(t, "s", "a", "b", "Pod:p"))
 			synctest.Wait()
 			w.plan(dry(w.service(t, "s", "b", "c", "Pod:p")))
-			w.wants(t, "s", reconcile.Progressing, noReason)
-			w.reports(t, &reconcile.DryRun{
-				Created: 1, Deleted: 1, Unchanged: 2, Changes: []reconcile.DryRunChange{change(reconcile.Delete, "a"), change(reconcile.Create, "c")},
+			w.wants(t, "s", report.Progressing, noReason)
+			w.reports(t, &report.DryRun{
+				Created: 1, Deleted: 1, Unchanged: 2, Changes: []report.DryRunChange{change(report.Delete, "a"), change(report.Create, "c")},
 			})
 			w.heal("s", "Pod", "p", health.Healthy)
-			w.wants(t, "s", reconcile.Healthy, noReason)
+			w.wants(t, "s", report.Healthy, noReason)
 			if applied, deleted := w.count(); applied != 3 || deleted != 0 {
 				t.Errorf("got %d applied, %d deleted, want 3 and 0", applied, deleted)
 			}
@@ -85,7 +88,7 @@ func TestDryRun(t *testing.T) {
 			live.SetLabels(map[string]string{"by": "hand"})
 			w.set(configMapKey("a"), live)
 			w.plan(dry(w.service(t, "s", "a")))
-			w.reports(t, &reconcile.DryRun{Updated: 1, Changes: []reconcile.DryRunChange{change(reconcile.Update, "a")}})
+			w.reports(t, &report.DryRun{Updated: 1, Changes: []report.DryRunChange{change(report.Update, "a")}})
 		},
 		"once, as long as nothing changes": func(t *testing.T, w *world) {
 			s := dry(w.service(t, "s", "a"))
@@ -119,19 +122,19 @@ func TestDryRun(t *testing.T) {
 			if got := w.looks() - before; got != 0 {
 				t.Errorf("objects read before the refresh: got %d, want none", got)
 			}
-			w.wants(t, "s", reconcile.Degraded, reconcile.HealthTimeout) // drift is reported, and not put right
+			w.wants(t, "s", report.Degraded, reason.HealthTimeout) // drift is reported, and not put right
 			pass(t, 3*time.Hour)
-			w.reports(t, &reconcile.DryRun{Created: 1, Changes: []reconcile.DryRunChange{change(reconcile.Create, "a")}})
+			w.reports(t, &report.DryRun{Created: 1, Changes: []report.DryRunChange{change(report.Create, "a")}})
 			w.plan(w.service(t, "s", "a"))
-			w.wants(t, "s", reconcile.Healthy, noReason) // no longer dry: it is put right
+			w.wants(t, "s", report.Healthy, noReason) // no longer dry: it is put right
 		},
 		"needs nobody": func(t *testing.T, w *world) {
 			w.plan(after(dry(w.service(t, "s", "a")), "nobody"))
-			w.reports(t, &reconcile.DryRun{Created: 1, Changes: []reconcile.DryRunChange{change(reconcile.Create, "a")}})
+			w.reports(t, &report.DryRun{Created: 1, Changes: []report.DryRunChange{change(report.Create, "a")}})
 		},
 		"no tests are run": func(t *testing.T, w *world) {
 			w.plan(dry(w.tested(t, map[string]string{"tests/a.yaml": jobFile("a", "")})))
-			w.reports(t, &reconcile.DryRun{Created: 1, Changes: []reconcile.DryRunChange{change(reconcile.Create, "app")}})
+			w.reports(t, &report.DryRun{Created: 1, Changes: []report.DryRunChange{change(report.Create, "app")}})
 			if w.live(jobKey("a")) != nil {
 				t.Error("a test was run")
 			}
@@ -140,13 +143,13 @@ func TestDryRun(t *testing.T) {
 			s := w.service(t, "s")
 			s.Bundles[0].Digest = w.pack(t, map[string]string{"a.yaml": configMapFile("a"), "h.yaml": jobFile("h", "leat.dev/phase: PreSync")})
 			w.plan(dry(s))
-			w.reports(t, &reconcile.DryRun{Created: 1, Changes: []reconcile.DryRunChange{change(reconcile.Create, "a")}})
+			w.reports(t, &report.DryRun{Created: 1, Changes: []report.DryRunChange{change(report.Create, "a")}})
 		},
 		"what cannot be rendered": func(t *testing.T, w *world) {
 			s := w.service(t, "s")
 			s.Bundles[0].Digest = w.pack(t, map[string]string{"a.yaml": "kind: ["})
 			w.plan(dry(s))
-			w.wants(t, "s", reconcile.Failed, reconcile.ManifestInvalid)
+			w.wants(t, "s", report.Failed, reason.ManifestInvalid)
 			w.reports(t, nil)
 		},
 		"what would be refused": func(t *testing.T, w *world) {
@@ -156,14 +159,14 @@ func TestDryRun(t *testing.T) {
 			w.onApply = func(context.Context, *unstructured.Unstructured) error { return rejected() }
 			s.Bundles[0].Digest = w.pack(t, map[string]string{"a.yaml": manifest("a", "another")})
 			w.plan(dry(s))
-			w.wants(t, "s", reconcile.Failed, reconcile.ApplyRejected, "compare")
+			w.wants(t, "s", report.Failed, reason.ApplyRejected, "compare")
 			w.reports(t, nil)
 		},
 		"paused": func(t *testing.T, w *world) {
 			s := dry(w.service(t, "s", "a"))
 			s.Spec.Paused = true
 			w.plan(s)
-			w.wants(t, "s", reconcile.Paused, noReason)
+			w.wants(t, "s", report.Paused, noReason)
 			w.reports(t, nil)
 		},
 	} {
@@ -180,14 +183,14 @@ func TestPause(t *testing.T) {
 		paused := s
 		paused.Spec.Paused, paused.SpecDigest = true, "paused"
 		w.plan(paused)
-		w.wants(t, "s", reconcile.Paused, noReason)
+		w.wants(t, "s", report.Paused, noReason)
 		w.lose("s", "a")
 		if err := w.engine.Reconcile("s"); err != nil {
 			t.Fatal(err)
 		}
 		saves := w.saves
 		pass(t, 24*time.Hour)
-		w.wants(t, "s", reconcile.Paused, noReason)
+		w.wants(t, "s", report.Paused, noReason)
 		if got := w.status("s").Counts; got.Failed != 1 {
 			t.Errorf("counts: got %+v, want one missing object: health is watched", got)
 		}
@@ -195,7 +198,7 @@ func TestPause(t *testing.T) {
 			t.Errorf("got %d applied, %d deleted, %d inventories stored, want nothing more", applied, deleted, w.saves-saves)
 		}
 		w.plan(s)
-		w.wants(t, "s", reconcile.Healthy, noReason)
+		w.wants(t, "s", report.Healthy, noReason)
 		if w.live(configMapKey("a")) == nil {
 			t.Error("what was deleted meanwhile is still missing")
 		}

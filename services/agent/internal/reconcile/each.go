@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
@@ -54,13 +55,6 @@ func fatal(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return true
 	}
-	problem, ok := errors.AsType[*Problem](err)
-	return !ok || problem.Reason == ClusterUnreachable || problem.Reason == Internal
-}
-
-func ignoreNotFound(err error) error {
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	return err
+	problem, ok := errors.AsType[*reason.Problem](err)
+	return !ok || problem.Reason == reason.ClusterUnreachable || problem.Reason == reason.Internal
 }

@@ -24,22 +24,27 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/manifest"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
 // Params are the collaborators and settings of an Engine. Collaborators are required; a zero setting takes its default.
 type Params struct {
-	Cluster     Cluster
-	Bundles     Bundles
-	Configs     Configs
-	Inventories Inventories
+	Cluster     k8s.API
+	Bundles     manifest.Bundles
+	Configs     manifest.Configs
+	Inventories inventory.Store
 	Reporter    Reporter
 	Watches     Watches
 	// Render turns bundles into objects.
 	Render render.Engine
 	// Fingerprints keeps what was applied. Nil keeps it nowhere: a restart applies everything again.
-	Fingerprints Fingerprints
+	Fingerprints fingerprint.Store
 	// Owner is the uid that the hub gave the cluster. Nil, or an empty answer: unknown, and every inventory is one's own.
 	Owner    func() string
 	Observer Observer
@@ -50,7 +55,7 @@ type Params struct {
 }
 
 // Observer is told how long runs take. A nil Observer is not called.
-type Observer func(ctx context.Context, took time.Duration, problem *Problem)
+type Observer func(ctx context.Context, took time.Duration, problem *reason.Problem)
 
 // Settings bound the work.
 type Settings struct {
@@ -97,7 +102,7 @@ var ErrUnknownService = errors.New("unknown service")
 type Engine struct {
 	params      Params
 	slots       *slots // held by what is worked on
-	inventories *thrifty
+	inventories *inventory.Cache
 	tenancy     tenancy
 	waiting     atomic.Int64 // bytes of the files of services that are being built; see steppingOut
 	refresh     atomic.Int64 // how often everything is looked at again, in nanoseconds
@@ -113,7 +118,7 @@ type Engine struct {
 	adopting   sync.RWMutex // locked while it is being handed out
 
 	mu    sync.Mutex // guards what follows
-	plan  *Plan      // the newest; nil before the first
+	plan  *plan.Plan // the newest; nil before the first
 	units map[string]*unit
 	kinds map[string]kindSet // by service
 }
@@ -122,18 +127,18 @@ type Engine struct {
 func New(p Params) *Engine {
 	p.Settings = p.Settings.withDefaults()
 	if p.Observer == nil {
-		p.Observer = func(context.Context, time.Duration, *Problem) {}
+		p.Observer = func(context.Context, time.Duration, *reason.Problem) {}
 	}
 	if p.Tracer == nil {
 		p.Tracer = noop.NewTracerProvider().Tracer("")
 	}
 	if p.Fingerprints == nil {
-		p.Fingerprints = forgetful{}
+		p.Fingerprints = fingerprint.Discard{}
 	}
 	if p.Owner == nil {
 		p.Owner = func() string { return "" }
 	}
-	inventories := newThrifty(p.Inventories)
+	inventories := inventory.NewCache(p.Inventories)
 	p.Inventories = inventories
 	e := &Engine{
 		params: p, inventories: inventories,
@@ -148,7 +153,7 @@ func New(p Params) *Engine {
 }
 
 // SetPlan replaces the plan. It returns at once, and may be called before Run.
-func (e *Engine) SetPlan(p Plan) {
+func (e *Engine) SetPlan(p plan.Plan) {
 	e.mu.Lock()
 	e.plan = &p
 	e.mu.Unlock()
@@ -301,7 +306,7 @@ func (e *Engine) forget(u *unit) bool {
 	return true
 }
 
-func (e *Engine) snapshot() (Plan, map[string]*unit) {
+func (e *Engine) snapshot() (plan.Plan, map[string]*unit) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	known := make(map[string]*unit, len(e.units))

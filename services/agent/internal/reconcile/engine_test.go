@@ -16,13 +16,17 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 func rejected() error {
-	return &reconcile.Problem{Reason: reconcile.ApplyRejected, Message: "no"}
+	return &reason.Problem{Reason: reason.ApplyRejected, Message: "no"}
 }
 
 // bubble runs a test in virtual time.
@@ -43,7 +47,7 @@ func pass(t *testing.T, d time.Duration) {
 	synctest.Wait()
 }
 
-func assertPhase(t *testing.T, w *world, service string, want reconcile.Phase) {
+func assertPhase(t *testing.T, w *world, service string, want report.Phase) {
 	t.Helper()
 	if got := w.status(service); got.Phase != want {
 		t.Errorf("service %s: got %s, problem %v, want %s", service, got.Phase, got.Problem, want)
@@ -59,7 +63,7 @@ func TestWorkersAreBounded(t *testing.T) {
 			<-time.After(time.Second)
 			return ctx.Err()
 		}
-		var services []reconcile.Service
+		var services []plan.Service
 		for i := range 12 {
 			name := fmt.Sprintf("s%d", i)
 			services = append(services, w.service(t, name, name))
@@ -70,7 +74,7 @@ func TestWorkersAreBounded(t *testing.T) {
 			t.Errorf("services at once: got %d, want 3", got)
 		}
 		for _, s := range services {
-			assertPhase(t, w, s.Name, reconcile.Healthy)
+			assertPhase(t, w, s.Name, report.Healthy)
 		}
 	})
 }
@@ -87,18 +91,18 @@ func TestFailureDelaysNobody(t *testing.T) {
 		}
 		w.plan(w.service(t, "bad", "bad", "good-part"), w.service(t, "good", "good"))
 		pass(t, time.Millisecond)
-		assertPhase(t, w, "good", reconcile.Healthy)
-		assertPhase(t, w, "bad", reconcile.Failed)
+		assertPhase(t, w, "good", report.Healthy)
+		assertPhase(t, w, "bad", report.Failed)
 		got := w.status("bad")
-		if got.Counts.Failed != 1 || got.Counts.Healthy != 1 || len(got.Objects) != 1 || got.Problem.Reason != reconcile.ApplyRejected {
+		if got.Counts.Failed != 1 || got.Counts.Healthy != 1 || len(got.Objects) != 1 || got.Problem.Reason != reason.ApplyRejected {
 			t.Errorf("got %+v, want one failed object, listed", got)
 		}
 		pass(t, time.Hour) // more than the back-off of five failures
-		assertPhase(t, w, "bad", reconcile.Healthy)
+		assertPhase(t, w, "bad", report.Healthy)
 		if got := tries.Load(); got != 6 {
 			t.Errorf("tries: got %d, want 6", got)
 		}
-		if got := w.phases["bad"]; !slices.Equal(got[len(got)-2:], []reconcile.Phase{reconcile.Failed, reconcile.Healthy}) {
+		if got := w.phases["bad"]; !slices.Equal(got[len(got)-2:], []report.Phase{report.Failed, report.Healthy}) {
 			t.Errorf("phases: got %v, want no flapping between tries", got)
 		}
 	})
@@ -115,11 +119,11 @@ func TestNewerPlanCancelsStaleRun(t *testing.T) {
 		}
 		w.plan(w.service(t, "s", "slow"))
 		pass(t, time.Second)
-		assertPhase(t, w, "s", reconcile.Syncing)
+		assertPhase(t, w, "s", report.Syncing)
 		w.plan(w.service(t, "s", "quick"))
 		pass(t, time.Millisecond)
-		assertPhase(t, w, "s", reconcile.Healthy)
-		if got := w.phases["s"]; slices.Contains(got, reconcile.Failed) {
+		assertPhase(t, w, "s", report.Healthy)
+		if got := w.phases["s"]; slices.Contains(got, report.Failed) {
 			t.Errorf("phases: got %v, want no failure: the old run was only superseded", got)
 		}
 	})
@@ -147,7 +151,7 @@ func TestBackToWhatWasThere(t *testing.T) {
 		block.Store(false)
 		w.plan(first)
 		pass(t, time.Second)
-		assertPhase(t, w, "s", reconcile.Healthy)
+		assertPhase(t, w, "s", report.Healthy)
 		if after, _ := w.count(); after < before+2 {
 			t.Errorf("applies after going back: got %d, want all", after-before)
 		}
@@ -169,7 +173,7 @@ func TestBackToWhatWasThere(t *testing.T) {
 		}
 		w.plan(first)
 		pass(t, time.Second)
-		assertPhase(t, w, "s", reconcile.Healthy)
+		assertPhase(t, w, "s", report.Healthy)
 		if got := len(w.objects); got != 2 {
 			t.Errorf("objects: got %d, want 2", got)
 		}
@@ -183,11 +187,11 @@ func TestLastAppliedIsTheBase(t *testing.T) {
 		first := s.Bundles[0].Digest
 		w.plan(s)
 		pass(t, time.Second)
-		s.Bundles = []reconcile.Bundle{{Digest: w.pack(t, map[string]string{"a.yaml": "kind: ["})}}
+		s.Bundles = []plan.Bundle{{Digest: w.pack(t, map[string]string{"a.yaml": "kind: ["})}}
 		w.plan(s)
 		pass(t, time.Second)
 		next := w.service(t, "s", "a", "b").Bundles[0]
-		s.Bundles = []reconcile.Bundle{next, {Digest: w.service(t, "s", "c").Bundles[0].Digest}}
+		s.Bundles = []plan.Bundle{next, {Digest: w.service(t, "s", "c").Bundles[0].Digest}}
 		w.plan(s)
 		pass(t, time.Second)
 		var none digest.Digest
@@ -211,7 +215,7 @@ func TestUnchangedCostsNothing(t *testing.T) {
 			t.Errorf("applies of an unchanged service: got %d, want 0", after-before)
 		}
 		// A commit that changes no content is shown and not applied.
-		s.Bundles = []reconcile.Bundle{{Digest: s.Bundles[0].Digest, Commit: "c2"}}
+		s.Bundles = []plan.Bundle{{Digest: s.Bundles[0].Digest, Commit: "c2"}}
 		w.plan(s)
 		pass(t, time.Second)
 		if got := w.status("s").Applied.Commits; !slices.Equal(got, []string{"c2"}) {
@@ -223,7 +227,7 @@ func TestUnchangedCostsNothing(t *testing.T) {
 		if after, _ := w.count(); after != before || w.saves != saved {
 			t.Errorf("after the refreshes: got %d applies and %d changes of the inventory, want none", after-before, w.saves-saved)
 		}
-		if slices.Contains(w.phases["s"][2:], reconcile.Syncing) {
+		if slices.Contains(w.phases["s"][2:], report.Syncing) {
 			t.Errorf("phases: got %v, want a refresh not to be shown as a change", w.phases["s"])
 		}
 	})
@@ -235,13 +239,13 @@ func TestInvalidManifestWaitsForContent(t *testing.T) {
 		s.Bundles[0].Digest = w.pack(t, map[string]string{"a.yaml": "kind: ["})
 		w.plan(s)
 		pass(t, time.Hour)
-		assertPhase(t, w, "s", reconcile.Failed)
+		assertPhase(t, w, "s", report.Failed)
 		if got := w.phases["s"]; len(got) != 3 { // pending, syncing, failed
 			t.Errorf("phases: got %v, want one try", got)
 		}
 		w.plan(w.service(t, "s", "a"))
 		pass(t, time.Millisecond)
-		assertPhase(t, w, "s", reconcile.Healthy)
+		assertPhase(t, w, "s", report.Healthy)
 	})
 }
 
@@ -252,14 +256,14 @@ func TestMissingBundleIsTriedAgain(t *testing.T) {
 		delete(w.bundles, s.Bundles[0].Digest)
 		w.plan(s)
 		pass(t, time.Second)
-		if got := w.status("s"); got.Phase != reconcile.Failed || got.Problem.Reason != reconcile.BundleUnavailable {
+		if got := w.status("s"); got.Phase != report.Failed || got.Problem.Reason != reason.BundleUnavailable {
 			t.Errorf("got %s, %+v, want BUNDLE_UNAVAILABLE", got.Phase, got.Problem)
 		}
 		w.mu.Lock()
 		w.bundles[s.Bundles[0].Digest] = content
 		w.mu.Unlock()
 		pass(t, 10*time.Minute)
-		assertPhase(t, w, "s", reconcile.Healthy)
+		assertPhase(t, w, "s", report.Healthy)
 	})
 }
 
@@ -274,27 +278,27 @@ func TestHealthTimeout(t *testing.T) {
 			synctest.Wait()
 		}
 		see("7", health.Verdict{State: health.Degraded}) // older than the apply
-		assertPhase(t, w, "s", reconcile.Healthy)
+		assertPhase(t, w, "s", report.Healthy)
 		see("100", health.Verdict{State: health.Progressing, Message: "1 of 2 there"})
-		assertPhase(t, w, "s", reconcile.Progressing)
+		assertPhase(t, w, "s", report.Progressing)
 		pass(t, 9*time.Minute)
-		assertPhase(t, w, "s", reconcile.Progressing)
+		assertPhase(t, w, "s", report.Progressing)
 		pass(t, 2*time.Minute)
 		got := w.status("s")
-		want := &reconcile.Problem{Reason: reconcile.HealthTimeout, Message: "not healthy within 10m0s: ConfigMap default/a: 1 of 2 there"}
-		if diff := cmp.Diff(want, got.Problem); got.Phase != reconcile.Degraded || diff != "" {
+		want := &reason.Problem{Reason: reason.HealthTimeout, Message: "not healthy within 10m0s: ConfigMap default/a: 1 of 2 there"}
+		if diff := cmp.Diff(want, got.Problem); got.Phase != report.Degraded || diff != "" {
 			t.Errorf("got %s, problem (-want +got):\n%s", got.Phase, diff)
 		}
 		see("101", health.Verdict{State: health.Healthy})
-		assertPhase(t, w, "s", reconcile.Healthy)
+		assertPhase(t, w, "s", report.Healthy)
 		see("102", health.Verdict{State: health.Degraded, Message: "gave up"})
-		assertPhase(t, w, "s", reconcile.Degraded)
+		assertPhase(t, w, "s", report.Degraded)
 	})
 }
 
 func TestManyVanishedServicesAreKept(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
-		var services []reconcile.Service
+		var services []plan.Service
 		for i := range 10 {
 			name := fmt.Sprintf("s%d", i)
 			services = append(services, w.service(t, name, name))
@@ -307,7 +311,7 @@ func TestManyVanishedServicesAreKept(t *testing.T) {
 		if _, deleted := w.count(); deleted != 0 {
 			t.Fatalf("deleted: got %d objects, want none", deleted)
 		}
-		if got := w.status("s3"); got.Phase != reconcile.Failed || got.Problem.Reason != reconcile.PruneGuarded {
+		if got := w.status("s3"); got.Phase != report.Failed || got.Problem.Reason != reason.PruneGuarded {
 			t.Errorf("got %s, %+v, want PRUNE_GUARDED", got.Phase, got.Problem)
 		}
 		if err := w.engine.Reconcile("s3"); err != nil { // a person agrees
@@ -327,7 +331,7 @@ func TestManyVanishedServicesAreKept(t *testing.T) {
 		}
 		w.plan(services[4:]...) // the hub is back, without four
 		pass(t, time.Second)
-		assertPhase(t, w, "s5", reconcile.Healthy)
+		assertPhase(t, w, "s5", report.Healthy)
 		if _, deleted := w.count(); deleted != 4 {
 			t.Errorf("deleted: got %d objects, want 4: two more services left, which is below the guard", deleted)
 		}
@@ -346,7 +350,7 @@ func TestForeignInventory(t *testing.T) {
 		w.run(t)
 		w.plan(w.service(t, "named", "named"))
 		pass(t, time.Second)
-		assertPhase(t, w, "named", reconcile.Healthy)
+		assertPhase(t, w, "named", report.Healthy)
 		w.plan()
 		pass(t, time.Second)
 		if _, mine := w.records["named"]; mine || !slices.Equal(w.deleted, []string{"named"}) {
@@ -367,7 +371,7 @@ func TestServiceComesBackWhileLeaving(t *testing.T) {
 			w.plan()
 			w.plan(s)
 			synctest.Wait()
-			assertPhase(t, w, "s", reconcile.Healthy)
+			assertPhase(t, w, "s", report.Healthy)
 			w.plan()
 			synctest.Wait()
 			if len(w.objects) != 0 || len(w.kinds) != 0 {
@@ -403,7 +407,7 @@ func TestReplacedObject(t *testing.T) {
 		w.plan(w.service(t, "s", "a", "b", "c"))
 		pass(t, time.Second)
 		w.mu.Lock()
-		for name, labels := range map[string]map[string]string{"a": nil, "b": {reconcile.ServiceLabel: "s"}} {
+		for name, labels := range map[string]map[string]string{"a": nil, "b": {k8s.ServiceLabel: "s"}} {
 			o := w.objects[inventory.Key{Kind: "ConfigMap", Namespace: "default", Name: name}]
 			o.SetUID("other")
 			o.SetLabels(labels)
@@ -423,7 +427,7 @@ func TestTwiceInOneService(t *testing.T) {
 		s.Bundles = append(s.Bundles, s.Bundles[0])
 		w.plan(s)
 		pass(t, time.Second)
-		if got := w.status("s").Problem; got == nil || got.Reason != reconcile.ManifestInvalid {
+		if got := w.status("s").Problem; got == nil || got.Reason != reason.ManifestInvalid {
 			t.Errorf("problem: got %+v, want MANIFEST_INVALID", got)
 		}
 	})

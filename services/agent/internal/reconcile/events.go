@@ -5,19 +5,9 @@ package reconcile
 
 import (
 	"sync"
-	"time"
 
-	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
-
-// Event is something that a person who watches would want to see.
-type Event struct {
-	Time    time.Time
-	Service string
-	Phase   Phase          // of the service, after the event
-	Object  *inventory.Ref // nil when the event is about the service
-	Message string
-}
 
 // subscriberBuffer is how many events a reader may be behind.
 const subscriberBuffer = 256
@@ -25,22 +15,22 @@ const subscriberBuffer = 256
 // events hands events to whoever listens. The zero events is ready to use.
 type events struct {
 	mu          sync.Mutex
-	subscribers map[chan Event]string // the service that each listens to; "" for all
+	subscribers map[chan report.Event]string // the service that each listens to; "" for all
 }
 
 // Subscribe returns a channel of events of one service ("" for all) and a function that ends the subscription. The
 // engine never waits for a reader: the channel is closed when its reader falls 256 events behind.
-func (e *Engine) Subscribe(service string) (<-chan Event, func()) {
+func (e *Engine) Subscribe(service string) (<-chan report.Event, func()) {
 	return e.events.subscribe(service)
 }
 
-func (v *events) subscribe(service string) (<-chan Event, func()) {
+func (v *events) subscribe(service string) (<-chan report.Event, func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.subscribers == nil {
-		v.subscribers = map[chan Event]string{}
+		v.subscribers = map[chan report.Event]string{}
 	}
-	c := make(chan Event, subscriberBuffer)
+	c := make(chan report.Event, subscriberBuffer)
 	v.subscribers[c] = service
 	return c, func() {
 		v.mu.Lock()
@@ -49,7 +39,7 @@ func (v *events) subscribe(service string) (<-chan Event, func()) {
 	}
 }
 
-func (v *events) publish(event Event) {
+func (v *events) publish(event report.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for c, service := range v.subscribers {
@@ -65,7 +55,7 @@ func (v *events) publish(event Event) {
 }
 
 // drop ends a subscription. v.mu is held, which is also why nobody sends to the closed channel.
-func (v *events) drop(c chan Event) {
+func (v *events) drop(c chan report.Event) {
 	if _, ok := v.subscribers[c]; ok {
 		delete(v.subscribers, c)
 		close(c)

@@ -27,8 +27,11 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // world is everything around an engine, in memory. It is enough of a cluster for questions of time and order; what a real
@@ -56,8 +59,8 @@ type world struct {
 	bundles    map[digest.Digest][]byte
 	bases      []digest.Digest // of the bundles that were opened
 	records    map[string]inventory.Record
-	statuses   map[string]reconcile.Status
-	phases     map[string][]reconcile.Phase
+	statuses   map[string]report.Status
+	phases     map[string][]report.Phase
 	kinds      []schema.GroupVersionKind
 	saves      int // of inventories
 	prints     map[string][]byte
@@ -67,15 +70,15 @@ type world struct {
 	followed   map[inventory.Key][]chan struct{} // told of every write
 	logs       string
 	rechecks   int
-	configured int                 // how often a configuration was asked for
-	accounts   []reconcile.Account // in whose name somebody wanted to work
+	configured int           // how often a configuration was asked for
+	accounts   []k8s.Account // in whose name somebody wanted to work
 }
 
 func newWorld(settings reconcile.Settings) *world {
 	w := &world{
 		spans:   tracetest.NewSpanRecorder(),
 		objects: map[inventory.Key]*unstructured.Unstructured{}, bundles: map[digest.Digest][]byte{},
-		records: map[string]inventory.Record{}, prints: map[string][]byte{}, statuses: map[string]reconcile.Status{}, phases: map[string][]reconcile.Phase{},
+		records: map[string]inventory.Record{}, prints: map[string][]byte{}, statuses: map[string]report.Status{}, phases: map[string][]report.Phase{},
 	}
 	w.settings = settings
 	w.engine = w.newEngine()
@@ -122,7 +125,7 @@ func (w *world) runUntil(t *testing.T) (stop func()) {
 }
 
 // service makes a service of ConfigMaps, one for each name, in a bundle of its own.
-func (w *world) service(t *testing.T, name string, objects ...string) reconcile.Service {
+func (w *world) service(t *testing.T, name string, objects ...string) plan.Service {
 	t.Helper()
 	files := map[string]string{"README.md": name}
 	for _, object := range objects {
@@ -132,9 +135,9 @@ func (w *world) service(t *testing.T, name string, objects ...string) reconcile.
 		}
 		files[kind+object+".yaml"] = fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s}\n", kind, object)
 	}
-	return reconcile.Service{
-		Name: name, UID: "uid-" + name, SpecDigest: "spec-" + name, Spec: reconcile.Spec{Prune: true},
-		Bundles: []reconcile.Bundle{{Digest: w.pack(t, files), Commit: "c1"}},
+	return plan.Service{
+		Name: name, UID: "uid-" + name, SpecDigest: "spec-" + name, Spec: plan.Spec{Prune: true},
+		Bundles: []plan.Bundle{{Digest: w.pack(t, files), Commit: "c1"}},
 	}
 }
 
@@ -157,11 +160,11 @@ func (w *world) pack(t *testing.T, files map[string]string) digest.Digest {
 	return d
 }
 
-func (w *world) plan(services ...reconcile.Service) {
-	w.engine.SetPlan(reconcile.Plan{Version: "v", Services: services})
+func (w *world) plan(services ...plan.Service) {
+	w.engine.SetPlan(plan.Plan{Version: "v", Services: services})
 }
 
-func (w *world) status(service string) reconcile.Status {
+func (w *world) status(service string) report.Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.statuses[service]
@@ -174,7 +177,7 @@ func (w *world) count() (applied, deleted int) {
 }
 
 // As implements reconcile.Cluster.
-func (w *world) As(account reconcile.Account) (reconcile.Cluster, error) {
+func (w *world) As(account k8s.Account) (k8s.API, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.accounts = append(w.accounts, account)
@@ -194,11 +197,11 @@ func (w *world) Get(_ context.Context, ref inventory.Ref) (*unstructured.Unstruc
 	if o, ok := w.objects[ref.Key]; ok {
 		return o.DeepCopy(), nil
 	}
-	return nil, reconcile.ErrNotFound
+	return nil, k8s.ErrNotFound
 }
 
 // Apply implements reconcile.Cluster.
-func (w *world) Apply(ctx context.Context, o *unstructured.Unstructured, options reconcile.ApplyOptions) (*unstructured.Unstructured, error) {
+func (w *world) Apply(ctx context.Context, o *unstructured.Unstructured, options k8s.ApplyOptions) (*unstructured.Unstructured, error) {
 	if w.onApply != nil {
 		if err := w.onApply(ctx, o); err != nil {
 			return nil, err
@@ -211,7 +214,7 @@ func (w *world) Apply(ctx context.Context, o *unstructured.Unstructured, options
 	defer w.mu.Unlock()
 	key := inventory.RefOf(o).Key
 	live := o.DeepCopy()
-	live.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: reconcile.FieldManager}})
+	live.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: k8s.FieldManager}})
 	w.writes++
 	live.SetUID(types.UID(fmt.Sprintf("uid-%d", w.writes)))
 	if before, ok := w.objects[key]; ok {
@@ -240,7 +243,7 @@ func (w *world) AwaitDefined(context.Context, *unstructured.Unstructured) error 
 func (w *world) EnsureNamespace(context.Context, string) error { return nil }
 
 // Delete implements reconcile.Cluster.
-func (w *world) Delete(ctx context.Context, object inventory.Object, _ reconcile.DeleteOptions) (*unstructured.Unstructured, error) {
+func (w *world) Delete(ctx context.Context, object inventory.Object, _ k8s.DeleteOptions) (*unstructured.Unstructured, error) {
 	if w.onDelete != nil {
 		if err := w.onDelete(ctx, object); err != nil {
 			return nil, err
@@ -253,7 +256,7 @@ func (w *world) Delete(ctx context.Context, object inventory.Object, _ reconcile
 		return nil, nil
 	}
 	if string(live.GetUID()) != object.UID {
-		return nil, reconcile.ErrReplaced
+		return nil, k8s.ErrReplaced
 	}
 	delete(w.objects, object.Key)
 	w.tell(object.Key)
@@ -275,7 +278,7 @@ func (w *world) Release(_ context.Context, object inventory.Object) error {
 }
 
 // Follow implements reconcile.Cluster.
-func (w *world) Follow(ctx context.Context, ref inventory.Ref, see reconcile.Sight) {
+func (w *world) Follow(ctx context.Context, ref inventory.Ref, see k8s.FollowFunc) {
 	changed := make(chan struct{}, 1)
 	w.mu.Lock()
 	if w.followed == nil {
@@ -333,7 +336,7 @@ func (w *world) Logs(context.Context, inventory.Object) (string, error) {
 	return w.logs, nil
 }
 
-// Open implements reconcile.Bundles.
+// Open implements manifest.Bundles.
 func (w *world) Open(_ context.Context, d, base digest.Digest) (io.ReadCloser, error) {
 	<-time.After(w.openDelay)
 	w.mu.Lock()
@@ -347,7 +350,7 @@ func (w *world) Open(_ context.Context, d, base digest.Digest) (io.ReadCloser, e
 }
 
 // Report implements reconcile.Reporter.
-func (w *world) Report(s reconcile.Status) {
+func (w *world) Report(s report.Status) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.statuses[s.Service] = s

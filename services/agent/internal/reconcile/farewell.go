@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
@@ -35,17 +36,17 @@ func (r *run) farewells(ctx context.Context) (all []json.RawMessage, err error) 
 		}
 	}
 	if size > maxFarewell {
-		return nil, problemf(ManifestInvalid, "PreDelete and PostDelete hooks have %d bytes, want at most %d", size, maxFarewell)
+		return nil, reason.Errorf(reason.ManifestInvalid, "PreDelete and PostDelete hooks have %d bytes, want at most %d", size, maxFarewell)
 	}
 	return all, nil
 }
 
 func (r *run) farewell(ctx context.Context, o *unstructured.Unstructured) (json.RawMessage, error) {
-	if o.GetKind() == "Secret" || r.result.confidential(o) {
-		return nil, problemf(ManifestInvalid, "it holds a secret, and is kept in the cluster for everybody to read; let it refer to a Secret of the service instead")
+	if o.GetKind() == "Secret" || r.result.IsConfidential(o) {
+		return nil, reason.Errorf(reason.ManifestInvalid, "it holds a secret, and is kept in the cluster for everybody to read; let it refer to a Secret of the service instead")
 	}
 	full, err := complete(ctx, r.cluster, r.service, o)
-	if rejected := new(Problem); errors.As(err, &rejected) && rejected.Reason == ApplyRejected {
+	if rejected := new(reason.Problem); errors.As(err, &rejected) && rejected.Reason == reason.ApplyRejected {
 		full, err = o, nil // of a kind that does not exist yet
 	}
 	if err != nil {

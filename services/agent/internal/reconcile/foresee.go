@@ -11,14 +11,18 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // Diff says what a run of a service would change, by letting the API server do it without keeping it. A candidate stands in for
 // the bundles that the plan names; everything else is as the plan says. Objects of kinds that the bundle itself brings are
 // reported as created, and hooks not at all. What cannot be applied is reported with its problem, and does not keep the rest
 // from being compared. Errors: ErrUnknownService, those of rendering, *Problem.
-func (e *Engine) Diff(ctx context.Context, service string, candidate ...Bundle) ([]Difference, error) {
+func (e *Engine) Diff(ctx context.Context, service string, candidate ...plan.Bundle) ([]report.Difference, error) {
 	u, err := e.unit(service)
 	if err != nil {
 		return nil, err
@@ -40,7 +44,7 @@ func (e *Engine) Diff(ctx context.Context, service string, candidate ...Bundle) 
 }
 
 // foresee makes a run that changes nothing.
-func (u *unit) foresee(candidate []Bundle) *run {
+func (u *unit) foresee(candidate []plan.Bundle) *run {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	r := &run{unit: u, engine: u.engine, service: u.newest, record: u.record, rules: rulesOf(u.newest.Spec.Policy), lenient: lenient(u.newest)}
@@ -51,9 +55,9 @@ func (u *unit) foresee(candidate []Bundle) *run {
 	return r
 }
 
-func (r *run) differences(ctx context.Context) ([]Difference, error) {
+func (r *run) differences(ctx context.Context) ([]report.Difference, error) {
 	d := differ{
-		run: r, cluster: r.cluster, service: r.service, substitution: r.result.substitution,
+		run: r, cluster: r.cluster, service: r.service, substitution: r.result.Substitution,
 		stale: r.service.ConfigDigest != r.record.Applied.ConfigDigest,
 	}
 	if err := spare(ctx, d.cluster, r.service, r.schedule, &d.desired); err != nil {
@@ -85,7 +89,7 @@ func (d *differ) tried(ctx context.Context, o *unstructured.Unstructured, err er
 			ref = inventory.RefOf(full)
 		}
 	}
-	d.found = append(d.found, Difference{Ref: ref, Change: Impossible, Problem: ProblemOf(err)})
+	d.found = append(d.found, report.Difference{Ref: ref, Change: report.Impossible, Problem: reason.ProblemOf(err)})
 	return nil
 }
 
@@ -96,7 +100,7 @@ func (d *differ) after(ctx context.Context, full, live *unstructured.Unstructure
 		return nil, err
 	}
 	after, err := d.run.rehearse(ctx, full, live, d.run.repairs(full))
-	if _, immutable := errors.AsType[*ImmutableError](err); immutable && d.service.Spec.Policy.Recreate {
+	if _, immutable := errors.AsType[*k8s.ImmutableError](err); immutable && d.service.Spec.Policy.Recreate {
 		return full, nil
 	}
 	return after, err
@@ -107,7 +111,7 @@ func (r *run) mayTake(ctx context.Context, k inventory.Key, live *unstructured.U
 	if r.familiar(k) {
 		return nil
 	}
-	owner := cmp.Or(r.engine.claims.owner(k), live.GetLabels()[ServiceLabel], r.service.Name)
+	owner := cmp.Or(r.engine.claims.owner(k), live.GetLabels()[k8s.ServiceLabel], r.service.Name)
 	switch {
 	case owner == r.service.Name:
 		return r.admit(k, live)
@@ -122,7 +126,7 @@ func (d *differ) holdBack() {
 	r := d.run
 	var gone []inventory.Object
 	for _, f := range d.found {
-		if o, listed := r.record.Objects.Get(f.Ref.Key); listed && f.Change == Delete {
+		if o, listed := r.record.Objects.Get(f.Ref.Key); listed && f.Change == report.Delete {
 			gone = append(gone, o)
 		}
 	}
@@ -130,9 +134,9 @@ func (d *differ) holdBack() {
 	if !r.engine.params.Settings.Guard.Holds(departure) || r.service.Spec.PruneConfirmation == inventory.Digest(r.service.UID, gone) {
 		return
 	}
-	held := problemf(PruneGuarded, "the guard would keep the service from deleting %d of %d objects", len(gone), departure.Base)
+	held := reason.Errorf(reason.PruneGuarded, "the guard would keep the service from deleting %d of %d objects", len(gone), departure.Base)
 	for i := range d.found {
-		if d.found[i].Change == Delete {
+		if d.found[i].Change == report.Delete {
 			d.found[i].Problem = held
 		}
 	}

@@ -14,13 +14,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // settled is a service that consists of some ConfigMaps with the value 1, as it is in the cluster.
-func (w *world) settled(t *testing.T, change func(*reconcile.Spec), names ...string) reconcile.Service {
+func (w *world) settled(t *testing.T, change func(*plan.Spec), names ...string) plan.Service {
 	t.Helper()
 	s := w.service(t, "s")
 	s.Bundles[0].Digest = w.pack(t, manifests("1", names...))
@@ -38,24 +42,24 @@ func manifests(value string, names ...string) map[string]string {
 	return files
 }
 
-func plainly(*reconcile.Spec) {}
+func plainly(*plan.Spec) {}
 
 // foresees compares the service with other files, and wants what would become of which object; a problem's reason follows.
 func (w *world) foresees(t *testing.T, files map[string]string, want ...string) string {
 	t.Helper()
 	applied, deleted := w.count()
-	found, err := w.engine.Diff(t.Context(), "s", reconcile.Bundle{Digest: w.pack(t, files), Commit: "c2"})
+	found, err := w.engine.Diff(t.Context(), "s", plan.Bundle{Digest: w.pack(t, files), Commit: "c2"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	text := ""
 	for _, d := range found {
-		line := map[reconcile.Change]string{
-			reconcile.Create: "create ", reconcile.Update: "update ", reconcile.Delete: "delete ", reconcile.Impossible: "impossible ",
+		line := map[report.Change]string{
+			report.Create: "create ", report.Update: "update ", report.Delete: "delete ", report.Impossible: "impossible ",
 		}[d.Change] + d.Ref.Name
 		if d.Problem != nil {
-			line += " " + string(d.Problem.Reason)
+			line += " " + d.Problem.Reason.String()
 		}
 		got, text = append(got, line), text+d.Unified
 	}
@@ -83,7 +87,7 @@ func TestDiffWithACandidate(t *testing.T) {
 			}
 		},
 		"without prune nothing is deleted": func(t *testing.T, w *world) {
-			w.settled(t, func(s *reconcile.Spec) { s.Prune = false }, "a", "b")
+			w.settled(t, func(s *plan.Spec) { s.Prune = false }, "a", "b")
 			w.foresees(t, manifests("1", "a"))
 		},
 		"the guard": func(t *testing.T, w *world) {
@@ -110,10 +114,10 @@ func TestDiffWithACandidate(t *testing.T) {
 		"what belongs to others": func(t *testing.T, w *world) {
 			other := w.service(t, "other", "claimed", "stranger")
 			other.Spec.Paused = true
-			s := w.settled(t, func(s *reconcile.Spec) { s.Policy.Adoption = syncpolicy.AdoptNever }, "a")
+			s := w.settled(t, func(s *plan.Spec) { s.Policy.Adoption = syncpolicy.AdoptNever }, "a")
 			w.plan(s, other)
 			synctest.Wait()
-			for name, labels := range map[string]map[string]string{"stranger": nil, "claimed": {reconcile.ServiceLabel: "other"}} {
+			for name, labels := range map[string]map[string]string{"stranger": nil, "claimed": {k8s.ServiceLabel: "other"}} {
 				o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
 				o.SetName(name)
 				o.SetNamespace("default")
@@ -142,23 +146,23 @@ func TestDiffThatCannotBe(t *testing.T) {
 		if _, err := w.engine.Diff(t.Context(), "nobody"); !errors.Is(err, reconcile.ErrUnknownService) {
 			t.Errorf("got %v, want an unknown service", err)
 		}
-		_, err := w.engine.Diff(t.Context(), "s", reconcile.Bundle{Digest: w.pack(t, map[string]string{"a.yaml": "kind: ["})})
-		if got := reconcile.ProblemOf(err).Reason; got != reconcile.ManifestInvalid {
+		_, err := w.engine.Diff(t.Context(), "s", plan.Bundle{Digest: w.pack(t, map[string]string{"a.yaml": "kind: ["})})
+		if got := reason.ProblemOf(err).Reason; got != reason.ManifestInvalid {
 			t.Errorf("got %v, want MANIFEST_INVALID", err)
 		}
 		missing := w.pack(t, manifests("3", "a"))
 		w.mu.Lock()
 		delete(w.bundles, missing)
 		w.mu.Unlock()
-		_, err = w.engine.Diff(t.Context(), "s", reconcile.Bundle{Digest: missing})
-		if got := reconcile.ProblemOf(err).Reason; got != reconcile.BundleUnavailable {
+		_, err = w.engine.Diff(t.Context(), "s", plan.Bundle{Digest: missing})
+		if got := reason.ProblemOf(err).Reason; got != reason.BundleUnavailable {
 			t.Errorf("got %v, want BUNDLE_UNAVAILABLE", err)
 		}
 		s.SpecDigest, s.Refused = "newer", reconcile.Refuse(errors.New("drift"))
 		w.plan(s)
 		synctest.Wait()
 		_, err = w.engine.Diff(t.Context(), "s")
-		if got := reconcile.ProblemOf(err).Reason; got != reconcile.Unsupported {
+		if got := reason.ProblemOf(err).Reason; got != reason.Unimplemented {
 			t.Errorf("got %v, want UNIMPLEMENTED", err)
 		}
 		if _, still := w.records["s"].Objects.Get(inventory.Key{Kind: "ConfigMap", Namespace: "default", Name: "a"}); !still {

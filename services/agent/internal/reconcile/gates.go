@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/window"
 )
 
@@ -18,10 +20,10 @@ import (
 // it depends on is not there or its window is closed, the unit goes on with what is applied already, as if the plan had not
 // changed: drift is put right, health is watched. Waiting takes no slot. The unit's lock guards the gate.
 type gate struct {
-	newest  Service           // what the plan says
-	kept    Service           // what is applied completely; without a name: unknown
+	newest  plan.Service      // what the plan says
+	kept    plan.Service      // what is applied completely; without a name: unknown
 	request inventory.Applied // the inputs that a person asked to be applied now
-	bar     *Problem          // why newest is not worked on; nil: it is
+	bar     *reason.Problem   // why newest is not worked on; nil: it is
 	frozen  bool              // a strict window denies even corrections
 	until   time.Time         // when to look again; zero: when something changes
 
@@ -31,9 +33,9 @@ type gate struct {
 }
 
 // offer takes over what the plan says. u.mu is held, as in all that follows.
-func (u *unit) offer(s Service) {
+func (u *unit) offer(s plan.Service) {
 	if s.SyncRequest != u.newest.SyncRequest && s.SyncRequest != u.record.Applied.SyncRequest {
-		u.request = s.inputs()
+		u.request = s.Inputs()
 	}
 	u.newest = s
 	u.calendar, u.unreadable = window.New(s.Spec.Policy.Windows)
@@ -60,8 +62,8 @@ func (u *unit) admit(now time.Time) {
 }
 
 // workOn changes what the unit works on. That alone does not make the next try of what failed come earlier.
-func (u *unit) workOn(s Service, now time.Time) {
-	if s.UID == u.desired.UID && sameInputs(s.inputs(), u.desired.inputs()) {
+func (u *unit) workOn(s plan.Service, now time.Time) {
+	if s.UID == u.desired.UID && s.Inputs().SameInputs(u.desired.Inputs()) {
 		u.desired, u.lenient = s, lenient(s)
 		return
 	}
@@ -75,17 +77,17 @@ func (u *unit) workOn(s Service, now time.Time) {
 
 // fallback is what is applied; without bundles, and thus left alone, where the cluster holds something half-way, or where an
 // older agent has applied it.
-func (u *unit) fallback() Service {
-	if u.kept.Name != "" && u.kept.UID == u.newest.UID && !u.record.Touched && sameInputs(u.kept.inputs(), u.record.Applied) {
+func (u *unit) fallback() plan.Service {
+	if u.kept.Name != "" && u.kept.UID == u.newest.UID && !u.record.Touched && u.kept.Inputs().SameInputs(u.record.Applied) {
 		return u.kept
 	}
-	return Service{Name: u.name, UID: u.newest.UID}
+	return plan.Service{Name: u.name, UID: u.newest.UID}
 }
 
 // entryOf is what an earlier process has applied. Without a name: unknown.
-func entryOf(record inventory.Record) (s Service) {
+func entryOf(record inventory.Record) (s plan.Service) {
 	if len(record.Entry) == 0 || json.Unmarshal(record.Entry, &s) != nil {
-		return Service{}
+		return plan.Service{}
 	}
 	return s
 }
@@ -107,18 +109,18 @@ func (r *run) stash(context.Context) error {
 func (u *unit) brings() bool {
 	s := u.newest
 	return len(s.Bundles) > 0 && !s.Spec.Paused && !s.Spec.DryRun &&
-		(u.forced || u.record.Touched || !sameInputs(s.inputs(), u.record.Applied))
+		(u.forced || u.record.Touched || !s.Inputs().SameInputs(u.record.Applied))
 }
 
 // barred says why the newest entry may not be applied now.
-func (u *unit) barred(now time.Time) *Problem {
+func (u *unit) barred(now time.Time) *reason.Problem {
 	if !u.brings() {
 		return nil
 	}
 	if problem := u.shut(now); problem != nil {
 		return problem
 	}
-	if !u.record.Touched && sameContent(u.newest.inputs(), u.record.Applied) {
+	if !u.record.Touched && u.newest.Inputs().SameContent(u.record.Applied) {
 		return nil // nothing is new but that somebody asked
 	}
 	return u.missing()
@@ -133,13 +135,13 @@ func (u *unit) freeze(now time.Time) {
 }
 
 // shut says that the service's windows are closed, and notes when to look again.
-func (u *unit) shut(now time.Time) *Problem {
+func (u *unit) shut(now time.Time) *reason.Problem {
 	occasion := window.Change
-	if sameInputs(u.request, u.newest.inputs()) {
+	if u.request.SameInputs(u.newest.Inputs()) {
 		occasion = window.Request
 	}
 	if u.unreadable != nil && occasion == window.Change {
-		return problemf(SyncWindowClosed, "the service's windows cannot be read, so a change waits until somebody syncs the service: %v", u.unreadable)
+		return reason.Errorf(reason.SyncWindowClosed, "the service's windows cannot be read, so a change waits until somebody syncs the service: %v", u.unreadable)
 	}
 	if u.calendar.Open(now, occasion) {
 		return nil
@@ -147,14 +149,14 @@ func (u *unit) shut(now time.Time) *Problem {
 	opening, opens := u.calendar.Next(now, occasion)
 	u.until = earliest(u.until, opening)
 	if !opens {
-		return problemf(SyncWindowClosed, "no window of the service opens in the foreseeable future; correct its windows")
+		return reason.Errorf(reason.SyncWindowClosed, "no window of the service opens in the foreseeable future; correct its windows")
 	}
-	return problemf(SyncWindowClosed, "a change waits for the service's next window, which opens at %s", opening.UTC().Format("2006-01-02 15:04 MST"))
+	return reason.Errorf(reason.SyncWindowClosed, "a change waits for the service's next window, which opens at %s", opening.UTC().Format("2006-01-02 15:04 MST"))
 }
 
 // missing says what the service waits for.
-func (u *unit) missing() *Problem {
-	all := u.engine.relations.unmet(u.name, needs(u.newest.Spec))
+func (u *unit) missing() *reason.Problem {
+	all := u.engine.relations.unmet(u.name, u.newest.Spec.ServicesNeeded())
 	for i, w := range wantsOf(u.newest) {
 		if why := u.vigil.unmet(i, w); why != "" {
 			all = append(all, why)
@@ -167,7 +169,7 @@ func (u *unit) missing() *Problem {
 	case len(all) > enough:
 		all = append(all[:enough], fmt.Sprintf("and %d more", len(all)-enough))
 	}
-	return problemf(DependencyNotReady, "a change waits: %s", strings.Join(all, "; "))
+	return reason.Errorf(reason.DependencyNotReady, "a change waits: %s", strings.Join(all, "; "))
 }
 
 // needed tells whether others, which left the plan with this one, have to go before it.

@@ -14,14 +14,18 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // after makes a service depend on others.
-func after(s reconcile.Service, services ...string) reconcile.Service {
+func after(s plan.Service, services ...string) plan.Service {
 	for _, name := range services {
 		s.Spec.Policy.DependsOn = append(slices.Clone(s.Spec.Policy.DependsOn), syncpolicy.Dependency{Service: name})
 	}
@@ -29,7 +33,7 @@ func after(s reconcile.Service, services ...string) reconcile.Service {
 }
 
 // afterObject makes a service depend on a ConfigMap of the default namespace.
-func afterObject(s reconcile.Service, name, condition string) reconcile.Service {
+func afterObject(s plan.Service, name, condition string) plan.Service {
 	s.Spec.Policy.DependsOn = append(slices.Clone(s.Spec.Policy.DependsOn), syncpolicy.Dependency{
 		Object: &syncpolicy.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Name: name}, Condition: condition,
 	})
@@ -73,16 +77,16 @@ func (w *world) lose(service, name string) {
 	})
 }
 
-func (w *world) wants(t *testing.T, service string, phase reconcile.Phase, reason reconcile.Reason, words ...string) {
+func (w *world) wants(t *testing.T, service string, phase report.Phase, why reason.Reason, words ...string) {
 	t.Helper()
 	synctest.Wait()
 	got := w.status(service)
-	problem := reconcile.Problem{}
+	problem := reason.Problem{}
 	if got.Problem != nil {
 		problem = *got.Problem
 	}
-	if got.Phase != phase || problem.Reason != reason {
-		t.Fatalf("service %s: got %s, %+v, want %s, %q", service, got.Phase, problem, phase, reason)
+	if got.Phase != phase || problem.Reason != why {
+		t.Fatalf("service %s: got %s, %+v, want %s, %q", service, got.Phase, problem, phase, why)
 	}
 	for _, word := range words {
 		if !strings.Contains(problem.Message, word) {
@@ -91,66 +95,66 @@ func (w *world) wants(t *testing.T, service string, phase reconcile.Phase, reaso
 	}
 }
 
-const notReady, noReason = reconcile.DependencyNotReady, reconcile.Reason("")
+const notReady, noReason = reason.DependencyNotReady, reason.Reason(0)
 
 func TestDependsOnService(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(*testing.T, *world){
 		"it waits and goes on by itself": func(t *testing.T, w *world) {
 			w.plan(after(w.service(t, "app", "app"), "db"), w.service(t, "db", "Pod:db"))
-			w.wants(t, "app", reconcile.Pending, notReady, `service "db" is Progressing`)
+			w.wants(t, "app", report.Pending, notReady, `service "db" is Progressing`)
 			if got := w.status("app").Observed.SpecDigest; got != "spec-app" {
 				t.Errorf("observed: got %q, want the entry that waits: the hub has to see what the message is about", got)
 			}
 			w.heal("db", "Pod", "db", health.Healthy)
-			w.wants(t, "app", reconcile.Healthy, noReason)
+			w.wants(t, "app", report.Healthy, noReason)
 			if got, want := w.applied, []string{"Pod/db", "ConfigMap/app"}; !slices.Equal(got, want) {
 				t.Errorf("applied: got %v, want %v", got, want)
 			}
 		},
 		"a chain comes up in order": func(t *testing.T, w *world) {
 			w.plan(after(w.service(t, "a", "a"), "b"), after(w.service(t, "b", "b"), "c"), w.service(t, "c", "c"))
-			w.wants(t, "a", reconcile.Healthy, noReason)
+			w.wants(t, "a", report.Healthy, noReason)
 			if got, want := w.applied, []string{"ConfigMap/c", "ConfigMap/b", "ConfigMap/a"}; !slices.Equal(got, want) {
 				t.Errorf("applied: got %v, want %v", got, want)
 			}
 		},
 		"both change at once, whichever is told first": func(t *testing.T, w *world) {
 			w.plan(after(w.service(t, "a", "a1"), "b"), w.service(t, "b", "b1"))
-			w.wants(t, "a", reconcile.Healthy, noReason)
+			w.wants(t, "a", report.Healthy, noReason)
 			w.plan(after(w.service(t, "a", "a2"), "b"), w.service(t, "b", "b2"))
-			w.wants(t, "a", reconcile.Healthy, noReason)
+			w.wants(t, "a", report.Healthy, noReason)
 			if got, want := w.applied[2:], []string{"ConfigMap/b2", "ConfigMap/a2"}; !slices.Equal(got, want) {
 				t.Errorf("applied: got %v, want %v", got, want)
 			}
 		},
 		"an unknown service": func(t *testing.T, w *world) {
 			w.plan(after(w.service(t, "app", "app"), "database"))
-			w.wants(t, "app", reconcile.Pending, notReady, `no service "database" is in this cluster's plan`)
+			w.wants(t, "app", report.Pending, notReady, `no service "database" is in this cluster's plan`)
 			w.plan(after(w.service(t, "app", "app"), "database"), w.service(t, "database", "x"))
-			w.wants(t, "app", reconcile.Healthy, noReason)
+			w.wants(t, "app", report.Healthy, noReason)
 		},
 		"a circle": func(t *testing.T, w *world) {
 			w.plan(after(w.service(t, "a", "a"), "b"), after(w.service(t, "b", "b"), "c"), after(w.service(t, "c", "c"), "a"), after(w.service(t, "d", "d"), "a"))
-			w.wants(t, "a", reconcile.Pending, notReady, "a depends on b depends on c depends on a")
-			w.wants(t, "b", reconcile.Pending, notReady, "b depends on c depends on a depends on b")
-			w.wants(t, "d", reconcile.Pending, notReady, `service "a" is Pending`)
+			w.wants(t, "a", report.Pending, notReady, "a depends on b depends on c depends on a")
+			w.wants(t, "b", report.Pending, notReady, "b depends on c depends on a depends on b")
+			w.wants(t, "d", report.Pending, notReady, `service "a" is Pending`)
 			w.plan(after(w.service(t, "a", "a"), "b"), after(w.service(t, "b", "b"), "c"), w.service(t, "c", "c2"), after(w.service(t, "d", "d"), "a"))
-			w.wants(t, "d", reconcile.Healthy, noReason)
+			w.wants(t, "d", report.Healthy, noReason)
 		},
 		"itself": func(t *testing.T, w *world) {
 			w.plan(after(w.service(t, "a", "a"), "a"))
-			w.wants(t, "a", reconcile.Pending, notReady, "a depends on a")
+			w.wants(t, "a", report.Pending, notReady, "a depends on a")
 		},
 		"several are counted": func(t *testing.T, w *world) {
 			w.plan(after(w.service(t, "a", "a"), "b", "c", "d", "e", "f"))
-			w.wants(t, "a", reconcile.Pending, notReady, `"b"`, `"c"`, `"d"`, "and 2 more")
+			w.wants(t, "a", report.Pending, notReady, `"b"`, `"c"`, `"d"`, "and 2 more")
 		},
 		"a paused one": func(t *testing.T, w *world) {
 			db := w.service(t, "db", "db")
 			db.Spec.Paused = true
 			w.plan(after(w.service(t, "app", "app"), "db"), db)
-			w.wants(t, "app", reconcile.Pending, notReady, `service "db" is Paused`)
+			w.wants(t, "app", report.Pending, notReady, `service "db" is Paused`)
 		},
 		"a failed one": func(t *testing.T, w *world) {
 			w.onApply = func(_ context.Context, o *unstructured.Unstructured) error {
@@ -160,26 +164,26 @@ func TestDependsOnService(t *testing.T) {
 				return nil
 			}
 			w.plan(after(w.service(t, "app", "app"), "db"), w.service(t, "db", "db"))
-			w.wants(t, "app", reconcile.Pending, notReady, `service "db" is Failed`)
+			w.wants(t, "app", report.Pending, notReady, `service "db" is Failed`)
 		},
 		"what is applied is not questioned": func(t *testing.T, w *world) {
 			app := after(w.service(t, "app", "app"), "db")
 			w.plan(app, w.service(t, "db", "Pod:db"))
 			synctest.Wait()
 			w.heal("db", "Pod", "db", health.Healthy)
-			w.wants(t, "app", reconcile.Healthy, noReason)
+			w.wants(t, "app", report.Healthy, noReason)
 			w.heal("db", "Pod", "db", health.Degraded)
-			w.wants(t, "db", reconcile.Degraded, reconcile.HealthTimeout)
-			w.wants(t, "app", reconcile.Healthy, noReason)
+			w.wants(t, "db", report.Degraded, reason.HealthTimeout)
+			w.wants(t, "app", report.Healthy, noReason)
 			app.SyncRequest = "now" // brings nothing new
 			w.plan(app, w.service(t, "db", "Pod:db"))
-			w.wants(t, "app", reconcile.Healthy, noReason)
+			w.wants(t, "app", report.Healthy, noReason)
 			next := after(w.service(t, "app", "app2"), "db")
 			w.plan(next, w.service(t, "db", "Pod:db"))
-			w.wants(t, "app", reconcile.Pending, notReady, `service "db" is Degraded`)
+			w.wants(t, "app", report.Pending, notReady, `service "db" is Degraded`)
 			app.SyncRequest = ""
 			w.plan(app, w.service(t, "db", "Pod:db")) // and back
-			w.wants(t, "app", reconcile.Healthy, noReason)
+			w.wants(t, "app", report.Healthy, noReason)
 		},
 		"the newest entry counts when it comes to it": func(t *testing.T, w *world) {
 			db := w.service(t, "db", "Pod:db")
@@ -188,31 +192,31 @@ func TestDependsOnService(t *testing.T) {
 			w.plan(after(w.service(t, "app", "second"), "db"), db)
 			synctest.Wait()
 			w.heal("db", "Pod", "db", health.Healthy)
-			w.wants(t, "app", reconcile.Healthy, noReason)
+			w.wants(t, "app", report.Healthy, noReason)
 			if got, want := w.applied, []string{"Pod/db", "ConfigMap/second"}; !slices.Equal(got, want) {
 				t.Errorf("applied: got %v, want %v", got, want)
 			}
 		},
 		"drift is put right meanwhile": func(t *testing.T, w *world) {
 			w.plan(w.service(t, "app", "app", "old"))
-			w.wants(t, "app", reconcile.Healthy, noReason)
+			w.wants(t, "app", report.Healthy, noReason)
 			w.plan(after(w.service(t, "app", "app", "new"), "nobody"))
-			w.wants(t, "app", reconcile.Pending, notReady)
+			w.wants(t, "app", report.Pending, notReady)
 			w.lose("app", "old")
 			pass(t, time.Second)
 			if w.live(configMapKey("old")) == nil || w.live(configMapKey("new")) != nil {
 				t.Errorf("applied: got %v, want what is applied put right, and nothing new", w.applied)
 			}
-			w.wants(t, "app", reconcile.Pending, notReady)
+			w.wants(t, "app", report.Pending, notReady)
 		},
 		"pausing needs nobody": func(t *testing.T, w *world) {
 			app := after(w.service(t, "app", "app"), "nobody")
 			app.Spec.Paused, app.SpecDigest = true, "paused"
 			w.plan(app)
-			w.wants(t, "app", reconcile.Paused, noReason)
+			w.wants(t, "app", report.Paused, noReason)
 			app.Spec.Paused, app.SpecDigest = false, "again"
 			w.plan(app)
-			w.wants(t, "app", reconcile.Pending, notReady)
+			w.wants(t, "app", report.Pending, notReady)
 		},
 	} {
 		t.Run(name, func(t *testing.T) { bubble(t, reconcile.Settings{Workers: 1}, test) })
@@ -224,9 +228,9 @@ func TestDependsOnObject(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *world){
 		"it has to exist": func(t *testing.T, w *world) {
 			w.plan(afterObject(w.service(t, "app", "app"), "gate", ""))
-			w.wants(t, "app", reconcile.Pending, notReady, "ConfigMap default/gate does not exist")
+			w.wants(t, "app", report.Pending, notReady, "ConfigMap default/gate does not exist")
 			w.set(configMapKey("gate"), foreign("gate", nil))
-			w.wants(t, "app", reconcile.Healthy, noReason)
+			w.wants(t, "app", report.Healthy, noReason)
 			if got := w.followers(configMapKey("gate")); got != 0 {
 				t.Errorf("followers: got %d, want none: nobody waits", got)
 			}
@@ -234,16 +238,16 @@ func TestDependsOnObject(t *testing.T) {
 		"a condition": func(t *testing.T, w *world) {
 			w.set(configMapKey("gate"), foreign("gate", map[string]any{"open": "no"}))
 			w.plan(afterObject(w.service(t, "app", "app"), "gate", `self.data.open == "yes"`))
-			w.wants(t, "app", reconcile.Pending, notReady, `does not meet "self.data.open == \"yes\""`)
+			w.wants(t, "app", report.Pending, notReady, `does not meet "self.data.open == \"yes\""`)
 			w.set(configMapKey("gate"), foreign("gate", nil)) // without the field
-			w.wants(t, "app", reconcile.Pending, notReady, "does not meet")
+			w.wants(t, "app", report.Pending, notReady, "does not meet")
 			w.set(configMapKey("gate"), foreign("gate", map[string]any{"open": "yes"}))
-			w.wants(t, "app", reconcile.Healthy, noReason)
+			w.wants(t, "app", report.Healthy, noReason)
 		},
 		"a condition that cannot be read": func(t *testing.T, w *world) {
 			w.set(configMapKey("gate"), foreign("gate", nil))
 			w.plan(afterObject(w.service(t, "app", "app"), "gate", "self.data.("))
-			w.wants(t, "app", reconcile.Pending, notReady, "the condition on ConfigMap default/gate cannot be read")
+			w.wants(t, "app", report.Pending, notReady, "the condition on ConfigMap default/gate cannot be read")
 		},
 		"only a service that waits looks": func(t *testing.T, w *world) {
 			app := afterObject(w.service(t, "app", "app"), "gate", "")
@@ -279,9 +283,9 @@ func TestDependsOnObject(t *testing.T) {
 			if tries < 3 || tries > 15 {
 				t.Errorf("tries in ten minutes: got %d, want a few, spaced", tries)
 			}
-			assertPhase(t, w, "app", reconcile.Failed)
+			assertPhase(t, w, "app", report.Failed)
 			w.set(configMapKey("gate"), nil)
-			w.wants(t, "app", reconcile.Pending, notReady)
+			w.wants(t, "app", report.Pending, notReady)
 		},
 	} {
 		t.Run(name, func(t *testing.T) { bubble(t, reconcile.Settings{}, test) })
@@ -326,7 +330,7 @@ func TestRemovalOrder(t *testing.T) {
 			if got, want := w.deleted, []string{"a"}; !slices.Equal(got, want) {
 				t.Errorf("deleted: got %v, want %v", got, want)
 			}
-			assertPhase(t, w, "b", reconcile.Healthy)
+			assertPhase(t, w, "b", report.Healthy)
 		},
 	} {
 		t.Run(name, func(t *testing.T) { bubble(t, reconcile.Settings{}, test) })
@@ -340,7 +344,7 @@ func TestRemovalOrderAfterRestart(t *testing.T) {
 		w := newWorld(reconcile.Settings{})
 		for service, on := range map[string][]string{"a": nil, "b": {"a"}} {
 			live := foreign(service, nil)
-			live.SetLabels(map[string]string{reconcile.ServiceLabel: service})
+			live.SetLabels(map[string]string{k8s.ServiceLabel: service})
 			w.objects[configMapKey(service)] = live
 			w.records[service] = inventory.Record{
 				Service: service, Owner: "us", Prune: true, DependsOn: on, Applied: inventory.Applied{SpecDigest: "x"},
@@ -364,7 +368,7 @@ func TestDriftWhileWaitingAfterRestart(t *testing.T) {
 		w := newWorld(reconcile.Settings{})
 		old, next := w.service(t, "app", "old"), after(w.service(t, "app", "new"), "nobody")
 		next.SpecDigest = "another"
-		for _, s := range []reconcile.Service{old, next} {
+		for _, s := range []plan.Service{old, next} {
 			w.engine = w.newEngine()
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
@@ -372,10 +376,10 @@ func TestDriftWhileWaitingAfterRestart(t *testing.T) {
 			w.plan(s)
 			synctest.Wait()
 			if s.SpecDigest == next.SpecDigest {
-				w.wants(t, "app", reconcile.Pending, notReady)
+				w.wants(t, "app", report.Pending, notReady)
 				w.lose("app", "old")
 				pass(t, time.Second)
-				w.wants(t, "app", reconcile.Pending, notReady)
+				w.wants(t, "app", report.Pending, notReady)
 			}
 			cancel()
 			<-done

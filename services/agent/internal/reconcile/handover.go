@@ -10,7 +10,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
 // An object passes from one service to another in three steps, none of which leaves it without an inventory that knows it: the
@@ -44,13 +47,13 @@ func (r *run) claimOne(ctx context.Context, ref inventory.Ref) error {
 // not applied since. Then it is the one's that had the claim, if that one holds it, and else perhaps another agent's.
 func (r *run) inspect(ctx context.Context, ref inventory.Ref, claimant string) error {
 	live, err := r.cluster.Get(ctx, ref)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, k8s.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	owner := live.GetLabels()[ServiceLabel]
+	owner := live.GetLabels()[k8s.ServiceLabel]
 	if owner == "" || owner == r.service.Name {
 		return r.admit(ref.Key, live)
 	}
@@ -58,9 +61,9 @@ func (r *run) inspect(ctx context.Context, ref inventory.Ref, claimant string) e
 	if known && !r.engine.yields(ctx, owner, ref.Key) {
 		return claimedBy(owner)
 	}
-	if !appliedByUs(live) {
+	if !k8s.IsAppliedByLeat(live) {
 		bare := live.DeepCopy()
-		unstructured.RemoveNestedField(bare.Object, "metadata", "labels", ServiceLabel)
+		unstructured.RemoveNestedField(bare.Object, "metadata", "labels", k8s.ServiceLabel)
 		return r.admit(ref.Key, bare)
 	}
 	if !known {
@@ -100,7 +103,7 @@ func (r *run) thank() {
 }
 
 func claimedBy(owner string) error {
-	return problemf(ObjectClaimed, "belongs to service %q already; remove it from one of the two", owner)
+	return reason.Errorf(reason.ObjectClaimed, "belongs to service %q already; remove it from one of the two", owner)
 }
 
 // concede takes out of the inventory what other services have taken over, also where the rest of the run fails.
@@ -234,7 +237,7 @@ func (e *Engine) awaitOrders() {
 // quiesce waits for the end of a run under orders that are no longer the newest, which have been told to end already.
 func (u *unit) quiesce(ctx context.Context) bool {
 	u.mu.Lock()
-	running, stale := u.running, u.order == follow && !u.behind() && !sameInputs(u.tried, u.desired.inputs())
+	running, stale := u.running, u.order == follow && !u.behind() && !u.tried.SameInputs(u.desired.Inputs())
 	u.mu.Unlock()
 	if running == nil || !stale {
 		return true
@@ -264,7 +267,7 @@ func (e *Engine) heir(ctx context.Context, leaving *unit, k inventory.Key) (*uni
 			u.nudge()
 			return u, nil
 		case !certain && u.fresh() && leaving.doubts(u, time.Now()):
-			return nil, problemf(ObjectClaimed, "service %q came with the same plan and cannot be rendered yet; it may want what is to be deleted", u.name)
+			return nil, reason.Errorf(reason.ObjectClaimed, "service %q came with the same plan and cannot be rendered yet; it may want what is to be deleted", u.name)
 		}
 	}
 	return nil, nil
@@ -298,13 +301,13 @@ type wishes struct {
 // imagineAgain is how soon a service that could not be rendered may be rendered again, only to know what it wants.
 const imagineAgain = time.Second
 
-func (w *wishes) current(s Service, now time.Time) bool {
-	return w != nil && sameInputs(w.inputs, s.inputs()) && (w.err == nil || now.Sub(w.at) < imagineAgain)
+func (w *wishes) current(s plan.Service, now time.Time) bool {
+	return w != nil && w.inputs.SameInputs(s.Inputs()) && (w.err == nil || now.Sub(w.at) < imagineAgain)
 }
 
 // behind tells a service that may not be brought to what the plan says yet. u.mu is held.
 func (u *unit) behind() bool {
-	return !sameInputs(u.desired.inputs(), u.newest.inputs())
+	return !u.desired.Inputs().SameInputs(u.newest.Inputs())
 }
 
 // wants tells whether the newest plan has the service hold an object, and whether that can be told. A service that is paused, or
@@ -314,7 +317,7 @@ func (u *unit) wants(ctx context.Context, k inventory.Key) (wanted, certain bool
 	_, held := u.record.Objects.Get(k)
 	held = held && !u.lent[k]
 	order, desired, known, applied := u.order, u.newest, u.wishes, u.record.Applied
-	current := !u.record.Touched && sameInputs(u.newest.inputs(), applied)
+	current := !u.record.Touched && u.newest.Inputs().SameInputs(applied)
 	still := u.behind() || u.newest.Spec.Paused
 	u.mu.Unlock()
 	switch {
@@ -334,21 +337,21 @@ func (u *unit) wants(ctx context.Context, k inventory.Key) (wanted, certain bool
 }
 
 // imagine finds out which objects a service wants, whether they are applied or not.
-func (e *Engine) imagine(ctx context.Context, s Service, applied inventory.Applied) *wishes {
-	w := &wishes{inputs: s.inputs(), keys: map[inventory.Key]bool{}, at: time.Now()}
-	all, err := renderAll(ctx, e.inputs(), s, applied)
+func (e *Engine) imagine(ctx context.Context, s plan.Service, applied inventory.Applied) *wishes {
+	w := &wishes{inputs: s.Inputs(), keys: map[inventory.Key]bool{}, at: time.Now()}
+	all, err := e.renderer().Render(ctx, s, applied)
 	if err != nil {
 		w.err = err
 		return w
 	}
-	for _, o := range all.objects {
+	for _, o := range all.Objects {
 		key := inventory.RefOf(o).Key
 		namespaced, err := e.params.Cluster.Namespaced(ctx, o.GroupVersionKind())
 		if err != nil || !namespaced { // of a kind that does not exist yet both can be
 			w.keys[inventory.Key{Group: key.Group, Kind: key.Kind, Name: key.Name}] = true
 		}
 		if key.Namespace == "" {
-			key.Namespace = s.Spec.namespace()
+			key.Namespace = s.Spec.NamespaceOrDefault()
 		}
 		w.keys[key] = true
 	}

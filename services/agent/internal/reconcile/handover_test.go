@@ -11,7 +11,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // assertOwners compares who has which ConfigMap: the label in the cluster, and the one stored inventory that knows it.
@@ -21,7 +24,7 @@ func assertOwners(t *testing.T, w *world, want map[string]string) {
 	defer w.mu.Unlock()
 	got, stored := map[string]string{}, map[string]string{}
 	for key, o := range w.objects {
-		got[key.Name] = o.GetLabels()[reconcile.ServiceLabel]
+		got[key.Name] = o.GetLabels()[k8s.ServiceLabel]
 	}
 	for service, record := range w.records {
 		for _, o := range record.Objects.Objects() {
@@ -99,7 +102,7 @@ func TestHandOver(t *testing.T) {
 					assertOwners(t, w, test.want)
 					assertNothingDeleted(t, w)
 					for service := range test.after {
-						assertPhase(t, w, service, reconcile.Healthy)
+						assertPhase(t, w, service, report.Healthy)
 					}
 				})
 			})
@@ -110,7 +113,7 @@ func TestHandOver(t *testing.T) {
 // hand sets a plan of services of ConfigMaps.
 func (w *world) hand(t *testing.T, services map[string][]string) {
 	t.Helper()
-	var all []reconcile.Service
+	var all []plan.Service
 	for name, objects := range services {
 		all = append(all, w.service(t, name, objects...))
 	}
@@ -161,7 +164,7 @@ func TestBrokenServiceDelaysNoPrune(t *testing.T) {
 		if !slices.Equal(w.deleted, []string{"b"}) {
 			t.Errorf("deleted: got %v, want b at once", w.deleted)
 		}
-		assertPhase(t, w, "s", reconcile.Healthy)
+		assertPhase(t, w, "s", report.Healthy)
 	})
 }
 
@@ -204,13 +207,13 @@ func TestHandOverUnderTheLabelOfAnother(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		w.hand(t, map[string][]string{"one": {"a", "b"}, "two": {"c"}})
 		pass(t, time.Minute)
-		w.edit(t, "a", func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{reconcile.ServiceLabel: "gone"}) })
+		w.edit(t, "a", func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{k8s.ServiceLabel: "gone"}) })
 		w.hand(t, map[string][]string{"one": {"b"}, "two": {"c", "a"}})
 		pass(t, time.Minute)
 		assertOwners(t, w, map[string]string{"a": "two", "b": "one", "c": "two"})
 		assertNothingDeleted(t, w)
 		for _, service := range []string{"one", "two"} {
-			assertPhase(t, w, service, reconcile.Healthy)
+			assertPhase(t, w, service, report.Healthy)
 		}
 	})
 }
@@ -223,7 +226,7 @@ func TestImpostorOfAGoneService(t *testing.T) {
 		w.edit(t, "a", func(o *unstructured.Unstructured) {
 			o.SetUID("another")
 			o.SetManagedFields(nil)
-			o.SetLabels(map[string]string{reconcile.ServiceLabel: "gone"})
+			o.SetLabels(map[string]string{k8s.ServiceLabel: "gone"})
 		})
 		w.hand(t, map[string][]string{"one": {"b"}, "two": {"c", "a"}})
 		pass(t, time.Minute)

@@ -27,9 +27,13 @@ import (
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/clustertest"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // TestHistories lives through random histories: people edit services and agree to prunes, others create, change and delete objects
@@ -131,7 +135,7 @@ type faulty struct {
 func newHistory(t *testing.T, rt *rapid.T) *history {
 	t.Helper()
 	h := &history{
-		test: t, t: rt, cluster: clustertest.NewMemory(), reports: &reports{statuses: map[string]reconcile.Status{}, bundles: map[digest.Digest][]byte{}},
+		test: t, t: rt, cluster: clustertest.NewMemory(), reports: &reports{statuses: map[string]report.Status{}, bundles: map[digest.Digest][]byte{}},
 		plan: map[string]*intent{}, unagreed: map[string]int{}, departing: map[string]int{}, begun: map[string]map[string]int{}, faulty: faulty{in: -1},
 	}
 	for i := range 14 {
@@ -161,14 +165,14 @@ func (h *history) start() {
 
 // hand hands the plan to the agent.
 func (h *history) hand() {
-	var services []reconcile.Service
+	var services []plan.Service
 	for _, name := range slices.Sorted(maps.Keys(h.plan)) {
 		i := h.plan[name]
-		spec := reconcile.Spec{Prune: i.prune, PruneConfirmation: i.confirmation}
+		spec := plan.Spec{Prune: i.prune, PruneConfirmation: i.confirmation}
 		spec.Policy.Deletion.Detach = i.detach
-		services = append(services, reconcile.Service{
+		services = append(services, plan.Service{
 			Name: name, UID: "uid-" + name, SpecDigest: fmt.Sprint(name, i.edits), Spec: spec,
-			Bundles: []reconcile.Bundle{{Digest: h.reports.pack(h.t, i.objects)}},
+			Bundles: []plan.Bundle{{Digest: h.reports.pack(h.t, i.objects)}},
 		})
 	}
 	h.mu.Lock()
@@ -180,7 +184,7 @@ func (h *history) hand() {
 	}
 	version := fmt.Sprint(h.version)
 	h.mu.Unlock()
-	h.reports.engine.SetPlan(reconcile.Plan{Version: version, Services: services})
+	h.reports.engine.SetPlan(plan.Plan{Version: version, Services: services})
 }
 
 // adopted hears from which plan on services that came back are not removed any more.
@@ -222,7 +226,7 @@ func (h *history) fault(_ context.Context, call string, done bool) error {
 	if h.in >= 0 {
 		return nil
 	}
-	return &reconcile.Problem{Reason: reconcile.ClusterUnreachable, Message: "is made to fail"}
+	return &reason.Problem{Reason: reason.ClusterUnreachable, Message: "is made to fail"}
 }
 
 // deleting holds every deletion by the agent against what it promises.
@@ -237,7 +241,7 @@ func (h *history) deleting(o *unstructured.Unstructured, records map[string]inve
 	}
 	for service, r := range records {
 		entry, held := r.Objects.Get(inventory.RefOf(o).Key)
-		if !held || o.GetLabels()[reconcile.ServiceLabel] != service {
+		if !held || o.GetLabels()[k8s.ServiceLabel] != service {
 			continue
 		}
 		i := h.plan[service]
@@ -373,12 +377,12 @@ func (h *history) rest() {
 		}
 	}
 	for key, o := range live {
-		label := o.GetLabels()[reconcile.ServiceLabel]
+		label := o.GetLabels()[k8s.ServiceLabel]
 		if label == "" || !h.cluster.AppliedByLeat(o.GetUID()) {
 			continue // not Leat's, or somebody took the label off what waits for an agreement to go
 		}
 		// The label follows only when the object is applied, which a failing service may not come to.
-		if by := holders[o.GetUID()]; len(by) != 1 || by[0] != label && h.reports.status(by[0]).Phase == reconcile.Healthy {
+		if by := holders[o.GetUID()]; len(by) != 1 || by[0] != label && h.reports.status(by[0]).Phase == report.Healthy {
 			h.t.Errorf("%s has the label of %s, and is in the inventories of %v", key, label, by)
 		}
 	}
@@ -399,7 +403,7 @@ func (h *history) rest() {
 // answer got lost, what bears the label and was applied by Leat is it.
 func (h *history) knows(service string, entry inventory.Object, live *unstructured.Unstructured) bool {
 	if entry.UID == "" {
-		return live.GetLabels()[reconcile.ServiceLabel] == service && h.cluster.AppliedByLeat(live.GetUID())
+		return live.GetLabels()[k8s.ServiceLabel] == service && h.cluster.AppliedByLeat(live.GetUID())
 	}
 	return entry.UID == string(live.GetUID())
 }
@@ -407,7 +411,7 @@ func (h *history) knows(service string, entry inventory.Object, live *unstructur
 // stuck tells a service that waits for people, and that has not come to pruning.
 func (h *history) stuck(service string) bool {
 	s := h.reports.status(service)
-	return s.Phase == reconcile.Failed && (s.Problem.Reason == reconcile.ObjectClaimed || s.Problem.Reason == reconcile.ApplyConflict)
+	return s.Phase == report.Failed && (s.Problem.Reason == reason.ObjectClaimed || s.Problem.Reason == reason.ApplyConflict)
 }
 
 // fulfilled shows that services that are healthy hold what people want.
@@ -415,15 +419,15 @@ func (h *history) fulfilled() {
 	live := h.cluster.Live()
 	for service, i := range h.plan {
 		status := h.reports.status(service)
-		if h.stuck(service) || status.Phase == reconcile.Failed && status.Problem.Reason == reconcile.PruneGuarded {
+		if h.stuck(service) || status.Phase == report.Failed && status.Problem.Reason == reason.PruneGuarded {
 			continue
 		}
-		if status.Phase != reconcile.Healthy {
+		if status.Phase != report.Healthy {
 			h.t.Errorf("service %s: got %s, %v, want it healthy", service, status.Phase, status.Problem)
 		}
 		for _, name := range i.objects {
 			o := live[inventory.Key{Kind: "ConfigMap", Namespace: "default", Name: name}]
-			if o == nil || o.GetLabels()[reconcile.ServiceLabel] != service {
+			if o == nil || o.GetLabels()[k8s.ServiceLabel] != service {
 				h.t.Errorf("service %s: %s is not there", service, name)
 			}
 		}
@@ -436,7 +440,7 @@ type reports struct {
 	adopted func(version string)
 
 	mu       sync.Mutex
-	statuses map[string]reconcile.Status
+	statuses map[string]report.Status
 	bundles  map[digest.Digest][]byte
 }
 
@@ -462,13 +466,13 @@ func (r *reports) pack(t *rapid.T, objects []string) digest.Digest {
 	return d
 }
 
-func (r *reports) status(service string) reconcile.Status {
+func (r *reports) status(service string) report.Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.statuses[service]
 }
 
-// Open implements reconcile.Bundles.
+// Open implements manifest.Bundles.
 func (r *reports) Open(_ context.Context, d, _ digest.Digest) (io.ReadCloser, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -480,7 +484,7 @@ func (r *reports) Open(_ context.Context, d, _ digest.Digest) (io.ReadCloser, er
 }
 
 // Report implements reconcile.Reporter.
-func (r *reports) Report(s reconcile.Status) {
+func (r *reports) Report(s report.Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.statuses[s.Service] = s

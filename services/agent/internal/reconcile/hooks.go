@@ -15,9 +15,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/order"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // Hooks run once for each change of a service's inputs. Two marks make that outlast a restart at any point: the annotation of the
@@ -57,7 +60,7 @@ func (r *run) openHooks(ctx context.Context) error {
 		return slices.ContainsFunc(s.Members, func(m order.Member) bool { return m.Hook })
 	})
 	none := !hooked && r.record.Hooks.Change == ""
-	if none || !r.news || !r.beginHooks(changeOf(r.service.inputs())) || !hooked {
+	if none || !r.news || !r.beginHooks(changeOf(r.service.Inputs())) || !hooked {
 		return nil
 	}
 	r.record.Touched = true
@@ -91,7 +94,7 @@ func sum(texts ...string) string {
 
 // compensate runs the SyncFail hooks where a run failed for what it was to apply. What becomes of them does not change the failure.
 func (r *run) compensate(ctx context.Context, err error) {
-	if ctx.Err() != nil || slices.Contains([]Reason{ClusterUnreachable, Internal, ManifestInvalid}, ProblemOf(err).Reason) {
+	if ctx.Err() != nil || slices.Contains([]reason.Reason{reason.ClusterUnreachable, reason.Internal, reason.ManifestInvalid}, reason.ProblemOf(err).Reason) {
 		return
 	}
 	if err := r.phase(ctx, order.SyncFail); err != nil && ctx.Err() == nil {
@@ -143,7 +146,7 @@ func (r *run) prepareHooks(ctx context.Context, phase order.Phase, members []ord
 			continue
 		}
 		if _, twice := r.desired.Get(h.ref.Key); twice || slices.ContainsFunc(hooks, func(other *hook) bool { return other.ref.Key == h.ref.Key }) {
-			return nil, problemf(ManifestInvalid, "%s stands in the manifests twice; remove one of them", h.ref.Key)
+			return nil, reason.Errorf(reason.ManifestInvalid, "%s stands in the manifests twice; remove one of them", h.ref.Key)
 		}
 		hooks = append(hooks, h)
 	}
@@ -214,7 +217,7 @@ func (r *run) launch(ctx context.Context, h *hook) error {
 		return claimedBy(owner)
 	}
 	live, err := r.cluster.Get(ctx, h.ref)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil && !errors.Is(err, k8s.ErrNotFound) {
 		return err
 	}
 	h.launched = true
@@ -228,7 +231,7 @@ func (r *run) launch(ctx context.Context, h *hook) error {
 			return err
 		}
 	}
-	live, err = r.cluster.Apply(ctx, h.object, ApplyOptions{Force: true, Confidential: r.result.confidential(h.object)})
+	live, err = r.cluster.Apply(ctx, h.object, k8s.ApplyOptions{Force: true, Confidential: r.result.IsConfidential(h.object)})
 	if err != nil {
 		h.launched = false
 		return err
@@ -246,27 +249,27 @@ func (r *run) know(h *hook, live *unstructured.Unstructured) {
 
 // made tells whether live is what this run has made of the hook.
 func (r *run) made(h *hook, live *unstructured.Unstructured) bool {
-	return live.GetDeletionTimestamp() == nil && live.GetLabels()[ServiceLabel] == r.service.Name &&
+	return live.GetDeletionTimestamp() == nil && live.GetLabels()[k8s.ServiceLabel] == r.service.Name &&
 		live.GetLabels()[HookLabel] == string(h.phase) && live.GetAnnotations()[hookRun] == r.record.Hooks.Run
 }
 
 // makeWay deals with an object that stands where a hook is to be made: it is deleted, left to be applied over, or in the way.
 func (r *run) makeWay(ctx context.Context, h *hook, live *unstructured.Unstructured) error {
-	owner := live.GetLabels()[ServiceLabel]
+	owner := live.GetLabels()[k8s.ServiceLabel]
 	state := r.engine.outcomeOf(live)
 	switch {
 	case owner != "" && owner != r.service.Name:
 		r.engine.claims.drop(h.ref.Key, r.service.Name)
 		return claimedBy(owner)
 	case owner == "" && runsOnce(h.ref.Key):
-		return problemf(ApplyRejected, "exists, and no sync of this service has made it; delete it, and the hook will run")
+		return reason.Errorf(reason.ApplyRejected, "exists, and no sync of this service has made it; delete it, and the hook will run")
 	case owner == "":
 		return nil
 	case h.Deletion.Has(order.BeforeCreation), !state.ended, live.GetDeletionTimestamp() != nil,
 		state.failed && h.Deletion.Has(order.OnFailure), !state.failed && h.Deletion.Has(order.OnSuccess):
 		return r.vanish(ctx, []inventory.Object{{Ref: h.ref, UID: string(live.GetUID())}}, syncpolicy.DeleteForeground)
 	case runsOnce(h.ref.Key):
-		return problemf(ApplyRejected, "is still there from an earlier sync, and its delete policy keeps it; delete it, or add BeforeHookCreation to the policy")
+		return reason.Errorf(reason.ApplyRejected, "is still there from an earlier sync, and its delete policy keeps it; delete it, or add BeforeHookCreation to the policy")
 	}
 	return nil
 }
@@ -276,5 +279,5 @@ func (r *run) tell(ref inventory.Ref, message string) {
 	r.unit.mu.Lock()
 	phase := r.unit.status.Phase
 	r.unit.mu.Unlock()
-	r.engine.events.publish(Event{Time: time.Now(), Service: r.service.Name, Phase: phase, Object: &ref, Message: message})
+	r.engine.events.publish(report.Event{Time: time.Now(), Service: r.service.Name, Phase: phase, Object: &ref, Message: message})
 }

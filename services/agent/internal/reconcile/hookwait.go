@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
@@ -34,7 +35,7 @@ func (r *run) awaitHooks(ctx context.Context, hooks []*hook) error {
 		}
 	}
 	if len(failures) > 0 {
-		return problemf(HookFailed, "%s", strings.Join(failures, "; "))
+		return reason.Errorf(reason.HookFailed, "%s", strings.Join(failures, "; "))
 	}
 	return late
 }
@@ -50,7 +51,7 @@ func (r *run) awaitEnds(ctx context.Context, hooks []*hook) error {
 	if len(refs) == 0 {
 		return nil
 	}
-	timeout := r.service.Spec.healthTimeout()
+	timeout := r.service.Spec.HealthTimeoutOrDefault()
 	waiting, cancel := context.WithTimeoutCause(ctx, timeout, errImpatient)
 	defer cancel()
 	look := r.lookOut(ctx, refs)
@@ -61,7 +62,7 @@ func (r *run) awaitEnds(ctx context.Context, hooks []*hook) error {
 		return len(left) == 0
 	})
 	if errors.Is(err, errImpatient) {
-		return problemf(HealthTimeout, "not ended within %v: %s", timeout, strings.Join(left, "; "))
+		return reason.Errorf(reason.HealthTimeout, "not ended within %v: %s", timeout, strings.Join(left, "; "))
 	}
 	return err
 }

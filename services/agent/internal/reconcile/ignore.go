@@ -8,8 +8,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
 // leniency is what a service's policy says about fields of others, ready for use.
@@ -18,7 +21,7 @@ type leniency struct {
 	invalid error // the policy cannot be understood; the hub lets none through
 }
 
-func lenient(s Service) leniency {
+func lenient(s plan.Service) leniency {
 	rules, err := fields.Compile(s.Spec.Policy.Ignore)
 	if err != nil {
 		err = fmt.Errorf("ignore: %w", err)
@@ -30,7 +33,7 @@ func lenient(s Service) leniency {
 func (r *run) ignored(o *unstructured.Unstructured) (fields.Ignored, error) {
 	ignored, err := r.lenient.rules.Of(o)
 	if err != nil {
-		return fields.Ignored{}, problemf(ManifestInvalid, "annotation %s: %v", fields.IgnoreAnnotation, err)
+		return fields.Ignored{}, reason.Errorf(reason.ManifestInvalid, "annotation %s: %v", fields.IgnoreAnnotation, err)
 	}
 	return ignored, nil
 }
@@ -46,10 +49,10 @@ func (r *run) sumOf(o *unstructured.Unstructured) fingerprint.Sum {
 func (e *Engine) Fingerprint(o *unstructured.Unstructured) fingerprint.Sum {
 	metadata, _ := o.Object["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any) // o.GetLabels would copy them
-	service, _ := labels[ServiceLabel].(string)
+	service, _ := labels[k8s.ServiceLabel].(string)
 	u, err := e.unit(service)
 	if err != nil {
-		return fingerprint.Live(o, FieldManager)
+		return fingerprint.Live(o, k8s.FieldManager)
 	}
 	u.mu.Lock()
 	lenient := u.lenient
@@ -59,5 +62,5 @@ func (e *Engine) Fingerprint(o *unstructured.Unstructured) fingerprint.Sum {
 
 func (l leniency) live(o *unstructured.Unstructured) fingerprint.Sum {
 	ignored, _ := l.rules.Of(o) // the pointers before an unreadable one still hold
-	return fingerprint.Live(ignored.Strip(o), FieldManager)
+	return fingerprint.Live(ignored.Strip(o), k8s.FieldManager)
 }

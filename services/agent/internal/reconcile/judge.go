@@ -13,8 +13,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
 // Judge gives the verdict on a live object: by the rules of the service that its label names, by those of the fleet, or else by
@@ -46,7 +49,7 @@ func newBench() *bench {
 func (b *bench) judge(o *unstructured.Unstructured) health.Verdict {
 	metadata, _ := o.Object["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any) // o.GetLabels would copy them
-	service, _ := labels[ServiceLabel].(string)
+	service, _ := labels[k8s.ServiceLabel].(string)
 	b.mu.RLock()
 	own, fleet := b.services[service].rules, b.fleet.rules
 	b.mu.RUnlock()
@@ -54,7 +57,7 @@ func (b *bench) judge(o *unstructured.Unstructured) health.Verdict {
 }
 
 // learn takes over the rules of a plan. It tells whether any changed.
-func (b *bench) learn(plan Plan) bool {
+func (b *bench) learn(plan plan.Plan) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	changed := b.fleet.replace(plan.Settings.HealthRules)
@@ -87,7 +90,7 @@ func (b *bench) forget(service string) {
 }
 
 // problem is what is wrong with a service's rules; nil when nothing is. Those that are right count all the same.
-func (b *bench) problem(service string) *Problem {
+func (b *bench) problem(service string) *reason.Problem {
 	b.mu.RLock()
 	wrong := b.services[service].wrong
 	b.mu.RUnlock()
@@ -98,11 +101,11 @@ func (b *bench) problem(service string) *Problem {
 	for i, err := range wrong {
 		words[i] = err.Error()
 	}
-	return problemf(ManifestInvalid, "%s", strings.Join(words, "; "))
+	return reason.Errorf(reason.ManifestInvalid, "%s", strings.Join(words, "; "))
 }
 
 // learn takes over the health rules of a plan, and has all objects judged anew where they changed.
-func (e *Engine) learn(ctx context.Context, plan Plan) {
+func (e *Engine) learn(ctx context.Context, plan plan.Plan) {
 	if !e.bench.learn(plan) {
 		return
 	}

@@ -12,10 +12,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // says makes a rule for ConfigMaps that says one thing of all of them.
@@ -26,7 +30,7 @@ func says(message string) []syncpolicy.HealthRule {
 func labelled(service string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": map[string]any{"name": "a", "labels": map[string]any{reconcile.ServiceLabel: service}},
+		"metadata": map[string]any{"name": "a", "labels": map[string]any{k8s.ServiceLabel: service}},
 	}}
 }
 
@@ -45,7 +49,7 @@ func TestRulesOfServiceAndFleet(t *testing.T) {
 		own, other := w.service(t, "own", "a"), w.service(t, "other", "b")
 		settings := syncpolicy.AgentSettings{}
 		plan := func() {
-			w.engine.SetPlan(reconcile.Plan{Version: "v", Services: []reconcile.Service{own, other}, Settings: settings})
+			w.engine.SetPlan(plan.Plan{Version: "v", Services: []plan.Service{own, other}, Settings: settings})
 			pass(t, time.Second)
 		}
 		expect := func(step, ofOwn, ofOther, ofNobody string, rechecks int) {
@@ -72,7 +76,7 @@ func TestRulesOfServiceAndFleet(t *testing.T) {
 		settings.HealthRules = []syncpolicy.HealthRule{{Kind: "ConfigMap", Healthy: "wrong"}, says("right")[0]}
 		plan()
 		expect("one rule of the fleet wrong", "right", "right", "right", 4)
-		assertPhase(t, w, "own", reconcile.Degraded) // as judged when it was applied
+		assertPhase(t, w, "own", report.Degraded) // as judged when it was applied
 	})
 }
 
@@ -84,10 +88,10 @@ func TestWrongRuleIsAProblemOfItsService(t *testing.T) {
 		}
 		w.plan(s)
 		pass(t, time.Second)
-		assertPhase(t, w, "s", reconcile.Degraded)
+		assertPhase(t, w, "s", report.Degraded)
 		got := w.status("s")
 		if want := "health rule for mill.test/Mill: healthy: line 1, column 1: undeclared reference to 'status'"; got.Problem == nil ||
-			got.Problem.Reason != reconcile.ManifestInvalid || !strings.HasPrefix(got.Problem.Message, want) {
+			got.Problem.Reason != reason.ManifestInvalid || !strings.HasPrefix(got.Problem.Message, want) {
 			t.Errorf("got %+v, want MANIFEST_INVALID %s", got.Problem, want)
 		}
 		if want := (health.Counts{Total: 1, Healthy: 1}); got.Counts != want {
@@ -96,7 +100,7 @@ func TestWrongRuleIsAProblemOfItsService(t *testing.T) {
 		s.Spec.Policy.HealthRules, s.SpecDigest = s.Spec.Policy.HealthRules[1:], "2"
 		w.plan(s)
 		pass(t, time.Second)
-		assertPhase(t, w, "s", reconcile.Healthy)
+		assertPhase(t, w, "s", report.Healthy)
 	})
 }
 
@@ -105,7 +109,7 @@ func TestFailedObjectIsToldAtOnce(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		w.writes = 100
 		var names []string
-		for i := range reconcile.MaxObjects + 10 {
+		for i := range report.MaxObjects + 10 {
 			names = append(names, fmt.Sprintf("c%03d", i))
 		}
 		w.plan(w.service(t, "s", names...))
@@ -120,17 +124,17 @@ func TestFailedObjectIsToldAtOnce(t *testing.T) {
 		see("c055", health.Verdict{State: health.Degraded, Message: "failed after 7 failed pods"})
 		pass(t, time.Second)
 		got := w.status("s")
-		want := reconcile.Problem{Reason: reconcile.HealthTimeout, Message: "not healthy: ConfigMap default/c055: failed after 7 failed pods"}
-		if got.Phase != reconcile.Degraded || got.Problem == nil || *got.Problem != want {
+		want := reason.Problem{Reason: reason.HealthTimeout, Message: "not healthy: ConfigMap default/c055: failed after 7 failed pods"}
+		if got.Phase != report.Degraded || got.Problem == nil || *got.Problem != want {
 			t.Errorf("got %s %+v, want Degraded %+v", got.Phase, got.Problem, want)
 		}
-		if len(got.Objects) != reconcile.MaxObjects || got.Objects[0].Ref.Name != "c055" {
-			t.Errorf("got %d objects, the first %s, want %d with c055 in front", len(got.Objects), got.Objects[0].Ref.Name, reconcile.MaxObjects)
+		if len(got.Objects) != report.MaxObjects || got.Objects[0].Ref.Name != "c055" {
+			t.Errorf("got %d objects, the first %s, want %d with c055 in front", len(got.Objects), got.Objects[0].Ref.Name, report.MaxObjects)
 		}
 		see("c055", health.Verdict{State: health.Healthy})
 		see("c057", health.Verdict{State: health.Progressing, Message: "1 of 2 replicas are ready"})
 		pass(t, 11*time.Minute)
-		if got := w.status("s"); got.Phase != reconcile.Degraded || got.Problem == nil ||
+		if got := w.status("s"); got.Phase != report.Degraded || got.Problem == nil ||
 			!strings.HasPrefix(got.Problem.Message, "not healthy within 10m0s: ConfigMap default/c0") {
 			t.Errorf("got %s %+v, want Degraded for its time", got.Phase, got.Problem)
 		}

@@ -32,7 +32,7 @@ func (r *run) applyOne(ctx context.Context, o *unstructured.Unstructured) error 
 
 // write applies an object whatever is known of it.
 func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum fingerprint.Sum, what verdict) error {
-	if r.service.Spec.CreateNamespace && o.GetNamespace() == r.service.Spec.namespace() {
+	if r.service.Spec.CreateNamespace && o.GetNamespace() == r.service.Spec.NamespaceOrDefault() {
 		if err := r.ensureNamespace(ctx); err != nil {
 			return err
 		}

@@ -10,9 +10,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // Observe takes in what a watch saw. Observations of objects that are in no inventory, and ones older than what is known,
@@ -52,7 +54,7 @@ func (u *unit) observe(o Observation) {
 	u.notice(mine.Key, t, now)
 	if before != o.Health {
 		u.stirred(o)
-		u.engine.events.publish(Event{Time: now, Service: u.name, Phase: u.status.Phase, Object: &mine.Ref, Message: sentence(o.Health)})
+		u.engine.events.publish(report.Event{Time: now, Service: u.name, Phase: u.status.Phase, Object: &mine.Ref, Message: sentence(o.Health)})
 	}
 	if before != o.Health || !drift.Equal(u.drift) || astray != t.astray() {
 		signal(u.wake)
@@ -97,7 +99,7 @@ func (u *unit) publish(now time.Time) {
 		return // nobody has asked yet, or nobody asks any more
 	}
 	status := u.assess(now)
-	if equalStatus(status, u.status) {
+	if status.Equal(u.status) {
 		return
 	}
 	changed := status.Phase != u.status.Phase
@@ -105,11 +107,11 @@ func (u *unit) publish(now time.Time) {
 	u.engine.relations.note(status)
 	u.engine.params.Reporter.Report(status)
 	if changed {
-		u.engine.events.publish(Event{Time: now, Service: u.name, Phase: status.Phase, Message: headline(status)})
+		u.engine.events.publish(report.Event{Time: now, Service: u.name, Phase: status.Phase, Message: headline(status)})
 	}
 }
 
-func headline(s Status) string {
+func headline(s report.Status) string {
 	if s.Problem != nil {
 		return s.Problem.Message
 	}
@@ -117,11 +119,11 @@ func headline(s Status) string {
 }
 
 // assess makes a status of all that is known. u.mu is held.
-func (u *unit) assess(now time.Time) Status {
+func (u *unit) assess(now time.Time) report.Status {
 	objects, counts := u.survey()
-	s := Status{
+	s := report.Status{
 		Service: u.name, UID: u.desired.UID, Observed: u.tried, Planned: u.planned, ObservedSyncRequest: u.carried,
-		Applied: u.record.Applied, Counts: counts, Objects: attention(objects), Guarded: u.guarded,
+		Applied: u.record.Applied, Counts: counts, Objects: report.Attention(objects), Guarded: u.guarded,
 		Drift: u.drifted(now),
 	}
 	if s.UID == "" {
@@ -137,14 +139,14 @@ func (u *unit) assess(now time.Time) Status {
 		u.since = now
 	}
 	s.Phase, s.Problem = u.judge(now, s)
-	if s.Problem != nil && s.Problem == u.bar || u.desired.Spec.DryRun && sameInputs(u.rehearsal.of, u.desired.inputs()) {
-		s.Observed = u.newest.inputs() // which this status is about, though nothing of it was applied
+	if s.Problem != nil && s.Problem == u.bar || u.desired.Spec.DryRun && u.rehearsal.of.SameInputs(u.desired.Inputs()) {
+		s.Observed = u.newest.Inputs() // which this status is about, though nothing of it was applied
 	}
 	s.PhaseSince = u.status.PhaseSince
 	if s.Phase != u.status.Phase {
 		s.PhaseSince = now
 	}
-	if s.Phase == Healthy && u.stage == applied {
+	if s.Phase == report.Healthy && u.stage == applied {
 		u.stage, u.timings.Healthy = settled, now.Sub(u.arrived)
 	}
 	s.Timings = u.timings
@@ -152,36 +154,36 @@ func (u *unit) assess(now time.Time) Status {
 }
 
 // judge is the one place where an outcome becomes a phase. u.mu is held.
-func (u *unit) judge(now time.Time, s Status) (Phase, *Problem) {
+func (u *unit) judge(now time.Time, s report.Status) (report.Phase, *reason.Problem) {
 	switch {
 	case u.order == hold:
-		return Failed, problemf(PruneGuarded, "%s; the service is kept: %s", u.heldWhy, howToConfirm)
+		return report.Failed, reason.Errorf(reason.PruneGuarded, "%s; the service is kept: %s", u.heldWhy, howToConfirm)
 	case u.order == follow && u.desired.Spec.Paused:
-		return Paused, nil
+		return report.Paused, nil
 	case u.syncing:
-		return Syncing, nil
+		return report.Syncing, nil
 	case u.bar != nil:
-		return Pending, u.bar
+		return report.Pending, u.bar
 	case u.problem != nil:
-		return Failed, u.problem
+		return report.Failed, u.problem
 	case len(u.desired.Bundles) == 0 || !u.current() && !u.once():
-		return Pending, nil
+		return report.Pending, nil
 	case s.Counts.Failed > 0:
-		return Degraded, unhealthy("not healthy", s.Objects, health.Degraded, health.Missing)
+		return report.Degraded, unhealthy("not healthy", s.Objects, health.Degraded, health.Missing)
 	case u.engine.bench.problem(u.name) != nil:
-		return Degraded, u.engine.bench.problem(u.name)
+		return report.Degraded, u.engine.bench.problem(u.name)
 	case s.Counts.Healthy == s.Counts.Total:
 		return u.verdict(s.Drift)
-	case now.Sub(u.since) >= u.desired.Spec.healthTimeout():
-		return Degraded, unhealthy(fmt.Sprintf("not healthy within %v", u.desired.Spec.healthTimeout()), s.Objects,
+	case now.Sub(u.since) >= u.desired.Spec.HealthTimeoutOrDefault():
+		return report.Degraded, unhealthy(fmt.Sprintf("not healthy within %v", u.desired.Spec.HealthTimeoutOrDefault()), s.Objects,
 			health.Unknown, health.Progressing, health.Terminating)
 	default:
-		return Progressing, nil
+		return report.Progressing, nil
 	}
 }
 
 // unhealthy names the objects in the given states, the first that says why in front, and tells what it says.
-func unhealthy(what string, objects []ObjectStatus, states ...health.State) *Problem {
+func unhealthy(what string, objects []report.ObjectStatus, states ...health.State) *reason.Problem {
 	var named []inventory.Object
 	message := ""
 	for _, o := range objects {
@@ -194,34 +196,34 @@ func unhealthy(what string, objects []ObjectStatus, states ...health.State) *Pro
 			named = append(named, inventory.Object{Ref: o.Ref})
 		}
 	}
-	return problemf(HealthTimeout, "%s: %s%s", what, describe(named), message)
+	return reason.Errorf(reason.HealthTimeout, "%s: %s%s", what, describe(named), message)
 }
 
 // survey lists all objects with their health, and counts them. u.mu is held.
-func (u *unit) survey() ([]ObjectStatus, health.Counts) {
-	failures := make(map[inventory.Key]*Problem, len(u.failures))
+func (u *unit) survey() ([]report.ObjectStatus, health.Counts) {
+	failures := make(map[inventory.Key]*reason.Problem, len(u.failures))
 	for _, f := range u.failures {
 		failures[f.Ref.Key] = f.Problem
 	}
-	var all []ObjectStatus
+	var all []report.ObjectStatus
 	var counts health.Counts
 	for _, o := range u.record.Objects.Objects() {
-		s := ObjectStatus{Ref: o.Ref, Health: u.observed.get(o.Key).health(), Problem: failures[o.Key]}
+		s := report.ObjectStatus{Ref: o.Ref, Health: u.observed.get(o.Key).health(), Problem: failures[o.Key]}
 		delete(failures, o.Key)
 		all = append(all, s)
-		counts.Add(counted(s))
+		counts.Add(s.HealthState())
 	}
 	for _, f := range u.failures {
 		if failures[f.Ref.Key] != nil { // not in the inventory, such as one that belongs to another service
 			all = append(all, f)
-			counts.Add(counted(f))
+			counts.Add(f.HealthState())
 		}
 	}
 	return all, counts
 }
 
 // counted is the state that an object is counted under: one that was refused has failed, whatever its old self does.
-func counted(s ObjectStatus) health.State {
+func counted(s report.ObjectStatus) health.State {
 	if s.Problem != nil {
 		return health.Degraded
 	}
@@ -229,7 +231,7 @@ func counted(s ObjectStatus) health.State {
 }
 
 // Objects lists all objects of a service by group, kind, namespace, name. Error: ErrUnknownService.
-func (e *Engine) Objects(service string) ([]ObjectStatus, error) {
+func (e *Engine) Objects(service string) ([]report.ObjectStatus, error) {
 	u, err := e.unit(service)
 	if err != nil {
 		return nil, err

@@ -14,8 +14,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // defaultGoneTimeout is how long objects may take to go where the service's owner says nothing else.
@@ -41,7 +44,7 @@ func (l *leaving) add(o inventory.Object) {
 func (r *run) partOne(ctx context.Context, o inventory.Object, how parting, leaving *leaving) error {
 	for range partTries {
 		live, err := r.cluster.Get(ctx, o.Ref)
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, k8s.ErrNotFound) {
 			r.leave(ctx, o, wasGone)
 			return nil
 		}
@@ -53,11 +56,11 @@ func (r *run) partOne(ctx context.Context, o inventory.Object, how parting, leav
 			return nil
 		}
 		o.UID = string(live.GetUID())
-		if err := r.act(ctx, o, live, how, leaving); !errors.Is(err, ErrReplaced) {
+		if err := r.act(ctx, o, live, how, leaving); !errors.Is(err, k8s.ErrReplaced) {
 			return err
 		}
 	}
-	return problemf(ApplyRejected, "is being changed all the time; it will be tried again")
+	return reason.Errorf(reason.ApplyRejected, "is being changed all the time; it will be tried again")
 }
 
 // forgetMissing takes those of the objects out of the inventory that the watches have seen go, or that were never made. It may have
@@ -73,7 +76,7 @@ func (r *run) forgetMissing(ctx context.Context, objects []inventory.Object) err
 	failed := &failedObjects{verb: "prune"}
 	err := each(ctx, inventory.NewSet(objects...).Minus(lingering), refOf, failed, func(ctx context.Context, o inventory.Object) error {
 		live, err := r.cluster.Get(ctx, o.Ref)
-		if errors.Is(err, ErrNotFound) || err == nil && r.stranger(o, live) == isOther {
+		if errors.Is(err, k8s.ErrNotFound) || err == nil && r.stranger(o, live) == isOther {
 			r.leave(ctx, o, wasGone)
 			return nil
 		}
@@ -86,9 +89,9 @@ func (r *run) forgetMissing(ctx context.Context, objects []inventory.Object) err
 }
 
 // erase deletes an object in the background that is not one of an inventory's objects, such as a hook.
-func erase(cluster Cluster) func(context.Context, inventory.Object) error {
+func erase(cluster k8s.API) func(context.Context, inventory.Object) error {
 	return func(ctx context.Context, o inventory.Object) error {
-		_, err := cluster.Delete(ctx, o, DeleteOptions{Propagation: syncpolicy.DeleteBackground})
+		_, err := cluster.Delete(ctx, o, k8s.DeleteOptions{Propagation: syncpolicy.DeleteBackground})
 		return err
 	}
 }
@@ -97,43 +100,34 @@ func erase(cluster Cluster) func(context.Context, inventory.Object) error {
 func (r *run) certain(ctx context.Context, o inventory.Object, act func(context.Context, inventory.Object) error) error {
 	for range partTries {
 		live, err := r.cluster.Get(ctx, o.Ref)
-		if errors.Is(err, ErrNotFound) || err == nil && r.stranger(o, live) != "" {
+		if errors.Is(err, k8s.ErrNotFound) || err == nil && r.stranger(o, live) != "" {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 		o.UID = string(live.GetUID())
-		if err := act(ctx, o); !errors.Is(err, ErrReplaced) {
+		if err := act(ctx, o); !errors.Is(err, k8s.ErrReplaced) {
 			return err
 		}
 	}
-	return problemf(ApplyRejected, "is being replaced all the time; it will be tried again")
+	return reason.Errorf(reason.ApplyRejected, "is being replaced all the time; it will be tried again")
 }
 
 // stranger tells why an object that has the name of one in the inventory is not that one; empty when it is. An object whose UID
 // is not the recorded one is Leat's own only if it says so twice: in its label, and in the API server's record of who applied it.
 func (r *run) stranger(o inventory.Object, live *unstructured.Unstructured) departure {
-	label := live.GetLabels()[ServiceLabel]
+	label := live.GetLabels()[k8s.ServiceLabel]
 	if o.UID == string(live.GetUID()) {
 		if label != r.unit.name && r.engine.holds(label, o.Key) {
 			return departure("belongs to service " + label)
 		}
 		return ""
 	}
-	if label == r.unit.name && appliedByUs(live) {
+	if label == r.unit.name && k8s.IsAppliedByLeat(live) {
 		return ""
 	}
 	return isOther
-}
-
-func appliedByUs(live *unstructured.Unstructured) bool {
-	for _, entry := range live.GetManagedFields() {
-		if entry.Manager == FieldManager {
-			return true
-		}
-	}
-	return false
 }
 
 // act deletes the object, or detaches it where that is the wish of anybody who has a say.
@@ -165,16 +159,16 @@ func (r *run) detachOne(ctx context.Context, o inventory.Object) error {
 func (r *run) deleteOne(
 	ctx context.Context, o inventory.Object, live *unstructured.Unstructured, how syncpolicy.Deletion, leaving *leaving,
 ) error {
-	options := DeleteOptions{Propagation: how.Propagation, ResourceVersion: live.GetResourceVersion()}
+	options := k8s.DeleteOptions{Propagation: how.Propagation, ResourceVersion: live.GetResourceVersion()}
 	r.depart(o, true) // whatever the answer: it may get lost
 	remains, err := r.cluster.Delete(ctx, o, options)
 	switch {
-	case errors.Is(err, ErrReplaced):
+	case errors.Is(err, k8s.ErrReplaced):
 		r.depart(o, false)
 		return err
 	case err != nil:
 		return err
-	case remains == nil || remains.GetLabels()[ServiceLabel] != r.unit.name:
+	case remains == nil || remains.GetLabels()[k8s.ServiceLabel] != r.unit.name:
 		r.leave(ctx, o, pruned)
 	default:
 		r.expect(o, leaving)
@@ -200,7 +194,7 @@ func (r *run) vacant(ctx context.Context, o inventory.Object) error {
 	if err != nil || len(inside) == 0 {
 		return err
 	}
-	return problemf(ApplyRejected, "still holds what the service does not delete (%s); it is deleted when that is gone", describe(inside))
+	return reason.Errorf(reason.ApplyRejected, "still holds what the service does not delete (%s); it is deleted when that is gone", describe(inside))
 }
 
 // expect notes that an object is on its way, under the UID by which its end will be observed.
@@ -256,7 +250,7 @@ func (u *unit) lingering(objects []inventory.Object) []inventory.Object {
 // stuck says what keeps an object from going. The watches may also have missed its end.
 func (r *run) stuck(ctx context.Context, o inventory.Object, timeout time.Duration) error {
 	live, err := r.cluster.Get(ctx, o.Ref)
-	if errors.Is(err, ErrNotFound) || err == nil && string(live.GetUID()) != o.UID {
+	if errors.Is(err, k8s.ErrNotFound) || err == nil && string(live.GetUID()) != o.UID {
 		r.leave(ctx, o, pruned)
 		return nil
 	}
@@ -267,7 +261,7 @@ func (r *run) stuck(ctx context.Context, o inventory.Object, timeout time.Durati
 	if finalizers := live.GetFinalizers(); len(finalizers) > 0 {
 		holders = "its finalizers keep it: " + strings.Join(finalizers, ", ")
 	}
-	return problemf(DeadlineExceeded, "is being deleted and has not gone within %v; %s", timeout, holders)
+	return reason.Errorf(reason.DeadlineExceeded, "is being deleted and has not gone within %v; %s", timeout, holders)
 }
 
 // departure is what became of an object that left a service.
@@ -299,5 +293,5 @@ func (r *run) leave(ctx context.Context, o inventory.Object, what departure) {
 	r.engine.claims.drop(o.Key, r.unit.name)
 	r.engine.params.Logger.InfoContext(ctx, "object left the inventory", slog.String("leat.service", r.unit.name),
 		slog.String("object", o.String()), slog.String("outcome", string(what)))
-	r.engine.events.publish(Event{Time: time.Now(), Service: r.unit.name, Phase: phase, Object: &o.Ref, Message: string(what)})
+	r.engine.events.publish(report.Event{Time: time.Now(), Service: r.unit.name, Phase: phase, Object: &o.Ref, Message: string(what)})
 }

@@ -7,8 +7,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // prune parts with what left the manifests. It runs only after everything else has been applied.
@@ -148,13 +150,13 @@ func (h *heldPrune) Error() string {
 
 // Unwrap makes a problem of it.
 func (h *heldPrune) Unwrap() error {
-	return &Problem{Reason: PruneGuarded}
+	return &reason.Problem{Reason: reason.PruneGuarded}
 }
 
 // guard is h in a form for reports.
-func (h *heldPrune) guard() Guarded {
-	g := Guarded{Digest: h.digest}
-	for _, o := range h.objects[:min(len(h.objects), MaxObjects)] {
+func (h *heldPrune) guard() report.Guarded {
+	g := report.Guarded{Digest: h.digest}
+	for _, o := range h.objects[:min(len(h.objects), report.MaxObjects)] {
 		g.Objects = append(g.Objects, o.Ref)
 	}
 	return g
@@ -211,7 +213,7 @@ func (r *run) handOver(ctx context.Context) error {
 // nothingLent fails while others have not taken what they want.
 func (r *run) nothingLent() error {
 	if lent := r.unit.lends(); len(lent) > 0 {
-		return problemf(ObjectClaimed, "waits for another service of the plan to take over %s", describe(lent))
+		return reason.Errorf(reason.ObjectClaimed, "waits for another service of the plan to take over %s", describe(lent))
 	}
 	return nil
 }

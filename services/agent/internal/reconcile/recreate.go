@@ -15,23 +15,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
-
-// ImmutableError is a Cluster's answer to an apply that changes what cannot be changed.
-type ImmutableError struct {
-	*Problem
-
-	// Fields are the ones that cannot be changed, as far as they are known.
-	Fields []string
-}
-
-// Unwrap gives the problem.
-func (e *ImmutableError) Unwrap() error {
-	return e.Problem
-}
 
 // stubborn collects objects that have to be recreated. It is safe for concurrent use.
 type stubborn struct {
@@ -43,7 +32,7 @@ type stubborn struct {
 func (s *stubborn) spot(r *run, do func(context.Context, *unstructured.Unstructured) error) func(context.Context, *unstructured.Unstructured) error {
 	return func(ctx context.Context, o *unstructured.Unstructured) error {
 		err := do(ctx, o)
-		immutable, ok := errors.AsType[*ImmutableError](err)
+		immutable, ok := errors.AsType[*k8s.ImmutableError](err)
 		if !ok {
 			return err
 		}
@@ -58,7 +47,7 @@ func (s *stubborn) spot(r *run, do func(context.Context, *unstructured.Unstructu
 }
 
 // mayRecreate returns nil when the object may be deleted to be made anew, and otherwise the problem that this leaves.
-func (r *run) mayRecreate(o *unstructured.Unstructured, immutable *ImmutableError) error {
+func (r *run) mayRecreate(o *unstructured.Unstructured, immutable *k8s.ImmutableError) error {
 	choice, err := order.Recreate(o)
 	if err != nil {
 		return err
@@ -69,10 +58,10 @@ func (r *run) mayRecreate(o *unstructured.Unstructured, immutable *ImmutableErro
 	}
 	switch {
 	case inventory.Precious(inventory.RefOf(o).Key):
-		return problemf(ApplyRejected, "%s; %s cannot be changed, and a %s is never recreated, because more than itself would go with it",
+		return reason.Errorf(reason.ApplyRejected, "%s; %s cannot be changed, and a %s is never recreated, because more than itself would go with it",
 			immutable.Message, fields, o.GetKind())
 	case !choice.Or(r.service.Spec.Policy.Recreate):
-		return problemf(ApplyRejected, "%s; %s cannot be changed: to have the object deleted and made anew, give it the annotation %s: enabled, "+
+		return reason.Errorf(reason.ApplyRejected, "%s; %s cannot be changed: to have the object deleted and made anew, give it the annotation %s: enabled, "+
 			"or set recreate in the service's policy", immutable.Message, fields, order.LeatRecreate)
 	}
 	return nil
@@ -101,14 +90,14 @@ func (r *run) recreate(ctx context.Context, objects []*unstructured.Unstructured
 // takeDown deletes an object of the service and waits until it is gone. One that Leat has not made is left alone.
 func (r *run) takeDown(ctx context.Context, ref inventory.Ref) error {
 	live, err := r.cluster.Get(ctx, ref)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, k8s.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if live.GetLabels()[ServiceLabel] != r.service.Name {
-		return problemf(ApplyRejected, "cannot be changed as the manifest wants, and is not recreated, because Leat has not made it; delete it yourself")
+	if live.GetLabels()[k8s.ServiceLabel] != r.service.Name {
+		return reason.Errorf(reason.ApplyRejected, "cannot be changed as the manifest wants, and is not recreated, because Leat has not made it; delete it yourself")
 	}
 	r.engine.params.Logger.InfoContext(ctx, "object is recreated", slog.String("leat.service", r.service.Name), slog.String("object", ref.String()))
 	r.tell(ref, "is recreated, because a field changed that cannot be changed")
@@ -119,8 +108,8 @@ func (r *run) takeDown(ctx context.Context, ref inventory.Ref) error {
 func (r *run) vanish(ctx context.Context, objects []inventory.Object, propagation syncpolicy.Propagation) error {
 	var left []inventory.Object
 	for _, o := range objects {
-		remains, err := r.cluster.Delete(ctx, o, DeleteOptions{Propagation: propagation})
-		if err != nil && !errors.Is(err, ErrReplaced) {
+		remains, err := r.cluster.Delete(ctx, o, k8s.DeleteOptions{Propagation: propagation})
+		if err != nil && !errors.Is(err, k8s.ErrReplaced) {
 			return err
 		}
 		if remains != nil {
@@ -139,7 +128,7 @@ func (r *run) vanish(ctx context.Context, objects []inventory.Object, propagatio
 		return !slices.ContainsFunc(left, func(o inventory.Object) bool { return stands(look, o) })
 	})
 	if errors.Is(err, errImpatient) {
-		return problemf(ApplyRejected, "is to be deleted and made anew, and is not gone after %v%s", timeout, held(look, left))
+		return reason.Errorf(reason.ApplyRejected, "is to be deleted and made anew, and is not gone after %v%s", timeout, held(look, left))
 	}
 	return err
 }

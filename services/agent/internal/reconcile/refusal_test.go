@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // TestRefusedServiceIsLeftAsItIs has a policy that is not understood come and go.
@@ -22,8 +24,8 @@ func TestRefusedServiceIsLeftAsItIs(t *testing.T) {
 		newer.SpecDigest, newer.Refused = "newer", reconcile.Refuse(errors.New("drift: is not known"))
 		w.plan(newer)
 		pass(t, 24*time.Hour)
-		assertPhase(t, w, "s", reconcile.Failed)
-		if got := w.status("s").Problem; got.Reason != reconcile.Unsupported {
+		assertPhase(t, w, "s", report.Failed)
+		if got := w.status("s").Problem; got.Reason != reason.Unimplemented {
 			t.Errorf("got %+v, want UNIMPLEMENTED", got)
 		}
 		if after, deleted := w.count(); after != applied || deleted != 0 {
@@ -33,6 +35,6 @@ func TestRefusedServiceIsLeftAsItIs(t *testing.T) {
 		newer.SpecDigest, newer.Refused = "understood", nil
 		w.plan(newer)
 		pass(t, time.Second)
-		assertPhase(t, w, "s", reconcile.Healthy)
+		assertPhase(t, w, "s", report.Healthy)
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // relations knows which services depend on which, and how they fare, so that nobody has to ask another unit. It wakes the
@@ -27,7 +29,7 @@ type relation struct {
 	leaving  bool              // it left the plan, and is not gone yet
 	wanted   inventory.Applied // the inputs that the plan names
 	needs    []string          // the services that it depends on
-	phase    Phase             // as last reported; zero before
+	phase    report.Phase      // as last reported; zero before
 	applied  inventory.Applied // likewise
 	neededBy map[string]bool   // the services that depend on it
 }
@@ -47,7 +49,7 @@ func (r *relations) of(service string) *relation {
 
 // plan takes over what a plan says of its services, of all at once: none of them is taken for ready afterwards because of
 // what it was before.
-func (r *relations) plan(services []Service) {
+func (r *relations) plan(services []plan.Service) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.services {
@@ -55,20 +57,9 @@ func (r *relations) plan(services []Service) {
 	}
 	for _, s := range services {
 		relation := r.of(s.Name)
-		relation.planned, relation.leaving, relation.wanted = true, false, s.inputs()
-		r.depend(s.Name, needs(s.Spec))
+		relation.planned, relation.leaving, relation.wanted = true, false, s.Inputs()
+		r.depend(s.Name, s.Spec.ServicesNeeded())
 	}
-}
-
-// needs lists the services that a spec depends on, each once.
-func needs(s Spec) []string {
-	var names []string
-	for _, d := range s.Policy.DependsOn {
-		if d.Service != "" && !slices.Contains(names, d.Service) {
-			names = append(names, d.Service)
-		}
-	}
-	return names
 }
 
 // depend notes what a service depends on. r.mu is held.
@@ -120,11 +111,11 @@ func (r *relations) forget(service string) {
 }
 
 // note takes over how a service fares.
-func (r *relations) note(status Status) {
+func (r *relations) note(status report.Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.of(status.Service)
-	if s.phase == status.Phase && sameContent(s.applied, status.Applied) {
+	if s.phase == status.Phase && s.applied.SameContent(status.Applied) {
 		return
 	}
 	s.phase, s.applied = status.Phase, status.Applied
@@ -166,9 +157,9 @@ func (r *relations) unready(name string) string {
 		return fmt.Sprintf("no service %q is in this cluster's plan", name)
 	case s.phase == 0:
 		return fmt.Sprintf("service %q was not looked at yet", name)
-	case s.phase != Healthy:
+	case s.phase != report.Healthy:
 		return fmt.Sprintf("service %q is %s", name, s.phase)
-	case !sameContent(s.applied, s.wanted):
+	case !s.applied.SameContent(s.wanted):
 		return fmt.Sprintf("service %q has a change that is not applied yet", name)
 	default:
 		return ""
@@ -224,10 +215,4 @@ func (r *relations) needed(service string) (by []string) {
 	}
 	slices.Sort(by)
 	return by
-}
-
-// sameContent tells whether both were made of the same, whoever asked for it.
-func sameContent(a, b inventory.Applied) bool {
-	a.SyncRequest, b.SyncRequest = "", ""
-	return sameInputs(a, b)
 }

@@ -13,9 +13,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/order"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // errImpatient ends a wait for health that has taken too long.
@@ -28,7 +32,7 @@ func isDefinition(o *unstructured.Unstructured) bool {
 
 // arrange puts the objects into their order.
 func (r *run) arrange() (err error) {
-	r.schedule, err = order.New(r.result.objects, r.record.Applied.At.IsZero())
+	r.schedule, err = order.New(r.result.Objects, r.record.Applied.At.IsZero())
 	return err
 }
 
@@ -82,7 +86,7 @@ func (r *run) spare(ctx context.Context) error {
 	return spare(ctx, r.cluster, r.service, r.schedule, &r.desired)
 }
 
-func spare(ctx context.Context, cluster Cluster, s Service, schedule order.Schedule, desired *inventory.Set) error {
+func spare(ctx context.Context, cluster k8s.API, s plan.Service, schedule order.Schedule, desired *inventory.Set) error {
 	for _, o := range schedule.Skipped {
 		if o.GetName() == "" {
 			continue
@@ -169,10 +173,10 @@ func (r *run) awaitHealthy(ctx context.Context, s order.Stage, refs []inventory.
 	if !s.Awaited || !r.news || len(refs) == 0 {
 		return nil
 	}
-	timeout := r.service.Spec.healthTimeout()
+	timeout := r.service.Spec.HealthTimeoutOrDefault()
 	waiting, cancel := context.WithTimeoutCause(ctx, timeout, errImpatient)
 	defer cancel()
-	var lagging []ObjectStatus
+	var lagging []report.ObjectStatus
 	err := r.await(waiting, func() bool {
 		lagging = r.unit.lagging(refs)
 		return len(lagging) == 0 || slices.ContainsFunc(lagging, hopeless)
@@ -190,17 +194,17 @@ func (r *run) awaitHealthy(ctx context.Context, s order.Stage, refs []inventory.
 }
 
 // hopeless tells objects that will not become healthy by waiting.
-func hopeless(o ObjectStatus) bool {
+func hopeless(o report.ObjectStatus) bool {
 	return o.Health.State == health.Degraded || o.Health.State == health.Missing
 }
 
 // lagging lists those of the objects that are not healthy.
-func (u *unit) lagging(refs []inventory.Ref) (all []ObjectStatus) {
+func (u *unit) lagging(refs []inventory.Ref) (all []report.ObjectStatus) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, ref := range refs {
 		if verdict := u.observed.get(ref.Key).health(); verdict.State != health.Healthy {
-			all = append(all, ObjectStatus{Ref: ref, Health: verdict})
+			all = append(all, report.ObjectStatus{Ref: ref, Health: verdict})
 		}
 	}
 	return all
@@ -208,7 +212,7 @@ func (u *unit) lagging(refs []inventory.Ref) (all []ObjectStatus) {
 
 // stirred brings the next try forward when an object got well that a run had waited for in vain. u.mu is held.
 func (u *unit) stirred(o Observation) {
-	if u.problem != nil && u.problem.Reason == HealthTimeout && u.dirty && o.Health.State == health.Healthy {
+	if u.problem != nil && u.problem.Reason == reason.HealthTimeout && u.dirty && o.Health.State == health.Healthy {
 		u.retryAt = time.Time{}
 	}
 }

@@ -14,13 +14,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // staged makes a service of "kind:name" or "kind:name key=value …", where the pairs are annotations.
-func (w *world) staged(t *testing.T, name string, objects ...string) reconcile.Service {
+func (w *world) staged(t *testing.T, name string, objects ...string) plan.Service {
 	t.Helper()
 	s := w.service(t, name)
 	files := map[string]string{"README.md": name}
@@ -39,13 +42,13 @@ func (w *world) staged(t *testing.T, name string, objects ...string) reconcile.S
 }
 
 // relay is a bubble in which engines follow each other: again ends one, and starts another with a plan of the given services.
-func relay(t *testing.T, test func(t *testing.T, w *world, again func(...reconcile.Service))) {
+func relay(t *testing.T, test func(t *testing.T, w *world, again func(...plan.Service))) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(reconcile.Settings{})
 		stop := w.runUntil(t)
-		test(t, w, func(services ...reconcile.Service) {
+		test(t, w, func(services ...plan.Service) {
 			stop()
 			w.engine = w.newEngine()
 			stop = w.runUntil(t)
@@ -102,13 +105,13 @@ func TestWaitingHoldsNoSlot(t *testing.T) {
 				stuck, other := w.staged(t, "stuck", blocker, "ConfigMap:after"), w.service(t, "other", "b")
 				w.plan(stuck, other)
 				pass(t, time.Second)
-				assertPhase(t, w, "other", reconcile.Healthy)
-				assertPhase(t, w, "stuck", reconcile.Syncing)
+				assertPhase(t, w, "other", report.Healthy)
+				assertPhase(t, w, "stuck", report.Syncing)
 				pass(t, 8*time.Minute)
-				assertPhase(t, w, "stuck", reconcile.Syncing)
+				assertPhase(t, w, "stuck", report.Syncing)
 				pass(t, 2*time.Minute)
-				assertPhase(t, w, "stuck", reconcile.Failed)
-				if got := w.status("stuck").Problem; got.Reason != reconcile.HealthTimeout || !strings.Contains(got.Message, "within 10m0s") {
+				assertPhase(t, w, "stuck", report.Failed)
+				if got := w.status("stuck").Problem; got.Reason != reason.HealthTimeout || !strings.Contains(got.Message, "within 10m0s") {
 					t.Errorf("problem: got %+v, want HEALTH_TIMEOUT after 10m", got)
 				}
 				if w.has("ConfigMap/after") {
@@ -128,7 +131,7 @@ func TestNewerPlanEndsTheWait(t *testing.T) {
 				pass(t, time.Minute)
 				w.plan(w.staged(t, "s", "ConfigMap:other"))
 				pass(t, time.Millisecond)
-				assertPhase(t, w, "s", reconcile.Healthy)
+				assertPhase(t, w, "s", report.Healthy)
 				if w.has("ConfigMap/after") || !w.has("ConfigMap/other") {
 					t.Errorf("applied: got %v, want nothing of the old plan's second wave", w.applied)
 				}
@@ -157,11 +160,11 @@ func TestApplyTimeoutIsPerStage(t *testing.T) {
 		}
 		w.plan(w.staged(t, "two", "ConfigMap:a", "ConfigMap:b leat.dev/wave=1"), w.staged(t, "slow", "ConfigMap:never"))
 		pass(t, 4*time.Minute)
-		assertPhase(t, w, "two", reconcile.Syncing)
+		assertPhase(t, w, "two", report.Syncing)
 		pass(t, 3*time.Minute)
-		assertPhase(t, w, "two", reconcile.Healthy)
-		assertPhase(t, w, "slow", reconcile.Failed)
-		if got := w.status("slow").Problem; got.Reason != reconcile.DeadlineExceeded {
+		assertPhase(t, w, "two", report.Healthy)
+		assertPhase(t, w, "slow", report.Failed)
+		if got := w.status("slow").Problem; got.Reason != reason.DeadlineExceeded {
 			t.Errorf("problem: got %+v, want DEADLINE_EXCEEDED", got)
 		}
 	})
@@ -172,7 +175,7 @@ func TestOneStageWaitsForNothing(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		w.plan(w.staged(t, "s", "Pod:first", "ConfigMap:a", "Namespace:ns"))
 		pass(t, time.Second)
-		assertPhase(t, w, "s", reconcile.Progressing)
+		assertPhase(t, w, "s", report.Progressing)
 		if got := w.status("s").Applied.At; got.IsZero() {
 			t.Error("not applied, want it applied completely")
 		}
@@ -188,7 +191,7 @@ func TestWaveGoesOnWhenItIsWell(t *testing.T) {
 				pass(t, patience)
 				w.judged(t, "Pod", "first", health.Healthy)
 				pass(t, time.Millisecond)
-				assertPhase(t, w, "s", reconcile.Healthy)
+				assertPhase(t, w, "s", report.Healthy)
 				if got := w.status("s").Timings.Apply; got != 0 {
 					t.Errorf("apply: got %v, want nothing: to wait is not to apply", got)
 				}
@@ -205,17 +208,17 @@ func TestDegradedWaveFailsAtOnce(t *testing.T) {
 		pass(t, time.Minute)
 		w.judged(t, "Pod", "first", health.Degraded)
 		pass(t, time.Millisecond)
-		assertPhase(t, w, "s", reconcile.Failed)
-		if got := w.status("s").Problem; got.Reason != reconcile.HealthTimeout || !strings.Contains(got.Message, "wave -1 of Sync is not healthy: Pod default/first") {
+		assertPhase(t, w, "s", report.Failed)
+		if got := w.status("s").Problem; got.Reason != reason.HealthTimeout || !strings.Contains(got.Message, "wave -1 of Sync is not healthy: Pod default/first") {
 			t.Errorf("problem: got %+v, want HEALTH_TIMEOUT that names wave and object", got)
 		}
 		w.judged(t, "Pod", "first", health.Healthy)
 		pass(t, time.Millisecond)
-		assertPhase(t, w, "s", reconcile.Healthy)
+		assertPhase(t, w, "s", report.Healthy)
 
 		w.judged(t, "Pod", "first", health.Degraded)
 		pass(t, 2*time.Hour) // refreshes
-		assertPhase(t, w, "s", reconcile.Degraded)
+		assertPhase(t, w, "s", report.Degraded)
 	})
 }
 
@@ -230,7 +233,7 @@ func TestHookRunsOnce(t *testing.T) {
 		}
 		w.end("hook", "Succeeded")
 		pass(t, time.Millisecond)
-		assertPhase(t, w, "s", reconcile.Healthy)
+		assertPhase(t, w, "s", report.Healthy)
 		count := func() (n int) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -259,13 +262,13 @@ func TestHookRunsOnce(t *testing.T) {
 		if got := count(); got != 2 {
 			t.Errorf("hook: got %d runs after a request, want 2", got)
 		}
-		assertPhase(t, w, "s", reconcile.Healthy)
+		assertPhase(t, w, "s", report.Healthy)
 	})
 }
 
 // TestHookOutlastsRestarts ends the engine at each point of a hook's life. However often, the hook runs once.
 func TestHookOutlastsRestarts(t *testing.T) {
-	relay(t, func(t *testing.T, w *world, again func(...reconcile.Service)) {
+	relay(t, func(t *testing.T, w *world, again func(...plan.Service)) {
 		s := w.staged(t, "s", running+" leat.dev/hook-delete-policy=HookSucceeded", waiting, "ConfigMap:a")
 		w.plan(s)
 		pass(t, time.Minute)
@@ -280,7 +283,7 @@ func TestHookOutlastsRestarts(t *testing.T) {
 		pass(t, time.Minute)
 		w.judged(t, "Pod", "first", health.Healthy)
 		pass(t, time.Minute)
-		assertPhase(t, w, "s", reconcile.Healthy)
+		assertPhase(t, w, "s", report.Healthy)
 		again(s) // afterwards
 		pass(t, time.Minute)
 		w.mu.Lock()
@@ -293,11 +296,11 @@ func TestHookOutlastsRestarts(t *testing.T) {
 
 // TestFarewellOutlastsRestarts removes a service whose manifests nobody has any more.
 func TestFarewellOutlastsRestarts(t *testing.T) {
-	relay(t, func(t *testing.T, w *world, again func(...reconcile.Service)) {
+	relay(t, func(t *testing.T, w *world, again func(...plan.Service)) {
 		s := w.staged(t, "s", "ConfigMap:a", "Pod:bye leat.dev/phase=PreDelete", "Pod:gone leat.dev/phase=PostDelete")
 		w.plan(s)
 		pass(t, time.Minute)
-		assertPhase(t, w, "s", reconcile.Healthy)
+		assertPhase(t, w, "s", report.Healthy)
 		w.mu.Lock()
 		clear(w.bundles)
 		w.mu.Unlock()
@@ -336,8 +339,8 @@ func TestFailedFarewellIsRepeated(t *testing.T) {
 		pass(t, time.Minute)
 		w.end("bye", "Failed")
 		pass(t, time.Millisecond)
-		assertPhase(t, w, "s", reconcile.Failed)
-		if got := w.status("s").Problem; got.Reason != reconcile.HookFailed {
+		assertPhase(t, w, "s", report.Failed)
+		if got := w.status("s").Problem; got.Reason != reason.HookFailed {
 			t.Errorf("problem: got %+v, want HOOK_FAILED", got)
 		}
 		pass(t, 10*time.Minute)

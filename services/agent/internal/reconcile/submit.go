@@ -9,9 +9,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
 // submit applies one object and returns what the cluster made of it. Repair tells that the manifest is what was applied
@@ -46,7 +49,7 @@ func (r *run) submit(ctx context.Context, o *unstructured.Unstructured, repair b
 func (r *run) submission(o, live *unstructured.Unstructured, ignored fields.Ignored, repair bool) submission {
 	return submission{
 		cluster: r.cluster, spec: r.service.Spec, shaped: ignored.Shape(o, live), ignored: ignored, repair: repair,
-		options: ApplyOptions{Confidential: r.result.confidential(o)},
+		options: k8s.ApplyOptions{Confidential: r.result.IsConfidential(o)},
 	}
 }
 
@@ -54,7 +57,7 @@ func (r *run) submission(o, live *unstructured.Unstructured, ignored fields.Igno
 func (r *run) carryOut(ctx context.Context, s submission) (*unstructured.Unstructured, error) {
 	live, yielded, err := s.apply(ctx)
 	if err == nil && len(yielded) > 0 {
-		r.decided(ctx, inventory.RefOf(s.shaped), "some fields are left to others: "+whose(yielded, s.options.Confidential, "keeps"))
+		r.decided(ctx, inventory.RefOf(s.shaped), "some fields are left to others: "+k8s.DescribeConflicts(yielded, s.options.Confidential, "keeps"))
 	}
 	return live, err
 }
@@ -69,18 +72,18 @@ func (r *run) rehearse(ctx context.Context, o, live *unstructured.Unstructured, 
 	if fields.Settled(s.shaped, live) {
 		return live, nil
 	}
-	s.options.DryRun, s.adopting = true, live.GetLabels()[ServiceLabel] == ""
+	s.options.DryRun, s.adopting = true, live.GetLabels()[k8s.ServiceLabel] == ""
 	applied, _, err := s.apply(ctx)
 	return applied, err
 }
 
 // isRejected tells refusals that say nothing more.
 func isRejected(err error) bool {
-	if _, ok := errors.AsType[*ImmutableError](err); ok {
+	if _, ok := errors.AsType[*k8s.ImmutableError](err); ok {
 		return false
 	}
-	problem, ok := errors.AsType[*Problem](err)
-	return ok && problem.Reason == ApplyRejected
+	problem, ok := errors.AsType[*reason.Problem](err)
+	return ok && problem.Reason == reason.ApplyRejected
 }
 
 // look reads the object in the cluster, where that has to be known before o is applied. It returns nil where it has not, and
@@ -97,7 +100,7 @@ func (r *run) look(ctx context.Context, o *unstructured.Unstructured, ignored fi
 		return nil, nil
 	}
 	live, err := r.cluster.Get(ctx, ref)
-	return live, ignoreNotFound(err)
+	return live, k8s.IgnoreNotFound(err)
 }
 
 // recorded is how the record knows an object, while others of its stage are being entered.
@@ -109,13 +112,13 @@ func (r *run) recorded(k inventory.Key) (inventory.Object, bool) {
 
 // submission is the apply of one object, with what is decided about conflicts.
 type submission struct {
-	cluster  Cluster
-	spec     Spec
+	cluster  k8s.API
+	spec     plan.Spec
 	shaped   *unstructured.Unstructured
 	ignored  fields.Ignored
 	repair   bool
 	adopting bool // what former deployers own becomes Leat's
-	options  ApplyOptions
+	options  k8s.ApplyOptions
 }
 
 // submissions bounds how often an object is tried in a run when there are new conflicts every time.
@@ -123,19 +126,19 @@ const submissions = 4
 
 // apply applies what was shaped, and returns the conflicts in which it yielded. Conflicts are seen first and decided then:
 // unless one of them is to be reported, those that yield are left out, and the others are forced.
-func (s submission) apply(ctx context.Context) (live *unstructured.Unstructured, yielded []Conflict, err error) {
+func (s submission) apply(ctx context.Context) (live *unstructured.Unstructured, yielded []k8s.Conflict, err error) {
 	s.options.Force = s.forcesAll()
 	for range submissions {
 		live, err = s.cluster.Apply(ctx, s.shaped, s.options)
-		conflict, ok := errors.AsType[*ConflictError](err)
+		conflict, ok := errors.AsType[*k8s.ConflictError](err)
 		if !ok {
 			break
 		}
 		d := s.decide(conflict.Conflicts)
 		if len(d.report) > 0 {
-			return nil, nil, Conflicting(d.report, s.options.Confidential)
+			return nil, nil, k8s.NewConflictError(d.report, s.options.Confidential)
 		}
-		s.shaped = fields.Without(s.shaped, namesOf(d.yield)...)
+		s.shaped = fields.Without(s.shaped, k8s.FieldsOf(d.yield)...)
 		yielded = append(yielded, d.tell...)
 		s.options.Force = len(d.force) > 0
 	}
@@ -144,11 +147,11 @@ func (s submission) apply(ctx context.Context) (live *unstructured.Unstructured,
 
 // decision sorts conflicts by what is done about them.
 type decision struct {
-	report, force, yield []Conflict
-	tell                 []Conflict // those that yield, and that nobody has asked to ignore
+	report, force, yield []k8s.Conflict
+	tell                 []k8s.Conflict // those that yield, and that nobody has asked to ignore
 }
 
-func (s submission) decide(conflicts []Conflict) (d decision) {
+func (s submission) decide(conflicts []k8s.Conflict) (d decision) {
 	for _, c := range conflicts {
 		if s.ignored.Manager(c.Manager) || s.ignored.Field(s.shaped, c.Field) { // set after we looked
 			d.yield = append(d.yield, c)

@@ -13,8 +13,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // owned makes the world answer as an API server does of whose objects others own keys of data. Newcomers come one at a time,
@@ -22,10 +25,10 @@ import (
 func (w *world) owned(by map[string]string, newcomers ...string) {
 	w.onApply = func(_ context.Context, o *unstructured.Unstructured) error {
 		data, _ := o.Object["data"].(map[string]any)
-		var conflicts []reconcile.Conflict
+		var conflicts []k8s.Conflict
 		for key := range data {
 			if by[key] != "" {
-				conflicts = append(conflicts, reconcile.Conflict{Manager: by[key], Field: ".data." + key})
+				conflicts = append(conflicts, k8s.Conflict{Manager: by[key], Field: ".data." + key})
 			}
 		}
 		if len(newcomers) > 0 {
@@ -35,14 +38,14 @@ func (w *world) owned(by map[string]string, newcomers ...string) {
 		if len(conflicts) == 0 {
 			return nil
 		}
-		return reconcile.Conflicting(conflicts, false)
+		return k8s.NewConflictError(conflicts, false)
 	}
 }
 
 // TestConflictsThatNeverEnd has a new conflict after each that yields. There is an end to tries in one run, and nothing is lost.
 func TestConflictsThatNeverEnd(t *testing.T) {
 	t.Parallel()
-	for tries, want := range map[int]reconcile.Phase{1: reconcile.Healthy, 3: reconcile.Healthy, 4: reconcile.Failed, 8: reconcile.Failed} {
+	for tries, want := range map[int]report.Phase{1: report.Healthy, 3: report.Healthy, 4: report.Failed, 8: report.Failed} {
 		t.Run(fmt.Sprint(tries), func(t *testing.T) {
 			bubble(t, reconcile.Settings{Refresh: 1000 * time.Hour}, func(t *testing.T, w *world) {
 				var newcomers, keys []string
@@ -60,11 +63,11 @@ func TestConflictsThatNeverEnd(t *testing.T) {
 				w.plan(s)
 				pass(t, 0)
 				assertPhase(t, w, "s", want)
-				if got := w.status("s").Problem; want == reconcile.Failed && (got == nil || got.Reason != reconcile.ApplyConflict) {
+				if got := w.status("s").Problem; want == report.Failed && (got == nil || got.Reason != reason.ApplyConflict) {
 					t.Errorf("got %v, want APPLY_CONFLICT", got)
 				}
 				pass(t, 10*time.Minute) // the next try has all of them before it
-				assertPhase(t, w, "s", reconcile.Healthy)
+				assertPhase(t, w, "s", report.Healthy)
 				w.assertApplied(t, "a")
 			})
 		})

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
@@ -64,12 +65,12 @@ func TestWorkersAsTheHubSays(t *testing.T) {
 			}
 			return ctx.Err()
 		}
-		var services []reconcile.Service
+		var services []plan.Service
 		for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 			services = append(services, w.service(t, name, name))
 		}
 		for i, step := range []struct{ workers, want int }{{0, 2}, {4, 4}, {1, 4}} {
-			w.engine.SetPlan(reconcile.Plan{Version: "v", Services: services, Settings: syncpolicy.AgentSettings{Workers: step.workers}})
+			w.engine.SetPlan(plan.Plan{Version: "v", Services: services, Settings: syncpolicy.AgentSettings{Workers: step.workers}})
 			pass(t, time.Second)
 			if got := len(working); got != step.want {
 				t.Errorf("step %d, %d workers: got %d services that were begun, want %d", i, step.workers, got, step.want)
@@ -101,7 +102,7 @@ func TestRefreshAsTheHubSays(t *testing.T) {
 		w.plan(s)
 		pass(t, time.Hour)
 		before := len(w.spans.Ended())
-		w.engine.SetPlan(reconcile.Plan{Version: "v", Services: []reconcile.Service{s}, Settings: syncpolicy.AgentSettings{RefreshInterval: time.Minute}})
+		w.engine.SetPlan(plan.Plan{Version: "v", Services: []plan.Service{s}, Settings: syncpolicy.AgentSettings{RefreshInterval: time.Minute}})
 		pass(t, 30*time.Minute)
 		if got := len(w.spans.Ended()) - before; got < 20 {
 			t.Errorf("got %d looks in half an hour, want one a minute", got)

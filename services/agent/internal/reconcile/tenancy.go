@@ -4,33 +4,13 @@
 package reconcile
 
 import (
-	"strings"
 	"sync"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 )
-
-// Account is a service account. The zero Account is the agent's own.
-type Account struct{ Namespace, Name string }
-
-// String names the account as people write it.
-func (a Account) String() string {
-	if a == (Account{}) {
-		return ""
-	}
-	return a.Namespace + "/" + a.Name
-}
-
-// accountOf reads what people write; a name alone is of an account in the given namespace.
-func accountOf(text, namespace string) Account {
-	if text == "" {
-		return Account{}
-	}
-	if before, after, found := strings.Cut(text, "/"); found {
-		return Account{Namespace: before, Name: after}
-	}
-	return Account{Namespace: namespace, Name: text}
-}
 
 // tenancy knows as whom services are applied that do not say so themselves.
 type tenancy struct {
@@ -46,7 +26,7 @@ func (t *tenancy) set(s syncpolicy.AgentSettings) {
 }
 
 // account is the one that everything of a service is done as. Error: TenantForbidden where there has to be one and is none.
-func (t *tenancy) account(s Spec) (Account, error) {
+func (t *tenancy) account(s plan.Spec) (k8s.Account, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	text := s.Policy.ServiceAccount
@@ -54,17 +34,17 @@ func (t *tenancy) account(s Spec) (Account, error) {
 		text = t.fallback
 	}
 	if text == "" && t.locked {
-		return Account{}, problemf(TenantForbidden, "this cluster applies nothing with the agent's own rights, and the service names "+
+		return k8s.Account{}, reason.Errorf(reason.TenantForbidden, "this cluster applies nothing with the agent's own rights, and the service names "+
 			"no service account; set its policy.serviceAccount")
 	}
-	return accountOf(text, s.namespace()), nil
+	return k8s.ParseAccount(text, s.NamespaceOrDefault()), nil
 }
 
 // actAs returns as whom a service is applied, and the cluster as the account sees it.
-func (e *Engine) actAs(s Spec) (Account, Cluster, error) {
+func (e *Engine) actAs(s plan.Spec) (k8s.Account, k8s.API, error) {
 	account, err := e.tenancy.account(s)
 	if err != nil {
-		return Account{}, nil, err
+		return k8s.Account{}, nil, err
 	}
 	cluster, err := e.params.Cluster.As(account)
 	return account, cluster, err
@@ -72,7 +52,7 @@ func (e *Engine) actAs(s Spec) (Account, Cluster, error) {
 
 // as gives access to the cluster with the rights of a service. What people cannot read they cannot make conditions of either.
 // Error: TenantForbidden.
-func (e *Engine) as(s Spec) (Cluster, error) {
+func (e *Engine) as(s plan.Spec) (k8s.API, error) {
 	_, cluster, err := e.actAs(s)
 	return cluster, err
 }
@@ -83,7 +63,7 @@ func (r *run) assume(what action) (err error) {
 		r.account, r.cluster, err = r.engine.actAs(r.service.Spec)
 		return err
 	}
-	r.account = accountOf(r.record.Account, "")
+	r.account = k8s.ParseAccount(r.record.Account, "")
 	r.cluster, err = r.engine.params.Cluster.As(r.account)
 	return err
 }

@@ -4,22 +4,17 @@
 package reconcile
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
-	"path"
-	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/order"
-	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // Tests are manifests that show whether a service works: those in the folder that the policy names, and those that
@@ -27,95 +22,18 @@ import (
 // is applied and healthy they run beside the unit's other work, so that drift is put right meanwhile, and only when they
 // passed is the service healthy.
 
-const defaultTestsTimeout = 5 * time.Minute
-
-func (s Spec) testsTimeout() time.Duration {
-	if s.Policy.Tests == nil || s.Policy.Tests.Timeout <= 0 {
-		return defaultTestsTimeout
-	}
-	return s.Policy.Tests.Timeout
-}
-
-func (s Spec) testsDisabled() bool {
-	return s.Policy.Tests != nil && s.Policy.Tests.Disabled
-}
-
-// readTests takes the tests out of the files of the first source.
-func (r *result) readTests(ctx context.Context, engine render.Engine, files *render.Files, b Bundle, s Service) (*render.Files, error) {
-	if s.Spec.Policy.Tests == nil || s.Spec.Policy.Tests.Path == "" {
-		return files, nil
-	}
-	folder := path.Join(b.Subpath, s.Spec.Policy.Tests.Path)
-	objects, err := engine.Objects(ctx, files, folder, render.Auto, r.substitution)
-	if err != nil {
-		return nil, fmt.Errorf("read tests of %s: %w", b.origin(), err)
-	}
-	schedule, err := order.New(objects, false)
-	if err != nil {
-		return nil, err
-	}
-	for _, stage := range schedule.Stages {
-		r.addTests(stage)
-	}
-	return files.Except(folder), nil
-}
-
-func (r *result) addTests(stage order.Stage) {
-	for _, m := range stage.Members {
-		r.tests = append(r.tests, test{object: m.Object, wave: stage.Wave, deletion: m.Deletion})
-	}
-}
-
-// setTestsApart takes the tests out of the objects.
-func (r *result) setTestsApart() error {
-	if len(r.tests) == 0 && !slices.ContainsFunc(r.objects, placed) {
-		return nil // as nearly always
-	}
-	schedule, err := order.New(r.objects, false)
-	if err != nil {
-		return err
-	}
-	apart := map[inventory.Ref]bool{} // those that stand in the tests' folder, which a kustomization may name, too
-	for _, t := range r.tests {
-		apart[inventory.RefOf(t.object)] = t.object.GetName() != ""
-	}
-	part := map[*unstructured.Unstructured]bool{}
-	for _, o := range schedule.Skipped {
-		part[o] = true
-	}
-	for _, stage := range schedule.Stages {
-		if stage.Phase == order.Test {
-			r.addTests(stage)
-			continue
-		}
-		for _, m := range stage.Members {
-			part[m.Object] = true
-		}
-	}
-	r.objects = slices.DeleteFunc(r.objects, func(o *unstructured.Unstructured) bool { return !part[o] || apart[inventory.RefOf(o)] })
-	slices.SortStableFunc(r.tests, func(a, b test) int { return cmp.Compare(a.wave, b.wave) })
-	return nil
-}
-
-// placed tells objects that annotations may make a test.
-func placed(o *unstructured.Unstructured) bool {
-	metadata, _ := o.Object["metadata"].(map[string]any)
-	annotations, _ := metadata["annotations"].(map[string]any) // o.GetAnnotations would copy them
-	return annotations[order.LeatPhase] != nil || annotations[order.HelmHook] != nil
-}
-
 // expectTests notes that the tests have to run for what has just been applied. It is stored with it.
 func (r *run) expectTests(ctx context.Context) error {
 	if !r.news && !r.asked {
 		return nil
 	}
 	tests, run := inventory.Tests{Objects: r.record.Tests.Objects}, rand.Text()
-	for i, t := range r.result.tests {
-		o, err := t.complete(ctx, r.cluster, r.service, run, i)
+	for i, t := range r.result.Tests {
+		o, err := completeTest(ctx, r.cluster, r.service, t, run, i)
 		if fatal(ctx, err) {
 			return err
 		}
-		if err == nil && !r.service.Spec.testsDisabled() {
+		if err == nil && !r.service.Spec.HasTestsDisabled() {
 			tests = tests.With(inventory.RefOf(o))
 		}
 	}
@@ -144,19 +62,19 @@ func (u *unit) untested() bool {
 }
 
 // verdict is the phase of a service whose objects are all healthy.
-func (u *unit) verdict(drift []ObjectDrift) (Phase, *Problem) {
+func (u *unit) verdict(drift []report.ObjectDrift) (report.Phase, *reason.Problem) {
 	if u.record.Tests.Due && !u.desired.Spec.DryRun {
-		return Progressing, nil
+		return report.Progressing, nil
 	}
 	failed, found := u.record.Tests.Failed()
 	if !found {
-		return Healthy, u.driftProblem(drift)
+		return report.Healthy, u.driftProblem(drift)
 	}
 	message := fmt.Sprintf("test %s failed: %s", failed.Ref.Key, failed.Message)
 	if end := lastLines(failed.LogTail); end != "" {
 		message += "; its log ends with: " + end
 	}
-	return Degraded, &Problem{Reason: TestFailed, Message: message}
+	return report.Degraded, &reason.Problem{Reason: reason.TestFailed, Message: message}
 }
 
 // lastLines is what of a log has room in a message.
@@ -230,6 +148,6 @@ func (e *Engine) announce(service string, tests inventory.Tests) {
 		if !result.Passed {
 			message = "test failed: " + result.Message
 		}
-		e.events.publish(Event{Time: result.EndedAt, Service: service, Phase: Progressing, Object: &result.Ref, Message: message})
+		e.events.publish(report.Event{Time: result.EndedAt, Service: service, Phase: report.Progressing, Object: &result.Ref, Message: message})
 	}
 }

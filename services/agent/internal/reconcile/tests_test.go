@@ -14,13 +14,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-const testFailed = reconcile.TestFailed
+const testFailed = reason.TestFailed
 
 func configMapFile(name string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n", name)
@@ -31,14 +35,14 @@ func jobFile(name, annotation string) string {
 }
 
 // tested is a service that consists of a ConfigMap "app", and has tests.
-func (w *world) tested(t *testing.T, files map[string]string) reconcile.Service {
+func (w *world) tested(t *testing.T, files map[string]string) plan.Service {
 	t.Helper()
 	all := map[string]string{"app.yaml": configMapFile("app")}
 	for name, content := range files {
 		all[name] = content
 	}
 	s := w.service(t, "s")
-	s.Bundles = []reconcile.Bundle{{Digest: w.pack(t, all), Commit: "c1"}}
+	s.Bundles = []plan.Bundle{{Digest: w.pack(t, all), Commit: "c1"}}
 	s.Spec.Policy.Tests = &syncpolicy.Tests{Path: "tests"}
 	return s
 }
@@ -75,19 +79,19 @@ func TestTests(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *world){
 		"they run one after the other when all is healthy": func(t *testing.T, w *world) {
 			w.plan(w.tested(t, two))
-			w.wants(t, "s", reconcile.Progressing, noReason)
+			w.wants(t, "s", report.Progressing, noReason)
 			if w.live(jobKey("b")) != nil {
 				t.Error("the second test runs beside the first")
 			}
 			w.finish(t, "a", "Complete")
-			w.wants(t, "s", reconcile.Progressing, noReason)
+			w.wants(t, "s", report.Progressing, noReason)
 			w.finish(t, "b", "Complete")
-			w.wants(t, "s", reconcile.Healthy, noReason)
+			w.wants(t, "s", report.Healthy, noReason)
 			got := w.status("s")
 			if len(got.Tests) != 2 || !got.Tests[0].Passed || got.Tests[0].Ref.Name != "a" || got.Counts.Total != 1 {
 				t.Errorf("got tests %+v, counts %+v, want two that passed, and one object", got.Tests, got.Counts)
 			}
-			if labels := w.live(jobKey("a")).GetLabels(); labels[reconcile.ServiceLabel] != "s" || labels[reconcile.HookLabel] != "Test" {
+			if labels := w.live(jobKey("a")).GetLabels(); labels[k8s.ServiceLabel] != "s" || labels[reconcile.HookLabel] != "Test" {
 				t.Errorf("labels: got %v", labels)
 			}
 		},
@@ -95,7 +99,7 @@ func TestTests(t *testing.T) {
 			w.logs = "first\nsecond\n"
 			w.plan(w.tested(t, two))
 			w.finish(t, "a", "Failed")
-			w.wants(t, "s", reconcile.Degraded, testFailed, "Job.batch default/a failed: because", "second")
+			w.wants(t, "s", report.Degraded, testFailed, "Job.batch default/a failed: because", "second")
 			got := w.status("s").Tests
 			if len(got) != 1 || got[0].Passed || got[0].LogTail != w.logs || got[0].Message != "because" || got[0].EndedAt.IsZero() {
 				t.Errorf("tests: got %+v", got)
@@ -105,36 +109,36 @@ func TestTests(t *testing.T) {
 			s := w.tested(t, map[string]string{"tests/a.yaml": jobFile("a", "")})
 			w.plan(s)
 			w.finish(t, "a", "Complete")
-			w.wants(t, "s", reconcile.Healthy, noReason)
+			w.wants(t, "s", report.Healthy, noReason)
 			first := w.live(jobKey("a")).GetUID()
 			pass(t, 24*time.Hour)
 			w.heal("s", "ConfigMap", "app", health.Degraded)
 			w.heal("s", "ConfigMap", "app", health.Healthy)
-			w.wants(t, "s", reconcile.Healthy, noReason)
+			w.wants(t, "s", report.Healthy, noReason)
 			if got := w.live(jobKey("a")).GetUID(); got != first {
 				t.Error("it ran again though nothing changed")
 			}
 			s.SyncRequest = "again"
 			w.plan(s)
-			w.wants(t, "s", reconcile.Progressing, noReason)
+			w.wants(t, "s", report.Progressing, noReason)
 			if got := w.live(jobKey("a")).GetUID(); got == first {
 				t.Error("it did not run again though somebody asked for it")
 			}
 			w.finish(t, "a", "Complete")
-			w.wants(t, "s", reconcile.Healthy, noReason)
+			w.wants(t, "s", report.Healthy, noReason)
 			if err := w.engine.Reconcile("s"); err != nil {
 				t.Fatal(err)
 			}
-			w.wants(t, "s", reconcile.Progressing, noReason)
+			w.wants(t, "s", report.Progressing, noReason)
 		},
 		"too long": func(t *testing.T, w *world) {
 			s := w.tested(t, two)
 			s.Spec.Policy.Tests.Timeout = time.Minute
 			w.plan(s)
 			pass(t, time.Minute-time.Second)
-			w.wants(t, "s", reconcile.Progressing, noReason)
+			w.wants(t, "s", report.Progressing, noReason)
 			pass(t, time.Second)
-			w.wants(t, "s", reconcile.Degraded, testFailed, "not ended within 1m0s")
+			w.wants(t, "s", report.Degraded, testFailed, "not ended within 1m0s")
 		},
 		"the time is for all of them": func(t *testing.T, w *world) {
 			s := w.tested(t, two)
@@ -142,7 +146,7 @@ func TestTests(t *testing.T) {
 			pass(t, 4*time.Minute)
 			w.finish(t, "a", "Complete")
 			pass(t, 2*time.Minute)
-			w.wants(t, "s", reconcile.Degraded, testFailed, "default/b failed: not ended within 5m0s")
+			w.wants(t, "s", report.Degraded, testFailed, "default/b failed: not ended within 5m0s")
 		},
 		"not before all is healthy": func(t *testing.T, w *world) {
 			w.plan(w.tested(t, map[string]string{"pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", "tests/a.yaml": jobFile("a", "")}))
@@ -152,7 +156,7 @@ func TestTests(t *testing.T) {
 			}
 			w.heal("s", "Pod", "p", health.Healthy)
 			w.finish(t, "a", "Complete")
-			w.wants(t, "s", reconcile.Healthy, noReason)
+			w.wants(t, "s", report.Healthy, noReason)
 		},
 		"annotations of all tongues": func(t *testing.T, w *world) {
 			s := w.tested(t, map[string]string{
@@ -166,7 +170,7 @@ func TestTests(t *testing.T) {
 			}
 			w.finish(t, "leat", "Complete")
 			w.finish(t, "helm", "Complete")
-			w.wants(t, "s", reconcile.Healthy, noReason)
+			w.wants(t, "s", report.Healthy, noReason)
 			if got := w.status("s").Counts.Total; got != 1 {
 				t.Errorf("objects: got %d, want 1", got)
 			}
@@ -174,7 +178,7 @@ func TestTests(t *testing.T) {
 		"what a test needs": func(t *testing.T, w *world) {
 			w.plan(w.tested(t, map[string]string{"tests/a.yaml": jobFile("a", ""), "tests/b.yaml": configMapFile("script")}))
 			w.finish(t, "a", "Complete")
-			w.wants(t, "s", reconcile.Healthy, noReason)
+			w.wants(t, "s", report.Healthy, noReason)
 			if got := w.status("s").Tests; len(got) != 1 || w.live(configMapKey("script")) == nil {
 				t.Errorf("tests: got %+v, want the Job alone, and the ConfigMap made", got)
 			}
@@ -183,7 +187,7 @@ func TestTests(t *testing.T) {
 			s := w.tested(t, two)
 			s.Spec.Policy.Tests.Disabled = true
 			w.plan(s)
-			w.wants(t, "s", reconcile.Healthy, noReason)
+			w.wants(t, "s", report.Healthy, noReason)
 			if got, _ := w.count(); got != 1 {
 				t.Errorf("applied: got %v, want the ConfigMap alone", w.applied)
 			}
@@ -194,11 +198,11 @@ func TestTests(t *testing.T) {
 			w.finish(t, "b", "Complete")
 			w.plan(w.tested(t, map[string]string{"tests/b.yaml": jobFile("b", "")}))
 			w.finish(t, "b", "Complete")
-			w.wants(t, "s", reconcile.Healthy, noReason)
+			w.wants(t, "s", report.Healthy, noReason)
 			s := w.tested(t, nil)
 			s.Spec.Policy.Tests = nil
 			w.plan(s)
-			w.wants(t, "s", reconcile.Healthy, noReason)
+			w.wants(t, "s", report.Healthy, noReason)
 			if w.live(jobKey("a")) != nil || w.live(jobKey("b")) != nil {
 				t.Error("a test that left the manifests is still there")
 			}
@@ -226,7 +230,7 @@ func TestTests(t *testing.T) {
 				t.Error("the test of what was there before is still there")
 			}
 			w.finish(t, "c", "Complete")
-			w.wants(t, "s", reconcile.Healthy, noReason)
+			w.wants(t, "s", report.Healthy, noReason)
 		},
 		"drift is put right meanwhile": func(t *testing.T, w *world) {
 			w.plan(w.tested(t, two))
@@ -239,7 +243,7 @@ func TestTests(t *testing.T) {
 			}
 			w.finish(t, "a", "Complete")
 			w.finish(t, "b", "Complete")
-			w.wants(t, "s", reconcile.Healthy, noReason)
+			w.wants(t, "s", report.Healthy, noReason)
 		},
 		"somebody else's object": func(t *testing.T, w *world) {
 			theirs := foreign("a", nil)
@@ -247,7 +251,7 @@ func TestTests(t *testing.T) {
 			theirs.SetKind("Job")
 			w.set(jobKey("a"), theirs)
 			w.plan(w.tested(t, two))
-			w.wants(t, "s", reconcile.Degraded, testFailed, "no test of this service has made it")
+			w.wants(t, "s", report.Degraded, testFailed, "no test of this service has made it")
 			if w.live(jobKey("a")) == nil {
 				t.Error("it was deleted")
 			}
@@ -260,41 +264,41 @@ func TestTests(t *testing.T) {
 				return nil
 			}
 			w.plan(w.tested(t, two))
-			w.wants(t, "s", reconcile.Degraded, testFailed, "default/a failed: no")
+			w.wants(t, "s", report.Degraded, testFailed, "default/a failed: no")
 		},
 		"the cluster is away": func(t *testing.T, w *world) {
 			var back atomic.Bool
 			w.onApply = func(_ context.Context, o *unstructured.Unstructured) error {
 				if o.GetKind() == "Job" && !back.Load() {
-					return &reconcile.Problem{Reason: reconcile.ClusterUnreachable, Message: "away"}
+					return &reason.Problem{Reason: reason.ClusterUnreachable, Message: "away"}
 				}
 				return nil
 			}
 			w.plan(w.tested(t, two))
 			pass(t, time.Minute)
-			w.wants(t, "s", reconcile.Progressing, noReason)
+			w.wants(t, "s", report.Progressing, noReason)
 			back.Store(true)
 			pass(t, 5*time.Minute)
 			w.finish(t, "a", "Complete")
 			w.finish(t, "b", "Complete")
-			w.wants(t, "s", reconcile.Healthy, noReason)
+			w.wants(t, "s", report.Healthy, noReason)
 		},
 		"deleted in the middle": func(t *testing.T, w *world) {
 			w.plan(w.tested(t, two))
 			synctest.Wait()
 			w.set(jobKey("a"), nil)
-			w.wants(t, "s", reconcile.Degraded, testFailed, "was deleted before it ended")
+			w.wants(t, "s", report.Degraded, testFailed, "was deleted before it ended")
 		},
 		"who depends on it waits for them": func(t *testing.T, w *world) {
 			w.plan(w.tested(t, two), after(w.service(t, "next", "next"), "s"))
-			w.wants(t, "next", reconcile.Pending, notReady, `service "s" is Progressing`)
+			w.wants(t, "next", report.Pending, notReady, `service "s" is Progressing`)
 			w.finish(t, "a", "Complete")
 			w.finish(t, "b", "Complete")
-			w.wants(t, "next", reconcile.Healthy, noReason)
+			w.wants(t, "next", report.Healthy, noReason)
 		},
 		"no such folder": func(t *testing.T, w *world) {
 			w.plan(w.tested(t, nil))
-			w.wants(t, "s", reconcile.Failed, reconcile.ManifestInvalid, "read tests")
+			w.wants(t, "s", report.Failed, reason.ManifestInvalid, "read tests")
 		},
 		"pausing ends them, resuming begins anew": func(t *testing.T, w *world) {
 			s := w.tested(t, two)
@@ -303,7 +307,7 @@ func TestTests(t *testing.T) {
 			paused := s
 			paused.Spec.Paused, paused.SpecDigest = true, "paused"
 			w.plan(paused)
-			w.wants(t, "s", reconcile.Paused, noReason)
+			w.wants(t, "s", report.Paused, noReason)
 			w.finish(t, "a", "Complete")
 			pass(t, time.Hour)
 			if w.live(jobKey("b")) != nil {
@@ -311,7 +315,7 @@ func TestTests(t *testing.T) {
 			}
 			w.plan(s)
 			w.finish(t, "b", "Complete")
-			w.wants(t, "s", reconcile.Healthy, noReason)
+			w.wants(t, "s", report.Healthy, noReason)
 		},
 	} {
 		t.Run(name, func(t *testing.T) { bubble(t, reconcile.Settings{}, test) })
@@ -332,9 +336,9 @@ func TestTestsAfterRestart(t *testing.T) {
 			},
 			func() {
 				w.finish(t, "b", "Failed")
-				w.wants(t, "s", reconcile.Degraded, testFailed, "default/b failed: because")
+				w.wants(t, "s", report.Degraded, testFailed, "default/b failed: because")
 			},
-			func() { w.wants(t, "s", reconcile.Degraded, testFailed, "default/b failed: because") },
+			func() { w.wants(t, "s", report.Degraded, testFailed, "default/b failed: because") },
 		} {
 			ctx, cancel := context.WithCancel(t.Context())
 			w.engine = w.newEngine()

@@ -12,7 +12,9 @@ import (
 
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 func TestTimings(t *testing.T) {
@@ -24,19 +26,19 @@ func TestTimings(t *testing.T) {
 		}
 		s, planned := w.service(t, "s", "a"), time.Now().Add(-time.Minute)
 		arrived := time.Now()
-		w.engine.SetPlan(reconcile.Plan{Version: "1", Time: planned, Services: []reconcile.Service{s}})
+		w.engine.SetPlan(plan.Plan{Version: "1", Time: planned, Services: []plan.Service{s}})
 		pass(t, time.Second)
-		if got := w.status("s"); got.Timings != (reconcile.Timings{Arrived: arrived}) || !got.Planned.Equal(planned) || got.Observed.Digests[0] != s.Bundles[0].Digest.String() {
+		if got := w.status("s"); got.Timings != (report.Timings{Arrived: arrived}) || !got.Planned.Equal(planned) || got.Observed.Digests[0] != s.Bundles[0].Digest.String() {
 			t.Errorf("got %+v, want what is tried, and when it came", got)
 		}
 		pass(t, time.Minute)
-		want := reconcile.Timings{Arrived: arrived, Download: 2 * time.Second, Apply: 3 * time.Second, Healthy: 5 * time.Second}
+		want := report.Timings{Arrived: arrived, Download: 2 * time.Second, Apply: 3 * time.Second, Healthy: 5 * time.Second}
 		if got := w.status("s"); got.Timings != want {
 			t.Errorf("got %+v, want %+v", got.Timings, want)
 		}
 		// Neither a refresh, nor a plan that brings nothing new, nor an object that falls ill and recovers changes them.
 		pass(t, 2*time.Hour)
-		w.engine.SetPlan(reconcile.Plan{Version: "2", Time: time.Now(), Services: []reconcile.Service{s}})
+		w.engine.SetPlan(plan.Plan{Version: "2", Time: time.Now(), Services: []plan.Service{s}})
 		pass(t, time.Minute)
 		ref := inventory.RefOf(w.objects[inventory.Key{Kind: "ConfigMap", Namespace: "default", Name: "a"}])
 		for i, state := range []health.State{health.Degraded, health.Healthy} {
@@ -45,7 +47,7 @@ func TestTimings(t *testing.T) {
 			})
 			pass(t, time.Minute)
 		}
-		assertPhase(t, w, "s", reconcile.Healthy)
+		assertPhase(t, w, "s", report.Healthy)
 		if got := w.status("s"); got.Timings != want || !got.Planned.Equal(planned) {
 			t.Errorf("got %+v, planned %v, want what it was: %+v, %v", got.Timings, got.Planned, want, planned)
 		}
@@ -64,13 +66,13 @@ func TestBackWithoutARun(t *testing.T) {
 		w.mu.Unlock()
 		w.plan(second)
 		pass(t, time.Second)
-		if got := w.status("s"); got.Phase != reconcile.Failed || got.Observed.SpecDigest != second.SpecDigest {
+		if got := w.status("s"); got.Phase != report.Failed || got.Observed.SpecDigest != second.SpecDigest {
 			t.Errorf("got %s of %+v, want the second failed", got.Phase, got.Observed)
 		}
 		applied, _ := w.count()
 		w.plan(first)
 		pass(t, time.Second)
-		if got := w.status("s"); got.Phase != reconcile.Healthy || got.Observed.SpecDigest != first.SpecDigest || got.Timings != (reconcile.Timings{}) {
+		if got := w.status("s"); got.Phase != report.Healthy || got.Observed.SpecDigest != first.SpecDigest || got.Timings != (report.Timings{}) {
 			t.Errorf("got %s of %+v in %+v, want the first, healthy without a run", got.Phase, got.Observed, got.Timings)
 		}
 		if again, _ := w.count(); again != applied {

@@ -14,8 +14,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/manifest"
 	"github.com/leatdev/leat/services/agent/internal/order"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
 // maxTestLog is how much is kept of the log of a test that failed, in bytes.
@@ -24,28 +28,21 @@ const maxTestLog = 4 << 10
 // errTestsLate ends tests that take too long together.
 var errTestsLate = errors.New("tests take too long")
 
-// test is one test, as it stands in the manifests.
-type test struct {
-	object   *unstructured.Unstructured
-	wave     int
-	deletion order.Deletion
-}
-
 // trial is one run of a service's tests, one after the other. It has a goroutine of its own, which only reads what it got when
 // it was started.
 type trial struct {
 	unit    *unit
-	service Service
+	service plan.Service
 	applied inventory.Applied
 	objects inventory.Set // the service's own
-	cluster Cluster       // with the rights of the service
+	cluster k8s.API       // with the rights of the service
 	stop    context.CancelFunc
 	done    chan struct{} // closed when it is over
 
 	// until done is closed, these are the goroutine's
 	tests inventory.Tests
 	err   error // the tests could not be run
-	found result
+	found manifest.Manifests
 }
 
 // startTrial starts the tests of what is applied.
@@ -98,7 +95,7 @@ func (t *trial) run(ctx context.Context) error {
 	if err := t.sweep(ctx, prepared); err != nil {
 		return err
 	}
-	limit := t.service.Spec.testsTimeout()
+	limit := t.service.Spec.TestsTimeoutOrDefault()
 	within, cancel := context.WithTimeoutCause(ctx, limit, errTestsLate)
 	defer cancel()
 	t.tests.Results = nil
@@ -127,33 +124,33 @@ func (t *trial) load(ctx context.Context) (err error) {
 		return ctx.Err()
 	}
 	defer e.slots.leave(slot)
-	t.found, err = renderAll(ctx, e.inputs(), t.service, t.applied)
-	t.found.objects = nil
-	if t.service.Spec.testsDisabled() {
-		t.found.tests = nil
+	t.found, err = e.renderer().Render(ctx, t.service, t.applied)
+	t.found.Objects = nil
+	if t.service.Spec.HasTestsDisabled() {
+		t.found.Tests = nil
 	}
 	return err
 }
 
 // prepare completes the tests.
-func (t *trial) prepare(ctx context.Context) ([]test, error) {
-	var all []test
-	for i, p := range t.found.tests {
-		o, err := p.complete(ctx, t.cluster, t.service, t.tests.Run, i)
+func (t *trial) prepare(ctx context.Context) ([]manifest.Test, error) {
+	var all []manifest.Test
+	for i, p := range t.found.Tests {
+		o, err := completeTest(ctx, t.cluster, t.service, p, t.tests.Run, i)
 		if fatal(ctx, err) {
 			return nil, err
 		}
 		if err != nil {
-			o = p.object // the apply will say what is wrong with it
+			o = p.Object // the apply will say what is wrong with it
 		}
-		all = append(all, test{o, p.wave, p.deletion})
+		all = append(all, manifest.Test{Object: o, Wave: p.Wave, Deletion: p.Deletion})
 	}
 	return all, nil
 }
 
-// complete returns the test, the i-th of its run, as it is applied: with a name, and marked.
-func (p test) complete(ctx context.Context, cluster Cluster, s Service, run string, i int) (*unstructured.Unstructured, error) {
-	o, err := complete(ctx, cluster, s, p.object)
+// completeTest returns the test, the i-th of its run, as it is applied: with a name, and marked.
+func completeTest(ctx context.Context, cluster k8s.API, s plan.Service, p manifest.Test, run string, i int) (*unstructured.Unstructured, error) {
+	o, err := complete(ctx, cluster, s, p.Object)
 	if err != nil {
 		return nil, err
 	}
@@ -172,10 +169,10 @@ func (p test) complete(ctx context.Context, cluster Cluster, s Service, run stri
 }
 
 // sweep deletes what earlier tests left and nobody needs any more.
-func (t *trial) sweep(ctx context.Context, prepared []test) error {
+func (t *trial) sweep(ctx context.Context, prepared []manifest.Test) error {
 	var current inventory.Set
 	for _, p := range prepared {
-		current.Put(inventory.Object{Ref: inventory.RefOf(p.object)})
+		current.Put(inventory.Object{Ref: inventory.RefOf(p.Object)})
 	}
 	for _, o := range inventory.NewSet(t.tests.Objects...).Minus(current) {
 		if err := t.discard(ctx, o); err != nil {
@@ -200,9 +197,9 @@ func (t *trial) discard(ctx context.Context, o inventory.Object) error {
 }
 
 // one runs one test. The error is one that is not about the test.
-func (t *trial) one(ctx context.Context, p test) (inventory.TestResult, error) {
-	result := inventory.TestResult{Ref: inventory.RefOf(p.object), StartedAt: time.Now().UTC()}
-	object, err := t.launch(ctx, p.object)
+func (t *trial) one(ctx context.Context, p manifest.Test) (inventory.TestResult, error) {
+	result := inventory.TestResult{Ref: inventory.RefOf(p.Object), StartedAt: time.Now().UTC()}
+	object, err := t.launch(ctx, p.Object)
 	var ended outcome
 	if err == nil {
 		ended, err = t.await(ctx, object)
@@ -210,13 +207,13 @@ func (t *trial) one(ctx context.Context, p test) (inventory.TestResult, error) {
 	late := err != nil && errors.Is(context.Cause(ctx), errTestsLate)
 	switch {
 	case late:
-		ended.failed, ended.message = true, strings.TrimSuffix(fmt.Sprintf("not ended within %v: %s", t.service.Spec.testsTimeout(), ended.message), ": ")
+		ended.failed, ended.message = true, strings.TrimSuffix(fmt.Sprintf("not ended within %v: %s", t.service.Spec.TestsTimeoutOrDefault(), ended.message), ": ")
 	case fatal(ctx, err):
 		return result, err
 	case err != nil:
 		ended.failed, ended.message = true, err.Error()
 	}
-	result.Passed, result.Message, result.EndedAt = !ended.failed, t.found.substitution.Mask(ended.message), time.Now().UTC()
+	result.Passed, result.Message, result.EndedAt = !ended.failed, t.found.Substitution.Mask(ended.message), time.Now().UTC()
 	if ended.failed && object.UID != "" {
 		result.LogTail = t.log(ctx, object)
 	}
@@ -227,14 +224,14 @@ func (t *trial) one(ctx context.Context, p test) (inventory.TestResult, error) {
 func (t *trial) launch(ctx context.Context, o *unstructured.Unstructured) (inventory.Object, error) {
 	object := inventory.Object{Ref: inventory.RefOf(o)}
 	if _, own := t.objects.Get(object.Key); own {
-		return object, problemf(ManifestInvalid, "is an object of the service, too")
+		return object, reason.Errorf(reason.ManifestInvalid, "is an object of the service, too")
 	}
 	live, err := t.cluster.Get(ctx, object.Ref)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil && !errors.Is(err, k8s.ErrNotFound) {
 		return object, err
 	}
-	if err == nil && live.GetLabels()[ServiceLabel] != t.service.Name {
-		return object, problemf(ObjectClaimed, "exists already, and no test of this service has made it")
+	if err == nil && live.GetLabels()[k8s.ServiceLabel] != t.service.Name {
+		return object, reason.Errorf(reason.ObjectClaimed, "exists already, and no test of this service has made it")
 	}
 	if err == nil && live.GetDeletionTimestamp() == nil && live.GetAnnotations()[hookRun] == t.tests.Run {
 		object.UID = string(live.GetUID())
@@ -245,7 +242,7 @@ func (t *trial) launch(ctx context.Context, o *unstructured.Unstructured) (inven
 			return object, err
 		}
 	}
-	live, err = t.cluster.Apply(ctx, o, ApplyOptions{Force: true, Confidential: t.found.confidential(o)})
+	live, err = t.cluster.Apply(ctx, o, k8s.ApplyOptions{Force: true, Confidential: t.found.IsConfidential(o)})
 	if err != nil {
 		return object, err
 	}
@@ -255,7 +252,7 @@ func (t *trial) launch(ctx context.Context, o *unstructured.Unstructured) (inven
 
 // clear deletes what an earlier run made, and waits until it is gone.
 func (t *trial) clear(ctx context.Context, o inventory.Object) error {
-	if err := erase(t.cluster)(ctx, o); err != nil && !errors.Is(err, ErrReplaced) {
+	if err := erase(t.cluster)(ctx, o); err != nil && !errors.Is(err, k8s.ErrReplaced) {
 		return err
 	}
 	return t.watch(ctx, o.Ref, func(live *unstructured.Unstructured) bool {
@@ -304,7 +301,7 @@ func (t *trial) log(ctx context.Context, o inventory.Object) string {
 	if err != nil {
 		return ""
 	}
-	text = t.found.substitution.Mask(strings.ToValidUTF8(text, "�"))
+	text = t.found.Substitution.Mask(strings.ToValidUTF8(text, "�"))
 	if over := len(text) - maxTestLog; over > 0 {
 		text = strings.ToValidUTF8(text[over:], "")
 		if _, rest, found := strings.Cut(text, "\n"); found && rest != "" {
@@ -315,12 +312,12 @@ func (t *trial) log(ctx context.Context, o inventory.Object) string {
 }
 
 // tidy deletes a test that ended, where its policy says so.
-func (t *trial) tidy(ctx context.Context, p test, o inventory.Object, failed bool) error {
+func (t *trial) tidy(ctx context.Context, p manifest.Test, o inventory.Object, failed bool) error {
 	when := order.OnSuccess
 	if failed {
 		when = order.OnFailure
 	}
-	if o.UID == "" || !p.deletion.Has(when) {
+	if o.UID == "" || !p.Deletion.Has(when) {
 		return nil
 	}
 	return t.discard(ctx, o)

@@ -14,7 +14,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // errSuperseded ends a run whose plan entry is no longer the newest.
@@ -31,6 +34,15 @@ const (
 	follow               // run what the plan says
 	hold                 // it left the plan, and the guard holds it back
 	leave                // it left the plan: remove it
+)
+
+// stage is how far a change has come.
+type stage int
+
+const (
+	untried stage = iota
+	applied       // it is in the cluster
+	settled       // and was healthy once
 )
 
 // action is what a unit does next.
@@ -56,22 +68,22 @@ type unit struct {
 	order    orders
 	closed   bool // the goroutine ends; nobody may give orders any more
 	heldWhy  string
-	desired  Service
-	arrived  time.Time // when the desired inputs came
-	planned  time.Time // the time of the plan with which they came
-	stage    stage     // how far they have come
-	timings  Timings   // of the latest try of them
-	forced   bool      // somebody asked for a run
-	dirty    bool      // the latest run failed
-	nudged   bool      // another service asked for a run since the latest began
-	syncing  bool      // a run brings something new
+	desired  plan.Service
+	arrived  time.Time      // when the desired inputs came
+	planned  time.Time      // the time of the plan with which they came
+	stage    stage          // how far they have come
+	timings  report.Timings // of the latest try of them
+	forced   bool           // somebody asked for a run
+	dirty    bool           // the latest run failed
+	nudged   bool           // another service asked for a run since the latest began
+	syncing  bool           // a run brings something new
 	cancel   context.CancelCauseFunc
 	record   inventory.Record
-	problem  *Problem          // of the latest run
-	failures []ObjectStatus    // of the latest run
-	carried  string            // the sync request of the latest run
-	sure     inventory.Applied // the inputs of the latest run of this process, if it ended well
-	tried    inventory.Applied // the inputs of the latest run
+	problem  *reason.Problem       // of the latest run
+	failures []report.ObjectStatus // of the latest run
+	carried  string                // the sync request of the latest run
+	sure     inventory.Applied     // the inputs of the latest run of this process, if it ended well
+	tried    inventory.Applied     // the inputs of the latest run
 	attempts int
 	retryAt  time.Time
 	refresh  time.Time
@@ -84,17 +96,17 @@ type unit struct {
 	lost     bool                    // there are objects of which nobody knows what was applied
 	unsaved  bool                    // what is known of the objects differs from what is stored
 	since    time.Time               // since when objects are on their way; zero when none is
-	status   Status                  // as last reported
+	status   report.Status           // as last reported
 
 	rehearsal rehearsal
 	trial     *trial    // the tests that run; the goroutine's alone
 	retrials  int       // of tests that could not be run
 	retrial   time.Time // when to try those again
 
-	guarded   Guarded       // of the latest run
-	running   chan struct{} // closed at the end of the run that is under way; nil when none is
-	born      int64         // the generation of the plan that named the service first
-	ordered   int64         // the generation of the plan that brought the latest order
+	guarded   report.Guarded // of the latest run
+	running   chan struct{}  // closed at the end of the run that is under way; nil when none is
+	born      int64          // the generation of the plan that named the service first
+	ordered   int64          // the generation of the plan that brought the latest order
 	orderedAt time.Time
 	lent      map[inventory.Key]bool // what is left for another service to take over
 	wishes    *wishes                // of what the plan says, if somebody asked; see wants
@@ -104,13 +116,13 @@ func newUnit(e *Engine, record inventory.Record) *unit {
 	return &unit{
 		engine: e, name: record.Service, wake: make(chan struct{}, 1),
 		record: record, gate: gate{kept: entryOf(record)},
-		tried: inputsOf(record.Applied), carried: record.Applied.SyncRequest,
+		tried: record.Applied.Inputs(), carried: record.Applied.SyncRequest,
 		refresh: time.Now().Add(backoff.Jitter(e.refreshPause(), refreshJitter)),
 	}
 }
 
 // follow gives the unit an entry of a plan made at the time planned. It reports false when the unit is closed.
-func (u *unit) follow(s Service, planned, now time.Time) bool {
+func (u *unit) follow(s plan.Service, planned, now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
@@ -119,22 +131,22 @@ func (u *unit) follow(s Service, planned, now time.Time) bool {
 	if u.order != follow {
 		u.renew()
 	}
-	fresh := u.order != follow || !sameInputs(s.inputs(), u.newest.inputs()) || s.UID != u.newest.UID
+	fresh := u.order != follow || !s.Inputs().SameInputs(u.newest.Inputs()) || s.UID != u.newest.UID
 	owing := len(u.lent) > 0
 	u.reckon(fresh)
 	u.order, u.heldWhy = follow, ""
-	if sameInputs(s.inputs(), u.record.Applied) {
-		u.record.Applied.Commits = s.inputs().Commits
+	if s.Inputs().SameInputs(u.record.Applied) {
+		u.record.Applied.Commits = s.Inputs().Commits
 	}
 	if fresh {
-		u.arrived, u.planned, u.stage, u.timings = now, planned, untried, Timings{}
+		u.arrived, u.planned, u.stage, u.timings = now, planned, untried, report.Timings{}
 		u.attempts, u.retryAt = 0, time.Time{}
 	}
 	u.offer(s)
 	u.admit(now)
 	u.dirty = u.dirty || owing // what another service was to take over may have no taker any more
 	if u.current() {
-		u.tried = u.desired.inputs() // as good as tried: there is nothing to do
+		u.tried = u.desired.Inputs() // as good as tried: there is nothing to do
 	}
 	signal(u.wake)
 	return true
@@ -169,7 +181,7 @@ func (u *unit) dismiss(held bool, why string) {
 
 // renew forgets what came of earlier orders and ends a run under them. u.mu is held.
 func (u *unit) renew() {
-	u.attempts, u.retryAt, u.problem, u.failures, u.guarded, u.dirty = 0, time.Time{}, nil, nil, Guarded{}, false
+	u.attempts, u.retryAt, u.problem, u.failures, u.guarded, u.dirty = 0, time.Time{}, nil, nil, report.Guarded{}, false
 	if u.cancel != nil {
 		u.cancel(errSuperseded)
 	}
@@ -183,7 +195,7 @@ func (u *unit) force() {
 		u.order, u.heldWhy = leave, ""
 	}
 	u.forced, u.retryAt = true, time.Time{}
-	u.request = u.newest.inputs()
+	u.request = u.newest.Inputs()
 	signal(u.wake)
 }
 
@@ -278,15 +290,15 @@ func (u *unit) due(now time.Time) bool {
 
 // current tells whether the desired inputs are the ones that were applied completely.
 func (u *unit) current() bool {
-	return !u.record.Touched && sameInputs(u.desired.inputs(), u.record.Applied)
+	return !u.record.Touched && u.desired.Inputs().SameInputs(u.record.Applied)
 }
 
 // deadline is when objects on their way count as stuck; zero when none is.
 func (u *unit) deadline() time.Time {
-	if u.since.IsZero() || u.status.Phase != Progressing {
+	if u.since.IsZero() || u.status.Phase != report.Progressing {
 		return time.Time{}
 	}
-	return u.since.Add(u.desired.Spec.healthTimeout())
+	return u.since.Add(u.desired.Spec.HealthTimeoutOrDefault())
 }
 
 func (u *unit) rest(ctx context.Context, until time.Time) {
@@ -317,7 +329,7 @@ func (u *unit) remove(ctx context.Context) bool {
 		u.engine.params.Logger.WarnContext(ctx, "fingerprints cannot be removed", slog.String("leat.service", u.name), slog.Any("error", err))
 	}
 	u.engine.params.Reporter.Forget(u.name)
-	u.engine.events.publish(Event{Time: time.Now(), Service: u.name, Message: "removed"})
+	u.engine.events.publish(report.Event{Time: time.Now(), Service: u.name, Message: "removed"})
 	return true
 }
 
@@ -357,16 +369,16 @@ func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
 		return nil
 	}
 	news, asked := !u.current(), u.forced
-	same := what == bring && !news && !asked && !u.dirty && !u.lost && sameInputs(u.sure, u.desired.inputs()) && u.undisturbed()
+	same := what == bring && !news && !asked && !u.dirty && !u.lost && u.sure.SameInputs(u.desired.Inputs()) && u.undisturbed()
 	u.syncing = what == bring && u.problem == nil && (u.forced || news)
 	u.forced, u.nudged, u.cancel, u.drift = false, false, stop, time.Time{}
 	u.running = make(chan struct{})
 	u.runs++
 	if what == bring {
-		u.tried = u.desired.inputs()
+		u.tried = u.desired.Inputs()
 	}
 	if news && u.stage == untried {
-		u.timings = Timings{Arrived: u.arrived}
+		u.timings = report.Timings{Arrived: u.arrived}
 	}
 	record := u.record
 	record.Objects = record.Objects.Clone()
@@ -390,13 +402,13 @@ func (u *unit) conclude(ctx context.Context, r *run, err error, took time.Durati
 	u.carried = r.service.SyncRequest
 	u.note(r, err)
 	u.refresh = time.Now().Add(backoff.Jitter(u.engine.refreshPause(), refreshJitter))
-	u.problem, u.failures, u.guarded, u.dirty, u.sure = nil, nil, Guarded{}, err != nil, inventory.Applied{}
+	u.problem, u.failures, u.guarded, u.dirty, u.sure = nil, nil, report.Guarded{}, err != nil, inventory.Applied{}
 	if err != nil {
 		u.fail(ctx, err)
-		trace.SpanFromContext(ctx).SetStatus(codes.Error, string(u.problem.Reason))
+		trace.SpanFromContext(ctx).SetStatus(codes.Error, u.problem.Reason.String())
 	} else {
 		u.attempts, u.retryAt, u.since, u.lost = 0, time.Time{}, time.Time{}, false
-		u.sure = r.service.inputs()
+		u.sure = r.service.Inputs()
 	}
 	if u.nudged { // the run may have looked before what it was nudged for
 		u.dirty, u.retryAt = true, time.Time{}
@@ -418,7 +430,7 @@ func (u *unit) note(r *run, err error) {
 
 // fail notes why a run failed and when to try again. u.mu is held.
 func (u *unit) fail(ctx context.Context, err error) {
-	u.problem = ProblemOf(err)
+	u.problem = reason.ProblemOf(err)
 	if failed, ok := errors.AsType[*failedObjects](err); ok {
 		u.failures = failed.objects
 	}
@@ -431,7 +443,7 @@ func (u *unit) fail(ctx context.Context, err error) {
 	}
 	u.attempts++
 	u.engine.params.Logger.WarnContext(ctx, "service could not be reconciled", slog.String("leat.service", u.name),
-		slog.String("reason", string(u.problem.Reason)), slog.String("problem", u.problem.Message),
+		slog.String("reason", u.problem.Reason.String()), slog.String("problem", u.problem.Message),
 		slog.Time("retry_at", u.retryAt))
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
@@ -31,7 +32,7 @@ func newVeil(s *render.Substitution, stale bool, before, after *unstructured.Uns
 	}
 	v.public = map[string]bool{}
 	if before != nil { // how it is known anyway
-		for _, text := range []string{before.GetAPIVersion(), before.GetKind(), before.GetName(), before.GetNamespace(), before.GetLabels()[ServiceLabel]} {
+		for _, text := range []string{before.GetAPIVersion(), before.GetKind(), before.GetName(), before.GetNamespace(), before.GetLabels()[k8s.ServiceLabel]} {
 			v.public[text] = true
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/expression"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
 // want is an object that has to be there. It is comparable.
@@ -26,7 +27,7 @@ type want struct {
 }
 
 // wantsOf lists the objects that a service depends on.
-func wantsOf(s Service) []want {
+func wantsOf(s plan.Service) []want {
 	var all []want
 	for _, d := range s.Spec.Policy.DependsOn {
 		if d.Object == nil {
@@ -38,7 +39,7 @@ func wantsOf(s Service) []want {
 			Version: kind.Version,
 		}
 		if ref.Namespace == "" {
-			ref.Namespace = s.Spec.namespace()
+			ref.Namespace = s.Spec.NamespaceOrDefault()
 		}
 		all = append(all, want{ref, d.Condition})
 	}
@@ -49,7 +50,7 @@ func wantsOf(s Service) []want {
 type vigil struct {
 	unit  *unit
 	wants []want
-	spec  Spec // of the service that waits, whose rights it looks with
+	spec  plan.Spec // of the service that waits, whose rights it looks with
 	stop  context.CancelFunc
 	group sync.WaitGroup
 

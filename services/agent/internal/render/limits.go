@@ -6,6 +6,8 @@ package render
 import (
 	"fmt"
 	"time"
+
+	"github.com/leatdev/leat/internal/reason"
 )
 
 // Limits bound what rendering one service may cost. A zero field means its default, so the zero Limits are the defaults of an
@@ -97,6 +99,9 @@ type LimitError struct {
 	// any time.
 	RetryAt time.Time
 }
+
+// Reason implements reason.ReasonedError.
+func (e *LimitError) Reason() reason.Reason { return reason.RenderLimit }
 
 // Error implements error.
 func (e *LimitError) Error() string {

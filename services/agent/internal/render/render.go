@@ -16,6 +16,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/internal/reason"
 )
 
 // Renderer is a way to make objects from a folder.
@@ -37,6 +39,14 @@ type Error struct {
 	Document int
 	// Cause is what is wrong.
 	Cause error
+}
+
+// Reason implements reason.ReasonedError: the reason of the cause, if it has one.
+func (e *Error) Reason() reason.Reason {
+	if cause, ok := errors.AsType[reason.ReasonedError](e.Cause); ok {
+		return cause.Reason()
+	}
+	return reason.ManifestInvalid
 }
 
 // Error implements error.

@@ -12,6 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/internal/reason"
 )
 
 // SubstituteAnnotation leaves an object's texts as they are when it is set to "disabled".
@@ -36,6 +38,9 @@ type VariableError struct {
 	// Names are the variables, sorted. If there are more than 20, it holds only some of them.
 	Names []string
 }
+
+// Reason implements reason.ReasonedError.
+func (e *VariableError) Reason() reason.Reason { return reason.VariableMissing }
 
 // Error implements error.
 func (e *VariableError) Error() string {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package reconcile
+package report
 
 import (
 	"slices"
@@ -9,32 +9,29 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
-// equalStatus compares by value, times with Equal.
-func equalStatus(a, b Status) bool {
-	return a.Service == b.Service && a.UID == b.UID && a.Phase == b.Phase && a.PhaseSince.Equal(b.PhaseSince) &&
-		equalProblem(a.Problem, b.Problem) &&
-		equalApplied(a.Observed, b.Observed) && a.Planned.Equal(b.Planned) && a.Timings == b.Timings && a.ObservedSyncRequest == b.ObservedSyncRequest &&
-		equalApplied(a.Applied, b.Applied) && a.Counts == b.Counts && slices.EqualFunc(a.Objects, b.Objects, equalObject) &&
-		a.Guarded.Digest == b.Guarded.Digest &&
-		slices.EqualFunc(a.Drift, b.Drift, equalDrift) &&
-		slices.EqualFunc(a.Tests, b.Tests, inventory.TestResult.Equal) && equalDryRun(a.DryRun, b.DryRun)
+// Equal compares by value, times with time.Time.Equal.
+func (s Status) Equal(other Status) bool {
+	return s.Service == other.Service && s.UID == other.UID && s.Phase == other.Phase &&
+		s.PhaseSince.Equal(other.PhaseSince) && s.Problem.Equal(other.Problem) &&
+		s.Observed.Equal(other.Observed) && s.Planned.Equal(other.Planned) && s.Timings == other.Timings &&
+		s.ObservedSyncRequest == other.ObservedSyncRequest && s.Applied.Equal(other.Applied) &&
+		s.Counts == other.Counts && slices.EqualFunc(s.Objects, other.Objects, equalObjects) &&
+		s.Guarded.Digest == other.Guarded.Digest && slices.EqualFunc(s.Drift, other.Drift, equalDrift) &&
+		slices.EqualFunc(s.Tests, other.Tests, inventory.TestResult.Equal) && equalDryRuns(s.DryRun, other.DryRun)
 }
 
 func equalDrift(a, b ObjectDrift) bool {
 	return a.Ref == b.Ref && slices.Equal(a.Fields, b.Fields)
 }
 
-func equalProblem(a, b *Problem) bool {
+func equalObjects(a, b ObjectStatus) bool {
+	return a.Ref == b.Ref && a.Health == b.Health && a.Problem.Equal(b.Problem)
+}
+
+func equalDryRuns(a, b *DryRun) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return *a == *b
-}
-
-func equalApplied(a, b inventory.Applied) bool {
-	return sameInputs(a, b) && slices.Equal(a.Commits, b.Commits) && a.At.Equal(b.At) && a.Took == b.Took
-}
-
-func equalObject(a, b ObjectStatus) bool {
-	return a.Ref == b.Ref && a.Health == b.Health && equalProblem(a.Problem, b.Problem)
+	return a.Created == b.Created && a.Updated == b.Updated && a.Deleted == b.Deleted && a.Unchanged == b.Unchanged &&
+		slices.Equal(a.Changes, b.Changes)
 }

@@ -1,27 +1,30 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package reconcile
+// Package report holds what the agent reports of its services and their objects, as values.
+package report
 
 import (
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
-// Phase is where a service stands on its way from commit to healthy.
+// Phase is how far a service is on its way from commit to healthy.
 type Phase int
 
 // The phases.
 const (
-	Pending     Phase = iota + 1 // the sources are not resolved, or the service is not taken up yet
+	Pending     Phase = iota + 1 // its sources are not resolved, or the agent has not started on it
 	Syncing                      // downloading, rendering or applying
-	Progressing                  // everything is applied; health is not reached yet
+	Progressing                  // everything is applied, but not healthy yet
 	Healthy                      // everything is applied and healthy
-	Degraded                     // everything is applied; some objects are unhealthy for good or for too long
-	Failed                       // could not be rendered or applied; the last good state stays
-	Paused                       // left alone at its owner's wish
+	Degraded                     // everything is applied; objects are unhealthy permanently or for too long
+	Failed                       // rendering or applying failed; the last good state stays
+	Paused                       // its owner asked to leave it unchanged
 )
 
 // String implements fmt.Stringer.
@@ -33,82 +36,93 @@ func (p Phase) String() string {
 	return names[p]
 }
 
-// Status is what became of one service. It is a value; nobody changes its slices.
+// Bounds of lists in reports.
+const (
+	// MaxObjects bounds Status.Objects, Status.Drift and Guarded.Objects.
+	MaxObjects = 50
+	// MaxDriftFields bounds ObjectDrift.Fields.
+	MaxDriftFields = 20
+	// MaxDryRunChanges bounds DryRun.Changes.
+	MaxDryRunChanges = 50
+)
+
+// Status is the state of one service. It is an immutable value.
 type Status struct {
-	// Service and UID name the service.
+	// Service and UID identify the service.
 	Service, UID string
-	// Phase is where it stands, PhaseSince since when.
+	// Phase is the current phase, PhaseSince its beginning.
 	Phase      Phase
 	PhaseSince time.Time
-	// Problem is what is wrong; nil when nothing is.
-	Problem *Problem
-	// Observed are the inputs that were last tried, or that wait to be.
+	// Problem is the current failure, or nil.
+	Problem *reason.Problem
+	// Observed are the inputs of the latest run, or of the change that waits.
 	Observed inventory.Applied
-	// Planned is the time of the plan with which they came, on the hub's clock. Zero: unknown.
+	// Planned is the time of the plan that brought them, on the hub's clock. Zero: unknown.
 	Planned time.Time
-	// Timings are those of the latest change. Zero before the first of this process.
+	// Timings are those of the latest change. Zero before the first change in this process.
 	Timings Timings
-	// ObservedSyncRequest is the sync request that was last carried out.
+	// ObservedSyncRequest is the latest sync request that was carried out.
 	ObservedSyncRequest string
 	// Applied is what was last applied completely.
 	Applied inventory.Applied
 	// Counts counts the objects by health.
 	Counts health.Counts
-	// Objects are those that need attention, MaxObjects at the most.
+	// Objects are those that need attention, at most MaxObjects.
 	Objects []ObjectStatus
-	// Drift are objects that others have changed, MaxObjects at the most: in drift mode report all that differ, in mode correct
-	// those that are changed again and again.
+	// Drift are objects that others have changed, at most MaxObjects: in drift mode report all that
+	// differ, in mode correct those that are changed again and again.
 	Drift []ObjectDrift
-	// Tests are the results of the latest tests, in their order. Empty while they run, and where there are none.
+	// Tests are the results of the latest tests, in their order. Empty while tests run, and if there
+	// are no tests.
 	Tests []inventory.TestResult
-	// DryRun is what would be applied, where nothing is. Nil: it is not known yet, or the service is no dry run.
+	// DryRun is what a run would apply, if the service is a dry run. Nil: not known yet, or no dry run.
 	DryRun *DryRun
-	// Guarded is what the guard keeps. Zero when it keeps nothing.
+	// Guarded is what the guard keeps from being deleted. Zero: nothing.
 	Guarded Guarded
 }
 
-// Guarded is a prune that waits for the agreement of a person.
+// Guarded is a prune that waits for a person's confirmation.
 type Guarded struct {
-	// Digest names the objects, and is what the agreement has to name.
+	// Digest identifies the objects. The confirmation must name it.
 	Digest string
-	// Objects are those that would leave the service, MaxObjects at the most.
+	// Objects are the objects that would be deleted, at most MaxObjects.
 	Objects []inventory.Ref
 }
 
-// Timings tell how long a change took. A step that was not reached is zero. It is comparable.
+// Timings are the durations of a change's steps. A step that was not reached is zero. It is
+// comparable.
 type Timings struct {
-	// Arrived is when the plan entry came.
+	// Arrived is when the plan entry arrived.
 	Arrived time.Time
-	// Download is how long the bundles took to come, Render to become objects, Apply to be accepted by the cluster.
+	// Download is the time until the bundles were there, Render the time to turn them into objects,
+	// Apply the time until the cluster had accepted them.
 	Download, Render, Apply time.Duration
-	// Healthy is how long it took from the arrival until everything was healthy for the first time.
+	// Healthy is the time from the arrival until everything was healthy for the first time.
 	Healthy time.Duration
 }
 
-// stage is how far a change has come.
-type stage int
-
-const (
-	untried stage = iota
-	applied       // it is in the cluster
-	settled       // and was healthy once
-)
-
-// MaxObjects bounds Status.Objects.
-const MaxObjects = 50
-
-// ObjectStatus is one object and how it fares.
+// ObjectStatus is the state of one object.
 type ObjectStatus struct {
 	Ref     inventory.Ref
 	Health  health.Verdict
-	Problem *Problem // nil when nothing is wrong
+	Problem *reason.Problem // nil: nothing is wrong
 }
 
-// attention picks the objects that a person should look at, those that failed first.
-func attention(all []ObjectStatus) []ObjectStatus {
+// HealthState returns the state that the object is counted under. An object that the cluster refused
+// is Degraded, whatever the health of its previous form.
+func (o ObjectStatus) HealthState() health.State {
+	if o.Problem != nil {
+		return health.Degraded
+	}
+	return o.Health.State
+}
+
+// Attention returns the objects that need a person's attention, failed ones first, at most
+// MaxObjects.
+func Attention(all []ObjectStatus) []ObjectStatus {
 	var failed, others []ObjectStatus
 	for _, o := range all {
-		switch counted(o) {
+		switch o.HealthState() {
 		case health.Degraded, health.Missing:
 			failed = append(failed, o)
 		case health.Unknown, health.Progressing, health.Terminating:
@@ -118,4 +132,12 @@ func attention(all []ObjectStatus) []ObjectStatus {
 	}
 	picked := append(failed, others...)
 	return picked[:min(len(picked), MaxObjects)]
+}
+
+// ObjectDrift is an object that others have changed.
+type ObjectDrift struct {
+	Ref inventory.Ref
+	// Fields are those that differ, at most MaxDriftFields. Empty: the object was deleted. Values of a
+	// Secret, and values that contain a secret of the service's configuration, are masked.
+	Fields []fields.Change
 }

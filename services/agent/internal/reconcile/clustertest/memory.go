@@ -20,9 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/managedfields/managedfieldstest"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
 // Memory is a cluster in memory, as far as an agent that applies, observes and deletes can tell: it has UIDs, resource versions,
@@ -59,7 +60,7 @@ func NewMemory() *Memory {
 	}
 }
 
-var _ reconcile.Cluster = (*Memory)(nil)
+var _ k8s.API = (*Memory)(nil)
 
 // call runs do as a request of an agent.
 func (m *Memory) call(ctx context.Context, name string, do func() error) error {
@@ -81,7 +82,7 @@ func (m *Memory) call(ctx context.Context, name string, do func() error) error {
 }
 
 // As implements reconcile.Cluster. Everybody may do everything.
-func (m *Memory) As(reconcile.Account) (reconcile.Cluster, error) { return m, nil }
+func (m *Memory) As(k8s.Account) (k8s.API, error) { return m, nil }
 
 // Namespaced implements reconcile.Cluster.
 func (m *Memory) Namespaced(_ context.Context, kind schema.GroupVersionKind) (bool, error) {
@@ -92,7 +93,7 @@ func (m *Memory) Namespaced(_ context.Context, kind schema.GroupVersionKind) (bo
 func (m *Memory) Get(ctx context.Context, ref inventory.Ref) (live *unstructured.Unstructured, err error) {
 	err = m.call(ctx, "get "+ref.String(), func() error {
 		if live = m.objects[ref.Key].DeepCopy(); live == nil {
-			return reconcile.ErrNotFound
+			return k8s.ErrNotFound
 		}
 		return nil
 	})
@@ -101,7 +102,7 @@ func (m *Memory) Get(ctx context.Context, ref inventory.Ref) (live *unstructured
 
 // Apply implements reconcile.Cluster.
 func (m *Memory) Apply(
-	ctx context.Context, o *unstructured.Unstructured, options reconcile.ApplyOptions,
+	ctx context.Context, o *unstructured.Unstructured, options k8s.ApplyOptions,
 ) (live *unstructured.Unstructured, err error) {
 	err = m.call(ctx, "apply "+inventory.RefOf(o).String(), func() error {
 		live, err = m.merge(o, options)
@@ -118,7 +119,7 @@ func (m *Memory) Reown(
 	err = m.call(ctx, "reown "+key.String(), func() error {
 		before := m.objects[key]
 		if before == nil || before.GetUID() != live.GetUID() || before.GetResourceVersion() != live.GetResourceVersion() {
-			return reconcile.ErrReplaced
+			return k8s.ErrReplaced
 		}
 		after := before.DeepCopy()
 		unstructured.RemoveNestedField(after.Object, "metadata", "annotations", fields.LastAppliedAnnotation)
@@ -133,15 +134,15 @@ func (m *Memory) Reown(
 }
 
 // merge applies o as Leat. m.mu is held.
-func (m *Memory) merge(o *unstructured.Unstructured, options reconcile.ApplyOptions) (*unstructured.Unstructured, error) {
+func (m *Memory) merge(o *unstructured.Unstructured, options k8s.ApplyOptions) (*unstructured.Unstructured, error) {
 	key := inventory.RefOf(o).Key
 	before, exists := m.objects[key]
 	if !exists {
 		before = blank(o)
 	}
-	result, err := m.manager(o.GroupVersionKind()).Apply(before.DeepCopy(), o.DeepCopy(), reconcile.FieldManager, options.Force)
+	result, err := m.manager(o.GroupVersionKind()).Apply(before.DeepCopy(), o.DeepCopy(), k8s.FieldManager, options.Force)
 	if err != nil {
-		return nil, &reconcile.Problem{Reason: reconcile.ApplyConflict, Message: err.Error()}
+		return nil, &reason.Problem{Reason: reason.ApplyConflict, Message: err.Error()}
 	}
 	after, ok := result.(*unstructured.Unstructured)
 	if !ok {
@@ -222,7 +223,7 @@ func (m *Memory) EnsureNamespace(context.Context, string) error { return nil }
 
 // Delete implements reconcile.Cluster.
 func (m *Memory) Delete(
-	ctx context.Context, object inventory.Object, options reconcile.DeleteOptions,
+	ctx context.Context, object inventory.Object, options k8s.DeleteOptions,
 ) (remains *unstructured.Unstructured, err error) {
 	var doomed *unstructured.Unstructured
 	var records map[string]inventory.Record
@@ -232,7 +233,7 @@ func (m *Memory) Delete(
 			return nil
 		}
 		if string(live.GetUID()) != object.UID || options.ResourceVersion != "" && live.GetResourceVersion() != options.ResourceVersion {
-			return reconcile.ErrReplaced
+			return k8s.ErrReplaced
 		}
 		doomed, records = live.DeepCopy(), m.decode()
 		remains = m.begin(object.Key, live)
@@ -280,11 +281,11 @@ func (m *Memory) Release(ctx context.Context, object inventory.Object) error {
 			return nil
 		}
 		if string(live.GetUID()) != object.UID {
-			return reconcile.ErrReplaced
+			return k8s.ErrReplaced
 		}
-		return m.update(object.Key, reconcile.FieldManager, func(o *unstructured.Unstructured) {
+		return m.update(object.Key, k8s.FieldManager, func(o *unstructured.Unstructured) {
 			labels := o.GetLabels()
-			delete(labels, reconcile.ServiceLabel)
+			delete(labels, k8s.ServiceLabel)
 			o.SetLabels(labels)
 		})
 	})
@@ -294,7 +295,7 @@ func (m *Memory) Release(ctx context.Context, object inventory.Object) error {
 func (m *Memory) update(key inventory.Key, manager string, change func(*unstructured.Unstructured)) error {
 	live := m.objects[key]
 	if live == nil {
-		return reconcile.ErrNotFound
+		return k8s.ErrNotFound
 	}
 	after := live.DeepCopy()
 	change(after)
@@ -313,7 +314,7 @@ func (m *Memory) update(key inventory.Key, manager string, change func(*unstruct
 }
 
 // Follow implements reconcile.Cluster. Nothing here is followed.
-func (m *Memory) Follow(ctx context.Context, _ inventory.Ref, see reconcile.Sight) {
+func (m *Memory) Follow(ctx context.Context, _ inventory.Ref, see k8s.FollowFunc) {
 	see(nil, nil)
 	<-ctx.Done()
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/clustertest"
 )
@@ -15,7 +16,7 @@ func TestMemory(t *testing.T) {
 	t.Parallel()
 	m := clustertest.NewMemory()
 	clustertest.Run(t, clustertest.Subject{
-		Cluster: m, Inventories: func() reconcile.Inventories { return m.Inventories() },
+		Cluster: m, Inventories: func() inventory.Store { return m.Inventories() },
 		Run: func(ctx context.Context, watches func(reconcile.Watches), sink clustertest.Sink) {
 			w := m.Watches()
 			watches(w)

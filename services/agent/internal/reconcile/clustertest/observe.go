@@ -13,6 +13,7 @@ import (
 
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
@@ -76,10 +77,10 @@ func testObservations(t *testing.T, s Subject) {
 	}
 	l.await(t, "creation", of("s", false))
 	key := inventory.RefOf(live).Key
-	s.Change(key, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{reconcile.ServiceLabel: "t"}) })
+	s.Change(key, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{k8s.ServiceLabel: "t"}) })
 	l.await(t, "loss", of("s", true))
 	l.await(t, "new owner", of("t", false))
-	if _, err := s.Cluster.Delete(t.Context(), entry(live), reconcile.DeleteOptions{}); err != nil {
+	if _, err := s.Cluster.Delete(t.Context(), entry(live), k8s.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	l.await(t, "beginning of the end", of("t", false))

@@ -17,13 +17,14 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
 // Inventories keeps records in a Memory.
 type Inventories struct{ memory *Memory }
 
-var _ reconcile.Inventories = Inventories{}
+var _ inventory.Store = Inventories{}
 
 // Inventories returns the store of records in this cluster.
 func (m *Memory) Inventories() Inventories { return Inventories{m} }
@@ -123,7 +124,7 @@ func (w *Watches) Recheck() {
 // list tells everything of a kind. The memory's lock is held.
 func (w *Watches) list(kind schema.GroupVersionKind) {
 	for key, o := range w.memory.objects {
-		if key.GroupKind() == kind.GroupKind() && o.GetLabels()[reconcile.ServiceLabel] != "" {
+		if key.GroupKind() == kind.GroupKind() && o.GetLabels()[k8s.ServiceLabel] != "" {
 			o := o.DeepCopy()
 			w.push(func(s Sink) { s.Observe(seen(o)) })
 		}
@@ -194,7 +195,7 @@ func label(o *unstructured.Unstructured) string {
 	if o == nil {
 		return ""
 	}
-	return o.GetLabels()[reconcile.ServiceLabel]
+	return o.GetLabels()[k8s.ServiceLabel]
 }
 
 func seen(o *unstructured.Unstructured) reconcile.Observation {
@@ -205,7 +206,7 @@ func seen(o *unstructured.Unstructured) reconcile.Observation {
 	return reconcile.Observation{
 		Service: label(o), Object: inventory.Object{Ref: inventory.RefOf(o), UID: string(o.GetUID())},
 		ResourceVersion: o.GetResourceVersion(), Health: verdict,
-		Fingerprint: fingerprint.Live(o, reconcile.FieldManager), Terminating: o.GetDeletionTimestamp() != nil,
+		Fingerprint: fingerprint.Live(o, k8s.FieldManager), Terminating: o.GetDeletionTimestamp() != nil,
 	}
 }
 

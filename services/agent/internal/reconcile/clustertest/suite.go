@@ -10,15 +10,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
 // Subject is a cluster under test, with what others can do in it.
 type Subject struct {
-	Cluster reconcile.Cluster
+	Cluster k8s.API
 	// Inventories returns a store that knows nothing but what is in the cluster.
-	Inventories func() reconcile.Inventories
+	Inventories func() inventory.Store
 	// Run observes the cluster until ctx is done.
 	Run func(ctx context.Context, watches func(reconcile.Watches), sink Sink)
 	// Create, Change and Remove do what others do. They report whether it was possible.
@@ -60,14 +62,14 @@ func Object(name, service, value string) *unstructured.Unstructured {
 		"metadata": map[string]any{"name": name, "namespace": "default"}, "data": map[string]any{"value": value},
 	}}
 	if service != "" {
-		o.SetLabels(map[string]string{reconcile.ServiceLabel: service})
+		o.SetLabels(map[string]string{k8s.ServiceLabel: service})
 	}
 	return o
 }
 
 func apply(t *testing.T, s Subject, o *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
-	live, err := s.Cluster.Apply(t.Context(), o, reconcile.ApplyOptions{})
+	live, err := s.Cluster.Apply(t.Context(), o, k8s.ApplyOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +96,7 @@ func get(t *testing.T, s Subject, o *unstructured.Unstructured) *unstructured.Un
 
 func mustBeGone(t *testing.T, s Subject, o *unstructured.Unstructured) {
 	t.Helper()
-	if _, err := s.Cluster.Get(t.Context(), inventory.RefOf(o)); !errors.Is(err, reconcile.ErrNotFound) {
+	if _, err := s.Cluster.Get(t.Context(), inventory.RefOf(o)); !errors.Is(err, k8s.ErrNotFound) {
 		t.Errorf("get: got %v, want ErrNotFound", err)
 	}
 }
@@ -103,7 +105,7 @@ func testMissing(t *testing.T, s Subject) {
 	o := Object("missing", "s", "1")
 	mustBeGone(t, s, o)
 	o.SetUID("5c1b0b44-36a5-4c29-9f6f-3b8a4a5d8f10")
-	if remains, err := s.Cluster.Delete(t.Context(), entry(o), reconcile.DeleteOptions{ResourceVersion: "1"}); remains != nil || err != nil {
+	if remains, err := s.Cluster.Delete(t.Context(), entry(o), k8s.DeleteOptions{ResourceVersion: "1"}); remains != nil || err != nil {
 		t.Errorf("delete: got %v, %v, want nothing", remains, err)
 	}
 	if err := s.Cluster.Release(t.Context(), entry(o)); err != nil {
@@ -113,7 +115,7 @@ func testMissing(t *testing.T, s Subject) {
 
 func testCreate(t *testing.T, s Subject) {
 	live := apply(t, s, Object("create", "s", "1"))
-	if live.GetUID() == "" || live.GetResourceVersion() == "" || value(live) != "1" || live.GetLabels()[reconcile.ServiceLabel] != "s" {
+	if live.GetUID() == "" || live.GetResourceVersion() == "" || value(live) != "1" || live.GetLabels()[k8s.ServiceLabel] != "s" {
 		t.Errorf("got %v, want an object with uid, resource version, label and value", live.Object)
 	}
 	if got := get(t, s, live); got.GetUID() != live.GetUID() || got.GetResourceVersion() != live.GetResourceVersion() {
@@ -121,7 +123,7 @@ func testCreate(t *testing.T, s Subject) {
 	}
 	managed := false
 	for _, e := range live.GetManagedFields() {
-		managed = managed || e.Manager == reconcile.FieldManager
+		managed = managed || e.Manager == k8s.FieldManager
 	}
 	if !managed {
 		t.Error("the object does not say that Leat applied it")
@@ -163,11 +165,11 @@ func testConflict(t *testing.T, s Subject) {
 	s.Change(inventory.RefOf(o).Key, func(o *unstructured.Unstructured) {
 		_ = unstructured.SetNestedField(o.Object, "theirs", "data", "value")
 	})
-	_, err := s.Cluster.Apply(t.Context(), o, reconcile.ApplyOptions{})
-	if problem := new(reconcile.Problem); !errors.As(err, &problem) || problem.Reason != reconcile.ApplyConflict {
+	_, err := s.Cluster.Apply(t.Context(), o, k8s.ApplyOptions{})
+	if problem := new(reason.Problem); !errors.As(err, &problem) || problem.Reason != reason.ApplyConflict {
 		t.Fatalf("got %v, want APPLY_CONFLICT", err)
 	}
-	live, err := s.Cluster.Apply(t.Context(), o, reconcile.ApplyOptions{Force: true})
+	live, err := s.Cluster.Apply(t.Context(), o, k8s.ApplyOptions{Force: true})
 	if err != nil || value(live) != "1" {
 		t.Errorf("got %v, want the value taken", err)
 	}
@@ -175,7 +177,7 @@ func testConflict(t *testing.T, s Subject) {
 
 func testDelete(t *testing.T, s Subject) {
 	live := apply(t, s, Object("delete", "s", "1"))
-	remains, err := s.Cluster.Delete(t.Context(), entry(live), reconcile.DeleteOptions{ResourceVersion: live.GetResourceVersion()})
+	remains, err := s.Cluster.Delete(t.Context(), entry(live), k8s.DeleteOptions{ResourceVersion: live.GetResourceVersion()})
 	if remains != nil || err != nil {
 		t.Errorf("got %v, %v, want it gone", remains, err)
 	}
@@ -188,10 +190,10 @@ func testRecreated(t *testing.T, s Subject) {
 	if !s.Create(Object("recreated", "", "theirs")) {
 		t.Fatal("it cannot be made again")
 	}
-	if _, err := s.Cluster.Delete(t.Context(), entry(first), reconcile.DeleteOptions{}); !errors.Is(err, reconcile.ErrReplaced) {
+	if _, err := s.Cluster.Delete(t.Context(), entry(first), k8s.DeleteOptions{}); !errors.Is(err, k8s.ErrReplaced) {
 		t.Errorf("delete: got %v, want ErrReplaced", err)
 	}
-	if err := s.Cluster.Release(t.Context(), entry(first)); !errors.Is(err, reconcile.ErrReplaced) {
+	if err := s.Cluster.Release(t.Context(), entry(first)); !errors.Is(err, k8s.ErrReplaced) {
 		t.Errorf("release: got %v, want ErrReplaced", err)
 	}
 	if live := get(t, s, first); live.GetUID() == first.GetUID() || value(live) != "theirs" {
@@ -204,8 +206,8 @@ func testVersions(t *testing.T, s Subject) {
 	s.Change(inventory.RefOf(live).Key, func(o *unstructured.Unstructured) {
 		o.SetAnnotations(map[string]string{"leat.dev/prune": "disabled"})
 	})
-	_, err := s.Cluster.Delete(t.Context(), entry(live), reconcile.DeleteOptions{ResourceVersion: live.GetResourceVersion()})
-	if !errors.Is(err, reconcile.ErrReplaced) {
+	_, err := s.Cluster.Delete(t.Context(), entry(live), k8s.DeleteOptions{ResourceVersion: live.GetResourceVersion()})
+	if !errors.Is(err, k8s.ErrReplaced) {
 		t.Errorf("got %v, want ErrReplaced: it has changed since", err)
 	}
 	if get(t, s, live).GetAnnotations()["leat.dev/prune"] != "disabled" {
@@ -217,11 +219,11 @@ func testFinalizers(t *testing.T, s Subject) {
 	o := Object("finalizers", "s", "1")
 	o.SetFinalizers([]string{"example.test/hold"})
 	live := apply(t, s, o)
-	remains, err := s.Cluster.Delete(t.Context(), entry(live), reconcile.DeleteOptions{})
+	remains, err := s.Cluster.Delete(t.Context(), entry(live), k8s.DeleteOptions{})
 	if err != nil || remains == nil || remains.GetDeletionTimestamp() == nil || remains.GetUID() != live.GetUID() {
 		t.Fatalf("got %v, %v, want an object on its way", remains, err)
 	}
-	if again, err := s.Cluster.Delete(t.Context(), entry(live), reconcile.DeleteOptions{}); err != nil || again == nil {
+	if again, err := s.Cluster.Delete(t.Context(), entry(live), k8s.DeleteOptions{}); err != nil || again == nil {
 		t.Errorf("second delete: got %v, %v, want the same", again, err)
 	}
 	s.Change(inventory.RefOf(live).Key, func(o *unstructured.Unstructured) { o.SetFinalizers(nil) })
@@ -234,14 +236,14 @@ func testRelease(t *testing.T, s Subject) {
 		t.Fatal(err)
 	}
 	got := get(t, s, live)
-	if got.GetLabels()[reconcile.ServiceLabel] != "" || value(got) != "1" || got.GetUID() != live.GetUID() {
+	if got.GetLabels()[k8s.ServiceLabel] != "" || value(got) != "1" || got.GetUID() != live.GetUID() {
 		t.Errorf("got %v, want the same object without the label", got.Object)
 	}
 }
 
 func testDryRun(t *testing.T, s Subject) {
 	o := Object("dry-run", "s", "1")
-	live, err := s.Cluster.Apply(t.Context(), o, reconcile.ApplyOptions{DryRun: true})
+	live, err := s.Cluster.Apply(t.Context(), o, k8s.ApplyOptions{DryRun: true})
 	if err != nil || value(live) != "1" {
 		t.Errorf("got %v, want what would become of it", err)
 	}

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"time"
+
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+)
+
+// Change is what a run would do to an object.
+type Change int
+
+// The changes.
+const (
+	Create Change = iota + 1
+	Update
+	Delete
+	Impossible // the cluster would refuse it
+)
+
+// Difference is what a run would do to one object.
+type Difference struct {
+	Ref    inventory.Ref
+	Change Change
+	// Unified is a unified diff of the object's YAML. Values of Secrets, and values that contain a
+	// secret of the service's configuration, are masked. Empty: the change is Impossible.
+	Unified string
+	// Problem is what would prevent the change. Nil: nothing is known to.
+	Problem *reason.Problem
+}
+
+// DryRun is what a run would do. It is an immutable value.
+type DryRun struct {
+	Created, Updated, Deleted, Unchanged int
+	// Changes are the first changes, at most MaxDryRunChanges, deletions first.
+	Changes []DryRunChange
+}
+
+// DryRunChange is what a run would do to one object.
+type DryRunChange struct {
+	Ref    inventory.Ref
+	Change Change
+}
+
+// Event is a change of a service or of one of its objects, for people who watch.
+type Event struct {
+	Time    time.Time
+	Service string
+	Phase   Phase          // of the service after the event
+	Object  *inventory.Ref // nil: the event concerns the service
+	Message string
+}
