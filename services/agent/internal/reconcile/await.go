@@ -7,6 +7,9 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/follow"
 )
 
 // turn is a run's right to work on the cluster: one of the engine's slots, for so long at a stretch. It is for the goroutine of
@@ -85,4 +88,10 @@ func (u *unit) watchFor(ctx context.Context, until func() bool) error {
 		}
 	}
 	return nil
+}
+
+// follow follows objects that are not, or not for long, among those of the service. Every change
+// wakes the unit, and so continues await.
+func (r *run) follow(ctx context.Context, refs []inventory.Ref) *follow.Follower {
+	return follow.Start(ctx, r.cluster, refs, func(inventory.Ref, follow.Sight) { signal(r.unit.wake) })
 }

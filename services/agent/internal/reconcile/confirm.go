@@ -7,6 +7,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 )
 
 // confirmInterval is how often marked inventories are looked for while the guard holds services back.
@@ -46,5 +48,5 @@ func (e *Engine) confirm(ctx context.Context) {
 func (u *unit) held() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.order == hold
+	return u.order == decide.Hold
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/order"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -27,7 +28,7 @@ type rehearsal struct {
 // failed, or at a refresh the objects are no longer what they were. u.mu is held, as in what follows.
 func (u *unit) rehearses(now time.Time) bool {
 	s := u.desired
-	if u.order != follow || !s.Spec.DryRun || s.Spec.Paused || len(s.Bundles) == 0 {
+	if u.order != decide.Follow || !s.Spec.DryRun || s.Spec.Paused || len(s.Bundles) == 0 {
 		return false
 	}
 	return u.forced || u.dirty || !u.rehearsal.of.SameInputs(s.Inputs()) || !now.Before(u.refresh) && u.rehearsal.seen != u.signature()
@@ -67,7 +68,7 @@ func (u *unit) once() bool {
 
 // rehearse carries out a dry run. It writes nothing, neither in the cluster nor in the inventory.
 func (u *unit) rehearse(ctx context.Context) {
-	u.work(ctx, preview, func(ctx context.Context, r *run) error {
+	u.work(ctx, decide.Preview, func(ctx context.Context, r *run) error {
 		r.news = false // it brings nothing
 		u.mu.Lock()
 		next := rehearsal{of: r.service.Inputs(), seen: u.signature()}

@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -31,7 +32,7 @@ func (e *Engine) Diff(ctx context.Context, service string, candidate ...plan.Bun
 	if len(r.service.Bundles) == 0 {
 		return nil, nil // not resolved, or no longer in the plan: there is nothing to compare with
 	}
-	if err := r.assume(bring); err != nil {
+	if err := r.assume(decide.Apply); err != nil {
 		return nil, err
 	}
 	if err := r.understand(ctx); err != nil {

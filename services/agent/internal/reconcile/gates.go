@@ -13,6 +13,7 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 	"github.com/leatdev/leat/services/agent/internal/window"
 )
 
@@ -27,9 +28,9 @@ type gate struct {
 	frozen  bool              // a strict window denies even corrections
 	until   time.Time         // when to look again; zero: when something changes
 
-	calendar   window.Calendar
-	unreadable error  // the windows cannot be read
-	vigil      *vigil // nil while nobody has to look for objects
+	calendar      window.Calendar
+	unreadable    error          // the windows cannot be read
+	prerequisites *prerequisites // nil: no change waits for objects
 }
 
 // offer takes over what the plan says. u.mu is held, as in all that follows.
@@ -41,9 +42,33 @@ func (u *unit) offer(s plan.Service) {
 	u.calendar, u.unreadable = window.New(s.Spec.Policy.Windows)
 }
 
+// look decides again what the unit works on. It starts to follow prerequisites when a change waits for
+// objects, and stops when that change is applied: while a failed run waits for its next try, they stay
+// known.
+func (u *unit) look(ctx context.Context, now time.Time) {
+	u.mu.Lock()
+	u.admit(now)
+	var wanted []prerequisite
+	if u.order == decide.Follow && u.brings() {
+		wanted = prerequisitesOf(u.newest)
+	}
+	last := u.prerequisites
+	if last.areFor(wanted) {
+		u.mu.Unlock()
+		return
+	}
+	u.prerequisites = nil
+	if len(wanted) > 0 {
+		cluster, err := u.engine.as(u.newest.Spec)
+		u.prerequisites = followPrerequisites(ctx, cluster, err, wanted, u.engine.Judge, func() { signal(u.wake) })
+	}
+	u.mu.Unlock()
+	last.stop()
+}
+
 // admit lets the newest entry in, or keeps to what is applied.
 func (u *unit) admit(now time.Time) {
-	if u.order != follow {
+	if u.order != decide.Follow {
 		u.bar, u.frozen, u.until = nil, false, time.Time{}
 		return
 	}
@@ -157,11 +182,7 @@ func (u *unit) shut(now time.Time) *reason.Problem {
 // missing says what the service waits for.
 func (u *unit) missing() *reason.Problem {
 	all := u.engine.relations.unmet(u.name, u.newest.Spec.ServicesNeeded())
-	for i, w := range wantsOf(u.newest) {
-		if why := u.vigil.unmet(i, w); why != "" {
-			all = append(all, why)
-		}
-	}
+	all = append(all, u.prerequisites.missing(prerequisitesOf(u.newest))...)
 	const enough = 3
 	switch {
 	case len(all) == 0:

@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 )
 
 // An object passes from one service to another in three steps, none of which leaves it without an inventory that knows it: the
@@ -156,8 +157,8 @@ func (r *run) release(ctx context.Context) error {
 	}
 	r.unit.mu.Lock()
 	defer r.unit.mu.Unlock()
-	if r.unit.order == hold && r.record.Objects.Len() == 0 {
-		r.unit.order, r.unit.heldWhy = leave, ""
+	if r.unit.order == decide.Hold && r.record.Objects.Len() == 0 {
+		r.unit.order, r.unit.heldWhy = decide.Leave, ""
 	}
 	return nil
 }
@@ -237,7 +238,7 @@ func (e *Engine) awaitOrders() {
 // quiesce waits for the end of a run under orders that are no longer the newest, which have been told to end already.
 func (u *unit) quiesce(ctx context.Context) bool {
 	u.mu.Lock()
-	running, stale := u.running, u.order == follow && !u.behind() && !u.tried.SameInputs(u.desired.Inputs())
+	running, stale := u.running, u.order == decide.Follow && !u.behind() && !u.tried.SameInputs(u.desired.Inputs())
 	u.mu.Unlock()
 	if running == nil || !stale {
 		return true
@@ -277,7 +278,7 @@ func (e *Engine) heir(ctx context.Context, leaving *unit, k inventory.Key) (*uni
 func (u *unit) fresh() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.order == follow && u.record.Applied.At.IsZero() && u.record.Objects.Len() == 0
+	return u.order == decide.Follow && u.record.Applied.At.IsZero() && u.record.Objects.Len() == 0
 }
 
 // doubts tells whether to wait for a service whose wishes are not known.
@@ -321,9 +322,9 @@ func (u *unit) wants(ctx context.Context, k inventory.Key) (wanted, certain bool
 	still := u.behind() || u.newest.Spec.Paused
 	u.mu.Unlock()
 	switch {
-	case order == leave || order == hold:
+	case order == decide.Leave || order == decide.Hold:
 		return false, true
-	case order == wait || current || desired.Spec.DryRun:
+	case order == decide.Wait || current || desired.Spec.DryRun:
 		return held, true
 	case len(desired.Bundles) == 0:
 		return held, !applied.At.IsZero()

@@ -13,6 +13,7 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/order"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/follow"
 )
 
 // awaitHooks waits until hooks have ended, and notes what became of them. A hook that failed, now or earlier in the same run, fails
@@ -54,11 +55,11 @@ func (r *run) awaitEnds(ctx context.Context, hooks []*hook) error {
 	timeout := r.service.Spec.HealthTimeoutOrDefault()
 	waiting, cancel := context.WithTimeoutCause(ctx, timeout, errImpatient)
 	defer cancel()
-	look := r.lookOut(ctx, refs)
-	defer look.end()
+	seen := r.follow(ctx, refs)
+	defer seen.Stop()
 	var left []string
 	err := r.await(waiting, func() bool {
-		left = r.gather(hooks, look)
+		left = r.gather(hooks, seen)
 		return len(left) == 0
 	})
 	if errors.Is(err, errImpatient) {
@@ -68,26 +69,26 @@ func (r *run) awaitEnds(ctx context.Context, hooks []*hook) error {
 }
 
 // gather notes the hooks that have ended, and lists the others with how they fare.
-func (r *run) gather(hooks []*hook, look *lookout) (left []string) {
+func (r *run) gather(hooks []*hook, follower *follow.Follower) (left []string) {
 	for _, h := range hooks {
 		if !h.launched {
 			continue
 		}
-		seen := look.at(h.ref.Key)
-		state := r.engine.outcomeOf(seen.last)
+		seen := follower.At(h.ref)
+		state := r.engine.outcomeOf(seen.Last)
 		switch {
-		case !seen.known:
-			left = append(left, h.fares(seen.err))
-		case seen.last == nil || string(seen.last.GetUID()) != h.uid:
+		case !seen.Known:
+			left = append(left, h.fares(seen.Err))
+		case seen.Last == nil || string(seen.Last.GetUID()) != h.uid:
 			r.ended(h, "was deleted before it ended")
 		case state.ended && state.failed:
 			r.ended(h, "failed: "+state.message)
 		case state.ended: // also where it has been deleted since
 			r.ended(h, "")
-		case seen.live == nil:
+		case seen.Live == nil:
 			r.ended(h, "was deleted before it ended")
-		case seen.err != nil:
-			left = append(left, h.fares(seen.err))
+		case seen.Err != nil:
+			left = append(left, h.fares(seen.Err))
 		default:
 			left = append(left, strings.TrimSuffix(h.id()+": "+state.message, ": "))
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -95,7 +96,7 @@ func (u *unit) synced(kind schema.GroupKind) {
 func (u *unit) publish(now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.order == wait || u.closed || u.order == leave && u.problem == nil {
+	if u.order == decide.Wait || u.closed || u.order == decide.Leave && u.problem == nil {
 		return // nobody has asked yet, or nobody asks any more
 	}
 	status := u.assess(now)
@@ -156,9 +157,9 @@ func (u *unit) assess(now time.Time) report.Status {
 // judge is the one place where an outcome becomes a phase. u.mu is held.
 func (u *unit) judge(now time.Time, s report.Status) (report.Phase, *reason.Problem) {
 	switch {
-	case u.order == hold:
+	case u.order == decide.Hold:
 		return report.Failed, reason.Errorf(reason.PruneGuarded, "%s; the service is kept: %s", u.heldWhy, howToConfirm)
-	case u.order == follow && u.desired.Spec.Paused:
+	case u.order == decide.Follow && u.desired.Spec.Paused:
 		return report.Paused, nil
 	case u.syncing:
 		return report.Syncing, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/order"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/follow"
 )
 
 // stubborn collects objects that have to be recreated. It is safe for concurrent use.
@@ -122,13 +123,13 @@ func (r *run) vanish(ctx context.Context, objects []inventory.Object, propagatio
 	timeout := cmp.Or(r.service.Spec.Policy.Deletion.Timeout, defaultGoneTimeout)
 	waiting, cancel := context.WithTimeoutCause(ctx, timeout, errImpatient)
 	defer cancel()
-	look := r.lookOut(ctx, refsOf(left))
-	defer look.end()
+	seen := r.follow(ctx, refsOf(left))
+	defer seen.Stop()
 	err := r.await(waiting, func() bool {
-		return !slices.ContainsFunc(left, func(o inventory.Object) bool { return stands(look, o) })
+		return !slices.ContainsFunc(left, func(o inventory.Object) bool { return stands(seen.At(o.Ref), o) })
 	})
 	if errors.Is(err, errImpatient) {
-		return reason.Errorf(reason.ApplyRejected, "is to be deleted and made anew, and is not gone after %v%s", timeout, held(look, left))
+		return reason.Errorf(reason.ApplyRejected, "is to be deleted and made anew, and is not gone after %v%s", timeout, heldBy(seen, left))
 	}
 	return err
 }
@@ -141,17 +142,16 @@ func refsOf(objects []inventory.Object) []inventory.Ref {
 	return refs
 }
 
-// stands tells whether an object is still there, or may be.
-func stands(look *lookout, o inventory.Object) bool {
-	seen := look.at(o.Key)
-	return !seen.known || seen.live != nil && string(seen.live.GetUID()) == o.UID
+// stands reports whether an object is, or may be, still in the cluster.
+func stands(seen follow.Sight, o inventory.Object) bool {
+	return !seen.Known || seen.Live != nil && string(seen.Live.GetUID()) == o.UID
 }
 
-// held says what keeps objects.
-func held(look *lookout, objects []inventory.Object) string {
+// heldBy names a finalizer that keeps one of the objects in the cluster, for a message.
+func heldBy(follower *follow.Follower, objects []inventory.Object) string {
 	for _, o := range objects {
-		if seen := look.at(o.Key); seen.live != nil && len(seen.live.GetFinalizers()) > 0 {
-			return fmt.Sprintf(": finalizer %s holds it", strings.Join(seen.live.GetFinalizers(), ", "))
+		if live := follower.At(o.Ref).Live; live != nil && len(live.GetFinalizers()) > 0 {
+			return fmt.Sprintf(": finalizer %s holds it", strings.Join(live.GetFinalizers(), ", "))
 		}
 	}
 	return ""

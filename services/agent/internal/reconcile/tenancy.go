@@ -10,6 +10,7 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 )
 
 // tenancy knows as whom services are applied that do not say so themselves.
@@ -58,8 +59,8 @@ func (e *Engine) as(s plan.Spec) (k8s.API, error) {
 }
 
 // assume lets the run act as the service's account. A service that left the plan goes as it came.
-func (r *run) assume(what action) (err error) {
-	if what == bring || what == preview {
+func (r *run) assume(what decide.Action) (err error) {
+	if what == decide.Apply || what == decide.Preview {
 		r.account, r.cluster, err = r.engine.actAs(r.service.Spec)
 		return err
 	}

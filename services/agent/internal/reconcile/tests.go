@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -58,7 +59,7 @@ func (r *run) deleteTests(ctx context.Context) error {
 
 // untested tells that tests have to run. u.mu is held, as in what follows.
 func (u *unit) untested() bool {
-	return u.order == follow && u.record.Tests.Due && u.current() && !u.still()
+	return u.order == decide.Follow && u.record.Tests.Due && u.current() && !u.still()
 }
 
 // verdict is the phase of a service whose objects are all healthy.

@@ -9,17 +9,19 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 )
 
 // trace begins the span of a run. A run that brings what the plan changed continues the trace of the commit or edit that
 // the plan names; any other, such as a refresh hours later, begins a trace of its own that links to it.
-func (r *run) trace(ctx context.Context, what action) (context.Context, trace.Span) {
+func (r *run) trace(ctx context.Context, what decide.Action) (context.Context, trace.Span) {
 	carrier := propagation.MapCarrier{"traceparent": r.service.Traceparent}
 	cause := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 	options := []trace.SpanStartOption{trace.WithAttributes(r.attributes()...)}
 	switch {
 	case !cause.IsValid():
-	case what == bring && r.news:
+	case what == decide.Apply && r.news:
 		ctx = trace.ContextWithRemoteSpanContext(ctx, cause)
 	default:
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: cause}))
@@ -36,20 +38,4 @@ func (r *run) attributes() []attribute.KeyValue {
 		attribute.String("leat.service", r.unit.name), attribute.String("leat.cluster.uid", r.engine.params.Owner()),
 		attribute.StringSlice("leat.digest", digests), attribute.StringSlice("leat.commit", commits),
 	}
-}
-
-// String implements fmt.Stringer.
-func (a action) String() string {
-	switch a {
-	case bring:
-		return "apply"
-	case remove:
-		return "remove"
-	case release:
-		return "release"
-	case preview:
-		return "preview"
-	case rest:
-	}
-	return "rest"
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -26,16 +27,6 @@ var errSuperseded = errors.New("superseded by a newer plan")
 // refreshJitter spreads periodic work.
 const refreshJitter = 0.25
 
-// orders are what the plan wants of a service.
-type orders int
-
-const (
-	wait   orders = iota // there are objects in the cluster, and no plan yet
-	follow               // run what the plan says
-	hold                 // it left the plan, and the guard holds it back
-	leave                // it left the plan: remove it
-)
-
 // stage is how far a change has come.
 type stage int
 
@@ -43,17 +34,6 @@ const (
 	untried stage = iota
 	applied       // it is in the cluster
 	settled       // and was healthy once
-)
-
-// action is what a unit does next.
-type action int
-
-const (
-	rest action = iota
-	bring
-	remove
-	release // give to others what they want of a service that the guard holds back
-	preview // see what bringing would do
 )
 
 // unit is one service. Its goroutine is the only one that works on the cluster; everybody else changes its orders and
@@ -65,7 +45,7 @@ type unit struct {
 
 	mu sync.Mutex // guards what follows
 	gate
-	order    orders
+	order    decide.Order
 	closed   bool // the goroutine ends; nobody may give orders any more
 	heldWhy  string
 	desired  plan.Service
@@ -128,13 +108,13 @@ func (u *unit) follow(s plan.Service, planned, now time.Time) bool {
 	if u.closed {
 		return false
 	}
-	if u.order != follow {
+	if u.order != decide.Follow {
 		u.renew()
 	}
-	fresh := u.order != follow || !s.Inputs().SameInputs(u.newest.Inputs()) || s.UID != u.newest.UID
+	fresh := u.order != decide.Follow || !s.Inputs().SameInputs(u.newest.Inputs()) || s.UID != u.newest.UID
 	owing := len(u.lent) > 0
 	u.reckon(fresh)
-	u.order, u.heldWhy = follow, ""
+	u.order, u.heldWhy = decide.Follow, ""
 	if s.Inputs().SameInputs(u.record.Applied) {
 		u.record.Applied.Commits = s.Inputs().Commits
 	}
@@ -167,12 +147,12 @@ func (u *unit) reckon(fresh bool) {
 func (u *unit) dismiss(held bool, why string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.order == leave || u.closed {
+	if u.order == decide.Leave || u.closed {
 		return
 	}
-	u.order, u.heldWhy = leave, ""
+	u.order, u.heldWhy = decide.Leave, ""
 	if held {
-		u.order, u.heldWhy = hold, why
+		u.order, u.heldWhy = decide.Hold, why
 	}
 	u.reckon(true)
 	u.renew()
@@ -191,8 +171,8 @@ func (u *unit) renew() {
 func (u *unit) force() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.order == hold {
-		u.order, u.heldWhy = leave, ""
+	if u.order == decide.Hold {
+		u.order, u.heldWhy = decide.Leave, ""
 	}
 	u.forced, u.retryAt = true, time.Time{}
 	u.request = u.newest.Inputs()
@@ -203,43 +183,43 @@ func (u *unit) force() {
 func (u *unit) foreign(owner string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.order == wait && owner != "" && u.record.Owner != "" && u.record.Owner != owner
+	return u.order == decide.Wait && owner != "" && u.record.Owner != "" && u.record.Owner != owner
 }
 
 func (u *unit) leaving() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.order == leave
+	return u.order == decide.Leave
 }
 
 // close ends the unit unless it has been taken up again.
 func (u *unit) close() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.closed = u.order == leave
+	u.closed = u.order == decide.Leave
 	return u.closed
 }
 
 // run is the unit's goroutine.
 func (u *unit) run(ctx context.Context) {
-	defer func() { u.vigil.end(); u.trial.end() }()
+	defer func() { u.prerequisites.stop(); u.trial.end() }()
 	for ctx.Err() == nil {
 		u.look(ctx, time.Now())
 		u.try(ctx)
 		u.publish(time.Now())
 		u.store(ctx)
 		switch what, at := u.next(time.Now()); what {
-		case bring:
+		case decide.Apply:
 			u.sync(ctx)
-		case remove:
+		case decide.Remove:
 			if u.remove(ctx) {
 				return
 			}
-		case release:
-			u.work(ctx, release, func(ctx context.Context, r *run) error { return r.release(ctx) })
-		case preview:
+		case decide.Release:
+			u.work(ctx, decide.Release, func(ctx context.Context, r *run) error { return r.release(ctx) })
+		case decide.Preview:
 			u.rehearse(ctx)
-		case rest:
+		case decide.Rest:
 			u.rest(ctx, at)
 		}
 	}
@@ -247,34 +227,34 @@ func (u *unit) run(ctx context.Context) {
 }
 
 // next decides what to do now, or until when to rest; the zero time means until somebody wakes the unit.
-func (u *unit) next(now time.Time) (action, time.Time) {
+func (u *unit) next(now time.Time) (decide.Action, time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	what := u.wanted(now)
 	switch {
-	case what != rest && now.Before(u.retryAt):
-		return rest, earliest(u.alarm(), u.retryAt)
-	case what != rest:
+	case what != decide.Rest && now.Before(u.retryAt):
+		return decide.Rest, earliest(u.alarm(), u.retryAt)
+	case what != decide.Rest:
 		return what, time.Time{}
-	case u.order == follow && !u.still():
-		return rest, earliest(u.alarm(), earliest(earliest(u.drift, u.calm), earliest(u.refresh, u.deadline())))
+	case u.order == decide.Follow && !u.still():
+		return decide.Rest, earliest(u.alarm(), earliest(earliest(u.drift, u.calm), earliest(u.refresh, u.deadline())))
 	default:
-		return rest, u.alarm()
+		return decide.Rest, u.alarm()
 	}
 }
 
-func (u *unit) wanted(now time.Time) action {
+func (u *unit) wanted(now time.Time) decide.Action {
 	switch {
-	case u.order == leave && !u.needed():
-		return remove
-	case u.order == hold && u.dirty:
-		return release
-	case u.order == follow && !u.still() && u.due(now):
-		return bring
+	case u.order == decide.Leave && !u.needed():
+		return decide.Remove
+	case u.order == decide.Hold && u.dirty:
+		return decide.Release
+	case u.order == decide.Follow && !u.still() && u.due(now):
+		return decide.Apply
 	case u.rehearses(now):
-		return preview
+		return decide.Preview
 	default:
-		return rest
+		return decide.Rest
 	}
 }
 
@@ -317,12 +297,12 @@ func (u *unit) rest(ctx context.Context, until time.Time) {
 
 // sync carries out one run when a slot is free.
 func (u *unit) sync(ctx context.Context) {
-	u.work(ctx, bring, func(ctx context.Context, r *run) error { return r.sync(ctx) })
+	u.work(ctx, decide.Apply, func(ctx context.Context, r *run) error { return r.sync(ctx) })
 }
 
 // remove takes the service's objects away, and reports whether the unit is finished.
 func (u *unit) remove(ctx context.Context) bool {
-	if !u.work(ctx, remove, func(ctx context.Context, r *run) error { return r.remove(ctx) }) || !u.engine.forget(u) {
+	if !u.work(ctx, decide.Remove, func(ctx context.Context, r *run) error { return r.remove(ctx) }) || !u.engine.forget(u) {
 		return false
 	}
 	if err := u.engine.params.Fingerprints.Delete(context.WithoutCancel(ctx), u.name); err != nil {
@@ -334,7 +314,7 @@ func (u *unit) remove(ctx context.Context) bool {
 }
 
 // work runs do in a slot, and reports whether it succeeded.
-func (u *unit) work(ctx context.Context, what action, do func(context.Context, *run) error) bool {
+func (u *unit) work(ctx context.Context, what decide.Action, do func(context.Context, *run) error) bool {
 	runCtx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	turn := &turn{slots: u.engine.slots, service: u.name, limit: u.engine.params.Settings.ApplyTimeout, run: stop, ended: runCtx.Done()}
@@ -362,19 +342,19 @@ func (u *unit) work(ctx context.Context, what action, do func(context.Context, *
 }
 
 // begin takes a copy of what is to be done.
-func (u *unit) begin(what action, stop context.CancelCauseFunc) *run {
+func (u *unit) begin(what decide.Action, stop context.CancelCauseFunc) *run {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.wanted(time.Now()) != what {
 		return nil
 	}
 	news, asked := !u.current(), u.forced
-	same := what == bring && !news && !asked && !u.dirty && !u.lost && u.sure.SameInputs(u.desired.Inputs()) && u.undisturbed()
-	u.syncing = what == bring && u.problem == nil && (u.forced || news)
+	same := what == decide.Apply && !news && !asked && !u.dirty && !u.lost && u.sure.SameInputs(u.desired.Inputs()) && u.undisturbed()
+	u.syncing = what == decide.Apply && u.problem == nil && (u.forced || news)
 	u.forced, u.nudged, u.cancel, u.drift = false, false, stop, time.Time{}
 	u.running = make(chan struct{})
 	u.runs++
-	if what == bring {
+	if what == decide.Apply {
 		u.tried = u.desired.Inputs()
 	}
 	if news && u.stage == untried {
@@ -438,7 +418,7 @@ func (u *unit) fail(ctx context.Context, err error) {
 		u.guarded = held.guard()
 	}
 	u.retryAt = time.Now().Add(u.engine.params.Settings.Retry.Delay(u.attempts))
-	if lasting(u.problem) && u.order != leave { // hooks of a removal are run again: nobody could change them
+	if lasting(u.problem) && u.order != decide.Leave { // hooks of a removal are run again: nobody could change them
 		u.retryAt = u.refresh
 	}
 	u.attempts++

@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/leatdev/leat/internal/expression"
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/follow"
+)
+
+// prerequisite is an object that must exist, and be healthy or meet a condition, before a service may
+// change. It is comparable.
+type prerequisite struct {
+	ref       inventory.Ref
+	condition string // empty: the object must be healthy
+}
+
+// prerequisitesOf returns the objects that a service depends on.
+func prerequisitesOf(s plan.Service) []prerequisite {
+	var all []prerequisite
+	for _, d := range s.Spec.Policy.DependsOn {
+		if d.Object == nil {
+			continue
+		}
+		kind := schema.FromAPIVersionAndKind(d.Object.APIVersion, d.Object.Kind)
+		ref := inventory.Ref{
+			Key:     inventory.Key{Group: kind.Group, Kind: kind.Kind, Namespace: d.Object.Namespace, Name: d.Object.Name},
+			Version: kind.Version,
+		}
+		if ref.Namespace == "" {
+			ref.Namespace = s.Spec.NamespaceOrDefault()
+		}
+		all = append(all, prerequisite{ref, d.Condition})
+	}
+	return all
+}
+
+// judgeFunc returns the verdict on a live object.
+type judgeFunc func(*unstructured.Unstructured) health.Verdict
+
+// prerequisites follows the objects that a service depends on, and keeps why they do not suffice. It
+// is safe for concurrent use. Nil follows nothing.
+type prerequisites struct {
+	all      []prerequisite
+	changed  func() // called when one of unmet has changed
+	follower *follow.Follower
+
+	mu    sync.Mutex
+	unmet map[prerequisite]string // "" if the object suffices
+}
+
+// followPrerequisites follows the objects with the rights of the service that depends on them: people
+// must not learn by a condition what they may not read. denied is why those rights do not suffice.
+func followPrerequisites(
+	ctx context.Context, cluster k8s.API, denied error, all []prerequisite, judge judgeFunc, changed func(),
+) *prerequisites {
+	p := &prerequisites{all: all, changed: changed, unmet: map[prerequisite]string{}}
+	conditions := map[prerequisite]*expression.Expression{}
+	var refs []inventory.Ref
+	for _, one := range all {
+		condition, err := one.compile()
+		switch {
+		case denied != nil:
+			p.unmet[one] = denied.Error()
+		case err != nil:
+			p.unmet[one] = fmt.Sprintf("the condition on %s cannot be read: %v", one.ref.Key, err)
+		default:
+			p.unmet[one] = one.unseen()
+			conditions[one] = condition
+			refs = append(refs, one.ref)
+		}
+	}
+	slices.SortFunc(refs, func(a, b inventory.Ref) int { return a.Compare(b.Key) })
+	p.follower = follow.Start(ctx, cluster, slices.Compact(refs), func(ref inventory.Ref, seen follow.Sight) {
+		for one, condition := range conditions {
+			if one.ref == ref {
+				p.set(one, one.evaluate(ctx, condition, seen, judge))
+			}
+		}
+	})
+	return p
+}
+
+func (p *prerequisites) set(one prerequisite, why string) {
+	p.mu.Lock()
+	isNews := p.unmet[one] != why
+	p.unmet[one] = why
+	p.mu.Unlock()
+	if isNews {
+		p.changed()
+	}
+}
+
+// areFor reports whether p follows exactly these objects.
+func (p *prerequisites) areFor(all []prerequisite) bool {
+	if p == nil {
+		return len(all) == 0
+	}
+	return slices.Equal(p.all, all)
+}
+
+// missing returns why a service must wait: one sentence for each object of all that does not suffice.
+func (p *prerequisites) missing(all []prerequisite) []string {
+	var reasons []string
+	for _, one := range all {
+		if why := p.why(one); why != "" {
+			reasons = append(reasons, why)
+		}
+	}
+	return reasons
+}
+
+func (p *prerequisites) why(one prerequisite) string {
+	if p == nil {
+		return one.unseen()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if why, isFollowed := p.unmet[one]; isFollowed {
+		return why
+	}
+	return one.unseen()
+}
+
+// stop ends the following. The caller holds no lock that changed takes.
+func (p *prerequisites) stop() {
+	if p != nil {
+		p.follower.Stop()
+	}
+}
+
+func (w prerequisite) unseen() string {
+	return fmt.Sprintf("%s was not looked at yet", w.ref.Key)
+}
+
+// compile returns the condition, or nil if there is none.
+func (w prerequisite) compile() (*expression.Expression, error) {
+	if w.condition == "" {
+		return nil, nil //nolint:nilnil // a prerequisite without a condition is valid
+	}
+	return expression.Compile(w.condition, expression.Bool)
+}
+
+// evaluate returns why the object does not suffice, or "" if it does.
+func (w prerequisite) evaluate(
+	ctx context.Context, condition *expression.Expression, seen follow.Sight, judge judgeFunc,
+) string {
+	switch {
+	case seen.Err != nil:
+		return fmt.Sprintf("%s cannot be seen: %v", w.ref.Key, seen.Err)
+	case seen.Live == nil:
+		return fmt.Sprintf("%s does not exist", w.ref.Key)
+	case condition == nil:
+		if verdict := judge(seen.Live); verdict.State != health.Healthy {
+			return fmt.Sprintf("%s is %s", w.ref.Key, sentence(verdict))
+		}
+		return ""
+	}
+	holds, err := condition.Holds(ctx, seen.Live.Object)
+	switch {
+	case errors.Is(err, expression.ErrMissing), err == nil && !holds:
+		return fmt.Sprintf("%s does not meet %q", w.ref.Key, w.condition)
+	case err != nil:
+		return fmt.Sprintf("the condition on %s cannot be evaluated: %v", w.ref.Key, err)
+	}
+	return ""
+}
