@@ -4,11 +4,6 @@
 package reconcile
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -65,75 +60,4 @@ func (r *run) admit(k inventory.Key, live *unstructured.Unstructured) error {
 	}
 	r.strangers.put(k, live)
 	return nil
-}
-
-// adopt makes ours what former deployers have set of an object, and returns the object as it is then, nil where it is gone.
-func (r *run) adopt(ctx context.Context, ref inventory.Ref, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	from := fields.Deployers(live)
-	live, err := r.reown(ctx, ref, live, func(live *unstructured.Unstructured) ([]any, bool) {
-		return fields.HandOver(live, live.GetAPIVersion())
-	})
-	if err == nil && live != nil && len(from) > 0 {
-		r.decided(ctx, ref, "adopted what "+strings.Join(from, ", ")+" had set")
-	}
-	return live, err
-}
-
-// migrate makes the fields of an object that were set in versions of its kind that are gone fields of the version that is
-// applied. It returns the object as it is then, and nil where it is gone.
-func (r *run) migrate(ctx context.Context, ref inventory.Ref) (*unstructured.Unstructured, error) {
-	live, err := r.cluster.Get(ctx, ref)
-	if err != nil {
-		return nil, k8s.IgnoreNotFound(err)
-	}
-	gone, err := r.goneVersions(ctx, ref, live)
-	if err != nil {
-		return nil, err
-	}
-	return r.reown(ctx, ref, live, func(live *unstructured.Unstructured) ([]any, bool) {
-		return fields.Migrate(live, live.GetAPIVersion(), func(version string) bool { return slices.Contains(gone, version) })
-	})
-}
-
-// goneVersions lists the versions in which fields of the object were set, and that the cluster no longer serves.
-func (r *run) goneVersions(ctx context.Context, ref inventory.Ref, live *unstructured.Unstructured) ([]string, error) {
-	var gone []string
-	for _, version := range fields.Versions(live) {
-		group, short, found := strings.Cut(version, "/")
-		if !found {
-			group, short = "", version
-		}
-		old := inventory.Ref{Key: ref.Key, Version: short}
-		if version == live.GetAPIVersion() || group != ref.Group {
-			continue
-		}
-		_, err := r.cluster.Get(ctx, old)
-		if errors.Is(err, k8s.ErrNotFound) {
-			gone = append(gone, version)
-		} else if err != nil {
-			return nil, fmt.Errorf("ask for version %s: %w", version, err)
-		}
-	}
-	return gone, nil
-}
-
-// reown gives the fields of an object to other managers, as rewrite says, however often it changes meanwhile.
-func (r *run) reown(
-	ctx context.Context, ref inventory.Ref, live *unstructured.Unstructured, rewrite func(*unstructured.Unstructured) ([]any, bool),
-) (*unstructured.Unstructured, error) {
-	for range submissions {
-		managedFields, changed := rewrite(live)
-		if !changed {
-			return live, nil
-		}
-		done, err := r.cluster.Reown(ctx, live, managedFields)
-		if !errors.Is(err, k8s.ErrReplaced) {
-			return done, err
-		}
-		live, err = r.cluster.Get(ctx, ref)
-		if err != nil {
-			return nil, k8s.IgnoreNotFound(err)
-		}
-	}
-	return nil, reason.Errorf(reason.ApplyRejected, "is being changed all the time; it will be tried again")
 }

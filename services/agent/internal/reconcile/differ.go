@@ -61,7 +61,7 @@ func (r *run) explain(ctx context.Context, o *unstructured.Unstructured) error {
 
 // wanted is what a correction would make of the object. Where the API server would refuse that, it is the manifest.
 func (r *run) wanted(ctx context.Context, o, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	wanted, err := r.rehearse(ctx, o, live, true)
+	wanted, err := r.submitter().DryRun(ctx, o, live, true)
 	switch {
 	case err == nil:
 		return wanted, nil

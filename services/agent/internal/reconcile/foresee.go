@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/submit"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -48,7 +49,7 @@ func (e *Engine) Diff(ctx context.Context, service string, candidate ...plan.Bun
 func (u *unit) foresee(candidate []plan.Bundle) *run {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	r := &run{unit: u, engine: u.engine, service: u.newest, record: u.record, rules: rulesOf(u.newest.Spec.Policy), lenient: lenient(u.newest)}
+	r := &run{unit: u, engine: u.engine, service: u.newest, record: u.record, rules: submit.NewRules(u.newest.Spec.Policy)}
 	r.record.Objects = r.record.Objects.Clone()
 	if len(candidate) > 0 {
 		r.service.Bundles = candidate
@@ -100,7 +101,7 @@ func (d *differ) after(ctx context.Context, full, live *unstructured.Unstructure
 	if err := d.run.mayTake(ctx, inventory.RefOf(full).Key, live); err != nil {
 		return nil, err
 	}
-	after, err := d.run.rehearse(ctx, full, live, d.run.repairs(full))
+	after, err := d.run.submitter().DryRun(ctx, full, live, d.run.repairs(full))
 	if _, immutable := errors.AsType[*k8s.ImmutableError](err); immutable && d.service.Spec.Policy.Recreate {
 		return full, nil
 	}

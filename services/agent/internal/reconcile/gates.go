@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/submit"
 	"github.com/leatdev/leat/services/agent/internal/window"
 )
 
@@ -89,14 +90,14 @@ func (u *unit) admit(now time.Time) {
 // workOn changes what the unit works on. That alone does not make the next try of what failed come earlier.
 func (u *unit) workOn(s plan.Service, now time.Time) {
 	if s.UID == u.desired.UID && s.Inputs().SameInputs(u.desired.Inputs()) {
-		u.desired, u.lenient = s, lenient(s)
+		u.desired, u.rules = s, submit.NewRules(s.Spec.Policy)
 		return
 	}
 	attempts, retryAt := u.attempts, u.retryAt
 	rested := u.desired.Spec.Paused || u.desired.Spec.DryRun
 	u.renew()
 	u.attempts, u.retryAt = attempts, retryAt
-	u.desired, u.lenient = s, lenient(s)
+	u.desired, u.rules = s, submit.NewRules(s.Spec.Policy)
 	u.drift, u.dirty = u.scan(now), rested && !u.still() // what others did meanwhile is looked at
 }
 

@@ -47,9 +47,7 @@ func newBench() *bench {
 }
 
 func (b *bench) judge(o *unstructured.Unstructured) health.Verdict {
-	metadata, _ := o.Object["metadata"].(map[string]any)
-	labels, _ := metadata["labels"].(map[string]any) // o.GetLabels would copy them
-	service, _ := labels[k8s.ServiceLabel].(string)
+	service := k8s.ServiceOf(o)
 	b.mu.RLock()
 	own, fleet := b.services[service].rules, b.fleet.rules
 	b.mu.RUnlock()

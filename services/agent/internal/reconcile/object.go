@@ -5,14 +5,14 @@ package reconcile
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/submit"
 )
 
 // applyOne applies an object if it differs from what is in the cluster, as far as it is Leat's. An object that is as it
@@ -42,7 +42,7 @@ func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum finge
 		before = r.rival(ctx, o)
 	}
 	r.unit.begun(o, sum)
-	live, err := r.submit(ctx, o, what == repair)
+	live, err := r.submitter().Apply(ctx, o, r.origin(o, what == repair))
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum finge
 	r.wrote.Add(1)
 	r.unit.applied(r, sum, Observation{
 		Service: r.service.Name, Object: object, ResourceVersion: live.GetResourceVersion(), Health: r.engine.Judge(live),
-		Fingerprint: r.lenient.live(live), Terminating: live.GetDeletionTimestamp() != nil,
+		Fingerprint: r.rules.Live(live), Terminating: live.GetDeletionTimestamp() != nil,
 	})
 	if what == repair {
 		r.corrected(ctx, o, before, live)
@@ -104,14 +104,42 @@ func (r *run) announce(ctx context.Context, prepared []*unstructured.Unstructure
 	r.unit.store(ctx)
 }
 
-// rulesOf sums up what a policy says about conflicts: with other rules, the same manifest is applied again.
-func rulesOf(p syncpolicy.Policy) fingerprint.Sum {
-	if len(p.Conflicts) == 0 {
-		return fingerprint.Sum{}
+// submitter returns what brings objects into the cluster.
+func (r *run) submitter() submit.Submitter {
+	return submit.Submitter{
+		Cluster: r.cluster, Spec: r.service.Spec, Rules: r.rules, IsConfidential: r.result.IsConfidential, Announce: r.decided,
 	}
-	text, err := json.Marshal(p.Conflicts)
+}
+
+// origin returns what is known of an object before it is submitted.
+func (r *run) origin(o *unstructured.Unstructured, isRepair bool) submit.Origin {
+	ref := inventory.RefOf(o)
+	known, isListed := r.recorded(ref.Key)
+	return submit.Origin{
+		Foreign: r.strangers.take(ref.Key), IsRepair: isRepair,
+		IsOtherVersion: isListed && known.UID != "" && known.Version != ref.Version,
+	}
+}
+
+// recorded returns an object of the record, while others of its stage are being entered.
+func (r *run) recorded(k inventory.Key) (inventory.Object, bool) {
+	r.unit.mu.Lock()
+	defer r.unit.mu.Unlock()
+	return r.record.Objects.Get(k)
+}
+
+// sumOf returns the fingerprint of a manifest.
+func (r *run) sumOf(o *unstructured.Unstructured) fingerprint.Sum { return r.rules.Desired(o) }
+
+// Fingerprint returns the fingerprint of what Leat has set of an object in the cluster, without what its
+// service ignores. It is fast, and safe for concurrent use.
+func (e *Engine) Fingerprint(o *unstructured.Unstructured) fingerprint.Sum {
+	u, err := e.unit(k8s.ServiceOf(o))
 	if err != nil {
-		return fingerprint.Sum{} // texts and lists of texts always have a JSON form
+		return fingerprint.Live(o, k8s.FieldManager)
 	}
-	return fingerprint.Text(text)
+	u.mu.Lock()
+	rules := u.rules
+	u.mu.Unlock()
+	return rules.Live(o)
 }

@@ -20,8 +20,8 @@ func (r *run) understand(context.Context) error {
 	if r.service.Refused != nil {
 		return r.service.Refused
 	}
-	if r.lenient.invalid != nil {
-		return Refuse(r.lenient.invalid)
+	if err := r.rules.Err(); err != nil {
+		return Refuse(err)
 	}
 	return nil
 }

@@ -12,12 +12,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/manifest"
 	"github.com/leatdev/leat/services/agent/internal/order"
 	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/submit"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -41,11 +41,10 @@ type run struct {
 	result      manifest.Manifests
 	rendered    time.Time
 	schedule    order.Schedule
-	desired     inventory.Set   // what the rendered objects are, filled while applying
-	hooked      inventory.Set   // likewise the hooks
-	tidying     []*hook         // those of the phase, to be deleted at its end if their policy says so
-	rules       fingerprint.Sum // of what the policy says about conflicts
-	lenient     leniency
+	desired     inventory.Set // what the rendered objects are, filled while applying
+	hooked      inventory.Set // likewise the hooks
+	tidying     []*hook       // those of the phase, to be deleted at its end if their policy says so
+	rules       submit.Rules
 	strangers   strangers
 	namespace   sync.Once
 	noNamespace error        // why there is none

@@ -18,6 +18,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/submit"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -68,7 +69,7 @@ type unit struct {
 	retryAt  time.Time
 	refresh  time.Time
 	observed tracks
-	lenient  leniency
+	rules    submit.Rules            // of the policy of desired
 	runs     uint32                  // how many have begun
 	drift    time.Time               // when objects that others have changed are to be put right; zero when none is
 	drifts   map[inventory.Key]*told // what is reported of objects that others have changed
@@ -364,7 +365,7 @@ func (u *unit) begin(what decide.Action, stop context.CancelCauseFunc) *run {
 	record.Objects = record.Objects.Clone()
 	return &run{
 		unit: u, engine: u.engine, service: u.desired,
-		rules: rulesOf(u.desired.Spec.Policy), lenient: u.lenient, arrived: u.arrived, timings: u.timings, news: news, asked: asked, same: same, record: record,
+		rules: u.rules, arrived: u.arrived, timings: u.timings, news: news, asked: asked, same: same, record: record,
 	}
 }
 
