@@ -6,18 +6,14 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
-	"github.com/pmezard/go-difflib/difflib"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
-	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/compare"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -28,8 +24,7 @@ type differ struct {
 	desired inventory.Set
 	found   []report.Difference
 
-	substitution *render.Substitution
-	stale        bool // another configuration was applied last
+	secrets compare.Secrets
 }
 
 func (d *differ) object(ctx context.Context, o *unstructured.Unstructured) error {
@@ -78,114 +73,11 @@ func (d *differ) pruned(ctx context.Context, objects inventory.Set) error {
 	return nil
 }
 
-// add notes a difference, if there is one.
+// add adds a difference, if there is one.
 func (d *differ) add(ref inventory.Ref, change report.Change, before, after *unstructured.Unstructured) error {
-	mask(before, after)
-	v := newVeil(d.substitution, d.stale, before, after)
-	v.cover(before)
-	v.cover(after)
-	from, err := legible(before)
-	if err != nil {
-		return err
+	text, err := compare.Unified(before, after, d.secrets)
+	if err == nil && text != "" {
+		d.found = append(d.found, report.Difference{Ref: ref, Change: change, Unified: text})
 	}
-	to, err := legible(after)
-	if err != nil {
-		return err
-	}
-	if from == to {
-		return nil
-	}
-	const context = 3
-	a, b := lines(from), lines(to)
-	if tooMany(a, b) {
-		d.found = append(d.found, report.Difference{Ref: ref, Change: change, Unified: fmt.Sprintf("%s\n-%d lines\n+%d lines\n", uncompared, len(a), len(b))})
-		return nil
-	}
-	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: a, B: b, FromFile: "live", ToFile: "desired", Context: context})
-	if err != nil {
-		return fmt.Errorf("compare texts: %w", err)
-	}
-	d.found = append(d.found, report.Difference{Ref: ref, Change: change, Unified: text})
-	return nil
-}
-
-const (
-	// maxCompared bounds the lines between the first and the last difference. The time of a comparison can grow with
-	// their square, and a comparison cannot be interrupted.
-	maxCompared = 10_000
-	uncompared  = "--- live\n+++ desired\n@@ more lines may differ than are compared @@"
-)
-
-// tooMany reports whether both texts have more than maxCompared lines between their first and last difference.
-func tooMany(a, b []string) bool {
-	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
-		a, b = a[1:], b[1:]
-	}
-	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
-		a, b = a[:len(a)-1], b[:len(b)-1]
-	}
-	return min(len(a), len(b)) > maxCompared
-}
-
-func lines(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return difflib.SplitLines(strings.TrimSuffix(text, "\n"))
-}
-
-// legible is the YAML of an object without what the API server keeps for itself.
-func legible(o *unstructured.Unstructured) (string, error) {
-	if o == nil {
-		return "", nil
-	}
-	o = o.DeepCopy()
-	for _, field := range []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"} {
-		unstructured.RemoveNestedField(o.Object, "metadata", field)
-	}
-	unstructured.RemoveNestedField(o.Object, "status")
-	text, err := yaml.Marshal(o.Object)
-	if err != nil {
-		return "", fmt.Errorf("write YAML: %w", err)
-	}
-	return string(text), nil
-}
-
-// mask replaces the values of Secrets. Equal values get equal masks and others different ones, so that the diff shows
-// which key changes and nothing of what it holds, its length included.
-func mask(before, after *unstructured.Unstructured) {
-	for _, field := range []string{"data", "stringData"} {
-		old, fresh := values(before, field), values(after, field)
-		for key, value := range old {
-			if other, ok := fresh[key]; ok && other != value {
-				fresh[key] = "(masked, changed)"
-			} else if ok {
-				fresh[key] = "(masked)"
-			}
-			old[key] = "(masked)"
-		}
-		for key := range fresh {
-			if _, known := old[key]; !known {
-				fresh[key] = "(masked)"
-			}
-		}
-	}
-	for _, o := range []*unstructured.Unstructured{before, after} {
-		if isSecret(o) {
-			unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration")
-		}
-	}
-}
-
-// values returns a Secret's own map of values, nil for other objects.
-func values(o *unstructured.Unstructured, field string) map[string]any {
-	if !isSecret(o) {
-		return nil
-	}
-	found, _ := o.Object[field].(map[string]any)
-	return found
-}
-
-func isSecret(o *unstructured.Unstructured) bool {
-	return o != nil && o.GetKind() == "Secret" && o.GroupVersionKind().Group == ""
+	return err
 }

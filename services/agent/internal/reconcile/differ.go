@@ -15,10 +15,10 @@ import (
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
-	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/compare"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -51,7 +51,7 @@ func (r *run) explain(ctx context.Context, o *unstructured.Unstructured) error {
 		if err != nil {
 			return err
 		}
-		found.Fields = r.changes(o, live, wanted)
+		found.Fields = compare.Fields(live, wanted, r.result.IsConfidential(o))
 	}
 	r.unit.mu.Lock()
 	defer r.unit.mu.Unlock()
@@ -70,26 +70,6 @@ func (r *run) wanted(ctx context.Context, o, live *unstructured.Unstructured) (*
 	default:
 		return o, nil
 	}
-}
-
-// changes lists what differs, masked where it has to be.
-func (r *run) changes(o, live, wanted *unstructured.Unstructured) []fields.Change {
-	changes := fields.Compare(live, wanted)
-	changes = changes[:min(len(changes), report.MaxDriftFields)]
-	if !r.result.IsConfidential(o) {
-		return changes
-	}
-	for i := range changes {
-		changes[i].Old, changes[i].New = masked(changes[i].Old), masked(changes[i].New)
-	}
-	return changes
-}
-
-func masked(text string) string {
-	if text == "" {
-		return ""
-	}
-	return "(masked)"
 }
 
 // told notes what is to be reported of an object. u.mu is held.
@@ -126,7 +106,7 @@ func (r *run) corrected(ctx context.Context, o, before, after *unstructured.Unst
 	r.tell(ref, "was changed by others and is put right")
 	found := &told{ObjectDrift: report.ObjectDrift{Ref: ref}}
 	if before != nil {
-		found.Fields = r.changes(o, before, after)
+		found.Fields = compare.Fields(before, after, r.result.IsConfidential(o))
 	}
 	r.unit.quarrel(found, time.Now())
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/order"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/compare"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
@@ -93,7 +94,7 @@ func (u *unit) rehearse(ctx context.Context) {
 
 // compare lets the API server say what the run would change. Every object is tried.
 func (r *run) compare(ctx context.Context) (*report.DryRun, error) {
-	d := differ{cluster: r.cluster, run: r, service: r.service, substitution: r.result.Substitution}
+	d := differ{cluster: r.cluster, run: r, service: r.service, secrets: compare.Secrets{Substitution: r.result.Substitution}}
 	failed := &failedObjects{verb: "compare"}
 	for _, m := range r.members() {
 		err := d.object(ctx, m.Object)

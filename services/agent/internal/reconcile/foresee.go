@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/compare"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/submit"
 	"github.com/leatdev/leat/services/agent/internal/report"
@@ -59,8 +60,10 @@ func (u *unit) foresee(candidate []plan.Bundle) *run {
 
 func (r *run) differences(ctx context.Context) ([]report.Difference, error) {
 	d := differ{
-		run: r, cluster: r.cluster, service: r.service, substitution: r.result.Substitution,
-		stale: r.service.ConfigDigest != r.record.Applied.ConfigDigest,
+		run: r, cluster: r.cluster, service: r.service,
+		secrets: compare.Secrets{
+			Substitution: r.result.Substitution, IsStale: r.service.ConfigDigest != r.record.Applied.ConfigDigest,
+		},
 	}
 	if err := spare(ctx, d.cluster, r.service, r.schedule, &d.desired); err != nil {
 		return nil, err

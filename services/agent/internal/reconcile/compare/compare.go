@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package compare shows people what differs between two states of an object. It masks the values of
+// Secrets, and values that contain a secret of a service's configuration, whatever the kind.
+package compare
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/leatdev/leat/services/agent/internal/fields"
+	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/services/agent/internal/report"
+)
+
+// Secrets are what a comparison must not show.
+type Secrets struct {
+	// Substitution knows the secrets of the configuration. Nil: there is no configuration.
+	Substitution *render.Substitution
+	// IsStale means that another configuration was applied last. Nobody knows its secrets any more, so
+	// that only texts of the desired object are shown.
+	IsStale bool
+}
+
+const (
+	// maxCompared bounds the lines between the first and the last difference. The time of a comparison
+	// can grow with their square, and a comparison cannot be interrupted.
+	maxCompared = 10_000
+	uncompared  = "--- live\n+++ desired\n@@ more lines may differ than are compared @@"
+	// contextLines is how many equal lines stand around each difference.
+	contextLines = 3
+)
+
+// Unified returns a unified diff of the YAML of two states of an object, or "" if they do not differ.
+// A nil object does not exist. It masks secrets in both objects, which belong to it.
+func Unified(before, after *unstructured.Unstructured, secrets Secrets) (string, error) {
+	maskSecret(before, after)
+	m := newMasker(secrets, before, after)
+	m.maskObject(before)
+	m.maskObject(after)
+	from, err := yamlOf(before)
+	if err != nil {
+		return "", err
+	}
+	to, err := yamlOf(after)
+	if err != nil || from == to {
+		return "", err
+	}
+	a, b := splitLines(from), splitLines(to)
+	if isTooLong(a, b) {
+		return fmt.Sprintf("%s\n-%d lines\n+%d lines\n", uncompared, len(a), len(b)), nil
+	}
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: a, B: b, FromFile: "live", ToFile: "desired", Context: contextLines,
+	})
+	if err != nil {
+		return "", fmt.Errorf("compare texts: %w", err)
+	}
+	return text, nil
+}
+
+// Fields returns which fields differ, at most report.MaxDriftFields. It masks the values of
+// confidential objects.
+func Fields(live, wanted *unstructured.Unstructured, isConfidential bool) []fields.Change {
+	changes := fields.Compare(live, wanted)
+	changes = changes[:min(len(changes), report.MaxDriftFields)]
+	if !isConfidential {
+		return changes
+	}
+	for i := range changes {
+		changes[i].Old, changes[i].New = maskText(changes[i].Old), maskText(changes[i].New)
+	}
+	return changes
+}
+
+// isTooLong reports whether both texts have more than maxCompared lines between their first and last
+// difference.
+func isTooLong(a, b []string) bool {
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return min(len(a), len(b)) > maxCompared
+}
+
+func splitLines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return difflib.SplitLines(strings.TrimSuffix(text, "\n"))
+}
+
+// yamlOf returns the YAML of an object without the fields that the API server manages.
+func yamlOf(o *unstructured.Unstructured) (string, error) {
+	if o == nil {
+		return "", nil
+	}
+	o = o.DeepCopy()
+	for _, field := range []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"} {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(o.Object, "status")
+	text, err := yaml.Marshal(o.Object)
+	if err != nil {
+		return "", fmt.Errorf("write YAML: %w", err)
+	}
+	return string(text), nil
+}
