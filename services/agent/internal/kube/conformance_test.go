@@ -62,8 +62,8 @@ func (indifferent) Fingerprint(o *unstructured.Unstructured) fingerprint.Sum {
 	return fingerprint.Live(o, k8s.FieldManager)
 }
 
-// Blind implements kube.Sink.
-func (indifferent) Blind(schema.GroupKind, string) {}
+// MarkUnobservable implements kube.Sink.
+func (indifferent) MarkUnobservable(schema.GroupKind, string) {}
 
 func collectionOf(o *unstructured.Unstructured) string {
 	return fmt.Sprintf("/api/v1/namespaces/%s/configmaps", o.GetNamespace())

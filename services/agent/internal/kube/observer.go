@@ -18,7 +18,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 )
 
 // absentRetry spaces questions for a kind that does not exist. Its definition is noticed when it comes; what is left are kinds
@@ -150,7 +150,7 @@ func (o *observer) absent(attempt int) {
 
 // Seen implements watch.Handler.
 func (o *observer) Seen(object *unstructured.Unstructured) {
-	o.sink.Observe(reconcile.Observation{
+	o.sink.Observe(observe.Observation{
 		Service:         object.GetLabels()[k8s.ServiceLabel],
 		Object:          inventory.Object{Ref: o.ref(object.GetNamespace(), object.GetName()), UID: string(object.GetUID())},
 		ResourceVersion: object.GetResourceVersion(),
@@ -162,7 +162,7 @@ func (o *observer) Seen(object *unstructured.Unstructured) {
 
 // Gone implements watch.Handler. An object that lost Leat's label is gone for the service, too.
 func (o *observer) Gone(object watch.Object, version string) {
-	o.sink.Observe(reconcile.Observation{
+	o.sink.Observe(observe.Observation{
 		Service:         object.Label,
 		Object:          inventory.Object{Ref: o.ref(object.Namespace, object.Name), UID: object.UID},
 		ResourceVersion: version,
@@ -178,7 +178,7 @@ func (o *observer) Synced() {
 
 // Denied implements watch.Handler.
 func (o *observer) Denied(err error) {
-	o.sink.Blind(o.kind, "the agent may not watch its kind: "+err.Error())
+	o.sink.MarkUnobservable(o.kind, "the agent may not watch its kind: "+err.Error())
 }
 
 func (o *observer) ref(namespace, name string) inventory.Ref {

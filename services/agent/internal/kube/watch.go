@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 )
 
 // Sink hears what watches see. Its methods are called concurrently for objects of different kinds, and return at once.
@@ -24,11 +25,11 @@ type Sink interface {
 	// Fingerprint sums up what counts of an object. It only reads it.
 	Fingerprint(o *unstructured.Unstructured) fingerprint.Sum
 	// Observe takes in the newest state of an object.
-	Observe(o reconcile.Observation)
+	Observe(o observe.Observation)
 	// Synced tells, once after each complete list of a kind, that everything has been observed that was in it.
 	Synced(kind schema.GroupKind)
-	// Blind tells why objects of a kind cannot be observed, until one is.
-	Blind(kind schema.GroupKind, why string)
+	// MarkUnobservable tells why objects of a kind cannot be observed, until one is.
+	MarkUnobservable(kind schema.GroupKind, why string)
 }
 
 // Watches observes the objects that carry Leat's label, one watch per kind. Memory follows the objects that Leat manages, not the

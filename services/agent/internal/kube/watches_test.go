@@ -26,7 +26,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/plan"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -53,8 +53,8 @@ type witness struct {
 	verdict string // message of all verdicts; guarded by mu
 
 	mu      sync.Mutex
-	last    map[string]reconcile.Observation // by name
-	heard   []string                         // by everything, in order
+	last    map[string]observe.Observation // by name
+	heard   []string                       // by everything, in order
 	synced  map[schema.GroupKind]int
 	changed chan struct{} // closed and replaced at every change
 }
@@ -83,7 +83,7 @@ func (b *logBuffer) String() string {
 func attend(t *testing.T, c *cluster, as string, kinds ...schema.GroupVersionKind) *witness {
 	t.Helper()
 	w := &witness{
-		logs: &logBuffer{}, last: map[string]reconcile.Observation{}, synced: map[schema.GroupKind]int{}, changed: make(chan struct{}),
+		logs: &logBuffer{}, last: map[string]observe.Observation{}, synced: map[schema.GroupKind]int{}, changed: make(chan struct{}),
 	}
 	client, err := kube.New(kube.Params{
 		Kubeconfig: kubeconfigAs(t, c, as), UserAgent: "leat-agent/test",
@@ -136,7 +136,7 @@ func (w *witness) Judge(*unstructured.Unstructured) health.Verdict {
 }
 
 // Observe implements kube.Sink.
-func (w *witness) Observe(o reconcile.Observation) {
+func (w *witness) Observe(o observe.Observation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last[o.Object.Name] = o
@@ -151,8 +151,8 @@ func (w *witness) Synced(kind schema.GroupKind) {
 	w.hear("synced " + kind.String())
 }
 
-// Blind implements kube.Sink.
-func (w *witness) Blind(kind schema.GroupKind, why string) {
+// MarkUnobservable implements kube.Sink.
+func (w *witness) MarkUnobservable(kind schema.GroupKind, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hear("blind for " + kind.String() + ": " + why)
@@ -186,7 +186,7 @@ func (w *witness) until(t *testing.T, what string, is func() bool) {
 }
 
 // seen waits until an object was observed as wanted, and returns the observation.
-func (w *witness) seen(t *testing.T, name string, want func(reconcile.Observation) bool) (o reconcile.Observation) {
+func (w *witness) seen(t *testing.T, name string, want func(observe.Observation) bool) (o observe.Observation) {
 	t.Helper()
 	w.until(t, "observation of "+name, func() bool {
 		o = w.last[name]
@@ -195,8 +195,8 @@ func (w *witness) seen(t *testing.T, name string, want func(reconcile.Observatio
 	return o
 }
 
-func deleted(o reconcile.Observation) bool { return o.Deleted }
-func present(o reconcile.Observation) bool { return !o.Deleted }
+func deleted(o observe.Observation) bool { return o.Deleted }
+func present(o observe.Observation) bool { return !o.Deleted }
 
 // create makes an object with the label of a service, through server-side apply as leat.
 func (c *cluster) create(t *testing.T, path, body, service string) {
@@ -234,9 +234,9 @@ func testHandedOver(t *testing.T, c *cluster) {
 	c.create(t, configMaps+"handed", bareConfigMap, "first-owner")
 	w.seen(t, "handed", present)
 	c.request(t, http.MethodPatch, configMaps+"handed", mergePatch, `{"metadata":{"labels":{"leat.dev/service":"second-owner"},"finalizers":["example.test/wait"]}}`)
-	w.seen(t, "handed", func(o reconcile.Observation) bool { return o.Service == "second-owner" })
+	w.seen(t, "handed", func(o observe.Observation) bool { return o.Service == "second-owner" })
 	c.request(t, http.MethodDelete, configMaps+"handed", "", "")
-	w.seen(t, "handed", func(o reconcile.Observation) bool { return o.Terminating })
+	w.seen(t, "handed", func(o observe.Observation) bool { return o.Terminating })
 	c.request(t, http.MethodPatch, configMaps+"handed", mergePatch, `{"metadata":{"finalizers":null}}`)
 	w.seen(t, "handed", deleted)
 	w.mu.Lock()
@@ -346,7 +346,7 @@ func testRecheck(t *testing.T, c *cluster) {
 	w.verdict = "new rules"
 	w.mu.Unlock()
 	w.watches.Recheck()
-	w.seen(t, "recheck", func(o reconcile.Observation) bool { return o.Health.Message == "new rules" })
+	w.seen(t, "recheck", func(o observe.Observation) bool { return o.Health.Message == "new rules" })
 	w.until(t, "a new list", func() bool { return w.synced[kind.GroupKind()] == 2 })
 }
 
@@ -355,9 +355,9 @@ func testOtherVersion(t *testing.T, c *cluster) {
 	const path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/scaled"
 	c.create(t, path, "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nspec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: x}}\n", "scaled")
 	w := attend(t, c, "", gvk("autoscaling", "v1", "HorizontalPodAutoscaler"))
-	w.seen(t, "scaled", func(o reconcile.Observation) bool { return o.Object.Version == "v1" })
+	w.seen(t, "scaled", func(o observe.Observation) bool { return o.Object.Version == "v1" })
 	w.watches.Watch([]schema.GroupVersionKind{gvk("autoscaling", "v2", "HorizontalPodAutoscaler")})
-	w.seen(t, "scaled", func(o reconcile.Observation) bool { return o.Object.Version == "v2" })
+	w.seen(t, "scaled", func(o observe.Observation) bool { return o.Object.Version == "v2" })
 	c.request(t, http.MethodDelete, path, "", "")
 	w.seen(t, "scaled", deleted)
 	w.mu.Lock()

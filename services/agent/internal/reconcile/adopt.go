@@ -46,10 +46,7 @@ func (r *run) familiar(k inventory.Key) bool {
 	if !ok || known.UID == "" || r.service.Spec.Policy.Adoption != syncpolicy.AdoptNever {
 		return ok && known.UID != ""
 	}
-	r.unit.mu.Lock()
-	defer r.unit.mu.Unlock()
-	t := r.unit.observed.get(k)
-	return t == nil || !t.deleted
+	return !r.unit.objects.IsKnownDeleted(k)
 }
 
 // admit decides whether an object that exists and is no other service's may become this one's.

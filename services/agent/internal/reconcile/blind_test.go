@@ -27,7 +27,7 @@ func TestBlind(t *testing.T) {
 		w.plan(s)
 		synctest.Wait()
 		w.engine.Observe(sight(w.objects[keyOf("a")]))
-		w.engine.Blind(keyOf("a").GroupKind(), "may not be watched")
+		w.engine.MarkUnobservable(keyOf("a").GroupKind(), "may not be watched")
 		synctest.Wait()
 		got := w.status("s")
 		want := health.Verdict{State: health.Unknown, Message: "may not be watched"}

@@ -17,7 +17,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
@@ -35,17 +35,17 @@ func own(o *unstructured.Unstructured) {
 }
 
 // sight is what a watch says of an object.
-func sight(o *unstructured.Unstructured) reconcile.Observation {
-	return reconcile.Observation{
+func sight(o *unstructured.Unstructured) observe.Observation {
+	return observe.Observation{
 		Service: o.GetLabels()[k8s.ServiceLabel], Object: inventory.Object{Ref: inventory.RefOf(o), UID: string(o.GetUID())},
 		ResourceVersion: o.GetResourceVersion(), Health: health.Verdict{State: health.Healthy},
 		Fingerprint: fingerprint.Live(o, k8s.FieldManager), Terminating: o.GetDeletionTimestamp() != nil,
 	}
 }
 
-func gone(o *unstructured.Unstructured, version int) reconcile.Observation {
+func gone(o *unstructured.Unstructured, version int) observe.Observation {
 	seen := sight(o)
-	return reconcile.Observation{Service: seen.Service, Object: seen.Object, ResourceVersion: fmt.Sprint(version), Deleted: true}
+	return observe.Observation{Service: seen.Service, Object: seen.Object, ResourceVersion: fmt.Sprint(version), Deleted: true}
 }
 
 // wrote hands a write to whoever plays the watches. w.mu is held.
@@ -60,7 +60,7 @@ func keyOf(name string) inventory.Key {
 }
 
 // edit changes an object as somebody else would, and returns what a watch sees of that.
-func (w *world) edit(t *testing.T, name string, change func(o *unstructured.Unstructured)) reconcile.Observation {
+func (w *world) edit(t *testing.T, name string, change func(o *unstructured.Unstructured)) observe.Observation {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,7 +77,7 @@ func (w *world) edit(t *testing.T, name string, change func(o *unstructured.Unst
 }
 
 // erase deletes an object as somebody else would, and returns what a watch sees of that.
-func (w *world) erase(name string) reconcile.Observation {
+func (w *world) erase(name string) observe.Observation {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	live := w.objects[keyOf(name)]

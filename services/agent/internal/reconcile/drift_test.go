@@ -24,6 +24,7 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -66,31 +67,31 @@ func TestDriftCorrection(t *testing.T) {
 	t.Parallel()
 	b := []string{"b"}
 	for name, test := range map[string]struct {
-		change func(t *testing.T, w *world) reconcile.Observation
+		change func(t *testing.T, w *world) observe.Observation
 		want   []string
 	}{
-		"data": {func(t *testing.T, w *world) reconcile.Observation { return w.edit(t, "b", setData("2")) }, b},
-		"field of nobody": {func(t *testing.T, w *world) reconcile.Observation {
+		"data": {func(t *testing.T, w *world) observe.Observation { return w.edit(t, "b", setData("2")) }, b},
+		"field of nobody": {func(t *testing.T, w *world) observe.Observation {
 			return w.edit(t, "b", func(o *unstructured.Unstructured) { o.Object["immutable"] = false })
 		}, nil},
-		"status": {func(t *testing.T, w *world) reconcile.Observation {
+		"status": {func(t *testing.T, w *world) observe.Observation {
 			return w.edit(t, "b", func(o *unstructured.Unstructured) { o.Object["status"] = "x" })
 		}, nil},
-		"nothing": {func(t *testing.T, w *world) reconcile.Observation {
+		"nothing": {func(t *testing.T, w *world) observe.Observation {
 			return w.edit(t, "b", func(*unstructured.Unstructured) {})
 		}, nil},
-		"ownership wiped": {func(t *testing.T, w *world) reconcile.Observation {
+		"ownership wiped": {func(t *testing.T, w *world) observe.Observation {
 			return w.edit(t, "b", func(o *unstructured.Unstructured) { o.SetManagedFields(nil) })
 		}, b},
-		"deleted": {func(_ *testing.T, w *world) reconcile.Observation { return w.erase("b") }, b},
-		"label taken away": {func(t *testing.T, w *world) reconcile.Observation {
+		"deleted": {func(_ *testing.T, w *world) observe.Observation { return w.erase("b") }, b},
+		"label taken away": {func(t *testing.T, w *world) observe.Observation {
 			seen := w.edit(t, "b", func(o *unstructured.Unstructured) { o.SetLabels(nil) })
-			return reconcile.Observation{Service: "s", Object: seen.Object, ResourceVersion: seen.ResourceVersion, Deleted: true}
+			return observe.Observation{Service: "s", Object: seen.Object, ResourceVersion: seen.ResourceVersion, Deleted: true}
 		}, b},
-		"replaced": {func(t *testing.T, w *world) reconcile.Observation { return w.edit(t, "b", setUID("another")) }, b},
-		"deletion of an earlier one": {func(t *testing.T, w *world) reconcile.Observation {
+		"replaced": {func(t *testing.T, w *world) observe.Observation { return w.edit(t, "b", setUID("another")) }, b},
+		"deletion of an earlier one": {func(t *testing.T, w *world) observe.Observation {
 			seen := w.edit(t, "b", setUID("earlier"))
-			return reconcile.Observation{Service: "s", Object: seen.Object, ResourceVersion: seen.ResourceVersion, Deleted: true}
+			return observe.Observation{Service: "s", Object: seen.Object, ResourceVersion: seen.ResourceVersion, Deleted: true}
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -365,7 +366,7 @@ func TestEventsLateAndOutOfOrder(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 				random := &dice{random: rand.New(rand.NewPCG(seed, 0))}
-				later := func(o reconcile.Observation, most time.Duration) {
+				later := func(o observe.Observation, most time.Duration) {
 					go func(delay time.Duration) {
 						<-time.After(delay)
 						w.engine.Observe(o)
@@ -379,7 +380,7 @@ func TestEventsLateAndOutOfOrder(t *testing.T) {
 					delay()
 					return nil
 				}
-				w.watcher = func(o reconcile.Observation) { later(o, 300*time.Millisecond) }
+				w.watcher = func(o observe.Observation) { later(o, 300*time.Millisecond) }
 				s := w.follow(t, syncpolicy.DriftCorrect, "a", "b", "c")
 				edits, changes := 0, 0
 				for round := range 20 {

@@ -5,7 +5,6 @@ package reconcile
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -32,7 +31,7 @@ func (u *unit) rehearses(now time.Time) bool {
 	if u.order != decide.Follow || !s.Spec.DryRun || s.Spec.Paused || len(s.Bundles) == 0 {
 		return false
 	}
-	return u.forced || u.dirty || !u.rehearsal.of.SameInputs(s.Inputs()) || !now.Before(u.refresh) && u.rehearsal.seen != u.signature()
+	return u.forced || u.dirty || !u.rehearsal.of.SameInputs(s.Inputs()) || !now.Before(u.refresh) && u.rehearsal.seen != u.objects.Signature()
 }
 
 // relax puts off the refresh of a dry run that has nothing new to tell.
@@ -40,18 +39,6 @@ func (u *unit) relax(now time.Time) {
 	if u.desired.Spec.DryRun && !now.Before(u.refresh) && !u.rehearses(now) {
 		u.refresh = now.Add(backoff.Jitter(u.engine.refreshPause(), refreshJitter))
 	}
-}
-
-// signature sums up what is known of the objects.
-func (u *unit) signature() fingerprint.Sum {
-	var text []byte
-	for _, o := range u.record.Objects.Objects() {
-		text = fmt.Append(text, o.Key, o.UID)
-		if t := u.observed.get(o.Key); t != nil {
-			text = fmt.Append(append(text, t.Server[:]...), t.deleted, t.replaced)
-		}
-	}
-	return fingerprint.Text(text)
 }
 
 // rehearsed is the report of the latest dry run; nil when the service is not dry, or what it is to run has changed since.
@@ -64,7 +51,7 @@ func (u *unit) rehearsed() *report.DryRun {
 
 // once tells that the cluster holds what was applied before the service was made dry.
 func (u *unit) once() bool {
-	return u.desired.Spec.DryRun && !u.record.Applied.At.IsZero() && !u.record.Touched
+	return u.desired.Spec.DryRun && !u.stored.Applied.At.IsZero() && !u.stored.Touched
 }
 
 // rehearse carries out a dry run. It writes nothing, neither in the cluster nor in the inventory.
@@ -72,7 +59,7 @@ func (u *unit) rehearse(ctx context.Context) {
 	u.work(ctx, decide.Preview, func(ctx context.Context, r *run) error {
 		r.news = false // it brings nothing
 		u.mu.Lock()
-		next := rehearsal{of: r.service.Inputs(), seen: u.signature()}
+		next := rehearsal{of: r.service.Inputs(), seen: u.objects.Signature()}
 		u.rehearsal.report = nil
 		u.mu.Unlock()
 		err := r.take(ctx, []step{

@@ -219,9 +219,12 @@ func (e *Engine) load(ctx context.Context) (records []inventory.Record, err erro
 
 // start makes the unit of a service and its goroutine.
 func (e *Engine) start(ctx context.Context, group *errgroup.Group, record inventory.Record) *unit {
-	u := newUnit(e, record)
+	var table fingerprint.Table
+	if record.Objects.Len() > 0 {
+		table = e.params.Fingerprints.Load(ctx, record.Service)
+	}
+	u := newUnit(e, record, table)
 	e.relations.join(u, record.DependsOn)
-	u.load(ctx)
 	for _, o := range record.Objects.Objects() {
 		if o.UID != "" { // otherwise it may be another's: this one has only been about to make it
 			e.claims.take(o.Key, record.Service)

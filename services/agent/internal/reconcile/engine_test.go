@@ -22,6 +22,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -274,7 +275,7 @@ func TestHealthTimeout(t *testing.T) {
 		pass(t, time.Second)
 		see := func(version string, verdict health.Verdict) {
 			object, _ := w.records["s"].Objects.Get(inventory.Key{Kind: "ConfigMap", Namespace: "default", Name: "a"})
-			w.engine.Observe(reconcile.Observation{Service: "s", Object: object, ResourceVersion: version, Health: verdict})
+			w.engine.Observe(observe.Observation{Service: "s", Object: object, ResourceVersion: version, Health: verdict})
 			synctest.Wait()
 		}
 		see("7", health.Verdict{State: health.Degraded}) // older than the apply

@@ -30,6 +30,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/render"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
@@ -46,10 +47,10 @@ type world struct {
 	onWatch  func([]schema.GroupVersionKind)
 	onDelete func(ctx context.Context, o inventory.Object) error
 
-	builder   render.Builder              // of kustomizations; nil: render.InProcess
-	watcher   func(reconcile.Observation) // of every write of the engine's
-	loadDelay time.Duration               // before fingerprints are read
-	openDelay time.Duration               // before a bundle comes
+	builder   render.Builder            // of kustomizations; nil: render.InProcess
+	watcher   func(observe.Observation) // of every write of the engine's
+	loadDelay time.Duration             // before fingerprints are read
+	openDelay time.Duration             // before a bundle comes
 
 	mu         sync.Mutex
 	objects    map[inventory.Key]*unstructured.Unstructured

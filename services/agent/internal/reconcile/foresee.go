@@ -50,8 +50,8 @@ func (e *Engine) Diff(ctx context.Context, service string, candidate ...plan.Bun
 func (u *unit) foresee(candidate []plan.Bundle) *run {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	r := &run{unit: u, engine: u.engine, service: u.newest, record: u.record, rules: submit.NewRules(u.newest.Spec.Policy)}
-	r.record.Objects = r.record.Objects.Clone()
+	r := &run{unit: u, engine: u.engine, service: u.newest, record: u.stored, rules: submit.NewRules(u.newest.Spec.Policy)}
+	r.record.Objects = u.objects.Listed()
 	if len(candidate) > 0 {
 		r.service.Bundles = candidate
 	}

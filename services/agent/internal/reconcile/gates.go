@@ -36,7 +36,7 @@ type gate struct {
 
 // offer takes over what the plan says. u.mu is held, as in all that follows.
 func (u *unit) offer(s plan.Service) {
-	if s.SyncRequest != u.newest.SyncRequest && s.SyncRequest != u.record.Applied.SyncRequest {
+	if s.SyncRequest != u.newest.SyncRequest && s.SyncRequest != u.stored.Applied.SyncRequest {
 		u.request = s.Inputs()
 	}
 	u.newest = s
@@ -98,13 +98,14 @@ func (u *unit) workOn(s plan.Service, now time.Time) {
 	u.renew()
 	u.attempts, u.retryAt = attempts, retryAt
 	u.desired, u.rules = s, submit.NewRules(s.Spec.Policy)
-	u.drift, u.dirty = u.scan(now), rested && !u.still() // what others did meanwhile is looked at
+	u.objects.SetDriftMode(s.Spec.Policy.Drift, now)
+	u.dirty = rested && !u.still() // what others did meanwhile is looked at
 }
 
 // fallback is what is applied; without bundles, and thus left alone, where the cluster holds something half-way, or where an
 // older agent has applied it.
 func (u *unit) fallback() plan.Service {
-	if u.kept.Name != "" && u.kept.UID == u.newest.UID && !u.record.Touched && u.kept.Inputs().SameInputs(u.record.Applied) {
+	if u.kept.Name != "" && u.kept.UID == u.newest.UID && !u.stored.Touched && u.kept.Inputs().SameInputs(u.stored.Applied) {
 		return u.kept
 	}
 	return plan.Service{Name: u.name, UID: u.newest.UID}
@@ -135,7 +136,7 @@ func (r *run) stash(context.Context) error {
 func (u *unit) brings() bool {
 	s := u.newest
 	return len(s.Bundles) > 0 && !s.Spec.Paused && !s.Spec.DryRun &&
-		(u.forced || u.record.Touched || !s.Inputs().SameInputs(u.record.Applied))
+		(u.forced || u.stored.Touched || !s.Inputs().SameInputs(u.stored.Applied))
 }
 
 // barred says why the newest entry may not be applied now.
@@ -146,7 +147,7 @@ func (u *unit) barred(now time.Time) *reason.Problem {
 	if problem := u.shut(now); problem != nil {
 		return problem
 	}
-	if !u.record.Touched && u.newest.Inputs().SameContent(u.record.Applied) {
+	if !u.stored.Touched && u.newest.Inputs().SameContent(u.stored.Applied) {
 		return nil // nothing is new but that somebody asked
 	}
 	return u.missing()

@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -57,7 +58,7 @@ func (w *world) heal(service, kind, name string, state health.State) {
 	live := w.objects[inventory.Key{Kind: kind, Namespace: "default", Name: name}]
 	version := w.writes
 	w.mu.Unlock()
-	w.engine.Observe(reconcile.Observation{
+	w.engine.Observe(observe.Observation{
 		Service: service, Object: inventory.Object{Ref: inventory.RefOf(live), UID: string(live.GetUID())},
 		ResourceVersion: fmt.Sprint(version), Health: health.Verdict{State: state},
 	})
@@ -71,7 +72,7 @@ func (w *world) lose(service, name string) {
 	w.writes++
 	version := w.writes
 	w.mu.Unlock()
-	w.engine.Observe(reconcile.Observation{
+	w.engine.Observe(observe.Observation{
 		Service: service, Object: inventory.Object{Ref: inventory.RefOf(live), UID: string(live.GetUID())},
 		ResourceVersion: fmt.Sprint(version), Deleted: true,
 	})

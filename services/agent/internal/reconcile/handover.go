@@ -85,8 +85,8 @@ type inherited struct {
 
 // inherit notes what is taken over from whom. It is called concurrently.
 func (r *run) inherit(from string, o inventory.Object) {
-	r.unit.mu.Lock()
-	defer r.unit.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.inherited.from = append(r.inherited.from, from)
 	if o.UID != "" {
 		r.inherited.objects.Put(o)
@@ -175,7 +175,7 @@ func (u *unit) lends() []inventory.Object {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var lent []inventory.Object
-	for _, o := range u.record.Objects.Objects() {
+	for _, o := range u.objects.Listed().Objects() {
 		if u.lent[o.Key] {
 			lent = append(lent, o)
 		}
@@ -200,9 +200,7 @@ func (e *Engine) held(service string, k inventory.Key) (inventory.Object, bool) 
 	if err != nil {
 		return inventory.Object{}, false
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.record.Objects.Get(k)
+	return u.objects.Get(k)
 }
 
 // knows tells whether there is such a service, be it that it goes.
@@ -278,7 +276,7 @@ func (e *Engine) heir(ctx context.Context, leaving *unit, k inventory.Key) (*uni
 func (u *unit) fresh() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.order == decide.Follow && u.record.Applied.At.IsZero() && u.record.Objects.Len() == 0
+	return u.order == decide.Follow && u.stored.Applied.At.IsZero() && u.objects.Len() == 0
 }
 
 // doubts tells whether to wait for a service whose wishes are not known.
@@ -315,10 +313,10 @@ func (u *unit) behind() bool {
 // may not follow the plan yet, keeps what it has besides.
 func (u *unit) wants(ctx context.Context, k inventory.Key) (wanted, certain bool) {
 	u.mu.Lock()
-	_, held := u.record.Objects.Get(k)
+	_, held := u.objects.Get(k)
 	held = held && !u.lent[k]
-	order, desired, known, applied := u.order, u.newest, u.wishes, u.record.Applied
-	current := !u.record.Touched && u.newest.Inputs().SameInputs(applied)
+	order, desired, known, applied := u.order, u.newest, u.wishes, u.stored.Applied
+	current := !u.stored.Touched && u.newest.Inputs().SameInputs(applied)
 	still := u.behind() || u.newest.Spec.Paused
 	u.mu.Unlock()
 	switch {

@@ -193,7 +193,7 @@ func (r *run) enlistHooks(ctx context.Context, hooks []*hook) error {
 			h.uid = object.UID
 			r.record.Hooks = r.record.Hooks.Put(object)
 			r.record.Objects.Remove(h.ref.Key)
-			r.unit.disown(h.ref.Key)
+			r.unit.objects.Remove(h.ref.Key)
 			changed = true
 		}
 	}
@@ -201,14 +201,6 @@ func (r *run) enlistHooks(ctx context.Context, hooks []*hook) error {
 		return nil
 	}
 	return r.saveHooks(ctx)
-}
-
-// disown forgets what is known of an object of the service.
-func (u *unit) disown(k inventory.Key) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.record.Objects.Remove(k)
-	u.observed.drop(k)
 }
 
 // launch makes a hook, unless this very run has made it before it was interrupted.

@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -116,7 +117,7 @@ func TestFailedObjectIsToldAtOnce(t *testing.T) {
 		pass(t, time.Second)
 		see := func(name string, verdict health.Verdict) {
 			object, _ := w.records["s"].Objects.Get(inventory.Key{Kind: "ConfigMap", Namespace: "default", Name: name})
-			w.engine.Observe(reconcile.Observation{Service: "s", Object: object, ResourceVersion: "9000", Health: verdict})
+			w.engine.Observe(observe.Observation{Service: "s", Object: object, ResourceVersion: "9000", Health: verdict})
 		}
 		for _, name := range names {
 			see(name, health.Verdict{State: health.Progressing})

@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 )
 
 const (
@@ -105,9 +106,9 @@ func (e *encoded) List(context.Context) (records []inventory.Record, err error) 
 }
 
 // remembered is one of the objects, as a watch sees it.
-func remembered(service string, object int) reconcile.Observation {
+func remembered(service string, object int) observe.Observation {
 	kind := []string{"ConfigMap", "Secret", "Service", "ServiceAccount"}[object%4]
-	return reconcile.Observation{
+	return observe.Observation{
 		Service: service, ResourceVersion: fmt.Sprint(1_000_000 + object), Health: health.Verdict{State: health.Healthy},
 		Object: inventory.Object{
 			Ref: inventory.Ref{Key: inventory.Key{Kind: kind, Namespace: service, Name: fmt.Sprintf("an-object-of-the-service-%d", object)}, Version: "v1"},

@@ -5,13 +5,13 @@ package reconcile
 
 import (
 	"context"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/submit"
 )
 
@@ -21,39 +21,39 @@ func (r *run) applyOne(ctx context.Context, o *unstructured.Unstructured) error 
 	sum := r.sumOf(o)
 	what := r.decide(o, sum)
 	switch what {
-	case keep:
+	case observe.Keep:
 		return nil
-	case explain:
+	case observe.Explain:
 		return r.explain(ctx, o)
-	case install, repair:
+	case observe.Install, observe.Repair:
 	}
 	return r.write(ctx, o, sum, what)
 }
 
 // write applies an object whatever is known of it.
-func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum fingerprint.Sum, what verdict) error {
+func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum fingerprint.Sum, what observe.Verdict) error {
 	if r.service.Spec.CreateNamespace && o.GetNamespace() == r.service.Spec.NamespaceOrDefault() {
 		if err := r.ensureNamespace(ctx); err != nil {
 			return err
 		}
 	}
 	var before *unstructured.Unstructured
-	if what == repair {
+	if what == observe.Repair {
 		before = r.rival(ctx, o)
 	}
-	r.unit.begun(o, sum)
-	live, err := r.submitter().Apply(ctx, o, r.origin(o, what == repair))
+	r.unit.objects.BeginApply(inventory.RefOf(o).Key, sum)
+	live, err := r.submitter().Apply(ctx, o, r.origin(o, what == observe.Repair))
 	if err != nil {
 		return err
 	}
 	object := r.entry(o)
 	object.UID = string(live.GetUID())
 	r.wrote.Add(1)
-	r.unit.applied(r, sum, Observation{
+	r.applied(sum, observe.Observation{
 		Service: r.service.Name, Object: object, ResourceVersion: live.GetResourceVersion(), Health: r.engine.Judge(live),
 		Fingerprint: r.rules.Live(live), Terminating: live.GetDeletionTimestamp() != nil,
 	})
-	if what == repair {
+	if what == observe.Repair {
 		r.corrected(ctx, o, before, live)
 	}
 	if isDefinition(o) {
@@ -62,31 +62,14 @@ func (r *run) write(ctx context.Context, o *unstructured.Unstructured, sum finge
 	return nil
 }
 
-// begun notes that an object is about to be applied. If there is no answer, a manifest that has changed counts as owed.
-func (u *unit) begun(o *unstructured.Unstructured, sum fingerprint.Sum) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if t := u.observed.of(inventory.RefOf(o).Key); t.Manifest != sum {
-		u.owe(t)
-	}
-}
-
-// applied notes the cluster's answer to an apply. Unlike other parts of the run it is called concurrently.
-func (u *unit) applied(r *run, sum fingerprint.Sum, o Observation) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	t, now := u.observed.of(o.Object.Key), time.Now()
-	if t.Manifest == sum {
-		t.corrected(now)
-	}
-	before := t.Kept
-	t.answer(sum, o)
-	u.unsaved = u.unsaved || t.Kept != before
+// applied records the cluster's answer to an apply. It may be called concurrently.
+func (r *run) applied(sum fingerprint.Sum, o observe.Observation) {
+	r.mu.Lock()
 	known, _ := r.record.Objects.Get(o.Object.Key)
 	known.Ref, known.UID = o.Object.Ref, o.Object.UID
 	r.record.Objects.Put(known)
-	u.record.Objects.Put(known)
-	u.notice(o.Object.Key, t, now) // others may have changed it since
+	r.mu.Unlock()
+	r.unit.objects.EndApply(known, sum, o)
 }
 
 // announce notes of all objects that are about to get another manifest that they are neither the old nor the new until the
@@ -94,12 +77,10 @@ func (u *unit) applied(r *run, sum fingerprint.Sum, o Observation) {
 func (r *run) announce(ctx context.Context, prepared []*unstructured.Unstructured) {
 	for _, o := range prepared {
 		sum := r.sumOf(o)
-		if r.decide(o, sum) != install {
+		if r.decide(o, sum) != observe.Install {
 			continue
 		}
-		r.unit.mu.Lock()
-		r.unit.owe(r.unit.observed.of(inventory.RefOf(o).Key))
-		r.unit.mu.Unlock()
+		r.unit.objects.SetUnknown(inventory.RefOf(o).Key)
 	}
 	r.unit.store(ctx)
 }
@@ -123,8 +104,8 @@ func (r *run) origin(o *unstructured.Unstructured, isRepair bool) submit.Origin 
 
 // recorded returns an object of the record, while others of its stage are being entered.
 func (r *run) recorded(k inventory.Key) (inventory.Object, bool) {
-	r.unit.mu.Lock()
-	defer r.unit.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return r.record.Objects.Get(k)
 }
 

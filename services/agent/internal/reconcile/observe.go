@@ -11,63 +11,55 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// Observe takes in what a watch saw. Observations of objects that are in no inventory, and ones older than what is known,
-// have no effect. It returns at once.
-func (e *Engine) Observe(o Observation) {
+// Observe records what a watch saw. Observations of objects that are in no inventory, and observations
+// that are older than what is known, have no effect. It returns at once.
+func (e *Engine) Observe(o observe.Observation) {
 	u, err := e.unit(o.Service)
 	if err != nil {
-		return // carries our label, and is none of ours
+		return // the object carries our label, but belongs to no service of ours
 	}
 	u.observe(o)
 }
 
-// Synced tells that every object of a kind that exists has been observed. Those of the inventories that were not are
-// missing.
+// Synced records that every existing object of a kind was observed. The objects of inventories that
+// were not are missing.
 func (e *Engine) Synced(kind schema.GroupKind) {
 	for _, u := range e.all() {
-		u.synced(kind)
-	}
-}
-
-func (u *unit) observe(o Observation) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	mine, ok := u.record.Objects.Get(o.Object.Key)
-	if !ok || o.Deleted && mine.UID != o.Object.UID {
-		return
-	}
-	t, version, now := u.observed.of(mine.Key), versionOf(o.ResourceVersion), time.Now()
-	if t.seen && older(version, t.Version) {
-		return
-	}
-	if o.Deleted {
-		o.Health = health.Verdict{State: health.Missing, Message: "was deleted by somebody else; " + u.restored()}
-	}
-	before, drift, astray := t.health(), u.drift, t.astray()
-	u.unsaved = t.see(o, version, mine.UID) || u.unsaved
-	u.notice(mine.Key, t, now)
-	if before != o.Health {
-		u.stirred(o)
-		u.engine.events.publish(report.Event{Time: now, Service: u.name, Phase: u.status.Phase, Object: &mine.Ref, Message: sentence(o.Health)})
-	}
-	if before != o.Health || !drift.Equal(u.drift) || astray != t.astray() {
+		u.objects.SetSynced(kind)
 		signal(u.wake)
 	}
 }
 
-// restored says what becomes of an object that is missing. u.mu is held.
-func (u *unit) restored() string {
-	if u.desired.Spec.Policy.Drift == syncpolicy.DriftCorrect {
-		return "it is made again"
+// MarkUnobservable records why objects of a kind cannot be observed. Until they can, this is the health
+// of those that never were.
+func (e *Engine) MarkUnobservable(kind schema.GroupKind, why string) {
+	for _, u := range e.all() {
+		u.objects.SetUnobservable(kind, why)
+		signal(u.wake)
 	}
-	return "the next sync restores it"
+}
+
+func (u *unit) observe(o observe.Observation) {
+	effect := u.objects.Observe(o)
+	if effect.HasNewHealth {
+		u.mu.Lock()
+		u.retryOnHealthy(effect.Health)
+		phase := u.status.Phase
+		u.mu.Unlock()
+		u.engine.events.publish(report.Event{
+			Time: time.Now(), Service: u.name, Phase: phase, Object: &effect.Ref, Message: sentence(effect.Health),
+		})
+	}
+	if effect.HasNews {
+		signal(u.wake)
+	}
 }
 
 func sentence(v health.Verdict) string {
@@ -75,21 +67,6 @@ func sentence(v health.Verdict) string {
 		return v.State.String()
 	}
 	return v.State.String() + ": " + v.Message
-}
-
-func (u *unit) synced(kind schema.GroupKind) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, o := range u.record.Objects.Objects() {
-		t := u.observed.of(o.Key)
-		if t.seen || o.GroupKind() != kind || o.UID == "" {
-			continue
-		}
-		t.deleted = true
-		t.judge(health.Verdict{State: health.Missing, Message: "is not in the cluster; " + u.restored()})
-		u.notice(o.Key, t, time.Now())
-	}
-	signal(u.wake)
 }
 
 // publish reports the unit's status if it changed.
@@ -121,18 +98,18 @@ func headline(s report.Status) string {
 
 // assess makes a status of all that is known. u.mu is held.
 func (u *unit) assess(now time.Time) report.Status {
-	objects, counts := u.survey()
+	objects, counts := u.objects.Statuses(u.failures)
 	s := report.Status{
 		Service: u.name, UID: u.desired.UID, Observed: u.tried, Planned: u.planned, ObservedSyncRequest: u.carried,
-		Applied: u.record.Applied, Counts: counts, Objects: report.Attention(objects), Guarded: u.guarded,
-		Drift: u.drifted(now),
+		Applied: u.stored.Applied, Counts: counts, Objects: report.Attention(objects), Guarded: u.guarded,
+		Drift: u.objects.Drift(now),
 	}
 	if s.UID == "" {
-		s.UID = u.record.ServiceUID
+		s.UID = u.stored.ServiceUID
 	}
 	s.DryRun = u.rehearsed()
-	if !u.record.Tests.Due {
-		s.Tests = u.record.Tests.Results
+	if !u.stored.Tests.Due {
+		s.Tests = u.stored.Tests.Results
 	}
 	if counts.Healthy == counts.Total {
 		u.since = time.Time{}
@@ -200,37 +177,6 @@ func unhealthy(what string, objects []report.ObjectStatus, states ...health.Stat
 	return reason.Errorf(reason.HealthTimeout, "%s: %s%s", what, describe(named), message)
 }
 
-// survey lists all objects with their health, and counts them. u.mu is held.
-func (u *unit) survey() ([]report.ObjectStatus, health.Counts) {
-	failures := make(map[inventory.Key]*reason.Problem, len(u.failures))
-	for _, f := range u.failures {
-		failures[f.Ref.Key] = f.Problem
-	}
-	var all []report.ObjectStatus
-	var counts health.Counts
-	for _, o := range u.record.Objects.Objects() {
-		s := report.ObjectStatus{Ref: o.Ref, Health: u.observed.get(o.Key).health(), Problem: failures[o.Key]}
-		delete(failures, o.Key)
-		all = append(all, s)
-		counts.Add(s.HealthState())
-	}
-	for _, f := range u.failures {
-		if failures[f.Ref.Key] != nil { // not in the inventory, such as one that belongs to another service
-			all = append(all, f)
-			counts.Add(f.HealthState())
-		}
-	}
-	return all, counts
-}
-
-// counted is the state that an object is counted under: one that was refused has failed, whatever its old self does.
-func counted(s report.ObjectStatus) health.State {
-	if s.Problem != nil {
-		return health.Degraded
-	}
-	return s.Health.State
-}
-
 // Objects lists all objects of a service by group, kind, namespace, name. Error: ErrUnknownService.
 func (e *Engine) Objects(service string) ([]report.ObjectStatus, error) {
 	u, err := e.unit(service)
@@ -239,6 +185,6 @@ func (e *Engine) Objects(service string) ([]report.ObjectStatus, error) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	all, _ := u.survey()
+	all, _ := u.objects.Statuses(u.failures)
 	return all, nil
 }

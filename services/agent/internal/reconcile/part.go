@@ -18,7 +18,6 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
-	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // defaultGoneTimeout is how long objects may take to go where the service's owner says nothing else.
@@ -67,9 +66,9 @@ func (r *run) partOne(ctx context.Context, o inventory.Object, how parting, leav
 // been this agent that has deleted them, in a run that has broken off, so they count for the guard. What was taken over and never
 // applied still has another's label, under which nobody tells this service that it went.
 func (r *run) forgetMissing(ctx context.Context, objects []inventory.Object) error {
-	lingering := inventory.NewSet(r.unit.lingering(objects)...)
+	lingering := inventory.NewSet(r.unit.objects.Remaining(objects)...)
 	for _, o := range objects {
-		if o.UID == "" || !r.unit.saw(o.Key) {
+		if o.UID == "" || !r.unit.objects.IsSeen(o.Key) {
 			lingering.Remove(o.Key)
 		}
 	}
@@ -178,8 +177,8 @@ func (r *run) deleteOne(
 
 // depart notes whether an object's deletion has begun, or is over.
 func (r *run) depart(o inventory.Object, going bool) {
-	r.unit.mu.Lock()
-	defer r.unit.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if going {
 		r.going.Put(o)
 	} else {
@@ -199,11 +198,11 @@ func (r *run) vacant(ctx context.Context, o inventory.Object) error {
 
 // expect notes that an object is on its way, under the UID by which its end will be observed.
 func (r *run) expect(o inventory.Object, leaving *leaving) {
-	r.unit.mu.Lock()
+	r.mu.Lock()
 	r.record.Objects.Put(o)
-	r.unit.record.Objects.Put(o)
 	r.going.Put(o)
-	r.unit.mu.Unlock()
+	r.mu.Unlock()
+	r.unit.objects.Put(o)
 	leaving.add(o)
 }
 
@@ -215,36 +214,15 @@ func (r *run) awaitGone(ctx context.Context, objects []inventory.Object, how syn
 	}
 	patient, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := r.await(patient, func() bool { return len(r.unit.lingering(objects)) == 0 })
+	err := r.await(patient, func() bool { return len(r.unit.objects.Remaining(objects)) == 0 })
 	if ctx.Err() != nil || err != nil && patient.Err() == nil {
 		return cmp.Or(err, context.Cause(ctx))
 	}
-	lingering := r.unit.lingering(objects)
+	lingering := r.unit.objects.Remaining(objects)
 	for _, o := range inventory.NewSet(objects...).Minus(inventory.NewSet(lingering...)) {
 		r.leave(ctx, o, pruned)
 	}
 	return each(ctx, lingering, refOf, failed, func(ctx context.Context, o inventory.Object) error { return r.stuck(ctx, o, timeout) })
-}
-
-// saw tells whether a watch, or the answer to an apply, has shown an object.
-func (u *unit) saw(k inventory.Key) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	t := u.observed.get(k)
-	return t != nil && t.seen
-}
-
-// lingering lists those of the objects whose end has not been observed.
-func (u *unit) lingering(objects []inventory.Object) []inventory.Object {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	var left []inventory.Object
-	for _, o := range objects {
-		if t := u.observed.get(o.Key); t == nil || !t.deleted && !t.replaced {
-			left = append(left, o)
-		}
-	}
-	return left
 }
 
 // stuck says what keeps an object from going. The watches may also have missed its end.
@@ -276,22 +254,19 @@ const (
 
 // leave takes an object out of the inventory. It is called concurrently.
 func (r *run) leave(ctx context.Context, o inventory.Object, what departure) {
-	r.unit.mu.Lock()
+	r.unit.objects.Remove(o.Key)
+	r.mu.Lock()
 	r.record.Objects.Remove(o.Key)
-	r.unit.record.Objects.Remove(o.Key)
-	r.unit.observed.drop(o.Key)
-	r.unit.unsaved = true
 	if what == pruned || what == wasGone && o.UID != "" {
 		r.going.Put(o)
 		if !o.Agreed && !o.Counted {
 			r.record.Pruned++
 		}
 	}
-	phase := r.unit.status.Phase
-	r.unit.mu.Unlock()
+	r.mu.Unlock()
 
 	r.engine.claims.drop(o.Key, r.unit.name)
 	r.engine.params.Logger.InfoContext(ctx, "object left the inventory", slog.String("leat.service", r.unit.name),
 		slog.String("object", o.String()), slog.String("outcome", string(what)))
-	r.engine.events.publish(report.Event{Time: time.Now(), Service: r.unit.name, Phase: phase, Object: &o.Ref, Message: string(what)})
+	r.tell(o.Ref, string(what))
 }

@@ -6,9 +6,6 @@ package reconcile
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/leatdev/leat/services/agent/internal/fingerprint"
-	"github.com/leatdev/leat/services/agent/internal/health"
-	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -28,22 +25,4 @@ type Watches interface {
 	Watch(kinds []schema.GroupVersionKind)
 	// Recheck lists, judges and observes every object again: the rules of judging changed. It returns at once.
 	Recheck()
-}
-
-// Observation is what a watch saw of one object.
-type Observation struct {
-	// Service is the value of the object's label.
-	Service string
-	// Object is the object.
-	Object inventory.Object
-	// ResourceVersion orders observations of one object.
-	ResourceVersion string
-	// Health is the verdict on it.
-	Health health.Verdict
-	// Fingerprint sums up what Leat's field manager has of the object.
-	Fingerprint fingerprint.Sum
-	// Terminating tells that the object is being deleted.
-	Terminating bool
-	// Deleted tells that the object is gone. Then Fingerprint and Terminating are zero.
-	Deleted bool
 }

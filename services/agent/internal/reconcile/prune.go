@@ -88,8 +88,8 @@ func (r *run) count(ctx context.Context, gone []inventory.Object) ([]inventory.O
 
 // discount takes back what was counted and has been left alone all the same.
 func (r *run) discount(counted []inventory.Object) {
-	r.unit.mu.Lock()
-	defer r.unit.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, o := range counted {
 		if _, going := r.going.Get(o.Key); going {
 			continue

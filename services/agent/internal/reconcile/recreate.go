@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/order"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/follow"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 )
 
 // stubborn collects objects that have to be recreated. It is safe for concurrent use.
@@ -84,7 +85,7 @@ func (r *run) recreate(ctx context.Context, objects []*unstructured.Unstructured
 		ready = append(ready, o)
 	}
 	return each(ctx, ready, inventory.RefOf, failed, func(ctx context.Context, o *unstructured.Unstructured) error {
-		return r.write(ctx, o, r.sumOf(o), install) // a watch may not have seen yet that the old one is gone
+		return r.write(ctx, o, r.sumOf(o), observe.Install) // a watch may not have seen yet that the old one is gone
 	})
 }
 

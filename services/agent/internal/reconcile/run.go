@@ -24,6 +24,7 @@ import (
 // run is one reconciliation of one service. It belongs to the unit's goroutine.
 type run struct {
 	unit    *unit
+	mu      sync.Mutex // guards record.Objects and record.Pruned, going and inherited while objects are worked on concurrently
 	engine  *Engine
 	turn    *turn
 	waited  time.Duration // for what others do

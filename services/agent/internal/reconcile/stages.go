@@ -178,7 +178,7 @@ func (r *run) awaitHealthy(ctx context.Context, s order.Stage, refs []inventory.
 	defer cancel()
 	var lagging []report.ObjectStatus
 	err := r.await(waiting, func() bool {
-		lagging = r.unit.lagging(refs)
+		lagging = r.unit.objects.Unhealthy(refs)
 		return len(lagging) == 0 || slices.ContainsFunc(lagging, hopeless)
 	})
 	switch {
@@ -198,21 +198,10 @@ func hopeless(o report.ObjectStatus) bool {
 	return o.Health.State == health.Degraded || o.Health.State == health.Missing
 }
 
-// lagging lists those of the objects that are not healthy.
-func (u *unit) lagging(refs []inventory.Ref) (all []report.ObjectStatus) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, ref := range refs {
-		if verdict := u.observed.get(ref.Key).health(); verdict.State != health.Healthy {
-			all = append(all, report.ObjectStatus{Ref: ref, Health: verdict})
-		}
-	}
-	return all
-}
-
-// stirred brings the next try forward when an object got well that a run had waited for in vain. u.mu is held.
-func (u *unit) stirred(o Observation) {
-	if u.problem != nil && u.problem.Reason == reason.HealthTimeout && u.dirty && o.Health.State == health.Healthy {
+// retryOnHealthy brings the next try forward when an object became healthy that a run had waited for
+// in vain. u.mu is held.
+func (u *unit) retryOnHealthy(v health.Verdict) {
+	if u.problem != nil && u.problem.Reason == reason.HealthTimeout && u.dirty && v.State == health.Healthy {
 		u.retryAt = time.Time{}
 	}
 }

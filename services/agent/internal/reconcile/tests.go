@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 	"github.com/leatdev/leat/services/agent/internal/report"
@@ -59,15 +58,15 @@ func (r *run) deleteTests(ctx context.Context) error {
 
 // untested tells that tests have to run. u.mu is held, as in what follows.
 func (u *unit) untested() bool {
-	return u.order == decide.Follow && u.record.Tests.Due && u.current() && !u.still()
+	return u.order == decide.Follow && u.stored.Tests.Due && u.current() && !u.still()
 }
 
 // verdict is the phase of a service whose objects are all healthy.
 func (u *unit) verdict(drift []report.ObjectDrift) (report.Phase, *reason.Problem) {
-	if u.record.Tests.Due && !u.desired.Spec.DryRun {
+	if u.stored.Tests.Due && !u.desired.Spec.DryRun {
 		return report.Progressing, nil
 	}
-	failed, found := u.record.Tests.Failed()
+	failed, found := u.stored.Tests.Failed()
 	if !found {
 		return report.Healthy, u.driftProblem(drift)
 	}
@@ -91,7 +90,7 @@ func (u *unit) try(ctx context.Context) {
 	u.mu.Lock()
 	t, due := u.trial, u.untested()
 	ready := due && u.well() && !time.Now().Before(u.retrial)
-	record := u.record.Tests.Run
+	record := u.stored.Tests.Run
 	u.mu.Unlock()
 	switch {
 	case t == nil && ready:
@@ -108,10 +107,8 @@ func (u *unit) try(ctx context.Context) {
 
 // well tells that all objects are healthy.
 func (u *unit) well() bool {
-	for _, o := range u.record.Objects.Objects() {
-		if u.observed.get(o.Key).health().State != health.Healthy {
-			return false
-		}
+	if !u.objects.AreHealthy() {
+		return false
 	}
 	return u.problem == nil
 }
@@ -120,8 +117,8 @@ func (u *unit) well() bool {
 func (u *unit) settle(ctx context.Context, t *trial) {
 	err := t.err
 	u.mu.Lock()
-	record := u.record
-	record.Objects = record.Objects.Clone()
+	record := u.stored
+	record.Objects = u.objects.Listed()
 	u.mu.Unlock()
 	if err == nil {
 		record.Tests = t.tests

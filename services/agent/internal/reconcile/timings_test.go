@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -42,7 +43,7 @@ func TestTimings(t *testing.T) {
 		pass(t, time.Minute)
 		ref := inventory.RefOf(w.objects[inventory.Key{Kind: "ConfigMap", Namespace: "default", Name: "a"}])
 		for i, state := range []health.State{health.Degraded, health.Healthy} {
-			w.engine.Observe(reconcile.Observation{
+			w.engine.Observe(observe.Observation{
 				Service: "s", Object: inventory.Object{Ref: ref}, ResourceVersion: "100" + string(rune('0'+i)), Health: health.Verdict{State: state},
 			})
 			pass(t, time.Minute)

@@ -50,8 +50,8 @@ func startTrial(ctx context.Context, u *unit) *trial {
 	ctx, stop := context.WithCancel(ctx)
 	u.mu.Lock()
 	t := &trial{
-		unit: u, service: u.desired, applied: u.record.Applied, objects: u.record.Objects.Clone(), stop: stop,
-		done: make(chan struct{}), tests: u.record.Tests,
+		unit: u, service: u.desired, applied: u.stored.Applied, objects: u.objects.Listed(), stop: stop,
+		done: make(chan struct{}), tests: u.stored.Tests,
 	}
 	u.mu.Unlock()
 	go func() {

@@ -15,9 +15,11 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/submit"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
@@ -40,9 +42,10 @@ const (
 // unit is one service. Its goroutine is the only one that works on the cluster; everybody else changes its orders and
 // wakes it.
 type unit struct {
-	engine *Engine
-	name   string
-	wake   chan struct{} // one token when something below changed
+	engine  *Engine
+	name    string
+	wake    chan struct{}    // one token when something below changed
+	objects *observe.Objects // has a lock of its own
 
 	mu sync.Mutex // guards what follows
 	gate
@@ -59,7 +62,7 @@ type unit struct {
 	nudged   bool           // another service asked for a run since the latest began
 	syncing  bool           // a run brings something new
 	cancel   context.CancelCauseFunc
-	record   inventory.Record
+	stored   inventory.Record      // the inventory as stored, without its objects
 	problem  *reason.Problem       // of the latest run
 	failures []report.ObjectStatus // of the latest run
 	carried  string                // the sync request of the latest run
@@ -68,16 +71,10 @@ type unit struct {
 	attempts int
 	retryAt  time.Time
 	refresh  time.Time
-	observed tracks
-	rules    submit.Rules            // of the policy of desired
-	runs     uint32                  // how many have begun
-	drift    time.Time               // when objects that others have changed are to be put right; zero when none is
-	drifts   map[inventory.Key]*told // what is reported of objects that others have changed
-	calm     time.Time               // when the latest quarrel about an object is forgotten; zero when there is none
-	lost     bool                    // there are objects of which nobody knows what was applied
-	unsaved  bool                    // what is known of the objects differs from what is stored
-	since    time.Time               // since when objects are on their way; zero when none is
-	status   report.Status           // as last reported
+	rules    submit.Rules  // of the policy of desired
+	lost     bool          // there are objects of which nobody knows what was applied
+	since    time.Time     // since when objects are on their way; zero when none is
+	status   report.Status // as last reported
 
 	rehearsal rehearsal
 	trial     *trial    // the tests that run; the goroutine's alone
@@ -93,13 +90,18 @@ type unit struct {
 	wishes    *wishes                // of what the plan says, if somebody asked; see wants
 }
 
-func newUnit(e *Engine, record inventory.Record) *unit {
-	return &unit{
+// newUnit returns the unit of a service with what an earlier process has stored: its inventory, and the
+// fingerprints of what it applied. An object without a fingerprint is applied again.
+func newUnit(e *Engine, record inventory.Record, table fingerprint.Table) *unit {
+	u := &unit{
 		engine: e, name: record.Service, wake: make(chan struct{}, 1),
-		record: record, gate: gate{kept: entryOf(record)},
+		objects: observe.New(record.Objects, table), gate: gate{kept: entryOf(record)},
 		tried: record.Applied.Inputs(), carried: record.Applied.SyncRequest,
 		refresh: time.Now().Add(backoff.Jitter(e.refreshPause(), refreshJitter)),
 	}
+	u.lost = u.objects.HasUnknown()
+	u.setStored(record)
+	return u
 }
 
 // follow gives the unit an entry of a plan made at the time planned. It reports false when the unit is closed.
@@ -116,8 +118,8 @@ func (u *unit) follow(s plan.Service, planned, now time.Time) bool {
 	owing := len(u.lent) > 0
 	u.reckon(fresh)
 	u.order, u.heldWhy = decide.Follow, ""
-	if s.Inputs().SameInputs(u.record.Applied) {
-		u.record.Applied.Commits = s.Inputs().Commits
+	if s.Inputs().SameInputs(u.stored.Applied) {
+		u.stored.Applied.Commits = s.Inputs().Commits
 	}
 	if fresh {
 		u.arrived, u.planned, u.stage, u.timings = now, planned, untried, report.Timings{}
@@ -184,7 +186,7 @@ func (u *unit) force() {
 func (u *unit) foreign(owner string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.order == decide.Wait && owner != "" && u.record.Owner != "" && u.record.Owner != owner
+	return u.order == decide.Wait && owner != "" && u.stored.Owner != "" && u.stored.Owner != owner
 }
 
 func (u *unit) leaving() bool {
@@ -238,7 +240,7 @@ func (u *unit) next(now time.Time) (decide.Action, time.Time) {
 	case what != decide.Rest:
 		return what, time.Time{}
 	case u.order == decide.Follow && !u.still():
-		return decide.Rest, earliest(u.alarm(), earliest(earliest(u.drift, u.calm), earliest(u.refresh, u.deadline())))
+		return decide.Rest, earliest(u.alarm(), earliest(earliest(u.objects.Schedule()), earliest(u.refresh, u.deadline())))
 	default:
 		return decide.Rest, u.alarm()
 	}
@@ -266,12 +268,18 @@ func (u *unit) still() bool {
 
 // due tells whether there may be something to apply. What of it is applied, each object decides.
 func (u *unit) due(now time.Time) bool {
-	return u.forced && u.bar == nil || u.dirty || u.lost || !u.current() || !now.Before(u.refresh) || !u.drift.IsZero() && !now.Before(u.drift)
+	return u.forced && u.bar == nil || u.dirty || u.lost || !u.current() || !now.Before(u.refresh) || u.driftIsDue(now)
+}
+
+// driftIsDue reports whether it is time to correct what others have changed.
+func (u *unit) driftIsDue(now time.Time) bool {
+	due, _ := u.objects.Schedule()
+	return !due.IsZero() && !now.Before(due)
 }
 
 // current tells whether the desired inputs are the ones that were applied completely.
 func (u *unit) current() bool {
-	return !u.record.Touched && u.desired.Inputs().SameInputs(u.record.Applied)
+	return !u.stored.Touched && u.desired.Inputs().SameInputs(u.stored.Applied)
 }
 
 // deadline is when objects on their way count as stuck; zero when none is.
@@ -350,19 +358,19 @@ func (u *unit) begin(what decide.Action, stop context.CancelCauseFunc) *run {
 		return nil
 	}
 	news, asked := !u.current(), u.forced
-	same := what == decide.Apply && !news && !asked && !u.dirty && !u.lost && u.sure.SameInputs(u.desired.Inputs()) && u.undisturbed()
+	same := what == decide.Apply && !news && !asked && !u.dirty && !u.lost && u.sure.SameInputs(u.desired.Inputs()) && u.objects.AreUndisturbed()
 	u.syncing = what == decide.Apply && u.problem == nil && (u.forced || news)
-	u.forced, u.nudged, u.cancel, u.drift = false, false, stop, time.Time{}
+	u.forced, u.nudged, u.cancel = false, false, stop
 	u.running = make(chan struct{})
-	u.runs++
+	u.objects.BeginRun()
 	if what == decide.Apply {
 		u.tried = u.desired.Inputs()
 	}
 	if news && u.stage == untried {
 		u.timings = report.Timings{Arrived: u.arrived}
 	}
-	record := u.record
-	record.Objects = record.Objects.Clone()
+	record := u.stored
+	record.Objects = u.objects.Listed()
 	return &run{
 		unit: u, engine: u.engine, service: u.desired,
 		rules: u.rules, arrived: u.arrived, timings: u.timings, news: news, asked: asked, same: same, record: record,
@@ -373,10 +381,11 @@ func (u *unit) begin(what decide.Action, stop context.CancelCauseFunc) *run {
 func (u *unit) conclude(ctx context.Context, r *run, err error, took time.Duration) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.cancel, u.syncing, u.record = nil, false, r.record
+	u.cancel, u.syncing = nil, false
+	u.setStored(r.record)
 	close(u.running)
 	u.running = nil
-	u.drift = u.scan(time.Now())
+	u.objects.EndRun(r.record.Objects, time.Now())
 	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errSuperseded) || errors.Is(cause, context.Canceled)) {
 		return false
 	}
@@ -428,10 +437,16 @@ func (u *unit) fail(ctx context.Context, err error) {
 		slog.Time("retry_at", u.retryAt))
 }
 
-// keep makes a record that was saved known, so that observations of its objects count from now on.
+// keep records that an inventory was stored, so that observations of its objects count from now on.
 func (u *unit) keep(record inventory.Record) {
-	record.Objects = record.Objects.Clone()
+	u.objects.List(record.Objects.Clone())
 	u.mu.Lock()
-	u.record = record
-	u.mu.Unlock()
+	defer u.mu.Unlock()
+	u.setStored(record)
+}
+
+// setStored takes over what is stored besides the objects. u.mu is held.
+func (u *unit) setStored(record inventory.Record) {
+	record.Objects = inventory.Set{}
+	u.stored = record
 }

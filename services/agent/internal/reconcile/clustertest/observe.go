@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 )
 
 // patience is for a busy machine; everything here takes milliseconds when it works.
@@ -22,12 +23,12 @@ const patience = time.Minute
 
 // listener is a Sink that waits for what it wants to hear.
 type listener struct {
-	observations chan reconcile.Observation
+	observations chan observe.Observation
 	synced       chan schema.GroupKind
 }
 
 // Observe implements Sink.
-func (l *listener) Observe(o reconcile.Observation) { l.observations <- o }
+func (l *listener) Observe(o observe.Observation) { l.observations <- o }
 
 // Synced implements Sink.
 func (l *listener) Synced(kind schema.GroupKind) { l.synced <- kind }
@@ -41,7 +42,7 @@ func (l *listener) Judge(*unstructured.Unstructured) health.Verdict {
 const observed = "observations"
 
 // await skips observations until one of the object under test is as wanted.
-func (l *listener) await(t *testing.T, what string, want func(reconcile.Observation) bool) {
+func (l *listener) await(t *testing.T, what string, want func(observe.Observation) bool) {
 	t.Helper()
 	for {
 		select {
@@ -58,7 +59,7 @@ func (l *listener) await(t *testing.T, what string, want func(reconcile.Observat
 // testObservations sees an object come, change, pass to another service, begin to go, and go.
 func testObservations(t *testing.T, s Subject) {
 	const buffer = 1 << 16
-	l := &listener{observations: make(chan reconcile.Observation, buffer), synced: make(chan schema.GroupKind, buffer)}
+	l := &listener{observations: make(chan observe.Observation, buffer), synced: make(chan schema.GroupKind, buffer)}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s.Run(ctx, func(w reconcile.Watches) { w.Watch([]schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}}) }, l)
@@ -70,8 +71,8 @@ func testObservations(t *testing.T, s Subject) {
 	o := Object(observed, "s", "1")
 	o.SetFinalizers([]string{"example.test/hold"})
 	live := apply(t, s, o)
-	of := func(service string, deleted bool) func(reconcile.Observation) bool {
-		return func(got reconcile.Observation) bool {
+	of := func(service string, deleted bool) func(observe.Observation) bool {
+		return func(got observe.Observation) bool {
 			return got.Service == service && got.Deleted == deleted && got.Object.UID == string(live.GetUID())
 		}
 	}

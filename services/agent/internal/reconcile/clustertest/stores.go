@@ -18,7 +18,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 )
 
 // Inventories keeps records in a Memory.
@@ -77,7 +77,7 @@ type Watches struct {
 
 // Sink hears what watches see.
 type Sink interface {
-	Observe(o reconcile.Observation)
+	Observe(o observe.Observation)
 	Synced(kind schema.GroupKind)
 }
 
@@ -180,7 +180,7 @@ func (m *Memory) tell(before, after, last *unstructured.Unstructured) {
 func (w *Watches) change(before, after *unstructured.Unstructured, version string) {
 	if was := before.DeepCopy(); was != nil && label(was) != "" && label(was) != label(after) {
 		w.push(func(s Sink) {
-			s.Observe(reconcile.Observation{
+			s.Observe(observe.Observation{
 				Service: label(was), Object: inventory.Object{Ref: inventory.RefOf(was), UID: string(was.GetUID())},
 				ResourceVersion: version, Deleted: true,
 			})
@@ -198,12 +198,12 @@ func label(o *unstructured.Unstructured) string {
 	return o.GetLabels()[k8s.ServiceLabel]
 }
 
-func seen(o *unstructured.Unstructured) reconcile.Observation {
+func seen(o *unstructured.Unstructured) observe.Observation {
 	verdict := health.Verdict{State: health.Healthy}
 	if o.GetDeletionTimestamp() != nil {
 		verdict.State = health.Terminating
 	}
-	return reconcile.Observation{
+	return observe.Observation{
 		Service: label(o), Object: inventory.Object{Ref: inventory.RefOf(o), UID: string(o.GetUID())},
 		ResourceVersion: o.GetResourceVersion(), Health: verdict,
 		Fingerprint: fingerprint.Live(o, k8s.FieldManager), Terminating: o.GetDeletionTimestamp() != nil,

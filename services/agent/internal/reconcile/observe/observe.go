@@ -1,0 +1,267 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package observe keeps what is known of the objects of one service: which objects the inventory
+// lists, what watches and the cluster's answers have shown of each, and what others have changed.
+//
+// Objects has one lock and calls nobody while it holds it, so any caller may hold locks of its own.
+// Three parties use it at once: watches report observations, the run that is under way reports the
+// cluster's answers and asks what to do about each object, and the unit asks for the health of all
+// and for the time of the next correction.
+//
+// An object is listed from the moment its inventory is stored until it leaves. Only listed objects
+// have a state. An observation that is older than the known one has no effect. What a run applies
+// counts as unknown from before its request until the cluster has answered; a process that ends in
+// between applies the object again.
+//
+// Drift is any change that others make to a field that Leat has set. The service's policy says whether
+// a run corrects it, or explains it, or leaves it. A run that has seen a change and left it does not
+// cause another run.
+package observe
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/report"
+)
+
+// Observation is what a watch saw of one object.
+type Observation struct {
+	// Service is the value of the object's label.
+	Service string
+	// Object is the object.
+	Object inventory.Object
+	// ResourceVersion orders observations of one object.
+	ResourceVersion string
+	// Health is the verdict on the object.
+	Health health.Verdict
+	// Fingerprint sums up what Leat's field manager has set of the object.
+	Fingerprint fingerprint.Sum
+	// Terminating means that the object is being deleted.
+	Terminating bool
+	// Deleted means that the object is gone. Then Fingerprint and Terminating are zero.
+	Deleted bool
+}
+
+// Objects is what is known of the objects of one service. Its methods may be called concurrently.
+type Objects struct {
+	mu             sync.Mutex
+	listed         inventory.Set
+	tracks         tracks
+	drift          syncpolicy.DriftMode
+	reports        map[inventory.Key]driftReport
+	run            uint32    // how many runs have begun
+	correctionDue  time.Time // when changed objects are to be corrected; zero: none is
+	contestExpires time.Time // when the latest contested object is one no more; zero: none is
+	isUnsaved      bool      // the fingerprints differ from the stored ones
+}
+
+// New returns what a new process knows: the objects that the inventory lists, and the fingerprints that
+// an earlier process stored.
+func New(listed inventory.Set, table fingerprint.Table) *Objects {
+	s := &Objects{listed: listed}
+	for _, o := range listed.Objects() {
+		s.tracks.ensure(o.Key).Kept = table[o.Key]
+	}
+	return s
+}
+
+// HasUnknown reports whether the fingerprint of a listed object is unknown, so that the object must be
+// applied again.
+func (s *Objects) HasUnknown() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.tracks.all() {
+		if t.isUnknown() {
+			return true
+		}
+	}
+	return false
+}
+
+// Effect is what an observation changed.
+type Effect struct {
+	// Ref is the object as the inventory lists it.
+	Ref inventory.Ref
+	// Health is the new verdict. HasNewHealth reports whether it differs from the one before.
+	Health       health.Verdict
+	HasNewHealth bool
+	// HasNews reports whether anything changed that the service's status or its next run depends on.
+	HasNews bool
+}
+
+// Observe records what a watch saw. It has no effect on objects that are not listed.
+func (s *Objects) Observe(o Observation) Effect {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, isListed := s.listed.Get(o.Object.Key)
+	if !isListed || o.Deleted && known.UID != o.Object.UID {
+		return Effect{}
+	}
+	t, version, now := s.tracks.ensure(known.Key), versionOf(o.ResourceVersion), time.Now()
+	if t.isSeen && isOlder(version, t.Version) {
+		return Effect{}
+	}
+	if o.Deleted {
+		o.Health = health.Verdict{State: health.Missing, Message: "was deleted by somebody else; " + s.restorationLocked()}
+	}
+	before, due, hadDrifted := t.health(), s.correctionDue, t.hasDrifted()
+	s.isUnsaved = t.see(o, version, known.UID) || s.isUnsaved
+	s.scheduleLocked(known.Key, t, now)
+	isNew := before != o.Health
+	return Effect{
+		Ref: known.Ref, Health: o.Health, HasNewHealth: isNew,
+		HasNews: isNew || !due.Equal(s.correctionDue) || hadDrifted != t.hasDrifted(),
+	}
+}
+
+// SetSynced records that every existing object of a kind was observed: the others are missing.
+func (s *Objects) SetSynced(kind schema.GroupKind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.listed.Objects() {
+		t := s.tracks.ensure(o.Key)
+		if t.isSeen || o.GroupKind() != kind || o.UID == "" {
+			continue
+		}
+		t.isDeleted = true
+		t.setHealth(health.Verdict{State: health.Missing, Message: "is not in the cluster; " + s.restorationLocked()})
+		s.scheduleLocked(o.Key, t, time.Now())
+	}
+}
+
+// restorationLocked returns what happens to a missing object, for its message.
+func (s *Objects) restorationLocked() string {
+	if s.drift == syncpolicy.DriftCorrect {
+		return "it is made again"
+	}
+	return "the next sync restores it"
+}
+
+// SetUnobservable records why objects of a kind cannot be observed. Objects that were never seen have
+// this as their health, until they are.
+func (s *Objects) SetUnobservable(kind schema.GroupKind, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.listed.Objects() {
+		if o.GroupKind() != kind {
+			continue
+		}
+		if t := s.tracks.ensure(o.Key); !t.isSeen {
+			t.exception = &exception{verdict: health.Verdict{State: health.Unknown, Message: why}}
+		}
+	}
+}
+
+// Statuses returns all listed objects with their health, by key, and counts them. The failures of the
+// latest run belong to listed objects, or are of objects that the inventory does not list, such as
+// those of another service.
+func (s *Objects) Statuses(failures []report.ObjectStatus) ([]report.ObjectStatus, health.Counts) {
+	problems := make(map[inventory.Key]report.ObjectStatus, len(failures))
+	for _, f := range failures {
+		problems[f.Ref.Key] = f
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []report.ObjectStatus
+	var counts health.Counts
+	for _, o := range s.listed.Objects() {
+		status := report.ObjectStatus{Ref: o.Ref, Health: s.tracks.get(o.Key).health(), Problem: problems[o.Key].Problem}
+		delete(problems, o.Key)
+		all = append(all, status)
+		counts.Add(status.HealthState())
+	}
+	for _, f := range failures {
+		if _, isUnlisted := problems[f.Ref.Key]; isUnlisted {
+			all = append(all, f)
+			counts.Add(f.HealthState())
+		}
+	}
+	return all, counts
+}
+
+// Unhealthy returns those of the objects that are not healthy.
+func (s *Objects) Unhealthy(refs []inventory.Ref) (all []report.ObjectStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ref := range refs {
+		if verdict := s.tracks.get(ref.Key).health(); verdict.State != health.Healthy {
+			all = append(all, report.ObjectStatus{Ref: ref, Health: verdict})
+		}
+	}
+	return all
+}
+
+// AreHealthy reports whether all listed objects are healthy.
+func (s *Objects) AreHealthy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.listed.Objects() {
+		if s.tracks.get(o.Key).health().State != health.Healthy {
+			return false
+		}
+	}
+	return true
+}
+
+// Get returns an object as the inventory lists it.
+func (s *Objects) Get(k inventory.Key) (inventory.Object, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listed.Get(k)
+}
+
+// Len returns the number of listed objects.
+func (s *Objects) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listed.Len()
+}
+
+// Listed returns the objects that the inventory lists. The set belongs to the caller.
+func (s *Objects) Listed() inventory.Set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listed.Clone()
+}
+
+// Signature sums up what is known of the objects, except for their health: it changes when a dry run
+// may have another result.
+func (s *Objects) Signature() fingerprint.Sum {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var text []byte
+	for _, o := range s.listed.Objects() {
+		text = fmt.Append(text, o.Key, o.UID)
+		if t := s.tracks.get(o.Key); t != nil {
+			text = fmt.Append(append(text, t.Server[:]...), t.isDeleted, t.isReplaced)
+		}
+	}
+	return fingerprint.Text(text)
+}
+
+// Save stores the fingerprints for the next process, if they changed. After an error a restart applies
+// the service again, so Save does not retry.
+func (s *Objects) Save(ctx context.Context, service string, store fingerprint.Store) error {
+	s.mu.Lock()
+	isUnsaved := s.isUnsaved
+	s.isUnsaved = false
+	var table fingerprint.Table
+	if isUnsaved {
+		table = s.tracks.table()
+	}
+	s.mu.Unlock()
+	if !isUnsaved {
+		return nil
+	}
+	return store.Save(context.WithoutCancel(ctx), service, table)
+}

@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+)
+
+// Corrections of one object slow down if others change it again and again.
+const (
+	// correctionDelay is how long a correction waits for other changes of the same action.
+	correctionDelay = 20 * time.Millisecond
+	// contestWindow is how long others must leave an object unchanged before their next change counts
+	// as a new one.
+	contestWindow = 10 * time.Minute
+	// freeCorrections is how many corrections in a row happen at once.
+	freeCorrections = 3
+	// contestPause is the pause before the next correction. It doubles each time, up to maxContestPause.
+	contestPause, maxContestPause = time.Second, 5 * time.Minute
+	contestJitter                 = 0.25
+)
+
+// track is what is known of one object. There is one for every object of the inventory, and a service
+// may have ten thousand, so it is small.
+type track struct {
+	fingerprint.Entry
+
+	exception *exception // nil: healthy if it was seen, otherwise unknown; and not contested
+	notedRun  uint32     // the run before or during which the latest news of the object arrived
+
+	isSeen        bool // by a watch, or in the answer to an apply
+	isDeleted     bool // it is not in the cluster, or has lost the label
+	isReplaced    bool // another object has taken its name
+	isTerminating bool // it is being deleted
+}
+
+// exception is what is known of few objects only.
+type exception struct {
+	verdict health.Verdict
+	contest contest
+}
+
+// contest is the history of an object that is corrected again and again.
+type contest struct {
+	count int           // of corrections in a row
+	last  time.Time     // when the latest was made
+	pause time.Duration // between the latest and the next
+	until time.Time     // the earliest time of the next
+}
+
+// health returns the verdict on the object: Unknown if it was never seen. A nil track was never seen.
+func (t *track) health() health.Verdict {
+	switch {
+	case t == nil, !t.isSeen && t.exception == nil:
+		return health.Verdict{}
+	case t.exception == nil:
+		return health.Verdict{State: health.Healthy}
+	default:
+		return t.exception.verdict
+	}
+}
+
+// setHealth records that the object was seen with this verdict.
+func (t *track) setHealth(v health.Verdict) {
+	t.isSeen = true
+	if v == (health.Verdict{State: health.Healthy}) && t.contest().count == 0 {
+		t.exception = nil
+		return
+	}
+	t.exception = &exception{verdict: v, contest: t.contest()}
+}
+
+// contest returns the history of corrections; zero if there was none lately.
+func (t *track) contest() contest {
+	if t.exception == nil {
+		return contest{}
+	}
+	return t.exception.contest
+}
+
+// hasDrifted reports whether the object is not what was applied.
+func (t *track) hasDrifted() bool {
+	return t.isDeleted || t.isReplaced || t.Strayed()
+}
+
+// isUnknown reports whether it is unknown which manifest the cluster holds: one was to be applied, and
+// was not, or not for certain.
+func (t *track) isUnknown() bool { return t.Manifest.IsZero() }
+
+// recordCorrection records one more correction.
+func (t *track) recordCorrection(now time.Time) {
+	c := t.contest()
+	if now.Sub(c.last) > contestWindow {
+		c = contest{}
+	}
+	c.count++
+	c.last, c.until = now, now
+	if c.count >= freeCorrections {
+		c.pause = min(max(contestPause, 2*c.pause), maxContestPause)
+		c.until = now.Add(backoff.Jitter(c.pause, contestJitter))
+	}
+	t.exception = &exception{verdict: t.health(), contest: c}
+}
+
+// isContested reports whether others insist on changing the object.
+func (t *track) isContested(now time.Time) bool {
+	c := t.contest()
+	return c.count > freeCorrections && now.Sub(c.last) <= contestWindow
+}
+
+// correctableAt returns the earliest time of the next correction.
+func (t *track) correctableAt(now time.Time) time.Time {
+	at := now.Add(correctionDelay)
+	if until := t.contest().until; until.After(at) {
+		return until
+	}
+	return at
+}
+
+// see records an observation of the object that the inventory knows under uid. It reports whether the
+// fingerprint to keep has changed: it does if the API server shows watches the same version of the
+// object in another form than in its answer to the apply, such as in another version of its kind.
+func (t *track) see(o Observation, version uint64, uid string) (adjusted bool) {
+	isSame := version != 0 && version == t.Version && !t.isDeleted && !t.Applied.IsZero() && t.Applied == t.Server
+	t.isDeleted, t.isTerminating, t.Version = o.Deleted, o.Terminating, version
+	t.isReplaced = !o.Deleted && uid != "" && uid != o.Object.UID
+	t.setHealth(o.Health)
+	if o.Deleted || o.Fingerprint.IsZero() {
+		return false
+	}
+	t.Server = o.Fingerprint
+	if isSame && !t.isReplaced && t.Applied != t.Server {
+		t.Applied = t.Server
+		return true
+	}
+	return false
+}
+
+// answer records the cluster's answer to an apply. A watch may have seen the result, and later
+// changes, before.
+func (t *track) answer(manifest fingerprint.Sum, o Observation) {
+	version := versionOf(o.ResourceVersion)
+	t.Manifest, t.Applied = manifest, o.Fingerprint
+	switch {
+	case version != 0 && t.Version == version && !t.isDeleted && !t.Server.IsZero():
+		t.Applied = t.Server
+	case version == 0 || t.Version < version || !t.isSeen:
+		t.Server, t.Version = o.Fingerprint, version
+		t.isDeleted, t.isTerminating = false, o.Terminating
+		t.setHealth(o.Health)
+	}
+	t.isReplaced = false
+}
+
+// versionOf returns a resource version as a number, or zero for an unreadable one. The API server
+// promises that numbers can be compared (KEP-5504).
+func versionOf(text string) uint64 {
+	version, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return version
+}
+
+// isOlder reports whether a version precedes the known one. An unreadable version counts as newer.
+func isOlder(version, known uint64) bool {
+	return version != 0 && version < known
+}
+
+// tracks are the tracks of a service's objects, by key. The zero tracks are empty and ready to use.
+type tracks struct {
+	objects inventory.Index[track]
+}
+
+// get returns the track of an object, or nil.
+func (s *tracks) get(k inventory.Key) *track { return s.objects.At(k) }
+
+// ensure returns the track of an object, and makes one if there is none.
+func (s *tracks) ensure(k inventory.Key) *track {
+	if t := s.objects.At(k); t != nil {
+		return t
+	}
+	return s.objects.Put(k, track{})
+}
+
+func (s *tracks) remove(k inventory.Key) { s.objects.Remove(k) }
+
+// all returns all tracks, ordered by key.
+func (s *tracks) all() iter.Seq2[inventory.Key, *track] { return s.objects.All() }
+
+// table returns what outlives a restart.
+func (s *tracks) table() fingerprint.Table {
+	table := fingerprint.Table{}
+	for k, t := range s.all() {
+		if !t.isUnknown() && !t.Applied.IsZero() {
+			table[k] = t.Kept
+		}
+	}
+	return table
+}
