@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/manifest"
 	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/ownership"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
@@ -106,7 +108,6 @@ type Engine struct {
 	tenancy     tenancy
 	waiting     atomic.Int64 // bytes of the files of services that are being built; see steppingOut
 	refresh     atomic.Int64 // how often everything is looked at again, in nanoseconds
-	claims      claims
 	bench       *bench
 	events      events
 
@@ -114,8 +115,8 @@ type Engine struct {
 
 	planned chan struct{} // one token when plan was replaced
 
-	generation atomic.Int64 // of the plan that is being handed out, or was last
-	adopting   sync.RWMutex // locked while it is being handed out
+	ownership  *ownership.Registry
+	generation int64 // of the newest plan that was handed out; used by adopt alone
 
 	mu    sync.Mutex // guards what follows
 	plan  *plan.Plan // the newest; nil before the first
@@ -149,6 +150,7 @@ func New(p Params) *Engine {
 		kinds:   map[string]kindSet{},
 	}
 	e.refresh.Store(int64(p.Settings.Refresh))
+	e.ownership = ownership.New(e.renderer(), p.Cluster)
 	return e
 }
 
@@ -224,14 +226,15 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 		table = e.params.Fingerprints.Load(ctx, record.Service)
 	}
 	u := newUnit(e, record, table)
+	u.member = e.ownership.Join(u.name, u)
 	e.relations.join(u, record.DependsOn)
 	for _, o := range record.Objects.Objects() {
 		if o.UID != "" { // otherwise it may be another's: this one has only been about to make it
-			e.claims.take(o.Key, record.Service)
+			e.ownership.Claim(o.Key, record.Service)
 		}
 	}
 	for _, o := range record.Hooks.Objects {
-		e.claims.take(o.Key, record.Service)
+		e.ownership.Claim(o.Key, record.Service)
 	}
 	e.mu.Lock()
 	e.units[u.name] = u
@@ -245,9 +248,11 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 
 // adopt gives every unit its order under the newest plan.
 func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
-	e.adopting.Lock()
-	defer e.adopting.Unlock()
-	e.generation.Add(1)
+	e.ownership.HandOut(func() { e.handOut(ctx, group) })
+}
+
+func (e *Engine) handOut(ctx context.Context, group *errgroup.Group) {
+	e.generation++
 	plan, known := e.snapshot()
 	e.learn(ctx, plan)
 	e.adjust(plan.Settings)
@@ -256,8 +261,8 @@ func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
 	for _, s := range plan.Services {
 		u := known[s.Name]
 		delete(known, s.Name)
-		if u == nil || !u.follow(s, plan.Time, now) {
-			e.start(ctx, group, inventory.Record{Service: s.Name, ServiceUID: s.UID}).follow(s, plan.Time, now)
+		if u == nil || !u.follow(s, plan.Time, now, e.generation) {
+			e.start(ctx, group, inventory.Record{Service: s.Name, ServiceUID: s.UID}).follow(s, plan.Time, now, e.generation)
 		}
 	}
 	e.dismiss(ctx, known)
@@ -291,7 +296,7 @@ func (e *Engine) dismiss(ctx context.Context, vanished map[string]*unit) {
 	}
 	e.relations.leave(vanished)
 	for _, u := range vanished {
-		u.dismiss(held, fmt.Sprintf("%d of %d services left the plan at once", fresh, total))
+		u.dismiss(e.generation, held, fmt.Sprintf("%d of %d services left the plan at once", fresh, total))
 	}
 }
 
@@ -303,7 +308,7 @@ func (e *Engine) forget(u *unit) bool {
 		return false
 	}
 	delete(e.units, u.name)
-	e.claims.dropAll(u.name)
+	e.ownership.Leave(u.name)
 	e.relations.forget(u.name)
 	e.bench.forget(u.name)
 	return true
@@ -337,7 +342,7 @@ func (e *Engine) all() []*unit {
 	for _, u := range e.units {
 		units = append(units, u)
 	}
-	slices.SortFunc(units, func(a, b *unit) int { return compareNames(a.name, b.name) })
+	slices.SortFunc(units, func(a, b *unit) int { return strings.Compare(a.name, b.name) })
 	return units
 }
 

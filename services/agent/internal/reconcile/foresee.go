@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/compare"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/ownership"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/submit"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
@@ -116,12 +117,12 @@ func (r *run) mayTake(ctx context.Context, k inventory.Key, live *unstructured.U
 	if r.familiar(k) {
 		return nil
 	}
-	owner := cmp.Or(r.engine.claims.owner(k), live.GetLabels()[k8s.ServiceLabel], r.service.Name)
+	owner := cmp.Or(r.engine.ownership.Owner(k), live.GetLabels()[k8s.ServiceLabel], r.service.Name)
 	switch {
 	case owner == r.service.Name:
 		return r.admit(k, live)
-	case !r.engine.yields(ctx, owner, k):
-		return claimedBy(owner)
+	case !r.engine.ownership.Yields(ctx, owner, k):
+		return ownership.ClaimedBy(owner)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/order"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/ownership"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -205,8 +206,8 @@ func (r *run) enlistHooks(ctx context.Context, hooks []*hook) error {
 
 // launch makes a hook, unless this very run has made it before it was interrupted.
 func (r *run) launch(ctx context.Context, h *hook) error {
-	if owner := r.engine.claims.take(h.ref.Key, r.service.Name); owner != r.service.Name {
-		return claimedBy(owner)
+	if owner := r.engine.ownership.Claim(h.ref.Key, r.service.Name); owner != r.service.Name {
+		return ownership.ClaimedBy(owner)
 	}
 	live, err := r.cluster.Get(ctx, h.ref)
 	if err != nil && !errors.Is(err, k8s.ErrNotFound) {
@@ -251,8 +252,8 @@ func (r *run) makeWay(ctx context.Context, h *hook, live *unstructured.Unstructu
 	state := r.engine.outcomeOf(live)
 	switch {
 	case owner != "" && owner != r.service.Name:
-		r.engine.claims.drop(h.ref.Key, r.service.Name)
-		return claimedBy(owner)
+		r.engine.ownership.Drop(h.ref.Key, r.service.Name)
+		return ownership.ClaimedBy(owner)
 	case owner == "" && runsOnce(h.ref.Key):
 		return reason.Errorf(reason.ApplyRejected, "exists, and no sync of this service has made it; delete it, and the hook will run")
 	case owner == "":

@@ -140,7 +140,7 @@ func (r *run) discard(ctx context.Context, o inventory.Object) error {
 		return fmt.Errorf("delete hook %s: %w", o.Key, err)
 	}
 	r.record.Hooks = r.record.Hooks.Remove(o.Key)
-	r.engine.claims.drop(o.Key, r.unit.name)
+	r.engine.ownership.Drop(o.Key, r.unit.name)
 	return nil
 }
 

@@ -118,7 +118,7 @@ func (r *run) certain(ctx context.Context, o inventory.Object, act func(context.
 func (r *run) stranger(o inventory.Object, live *unstructured.Unstructured) departure {
 	label := live.GetLabels()[k8s.ServiceLabel]
 	if o.UID == string(live.GetUID()) {
-		if label != r.unit.name && r.engine.holds(label, o.Key) {
+		if label != r.unit.name && r.engine.ownership.Holds(label, o.Key) {
 			return departure("belongs to service " + label)
 		}
 		return ""
@@ -265,7 +265,7 @@ func (r *run) leave(ctx context.Context, o inventory.Object, what departure) {
 	}
 	r.mu.Unlock()
 
-	r.engine.claims.drop(o.Key, r.unit.name)
+	r.engine.ownership.Drop(o.Key, r.unit.name)
 	r.engine.params.Logger.InfoContext(ctx, "object left the inventory", slog.String("leat.service", r.unit.name),
 		slog.String("object", o.String()), slog.String("outcome", string(what)))
 	r.tell(o.Ref, string(what))

@@ -212,7 +212,7 @@ func (r *run) handOver(ctx context.Context) error {
 
 // nothingLent fails while others have not taken what they want.
 func (r *run) nothingLent() error {
-	if lent := r.unit.lends(); len(lent) > 0 {
+	if lent := r.unit.member.Lent(); len(lent) > 0 {
 		return reason.Errorf(reason.ObjectClaimed, "waits for another service of the plan to take over %s", describe(lent))
 	}
 	return nil

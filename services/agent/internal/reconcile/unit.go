@@ -20,6 +20,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/ownership"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/submit"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
@@ -44,8 +45,9 @@ const (
 type unit struct {
 	engine  *Engine
 	name    string
-	wake    chan struct{}    // one token when something below changed
-	objects *observe.Objects // has a lock of its own
+	wake    chan struct{}     // one token when something below changed
+	objects *observe.Objects  // has a lock of its own
+	member  *ownership.Member // likewise
 
 	mu sync.Mutex // guards what follows
 	gate
@@ -86,8 +88,6 @@ type unit struct {
 	born      int64          // the generation of the plan that named the service first
 	ordered   int64          // the generation of the plan that brought the latest order
 	orderedAt time.Time
-	lent      map[inventory.Key]bool // what is left for another service to take over
-	wishes    *wishes                // of what the plan says, if somebody asked; see wants
 }
 
 // newUnit returns the unit of a service with what an earlier process has stored: its inventory, and the
@@ -105,7 +105,7 @@ func newUnit(e *Engine, record inventory.Record, table fingerprint.Table) *unit 
 }
 
 // follow gives the unit an entry of a plan made at the time planned. It reports false when the unit is closed.
-func (u *unit) follow(s plan.Service, planned, now time.Time) bool {
+func (u *unit) follow(s plan.Service, planned, now time.Time, generation int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
@@ -115,8 +115,8 @@ func (u *unit) follow(s plan.Service, planned, now time.Time) bool {
 		u.renew()
 	}
 	fresh := u.order != decide.Follow || !s.Inputs().SameInputs(u.newest.Inputs()) || s.UID != u.newest.UID
-	owing := len(u.lent) > 0
-	u.reckon(fresh)
+	owing := u.member.HasLent(u.ordered)
+	u.reckon(generation, fresh)
 	u.order, u.heldWhy = decide.Follow, ""
 	if s.Inputs().SameInputs(u.stored.Applied) {
 		u.stored.Applied.Commits = s.Inputs().Commits
@@ -136,18 +136,17 @@ func (u *unit) follow(s plan.Service, planned, now time.Time) bool {
 }
 
 // reckon notes which plan brought an order. u.mu is held.
-func (u *unit) reckon(fresh bool) {
-	generation := u.engine.generation.Load()
+func (u *unit) reckon(generation int64, fresh bool) {
 	if u.born == 0 {
 		u.born = generation
 	}
 	if fresh {
-		u.ordered, u.orderedAt, u.lent, u.wishes = generation, time.Now(), nil, nil
+		u.ordered, u.orderedAt = generation, time.Now()
 	}
 }
 
 // dismiss takes the unit out of the plan.
-func (u *unit) dismiss(held bool, why string) {
+func (u *unit) dismiss(generation int64, held bool, why string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.order == decide.Leave || u.closed {
@@ -157,7 +156,7 @@ func (u *unit) dismiss(held bool, why string) {
 	if held {
 		u.order, u.heldWhy = decide.Hold, why
 	}
-	u.reckon(true)
+	u.reckon(generation, true)
 	u.renew()
 	signal(u.wake)
 }
