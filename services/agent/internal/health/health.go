@@ -41,6 +41,14 @@ type Verdict struct {
 	Message string
 }
 
+// Sentence returns the state and its reason in words.
+func (v Verdict) Sentence() string {
+	if v.Message == "" {
+		return v.State.String()
+	}
+	return v.State.String() + ": " + v.Message
+}
+
 // Counts counts objects by state.
 type Counts struct {
 	Total       int

@@ -10,7 +10,7 @@ import (
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/execute"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -178,7 +178,7 @@ func hookScenarios() map[string]func(*scenario) {
 				s.t.Errorf("objects: got %d, want 1", got.Counts.Total)
 			}
 			hook := s.get("Job", "migrate")
-			if label := at(hook, "metadata", "labels", reconcile.HookLabel); label != "PreSync" {
+			if label := at(hook, "metadata", "labels", execute.HookLabel); label != "PreSync" {
 				s.t.Errorf("label: got %v, want PreSync", label)
 			}
 			if label := at(hook, "metadata", "labels", k8s.ServiceLabel); label != s.name {
@@ -268,7 +268,7 @@ func hookScenarios() map[string]func(*scenario) {
 		"a hook becomes an object": func(s *scenario) {
 			s.healthy(s.sync(config("a", "1", preSync), config("b", "1")))
 			got := s.healthy(s.sync(config("a", "2"), config("b", "1")))
-			if label := at(s.get("ConfigMap", "a"), "metadata", "labels", reconcile.HookLabel); label != nil || got.Counts.Total != 2 {
+			if label := at(s.get("ConfigMap", "a"), "metadata", "labels", execute.HookLabel); label != nil || got.Counts.Total != 2 {
 				s.t.Errorf("got label %v, %d objects, want none, and 2", label, got.Counts.Total)
 			}
 			s.healthy(s.sync(config("b", "1")))

@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/execute"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -85,7 +85,7 @@ func testScenarios() map[string]func(*scenario) {
 				}
 			}
 			labels, _ := at(s.get("Job", "one"), "metadata", "labels").(map[string]any)
-			if labels[k8s.ServiceLabel] != s.name || labels[reconcile.HookLabel] != "Test" {
+			if labels[k8s.ServiceLabel] != s.name || labels[execute.HookLabel] != "Test" {
 				s.t.Errorf("labels: got %v", labels)
 			}
 		},

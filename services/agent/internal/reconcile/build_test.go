@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // queue is a Builder that runs one build at a time, each for buildTime.
@@ -74,4 +75,29 @@ func TestProblemOfALimit(t *testing.T) {
 	if got.Reason != reason.RenderLimit || !strings.Contains(got.Message, "a.yaml: document 2: too deep") {
 		t.Errorf("got %v", got)
 	}
+}
+
+// fixed is a Builder that always returns the same objects.
+type fixed string
+
+// Build implements render.Builder.
+func (f fixed) Build(context.Context, *render.Files, string) ([]byte, error) { return []byte(f), nil }
+
+// TestDiffOfAKustomization compares a service that is built. A comparison has no slot that a build could give back.
+func TestDiffOfAKustomization(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(reconcile.Settings{Workers: 1})
+		w.builder = fixed(manifest("built", "1"))
+		w.run(t)
+		s := w.service(t, "app")
+		s.Bundles[0].Digest = w.pack(t, map[string]string{"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": manifest("built", "1")})
+		s.Spec.Paused = true
+		w.plan(s)
+		synctest.Wait()
+		differences, err := w.engine.Diff(t.Context(), "app")
+		if err != nil || len(differences) != 1 || differences[0].Change != report.Create || differences[0].Ref.Name != "built" {
+			t.Errorf("got %+v, %v, want that the built object would be created", differences, err)
+		}
+	})
 }

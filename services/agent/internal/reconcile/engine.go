@@ -3,9 +3,26 @@
 
 // Package reconcile makes one cluster run what its plan says.
 //
-// Every service has a goroutine of its own, which waits, retries and times out by itself; what it does to the cluster
-// it does in one of a bounded number of slots. A service that fails, or takes long, thus never delays another beyond
-// holding its slot, and a newer plan entry ends the run of an older one.
+// Every service has a unit with a goroutine of its own, which waits, retries and times out by itself.
+// What it does to the cluster it does in one of a bounded number of slots. So a service that fails, or
+// takes long, never delays another one beyond holding its slot, and a newer plan entry ends the run of
+// an older one.
+//
+// A unit goes in circles: package decide says what to do next (pure, from the unit's state and the
+// time), package execute does it (a value in, a value out), and package observe keeps what watches and
+// answers have shown of the objects. Package ownership decides which service an object belongs to.
+// Whatever changes one of these wakes the unit.
+//
+// Locks: a unit's lock is held while decisions are made and never while the cluster, the disk or
+// another unit is asked. Taken in this order: Registry.HandOut, Engine.mu, unit.mu, then any one of the
+// parts (observe.Objects, ownership, relations, healthRules, watchedKinds, events), which call nobody.
+//
+// Promises: a service's objects are listed in a stored inventory before they exist; nothing is deleted
+// that the plan wants, nor much at once without a person's confirmation; after a crash at any point the
+// next process goes on where this one was.
+//
+// Not here: Git, rendering and downloads (package manifest reads what others provide), the Kubernetes
+// client (package k8s is the port), and leader election: only one Engine may run for a cluster.
 package reconcile
 
 import (
@@ -17,7 +34,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -31,11 +47,15 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/manifest"
 	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/execute"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/ownership"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/slots"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
-// Params are the collaborators and settings of an Engine. Collaborators are required; a zero setting takes its default.
+// Params are the collaborators and settings of an Engine. Collaborators are required; a zero setting
+// takes its default.
 type Params struct {
 	Cluster     k8s.API
 	Bundles     manifest.Bundles
@@ -45,9 +65,10 @@ type Params struct {
 	Watches     Watches
 	// Render turns bundles into objects.
 	Render render.Engine
-	// Fingerprints keeps what was applied. Nil keeps it nowhere: a restart applies everything again.
+	// Fingerprints keeps what was applied. Nil keeps nothing: a restart applies everything again.
 	Fingerprints fingerprint.Store
-	// Owner is the uid that the hub gave the cluster. Nil, or an empty answer: unknown, and every inventory is one's own.
+	// Owner returns the uid that the hub gave the cluster. Nil, or an empty answer: it is unknown, and
+	// every inventory counts as the agent's own.
 	Owner    func() string
 	Observer Observer
 	// Tracer records a span for each run. Nil records nothing.
@@ -56,7 +77,7 @@ type Params struct {
 	Settings Settings
 }
 
-// Observer is told how long runs take. A nil Observer is not called.
+// Observer receives how long each run took. A nil Observer is not called.
 type Observer func(ctx context.Context, took time.Duration, problem *reason.Problem)
 
 // Settings bound the work.
@@ -65,11 +86,13 @@ type Settings struct {
 	Workers int
 	// Refresh is how often an unchanged service is looked at again, ±25 %. Zero: 2 h.
 	Refresh time.Duration
-	// ApplyTimeout bounds a run, and each of its stages where it has several. Waiting for health does not count. Zero: 5 min.
+	// ApplyTimeout bounds a run, and each of its stages if it has several. Waiting for health does not
+	// count. Zero: 5 min.
 	ApplyTimeout time.Duration
 	// Guard stops prunes inside a service. Zero: inventory.DefaultGuard.
 	Guard inventory.Guard
-	// ServiceGuard stops a plan from which too many services vanish at once. Zero: inventory.DefaultGuard.
+	// ServiceGuard stops a plan from which too many services vanish at once. Zero:
+	// inventory.DefaultGuard.
 	ServiceGuard inventory.Guard
 	// Retry spaces runs of a failing service. Zero: 1 s doubling to 5 min.
 	Retry backoff.Policy
@@ -97,31 +120,17 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// ErrUnknownService means that neither the plan nor the cluster has a service of that name.
-var ErrUnknownService = errors.New("unknown service")
-
 // Engine works on all services of one cluster. Its methods are safe for concurrent use.
 type Engine struct {
-	params      Params
-	slots       *slots // held by what is worked on
-	inventories *inventory.Cache
-	tenancy     tenancy
-	waiting     atomic.Int64 // bytes of the files of services that are being built; see steppingOut
-	refresh     atomic.Int64 // how often everything is looked at again, in nanoseconds
-	bench       *bench
-	events      events
+	shared  *shared
+	watches Watches
 
-	relations relations
-
-	planned chan struct{} // one token when plan was replaced
-
-	ownership  *ownership.Registry
-	generation int64 // of the newest plan that was handed out; used by adopt alone
+	planned    chan struct{} // one token when plan was replaced
+	generation int64         // of the newest plan that was handed out; used by adopt alone
 
 	mu    sync.Mutex // guards what follows
 	plan  *plan.Plan // the newest; nil before the first
 	units map[string]*unit
-	kinds map[string]kindSet // by service
 }
 
 // New returns an Engine that does nothing before Run.
@@ -139,19 +148,19 @@ func New(p Params) *Engine {
 	if p.Owner == nil {
 		p.Owner = func() string { return "" }
 	}
-	inventories := inventory.NewCache(p.Inventories)
-	p.Inventories = inventories
-	e := &Engine{
-		params: p, inventories: inventories,
-		slots:   newSlots(p.Settings.Workers),
-		planned: make(chan struct{}, 1),
-		bench:   newBench(),
-		units:   map[string]*unit{},
-		kinds:   map[string]kindSet{},
+	renderer := manifest.Renderer{Bundles: p.Bundles, Configs: p.Configs, Engine: p.Render}
+	s := &shared{
+		settings: p.Settings, ownership: ownership.New(renderer, p.Cluster), slots: slots.New(p.Settings.Workers),
+		rules: newHealthRules(), kinds: &watchedKinds{watches: p.Watches, services: map[string]kindSet{}},
+		inventories: inventory.NewCache(p.Inventories), fingerprints: p.Fingerprints,
+		reporter: p.Reporter, observer: p.Observer, tracer: p.Tracer, owner: p.Owner, logger: p.Logger,
 	}
-	e.refresh.Store(int64(p.Settings.Refresh))
-	e.ownership = ownership.New(e.renderer(), p.Cluster)
-	return e
+	s.executor = execute.New(execute.Params{
+		Cluster: p.Cluster, Inventories: s.inventories, Renderer: renderer, Ownership: s.ownership, Judge: s.rules.judge,
+		Owner: p.Owner, Guard: p.Settings.Guard, Logger: p.Logger,
+	})
+	s.refresh.Store(int64(p.Settings.Refresh))
+	return &Engine{shared: s, watches: p.Watches, planned: make(chan struct{}, 1), units: map[string]*unit{}}
 }
 
 // SetPlan replaces the plan. It returns at once, and may be called before Run.
@@ -162,42 +171,32 @@ func (e *Engine) SetPlan(p plan.Plan) {
 	signal(e.planned)
 }
 
-// Reconcile applies a service again although nothing changed. For a service whose removal the guard holds back, it is
-// the confirmation of that removal, as a mark on its inventory is. Error: ErrUnknownService.
-func (e *Engine) Reconcile(service string) error {
-	u, err := e.unit(service)
-	if err != nil {
-		return err
-	}
-	u.force()
-	return nil
-}
-
-// Run reads the inventories and works on plans until ctx is done. It returns nil then; runs that are under way end first. It returns
-// an error when a run does not end although it has to: the process must end then.
+// Run reads the inventories and works on plans until ctx is done. Then it returns nil, after the end of
+// runs that are under way. It returns an error if a run does not end although it must: then the process
+// must end.
 func (e *Engine) Run(ctx context.Context) error {
 	records, err := e.load(ctx)
 	if err != nil {
-		return nil // only the end of ctx ends the loading, and being stopped is no failure
+		return nil // only the end of ctx ends the loading
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, record := range records {
 		e.start(ctx, group, record)
 	}
-	for _, record := range records { // only now: what a watch sees of a service that is not known is lost
-		e.watch(record.Service, record.Objects)
+	for _, record := range records { // only now: what a watch sees of an unknown service is lost
+		e.shared.kinds.set(record.Service, record.Objects)
 	}
 	confirm := time.NewTicker(confirmInterval)
 	defer confirm.Stop()
 	stuck := make(chan error, 1)
-	go func() { stuck <- e.supervise(ctx) }()
+	go func() { stuck <- e.shared.supervise(ctx) }()
 	for {
 		select {
 		case <-ctx.Done():
 			return group.Wait()
 		case err := <-stuck:
 			if err != nil {
-				return err // at once: what is stuck is not waited for
+				return err // at once, without waiting for the run
 			}
 		case <-e.planned:
 			e.adopt(ctx, group)
@@ -207,40 +206,41 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// load reads all inventories, however long the cluster takes to answer: without them nothing may be pruned.
+// load reads all inventories, however long the cluster takes to answer: without them nothing may be
+// pruned.
 func (e *Engine) load(ctx context.Context) (records []inventory.Record, err error) {
-	err = backoff.Retry(ctx, e.params.Settings.Retry, func(ctx context.Context) error {
-		records, err = e.params.Inventories.List(ctx)
+	err = backoff.Retry(ctx, e.shared.settings.Retry, func(ctx context.Context) error {
+		records, err = e.shared.inventories.List(ctx)
 		if err != nil && ctx.Err() == nil {
-			e.params.Logger.WarnContext(ctx, "inventories cannot be read, retrying", slog.Any("error", err))
+			e.shared.logger.WarnContext(ctx, "inventories cannot be read, retrying", slog.Any("error", err))
 		}
 		return err
 	})
 	return records, err
 }
 
-// start makes the unit of a service and its goroutine.
+// start makes the unit of a service, and starts its goroutine.
 func (e *Engine) start(ctx context.Context, group *errgroup.Group, record inventory.Record) *unit {
 	var table fingerprint.Table
 	if record.Objects.Len() > 0 {
-		table = e.params.Fingerprints.Load(ctx, record.Service)
+		table = e.shared.fingerprints.Load(ctx, record.Service)
 	}
-	u := newUnit(e, record, table)
-	u.member = e.ownership.Join(u.name, u)
-	e.relations.join(u, record.DependsOn)
+	u := newUnit(e.shared, record, table)
+	u.member = e.shared.ownership.Join(u.name, u)
+	e.shared.relations.join(u.name, u.Wake, record.DependsOn)
 	for _, o := range record.Objects.Objects() {
-		if o.UID != "" { // otherwise it may be another's: this one has only been about to make it
-			e.ownership.Claim(o.Key, record.Service)
+		if o.UID != "" { // otherwise it may be another service's: this one was only about to create it
+			e.shared.ownership.Claim(o.Key, record.Service)
 		}
 	}
 	for _, o := range record.Hooks.Objects {
-		e.ownership.Claim(o.Key, record.Service)
+		e.shared.ownership.Claim(o.Key, record.Service)
 	}
 	e.mu.Lock()
 	e.units[u.name] = u
 	e.mu.Unlock()
 	group.Go(func() error {
-		u.run(ctx)
+		u.run(ctx, e.forget)
 		return nil
 	})
 	return u
@@ -248,25 +248,36 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 
 // adopt gives every unit its order under the newest plan.
 func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
-	e.ownership.HandOut(func() { e.handOut(ctx, group) })
+	e.shared.ownership.HandOut(func() {
+		e.generation++
+		p, known := e.snapshot()
+		e.updateHealthRules(ctx, p)
+		e.configure(p.Settings)
+		now := time.Now()
+		e.shared.relations.setPlan(p.Services)
+		for _, s := range p.Services {
+			u := known[s.Name]
+			delete(known, s.Name)
+			if u == nil || !u.follow(s, p.Time, now, e.generation) {
+				u = e.start(ctx, group, inventory.Record{Service: s.Name, ServiceUID: s.UID})
+				u.follow(s, p.Time, now, e.generation)
+			}
+		}
+		e.dismiss(ctx, known)
+		e.shared.reporter.Adopted(p.Version)
+	})
 }
 
-func (e *Engine) handOut(ctx context.Context, group *errgroup.Group) {
-	e.generation++
-	plan, known := e.snapshot()
-	e.learn(ctx, plan)
-	e.adjust(plan.Settings)
-	now := time.Now()
-	e.relations.plan(plan.Services)
-	for _, s := range plan.Services {
-		u := known[s.Name]
-		delete(known, s.Name)
-		if u == nil || !u.follow(s, plan.Time, now, e.generation) {
-			e.start(ctx, group, inventory.Record{Service: s.Name, ServiceUID: s.UID}).follow(s, plan.Time, now, e.generation)
-		}
+// updateHealthRules takes over the health rules of a plan. If they changed, all objects are judged
+// again.
+func (e *Engine) updateHealthRules(ctx context.Context, p plan.Plan) {
+	if !e.shared.rules.update(p) {
+		return
 	}
-	e.dismiss(ctx, known)
-	e.params.Reporter.Adopted(plan.Version)
+	if err := errors.Join(e.shared.rules.fleetErrors()...); err != nil {
+		e.shared.logger.ErrorContext(ctx, "health rules of the fleet are wrong, going on with the others", slog.Any("error", err))
+	}
+	e.watches.Recheck()
 }
 
 // dismiss removes the services that are not in the plan, unless they are suspiciously many.
@@ -274,33 +285,35 @@ func (e *Engine) dismiss(ctx context.Context, vanished map[string]*unit) {
 	e.mu.Lock()
 	total := len(e.units)
 	e.mu.Unlock()
-	owner := e.params.Owner()
+	owner := e.shared.owner()
 	for name, u := range vanished {
-		if u.foreign(owner) {
+		if u.isForeign(owner) {
 			delete(vanished, name)
 			total--
-			e.params.Logger.WarnContext(ctx, "inventory belongs to another hub's agent, leaving it alone", slog.String("leat.service", name))
+			e.shared.logger.WarnContext(ctx, "inventory belongs to another hub's agent, leaving it alone", slog.String("leat.service", name))
 		}
 	}
-	var fresh int // those whose removal nobody has confirmed or started yet
+	undecided := 0 // services whose removal nobody has confirmed or started yet
 	for _, u := range vanished {
-		if !u.leaving() {
-			fresh++
+		if u.order() != decide.Leave {
+			undecided++
 		}
 	}
-	held := e.params.Settings.ServiceGuard.Stops(total, fresh)
-	if held {
-		e.params.Logger.ErrorContext(ctx, "plan drops too many services at once, keeping them",
-			slog.Int("vanished", fresh), slog.Int("known", total),
-			slog.Any("services", slices.Sorted(maps.Keys(vanished))), slog.String("advice", howToConfirm))
+	heldWhy := ""
+	if e.shared.settings.ServiceGuard.Stops(total, undecided) {
+		heldWhy = fmt.Sprintf("%d of %d services left the plan at once", undecided, total)
+		e.shared.logger.ErrorContext(ctx, "plan drops too many services at once, keeping them",
+			slog.Int("vanished", undecided), slog.Int("known", total),
+			slog.Any("services", slices.Sorted(maps.Keys(vanished))), slog.String("advice", decide.HowToConfirm))
 	}
-	e.relations.leave(vanished)
+	e.shared.relations.setLeaving(slices.Collect(maps.Keys(vanished)))
 	for _, u := range vanished {
-		u.dismiss(e.generation, held, fmt.Sprintf("%d of %d services left the plan at once", fresh, total))
+		u.dismiss(heldWhy, e.generation)
 	}
 }
 
-// forget drops a service whose removal is complete. It reports false when the plan has taken it up again meanwhile.
+// forget drops a service whose removal is complete. It reports false if the plan has taken the service
+// up again meanwhile.
 func (e *Engine) forget(u *unit) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -308,48 +321,22 @@ func (e *Engine) forget(u *unit) bool {
 		return false
 	}
 	delete(e.units, u.name)
-	e.ownership.Leave(u.name)
-	e.relations.forget(u.name)
-	e.bench.forget(u.name)
+	e.shared.ownership.Leave(u.name)
+	e.shared.relations.leave(u.name)
+	e.shared.rules.forget(u.name)
 	return true
 }
 
+// snapshot returns the newest plan, and a copy of the map of units.
 func (e *Engine) snapshot() (plan.Plan, map[string]*unit) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	known := make(map[string]*unit, len(e.units))
-	for name, u := range e.units {
-		known[name] = u
-	}
-	return *e.plan, known
+	return *e.plan, maps.Clone(e.units)
 }
 
-func (e *Engine) unit(service string) (*unit, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	u, ok := e.units[service]
-	if !ok {
-		return nil, fmt.Errorf("%w %q", ErrUnknownService, service)
-	}
-	return u, nil
-}
-
-// all lists the units by name.
+// all returns the units by name.
 func (e *Engine) all() []*unit {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	units := make([]*unit, 0, len(e.units))
-	for _, u := range e.units {
-		units = append(units, u)
-	}
-	slices.SortFunc(units, func(a, b *unit) int { return strings.Compare(a.name, b.name) })
-	return units
-}
-
-// signal puts a token into c unless there is one.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	return slices.SortedFunc(maps.Values(e.units), func(a, b *unit) int { return strings.Compare(a.name, b.name) })
 }

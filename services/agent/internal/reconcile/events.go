@@ -12,18 +12,14 @@ import (
 // subscriberBuffer is how many events a reader may be behind.
 const subscriberBuffer = 256
 
-// events hands events to whoever listens. The zero events is ready to use.
+// events hands events to subscribers. The zero events is ready to use. It is safe for concurrent use.
 type events struct {
 	mu          sync.Mutex
-	subscribers map[chan report.Event]string // the service that each listens to; "" for all
+	subscribers map[chan report.Event]string // the service that each follows; "" for all
 }
 
-// Subscribe returns a channel of events of one service ("" for all) and a function that ends the subscription. The
-// engine never waits for a reader: the channel is closed when its reader falls 256 events behind.
-func (e *Engine) Subscribe(service string) (<-chan report.Event, func()) {
-	return e.events.subscribe(service)
-}
-
+// subscribe returns a channel of events of one service ("" for all) and a function that ends the
+// subscription. The channel is closed when its reader falls 256 events behind.
 func (v *events) subscribe(service string) (<-chan report.Event, func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -35,10 +31,11 @@ func (v *events) subscribe(service string) (<-chan report.Event, func()) {
 	return c, func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		v.drop(c)
+		v.dropLocked(c)
 	}
 }
 
+// publish hands an event to all subscribers. It never waits for one.
 func (v *events) publish(event report.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -49,13 +46,13 @@ func (v *events) publish(event report.Event) {
 		select {
 		case c <- event:
 		default:
-			v.drop(c)
+			v.dropLocked(c)
 		}
 	}
 }
 
-// drop ends a subscription. v.mu is held, which is also why nobody sends to the closed channel.
-func (v *events) drop(c chan report.Event) {
+// dropLocked ends a subscription. The lock is also why nobody sends to the closed channel.
+func (v *events) dropLocked(c chan report.Event) {
 	if _, ok := v.subscribers[c]; ok {
 		delete(v.subscribers, c)
 		close(c)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -16,35 +17,39 @@ import (
 // kindSet is the set of kinds that a service has objects of, each with the version it is applied in.
 type kindSet map[schema.GroupKind]string
 
-func kindsOf(objects inventory.Set) kindSet {
+// watchedKinds sets the watches to the union of the kinds of all services. It is safe for concurrent
+// use.
+type watchedKinds struct {
+	watches Watches
+
+	mu       sync.Mutex // held across Watch, so that an older union never follows a newer one
+	services map[string]kindSet
+}
+
+// set takes over the objects of a service.
+func (w *watchedKinds) set(service string, objects inventory.Set) {
 	kinds := kindSet{}
 	for _, o := range objects.Objects() {
 		kinds[o.GroupKind()] = o.Version
 	}
-	return kinds
-}
-
-// watch notes a service's kinds, and sets the watches to the union over all services when that changed.
-func (e *Engine) watch(service string, objects inventory.Set) {
-	kinds := kindsOf(objects)
-	e.mu.Lock()
-	defer e.mu.Unlock() // held across Watch, so that an older union never comes after a newer one
-	if maps.Equal(e.kinds[service], kinds) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if maps.Equal(w.services[service], kinds) {
 		return
 	}
-	e.kinds[service] = kinds
+	w.services[service] = kinds
 	if len(kinds) == 0 {
-		delete(e.kinds, service)
+		delete(w.services, service)
 	}
-	e.params.Watches.Watch(e.union())
+	w.watches.Watch(w.unionLocked())
 }
 
-// union lists all kinds in order. e.mu is held.
-func (e *Engine) union() []schema.GroupVersionKind {
+// unionLocked returns all kinds in order.
+func (w *watchedKinds) unionLocked() []schema.GroupVersionKind {
 	union := kindSet{}
-	for _, kinds := range e.kinds {
+	for _, kinds := range w.services {
 		for kind, version := range kinds {
-			union[kind] = max(union[kind], version) // any does, as long as it is always the same
+			union[kind] = max(union[kind], version) // any version, as long as it is always the same
 		}
 	}
 	var list []schema.GroupVersionKind

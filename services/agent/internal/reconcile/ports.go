@@ -9,20 +9,22 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// Reporter hears what becomes of services. Its methods return at once.
+// Reporter receives what becomes of services. Its methods return at once, and may be called
+// concurrently.
 type Reporter interface {
-	// Report tells a service's new status.
+	// Report receives a service's new status.
 	Report(status report.Status)
-	// Forget tells that a service is gone from the cluster.
+	// Forget receives that a service is gone from the cluster.
 	Forget(service string)
-	// Adopted tells that a plan is worked on from now on. Its services' statuses follow at once.
+	// Adopted receives that every service has its order under a plan. Their statuses follow at once.
 	Adopted(version string)
 }
 
-// Watches observes objects that carry Leat's label, and tells the engine through Observe and Synced.
+// Watches observes objects that carry Leat's label, and reports them to the engine through Observe and
+// Synced. Its methods return at once.
 type Watches interface {
-	// Watch sets the kinds to observe, in place of those before. It returns at once.
+	// Watch replaces the kinds to observe.
 	Watch(kinds []schema.GroupVersionKind)
-	// Recheck lists, judges and observes every object again: the rules of judging changed. It returns at once.
+	// Recheck lists, judges and observes every object again, because the rules of health changed.
 	Recheck()
 }

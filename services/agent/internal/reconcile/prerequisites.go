@@ -165,7 +165,7 @@ func (w prerequisite) evaluate(
 		return fmt.Sprintf("%s does not exist", w.ref.Key)
 	case condition == nil:
 		if verdict := judge(seen.Live); verdict.State != health.Healthy {
-			return fmt.Sprintf("%s is %s", w.ref.Key, sentence(verdict))
+			return fmt.Sprintf("%s is %s", w.ref.Key, verdict.Sentence())
 		}
 		return ""
 	}

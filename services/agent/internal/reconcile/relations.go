@@ -14,9 +14,9 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// relations knows which services depend on which, and how they fare, so that nobody has to ask another unit. It wakes the
-// units that may have waited for a change. Its lock is taken with a unit's lock held, never the other way round. The zero
-// relations is ready to use.
+// relations knows which services depend on which, and their status, so that no unit has to ask another.
+// It wakes services that may wait for a change. Its lock is taken while a unit's lock is held, never
+// the other way round. The zero relations is ready to use.
 type relations struct {
 	mu       sync.Mutex
 	services map[string]*relation
@@ -24,18 +24,18 @@ type relations struct {
 
 // relation is one service among others.
 type relation struct {
-	unit     *unit             // nil before its start
-	planned  bool              // the plan has it
-	leaving  bool              // it left the plan, and is not gone yet
-	wanted   inventory.Applied // the inputs that the plan names
-	needs    []string          // the services that it depends on
-	phase    report.Phase      // as last reported; zero before
-	applied  inventory.Applied // likewise
-	neededBy map[string]bool   // the services that depend on it
+	wake      func()            // nil before its start
+	isPlanned bool              // the plan has it
+	isLeaving bool              // it left the plan, and is not gone yet
+	wanted    inventory.Applied // the inputs that the plan names
+	needs     []string          // the services that it depends on
+	phase     report.Phase      // as last reported; zero before
+	applied   inventory.Applied // likewise
+	neededBy  map[string]bool   // the services that depend on it
 }
 
-// of returns the relation of a service. r.mu is held.
-func (r *relations) of(service string) *relation {
+// ofLocked returns the relation of a service, and makes one if there is none.
+func (r *relations) ofLocked(service string) *relation {
 	if r.services == nil {
 		r.services = map[string]*relation{}
 	}
@@ -47,113 +47,111 @@ func (r *relations) of(service string) *relation {
 	return s
 }
 
-// plan takes over what a plan says of its services, of all at once: none of them is taken for ready afterwards because of
-// what it was before.
-func (r *relations) plan(services []plan.Service) {
+// setPlan takes over what a plan says of its services, of all at once: none of them counts as ready
+// afterwards because of what it was before.
+func (r *relations) setPlan(services []plan.Service) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.services {
-		s.planned = false
+		s.isPlanned = false
 	}
 	for _, s := range services {
-		relation := r.of(s.Name)
-		relation.planned, relation.leaving, relation.wanted = true, false, s.Inputs()
-		r.depend(s.Name, s.Spec.ServicesNeeded())
+		relation := r.ofLocked(s.Name)
+		relation.isPlanned, relation.isLeaving, relation.wanted = true, false, s.Inputs()
+		r.setNeedsLocked(s.Name, s.Spec.ServicesNeeded())
 	}
 }
 
-// depend notes what a service depends on. r.mu is held.
-func (r *relations) depend(service string, on []string) {
-	s := r.of(service)
+func (r *relations) setNeedsLocked(service string, needs []string) {
+	s := r.ofLocked(service)
 	for _, name := range s.needs {
-		delete(r.of(name).neededBy, service)
+		delete(r.ofLocked(name).neededBy, service)
 	}
-	s.needs = on
-	for _, name := range on {
-		r.of(name).neededBy[service] = true
-	}
-}
-
-// join makes a unit known, with what its inventory says it depends on.
-func (r *relations) join(u *unit, on []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.of(u.name)
-	s.unit = u
-	if !s.planned {
-		r.depend(u.name, on)
+	s.needs = needs
+	for _, name := range needs {
+		r.ofLocked(name).neededBy[service] = true
 	}
 }
 
-// leave notes that services are no longer in the plan, of all at once.
-func (r *relations) leave(services map[string]*unit) {
+// join adds a started service, with what its inventory says it depends on.
+func (r *relations) join(service string, wake func(), needs []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for name := range services {
-		r.of(name).leaving = true
+	s := r.ofLocked(service)
+	s.wake = wake
+	if !s.isPlanned {
+		r.setNeedsLocked(service, needs)
 	}
 }
 
-// forget drops a service that is gone from the cluster.
-func (r *relations) forget(service string) {
+// setLeaving records that services are no longer in the plan, of all at once.
+func (r *relations) setLeaving(services []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.of(service)
-	on := s.needs
-	s.unit, s.leaving, s.phase, s.applied = nil, false, 0, inventory.Applied{}
-	if !s.planned {
-		r.depend(service, nil)
+	for _, name := range services {
+		r.ofLocked(name).isLeaving = true
 	}
-	r.wake(on...)
+}
+
+// leave removes a service that is gone from the cluster.
+func (r *relations) leave(service string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.ofLocked(service)
+	needs := s.needs
+	s.wake, s.isLeaving, s.phase, s.applied = nil, false, 0, inventory.Applied{}
+	if !s.isPlanned {
+		r.setNeedsLocked(service, nil)
+	}
+	r.wakeLocked(needs...)
 	for name := range s.neededBy {
-		r.wake(name)
+		r.wakeLocked(name)
 	}
 }
 
-// note takes over how a service fares.
-func (r *relations) note(status report.Status) {
+// setStatus takes over a service's new status.
+func (r *relations) setStatus(status report.Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.of(status.Service)
+	s := r.ofLocked(status.Service)
 	if s.phase == status.Phase && s.applied.SameContent(status.Applied) {
 		return
 	}
 	s.phase, s.applied = status.Phase, status.Applied
 	for name := range s.neededBy {
-		r.wake(name)
+		r.wakeLocked(name)
 	}
 }
 
-// wake wakes units. r.mu is held.
-func (r *relations) wake(names ...string) {
+func (r *relations) wakeLocked(names ...string) {
 	for _, name := range names {
-		if s := r.services[name]; s != nil && s.unit != nil {
-			signal(s.unit.wake)
+		if s := r.services[name]; s != nil && s.wake != nil {
+			s.wake()
 		}
 	}
 }
 
-// unmet lists what a service still waits for, in words.
-func (r *relations) unmet(service string, on []string) []string {
+// unmet returns why a service must wait for the services that it needs, a sentence for each.
+func (r *relations) unmet(service string, needs []string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if circle := r.path(service, service); circle != nil {
+	if circle := r.pathLocked(service, service); circle != nil {
 		return []string{fmt.Sprintf("the services wait for each other, so take one dependency out: %s", strings.Join(circle, " depends on "))}
 	}
 	var all []string
-	for _, name := range on {
-		if why := r.unready(name); why != "" {
+	for _, name := range needs {
+		if why := r.unreadyLocked(name); why != "" {
 			all = append(all, why)
 		}
 	}
 	return all
 }
 
-// unready says why a service is not there yet; empty when it is. r.mu is held.
-func (r *relations) unready(name string) string {
+// unreadyLocked returns why a service is not ready for those that depend on it, or "".
+func (r *relations) unreadyLocked(name string) string {
 	s := r.services[name]
 	switch {
-	case s == nil || !s.planned:
+	case s == nil || !s.isPlanned:
 		return fmt.Sprintf("no service %q is in this cluster's plan", name)
 	case s.phase == 0:
 		return fmt.Sprintf("service %q was not looked at yet", name)
@@ -166,22 +164,22 @@ func (r *relations) unready(name string) string {
 	}
 }
 
-// path returns the shortest way along dependencies, both ends included; nil when there is none. Of and to may be the same.
-// r.mu is held.
-func (r *relations) path(of, to string) []string {
-	came := map[string]string{}
-	for queue := []string{of}; len(queue) > 0; queue = queue[1:] {
+// pathLocked returns the shortest way along dependencies, both ends included, or nil. Both ends may be
+// the same service.
+func (r *relations) pathLocked(from, to string) []string {
+	cameFrom := map[string]string{}
+	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
 		s := r.services[queue[0]]
 		if s == nil {
 			continue
 		}
 		for _, name := range s.needs {
-			if _, seen := came[name]; seen {
+			if _, isSeen := cameFrom[name]; isSeen {
 				continue
 			}
-			came[name] = queue[0]
+			cameFrom[name] = queue[0]
 			if name == to {
-				return trail(came, of, to)
+				return trail(cameFrom, from, to)
 			}
 			queue = append(queue, name)
 		}
@@ -189,30 +187,29 @@ func (r *relations) path(of, to string) []string {
 	return nil
 }
 
-func trail(came map[string]string, of, to string) []string {
+func trail(cameFrom map[string]string, from, to string) []string {
 	way := []string{to}
-	for name := came[to]; name != of; name = came[name] {
+	for name := cameFrom[to]; name != from; name = cameFrom[name] {
 		way = append(way, name)
 	}
-	way = append(way, of)
+	way = append(way, from)
 	slices.Reverse(way)
 	return way
 }
 
-// needed names the services that have to go before a service that left the plan: those that left it, too, and depend on it.
-// Services that depend on each other do not wait.
-func (r *relations) needed(service string) (by []string) {
+// isNeeded reports whether services must go before a service that left the plan: those that left it,
+// too, and depend on it. Services that depend on each other do not wait.
+func (r *relations) isNeeded(service string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.services[service]
 	if s == nil {
-		return nil
+		return false
 	}
 	for name := range s.neededBy {
-		if other := r.services[name]; other.leaving && name != service && r.path(service, name) == nil {
-			by = append(by, name)
+		if other := r.services[name]; other.isLeaving && name != service && r.pathLocked(service, name) == nil {
+			return true
 		}
 	}
-	slices.Sort(by)
-	return by
+	return false
 }

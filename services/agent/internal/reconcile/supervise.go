@@ -5,26 +5,31 @@ package reconcile
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"runtime/pprof"
 	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 )
 
 const (
-	// grace is how long a run may go on after its time is over and it was told to end. What then still works never ends.
-	grace = 2 * time.Minute
-	// superviseInterval is how often that is looked at.
+	// gracePeriod is how long a run may go on after its time is over and it was told to end. A run that
+	// still works then never ends.
+	gracePeriod = 2 * time.Minute
+	// superviseInterval is how often runs are checked for that.
 	superviseInterval = 30 * time.Second
+	// confirmInterval is how often marked inventories are looked for while the guard keeps services.
+	confirmInterval = 30 * time.Second
 )
 
-// supervise returns an error when a run does not end although its time is over, and nil when ctx is done. Nothing but the end of
-// the process frees what such a run holds, and the next process starts where this one was.
-func (e *Engine) supervise(ctx context.Context) error {
+// supervise returns an error if a run does not end although its time is over, and nil when ctx is done.
+// Only the end of the process frees what such a run holds, and the next process goes on where this one
+// was.
+func (s *shared) supervise(ctx context.Context) error {
 	ticker := time.NewTicker(superviseInterval)
 	defer ticker.Stop()
 	for {
@@ -32,53 +37,61 @@ func (e *Engine) supervise(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-ticker.C:
-			service, since := e.slots.oldest()
-			if since.IsZero() || now.Sub(since) < e.params.Settings.ApplyTimeout+grace {
+			service, since := s.slots.Oldest()
+			if since.IsZero() || now.Sub(since) < s.settings.ApplyTimeout+gracePeriod {
 				continue
 			}
-			e.params.Logger.ErrorContext(ctx, "run does not end", slog.String("leat.service", service), slog.Time("since", since),
+			s.logger.ErrorContext(ctx, "run does not end", slog.String("leat.service", service), slog.Time("since", since),
 				slog.String("goroutines", goroutines()))
 			return fmt.Errorf("the run of service %s does not end, since %v", service, since.Format(time.RFC3339))
 		}
 	}
 }
 
-// goroutines says what everything in this process is doing.
+// goroutines describes what every goroutine of this process is doing.
 func goroutines() string {
-	const enough = 256 << 10
+	const maxBytes = 256 << 10
 	var text bytes.Buffer
-	_ = pprof.Lookup("goroutine").WriteTo(&text, 1) // a Buffer takes everything
-	return string(text.Bytes()[:min(text.Len(), enough)])
+	_ = pprof.Lookup("goroutine").WriteTo(&text, 1) // a Buffer never fails
+	return string(text.Bytes()[:min(text.Len(), maxBytes)])
 }
 
-// adjust takes over what the hub says about how to work.
-func (e *Engine) adjust(s syncpolicy.AgentSettings) {
-	workers, refresh := e.params.Settings.Workers, e.params.Settings.Refresh
-	if s.Workers > 0 {
-		workers = s.Workers
-	}
-	if s.RefreshInterval > 0 {
-		refresh = s.RefreshInterval
-	}
-	e.slots.resize(workers)
-	e.tenancy.set(s)
-	if e.refresh.Swap(int64(refresh)) == int64(refresh) {
+// configure takes over the hub's settings for the agent itself.
+func (e *Engine) configure(s syncpolicy.AgentSettings) {
+	settings := e.shared.settings
+	refresh := cmp.Or(max(s.RefreshInterval, 0), settings.Refresh)
+	e.shared.slots.Resize(cmp.Or(max(s.Workers, 0), settings.Workers))
+	e.shared.executor.Configure(s)
+	if e.shared.refresh.Swap(int64(refresh)) == int64(refresh) {
 		return
 	}
 	for _, u := range e.all() {
-		u.hasten(time.Now().Add(backoff.Jitter(refresh, refreshJitter)))
+		u.hasten(e.shared.nextRefresh(time.Now()))
 	}
 }
 
-// hasten lets the unit be looked at again at that time, unless it is anyway before.
-func (u *unit) hasten(at time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.refresh = earliest(u.refresh, at)
-	signal(u.wake)
-}
-
-// refreshPause is how long until a service is looked at again.
-func (e *Engine) refreshPause() time.Duration {
-	return time.Duration(e.refresh.Load())
+// confirm lets services leave whose inventory a person has marked.
+func (e *Engine) confirm(ctx context.Context) {
+	held := map[string]*unit{}
+	for _, u := range e.all() {
+		if u.order() == decide.Hold {
+			held[u.name] = u
+		}
+	}
+	if len(held) == 0 {
+		return
+	}
+	records, err := e.shared.inventories.List(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			e.shared.logger.WarnContext(ctx, "inventories cannot be read, trying again", slog.Any("error", err))
+		}
+		return
+	}
+	for _, record := range records {
+		if u := held[record.Service]; u != nil && record.Confirmed {
+			e.shared.logger.InfoContext(ctx, "removal confirmed", slog.String("leat.service", u.name))
+			u.request()
+		}
+	}
 }

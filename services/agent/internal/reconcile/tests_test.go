@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/execute"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -91,7 +92,7 @@ func TestTests(t *testing.T) {
 			if len(got.Tests) != 2 || !got.Tests[0].Passed || got.Tests[0].Ref.Name != "a" || got.Counts.Total != 1 {
 				t.Errorf("got tests %+v, counts %+v, want two that passed, and one object", got.Tests, got.Counts)
 			}
-			if labels := w.live(jobKey("a")).GetLabels(); labels[k8s.ServiceLabel] != "s" || labels[reconcile.HookLabel] != "Test" {
+			if labels := w.live(jobKey("a")).GetLabels(); labels[k8s.ServiceLabel] != "s" || labels[execute.HookLabel] != "Test" {
 				t.Errorf("labels: got %v", labels)
 			}
 		},

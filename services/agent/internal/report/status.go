@@ -5,6 +5,7 @@
 package report
 
 import (
+	"slices"
 	"time"
 
 	"github.com/leatdev/leat/internal/reason"
@@ -132,6 +133,24 @@ func Attention(all []ObjectStatus) []ObjectStatus {
 	}
 	picked := append(failed, others...)
 	return picked[:min(len(picked), MaxObjects)]
+}
+
+// Unhealthy returns the problem that objects are in one of the given states. It names first the first
+// object that has a message, and adds the message.
+func Unhealthy(what string, objects []ObjectStatus, states ...health.State) *reason.Problem {
+	var named []inventory.Ref
+	message := ""
+	for _, o := range objects {
+		switch {
+		case !slices.Contains(states, o.Health.State):
+		case message == "" && o.Health.Message != "":
+			message = ": " + o.Health.Message
+			named = slices.Insert(named, 0, o.Ref)
+		default:
+			named = append(named, o.Ref)
+		}
+	}
+	return reason.Errorf(reason.HealthTimeout, "%s: %s%s", what, inventory.Describe(named), message)
 }
 
 // ObjectDrift is an object that others have changed.

@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package execute
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/submit"
+)
+
+// applier applies the objects of a service, wave by wave. The goroutine of the run calls apply; the
+// fields do not change while it works on several objects.
+type applier struct {
+	r       *run
+	claimer *claimer
+	wave    int           // of the objects that are being applied
+	desired inventory.Set // the objects of the manifests, as far as they were reached
+	hooks   inventory.Set // likewise the hooks
+
+	namespace    sync.Once
+	namespaceErr error // why the service's namespace could not be created
+}
+
+func newApplier(r *run) *applier {
+	return &applier{r: r, claimer: newClaimer(r)}
+}
+
+// apply applies the objects of a wave, and returns those that it tried. What went wrong with single
+// objects is added to failures.
+func (a *applier) apply(ctx context.Context, wave int, objects []*unstructured.Unstructured, failures *Failures) ([]inventory.Ref, error) {
+	a.wave = wave
+	prepared, err := a.prepare(ctx, objects, failures)
+	if err != nil {
+		return nil, err
+	}
+	if prepared, err = a.claim(ctx, prepared, failures); err != nil {
+		return nil, err
+	}
+	// The inventory grows before the cluster does: a crash in between leaves no unlisted object behind.
+	if err := a.list(ctx, prepared); err != nil {
+		return nil, err
+	}
+	immutable := &immutableObjects{}
+	err = each(ctx, prepared, inventory.RefOf, failures, func(ctx context.Context, o *unstructured.Unstructured) error {
+		return immutable.collect(a.r, o, a.applyOne(ctx, o))
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := a.recreate(ctx, immutable.objects, failures); err != nil {
+		return nil, err
+	}
+	refs := make([]inventory.Ref, 0, len(prepared))
+	for _, o := range prepared {
+		refs = append(refs, inventory.RefOf(o))
+	}
+	return refs, nil
+}
+
+// prepare completes objects with namespace and label. Objects of a kind that the cluster does not know
+// are failures.
+func (a *applier) prepare(
+	ctx context.Context, objects []*unstructured.Unstructured, failures *Failures,
+) ([]*unstructured.Unstructured, error) {
+	var prepared []*unstructured.Unstructured
+	for _, o := range objects {
+		full, err := complete(ctx, a.r.cluster, a.r.Service, o)
+		if isFatal(ctx, err) {
+			return nil, err
+		}
+		if err != nil {
+			failures.add(inventory.RefOf(o), err)
+			continue
+		}
+		entry := a.entry(full)
+		_, isDesired := a.desired.Get(entry.Key)
+		if _, isHook := a.hooks.Get(entry.Key); isDesired || isHook {
+			return nil, twice(entry.Key)
+		}
+		a.desired.Put(entry)
+		prepared = append(prepared, full)
+	}
+	return prepared, nil
+}
+
+func twice(k inventory.Key) *reason.Problem {
+	return reason.Errorf(reason.ManifestInvalid, "%s stands in the manifests twice; remove one of them", k)
+}
+
+// claim drops the objects that belong to another service.
+func (a *applier) claim(
+	ctx context.Context, prepared []*unstructured.Unstructured, failures *Failures,
+) ([]*unstructured.Unstructured, error) {
+	var mu sync.Mutex
+	refused := map[inventory.Key]bool{}
+	err := each(ctx, prepared, inventory.RefOf, failures, func(ctx context.Context, o *unstructured.Unstructured) error {
+		err := a.claimer.claim(ctx, inventory.RefOf(o))
+		if err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			refused[inventory.RefOf(o).Key] = true
+		}
+		return err
+	})
+	return slices.DeleteFunc(prepared, func(o *unstructured.Unstructured) bool { return refused[inventory.RefOf(o).Key] }), err
+}
+
+// list adds the objects to the inventory, and records that the cluster is about to change. A refresh
+// changes neither. If the inventory cannot be stored, the record does not list the objects either:
+// other services rely on it.
+func (a *applier) list(ctx context.Context, prepared []*unstructured.Unstructured) error {
+	record := &a.r.record
+	isNews := len(record.inherited.from) > 0 || !record.Touched && !a.r.Service.Inputs().SameInputs(record.Applied)
+	before := record.Record
+	record.Touched, record.Objects = record.Touched || isNews, record.Objects.Clone()
+	a.markUnknown(ctx, prepared)
+	for _, o := range prepared {
+		isNews = record.list(a.entry(o)) || isNews
+	}
+	if !isNews {
+		return nil
+	}
+	if err := a.r.save(ctx); err != nil {
+		record.Record = before
+		return err
+	}
+	a.r.x.params.Ownership.Nudge(record.takeInherited())
+	return nil
+}
+
+// markUnknown records which objects are about to get another manifest: until the cluster has answered,
+// each is neither the old nor the new one, also for a later process.
+func (a *applier) markUnknown(ctx context.Context, prepared []*unstructured.Unstructured) {
+	for _, o := range prepared {
+		if a.decide(o, a.r.Rules.Desired(o)) == observe.Install {
+			a.r.Objects.SetUnknown(inventory.RefOf(o).Key)
+		}
+	}
+	a.r.Progress.SaveFingerprints(ctx)
+}
+
+// entry returns how the inventory lists an object of the current wave.
+func (a *applier) entry(o *unstructured.Unstructured) inventory.Object {
+	return inventory.Object{Ref: inventory.RefOf(o), Wave: a.wave, Wish: inventory.WishOf(o.GetAnnotations())}
+}
+
+// decide compares a manifest with what is known of its object.
+func (a *applier) decide(o *unstructured.Unstructured, manifest fingerprint.Sum) observe.Verdict {
+	key := inventory.RefOf(o).Key
+	known, isListed := a.r.record.get(key)
+	return a.r.Objects.Decide(key, manifest, isListed && known.UID != "", observe.Mode{
+		Drift: a.r.Service.Spec.Policy.Drift, CorrectsAll: a.r.IsRequested || a.r.IsChange,
+	})
+}
+
+// applyOne applies an object if Leat's part of it differs from the manifest. An object that is as it
+// should be costs no request.
+func (a *applier) applyOne(ctx context.Context, o *unstructured.Unstructured) error {
+	sum := a.r.Rules.Desired(o)
+	what := a.decide(o, sum)
+	switch what {
+	case observe.Keep:
+		return nil
+	case observe.Explain:
+		return a.r.explainDrift(ctx, o)
+	case observe.Install, observe.Repair:
+	}
+	return a.write(ctx, o, sum, what == observe.Repair)
+}
+
+// write applies an object whatever is known of it.
+func (a *applier) write(ctx context.Context, o *unstructured.Unstructured, sum fingerprint.Sum, isRepair bool) error {
+	r := a.r
+	if r.Service.Spec.CreateNamespace && o.GetNamespace() == r.Service.Spec.NamespaceOrDefault() {
+		if err := a.ensureNamespace(ctx); err != nil {
+			return err
+		}
+	}
+	var before *unstructured.Unstructured
+	if isRepair {
+		before = r.contestedState(ctx, o)
+	}
+	r.Objects.BeginApply(inventory.RefOf(o).Key, sum)
+	live, err := r.submitter().Apply(ctx, o, a.origin(o, isRepair))
+	if err != nil {
+		return err
+	}
+	object := a.entry(o)
+	object.UID = string(live.GetUID())
+	r.applied.Add(1)
+	r.Objects.EndApply(r.record.setApplied(object), sum, observe.Observation{
+		Service: r.Name, Object: object, ResourceVersion: live.GetResourceVersion(), Health: r.x.params.Judge(live),
+		Fingerprint: r.Rules.Live(live), Terminating: live.GetDeletionTimestamp() != nil,
+	})
+	if isRepair {
+		r.announceCorrection(ctx, o, before, live)
+	}
+	if isDefinition(o) {
+		return r.cluster.AwaitDefined(ctx, live)
+	}
+	return nil
+}
+
+// origin returns what is known of an object before it is submitted.
+func (a *applier) origin(o *unstructured.Unstructured, isRepair bool) submit.Origin {
+	ref := inventory.RefOf(o)
+	known, isListed := a.r.record.get(ref.Key)
+	return submit.Origin{
+		Foreign: a.claimer.takeForeign(ref.Key), IsRepair: isRepair,
+		IsOtherVersion: isListed && known.UID != "" && known.Version != ref.Version,
+	}
+}
+
+// submitter returns what brings objects into the cluster.
+func (r *run) submitter() submit.Submitter {
+	return submit.Submitter{
+		Cluster: r.cluster, Spec: r.Service.Spec, Rules: r.Rules, IsConfidential: r.manifests.IsConfidential, Announce: r.announce,
+	}
+}
+
+// createNamespace creates the service's namespace if the run brings a change. Another run creates it
+// when it has something to put into it.
+func (a *applier) createNamespace(ctx context.Context) error {
+	if !a.r.Service.Spec.CreateNamespace || !a.r.IsChange {
+		return nil
+	}
+	return a.ensureNamespace(ctx)
+}
+
+// ensureNamespace creates the service's namespace, once a run. It may be called concurrently.
+func (a *applier) ensureNamespace(ctx context.Context) error {
+	a.namespace.Do(func() {
+		name := a.r.Service.Spec.NamespaceOrDefault()
+		if err := a.r.cluster.EnsureNamespace(ctx, name); err != nil {
+			a.namespaceErr = fmt.Errorf("create namespace %s: %w", name, err)
+		}
+	})
+	return a.namespaceErr
+}
+
+// isDefinition reports whether an object defines a kind, which must be usable before the next rank is
+// applied.
+func isDefinition(o *unstructured.Unstructured) bool {
+	return o.GroupVersionKind().GroupKind().String() == "CustomResourceDefinition.apiextensions.k8s.io"
+}
+
+// keepSkipped adds the objects of the manifests that are not applied now to the desired ones: they must
+// not be pruned.
+func (r *run) keepSkipped(ctx context.Context, desired *inventory.Set) error {
+	for _, o := range r.schedule.Skipped {
+		if o.GetName() == "" {
+			continue
+		}
+		full, err := complete(ctx, r.cluster, r.Service, o)
+		if isFatal(ctx, err) {
+			return err
+		}
+		if err == nil { // otherwise there is no such kind, and so no such object
+			desired.Put(inventory.Object{Ref: inventory.RefOf(full)})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,261 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package execute
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/compare"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/ownership"
+	"github.com/leatdev/leat/services/agent/internal/report"
+)
+
+// Diff returns what Sync would change, by letting the API server do it without keeping it. Objects of
+// kinds that the manifests define themselves are reported as created, and hooks not at all. An object
+// that the cluster would refuse is reported with its problem. It needs neither Turn nor Progress.
+func (x *Executor) Diff(ctx context.Context, job Job) ([]report.Difference, error) {
+	account, cluster, err := x.As(job.Service.Spec)
+	if err != nil {
+		return nil, err
+	}
+	r := x.newRun(job, account, cluster)
+	if err := r.take(ctx, []step{{"validate", r.validate}, {"render", r.render}}); err != nil {
+		return nil, err
+	}
+	d := newDiffer(r, r.Service.ConfigDigest != r.record.Applied.ConfigDigest)
+	if err := r.keepSkipped(ctx, &d.desired); err != nil {
+		return nil, err
+	}
+	for _, o := range r.schedule.Objects() {
+		if err := d.compareOrExplain(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.addDeletions(ctx); err != nil {
+		return nil, err
+	}
+	d.markGuarded()
+	return d.found, nil
+}
+
+// Preview returns what Sync would change, as counts and a list. Unlike Diff, it fails if the cluster
+// would refuse an object.
+func (x *Executor) Preview(ctx context.Context, job Job) (*report.DryRun, error) {
+	account, cluster, err := x.As(job.Service.Spec)
+	if err != nil {
+		return nil, err
+	}
+	job.IsChange = false
+	r := x.newRun(job, account, cluster)
+	var preview *report.DryRun
+	err = r.take(ctx, []step{
+		{"validate", r.validate},
+		{"render", r.render},
+		{"compare", func(ctx context.Context) (err error) {
+			preview, err = r.preview(ctx)
+			return err
+		}},
+	})
+	return preview, err
+}
+
+// preview tries every object.
+func (r *run) preview(ctx context.Context) (*report.DryRun, error) {
+	d, failures := newDiffer(r, false), &Failures{verb: "compare"}
+	for _, o := range r.schedule.Objects() {
+		err := d.compare(ctx, o)
+		if isFatal(ctx, err) {
+			return nil, err
+		}
+		if err != nil {
+			failures.add(inventory.RefOf(o), err)
+		}
+	}
+	if err := failures.orNil(); err != nil {
+		return nil, err
+	}
+	wanted := d.desired.Len()
+	if err := r.keepSkipped(ctx, &d.desired); err != nil {
+		return nil, err
+	}
+	if err := d.addDeletions(ctx); err != nil {
+		return nil, err
+	}
+	return summarize(d.found, wanted), nil
+}
+
+// summarize counts differences. Wanted is how many objects the service should have.
+func summarize(found []report.Difference, wanted int) *report.DryRun {
+	d := &report.DryRun{Unchanged: wanted}
+	slices.SortStableFunc(found, func(a, b report.Difference) int { return int(b.Change) - int(a.Change) })
+	for _, f := range found {
+		switch f.Change {
+		case report.Create:
+			d.Created++
+			d.Unchanged--
+		case report.Update:
+			d.Updated++
+			d.Unchanged--
+		case report.Delete:
+			d.Deleted++
+		case report.Impossible: // fails a preview before
+		}
+		if len(d.Changes) < report.MaxDryRunChanges {
+			d.Changes = append(d.Changes, report.DryRunChange{Ref: f.Ref, Change: f.Change})
+		}
+	}
+	return d
+}
+
+// differ collects differences between the manifests of a run and the cluster.
+type differ struct {
+	r       *run
+	secrets compare.Secrets
+	desired inventory.Set
+	found   []report.Difference
+}
+
+// newDiffer returns a differ. isStale means that another configuration was applied last.
+func newDiffer(r *run, isStale bool) *differ {
+	return &differ{r: r, secrets: compare.Secrets{Substitution: r.manifests.Substitution, IsStale: isStale}}
+}
+
+// compareOrExplain compares an object, or reports why it cannot be applied. The error is one that ends
+// the comparison.
+func (d *differ) compareOrExplain(ctx context.Context, o *unstructured.Unstructured) error {
+	err := d.compare(ctx, o)
+	if err == nil {
+		return nil
+	}
+	ref := inventory.RefOf(o)
+	if isFatal(ctx, err) {
+		return fmt.Errorf("compare %s: %w", ref.Key, err)
+	}
+	if o.GetNamespace() == "" {
+		if full, completeErr := complete(ctx, d.r.cluster, d.r.Service, o); completeErr == nil {
+			ref = inventory.RefOf(full)
+		}
+	}
+	d.found = append(d.found, report.Difference{Ref: ref, Change: report.Impossible, Problem: reason.ProblemOf(err)})
+	return nil
+}
+
+// compare adds what the run would change in an object.
+func (d *differ) compare(ctx context.Context, o *unstructured.Unstructured) error {
+	full, err := complete(ctx, d.r.cluster, d.r.Service, o)
+	if isUnknownKind(err) {
+		full, err = o, nil
+	}
+	if err != nil {
+		return err
+	}
+	ref := inventory.RefOf(full)
+	d.desired.Put(inventory.Object{Ref: ref})
+	live, err := d.r.cluster.Get(ctx, ref)
+	if errors.Is(err, k8s.ErrNotFound) {
+		return d.add(ref, report.Create, nil, full)
+	}
+	if err != nil {
+		return err
+	}
+	after, err := d.dryRun(ctx, full, live)
+	if err != nil {
+		return err
+	}
+	return d.add(ref, report.Update, live, after)
+}
+
+// dryRun returns what the run would make of an object that exists. It adopts nothing, so fields that
+// only an adoption would take away do not show.
+func (d *differ) dryRun(ctx context.Context, full, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	key := inventory.RefOf(full).Key
+	if err := d.r.checkClaim(ctx, key, live); err != nil {
+		return nil, err
+	}
+	isRepair := d.r.Objects.IsRepair(key, d.r.Rules.Desired(full))
+	after, err := d.r.submitter().DryRun(ctx, full, live, isRepair)
+	if _, isImmutable := errors.AsType[*k8s.ImmutableError](err); isImmutable && d.r.Service.Spec.Policy.Recreate {
+		return full, nil
+	}
+	return after, err
+}
+
+// checkClaim returns why the run could not have an object that exists, or nil. It claims nothing.
+func (r *run) checkClaim(ctx context.Context, k inventory.Key, live *unstructured.Unstructured) error {
+	if newClaimer(r).isKnownByUID(k) {
+		return nil
+	}
+	owner := cmp.Or(r.x.params.Ownership.Owner(k), k8s.ServiceOf(live), r.Service.Name)
+	switch {
+	case owner == r.Service.Name:
+		return r.checkAdoption(live)
+	case !r.x.params.Ownership.Yields(ctx, owner, k):
+		return ownership.ClaimedBy(owner)
+	}
+	return nil
+}
+
+// addDeletions adds the objects that the run would delete.
+func (d *differ) addDeletions(ctx context.Context) error {
+	spec := d.r.Service.Spec
+	if !spec.Prune {
+		return nil
+	}
+	for _, o := range d.r.record.Objects.Minus(d.desired) {
+		live, err := d.r.cluster.Get(ctx, o.Ref)
+		if errors.Is(err, k8s.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !inventory.Deletable(o.Key, o.Wish.And(inventory.WishOf(live.GetAnnotations())), spec.Policy.Deletion) {
+			continue
+		}
+		if err := d.add(o.Ref, report.Delete, live, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add adds a difference, if there is one.
+func (d *differ) add(ref inventory.Ref, change report.Change, before, after *unstructured.Unstructured) error {
+	text, err := compare.Unified(before, after, d.secrets)
+	if err == nil && text != "" {
+		d.found = append(d.found, report.Difference{Ref: ref, Change: change, Unified: text})
+	}
+	return err
+}
+
+// markGuarded adds to deletions that the guard would stop why it would.
+func (d *differ) markGuarded() {
+	record := &d.r.record
+	var gone []inventory.Object
+	for _, f := range d.found {
+		if o, isListed := record.Objects.Get(f.Ref.Key); isListed && f.Change == report.Delete {
+			gone = append(gone, o)
+		}
+	}
+	departure := inventory.Departure{Base: record.guardBase(), Pruned: record.Pruned, Left: d.desired.Len(), Going: gone}
+	isConfirmed := d.r.Service.Spec.PruneConfirmation == inventory.Digest(d.r.Service.UID, gone)
+	if !d.r.x.params.Guard.Holds(departure) || isConfirmed {
+		return
+	}
+	held := reason.Errorf(reason.PruneGuarded, "the guard would keep the service from deleting %d of %d objects", len(gone), departure.Base)
+	for i := range d.found {
+		if d.found[i].Change == report.Delete {
+			d.found[i].Problem = held
+		}
+	}
+}

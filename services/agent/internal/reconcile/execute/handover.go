@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package execute
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/fields"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/ownership"
+)
+
+// The steps in which an object passes from one service to another are described in package ownership.
+
+// claimer claims objects for the run's service. It is safe for concurrent use.
+type claimer struct {
+	r *run
+
+	mu      sync.Mutex
+	foreign map[inventory.Key]*unstructured.Unstructured // found in the cluster, and not applied yet
+}
+
+func newClaimer(r *run) *claimer {
+	return &claimer{r: r, foreign: map[inventory.Key]*unstructured.Unstructured{}}
+}
+
+// claim makes sure that an object is the service's, or nobody's yet.
+func (c *claimer) claim(ctx context.Context, ref inventory.Ref) error {
+	services := c.r.x.params.Ownership
+	owner := services.Claim(ref.Key, c.r.Name)
+	isMine := owner == c.r.Name
+	if !isMine && (!services.Yields(ctx, owner, ref.Key) || !services.Reassign(ref.Key, owner, c.r.Name)) {
+		return ownership.ClaimedBy(owner)
+	}
+	if !c.isKnownByUID(ref.Key) {
+		if err := c.inspect(ctx, ref, owner); err != nil {
+			services.Unclaim(ref.Key, c.r.Name, owner)
+			return err
+		}
+	}
+	if !isMine {
+		c.r.record.inherit(owner, inventory.Object{})
+	}
+	return nil
+}
+
+// isKnownByUID reports whether the object in the cluster, if there is one, may be taken for the listed
+// one. Somebody else may have made a deleted object again, which matters if nothing may be adopted.
+func (c *claimer) isKnownByUID(k inventory.Key) bool {
+	known, isListed := c.r.record.get(k)
+	if !isListed || known.UID == "" || c.r.Service.Spec.Policy.Adoption != syncpolicy.AdoptNever {
+		return isListed && known.UID != ""
+	}
+	return !c.r.Objects.IsKnownDeleted(k)
+}
+
+// inspect reads an object that the inventory does not know. An object that another service yields is
+// listed under its UID: before the label changes, only the UID shows whose it is. An object that Leat
+// has never applied counts as unlabelled if its label names such a service, or none that exists.
+//
+// If Leat has applied the object, its label may name a service that is gone: the object has passed on
+// from that service and was not applied since. Then it is the claimant's, if that holds it, and
+// otherwise perhaps another agent's.
+func (c *claimer) inspect(ctx context.Context, ref inventory.Ref, claimant string) error {
+	live, err := c.r.cluster.Get(ctx, ref)
+	if errors.Is(err, k8s.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	services, owner := c.r.x.params.Ownership, k8s.ServiceOf(live)
+	if owner == "" || owner == c.r.Name {
+		return c.admit(ref.Key, live)
+	}
+	isKnown := services.Knows(owner)
+	if isKnown && !services.Yields(ctx, owner, ref.Key) {
+		return ownership.ClaimedBy(owner)
+	}
+	if !k8s.IsAppliedByLeat(live) {
+		bare := live.DeepCopy()
+		unstructured.RemoveNestedField(bare.Object, "metadata", "labels", k8s.ServiceLabel)
+		return c.admit(ref.Key, bare)
+	}
+	if !isKnown {
+		if claimant == c.r.Name || !services.HoldsUID(claimant, ref.Key, string(live.GetUID())) {
+			return ownership.ClaimedBy(owner)
+		}
+		owner = claimant
+	}
+	c.r.record.inherit(owner, inventory.Object{Ref: ref, UID: string(live.GetUID())})
+	return nil
+}
+
+// admit decides whether an object that exists and is no other service's may become this one's.
+func (c *claimer) admit(k inventory.Key, live *unstructured.Unstructured) error {
+	if err := c.r.checkAdoption(live); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.foreign[k] = live
+	return nil
+}
+
+// checkAdoption returns why the service must not take over an object that exists, or nil.
+func (r *run) checkAdoption(live *unstructured.Unstructured) error {
+	isUnlabelled := k8s.ServiceOf(live) == ""
+	if isUnlabelled && r.Service.Spec.Policy.Adoption == syncpolicy.AdoptNever && !fields.Touched(live) {
+		return reason.Errorf(reason.ObjectUnmanaged, "exists, and Leat has not made it; remove it, or allow the service's policy to adopt it")
+	}
+	return nil
+}
+
+// takeForeign returns the object that was admitted under that key, once.
+func (c *claimer) takeForeign(k inventory.Key) *unstructured.Unstructured {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	live := c.foreign[k]
+	delete(c.foreign, k)
+	return live
+}
+
+// dropTransferred takes objects out of the inventory that other services have taken over, also if the
+// rest of the run fails.
+func (r *run) dropTransferred(ctx context.Context) error {
+	before := r.record.Objects.Len()
+	for _, o := range r.record.Objects.Objects() {
+		if owner := r.otherHolder(o.Key); owner != "" {
+			r.leave(ctx, o, belongsTo(owner))
+		}
+	}
+	if r.record.Objects.Len() == before {
+		return nil
+	}
+	return r.store(ctx)
+}
+
+// otherHolder returns the other service that has claimed and listed an object, or "".
+func (r *run) otherHolder(k inventory.Key) string {
+	owner := r.x.params.Ownership.Owner(k)
+	if owner == r.Name || !r.x.params.Ownership.Holds(owner, k) {
+		return ""
+	}
+	return owner
+}
+
+// offerToClaimants drops the objects that another service holds now, keeps those that another service
+// of the plan will take, and returns the rest.
+func (r *run) offerToClaimants(ctx context.Context, gone []inventory.Object) (rest []inventory.Object, err error) {
+	lent := map[inventory.Key]bool{}
+	for _, o := range gone {
+		if owner := r.otherHolder(o.Key); owner != "" {
+			r.leave(ctx, o, belongsTo(owner))
+			continue
+		}
+		owner := r.x.params.Ownership.Owner(o.Key)
+		hasClaimant, err := r.x.params.Ownership.HasClaimant(ctx, r.Member, o.Key)
+		switch {
+		case err != nil:
+			return nil, err
+		case hasClaimant:
+			lent[o.Key] = true
+		default:
+			r.x.params.Ownership.Reassign(o.Key, owner, r.Name) // from a service that no longer wants it
+			rest = append(rest, o)
+		}
+	}
+	r.Member.Lend(lent)
+	return rest, nil
+}
+
+// requireNothingLent fails while other services have not taken what they want.
+func (r *run) requireNothingLent() error {
+	if lent := r.Member.Lent(); len(lent) > 0 {
+		return reason.Errorf(reason.ObjectClaimed, "waits for another service of the plan to take over %s", inventory.Describe(lent))
+	}
+	return nil
+}

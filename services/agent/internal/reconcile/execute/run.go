@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/manifest"
+	"github.com/leatdev/leat/services/agent/internal/order"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/follow"
+	"github.com/leatdev/leat/services/agent/internal/render"
+)
+
+// errImpatient ends a wait that has taken too long.
+var errImpatient = errors.New("waited too long")
+
+// run is what the steps of one run share. The goroutine of the run changes it, while no objects are
+// worked on; record has a lock of its own.
+type run struct {
+	Job
+
+	x       *Executor
+	account k8s.Account
+	cluster k8s.API
+	record  record
+
+	manifests manifest.Manifests
+	schedule  order.Schedule
+	rendered  time.Time
+	waited    time.Duration // in await
+	applied   atomic.Int32  // how many objects were applied
+}
+
+// newRun returns a run that acts as the account.
+func (x *Executor) newRun(job Job, account k8s.Account, cluster k8s.API) *run {
+	return &run{Job: job, x: x, account: account, cluster: cluster, record: record{Record: job.Record}}
+}
+
+func (r *run) outcome() Outcome {
+	return Outcome{Record: r.record.Record, Timings: r.Timings}
+}
+
+// step is one verb of a run.
+type step struct {
+	name string
+	do   func(context.Context) error
+}
+
+// take does the steps in order. The first that fails is the last.
+func (r *run) take(ctx context.Context, steps []step) error {
+	for _, s := range steps {
+		if err := s.do(ctx); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: %w", s.name, context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// validate ends a run of a service that this agent cannot reconcile as it was asked to.
+func (r *run) validate(context.Context) error {
+	if r.Service.Refused != nil {
+		return r.Service.Refused
+	}
+	if err := r.Rules.Err(); err != nil {
+		return Refuse(err)
+	}
+	return nil
+}
+
+// Refuse returns why a service is left unchanged whose policy this agent does not understand: the part
+// that it does not understand may be what keeps something from being overwritten or deleted.
+func Refuse(err error) *reason.Problem {
+	return reason.Errorf(reason.Unimplemented,
+		"the service is left as it is, because this agent does not understand its policy; upgrade the agent: spec.policy.%v", err)
+}
+
+// render turns the sources into objects, and puts these into their order. It changes nothing in the
+// cluster.
+func (r *run) render(ctx context.Context) error {
+	started, renderer := time.Now(), r.x.params.Renderer
+	if renderer.Engine.Builder != nil && r.Turn != nil {
+		renderer.Engine.Builder = &unslottedBuilder{builder: renderer.Engine.Builder, run: r}
+	}
+	var err error
+	r.manifests, err = renderer.Render(ctx, r.Service, r.record.Applied)
+	r.rendered = time.Now()
+	r.Timings.Download, r.Timings.Render = r.manifests.Download, r.rendered.Sub(started)-r.manifests.Download
+	if err != nil {
+		return err
+	}
+	r.schedule, err = order.New(r.manifests.Objects, r.record.Applied.At.IsZero())
+	return err
+}
+
+// maxWaiting bounds the total bytes of files that runs without a slot hold in memory.
+const maxWaiting = 64 << 20
+
+// unslottedBuilder builds kustomizations while its run has no slot. Builds queue for the workers, and
+// each may take the whole build timeout: with slots, they would hold up services that have nothing to
+// build. If too many bytes are in memory already, the run keeps its slot.
+type unslottedBuilder struct {
+	builder render.Builder
+	run     *run
+}
+
+// Build implements render.Builder.
+func (b *unslottedBuilder) Build(ctx context.Context, files *render.Files, folder string) (text []byte, err error) {
+	bytes, waiting := files.Size(), &b.run.x.waiting
+	defer waiting.Add(-bytes)
+	if waiting.Add(bytes) > maxWaiting {
+		return b.builder.Build(ctx, files, folder)
+	}
+	err = b.run.withoutSlot(ctx, func() error {
+		text, err = b.builder.Build(ctx, files, folder)
+		return err
+	})
+	return text, err
+}
+
+// withoutSlot calls do while the run has no slot. If the run goes on, it has one again afterwards.
+func (r *run) withoutSlot(ctx context.Context, do func() error) error {
+	r.Turn.Release()
+	err := do()
+	if !r.Turn.Take() && err == nil {
+		<-ctx.Done() // the run's context
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+// await blocks until the condition holds. Meanwhile the run has no slot, and its time does not pass.
+// Error: the cause, if ctx ends before; a newer plan ends it at once.
+func (r *run) await(ctx context.Context, holds func() bool) error {
+	if holds() {
+		return nil
+	}
+	return r.withoutSlot(ctx, func() error {
+		began := time.Now()
+		defer func() { r.waited += time.Since(began) }()
+		return r.Progress.Await(ctx, holds)
+	})
+}
+
+// follow follows objects that are not, or not for long, among those of the service. Every change
+// continues await.
+func (r *run) follow(ctx context.Context, refs []inventory.Ref) *follow.Follower {
+	return follow.Start(ctx, r.cluster, refs, func(inventory.Ref, follow.Sight) { r.Progress.Wake() })
+}
+
+// store stores the record as it is.
+func (r *run) store(ctx context.Context) error {
+	if err := r.x.params.Inventories.Save(ctx, r.record.Record); err != nil {
+		return fmt.Errorf("store inventory: %w", err)
+	}
+	r.Progress.Saved(r.record.Record)
+	return nil
+}
+
+// save stores the record with what the spec says about the service's removal.
+func (r *run) save(ctx context.Context) error {
+	r.record.Service, r.record.ServiceUID = r.Service.Name, r.Service.UID
+	r.record.Prune, r.record.Deletion = r.Service.Spec.Prune, r.Service.Spec.Policy.Deletion
+	r.record.DependsOn, r.record.Account = r.Service.Spec.ServicesNeeded(), r.account.String()
+	if owner := r.x.params.Owner(); owner != "" {
+		r.record.Owner = owner
+	}
+	return r.store(ctx)
+}
+
+// salvage stores what a failed run has come to: the UIDs of what was applied, and what has left.
+func (r *run) salvage(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil || r.record.Objects.Len() == 0 && !r.x.params.Inventories.MayHold(r.Name) {
+		return err
+	}
+	return errors.Join(err, r.store(ctx))
+}
+
+// announce publishes a decision about an object, and logs it.
+func (r *run) announce(ctx context.Context, ref inventory.Ref, decision string) {
+	r.log(ctx, slog.LevelInfo, "decided about an object of others", slog.String("object", ref.String()), slog.String("decision", decision))
+	r.Progress.Announce(ref, decision)
+}
+
+func (r *run) log(ctx context.Context, level slog.Level, message string, attrs ...slog.Attr) {
+	r.x.params.Logger.LogAttrs(ctx, level, message, append([]slog.Attr{slog.String("leat.service", r.Name)}, attrs...)...)
+}
+
+// complete returns a copy of o with the namespace it belongs to and the service's label, and without
+// the fields that an apply must not contain.
+func complete(ctx context.Context, cluster k8s.Reader, s plan.Service, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	isNamespaced, err := cluster.Namespaced(ctx, o.GroupVersionKind())
+	if err != nil {
+		return nil, err
+	}
+	o = o.DeepCopy()
+	switch {
+	case !isNamespaced:
+		o.SetNamespace("")
+	case o.GetNamespace() == "":
+		o.SetNamespace(s.Spec.NamespaceOrDefault())
+	}
+	labels := o.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[k8s.ServiceLabel] = s.Name
+	o.SetLabels(labels)
+	unstructured.RemoveNestedField(o.Object, "status")
+	unstructured.RemoveNestedField(o.Object, "metadata", "managedFields")
+	return o, nil
+}

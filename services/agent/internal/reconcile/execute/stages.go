@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package execute
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/order"
+	"github.com/leatdev/leat/services/agent/internal/report"
+)
+
+// phaseRunner runs the stages of a phase.
+type phaseRunner func(ctx context.Context, phase order.Phase) error
+
+// stager applies the stages of a schedule: objects, and the hooks between them.
+type stager struct {
+	r       *run
+	applier *applier // nil in a removal, whose stages hold hooks only
+	hooks   *hookRunner
+}
+
+func newStager(r *run) *stager {
+	a := newApplier(r)
+	return &stager{r: r, applier: a, hooks: &hookRunner{r: r, applier: a}}
+}
+
+// newRemovalStager returns a stager for the hooks of a removal.
+func newRemovalStager(r *run) *stager {
+	return &stager{r: r, hooks: &hookRunner{r: r}}
+}
+
+// applyPhases applies the stages of phases. If one fails, it runs the SyncFail hooks.
+func (s *stager) applyPhases(ctx context.Context, phases ...order.Phase) error {
+	for _, phase := range phases {
+		if err := s.applyPhase(ctx, phase); err != nil {
+			s.runSyncFailHooks(ctx, err)
+			return err
+		}
+	}
+	return nil
+}
+
+// runSyncFailHooks runs the SyncFail hooks after a failure of what the run was to apply. Their results
+// do not change the failure.
+func (s *stager) runSyncFailHooks(ctx context.Context, err error) {
+	others := []reason.Reason{reason.ClusterUnreachable, reason.Internal, reason.ManifestInvalid}
+	if ctx.Err() != nil || slices.Contains(others, reason.ProblemOf(err).Reason) {
+		return
+	}
+	if err := s.applyPhase(ctx, order.SyncFail); err != nil && ctx.Err() == nil {
+		s.r.log(ctx, slog.LevelWarn, "hook for a failed sync did not run well", slog.Any("error", err))
+	}
+}
+
+// applyPhase applies the stages of a phase. Hooks are deleted at the end of the phase, not of their
+// stage: later hooks may need what earlier ones have created.
+func (s *stager) applyPhase(ctx context.Context, phase order.Phase) error {
+	s.hooks.phase = nil
+	var err error
+	for _, stage := range s.r.schedule.Of(phase) {
+		if err = s.applyStage(ctx, stage); err != nil {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	return cmp.Or(err, s.hooks.endPhase(ctx))
+}
+
+// applyStage applies one stage. It tries every object of it; a stage with failures is the last.
+func (s *stager) applyStage(ctx context.Context, stage order.Stage) error {
+	s.r.Turn.Renew()
+	failures := &Failures{verb: "apply"}
+	var hooks []*hook
+	var refs []inventory.Ref
+	for _, rank := range stage.Ranks() {
+		if rank.Strict && len(failures.Objects) > 0 {
+			break
+		}
+		if objects := objectsOf(rank.Members); len(objects) > 0 && s.applier != nil {
+			applied, err := s.applier.apply(ctx, stage.Wave, objects, failures)
+			if err != nil {
+				return err
+			}
+			refs = append(refs, applied...)
+		}
+		launched, err := s.hooks.launch(ctx, stage.Phase, rank.Members, failures)
+		if err != nil {
+			return err
+		}
+		hooks = append(hooks, launched...)
+	}
+	if err := failures.orNil(); err != nil {
+		return err
+	}
+	if err := s.hooks.await(ctx, hooks); err != nil {
+		return err
+	}
+	return s.awaitHealthy(ctx, stage, refs)
+}
+
+// objectsOf returns the members that are not hooks.
+func objectsOf(members []order.Member) []*unstructured.Unstructured {
+	var objects []*unstructured.Unstructured
+	for _, m := range members {
+		if !m.Hook {
+			objects = append(objects, m.Object)
+		}
+	}
+	return objects
+}
+
+// awaitHealthy blocks until all objects of a stage are healthy, if something follows that needs this.
+func (s *stager) awaitHealthy(ctx context.Context, stage order.Stage, refs []inventory.Ref) error {
+	if !stage.Awaited || !s.r.IsChange || len(refs) == 0 {
+		return nil
+	}
+	timeout := s.r.Service.Spec.HealthTimeoutOrDefault()
+	waiting, cancel := context.WithTimeoutCause(ctx, timeout, errImpatient)
+	defer cancel()
+	var lagging []report.ObjectStatus
+	err := s.r.await(waiting, func() bool {
+		lagging = s.r.Objects.Unhealthy(refs)
+		return len(lagging) == 0 || slices.ContainsFunc(lagging, isHopeless)
+	})
+	switch {
+	case errors.Is(err, errImpatient):
+		return report.Unhealthy(fmt.Sprintf("%s is not healthy within %v", stage, timeout), lagging,
+			health.Unknown, health.Progressing, health.Terminating)
+	case err != nil:
+		return err
+	case len(lagging) > 0:
+		return report.Unhealthy(fmt.Sprintf("%s is not healthy", stage), lagging, health.Degraded, health.Missing)
+	}
+	return nil
+}
+
+// isHopeless reports whether an object will not become healthy by waiting.
+func isHopeless(o report.ObjectStatus) bool {
+	return o.Health.State == health.Degraded || o.Health.State == health.Missing
+}

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package execute
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/order"
+)
+
+// Sync applies a service. Errors include *Failures, *HeldPrune and those of rendering; if ctx ended,
+// the error is its cause or wraps it.
+func (x *Executor) Sync(ctx context.Context, job Job) (Outcome, error) {
+	account, cluster, err := x.As(job.Service.Spec)
+	r := x.newRun(job, account, cluster)
+	if err != nil {
+		return r.outcome(), err
+	}
+	s := newStager(r)
+	err = r.take(ctx, []step{
+		{"validate", r.validate},
+		{"render", r.render},
+		{"create namespace", s.applier.createNamespace},
+		{"drop transferred objects", r.dropTransferred},
+		{"keep skipped objects", func(ctx context.Context) error { return r.keepSkipped(ctx, &s.applier.desired) }},
+		{"begin hooks", s.hooks.begin},
+		{"apply", func(ctx context.Context) error {
+			return s.applyPhases(ctx, order.Foundation, order.PreSync, order.Sync)
+		}},
+		{"prune", func(ctx context.Context) error { return r.prune(ctx, s.applier.desired) }},
+		{"finish", func(ctx context.Context) error { return s.applyPhases(ctx, order.PostSync) }},
+		{"sweep hooks", s.hooks.sweep},
+		{"expect tests", r.expectTests},
+		{"record entry", r.recordEntry},
+		{"record", r.recordSuccess},
+	})
+	err = r.salvage(ctx, err)
+	return r.outcome(), err
+}
+
+// Verify compares the bundles of a service with their digests. It replaces Sync if a run would make the
+// same objects of the same bundles, and each object is as it should be.
+func (x *Executor) Verify(ctx context.Context, job Job) (Outcome, error) {
+	return Outcome{Record: job.Record, Timings: job.Timings}, x.params.Renderer.Verify(ctx, job.Service)
+}
+
+// expectTests records that the tests must run for what has just been applied.
+func (r *run) expectTests(ctx context.Context) error {
+	if !r.IsChange && !r.IsRequested {
+		return nil
+	}
+	tests, run := inventory.Tests{Objects: r.record.Tests.Objects}, rand.Text()
+	for i, t := range r.manifests.Tests {
+		o, err := completeTest(ctx, r.cluster, r.Service, t, run, i)
+		if isFatal(ctx, err) {
+			return err
+		}
+		if err == nil && !r.Service.Spec.HasTestsDisabled() {
+			tests = tests.With(inventory.RefOf(o))
+		}
+	}
+	if len(tests.Objects) > 0 { // which may only be left to delete
+		tests.Run, tests.Due = run, true
+	}
+	r.record.Tests = tests
+	return nil
+}
+
+// recordEntry records the plan's entry that has been applied, for a later process.
+func (r *run) recordEntry(context.Context) error {
+	if !r.IsChange && len(r.record.Entry) > 0 {
+		return nil
+	}
+	entry, err := json.Marshal(r.Service)
+	if err != nil {
+		return fmt.Errorf("encode entry: %w", err)
+	}
+	r.record.Entry = entry
+	return nil
+}
+
+// recordSuccess records that everything was applied. A run that has brought nothing new, and that
+// nobody asked for, leaves no trace.
+func (r *run) recordSuccess(ctx context.Context) error {
+	now, record := time.Now(), &r.record
+	applied := r.Service.Inputs()
+	applied.At, applied.Took = now, now.Sub(r.Arrived)
+	r.Timings.Apply = now.Sub(r.rendered) - r.waited
+	if applied.SameInputs(record.Applied) {
+		applied.Took = record.Applied.Took // people look for the duration of the change
+		if !r.IsChange && !r.IsRequested {
+			applied = record.Applied
+		}
+	}
+	record.Applied, record.Base, record.Guarded, record.Touched = applied, record.Objects.Len(), "", false
+	record.resetCount()
+	if err := r.save(ctx); err != nil {
+		return err
+	}
+	level := slog.LevelDebug // nobody wants to read that nothing happened
+	if r.IsChange || r.IsRequested || r.applied.Load() > 0 {
+		level = slog.LevelInfo
+	}
+	r.log(ctx, level, "service applied", slog.Int("objects", record.Objects.Len()),
+		slog.Int("written", int(r.applied.Load())), slog.Duration("took", applied.Took))
+	return nil
+}

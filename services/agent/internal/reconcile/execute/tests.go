@@ -1,0 +1,303 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/manifest"
+	"github.com/leatdev/leat/services/agent/internal/order"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/slots"
+)
+
+// Tests are manifests that show whether a service works: those in the folder that the policy names, and
+// those that annotations make a test. They are not part of the service: they are neither pruned nor
+// counted. They run beside other runs of the service, so that drift is corrected meanwhile.
+
+// maxTestLog is how much of the log of a failed test is kept, in bytes.
+const maxTestLog = 4 << 10
+
+// errTestsLate ends tests that take too long together.
+var errTestsLate = errors.New("tests take too long")
+
+// TestJob is one run of a service's tests, one after the other.
+type TestJob struct {
+	// Name is the service's name, Service what is applied.
+	Name    string
+	Service plan.Service
+	// Applied is what was applied, and Objects are the service's own objects.
+	Applied inventory.Applied
+	Objects inventory.Set
+	// Tests is what is known of earlier tests. Its Run names this run.
+	Tests inventory.Tests
+	// Turn is the right to render the manifests. The run does not hold it beyond that.
+	Turn *slots.Turn
+}
+
+// tester carries out a TestJob.
+type tester struct {
+	TestJob
+
+	x         *Executor
+	r         *run // of no inventory; deletes objects
+	cluster   k8s.API
+	manifests manifest.Manifests
+}
+
+// Test runs the tests and returns their results. An error means that they could not be run; they are
+// due again. What they have created then stays for the next run.
+func (x *Executor) Test(ctx context.Context, job TestJob) (inventory.Tests, error) {
+	account, cluster, err := x.As(job.Service.Spec)
+	if err != nil {
+		return job.Tests, err
+	}
+	t := &tester{TestJob: job, x: x, cluster: cluster, r: x.newRun(Job{Name: job.Name, Service: job.Service}, account, cluster)}
+	err = t.run(ctx)
+	return t.Tests, err
+}
+
+func (t *tester) run(ctx context.Context) error {
+	if err := t.render(ctx); err != nil {
+		return err
+	}
+	prepared, err := t.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t.sweep(ctx, prepared); err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeoutCause(ctx, t.Service.Spec.TestsTimeoutOrDefault(), errTestsLate)
+	defer cancel()
+	t.Tests.Results = nil
+	for _, one := range prepared {
+		result, err := t.runOne(within, one)
+		if err != nil {
+			return err
+		}
+		if result.Passed && !RunsOnce(result.Ref.Key) {
+			continue // an object that tests need, such as a ConfigMap
+		}
+		t.Tests.Results = append(t.Tests.Results, result)
+		if !result.Passed {
+			break
+		}
+	}
+	t.Tests.Due = false
+	return nil
+}
+
+// render renders the tests.
+func (t *tester) render(ctx context.Context) (err error) {
+	if !t.Turn.Take() {
+		return context.Cause(ctx)
+	}
+	defer t.Turn.Release()
+	t.manifests, err = t.x.params.Renderer.Render(ctx, t.Service, t.Applied)
+	t.manifests.Objects = nil
+	if t.Service.Spec.HasTestsDisabled() {
+		t.manifests.Tests = nil
+	}
+	return err
+}
+
+// prepare completes the tests.
+func (t *tester) prepare(ctx context.Context) ([]manifest.Test, error) {
+	var all []manifest.Test
+	for i, one := range t.manifests.Tests {
+		o, err := completeTest(ctx, t.cluster, t.Service, one, t.Tests.Run, i)
+		if isFatal(ctx, err) {
+			return nil, err
+		}
+		if err != nil {
+			o = one.Object // its apply will report what is wrong
+		}
+		all = append(all, manifest.Test{Object: o, Wave: one.Wave, Deletion: one.Deletion})
+	}
+	return all, nil
+}
+
+// completeTest returns a test, the i-th of its run, as it is applied: with a name, and marked.
+func completeTest(
+	ctx context.Context, cluster k8s.Reader, s plan.Service, t manifest.Test, run string, i int,
+) (*unstructured.Unstructured, error) {
+	o, err := complete(ctx, cluster, s, t.Object)
+	if err != nil {
+		return nil, err
+	}
+	if o.GetName() == "" {
+		o.SetName(generatedName(o.GetGenerateName(), shortHash(run, strconv.Itoa(i))))
+		o.SetGenerateName("")
+	}
+	mark(o, order.Test, run)
+	return o, nil
+}
+
+// sweep deletes what earlier tests have left and no test needs any more.
+func (t *tester) sweep(ctx context.Context, prepared []manifest.Test) error {
+	var current inventory.Set
+	for _, one := range prepared {
+		current.Put(inventory.Object{Ref: inventory.RefOf(one.Object)})
+	}
+	for _, o := range inventory.NewSet(t.Tests.Objects...).Minus(current) {
+		if err := t.discard(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// discard deletes an object that a test has created, unless it became an object of a service.
+func (t *tester) discard(ctx context.Context, o inventory.Object) error {
+	if _, isObject := t.Objects.Get(o.Key); !isObject {
+		if err := t.r.withLiveObject(ctx, o, deleteInBackground(t.cluster)); err != nil {
+			return fmt.Errorf("delete test %s: %w", o.Key, err)
+		}
+	}
+	left := inventory.NewSet(t.Tests.Objects...)
+	left.Remove(o.Key)
+	t.Tests.Objects = left.Objects()
+	return nil
+}
+
+// runOne runs one test. An error does not concern the test.
+func (t *tester) runOne(ctx context.Context, one manifest.Test) (inventory.TestResult, error) {
+	result := inventory.TestResult{Ref: inventory.RefOf(one.Object), StartedAt: time.Now().UTC()}
+	object, err := t.launch(ctx, one.Object)
+	var state end
+	if err == nil {
+		state, err = t.awaitEnd(ctx, object)
+	}
+	isLate := err != nil && errors.Is(context.Cause(ctx), errTestsLate)
+	switch {
+	case isLate:
+		late := fmt.Sprintf("not ended within %v: %s", t.Service.Spec.TestsTimeoutOrDefault(), state.message)
+		state.hasFailed, state.message = true, strings.TrimSuffix(late, ": ")
+	case isFatal(ctx, err):
+		return result, err
+	case err != nil:
+		state.hasFailed, state.message = true, err.Error()
+	}
+	result.Passed, result.Message, result.EndedAt = !state.hasFailed, t.manifests.Substitution.Mask(state.message), time.Now().UTC()
+	if state.hasFailed && object.UID != "" {
+		result.LogTail = t.logTail(ctx, object)
+	}
+	return result, t.deleteEnded(context.WithoutCancel(ctx), one, object, state.hasFailed)
+}
+
+// launch creates the test, unless this run has created it before it was interrupted.
+func (t *tester) launch(ctx context.Context, o *unstructured.Unstructured) (inventory.Object, error) {
+	object := inventory.Object{Ref: inventory.RefOf(o)}
+	if _, isObject := t.Objects.Get(object.Key); isObject {
+		return object, reason.Errorf(reason.ManifestInvalid, "is an object of the service, too")
+	}
+	live, err := t.cluster.Get(ctx, object.Ref)
+	if err != nil && !errors.Is(err, k8s.ErrNotFound) {
+		return object, err
+	}
+	exists := err == nil
+	if exists && k8s.ServiceOf(live) != t.Service.Name {
+		return object, reason.Errorf(reason.ObjectClaimed, "exists already, and no test of this service has made it")
+	}
+	if exists && live.GetDeletionTimestamp() == nil && live.GetAnnotations()[HookRunAnnotation] == t.Tests.Run {
+		object.UID = string(live.GetUID())
+		return object, nil
+	}
+	if exists && RunsOnce(object.Key) {
+		if err := t.deleteEarlier(ctx, inventory.Object{Ref: object.Ref, UID: string(live.GetUID())}); err != nil {
+			return object, err
+		}
+	}
+	live, err = t.cluster.Apply(ctx, o, k8s.ApplyOptions{Force: true, Confidential: t.manifests.IsConfidential(o)})
+	if err != nil {
+		return object, err
+	}
+	object.UID = string(live.GetUID())
+	return object, nil
+}
+
+// deleteEarlier deletes what an earlier run has created, and blocks until it is gone.
+func (t *tester) deleteEarlier(ctx context.Context, o inventory.Object) error {
+	if err := deleteInBackground(t.cluster)(ctx, o); err != nil && !errors.Is(err, k8s.ErrReplaced) {
+		return err
+	}
+	return t.followUntil(ctx, o.Ref, func(live *unstructured.Unstructured) bool {
+		return live == nil || string(live.GetUID()) != o.UID
+	})
+}
+
+// awaitEnd blocks until the test has ended.
+func (t *tester) awaitEnd(ctx context.Context, o inventory.Object) (ended end, err error) {
+	err = t.followUntil(ctx, o.Ref, func(live *unstructured.Unstructured) bool {
+		if live == nil || string(live.GetUID()) != o.UID {
+			ended = end{hasEnded: true, hasFailed: true, message: "was deleted before it ended"}
+			return true
+		}
+		ended = endOf(live, t.x.params.Judge)
+		return ended.hasEnded
+	})
+	return ended, err
+}
+
+// followUntil follows an object until the condition holds.
+func (t *tester) followUntil(ctx context.Context, ref inventory.Ref, holds func(*unstructured.Unstructured) bool) error {
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	var group sync.WaitGroup
+	group.Go(func() {
+		t.cluster.Follow(following, ref, func(live *unstructured.Unstructured, err error) {
+			if following.Err() == nil && err == nil && holds(live) {
+				stop()
+			}
+		})
+	})
+	group.Wait()
+	if ctx.Err() != nil {
+		return fmt.Errorf("wait for test: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+// logTail returns the end of the test's log, if there is one. The time for the tests may have passed.
+func (t *tester) logTail(ctx context.Context, o inventory.Object) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	defer cancel()
+	// With the rights of the agent: the log is that of an object which the service could create.
+	text, err := t.x.params.Cluster.Logs(ctx, o)
+	if err != nil {
+		return ""
+	}
+	text = t.manifests.Substitution.Mask(strings.ToValidUTF8(text, "�"))
+	if over := len(text) - maxTestLog; over > 0 {
+		text = strings.ToValidUTF8(text[over:], "")
+		if _, rest, found := strings.Cut(text, "\n"); found && rest != "" {
+			text = rest // without half a line
+		}
+	}
+	return text
+}
+
+// deleteEnded deletes a test that has ended, if its policy says so.
+func (t *tester) deleteEnded(ctx context.Context, one manifest.Test, o inventory.Object, hasFailed bool) error {
+	when := order.OnSuccess
+	if hasFailed {
+		when = order.OnFailure
+	}
+	if o.UID == "" || !one.Deletion.Has(when) {
+		return nil
+	}
+	return t.discard(ctx, o)
+}

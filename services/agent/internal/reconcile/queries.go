@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/execute"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
+	"github.com/leatdev/leat/services/agent/internal/report"
+)
+
+// ErrUnknownService means that neither the plan nor the cluster has a service of that name.
+var ErrUnknownService = errors.New("unknown service")
+
+// Refuse returns the problem of a service whose policy this agent does not understand.
+func Refuse(err error) *reason.Problem { return execute.Refuse(err) }
+
+// Reconcile applies a service although nothing changed. For a service whose removal the guard stops, it
+// confirms the removal, as a mark on its inventory does. Error: ErrUnknownService.
+func (e *Engine) Reconcile(service string) error {
+	u, err := e.unit(service)
+	if err != nil {
+		return err
+	}
+	u.request()
+	return nil
+}
+
+// Objects returns all objects of a service by group, kind, namespace, name. Error: ErrUnknownService.
+func (e *Engine) Objects(service string) ([]report.ObjectStatus, error) {
+	u, err := e.unit(service)
+	if err != nil {
+		return nil, err
+	}
+	return u.statuses(), nil
+}
+
+// Diff returns what a run of a service would change, by letting the API server do it without keeping
+// it. A candidate stands in for the bundles that the plan names; everything else is as the plan says.
+// See execute.Executor.Diff. Errors: ErrUnknownService, those of rendering, *reason.Problem.
+func (e *Engine) Diff(ctx context.Context, service string, candidate ...plan.Bundle) ([]report.Difference, error) {
+	u, err := e.unit(service)
+	if err != nil {
+		return nil, err
+	}
+	job := u.diffJob(candidate)
+	if len(job.Service.Bundles) == 0 {
+		return nil, nil // not resolved, or no longer in the plan: there is nothing to compare with
+	}
+	return e.shared.executor.Diff(ctx, job)
+}
+
+// Subscribe returns a channel of events of one service ("" for all) and a function that ends the
+// subscription. The engine never waits for a reader: the channel is closed when its reader falls 256
+// events behind.
+func (e *Engine) Subscribe(service string) (<-chan report.Event, func()) {
+	return e.shared.events.subscribe(service)
+}
+
+// Observe records what a watch saw. Observations of objects that no inventory lists, and observations
+// that are older than what is known, have no effect. It returns at once.
+func (e *Engine) Observe(o observe.Observation) {
+	u, err := e.unit(o.Service)
+	if err != nil {
+		return // the object carries our label, but belongs to no service of ours
+	}
+	u.observe(o)
+}
+
+// Synced records that every existing object of a kind was observed. Objects of inventories that were
+// not are missing.
+func (e *Engine) Synced(kind schema.GroupKind) {
+	for _, u := range e.all() {
+		u.objects.SetSynced(kind)
+		u.Wake()
+	}
+}
+
+// MarkUnobservable records why objects of a kind cannot be observed. Until they can, this is the health
+// of those that never were.
+func (e *Engine) MarkUnobservable(kind schema.GroupKind, why string) {
+	for _, u := range e.all() {
+		u.objects.SetUnobservable(kind, why)
+		u.Wake()
+	}
+}
+
+// Judge returns the verdict on a live object: by the rules of the service that its label names, by those
+// of the fleet, or else by what Leat knows of its kind. It only reads the object.
+func (e *Engine) Judge(o *unstructured.Unstructured) health.Verdict {
+	return e.shared.rules.judge(o)
+}
+
+// Fingerprint returns the fingerprint of what Leat has set of an object in the cluster, without what its
+// service ignores. It is fast.
+func (e *Engine) Fingerprint(o *unstructured.Unstructured) fingerprint.Sum {
+	u, err := e.unit(k8s.ServiceOf(o))
+	if err != nil {
+		return fingerprint.Live(o, k8s.FieldManager)
+	}
+	u.mu.Lock()
+	rules := u.rules
+	u.mu.Unlock()
+	return rules.Live(o)
+}
+
+func (e *Engine) unit(service string) (*unit, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	u, ok := e.units[service]
+	if !ok {
+		return nil, fmt.Errorf("%w %q", ErrUnknownService, service)
+	}
+	return u, nil
+}

@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/execute"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/slots"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/submit"
+)
+
+// runFunc carries out a run.
+type runFunc func(ctx context.Context, job execute.Job) (execute.Outcome, error)
+
+// apply carries out one run when a slot is free.
+func (u *unit) apply(ctx context.Context) {
+	u.work(ctx, decide.Apply, u.shared.executor.Sync)
+}
+
+// remove removes the service, and reports whether nothing is left of it.
+func (u *unit) remove(ctx context.Context) bool {
+	return u.work(ctx, decide.Remove, u.shared.executor.Remove)
+}
+
+// release hands over what other services want. If nothing is left, the service may leave.
+func (u *unit) release(ctx context.Context) {
+	u.work(ctx, decide.Release, func(ctx context.Context, job execute.Job) (execute.Outcome, error) {
+		outcome, isEmpty, err := u.shared.executor.Release(ctx, job)
+		if isEmpty {
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			u.state.ConfirmRemoval()
+		}
+		return outcome, err
+	})
+}
+
+// preview computes a dry run. It writes neither to the cluster nor to the inventory.
+func (u *unit) preview(ctx context.Context) {
+	u.work(ctx, decide.Preview, func(ctx context.Context, job execute.Job) (execute.Outcome, error) {
+		u.mu.Lock()
+		seen := u.objects.Signature()
+		u.state.Preview.Result = nil
+		u.mu.Unlock()
+		result, err := u.shared.executor.Preview(ctx, job)
+		if ctx.Err() == nil {
+			u.mu.Lock()
+			u.state.Preview, u.previewed = decide.DryRun{Of: job.Service.Inputs(), Result: result}, seen
+			u.mu.Unlock()
+		}
+		return execute.Outcome{Record: job.Record, Timings: job.Timings}, err
+	})
+}
+
+// work carries out a run in a slot, and reports whether it succeeded.
+func (u *unit) work(ctx context.Context, what decide.Action, do runFunc) bool {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	turn := slots.NewTurn(ctx, stop, u.shared.slots, u.name, u.shared.settings.ApplyTimeout)
+	if !turn.Take() {
+		return false
+	}
+	defer turn.Release()
+	run, job, ok := u.begin(what, stop)
+	if !ok {
+		return false // the order changed while the unit waited for the slot
+	}
+	job.Turn = turn
+	if run.IsRepeat {
+		do = u.shared.executor.Verify
+	}
+	u.publish(time.Now())
+	started := time.Now()
+	ctx, span := u.trace(ctx, what, run)
+	defer span.End()
+	outcome, err := do(ctx, job)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = context.Cause(ctx) // it may be that the run took too long
+	}
+	return u.conclude(ctx, run, outcome, err, time.Since(started))
+}
+
+// begin begins a run, if it is still wanted.
+func (u *unit) begin(what decide.Action, stop context.CancelCauseFunc) (decide.Run, execute.Job, bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.state.Wanted(u.factsLocked(time.Now())) != what {
+		return decide.Run{}, execute.Job{}, false
+	}
+	run := u.state.BeginRun(what)
+	run.IsRepeat = run.IsRepeat && u.objects.AreUndisturbed()
+	u.objects.BeginRun()
+	u.cancel, u.running = stop, make(chan struct{})
+	return run, u.jobLocked(run.Service, run), true
+}
+
+// jobLocked returns a job for an entry.
+func (u *unit) jobLocked(s plan.Service, run decide.Run) execute.Job {
+	record := u.record
+	record.Objects = u.objects.Listed()
+	return execute.Job{
+		Name: u.name, Service: s, Rules: u.rules, Record: record, Objects: u.objects, Member: u.member,
+		Arrived: u.state.Change.Arrived, Timings: u.state.Change.Timings,
+		IsChange: run.IsChange, IsRequested: run.IsRequested, Progress: u,
+	}
+}
+
+// diffJob returns a job that changes nothing: for the newest entry, in which a candidate stands in for
+// the bundles.
+func (u *unit) diffJob(candidate []plan.Bundle) execute.Job {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	entry := u.state.Newest
+	if len(candidate) > 0 {
+		entry.Bundles = candidate
+	}
+	job := u.jobLocked(entry, decide.Run{})
+	job.Rules = submit.NewRules(entry.Spec.Policy)
+	return job
+}
+
+// conclude takes over the outcome of a run, which publish turns into a status. It reports whether the run
+// succeeded.
+func (u *unit) conclude(ctx context.Context, run decide.Run, outcome execute.Outcome, err error, took time.Duration) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := time.Now()
+	u.cancel, u.state.IsSyncing = nil, false
+	u.setRecordLocked(outcome.Record)
+	close(u.running)
+	u.running = nil
+	u.objects.EndRun(outcome.Record.Objects, now)
+	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errSuperseded) || errors.Is(cause, context.Canceled)) {
+		return false
+	}
+	failure := u.failureLocked(err, now)
+	u.state.EndRun(run, outcome.Timings, failure, u.shared.nextRefresh(now))
+	if failure != nil {
+		trace.SpanFromContext(ctx).SetStatus(codes.Error, failure.Problem.Reason.String())
+		u.shared.logger.WarnContext(ctx, "service could not be reconciled", slog.String("leat.service", u.name),
+			slog.String("reason", failure.Problem.Reason.String()), slog.String("problem", failure.Problem.Message),
+			slog.Time("retry_at", u.state.Attempt.RetryAt))
+	}
+	u.shared.observer(context.WithoutCancel(ctx), took, u.state.Attempt.Problem)
+	return err == nil
+}
+
+// failureLocked returns why a run failed, or nil.
+func (u *unit) failureLocked(err error, now time.Time) *decide.Failure {
+	if err == nil {
+		return nil
+	}
+	f := &decide.Failure{
+		Problem: reason.ProblemOf(err), RetryAt: now.Add(u.shared.settings.Retry.Delay(u.state.Attempt.Failed)),
+	}
+	if failed, ok := errors.AsType[*execute.Failures](err); ok {
+		f.Objects = failed.Objects
+	}
+	if held, ok := errors.AsType[*execute.HeldPrune](err); ok {
+		f.Guarded = held.Guarded()
+	}
+	return f
+}
+
+// Saved implements execute.Progress: an inventory was stored, so observations of its objects count from
+// now on.
+func (u *unit) Saved(record inventory.Record) {
+	u.objects.List(record.Objects.Clone())
+	u.shared.kinds.set(u.name, record.Objects)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.setRecordLocked(record)
+}
+
+// Await implements execute.Progress.
+func (u *unit) Await(ctx context.Context, holds func() bool) error {
+	for !holds() {
+		u.publish(time.Now())
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait: %w", context.Cause(ctx))
+		case <-u.wake:
+		}
+	}
+	return nil
+}
+
+// trace begins the span of a run. A run that brings what the plan changed continues the trace of the
+// commit or edit that the plan names; any other, such as a refresh hours later, begins a trace of its
+// own that links to it.
+func (u *unit) trace(ctx context.Context, what decide.Action, run decide.Run) (context.Context, trace.Span) {
+	carrier := propagation.MapCarrier{"traceparent": run.Service.Traceparent}
+	cause := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
+	var digests, commits []string
+	for _, b := range run.Service.Bundles {
+		digests, commits = append(digests, b.Digest.String()), append(commits, b.Commit)
+	}
+	options := []trace.SpanStartOption{trace.WithAttributes(
+		attribute.String("leat.service", u.name), attribute.String("leat.cluster.uid", u.shared.owner()),
+		attribute.StringSlice("leat.digest", digests), attribute.StringSlice("leat.commit", commits),
+	)}
+	switch {
+	case !cause.IsValid():
+	case what == decide.Apply && run.IsChange:
+		ctx = trace.ContextWithRemoteSpanContext(ctx, cause)
+	default:
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: cause}))
+	}
+	return u.shared.tracer.Start(ctx, "service."+what.String(), options...)
+}
