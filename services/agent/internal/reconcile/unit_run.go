@@ -86,7 +86,7 @@ func (u *unit) work(ctx context.Context, what decide.Action, do runFunc) bool {
 	}
 	u.publish(time.Now())
 	started := time.Now()
-	ctx, span := u.trace(ctx, what, run)
+	ctx, span := u.shared.trace(ctx, what, run, u.name)
 	defer span.End()
 	outcome, err := do(ctx, job)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -148,7 +148,7 @@ func (u *unit) conclude(ctx context.Context, run decide.Run, outcome execute.Out
 	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errSuperseded) || errors.Is(cause, context.Canceled)) {
 		return false
 	}
-	failure := u.failureLocked(err, now)
+	failure := u.shared.failureOf(err, u.state.Attempt.Failed, now)
 	u.state.EndRun(run, outcome.Timings, failure, u.shared.nextRefresh(now))
 	if failure != nil {
 		trace.SpanFromContext(ctx).SetStatus(codes.Error, failure.Problem.Reason.String())
@@ -160,13 +160,13 @@ func (u *unit) conclude(ctx context.Context, run decide.Run, outcome execute.Out
 	return err == nil
 }
 
-// failureLocked returns why a run failed, or nil.
-func (u *unit) failureLocked(err error, now time.Time) *decide.Failure {
+// failureOf returns why a run failed after so many failures in a row, or nil.
+func (s *shared) failureOf(err error, failed int, now time.Time) *decide.Failure {
 	if err == nil {
 		return nil
 	}
 	f := &decide.Failure{
-		Problem: reason.ProblemOf(err), RetryAt: now.Add(u.shared.settings.Retry.Delay(u.state.Attempt.Failed)),
+		Problem: reason.ProblemOf(err), RetryAt: now.Add(s.settings.Retry.Delay(failed)),
 	}
 	if failed, ok := errors.AsType[*execute.Failures](err); ok {
 		f.Objects = failed.Objects
@@ -203,7 +203,7 @@ func (u *unit) Await(ctx context.Context, holds func() bool) error {
 // trace begins the span of a run. A run that brings what the plan changed continues the trace of the
 // commit or edit that the plan names; any other, such as a refresh hours later, begins a trace of its
 // own that links to it.
-func (u *unit) trace(ctx context.Context, what decide.Action, run decide.Run) (context.Context, trace.Span) {
+func (s *shared) trace(ctx context.Context, what decide.Action, run decide.Run, service string) (context.Context, trace.Span) {
 	carrier := propagation.MapCarrier{"traceparent": run.Service.Traceparent}
 	cause := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 	var digests, commits []string
@@ -211,7 +211,7 @@ func (u *unit) trace(ctx context.Context, what decide.Action, run decide.Run) (c
 		digests, commits = append(digests, b.Digest.String()), append(commits, b.Commit)
 	}
 	options := []trace.SpanStartOption{trace.WithAttributes(
-		attribute.String("leat.service", u.name), attribute.String("leat.cluster.uid", u.shared.owner()),
+		attribute.String("leat.service", service), attribute.String("leat.cluster.uid", s.owner()),
 		attribute.StringSlice("leat.digest", digests), attribute.StringSlice("leat.commit", commits),
 	)}
 	switch {
@@ -221,5 +221,5 @@ func (u *unit) trace(ctx context.Context, what decide.Action, run decide.Run) (c
 	default:
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: cause}))
 	}
-	return u.shared.tracer.Start(ctx, "service."+what.String(), options...)
+	return s.tracer.Start(ctx, "service."+what.String(), options...)
 }

@@ -98,7 +98,7 @@ func (u *unit) settleTests(ctx context.Context, t *testRun) {
 	}
 	if err == nil {
 		u.Saved(record)
-		u.announceTests(t.tests)
+		u.shared.announceTests(u.name, t.tests)
 		return
 	}
 	if ctx.Err() != nil {
@@ -112,14 +112,14 @@ func (u *unit) settleTests(ctx context.Context, t *testRun) {
 }
 
 // announceTests publishes the results of tests.
-func (u *unit) announceTests(tests inventory.Tests) {
+func (s *shared) announceTests(service string, tests inventory.Tests) {
 	for _, result := range tests.Results {
 		message := "test passed"
 		if !result.Passed {
 			message = "test failed: " + result.Message
 		}
-		u.shared.events.publish(report.Event{
-			Time: result.EndedAt, Service: u.name, Phase: report.Progressing, Object: &result.Ref, Message: message,
+		s.events.publish(report.Event{
+			Time: result.EndedAt, Service: service, Phase: report.Progressing, Object: &result.Ref, Message: message,
 		})
 	}
 }

@@ -90,7 +90,7 @@ func (s *State) SettleOrder(owesObjects bool) {
 // isPermanent reports whether trying again cannot help: the same content meets the same renderer, with
 // the same configuration, and a hook runs once.
 func isPermanent(p *reason.Problem) bool {
-	switch p.Reason { //nolint:exhaustive // the list is long, and all others may pass
+	switch p.Reason {
 	case reason.ManifestInvalid, reason.VariableMissing, reason.PruneGuarded, reason.Unimplemented, reason.HookFailed:
 		return true
 	default:

@@ -172,7 +172,7 @@ func (a *applier) applyOne(ctx context.Context, o *unstructured.Unstructured) er
 	case observe.Keep:
 		return nil
 	case observe.Explain:
-		return a.r.explainDrift(ctx, o)
+		return a.explainDrift(ctx, o)
 	case observe.Install, observe.Repair:
 	}
 	return a.write(ctx, o, sum, what == observe.Repair)
@@ -188,7 +188,7 @@ func (a *applier) write(ctx context.Context, o *unstructured.Unstructured, sum f
 	}
 	var before *unstructured.Unstructured
 	if isRepair {
-		before = r.contestedState(ctx, o)
+		before = a.contestedState(ctx, o)
 	}
 	r.Objects.BeginApply(inventory.RefOf(o).Key, sum)
 	live, err := r.submitter().Apply(ctx, o, a.origin(o, isRepair))
@@ -203,7 +203,7 @@ func (a *applier) write(ctx context.Context, o *unstructured.Unstructured, sum f
 		Fingerprint: r.Rules.Live(live), Terminating: live.GetDeletionTimestamp() != nil,
 	})
 	if isRepair {
-		r.announceCorrection(ctx, o, before, live)
+		a.announceCorrection(ctx, o, before, live)
 	}
 	if isDefinition(o) {
 		return r.cluster.AwaitDefined(ctx, live)

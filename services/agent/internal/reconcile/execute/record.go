@@ -5,7 +5,6 @@ package execute
 
 import (
 	"cmp"
-	"slices"
 	"sync"
 
 	"github.com/leatdev/leat/services/agent/internal/inventory"
@@ -162,15 +161,4 @@ func (r *record) guardBase() int {
 // deletesObjects reports whether the objects are deleted when the service leaves the plan.
 func (r *record) deletesObjects() bool {
 	return r.Prune && !r.Deletion.Detach
-}
-
-// hasEnded reports whether the hook has ended in this run, and how.
-func (r *record) hookEnd(id string) (failure string, hasEnded bool) {
-	failure, hasEnded = r.Hooks.Ended[id]
-	return failure, hasEnded
-}
-
-// isHook reports whether the record lists a hook of that key.
-func (r *record) isHook(k inventory.Key) bool {
-	return slices.ContainsFunc(r.Hooks.Objects, func(o inventory.Object) bool { return o.Key == k })
 }

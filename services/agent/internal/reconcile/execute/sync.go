@@ -34,7 +34,7 @@ func (x *Executor) Sync(ctx context.Context, job Job) (Outcome, error) {
 		{"apply", func(ctx context.Context) error {
 			return s.applyPhases(ctx, order.Foundation, order.PreSync, order.Sync)
 		}},
-		{"prune", func(ctx context.Context) error { return r.prune(ctx, s.applier.desired) }},
+		{"prune", func(ctx context.Context) error { return (&pruner{r: r, desired: s.applier.desired}).prune(ctx) }},
 		{"finish", func(ctx context.Context) error { return s.applyPhases(ctx, order.PostSync) }},
 		{"sweep hooks", s.hooks.sweep},
 		{"expect tests", r.expectTests},
