@@ -172,7 +172,6 @@ type upstream struct {
 	mu    sync.Mutex
 	req   *http.Request
 	began bool
-	state string // with which it began
 	after uint64
 	sent  strings.Builder // everything, whether it was read or not
 	read  int
@@ -226,7 +225,7 @@ func (u *upstream) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (u *upstream) begin(after uint64, frames string) {
 	u.mu.Lock()
-	u.began, u.after, u.state = true, after, frames
+	u.began, u.after = true, after
 	u.mu.Unlock()
 	u.sendAll(frames)
 }

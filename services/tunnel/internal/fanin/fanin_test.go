@@ -85,11 +85,10 @@ func TestNewestStateIsNoOlderThanItsQuestion(t *testing.T) {
 	for name, tt := range map[string]struct {
 		url   string
 		shows func(*apiServer) string
-		open  int // of three watches
 	}{
-		"state":         {path, (*apiServer).state, 3},
-		"empty version": {path + "&resourceVersion=", (*apiServer).state, 3},
-		"streamed list": {streamed, (*apiServer).list, 1},
+		"state":         {path, (*apiServer).state},
+		"empty version": {path + "&resourceVersion=", (*apiServer).state},
+		"streamed list": {streamed, (*apiServer).list},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(t *testing.T) {
@@ -103,7 +102,7 @@ func TestNewestStateIsNoOlderThanItsQuestion(t *testing.T) {
 				s.touch("a")
 				third := watch(t, relay, s, tt.url)
 				third.want(tt.shows(s))
-				s.wantWatches(t, 3, tt.open)
+				s.wantWatches(t, 3, 3)
 				first.leave()
 				second.leave()
 				third.leave()
@@ -114,8 +113,8 @@ func TestNewestStateIsNoOlderThanItsQuestion(t *testing.T) {
 	}
 }
 
-// TestStreamedListsGoOnInOneWatch has each viewer see the state of its own time, and all share what comes then.
-func TestStreamedListsGoOnInOneWatch(t *testing.T) {
+// TestEachStreamedListHasAWatchOfItsOwn has each viewer see the state of its own time and all changes after that, whoever watches already.
+func TestEachStreamedListHasAWatchOfItsOwn(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{})
 		type listed struct {
@@ -132,15 +131,14 @@ func TestStreamedListsGoOnInOneWatch(t *testing.T) {
 				s.remove("o3")
 			}
 		}
-		synctest.Wait()
-		s.bookmark() // for those whose list has ended before an earlier one did
-		s.wantWatches(t, 50, 1)
+		s.bookmark()
 		s.touch("o1")
+		s.wantWatches(t, 50, 50)
 		for _, v := range viewers {
 			v.want(v.state + s.direct(v.version))
 		}
-		if got := relay.Stats(); got.Upstreams != 1 || got.Viewers != 50 || got.Shared != 49 {
-			t.Errorf("got %+v, want 1 watch with 50 viewers", got)
+		if got := relay.Stats(); got.Upstreams != 50 || got.Viewers != 50 || got.Shared != 0 {
+			t.Errorf("got %+v, want a watch for each of 50 viewers", got)
 		}
 		s.endAll(errBroken)
 		for _, v := range viewers {
@@ -154,8 +152,8 @@ func TestStreamedListsGoOnInOneWatch(t *testing.T) {
 	})
 }
 
-// TestStreamedListsThatComeTogetherEndUpTogether has a list end before an earlier one does, and share its watch from the next bookmark on.
-func TestStreamedListsThatComeTogetherEndUpTogether(t *testing.T) {
+// TestStalledStreamedListHoldsNobodyBack has one viewer read a part of its list, as far ahead as it may, and another all of its own.
+func TestStalledStreamedListHoldsNobodyBack(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{Ahead: 1})
 		s.pad = strings.Repeat("x", 3000)
@@ -166,21 +164,17 @@ func TestStreamedListsThatComeTogetherEndUpTogether(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // its list is read in part, as far ahead as it may be
+		synctest.Wait()
 		fast := watch(t, relay, s, streamed)
 		state, version := s.list(), s.version
-		fast.want(state)
-		s.wantWatches(t, 2, 2)
-		go slow.readAll()
-		slow.want(state)
-		s.bookmark()
-		s.wantWatches(t, 2, 1)
 		s.touch("b")
-		for _, v := range []*viewer{slow, fast} {
-			v.want(state + s.direct(version))
-			v.leave()
-		}
-		<-time.After(6 * time.Second)
+		fast.want(state + s.direct(version))
+		go slow.readAll()
+		slow.want(state + s.direct(version))
+		s.wantWatches(t, 2, 2)
+		slow.leave()
+		fast.leave()
+		s.wantWatches(t, 2, 0)
 	})
 }
 
@@ -227,6 +221,30 @@ func TestNewestStateIsSharedUntilTheClusterIsAsked(t *testing.T) {
 			defer v.leave()
 		}
 		s.wantWatches(t, 1, 1)
+		relay.Drain()
+	})
+}
+
+// TestViewersOfDifferentVersionsWaitForOneAnswer has viewers of different versions come before the cluster has answered the first of them.
+func TestViewersOfDifferentVersionsWaitForOneAnswer(t *testing.T) {
+	run(t, func(t *testing.T) {
+		s, relay := newServer(), fanin.New(fanin.Params{})
+		first, second := s.touch("a"), s.touch("b")
+		s.gate = make(chan struct{})
+		viewers := make(chan *viewer)
+		for _, version := range []uint64{first, second, first, second + 10} {
+			go func() { viewers <- watch(t, relay, s, from(version)) }()
+			synctest.Wait()
+		}
+		close(s.gate)
+		for range 4 {
+			v := <-viewers
+			defer v.leave()
+		}
+		s.wantWatches(t, 1, 1)
+		if got := relay.Stats(); got.Viewers != 4 || got.Shared != 3 {
+			t.Errorf("got %+v, want 4 viewers of one watch", got)
+		}
 		relay.Drain()
 	})
 }

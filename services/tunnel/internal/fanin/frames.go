@@ -11,17 +11,17 @@ import (
 	"net/http"
 )
 
-// framing cuts a feed into events.
+// framing is how a feed is cut into events.
 type framing int
 
 // The ways in which events follow one another.
 const (
-	framingNone   framing = iota // not known: not shared
-	framingJSON                  // one JSON value after the other, each with a line of its own
-	framingLength                // each behind its length, as protobuf has it
+	framingNone   framing = iota // unknown: not shared
+	framingJSON                  // one JSON value after the other, each on a line of its own
+	framingLength                // each behind its length, as in protobuf
 )
 
-// framingOf knows the answers that are watches and can be shared.
+// framingOf returns the framing of an answer that is a watch and can be shared, or framingNone.
 func framingOf(res *http.Response) framing {
 	encoding := res.Header.Get("Content-Encoding")
 	if res.ContentLength >= 0 || len(res.Trailer) > 0 || encoding != "" && encoding != "identity" {
@@ -39,16 +39,16 @@ func framingOf(res *http.Response) framing {
 	return framingNone
 }
 
-// splitter collects what arrives until it is a whole event.
+// splitter collects bytes until they are a whole event.
 type splitter struct {
-	framing framing
-	max     int // beyond it a frame is passed on in pieces
-	pending []byte
-	broken  bool // a piece of a frame was passed on, and the rest is to come
-	skip    int  // of a broken frame with a length: what is left of it
+	framing  framing
+	max      int // a longer frame is passed on in pieces
+	pending  []byte
+	isBroken bool // a piece of a frame was passed on, and the rest is to come
+	skip     int  // bytes that are left of a broken frame with a length
 }
 
-// add takes bytes and calls emit with each frame in its own memory.
+// add calls emit with each frame that p completes, in memory of its own.
 func (s *splitter) add(p []byte, emit func(entry)) {
 	if s.framing == framingLength {
 		s.addLength(p, emit)
@@ -63,13 +63,15 @@ func (s *splitter) add(p []byte, emit func(entry)) {
 		s.emit(append(s.pending, p[:end]...), false, emit)
 		p = p[end:]
 	}
-	// A server may leave the line's end out, or send it later; nobody waits for it.
-	if trimmed := bytes.TrimRight(s.pending, " \t\r"); !s.broken && bytes.HasSuffix(trimmed, []byte("}")) && json.Valid(trimmed) {
+	// A server may omit the end of the line, or send it later. The event must not wait for it.
+	trimmed := bytes.TrimRight(s.pending, " \t\r")
+	if !s.isBroken && bytes.HasSuffix(trimmed, []byte("}")) && json.Valid(trimmed) {
 		s.emit(s.pending, false, emit)
 	}
 	s.overflow(emit)
 }
 
+// addLength is add for frames that begin with their length in four bytes.
 func (s *splitter) addLength(p []byte, emit func(entry)) {
 	const header = 4
 	if s.skip > 0 {
@@ -94,36 +96,37 @@ func (s *splitter) addLength(p []byte, emit func(entry)) {
 	s.overflow(emit)
 }
 
-// overflow passes a frame on that is too long to be kept until it is whole.
+// overflow passes on the beginning of a frame that is too long to be kept until it is whole.
 func (s *splitter) overflow(emit func(entry)) {
 	if len(s.pending) > s.max {
 		s.emit(s.pending, true, emit)
 	}
 }
 
-func (s *splitter) emit(data []byte, more bool, emit func(entry)) {
+// emit passes on a frame, or a piece of one that continues.
+func (s *splitter) emit(data []byte, continues bool, emit func(entry)) {
 	if cap(data)-len(data) > len(data)/8 {
-		data = bytes.Clone(data) // it is kept for long
+		data = bytes.Clone(data) // a history keeps it for long
 	}
-	e := entry{data: data, more: more, piece: s.broken || more}
-	e.filler = s.framing == framingJSON && !e.piece && len(bytes.TrimSpace(data)) == 0
-	s.broken, s.pending = more, nil
+	e := entry{data: data, continues: continues, isPiece: s.isBroken || continues}
+	e.isFiller = s.framing == framingJSON && !e.isPiece && len(bytes.TrimSpace(data)) == 0
+	s.isBroken, s.pending = continues, nil
 	emit(e)
 }
 
-// rest passes on what is left at the feed's end: no event, but what a watch of one's own would have shown.
+// rest passes on the bytes at the feed's end that are not an event: a watch of the viewer's own
+// would have shown them, too.
 func (s *splitter) rest(emit func(entry)) {
 	if len(s.pending) > 0 {
-		s.broken = true
+		s.isBroken = true
 		s.emit(s.pending, false, emit)
 	}
 }
 
-// event is what a frame says about itself.
+// event is what this package reads of a frame.
 type event struct {
 	kind    string // ADDED, BOOKMARK…
 	version uint64
-	listed  bool // a streamed list ends here
 }
 
 // Kinds of events that matter here.
@@ -133,29 +136,20 @@ const (
 	kindError    = "ERROR"
 )
 
-// mayBeBookmark spares lists the parsing: API servers write an event's kind first.
-func mayBeBookmark(data []byte) bool {
-	return bytes.Contains(data[:min(len(data), len(`{ "type": "BOOKMARK" }`))], []byte(`"BOOKMARK"`))
-}
-
-// readEvent reads an event in JSON. ok is false when it has no version that can be compared; one of kind ERROR needs none.
+// readEvent reads an event in JSON. ok is false if it has no version that can be compared; an event
+// of kind ERROR needs none.
 func readEvent(data []byte) (e event, ok bool) {
 	var frame struct {
 		Type   string `json:"type"`
 		Object struct {
 			Metadata struct {
 				ResourceVersion string `json:"resourceVersion"`
-				Annotations     struct {
-					Listed string `json:"k8s.io/initial-events-end"`
-				} `json:"annotations"`
 			} `json:"metadata"`
 		} `json:"object"`
 	}
 	if err := json.Unmarshal(data, &frame); err != nil {
 		return event{}, false
 	}
-	metadata := frame.Object.Metadata
-	e = event{kind: frame.Type, version: number(metadata.ResourceVersion)}
-	e.listed = e.kind == kindBookmark && metadata.Annotations.Listed == "true"
+	e = event{kind: frame.Type, version: number(frame.Object.Metadata.ResourceVersion)}
 	return e, e.kind == kindError || e.version > 0
 }

@@ -20,7 +20,7 @@ func (r *Relay) Observe(meter metric.Meter) error {
 	usage, err3 := meter.Int64ObservableGauge("leat.tunnel.watch.usage", metric.WithUnit("By"),
 		metric.WithDescription("Memory of the histories from which viewers are served."))
 	shared, err4 := meter.Int64ObservableCounter("leat.tunnel.watch.shared", metric.WithUnit("{viewer}"),
-		metric.WithDescription("Viewers that cost the cluster no watch of their own, or only until they had the state with which they began."))
+		metric.WithDescription("Viewers that cost the cluster no watch of their own."))
 	lagged, err5 := meter.Int64ObservableCounter("leat.tunnel.watch.lagged", metric.WithUnit("{viewer}"),
 		metric.WithDescription("Viewers whose watch was ended because they fell behind its history."))
 	if err := errors.Join(err, err2, err3, err4, err5); err != nil {

@@ -49,7 +49,7 @@ type player struct {
 	after  uint64 // zero: it asked for the state
 	newest bool   // it asked for the newest one, before which the cluster had begun so many watches:
 	begun  int
-	list   bool // that state is a streamed list, behind which other watches serve it, too
+	list   bool // that state is a streamed list
 	stalls bool
 	left   bool
 	step   chan int // how much to read
@@ -173,9 +173,6 @@ func (p *player) mayShow(n int, w *upstream) (shown string, ok bool) {
 	version, list := query.Get("resourceVersion"), query.Has("sendInitialEvents")
 	if p.newest != (version == "") || !p.newest && version != "0" || p.list != list || p.newest && n < p.begun {
 		return "", false
-	}
-	if p.list {
-		return w.state + w.server.direct(w.after), true
 	}
 	return w.all(), true
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Parameters of a watch that are not simply part of what is asked.
+// Parameters of a watch that need more than a comparison.
 const (
 	paramTimeout      = "timeoutSeconds"
 	paramVersion      = "resourceVersion"
@@ -22,51 +22,74 @@ const (
 
 // question is what a viewer asks of a cluster.
 type question struct {
-	// key is the same for viewers who may share a feed, if it can serve them.
+	// key is the same for viewers that may share a feed, if it covers what they ask for.
 	key string
-	// version is the resourceVersion from which the viewer watches. Empty and "0" ask for the state first: the newest one, or any that
-	// there has been.
+	// version is the resourceVersion from which the viewer watches. Empty asks for the newest state
+	// first, and "0" for any state.
 	version string
-	// after is the version as a number. Zero means that the viewer can only be served from the beginning of a feed.
+	// after is the version as a number. Zero means that only the beginning of a feed with the same
+	// version serves the viewer.
 	after uint64
-	// streamed says that the state comes as a list whose end is told (KEP-3157).
-	streamed bool
-	// timeout is when the viewer wants the watch to be ended. Zero leaves it to the cluster.
+	// timeout is when the viewer wants the watch to end. Zero leaves it to the cluster.
 	timeout time.Duration
-	// query is what the cluster is asked: without the viewer's timeout.
+	// query is what the cluster is asked: the viewer's, without its timeout, because one viewer's
+	// timeout must not end the watch of the others.
 	query string
 }
 
-// wantsNewest reports whether what the cluster has said before is too old for the viewer, even if nothing has changed since: kubectl, which
-// asks so, must not be shown what it has changed just now as it was before
-// (https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-watch, "Get State and Start at Most Recent").
+// wantsNewest reports whether any earlier answer is too old for the viewer, even if nothing has
+// changed since. kubectl asks like this, and must not be shown an object that it has just changed
+// as it was before
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-watch, "Get State and
+// Start at Most Recent").
 func (q question) wantsNewest() bool { return q.version == "" }
 
-// ask reads a request. ok is false when it cannot be shared.
+// ask reads a request. ok is false if the request cannot be shared: it has a body, its query is
+// one that servers read in different ways, or a parameter that matters here occurs twice or is
+// malformed. The API server answers such a request itself.
 func ask(scope string, req *http.Request) (q question, ok bool) {
 	if req.Method != http.MethodGet || req.ContentLength != 0 || len(req.TransferEncoding) > 0 {
 		return question{}, false
 	}
-	parts, ok := splitQuery(req.URL.RawQuery)
-	if !ok {
+	raw := req.URL.RawQuery
+	values, err := url.ParseQuery(raw)
+	if err != nil {
 		return question{}, false
 	}
-	if q.timeout, ok = parts.seconds(); !ok {
-		return question{}, false
+	for _, name := range []string{paramTimeout, paramVersion, paramVersionMatch, paramInitial} {
+		if len(values[name]) > 1 {
+			return question{}, false
+		}
 	}
-	q.query = parts.join(paramTimeout)
-	q.version, q.streamed = parts.value(paramVersion), parts.value(paramInitial) == "true"
+	if text := values.Get(paramTimeout); text != "" {
+		seconds, err := strconv.ParseUint(text, 10, 31)
+		if err != nil {
+			return question{}, false
+		}
+		q.timeout = time.Duration(seconds) * time.Second
+	}
+	q.version, q.query = values.Get(paramVersion), without(raw, paramTimeout)
 	same := q.query
-	if !parts.has(paramVersionMatch) && !parts.has(paramInitial) {
-		same = parts.join(paramTimeout, paramVersion)
-		q.after = number(q.version)
+	if !values.Has(paramVersionMatch) && !values.Has(paramInitial) {
+		q.after, same = number(q.version), without(raw, paramTimeout, paramVersion)
 	}
 	q.key = key(scope, req, same)
 	return q, true
 }
 
-// number reads a version that can be compared. Kubernetes promises that those of one resource can be, as numbers, since
-// version 1.35, and it has always been so. Zero means that it is none.
+// without returns a well-formed query without some parameters. All others stay as the caller wrote
+// them, in the same order.
+func without(raw string, names ...string) string {
+	parts := slices.DeleteFunc(strings.Split(raw, "&"), func(part string) bool {
+		name, _, _ := strings.Cut(part, "=")
+		name, err := url.QueryUnescape(name)
+		return err == nil && slices.Contains(names, name)
+	})
+	return strings.Join(parts, "&")
+}
+
+// number returns a version that can be compared, or zero. Kubernetes promises since version 1.35
+// that the versions of one resource can be compared as numbers, and it has always been so.
 func number(version string) uint64 {
 	n, err := strconv.ParseUint(version, 10, 64)
 	if err != nil || strings.HasPrefix(version, "0") {
@@ -75,7 +98,8 @@ func number(version string) uint64 {
 	return n
 }
 
-// key says everything by which two answers could differ. Whom the cluster sees is among the headers.
+// key spells everything by which two answers could differ. The identity that the cluster sees is
+// among the headers. Each part is preceded by its length, so no two requests have the same key.
 func key(scope string, req *http.Request, query string) string {
 	var b strings.Builder
 	put := func(words ...string) {
@@ -101,8 +125,8 @@ func key(scope string, req *http.Request, query string) string {
 	return b.String()
 }
 
-// isPersonal knows the headers that tell of the caller's way to the hub and change no answer of an API server. All others
-// are part of what is asked.
+// isPersonal reports whether a header describes the caller's way to the hub and changes no answer
+// of an API server. All other headers are part of the question.
 func isPersonal(name string) bool {
 	switch name {
 	case "Accept-Language", "Cache-Control", "Pragma", "Priority", "Referer", "Dnt", "Te",
@@ -110,73 +134,4 @@ func isPersonal(name string) bool {
 		return true
 	}
 	return strings.HasPrefix(name, "Sec-")
-}
-
-// query is a query in its parts, each as the caller wrote it.
-type query []parameter
-
-type parameter struct {
-	raw, name, value string
-}
-
-// splitQuery fails on what servers read in different ways, and on parameters that are given twice where that matters.
-func splitQuery(raw string) (query, bool) {
-	var parts query
-	for part := range strings.SplitSeq(raw, "&") {
-		name, value, _ := strings.Cut(part, "=")
-		name, err := url.QueryUnescape(name)
-		value, err2 := url.QueryUnescape(value)
-		if err != nil || err2 != nil || strings.Contains(part, ";") {
-			return nil, false
-		}
-		parts = append(parts, parameter{raw: part, name: name, value: value})
-	}
-	for _, name := range []string{paramTimeout, paramVersion, paramVersionMatch, paramInitial} {
-		if parts.count(name) > 1 {
-			return nil, false
-		}
-	}
-	return parts, true
-}
-
-func (q query) count(name string) int {
-	n := 0
-	for _, part := range q {
-		if part.name == name {
-			n++
-		}
-	}
-	return n
-}
-
-func (q query) has(name string) bool { return q.count(name) > 0 }
-
-func (q query) value(name string) string {
-	for _, part := range q {
-		if part.name == name {
-			return part.value
-		}
-	}
-	return ""
-}
-
-// seconds reads the viewer's timeout. ok is false when it is not one: the API server is to say so.
-func (q query) seconds() (timeout time.Duration, ok bool) {
-	value := q.value(paramTimeout)
-	if value == "" {
-		return 0, true
-	}
-	n, err := strconv.ParseUint(value, 10, 31)
-	return time.Duration(n) * time.Second, err == nil
-}
-
-// join writes the query without some parameters.
-func (q query) join(without ...string) string {
-	var kept []string
-	for _, part := range q {
-		if !slices.Contains(without, part.name) {
-			kept = append(kept, part.raw)
-		}
-	}
-	return strings.Join(kept, "&")
 }

@@ -189,3 +189,33 @@ func TestCallerWhoLeavesEarly(t *testing.T) {
 		}
 	})
 }
+
+// TestViewerWhoLeavesWhileItWaits has a viewer wait for the answer to another one, and give up. Neither the watch nor a charge is left of it.
+func TestViewerWhoLeavesWhileItWaits(t *testing.T) {
+	run(t, func(t *testing.T) {
+		s, relay := newServer(), fanin.New(fanin.Params{})
+		version := s.touch("a")
+		s.gate = make(chan struct{})
+		opener := make(chan *viewer)
+		go func() { opener <- watch(t, relay, s, from(version)) }()
+		synctest.Wait()
+		charges := 1
+		w := relay.Watch("demo", s.open, func() { charges-- })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, from(version+1), nil)
+		req.Header.Set("Impersonate-User", "ada")
+		if _, err := w.RoundTrip(req); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the caller's deadline", err)
+		}
+		w.Release()
+		if charges != 0 {
+			t.Error("the viewer is still charged for a watch that it does not have")
+		}
+		close(s.gate)
+		first := <-opener
+		s.wantWatches(t, 1, 1)
+		first.leave()
+		s.wantWatches(t, 1, 0)
+	})
+}
