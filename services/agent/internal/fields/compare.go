@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -17,88 +18,85 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// MaxChanges bounds what Compare returns, and MaxText the bytes of a value in it.
+// MaxChanges bounds the changes that Compare returns, and MaxText the bytes of a value in them.
 const (
 	MaxChanges = 50
 	MaxText    = 256
 )
 
-// Change is a field whose value in the cluster is not the one that is wanted.
+// Change is a field whose value in the cluster is not the wanted one.
 type Change struct {
 	// Path is the field as people read it: spec.template.spec.containers[name=app].image.
 	Path string
-	// Old is the value that is wanted, New the one in the cluster; "" where there is none. Texts stand for themselves, all
-	// else in JSON.
+	// Old is the wanted value and New the one in the cluster, or "" if there is none. Texts are
+	// written as they are, other values in JSON.
 	Old, New string
-	// Manager is who owns the field in the cluster; "" where nobody does, as when it was removed.
+	// Manager owns the field in the cluster. It is "" if nobody does, for example after its
+	// removal.
 	Manager string
 }
 
-// Compare lists the fields of wanted that are otherwise in live, the object in the cluster with its managedFields, by path. What
-// wanted does not name does not count. The values of Secrets are never shown: they are all "(masked)".
+// Compare returns the fields of wanted that differ in live, the object in the cluster with its
+// managedFields, ordered by path. Fields that wanted does not name do not count, nor do those that
+// the API server keeps. The values of Secrets are always shown as "(masked)".
 func Compare(live, wanted *unstructured.Unstructured) []Change {
 	ours, theirs := owners(live)
-	c := comparison{secret: live.GetKind() == "Secret" && live.GetAPIVersion() == "v1"}
+	c := comparison{isSecret: live.GetKind() == "Secret" && live.GetAPIVersion() == "v1"}
 	for _, e := range entriesOf(live) {
 		c.entries = append(c.entries, claim{manager: e.manager(), time: e.text("time"), fields: e.owned()})
 	}
-	for _, name := range slices.Sorted(maps.Keys(wanted.Object)) {
-		switch name {
-		case "apiVersion", "kind", "status":
-		case "metadata":
-			c.metadata(wanted.Object[name], live.Object[name], child(ours, "f:metadata"), child(theirs, "f:metadata"))
-		default:
-			key := fieldPrefix + name
-			c.value(trail{path: name, names: []string{key}}, place{wanted: wanted.Object[name], live: live.Object[name], ours: child(ours, key), theirs: child(theirs, key)})
-		}
+	fields := maps.Clone(wanted.Object)
+	for _, name := range []string{"apiVersion", "kind", "status"} {
+		delete(fields, name)
 	}
+	if all, ok := fields["metadata"].(map[string]any); ok {
+		written := map[string]any{}
+		for _, name := range []string{"annotations", "finalizers", "labels", "ownerReferences"} {
+			written[name] = all[name]
+		}
+		fields["metadata"] = written
+	}
+	c.fields(trail{}, place{wanted: fields, live: live.Object, ours: ours, theirs: theirs}, fields)
 	return c.found
 }
 
-// claim is what one manager owns.
+// claim is the part of an entry that says who set a field, and when.
 type claim struct {
 	manager, time string
 	fields        tree
 }
 
+// comparison collects changes.
 type comparison struct {
-	entries []claim
-	secret  bool
-	found   []Change
+	entries  []claim
+	isSecret bool
+	found    []Change
 }
 
 // trail is the way to a field, for people and in a tree.
 type trail struct {
-	path  string
+	path  string // with a leading dot
 	names []string
 }
 
+// to returns the trail of a part. Trails of different parts share no memory that is written.
 func (t trail) to(path, name string) trail {
 	return trail{t.path + path, append(t.names[:len(t.names):len(t.names)], name)}
 }
 
-// metadata compares what people write into it.
-func (c *comparison) metadata(wanted, live any, ours, theirs tree) {
-	fields, _ := wanted.(map[string]any)
-	there, _ := live.(map[string]any)
-	for _, name := range []string{"annotations", "finalizers", "labels", "ownerReferences"} {
-		key := fieldPrefix + name
-		c.value(trail{path: "metadata." + name, names: []string{"f:metadata", key}},
-			place{wanted: fields[name], live: there[name], ours: child(ours, key), theirs: child(theirs, key)})
-	}
-}
-
+// value adds the changes at a place that the manifest names. Maps, and lists whose items have
+// names, are compared part by part, and other values as a whole.
 func (c *comparison) value(at trail, p place) {
-	if p.wanted == nil || len(c.found) == MaxChanges || equal(p) {
+	if p.wanted == nil || len(c.found) == MaxChanges || isEqual(p) {
 		return
 	}
-	if wanted, ok := p.wanted.(map[string]any); ok {
-		if live, ok := p.live.(map[string]any); ok {
-			c.fields(at, p, wanted, live)
+	switch wanted := p.wanted.(type) {
+	case map[string]any:
+		if _, ok := p.live.(map[string]any); ok {
+			c.fields(at, p, wanted)
 			return
 		}
-	}
-	if wanted, ok := p.wanted.([]any); ok {
+	case []any:
 		if live, ok := p.live.([]any); ok && c.items(at, p, wanted, live) {
 			return
 		}
@@ -106,18 +104,19 @@ func (c *comparison) value(at trail, p place) {
 	c.add(at, p)
 }
 
-func (c *comparison) fields(at trail, p place, wanted, live map[string]any) {
+// fields compares maps by the fields of the manifest's. Fields that others have added do not count.
+func (c *comparison) fields(at trail, p place, wanted map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		key := fieldPrefix + name
-		c.value(at.to("."+name, key), place{wanted: wanted[name], live: live[name], ours: child(p.ours, key), theirs: child(p.theirs, key)})
+		c.value(at.to("."+name, fieldPrefix+name), p.field(name))
 	}
 }
 
-// items compares lists item by item, where items have names. Others change as a whole: it reports false.
+// items compares lists item by item. It reports false, and compares nothing, if an item of the
+// manifest has neither an owned key nor a name nor an owned value: such a list changes as a whole.
 func (c *comparison) items(at trail, p place, wanted, live []any) bool {
 	known := keys(p.ours, p.theirs)
 	for _, item := range wanted {
-		if nameOf(item, known) == "" && named(item) == nil && valueIn(p.ours, item) == "" {
+		if nameOf(item, known) == "" && nameKey(item) == nil && nameOfValue(p.ours, item) == "" {
 			return false
 		}
 	}
@@ -125,22 +124,22 @@ func (c *comparison) items(at trail, p place, wanted, live []any) bool {
 		name := nameOf(item, known)
 		key := known[name]
 		if name == "" {
-			key = named(item)
+			key = nameKey(item)
 		}
-		if key == nil { // of a set
-			continue
+		if key == nil {
+			continue // a value that Leat owns is there
 		}
-		there := any(nil)
+		here := p.below(name, item, nil)
 		if i := find(live, key); i >= 0 {
-			there = live[i]
+			here.live = live[i]
 		}
-		c.value(at.to(bracket(key, c.secret), name), place{wanted: item, live: there, ours: child(p.ours, name), theirs: child(p.theirs, name)})
+		c.value(at.to(bracket(key, c.isSecret), name), here)
 	}
 	return true
 }
 
-// named is the key of an item that has a name.
-func named(item any) map[string]any {
+// nameKey returns the key of an item that has a name, or nil.
+func nameKey(item any) map[string]any {
 	fields, _ := item.(map[string]any)
 	if name, ok := fields["name"].(string); ok {
 		return map[string]any{"name": name}
@@ -148,11 +147,15 @@ func named(item any) map[string]any {
 	return nil
 }
 
-// equal tells whether the values are the same. The API server writes quantities in its own way: as long as the field is ours
-// nobody has changed it, and "1000m" may have become "1".
-func equal(p place) bool {
-	if equality.Semantic.DeepEqual(p.wanted, p.live) || same(p.wanted, p.live) {
+// isEqual reports whether the values are the same. The API server writes quantities in its own way:
+// as long as the field is Leat's nobody has changed it, and "1000m" may have become "1".
+func isEqual(p place) bool {
+	if equality.Semantic.DeepEqual(p.wanted, p.live) || isSame(p.wanted, p.live) {
 		return true
+	}
+	switch p.wanted.(type) {
+	case map[string]any, []any:
+		return false
 	}
 	if p.ours == nil {
 		return false
@@ -166,13 +169,17 @@ func equal(p place) bool {
 }
 
 func (c *comparison) add(at trail, p place) {
-	change := Change{Path: at.path, Old: text(p.wanted), New: text(p.live), Manager: c.owner(at.names)}
-	if c.secret {
+	change := Change{
+		Path: strings.TrimPrefix(at.path, "."), Manager: c.owner(at.names),
+		Old: excerpt(p.wanted), New: excerpt(p.live),
+	}
+	if c.isSecret {
 		change.Old, change.New = mask(p.wanted), mask(p.live)
 	}
 	c.found = append(c.found, change)
 }
 
+// mask shows only whether there is a value.
 func mask(value any) string {
 	if value == nil {
 		return ""
@@ -180,7 +187,7 @@ func mask(value any) string {
 	return "(masked)"
 }
 
-// owner is who has set a field last, Leat only where nobody else has.
+// owner returns the manager that set a field last, and Leat only if there is no other.
 func (c *comparison) owner(names []string) string {
 	var best claim
 	for _, e := range c.entries {
@@ -194,7 +201,8 @@ func (c *comparison) owner(names []string) string {
 	return best.manager
 }
 
-// reaches tells whether the tree owns what names lead to, something in it, or something that it lies in.
+// reaches reports whether the tree owns the field at the end of names, something in it, or
+// something around it.
 func reaches(t tree, names []string) bool {
 	for _, name := range names {
 		if len(t) == 0 {
@@ -205,8 +213,8 @@ func reaches(t tree, names []string) bool {
 	return t != nil
 }
 
-// text is a value as people read it, shortened to MaxText bytes.
-func text(value any) string {
+// excerpt returns a value as people read it, cut at the end of a character to MaxText bytes.
+func excerpt(value any) string {
 	var whole string
 	switch value := value.(type) {
 	case nil:

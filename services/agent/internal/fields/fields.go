@@ -1,48 +1,68 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fields knows who owns the fields of an object, and what of a manifest may be applied without taking them away
-// from others: which fields are ignored, which conflicts yield, and what a former deployer's fields become.
+// Package fields knows who owns the fields of an object, and which part of a manifest may be
+// applied without taking fields away from their owners.
 //
-// Ownership is read from metadata.managedFields as the API server sends it, a tree of maps in the notation of FieldsV1, and
-// never turned into another form: few objects have rules, and for the others nothing is read at all.
+// It promises:
+//
+//   - [Ignored.Shape]: applying the shaped manifest changes no value of an ignored field, takes no
+//     such field from its owner, and gives up none that only Leat owns.
+//   - [Ignored.Strip]: a change of an ignored field never changes the fingerprint of what is left.
+//   - [Settled]: if it reports true, applying the manifest changes neither values nor owners. If in
+//     doubt it reports false, and the apply costs one request.
+//   - [Without]: a manifest without the fields that conflict is applied without a conflict.
+//   - [HandOver] and [Migrate]: every field keeps an owner, and fields of deployers become Leat's.
+//   - No function changes its arguments. A result may share parts with them.
+//
+// The package has no state and asks no API server. It does not know the schema of a kind: which
+// lists have keyed items it learns from the names that the API server gives their owners' fields.
+//
+// Ownership is read as the API server sends it in metadata.managedFields: a tree of maps in the
+// notation of FieldsV1. [fieldpath.Set] is the same set in another form, and the oracle of the
+// tests. It is not used here because the agent asks Settled about each object that it looks at, and
+// Strip about each event. To read the owned fields of a Deployment with three containers into such
+// a set takes 30 µs and 420 allocations. Settled takes as long for all its work, with half of the
+// allocations, and Strip 1 to 10 µs (BenchmarkSettled, BenchmarkStrip). A set also has no operation
+// on the values that it names, and no parser for the paths in conflicts; those are most of the
+// work.
+//
+// [fieldpath.Set]: https://pkg.go.dev/sigs.k8s.io/structured-merge-diff/v6/fieldpath#Set
 package fields
 
-import (
-	"maps"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-)
+import "maps"
 
 // Manager is Leat's name in managedFields.
 const Manager = "leat"
 
-// The operations of managedFields.
-const (
-	opApply  = "Apply"
-	opUpdate = "Update"
-)
-
-// tree is a set of fields in the notation of FieldsV1: "f:" children are fields of a map, "k:" are items of a list by their
-// keys, "v:" are items of a set, and "." is the node itself. A node without children is a leaf, and nil owns nothing. Trees
-// are shared with the objects they come from, and are never changed.
+// tree is a set of fields in the notation of FieldsV1: "f:" children are fields of a map, "k:" are
+// items of a list by their keys, "v:" are items of a set, and "." is the node itself. A node
+// without children is a leaf and is owned as a whole. Nil owns nothing. Trees are shared with the
+// objects they come from, and are never changed.
 type tree = map[string]any
+
+// The prefixes of children in a tree.
+const (
+	fieldPrefix = "f:"
+	keyPrefix   = "k:"
+	valuePrefix = "v:"
+)
 
 // self is the child that makes a node with children a member of the set, too.
 const self = "."
 
-// child returns a node's child, nil where it has none.
+// child returns a node's child, or nil if it has none of that name.
 func child(t tree, key string) tree {
 	c, _ := t[key].(map[string]any)
 	return c
 }
 
-// isLeaf tells a node that is owned as a whole.
+// isLeaf reports whether a node is owned as a whole.
 func isLeaf(t tree) bool {
 	return t != nil && len(t) == 0
 }
 
-// union returns what is in a, in b, or in both.
+// union returns the fields that are in a, in b, or in both.
 func union(a, b tree) tree {
 	switch {
 	case a == nil:
@@ -63,49 +83,20 @@ func union(a, b tree) tree {
 	return all
 }
 
-// entry is one of an object's managedFields.
-type entry map[string]any
-
-func (e entry) text(key string) string {
-	text, _ := e[key].(string)
-	return text
-}
-
-func (e entry) manager() string     { return e.text("manager") }
-func (e entry) operation() string   { return e.text("operation") }
-func (e entry) apiVersion() string  { return e.text("apiVersion") }
-func (e entry) subresource() string { return e.text("subresource") }
-func (e entry) owned() tree         { return child(tree(e), "fieldsV1") }
-
-// ours tells the one entry that holds what Leat applied.
-func (e entry) ours() bool {
-	return e.manager() == Manager && e.operation() == opApply && e.subresource() == ""
-}
-
-// entriesOf lists an object's managedFields.
-func entriesOf(o *unstructured.Unstructured) []entry {
-	if o == nil {
+// replace returns a copy of the tree with another child in the place of that one, or without it if
+// the other one is nil. A tree that loses its last child becomes nil: an empty one would own
+// everything.
+func replace(t tree, key string, with tree) tree {
+	if _, isThere := t[key]; !isThere {
+		return t
+	}
+	t = maps.Clone(t)
+	delete(t, key)
+	if with != nil {
+		t[key] = with
+	}
+	if len(t) == 0 {
 		return nil
 	}
-	metadata, _ := o.Object["metadata"].(map[string]any)
-	list, _ := metadata["managedFields"].([]any)
-	entries := make([]entry, 0, len(list))
-	for _, item := range list {
-		if e, ok := item.(map[string]any); ok {
-			entries = append(entries, e)
-		}
-	}
-	return entries
-}
-
-// owners returns what Leat has applied, and what everybody else has set, Leat's other requests included.
-func owners(o *unstructured.Unstructured) (ours, theirs tree) {
-	for _, e := range entriesOf(o) {
-		if e.ours() {
-			ours = e.owned()
-		} else {
-			theirs = union(theirs, e.owned())
-		}
-	}
-	return ours, theirs
+	return t
 }

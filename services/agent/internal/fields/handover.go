@@ -11,17 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// LastAppliedAnnotation is where kubectl apply keeps what it applied.
+// LastAppliedAnnotation is where kubectl apply stores the manifest that it applied.
 const LastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
 
-// BeforeFirstApply is the manager to whom the API server gives all that was set before anybody applied the object.
+// BeforeFirstApply is the manager to which the API server assigns all fields that were set before
+// anybody applied the object.
 const BeforeFirstApply = "before-first-apply"
 
-// Deployer tells the managers that make objects from manifests, as Leat does: what they have set, the manifests said.
-// kubectl's editing commands are not among them: what a person changed by hand is a conflict like any other.
+// Deployer reports whether a manager makes objects from manifests, as Leat does: each field that it
+// has set was in a manifest. kubectl's editing commands are not among the deployers: a field that a
+// person changed by hand is a conflict like any other.
 func Deployer(manager string) bool {
 	return slices.Contains([]string{
-		"kubectl-client-side-apply", "kubectl", "kubectl-create", "kubectl-replace", // kubectl apply, with and without --server-side
+		"kubectl-client-side-apply", "kubectl", // kubectl apply, without and with --server-side
+		"kubectl-create", "kubectl-replace",
 		"helm", "Helm",
 		"kustomize-controller", "helm-controller",
 		"argocd-controller", "argocd-application-controller",
@@ -29,25 +32,31 @@ func Deployer(manager string) bool {
 	}, manager)
 }
 
-// Deployers lists those who have set fields of o, and are no longer to own them, each once.
+// Deployers returns the deployers other than Leat that own fields of o, each once. They are to own
+// them no longer.
 func Deployers(o *unstructured.Unstructured) []string {
 	var all []string
 	for _, e := range entriesOf(o) {
-		if e.subresource() == "" && Deployer(e.manager()) && e.manager() != Manager && !slices.Contains(all, e.manager()) {
-			all = append(all, e.manager())
+		manager := e.manager()
+		if e.subresource() == "" && Deployer(manager) && manager != Manager && !slices.Contains(all, manager) {
+			all = append(all, manager)
 		}
 	}
 	return all
 }
 
-// Touched tells whether Leat has ever set a field of o.
+// Touched reports whether Leat has ever set a field of o.
 func Touched(o *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(entriesOf(o), func(e entry) bool { return e.manager() == Manager })
 }
 
-// HandOver returns the managedFields of live with what deployers have set in Leat's own entry, of that version, so that it
-// goes when the manifest does not name it, and conflicts with nobody. Entries of subresources stay, and so does everything
-// else. It reports false when there is nothing to hand over. What it returns shares with live, which is not changed.
+// HandOver returns the managedFields of live with the deployers' fields in Leat's own entry, of
+// that version. The next apply then conflicts with none of them, and removes those that the
+// manifest does not name. Entries of subresources and of others stay. It reports false if there is
+// nothing to hand over. The result shares parts with live, which is not changed.
+//
+// Nobody owns the annotation of kubectl apply afterwards: it names what kubectl applied last, which
+// is no longer true of the object. The caller removes it together with the entries.
 func HandOver(live *unstructured.Unstructured, apiVersion string) ([]any, bool) {
 	var rest []any
 	var own entry
@@ -57,7 +66,7 @@ func HandOver(live *unstructured.Unstructured, apiVersion string) ([]any, bool) 
 			rest = append(rest, map[string]any(e))
 			continue
 		}
-		found = found || !e.ours()
+		found = found || !e.isOurs()
 		own = own.joined(e.moved(live, apiVersion))
 	}
 	if !found {
@@ -69,8 +78,8 @@ func HandOver(live *unstructured.Unstructured, apiVersion string) ([]any, bool) 
 	return append(rest, map[string]any(own)), true
 }
 
-// moved returns the entry as one of that version. Fields that do not exist in live, which was read in it, are left out: in
-// another version they may have had other names.
+// moved returns the entry as one of that version, in which live was read. Fields that do not exist
+// in live are left out: they may have had other names in the entry's version.
 func (e entry) moved(live *unstructured.Unstructured, apiVersion string) entry {
 	if e.apiVersion() == apiVersion {
 		return e
@@ -80,7 +89,7 @@ func (e entry) moved(live *unstructured.Unstructured, apiVersion string) entry {
 	return e
 }
 
-// joined returns an entry of all that is in either. The nil entry has nothing.
+// joined returns an entry with the fields of both. The nil entry has none.
 func (e entry) joined(other entry) entry {
 	if e == nil {
 		return other
@@ -90,8 +99,9 @@ func (e entry) joined(other entry) entry {
 	return e
 }
 
-// Migrate returns the managedFields of live with the entries of versions that are gone as entries of that version. Entries
-// that only the version kept apart become one. It reports false when there are none.
+// Migrate returns the managedFields of live with the entries of versions that are gone as entries
+// of that version. Entries that differed only in the version become one. It reports false if there
+// are none of gone versions.
 func Migrate(live *unstructured.Unstructured, apiVersion string, gone func(apiVersion string) bool) ([]any, bool) {
 	var entries []entry
 	found := false
@@ -99,7 +109,7 @@ func Migrate(live *unstructured.Unstructured, apiVersion string, gone func(apiVe
 		if gone(e.apiVersion()) {
 			e, found = e.moved(live, apiVersion), true
 		}
-		if i := slices.IndexFunc(entries, e.alike); i >= 0 {
+		if i := slices.IndexFunc(entries, e.isAlike); i >= 0 {
 			entries[i] = entries[i].joined(e)
 			continue
 		}
@@ -115,13 +125,13 @@ func Migrate(live *unstructured.Unstructured, apiVersion string, gone func(apiVe
 	return list, true
 }
 
-// alike tells entries that the API server takes for one.
-func (e entry) alike(other entry) bool {
-	return e.manager() == other.manager() && e.operation() == other.operation() && e.subresource() == other.subresource() &&
-		(e.operation() == opApply || e.apiVersion() == other.apiVersion())
+// isAlike reports whether the API server keeps the fields of both entries in one.
+func (e entry) isAlike(other entry) bool {
+	return e.manager() == other.manager() && e.operation() == other.operation() &&
+		e.subresource() == other.subresource() && (e.operation() == opApply || e.apiVersion() == other.apiVersion())
 }
 
-// Versions lists the API versions in which others or Leat have set fields of o, each once.
+// Versions returns the API versions in which fields of o were set, each once.
 func Versions(o *unstructured.Unstructured) []string {
 	var all []string
 	for _, e := range entriesOf(o) {
@@ -132,7 +142,7 @@ func Versions(o *unstructured.Unstructured) []string {
 	return all
 }
 
-// existing returns the part of a tree that exists in value. It never is nil.
+// existing returns the part of a tree whose fields exist in value. It is never nil.
 func existing(t tree, value any) tree {
 	kept := tree{}
 	for key := range t {
@@ -149,7 +159,7 @@ func existing(t tree, value any) tree {
 	return kept
 }
 
-// partOf returns the part of a value that a tree calls by that name.
+// partOf returns the part of a value that has that name in a tree, and reports whether it exists.
 func partOf(value any, name string) (any, bool) {
 	if name == self {
 		return nil, true
@@ -169,15 +179,14 @@ func partOf(value any, name string) (any, bool) {
 		return list[i], true
 	}
 	text, ok := strings.CutPrefix(name, valuePrefix)
-	return nil, ok && slices.ContainsFunc(list, func(item any) bool { return same(item, decode(text)) })
+	return nil, ok && slices.ContainsFunc(list, func(item any) bool { return isSame(item, decode(text)) })
 }
 
-// forget returns the tree without the node that the names lead to.
+// forget returns the tree without the node at the end of the names.
 func forget(t tree, name string, rest ...string) tree {
 	below := child(t, name)
 	if below == nil || len(rest) == 0 {
 		return replace(t, name, nil)
 	}
-	left := forget(below, rest[0], rest[1:]...)
-	return replace(t, name, left)
+	return replace(t, name, forget(below, rest[0], rest[1:]...))
 }

@@ -4,21 +4,14 @@
 package fields
 
 import (
-	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// The prefixes of children in a tree.
-const (
-	fieldPrefix = "f:"
-	keyPrefix   = "k:"
-	valuePrefix = "v:"
-)
-
-// keyed tells lists whose items have owners of their own, by key or by value; other lists are owned as a whole.
-func keyed(trees ...tree) bool {
+// isKeyed reports whether the items of a list have owners of their own, by key or by value. Other
+// lists are owned as a whole.
+func isKeyed(trees ...tree) bool {
 	for _, t := range trees {
 		for key := range t {
 			if strings.HasPrefix(key, keyPrefix) || strings.HasPrefix(key, valuePrefix) {
@@ -29,16 +22,17 @@ func keyed(trees ...tree) bool {
 	return false
 }
 
-// decode reads what follows a child's prefix.
+// decode reads the text after a child's prefix.
 func decode(text string) any {
 	var value any
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
-		return nil // the API server writes no other
+		return nil // the API server writes only JSON
 	}
 	return value
 }
 
-// keys lists the items of a keyed list that have owners in any of the trees: their names there, and their key fields.
+// keys returns the items of a keyed list that have owners in any of the trees: the fields of each
+// item's key, by the item's name in the trees.
 func keys(trees ...tree) map[string]map[string]any {
 	found := map[string]map[string]any{}
 	for _, t := range trees {
@@ -55,30 +49,30 @@ func keys(trees ...tree) map[string]map[string]any {
 	return found
 }
 
-// find returns the position of the item with that key, -1 where there is none. A field of the key that the item leaves out
-// has its default there; an item that names all of them comes before one that does not.
+// find returns the position of the item with that key, or -1. If an item omits a field of the key,
+// the field has its default; an item that names all of them is preferred.
 func find(list []any, key map[string]any) int {
 	best, most := -1, 0
 	for i, item := range list {
-		if n := agree(item, key); n > most {
+		if n := countEqual(item, key); n > most {
 			best, most = i, n
 		}
 	}
 	return best
 }
 
-// agree counts the fields of the key that the item has; none if one of them differs.
-func agree(item any, key map[string]any) int {
+// countEqual returns how many fields of the key the item has, or 0 if one of them differs.
+func countEqual(item any, key map[string]any) int {
 	fields, ok := item.(map[string]any)
 	if !ok {
 		return 0
 	}
 	n := 0
 	for name, want := range key {
-		got, there := fields[name]
+		got, isThere := fields[name]
 		switch {
-		case !there:
-		case same(got, want):
+		case !isThere:
+		case isSame(got, want):
 			n++
 		default:
 			return 0
@@ -87,18 +81,41 @@ func agree(item any, key map[string]any) int {
 	return n
 }
 
-// nameOf returns the name in a tree of a live item, "" where nobody owns it. Live items have all fields of their key.
+// nameOf returns the name of a live item in a tree, or "" if nobody owns it. Live items have all
+// fields of their key.
 func nameOf(item any, keys map[string]map[string]any) string {
 	for name, key := range keys {
-		if agree(item, key) == len(key) {
+		if countEqual(item, key) == len(key) {
 			return name
 		}
 	}
 	return ""
 }
 
-// same compares scalars, numbers by value.
-func same(a, b any) bool {
+// nameOfWanted is nameOf for an item of a manifest, which may omit fields of its key that have
+// defaults.
+func nameOfWanted(item any, keys map[string]map[string]any) string {
+	best, most := "", 0
+	for name, key := range keys {
+		if n := countEqual(item, key); n > most {
+			best, most = name, n
+		}
+	}
+	return best
+}
+
+// nameOfValue returns the name of a set's item in its tree, or "" if it has none there.
+func nameOfValue(t tree, item any) string {
+	for name := range t {
+		if text, ok := strings.CutPrefix(name, valuePrefix); ok && isSame(decode(text), item) {
+			return name
+		}
+	}
+	return ""
+}
+
+// isSame reports whether two scalars are equal, numbers by value.
+func isSame(a, b any) bool {
 	if x, ok := number(a); ok {
 		y, ok := number(b)
 		return ok && x == y
@@ -122,9 +139,4 @@ func number(v any) (float64, bool) {
 	default:
 		return 0, false
 	}
-}
-
-// spell is a scalar as a selector in a pointer names it.
-func spell(v any) string {
-	return fmt.Sprint(v)
 }

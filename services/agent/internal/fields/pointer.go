@@ -10,30 +10,31 @@ import (
 	"strings"
 )
 
-// ErrInvalid is in every error about a rule that cannot be understood.
+// ErrInvalid is in every error about a rule that cannot be parsed.
 var ErrInvalid = errors.New("invalid ignore rule")
 
-// pointer names fields of an object: the steps that lead there.
+// pointer names fields of an object by the steps that lead to them.
 type pointer []step
 
-// step is one part of a pointer: a name, which is also a number where it meets a list, a selector, or a star.
+// step is one part of a pointer: a name, which is also a number if it meets a list, a selector, or
+// a star.
 type step struct {
 	name     string
 	index    int               // -1: not a number
 	selector map[string]string // of items, by their fields; nil: none
-	any      bool
+	isAny    bool              // a star
 }
 
-// parse reads a JSON pointer (RFC 6901) whose parts may also be "*", any field or item, and "[name=app]", the items of a
-// list with that field.
+// parse reads a JSON pointer (RFC 6901) whose parts may also be "*", any field or item, and
+// "[name=app]", the items of a list with that field.
 func parse(text string) (pointer, error) {
 	rest, ok := strings.CutPrefix(text, "/")
 	if !ok {
 		return nil, fmt.Errorf("%w: pointer %q does not begin with a slash", ErrInvalid, text)
 	}
 	var p pointer
-	for part := range strings.SplitSeq(rest, "/") {
-		s, err := parseStep(strings.NewReplacer("~1", "/", "~0", "~").Replace(part))
+	for escaped := range strings.SplitSeq(rest, "/") {
+		s, err := parseStep(strings.NewReplacer("~1", "/", "~0", "~").Replace(escaped))
 		if err != nil {
 			return nil, fmt.Errorf("%w: pointer %q: %w", ErrInvalid, text, err)
 		}
@@ -45,9 +46,10 @@ func parse(text string) (pointer, error) {
 	return p, nil
 }
 
+// parseStep reads one part of a pointer, without the escapes of RFC 6901.
 func parseStep(text string) (step, error) {
 	if text == "*" {
-		return step{any: true, index: -1}, nil
+		return step{isAny: true, index: -1}, nil
 	}
 	inner, opened := strings.CutPrefix(text, "[")
 	inner, closed := strings.CutSuffix(inner, "]")
@@ -65,6 +67,7 @@ func parseStep(text string) (step, error) {
 	return step{selector: selector, index: -1}, nil
 }
 
+// parseIndex returns text as a position in a list, or -1 if it is not a canonical number.
 func parseIndex(text string) int {
 	index, err := strconv.Atoi(text)
 	if err != nil || index < 0 || strconv.Itoa(index) != text {
@@ -73,7 +76,7 @@ func parseIndex(text string) int {
 	return index
 }
 
-// namesIdentity tells pointers to what no object can be applied without.
+// namesIdentity reports whether the pointer names a field without which no object can be applied.
 func (p pointer) namesIdentity() bool {
 	for _, path := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "namespace"}} {
 		if p.leadsTo(path) {
@@ -83,23 +86,23 @@ func (p pointer) namesIdentity() bool {
 	return false
 }
 
-// leadsTo tells whether path, or something that it lies in, is named.
+// leadsTo reports whether the pointer names the field at path, or something around it.
 func (p pointer) leadsTo(path []string) bool {
 	if len(p) > len(path) {
 		return false
 	}
 	for i, s := range p {
-		if !s.any && s.name != path[i] {
+		if !s.isAny && s.name != path[i] {
 			return false
 		}
 	}
 	return true
 }
 
-// picks tells whether the step names that item of a list.
+// picks reports whether the step names that item of a list.
 func (s step) picks(position int, item any) bool {
 	switch {
-	case s.any:
+	case s.isAny:
 		return true
 	case s.selector == nil:
 		return s.index == position
@@ -109,27 +112,32 @@ func (s step) picks(position int, item any) bool {
 		return false
 	}
 	for name, want := range s.selector {
-		if got, there := fields[name]; !there || spell(got) != want {
+		if got, isThere := fields[name]; !isThere || spell(got) != want {
 			return false
 		}
 	}
 	return true
 }
 
-// names lists the fields that the step names, in any of the maps for a star.
+// spell returns a scalar as a selector in a pointer names it.
+func spell(v any) string {
+	return fmt.Sprint(v)
+}
+
+// names returns the fields that the step names. A star names those of any of the maps, each once.
 func (s step) names(of ...map[string]any) []string {
 	if s.selector != nil {
 		return nil
 	}
-	if !s.any {
+	if !s.isAny {
 		return []string{s.name}
 	}
 	var all []string
-	seen := map[string]bool{}
+	isSeen := map[string]bool{}
 	for _, m := range of {
 		for name := range m {
-			if !seen[name] {
-				seen[name] = true
+			if !isSeen[name] {
+				isSeen[name] = true
 				all = append(all, name)
 			}
 		}

@@ -14,19 +14,21 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// maxOwnPointers bounds the pointers in an object's annotation, because each pointer with a star is looked for in the
-// whole object.
+// maxOwnPointers bounds the pointers in an object's annotation, because each pointer with a star is
+// looked for in the whole object.
 const maxOwnPointers = 100
 
-// IgnoreAnnotation on an object lists pointers, with commas between them, to fields that are left to others.
+// IgnoreAnnotation on an object lists pointers to fields that are left to others, separated by
+// commas.
 const IgnoreAnnotation = "leat.dev/ignore"
 
-// Rules say which fields of which objects are left to others. They are safe for concurrent use. The nil Rules have none
-// but those that objects carry themselves.
+// Rules define which fields of which objects are left to others. They are safe for concurrent use.
+// The nil Rules have only those that objects carry themselves.
 type Rules struct {
 	rules []rule
 }
 
+// rule is a compiled [syncpolicy.IgnoreRule].
 type rule struct {
 	objects  Selector
 	texts    []string
@@ -34,7 +36,7 @@ type rule struct {
 	managers []string
 }
 
-// Compile reads rules. Errors are ErrInvalid.
+// Compile parses rules. Errors are [ErrInvalid].
 func Compile(from []syncpolicy.IgnoreRule) (*Rules, error) {
 	r := &Rules{}
 	for i, one := range from {
@@ -56,6 +58,7 @@ func compile(from syncpolicy.IgnoreRule) (r rule, err error) {
 	return r, err
 }
 
+// parseAll returns all pointers, or none and the error about the first invalid one.
 func parseAll(texts []string) ([]pointer, error) {
 	var all []pointer
 	for _, text := range texts {
@@ -68,14 +71,15 @@ func parseAll(texts []string) ([]pointer, error) {
 	return all, nil
 }
 
-// Ignored is what is ignored of one object. The zero Ignored is nothing.
+// Ignored names the fields of one object that are left to others. The zero Ignored names none.
 type Ignored struct {
 	texts    []string // of the pointers
 	pointers []pointer
 	managers []string
 }
 
-// Of returns what is ignored of o. The only error is ErrInvalid about the object's own annotation; the rest holds then.
+// Of returns the fields of o that are ignored. The only error is [ErrInvalid] about the object's
+// own annotation, of which then nothing is ignored.
 func (r *Rules) Of(o *unstructured.Unstructured) (Ignored, error) {
 	var all Ignored
 	if r != nil {
@@ -93,7 +97,8 @@ func (r *Rules) Of(o *unstructured.Unstructured) (Ignored, error) {
 	}
 	texts := split(text)
 	if len(texts) > maxOwnPointers {
-		return all, fmt.Errorf("%w: %s holds %d pointers, want at most %d", ErrInvalid, IgnoreAnnotation, len(texts), maxOwnPointers)
+		return all, fmt.Errorf("%w: %s holds %d pointers, want at most %d",
+			ErrInvalid, IgnoreAnnotation, len(texts), maxOwnPointers)
 	}
 	own, err := parseAll(texts)
 	all.texts = append(all.texts, texts...)
@@ -101,7 +106,7 @@ func (r *Rules) Of(o *unstructured.Unstructured) (Ignored, error) {
 	return all, err
 }
 
-// split separates pointers at the commas that a slash follows; others belong to selectors.
+// split separates pointers at the commas before a slash; other commas belong to selectors.
 func split(text string) []string {
 	var all []string
 	for part := range strings.SplitSeq(text, ",") {
@@ -121,12 +126,12 @@ func annotation(o *unstructured.Unstructured, name string) string {
 	return text
 }
 
-// Empty tells that nothing is ignored.
+// Empty reports whether nothing is ignored.
 func (i Ignored) Empty() bool {
 	return len(i.pointers) == 0 && len(i.managers) == 0
 }
 
-// String spells what is ignored; it is empty where nothing is.
+// String spells the ignored fields, or "" if there are none. Equal texts ignore the same.
 func (i Ignored) String() string {
 	if i.Empty() {
 		return ""
@@ -134,7 +139,7 @@ func (i Ignored) String() string {
 	return fmt.Sprintf("%q %q", i.texts, i.managers)
 }
 
-// Manager tells whether all fields of a manager are ignored.
+// Manager reports whether all fields of a manager are ignored.
 func (i Ignored) Manager(name string) bool {
 	return slices.ContainsFunc(i.managers, func(pattern string) bool { return Match(pattern, name) })
 }
@@ -145,7 +150,7 @@ type Selector struct {
 	labels                       labels.Selector // nil: any
 }
 
-// Select reads a selector. Errors are ErrInvalid.
+// Select parses a selector. Errors are [ErrInvalid].
 func Select(from syncpolicy.Selector) (Selector, error) {
 	s := Selector{group: from.Group, kind: from.Kind, namespace: from.Namespace, name: from.Name}
 	if from.Labels == "" {
@@ -161,7 +166,7 @@ func Select(from syncpolicy.Selector) (Selector, error) {
 // coreGroup stands for the API group without a name.
 const coreGroup = "core"
 
-// Match tells whether o is chosen.
+// Match reports whether the selector chooses o.
 func (s Selector) Match(o *unstructured.Unstructured) bool {
 	kind := o.GroupVersionKind()
 	group := kind.Group
@@ -173,7 +178,8 @@ func (s Selector) Match(o *unstructured.Unstructured) bool {
 		(s.labels == nil || s.labels.Matches(labels.Set(o.GetLabels())))
 }
 
-// Match tells whether a pattern, in which * stands for any text and ? for any character, is all of text.
+// Match reports whether all of text matches a pattern, in which * stands for any text and ? for any
+// byte. It never takes longer than the product of the two lengths.
 func Match(pattern, text string) bool {
 	p, t, star, mark := 0, 0, -1, 0
 	for t < len(text) {

@@ -4,61 +4,28 @@
 package fields
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Settled tells that applying wanted as Leat would change nothing in live, neither values nor owners. Without live, and in
-// doubt, it does not.
+// Settled reports whether applying wanted as Leat would change nothing in live, neither values nor
+// owners. It reports false without live, and if in doubt.
 func Settled(wanted, live *unstructured.Unstructured) bool {
-	if live == nil {
-		return false
-	}
 	_, own := ownEntry(live)
 	if own == nil || own.apiVersion() != wanted.GetAPIVersion() {
 		return false
 	}
-	for name, value := range wanted.Object {
-		switch name {
-		case "apiVersion", "kind":
-		case "metadata":
-			if !settledMetadata(value, live.Object[name], child(own.owned(), "f:metadata")) {
-				return false
-			}
-		default:
-			if !settled(value, live.Object[name], child(own.owned(), fieldPrefix+name)) {
-				return false
-			}
-		}
-	}
-	return !ownsMore(own.owned(), wanted.Object)
+	// The names and the kind of an object are nobody's fields.
+	metadata, _ := wanted.Object["metadata"].(map[string]any)
+	return settledFields(wanted.Object, live.Object, own.owned(), "apiVersion", "kind", "metadata") &&
+		settledFields(metadata, live.Object["metadata"], child(own.owned(), "f:metadata"), "name", "namespace")
 }
 
-func settledMetadata(wanted, live any, owned tree) bool {
-	fields, _ := wanted.(map[string]any)
-	there, _ := live.(map[string]any)
-	for name, value := range fields {
-		if name != "name" && name != "namespace" && !settled(value, there[name], child(owned, fieldPrefix+name)) {
-			return false
-		}
-	}
-	return !ownsMore(owned, fields)
-}
-
-// ownsMore tells whether a tree has fields that the map lacks: they would go.
-func ownsMore(owned tree, fields map[string]any) bool {
-	for key := range owned {
-		if name, ok := strings.CutPrefix(key, fieldPrefix); ok {
-			if _, there := fields[name]; !there {
-				return true
-			}
-		}
-	}
-	return false
-}
-
+// settled reports whether the value in the cluster is the wanted one, and Leat owns all of that and
+// nothing else there.
 func settled(wanted, live any, owned tree) bool {
 	switch wanted := wanted.(type) {
 	case map[string]any:
@@ -70,58 +37,52 @@ func settled(wanted, live any, owned tree) bool {
 			return settledItems(wanted, live, owned)
 		}
 	}
-	return owned != nil && (same(wanted, live) || equality.Semantic.DeepEqual(wanted, live))
+	return owned != nil && (isSame(wanted, live) || equality.Semantic.DeepEqual(wanted, live))
 }
 
-func settledFields(wanted map[string]any, live any, owned tree) bool {
-	there, ok := live.(map[string]any)
+// settledFields is settled for a map that is owned in parts, but for the fields that nobody owns.
+func settledFields(wanted map[string]any, live any, owned tree, unowned ...string) bool {
+	fields, ok := live.(map[string]any)
 	if !ok {
 		return false
 	}
 	for name, value := range wanted {
-		if !settled(value, there[name], child(owned, fieldPrefix+name)) {
+		if !slices.Contains(unowned, name) && !settled(value, fields[name], child(owned, fieldPrefix+name)) {
 			return false
 		}
 	}
-	return !ownsMore(owned, wanted)
+	for key := range owned {
+		if name, ok := strings.CutPrefix(key, fieldPrefix); ok {
+			if _, isWanted := wanted[name]; !isWanted {
+				return false // applying would remove it
+			}
+		}
+	}
+	return true
 }
 
+// settledItems is settled for a list whose items have owners of their own. The wanted items must be
+// there in the same order, other owners' items between them do not count, and Leat must own exactly
+// these items: an owned one that is not wanted would be removed.
 func settledItems(wanted []any, live any, owned tree) bool {
-	there, ok := live.([]any)
+	list, ok := live.([]any)
 	if !ok {
 		return false
 	}
 	known, count, last := keys(owned), 0, -1
 	for _, item := range wanted {
-		name := nameOfWanted(item, known)
-		if name == "" {
-			continue
-		}
-		position := find(there, known[name])
-		if position <= last || !settled(item, there[position], child(owned, name)) {
-			return false // it is not there, or in another place
-		}
-		count, last = count+1, position
-	}
-	for _, item := range wanted {
-		if name := valueIn(owned, item); name != "" {
+		if name := nameOfWanted(item, known); name != "" {
+			position := find(list, known[name])
+			if position <= last || !settled(item, list[position], child(owned, name)) {
+				return false // it is not there, or in another place
+			}
+			count, last = count+1, position
+		} else if nameOfValue(owned, item) != "" {
 			count++
 		}
 	}
-	if _, itself := owned[self]; itself {
-		count++
-		return count == len(wanted)+1 && count == len(owned)
+	if _, ownsList := owned[self]; ownsList {
+		return count == len(wanted) && count+1 == len(owned)
 	}
 	return count == len(wanted) && count == len(owned)
-}
-
-// nameOfWanted is nameOf for an item of a manifest, which may leave fields of its key to their defaults.
-func nameOfWanted(item any, keys map[string]map[string]any) string {
-	best, most := "", 0
-	for name, key := range keys {
-		if n := agree(item, key); n > most {
-			best, most = name, n
-		}
-	}
-	return best
 }

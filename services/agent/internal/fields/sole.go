@@ -11,28 +11,39 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// sole returns a copy of those parts of a live value that we own and nobody else does, nil where there are none.
+// sole returns a copy of the parts of a live value that Leat owns and nobody else does, or nil if
+// there are none. An empty map or list counts as a part if Leat alone owns that it exists. A value
+// that Leat owns as a whole is not returned if others own it, too, or own parts of it: applying it
+// would overwrite their parts.
 func sole(live any, ours, theirs tree) any {
 	switch {
-	case live == nil || ours == nil || len(ours) == 0 && theirs != nil:
+	case live == nil || ours == nil || isLeaf(ours) && theirs != nil:
 		return nil
-	case len(ours) == 0:
+	case isLeaf(ours):
 		return runtime.DeepCopyJSONValue(live)
 	}
-	_, member := ours[self]
-	_, shared := theirs[self]
-	alone := member && !shared && !isLeaf(theirs)
+	isAlone := isMember(ours) && !isMember(theirs)
 	switch live := live.(type) {
 	case map[string]any:
-		return soleFields(live, ours, theirs, alone)
+		if kept := soleFields(live, ours, theirs); len(kept) > 0 || isAlone {
+			return kept
+		}
 	case []any:
-		return soleItems(live, ours, theirs, alone)
-	default:
-		return nil
+		if kept := soleItems(live, ours, theirs); len(kept) > 0 || isAlone {
+			return kept
+		}
 	}
+	return nil
 }
 
-func soleFields(live map[string]any, ours, theirs tree, alone bool) any {
+// isMember reports whether the node itself is owned, and not only parts of it.
+func isMember(t tree) bool {
+	_, isThere := t[self]
+	return isThere || isLeaf(t)
+}
+
+// soleFields returns the fields of a map, possibly none.
+func soleFields(live map[string]any, ours, theirs tree) map[string]any {
 	kept := map[string]any{}
 	for key := range ours {
 		name, ok := strings.CutPrefix(key, fieldPrefix)
@@ -43,62 +54,42 @@ func soleFields(live map[string]any, ours, theirs tree, alone bool) any {
 			kept[name] = value
 		}
 	}
-	if len(kept) == 0 && !alone {
-		return nil
-	}
 	return kept
 }
 
-func soleItems(live []any, ours, theirs tree, alone bool) any {
+// soleItems returns the items in their live order.
+func soleItems(live []any, ours, theirs tree) []any {
 	kept, known := []any{}, keys(ours)
 	for _, item := range live {
 		if name := nameOf(item, known); name != "" {
 			if fields := soleItem(item, known[name], child(ours, name), child(theirs, name)); fields != nil {
 				kept = append(kept, fields)
 			}
-		} else if holds(ours, item) && !holds(theirs, item) {
+		} else if nameOfValue(ours, item) != "" && nameOfValue(theirs, item) == "" {
 			kept = append(kept, item)
 		}
-	}
-	if len(kept) == 0 && !alone {
-		return nil
 	}
 	return kept
 }
 
-// soleItem is one item of a list. The fields of its key do not count as something that we own, as everybody who owns any
-// part of the item names them, but without them it could not be told from others.
+// soleItem returns one item of a list, or nil if Leat owns nothing of it alone. The fields of its
+// key do not count as owned, since everybody that owns any part of the item names them, but the
+// item could not be told from others without them.
 func soleItem(item any, key map[string]any, ours, theirs tree) any {
 	live, ok := item.(map[string]any)
 	if !ok {
 		return nil
 	}
-	_, member := ours[self]
-	_, shared := theirs[self]
-	fields, ok := soleFields(live, ours, theirs, (member || isLeaf(ours)) && !shared && !isLeaf(theirs)).(map[string]any)
-	if !ok {
+	kept := soleFields(live, ours, theirs)
+	if len(kept) == 0 && (!isMember(ours) || isMember(theirs)) {
 		return nil
 	}
-	maps.Copy(fields, key)
-	return fields
+	maps.Copy(kept, key)
+	return kept
 }
 
-// valueIn returns the name of a set's item in its tree, "" where it has none.
-func valueIn(t tree, item any) string {
-	for name := range t {
-		if text, ok := strings.CutPrefix(name, valuePrefix); ok && same(decode(text), item) {
-			return name
-		}
-	}
-	return ""
-}
-
-func holds(t tree, item any) bool {
-	return valueIn(t, item) != ""
-}
-
-// omit removes from wanted, which it changes, what its owners own, but for the fields of key, and returns what is left: nil
-// where nothing is.
+// omit removes the fields that are theirs from wanted, which it changes, but for the fields of key.
+// It returns what is left, or nil if that is nothing.
 func omit(wanted any, ours, theirs tree, key map[string]any) any {
 	if theirs == nil {
 		return wanted
@@ -106,7 +97,7 @@ func omit(wanted any, ours, theirs tree, key map[string]any) any {
 	switch value := wanted.(type) {
 	case map[string]any:
 		if isLeaf(theirs) && len(ours) > 0 {
-			return wanted // they say that there is such a map, and nothing of what is in it
+			return wanted // they own that there is such a map, and none of its fields
 		}
 		return omitFields(value, ours, theirs, key)
 	case []any:
@@ -116,6 +107,8 @@ func omit(wanted any, ours, theirs tree, key map[string]any) any {
 	}
 }
 
+// omitFields is omit for a map. Nil is left of one that had fields and lost them all, since an
+// empty map says something else.
 func omitFields(wanted map[string]any, ours, theirs tree, key map[string]any) any {
 	if isLeaf(theirs) && key == nil {
 		return nil
@@ -139,6 +132,8 @@ func omitFields(wanted map[string]any, ours, theirs tree, key map[string]any) an
 	return wanted
 }
 
+// omitItems leaves of an item that is theirs no less than its key, so that Leat does not give up
+// its part in the item.
 func omitItems(wanted []any, ours, theirs tree) any {
 	if isLeaf(theirs) {
 		return nil
@@ -150,7 +145,7 @@ func omitItems(wanted []any, ours, theirs tree) any {
 			}
 		}
 	}
-	kept := slices.DeleteFunc(wanted, func(item any) bool { return holds(theirs, item) })
+	kept := slices.DeleteFunc(wanted, func(item any) bool { return nameOfValue(theirs, item) != "" })
 	if len(kept) == 0 {
 		return nil
 	}

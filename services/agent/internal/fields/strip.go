@@ -10,22 +10,22 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Strip returns o without the fields that pointers name, and without them in what Leat owns of it: what is left is what a
-// change of it counts for. It costs nothing where no field is named; otherwise the result shares all else with o, which is
-// not changed. Items of lists leave nil behind.
+// Strip returns o without the fields that pointers name, and without them in Leat's own entry: what
+// is left is what counts as a change of the object. Without pointers it returns o and costs
+// nothing. Otherwise the result shares everything else with o, which is not changed. Stripped items
+// of lists leave nil behind, so that the others keep their positions.
 func (i Ignored) Strip(o *unstructured.Unstructured) *unstructured.Unstructured {
 	if len(i.pointers) == 0 {
 		return o
 	}
-	at, stripped := part{value: o.Object}, false
 	position, own := ownEntry(o)
-	at.owned = own.owned()
+	at, isStripped := ownedValue{value: o.Object, owned: own.owned()}, false
 	for _, p := range i.pointers {
 		var ok bool
 		at, ok = at.without(p)
-		stripped = stripped || ok
+		isStripped = isStripped || ok
 	}
-	if !stripped {
+	if !isStripped {
 		return o
 	}
 	fields, _ := at.value.(map[string]any)
@@ -35,19 +35,8 @@ func (i Ignored) Strip(o *unstructured.Unstructured) *unstructured.Unstructured 
 	return &unstructured.Unstructured{Object: fields}
 }
 
-// ownEntry finds the entry that holds what Leat applied; -1 where there is none.
-func ownEntry(o *unstructured.Unstructured) (int, entry) {
-	metadata, _ := o.Object["metadata"].(map[string]any)
-	list, _ := metadata["managedFields"].([]any)
-	for i, item := range list {
-		if e, ok := item.(map[string]any); ok && entry(e).ours() {
-			return i, e
-		}
-	}
-	return -1, nil
-}
-
-// withEntry returns a copy of an object's fields in which that entry owns something else.
+// withEntry returns a copy of an object's fields in which the entry at that position owns something
+// else.
 func withEntry(fields map[string]any, position int, own entry, owned tree) map[string]any {
 	metadata, _ := fields["metadata"].(map[string]any)
 	list, _ := metadata["managedFields"].([]any)
@@ -58,15 +47,15 @@ func withEntry(fields map[string]any, position int, own entry, owned tree) map[s
 	return fields
 }
 
-// part is a value and what Leat owns of it.
-type part struct {
+// ownedValue is a value and the fields of it that Leat owns.
+type ownedValue struct {
 	value any
 	owned tree
 }
 
-// without returns the part without what p names, and whether that was anything. A tree that loses its last child is nil:
-// an empty one would own everything.
-func (at part) without(p pointer) (part, bool) {
+// without returns the value without the fields that p names, and reports whether there were any. It
+// copies only the maps and lists on the way to them.
+func (at ownedValue) without(p pointer) (ownedValue, bool) {
 	switch value := at.value.(type) {
 	case map[string]any:
 		return at.withoutFields(value, p)
@@ -77,23 +66,24 @@ func (at part) without(p pointer) (part, bool) {
 	}
 }
 
-func (at part) withoutFields(fields map[string]any, p pointer) (part, bool) {
-	found := false
+// withoutFields removes a field together with its node in the tree, or only parts of both.
+func (at ownedValue) withoutFields(fields map[string]any, p pointer) (ownedValue, bool) {
+	isFound := false
 	for _, name := range p[0].names(fields) {
-		value, there := fields[name]
-		if !there {
+		value, isThere := fields[name]
+		if !isThere {
 			continue
 		}
 		key := fieldPrefix + name
-		left, ok := part{}, true
+		left, ok := ownedValue{}, true
 		if len(p) > 1 {
-			left, ok = part{value, child(at.owned, key)}.without(p[1:])
+			left, ok = ownedValue{value, child(at.owned, key)}.without(p[1:])
 		}
 		if !ok {
 			continue
 		}
-		if !found {
-			fields, found = maps.Clone(fields), true
+		if !isFound {
+			fields, isFound = maps.Clone(fields), true
 		}
 		delete(fields, name)
 		if left.value != nil {
@@ -101,47 +91,32 @@ func (at part) withoutFields(fields map[string]any, p pointer) (part, bool) {
 		}
 		at.owned = replace(at.owned, key, left.owned)
 	}
-	return part{fields, at.owned}, found
+	return ownedValue{fields, at.owned}, isFound
 }
 
-func (at part) withoutItems(items []any, p pointer) (part, bool) {
-	found, known := false, keys(at.owned)
+// withoutItems is withoutFields for a list. Items of a set have a node under their value.
+func (at ownedValue) withoutItems(items []any, p pointer) (ownedValue, bool) {
+	isFound, known := false, keys(at.owned)
 	for i, item := range items {
 		if item == nil || !p[0].picks(i, item) {
 			continue
 		}
 		name := nameOf(item, known)
-		left, ok := part{}, true
+		left, ok := ownedValue{}, true
 		if len(p) > 1 {
-			left, ok = part{item, child(at.owned, name)}.without(p[1:])
+			left, ok = ownedValue{item, child(at.owned, name)}.without(p[1:])
 		}
 		if !ok {
 			continue
 		}
-		if !found {
-			items, found = slices.Clone(items), true
+		if !isFound {
+			items, isFound = slices.Clone(items), true
 		}
 		items[i] = left.value
 		at.owned = replace(at.owned, name, left.owned)
 		if len(p) == 1 {
-			at.owned = replace(at.owned, valueIn(at.owned, item), nil)
+			at.owned = replace(at.owned, nameOfValue(at.owned, item), nil)
 		}
 	}
-	return part{items, at.owned}, found
-}
-
-// replace returns a copy of the tree with another child in the place of that one.
-func replace(t tree, key string, with tree) tree {
-	if _, there := t[key]; !there {
-		return t
-	}
-	t = maps.Clone(t)
-	delete(t, key)
-	if with != nil {
-		t[key] = with
-	}
-	if len(t) == 0 {
-		return nil
-	}
-	return t
+	return ownedValue{items, at.owned}, isFound
 }
