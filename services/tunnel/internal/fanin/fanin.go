@@ -87,7 +87,8 @@ type Params struct {
 	TotalBytes int
 	// Ahead is how far a feed is read beyond its fastest viewer: 512 KiB.
 	Ahead int
-	// FrameBytes is the longest event that is kept whole: 8 MiB. A longer one is passed on in pieces.
+	// FrameBytes is the longest event that is kept whole: 8 MiB. A longer one is passed on in
+	// pieces.
 	FrameBytes int
 	// Linger is how long a shared feed outlives its last viewer: 5 s.
 	Linger time.Duration

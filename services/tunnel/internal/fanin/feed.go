@@ -105,8 +105,9 @@ func (f *feed) admit(q question, c *cursor) (isAdmitted, isPending bool) {
 	return isAdmitted, isPending
 }
 
-// leave removes a cursor, and reports whether it was still there. When the last one leaves, the feed
-// ends: at once, or after a while if it was shared, since it is then likely to be shared again.
+// leave removes a cursor, and reports whether it was still there. When the last one leaves, the
+// feed ends: at once, or after a while if it was shared, since it is then likely to be shared
+// again.
 func (f *feed) leave(c *cursor) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,8 +152,8 @@ func (f *feed) release() {
 	}
 }
 
-// takeChargeLocked returns the function that ends the feed's own charge, or nil. The caller calls it
-// after releasing the lock.
+// takeChargeLocked returns the function that ends the feed's own charge, or nil. The caller calls
+// it after releasing the lock.
 func (f *feed) takeChargeLocked() func() {
 	charge := f.endCharge
 	f.endCharge = nil

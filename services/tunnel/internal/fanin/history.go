@@ -157,8 +157,9 @@ func (h *history) dropUntil(age int64, unread bool) {
 	h.drop(sort.Search(len(entries), func(i int) bool { return entries[i].age > age }))
 }
 
-// place sets the cursor to where a viewer of a version begins, or leaves it as it is. The history serves a viewer of the
-// feed's own version as long as nothing was trimmed, and others as seek does.
+// place sets the cursor to where a viewer of a version begins, or leaves it as it is. The history
+// serves a viewer of the feed's own version as long as nothing was trimmed, and others as seek
+// does.
 func (h *history) place(c *cursor, isSameVersion bool, after uint64) (ok bool) {
 	if isSameVersion && h.first == 0 {
 		c.next, c.after = 0, 0

@@ -11,10 +11,11 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Observe publishes the relay's counts.
+// Observe registers instruments that report the relay's counts.
 func (r *Relay) Observe(meter metric.Meter) error {
 	upstreams, err := meter.Int64ObservableGauge("leat.tunnel.watch.upstreams", metric.WithUnit("{watch}"),
-		metric.WithDescription("Watches of clusters that serve viewers of this replica, those that outlive their last one included."))
+		metric.WithDescription("Watches of clusters that serve viewers of this replica, those that outlive their last one "+
+			"included."))
 	viewers, err2 := meter.Int64ObservableGauge("leat.tunnel.watch.viewers", metric.WithUnit("{viewer}"),
 		metric.WithDescription("Viewers that leat.tunnel.watch.upstreams serve."))
 	usage, err3 := meter.Int64ObservableGauge("leat.tunnel.watch.usage", metric.WithUnit("By"),

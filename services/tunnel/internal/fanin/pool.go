@@ -87,8 +87,8 @@ func (p *pool) sweep() {
 
 func (p *pool) isOver() bool { return p.tally.bytes.Load() > int64(p.params.TotalBytes) }
 
-// dropOldest drops entries that may go, over all feeds in the order of their age, until the bound is
-// undercut by an eighth, so that the next sweep is not due at once.
+// dropOldest drops entries that may go, over all feeds in the order of their age, until the bound
+// is undercut by an eighth, so that the next sweep is not due at once.
 func (p *pool) dropOldest(unread bool) {
 	feeds := p.all()
 	var entries []dropped

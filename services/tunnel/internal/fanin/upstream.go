@@ -19,8 +19,8 @@ const (
 	largeRead = 32 << 10
 )
 
-// request is a feed's request to the cluster. One goroutine runs it, from the feed's beginning until
-// nobody reads the feed any more.
+// request is a feed's request to the cluster. One goroutine runs it, from the feed's beginning
+// until nobody reads the feed any more.
 type request struct {
 	pool *pool
 	feed *feed
@@ -70,8 +70,8 @@ func (r *request) carry(req *http.Request) error {
 	return io.EOF
 }
 
-// readError reads the body of an error, unless it is too long to be kept or breaks off: then it puts
-// what it has read back in front of the body, and reports false.
+// readError reads the body of an error, unless it is too long to be kept or breaks off: then it
+// puts what it has read back in front of the body, and reports false.
 func readError(a *answer) bool {
 	res := a.res
 	head, err := io.ReadAll(io.LimitReader(res.Body, maxSharedError+1))

@@ -24,11 +24,11 @@ type Watch struct {
 	connection string
 }
 
-// Watch returns the transport for one viewer's watch of a cluster. The scope identifies the cluster,
-// even if two clusters share a name. The opener is called if the viewer needs its own watch. The
-// viewer is already charged for the watch, and charge ends that. It is called once, when the watch
-// is released. If the viewer leaves behind a feed for which no other viewer is charged, it is called
-// later.
+// Watch returns the transport for one viewer's watch of a cluster. The scope identifies the
+// cluster, even if two clusters share a name. The opener is called if the viewer needs its own
+// watch. The viewer is already charged for the watch, and charge ends that. It is called once, when
+// the watch is released. If the viewer leaves behind a feed for which no other viewer is charged,
+// it is called later.
 func (r *Relay) Watch(scope string, open Opener, charge func()) *Watch {
 	return &Watch{relay: r, scope: scope, open: open, endCharge: charge}
 }
@@ -102,8 +102,8 @@ func (w *Watch) setViewer(v *viewer, connection string) {
 	w.viewer, w.connection = v, connection
 }
 
-// Connection is the id of the agent's connection that carries the watch. It is empty before there is
-// an answer.
+// Connection is the id of the agent's connection that carries the watch. It is empty before there
+// is an answer.
 func (w *Watch) Connection() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
