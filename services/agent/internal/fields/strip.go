@@ -36,13 +36,18 @@ func (i Ignored) Strip(o *unstructured.Unstructured) *unstructured.Unstructured 
 }
 
 // withEntry returns a copy of an object's fields in which the entry at that position owns something
-// else.
+// else. If that is nothing the entry goes, as the API server does it.
 func withEntry(fields map[string]any, position int, own entry, owned tree) map[string]any {
 	metadata, _ := fields["metadata"].(map[string]any)
 	list, _ := metadata["managedFields"].([]any)
-	fields, metadata, list, own = maps.Clone(fields), maps.Clone(metadata), slices.Clone(list), maps.Clone(own)
-	own["fieldsV1"] = owned
-	list[position] = map[string]any(own)
+	fields, metadata, list = maps.Clone(fields), maps.Clone(metadata), slices.Clone(list)
+	if owned == nil {
+		list = slices.Delete(list, position, position+1)
+	} else {
+		own = maps.Clone(own)
+		own["fieldsV1"] = owned
+		list[position] = map[string]any(own)
+	}
 	metadata["managedFields"], fields["metadata"] = list, metadata
 	return fields
 }

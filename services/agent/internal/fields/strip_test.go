@@ -75,6 +75,20 @@ func TestStrip(t *testing.T) {
 	}
 }
 
+// TestStripOfEverythingThatLeatOwns lets others remove the only field that Leat has applied. Leat's entry goes with it, which must not
+// count either.
+func TestStripOfEverythingThatLeatOwns(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.mustApply(t, "leat", "spec: {replicas: 1}")
+	ignored := ignore(t, s.live(t), syncpolicy.IgnoreRule{Pointers: []string{"/spec/replicas"}})
+	before := fingerprint.Live(ignored.Strip(s.live(t)), fields.Manager)
+	s.set(t, "x", map[string]any{}, "spec")
+	if after := fingerprint.Live(ignored.Strip(s.live(t)), fields.Manager); after != before {
+		t.Error("the removal of an ignored field counts")
+	}
+}
+
 // TestStripCostsNothing shows that objects without rules are not touched.
 func TestStripCostsNothing(t *testing.T) {
 	t.Parallel()
