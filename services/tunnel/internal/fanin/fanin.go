@@ -21,7 +21,8 @@
 // A feed passes through these states, and never back:
 //
 //   - waiting: the cluster has not answered. Viewers of the same version join; a viewer of another
-//     version that the history may come to cover waits for the answer, once.
+//     version that the history may come to cover waits for the answer. It does so once, unless
+//     the viewers of the feed leave before the answer.
 //   - serving: events follow. Viewers join if the history covers what they ask for.
 //   - closing: nobody joins any more, because the answer is not a watch or the feed ends. An error
 //     goes to the viewers that waited for it. Any other answer belongs to the opener, the viewer

@@ -4,6 +4,7 @@
 package fanin_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -244,6 +245,42 @@ func TestViewersOfDifferentVersionsWaitForOneAnswer(t *testing.T) {
 		s.wantWatches(t, 1, 1)
 		if got := relay.Stats(); got.Viewers != 4 || got.Shared != 3 {
 			t.Errorf("got %+v, want 4 viewers of one watch", got)
+		}
+		relay.Drain()
+	})
+}
+
+// TestViewersWaitForTheNextAnswerWhenTheirOpenerLeaves has the first of several viewers with different versions leave before the answer.
+func TestViewersWaitForTheNextAnswerWhenTheirOpenerLeaves(t *testing.T) {
+	run(t, func(t *testing.T) {
+		s, relay := newServer(), fanin.New(fanin.Params{})
+		first, second := s.touch("a"), s.touch("b")
+		s.gate = make(chan struct{})
+		ctx, leave := context.WithCancel(t.Context())
+		opener := make(chan error)
+		go func() {
+			_, err := ask(t, relay, s, from(first), func(r *http.Request) { *r = *r.WithContext(ctx) })
+			opener <- err
+		}()
+		synctest.Wait()
+		viewers := make(chan *viewer)
+		for _, version := range []uint64{second, second + 10} {
+			go func() { viewers <- watch(t, relay, s, from(version)) }()
+			synctest.Wait()
+		}
+		leave()
+		if err := <-opener; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want the end of the opener's request", err)
+		}
+		s.gate <- struct{}{} // answers the one who has left
+		synctest.Wait()
+		if got := relay.Stats().Upstreams; got != 1 {
+			t.Errorf("got %d watches, want the one that both viewers wait for", got)
+		}
+		close(s.gate)
+		for range 2 {
+			v := <-viewers
+			defer v.leave()
 		}
 		relay.Drain()
 	})

@@ -21,16 +21,17 @@ type feed struct {
 	unread  chan struct{}      // closed when the feed has ended and nobody reads it any more
 	room    chan struct{}      // holds a token when viewers have read on
 
-	mu         sync.Mutex
-	answer     answer // readable without the lock once ready is closed
-	history    history
-	isAsked    bool   // the cluster may already be answering
-	isClosing  bool   // accepts no more viewers
-	isShared   bool   // it has served a viewer other than its opener
-	isReleased bool   // the request to the cluster has ended
-	endCharge  func() // ends the feed's own charge; nil while it has none
-	ended      error  // how it ended: io.EOF if the cluster ended it; nil before that
-	linger     *time.Timer
+	mu          sync.Mutex
+	answer      answer // readable without the lock once ready is closed
+	history     history
+	isAsked     bool   // the cluster may already be answering
+	isClosing   bool   // accepts no more viewers
+	isAbandoned bool   // all viewers have left before the answer
+	isShared    bool   // it has served a viewer other than its opener
+	isReleased  bool   // the request to the cluster has ended
+	endCharge   func() // ends the feed's own charge; nil while it has none
+	ended       error  // how it ended: io.EOF if the cluster ended it; nil before that
+	linger      *time.Timer
 }
 
 // answer is the cluster's. If none of isOpeners, isError and err is set, events follow.
@@ -122,9 +123,17 @@ func (f *feed) leave(c *cursor) bool {
 	case f.isAnswered() && f.isShared && !f.isClosing && !f.tally.draining.Load():
 		f.linger = time.AfterFunc(f.params.Linger, f.endUnwatched)
 	default:
+		f.isAbandoned = !f.isAnswered()
 		f.stopLocked()
 	}
 	return true
+}
+
+// wasAbandoned reports whether all viewers have left before the cluster answered.
+func (f *feed) wasAbandoned() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.isAbandoned
 }
 
 // keepCharge takes over the charge of a viewer that has left, until the feed's request has ended or

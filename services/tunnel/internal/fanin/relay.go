@@ -43,8 +43,9 @@ func (r *Relay) Stats() Stats {
 
 // join makes the cursor one of a feed that serves the question, or of a new feed, which it begins.
 // It waits once for the answer of a feed whose history may then serve the question: viewers of one
-// page that come at the same time with different versions end up in one watch like this. An error
-// is the context's.
+// page that come at the same time with different versions end up in one watch like this. Waiting
+// does not keep a feed alive; if its opener leaves before the answer, the viewer may wait for
+// another feed. An error is the context's.
 func (r *Relay) join(req *http.Request, q question, c *cursor, open Opener) (*feed, error) {
 	ctx := req.Context()
 	var out *http.Request
@@ -66,13 +67,13 @@ func (r *Relay) join(req *http.Request, q question, c *cursor, open Opener) (*fe
 		for _, f := range untried {
 			isAdmitted, isPending := f.admit(q, c)
 			if isPending && !hasWaited {
-				hasWaited = true
 				select {
 				case <-f.ready:
 				case <-ctx.Done():
 					return nil, ctx.Err()
 				}
 				isAdmitted, _ = f.admit(q, c)
+				hasWaited = !f.wasAbandoned()
 			}
 			if isAdmitted {
 				return f, nil
