@@ -43,6 +43,7 @@ func TestEngine(t *testing.T) {
 		"removal":               testRemoval,
 		"drift":                 testDrift,
 		"secrets":               testSecrets,
+		"refused secrets":       testRefusedSecrets,
 		"configuration":         testConfiguration,
 		"no configuration":      testConfigurationUnavailable,
 		"variable missing":      testVariableMissing,
@@ -295,6 +296,28 @@ func testDrift(t *testing.T, c *cluster) {
 	_, live := c.request(t, http.MethodGet, configMaps+"drift-a", "", "")
 	if got := live["data"].(map[string]any)["value"]; got != "1" {
 		t.Errorf("value: got %v, want 1", got)
+	}
+}
+
+// testRefusedSecrets has the API server refuse Secrets. The problem says what is wrong and not what they hold.
+func testRefusedSecrets(t *testing.T, c *cluster) {
+	for name, test := range map[string]struct{ fields, want string }{
+		"base64": {"data: {password: 'hunter2!'}", "not base64"},
+		"number": {"stringData: {password: 42424242}", "put it in quotes"},
+		"keys":   {"data: {'hunter2/key': aHVudGVyMg==}", "data"},
+	} {
+		service := "refused-secret-" + name
+		s := c.put(t, service, map[string]string{"a.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: " + service + "}\n" + test.fields + "\n"}, plan.Spec{})
+		got := c.settled(t, s, report.Failed)
+		message := got.Problem.Message
+		if !strings.Contains(message, test.want) || !strings.Contains(message, "dry-run=server") {
+			t.Errorf("%s: got %q, want what is wrong, and how to learn more", name, message)
+		}
+		for _, secret := range []string{"hunter2!", "42424242", "aHVudGVyMg"} {
+			if strings.Contains(message, secret) {
+				t.Errorf("%s: the problem repeats the value: %q", name, message)
+			}
+		}
 	}
 }
 

@@ -4,6 +4,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,17 +117,33 @@ func managerIn(message string) string {
 // secretKind is the kind about whose objects the API server's words are not repeated.
 const secretKind = "Secret"
 
-// words is the API server's message; for a Secret only what was wrong with which fields.
+// words returns the API server's message. For a Secret it returns only what cannot repeat a value: the
+// reason, which fields are wrong in which way, and the known causes without a field.
 func words(status metav1.Status, kind string) string {
 	if kind != secretKind {
 		return status.Message
 	}
-	text := string(status.Reason)
-	if status.Details == nil {
-		return text
+	text := cmp.Or(string(status.Reason), http.StatusText(int(status.Code)), "no reason given")
+	if status.Details != nil {
+		for _, cause := range status.Details.Causes {
+			text += fmt.Sprintf(", %s: %s", cause.Field, cause.Type)
+		}
 	}
-	for _, cause := range status.Details.Causes {
-		text += fmt.Sprintf(", %s: %s", cause.Field, cause.Type)
+	for part, meaning := range secretCauses {
+		if strings.Contains(status.Message, part) {
+			text += ", " + meaning
+		}
 	}
-	return text
+	return text + "; its words are withheld, because they may repeat a value of the Secret: to read them, run " +
+		"kubectl apply --server-side --dry-run=server with the manifest"
+}
+
+// secretCauses explains parts of messages about Secrets that name no field.
+var secretCauses = map[string]string{
+	"illegal base64 data":                 "a value under data is not base64: encode it, or put the plain text under stringData",
+	"cannot unmarshal":                    "a value under data or stringData is not a string: put it in quotes",
+	"expected string, got":                "a value under data or stringData is not a string: put it in quotes",
+	"exceeded quota":                      "it exceeds a quota of the namespace",
+	"because it is being terminated":      "its namespace is being deleted",
+	"field is immutable when `immutable`": "it is immutable: delete it, or set recreate in the service's policy",
 }
