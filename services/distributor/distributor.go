@@ -164,7 +164,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		// What is durable is seen at once; should the store have gone since, the monitor catches up.
 		_ = view.Refresh(ctx)
 	}})
-	verifier := identity.Chain(remembered, services.Verifier([]string{identity.ServiceTunnel}, identity.ServiceDistributor), api.NewTokens(store))
+	verifier := identity.Chain(remembered, services.Verifier([]string{identity.ServiceTunnel}, identity.ServiceDistributor), admission.NewAPITokens(store))
 	pages, err := crossorigin.New(cfg.AllowedOrigins)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		API: api.Deps{
 			View: view, Editor: cfg.editor(store), Enrolments: store, People: store, Configs: store, Grants: store, Intake: reports, History: store,
 			Resolver: loop, Mirrors: source, Issuer: issuer,
-			Replay: admission.NewReplay(replayLife), JoinTokens: fleet.NewJoinTokens(store),
+			Replay: admission.NewReplay(replayLife), JoinTokens: admission.NewJoinTokens(store),
 			Streams: admission.NewGate(cfg.AgentRate), Tokens: admission.NewGate(cfg.AgentRate), Joins: admission.NewGate(cfg.AgentRate),
 			Openings: admission.NewPace(openingEvery, openingBurst),
 			Seats:    admission.NewSeats(streamsPerCluster), Departures: admission.NewLine(cfg.AgentRate),
@@ -225,7 +225,7 @@ func openOnce(ctx context.Context, cfg Config) (*sqlstore.Store, error) {
 	if err != nil || cfg.AdminToken.Reveal() == "" {
 		return store, err
 	}
-	admin := catalog.User{Metadata: catalog.Metadata{Name: adminUser}, Spec: catalog.UserSpec{Groups: []string{admission.AdminGroup}}}
+	admin := catalog.User{Metadata: catalog.Metadata{Name: adminUser}, Spec: catalog.UserSpec{Groups: []string{catalog.AdminGroup}}}
 	if err := store.EnsureToken(ctx, admin, adminLabel, admission.Hash(cfg.AdminToken.Reveal())); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}

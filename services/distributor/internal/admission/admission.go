@@ -1,8 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission makes and recognises the small secrets and marks by which agents and people are let in: join
-// tokens, the uid of a cluster's identity, and assertions that were used before.
+// Package admission decides who gets in, and who has to wait.
+//
+// It makes and verifies the secrets of agents and people: join tokens, API tokens, the uid of a cluster's identity, and
+// assertions, which are good once. It also bounds how often and how many callers come: gates for a whole replica, paces
+// and seats for each cluster. Each type has a lock of its own and calls none of the others.
 package admission
 
 import (
@@ -13,9 +16,6 @@ import (
 	"strconv"
 	"time"
 )
-
-// AdminGroup is the group whose members may do everything.
-const AdminGroup = "leat:admins"
 
 // JoinTokenLife is how long a join token can be used.
 const JoinTokenLife = 24 * time.Hour

@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 )
 
-func TestJoinTokens(t *testing.T) {
+func TestNewJoinToken(t *testing.T) {
 	t.Parallel()
 	a, b := admission.NewJoinToken(), admission.NewJoinToken()
 	if a == b || !strings.HasPrefix(a, admission.JoinTokenPrefix) || len(a) < len(admission.JoinTokenPrefix)+43 {

@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
@@ -48,8 +49,8 @@ func (s *Access) CheckAccess(ctx context.Context, req *distributorv1.CheckAccess
 // administrator returns the decision about a person's access to the hub itself.
 func administrator(id identity.Identity) *distributorv1.CheckAccessResponse {
 	res := &distributorv1.CheckAccessResponse{MaxAge: durationpb.New(accessMaxAge)}
-	if slices.Contains(id.Groups, admission.AdminGroup) {
-		res.Allowed, res.User, res.Uid, res.Groups = true, id.Name, id.UID, []string{admission.AdminGroup}
+	if slices.Contains(id.Groups, catalog.AdminGroup) {
+		res.Allowed, res.User, res.Uid, res.Groups = true, id.Name, id.UID, []string{catalog.AdminGroup}
 	}
 	return res
 }

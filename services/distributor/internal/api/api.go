@@ -58,7 +58,7 @@ type Deps struct {
 	Mirrors    Mirrors
 	Issuer     *identity.Issuer
 	Replay     *admission.Replay
-	JoinTokens *fleet.JoinTokens
+	JoinTokens *admission.JoinTokens
 	// Streams, Tokens and Joins let agents in that come all at once: to WatchPlan, RefreshToken and Enroll.
 	Streams, Tokens, Joins *admission.Gate
 	// Openings bound how often one cluster opens a stream.

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -113,7 +112,7 @@ func (s *Fleet) CreateAccessToken(ctx context.Context, req *fleetv1.CreateAccess
 	if err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(id.TokenID, apiTokenID) {
+	if _, ok := admission.APITokenOf(id.TokenID); !ok {
 		return nil, denied("an access token is only given for an API token")
 	}
 	audience := cmp.Or(req.GetAudience(), identity.ServiceDistributor)

@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// AdminGroup is the group whose members may do everything.
+const AdminGroup = "leat:admins"
+
 // User is a person whom the hub knows itself.
 type User struct {
 	Metadata

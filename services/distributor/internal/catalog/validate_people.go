@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/leatdev/leat/internal/accessrule"
-	"github.com/leatdev/leat/services/distributor/internal/admission"
 )
 
 // Bounds of people and their bindings.
@@ -206,10 +205,10 @@ func validateUser(field, name string) error {
 // validateGroup refuses names that mean something to Leat or to Kubernetes, so that nobody is in such a group by accident.
 func validateGroup(field, name string) error {
 	switch {
-	case name == admission.AdminGroup:
+	case name == AdminGroup:
 		return nil
 	case strings.HasPrefix(name, reservedPrefix), strings.HasPrefix(name, kubernetesPrefix):
-		return invalid(field, "%q begins with %q, which is reserved; only %s may be named", name, strings.SplitAfter(name, ":")[0], admission.AdminGroup)
+		return invalid(field, "%q begins with %q, which is reserved; only %s may be named", name, strings.SplitAfter(name, ":")[0], AdminGroup)
 	case len(name) > maxSubjectBytes || !groupName.MatchString(name):
 		return invalid(field, "%q is no name of a group: letters, digits and ._@+:/-, with a letter or digit at both ends", name)
 	}

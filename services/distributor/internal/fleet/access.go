@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/accessrule"
-	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -73,9 +72,9 @@ func (v *View) Access(user string, groups []string, cluster string) (access Acce
 	}
 	at := now()
 	access.Cluster = c
-	if slices.Contains(groups, admission.AdminGroup) {
+	if slices.Contains(groups, catalog.AdminGroup) {
 		access.Reasons = append(access.Reasons, AccessReason{
-			Subjects: []string{"group:" + admission.AdminGroup}, Role: catalog.RoleAdmin, Groups: groupsOf(catalog.RoleAdmin, nil),
+			Subjects: []string{"group:" + catalog.AdminGroup}, Role: catalog.RoleAdmin, Groups: groupsOf(catalog.RoleAdmin, nil),
 		})
 	}
 	for _, binding := range v.people.of(user, groups) {
@@ -98,7 +97,7 @@ func (v *View) AccessOfAll(cluster string) (access Access, ok bool) {
 	at := now()
 	access.Cluster = c
 	access.Reasons = append(access.Reasons, AccessReason{
-		Subjects: []string{"group:" + admission.AdminGroup}, Role: catalog.RoleAdmin, Groups: groupsOf(catalog.RoleAdmin, nil),
+		Subjects: []string{"group:" + catalog.AdminGroup}, Role: catalog.RoleAdmin, Groups: groupsOf(catalog.RoleAdmin, nil),
 	})
 	for _, name := range slices.Sorted(maps.Keys(v.people.bindings)) {
 		binding := v.people.bindings[name]
@@ -139,7 +138,7 @@ func groupsOf(role catalog.Role, further []string) []string {
 	case catalog.RoleOperator:
 		groups = append(groups, "leat:operators")
 	case catalog.RoleAdmin:
-		groups = append(groups, admission.AdminGroup)
+		groups = append(groups, catalog.AdminGroup)
 	case catalog.RoleNone:
 	}
 	for _, name := range further {

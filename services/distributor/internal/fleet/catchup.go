@@ -13,6 +13,7 @@ import (
 
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/lookup"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
@@ -21,8 +22,6 @@ const (
 	lookPause = 5 * time.Millisecond
 	// learnPause is the same for one cluster's sources.
 	learnPause = 50 * time.Millisecond
-	// lookTimeout bounds what a caller waits for the store.
-	lookTimeout = 2 * time.Second
 	// missPause is how often a cluster may have the store asked about digests that its plans do not name.
 	missPause = time.Second
 	// pastVersions is how many versions of a cluster's plan are recognised as older ones.
@@ -34,12 +33,10 @@ const (
 func (v *View) Look(ctx context.Context) { _ = v.look(ctx) }
 
 func (v *View) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, errSlowStore)
+	ctx, cancel := lookup.Bounded(ctx, lookup.Timeout)
 	defer cancel()
 	return v.looks.Do(ctx)
 }
-
-var errSlowStore = fmt.Errorf("%w: no answer within %s", catalog.ErrUnavailable, lookTimeout)
 
 // CatchUp keeps an agent from going back in time: when it returns nil, the view is not behind what the agent saw before,
 // on whatever replica that was. The agent has the known version of its plan; "" is none.
@@ -85,12 +82,12 @@ func (v *View) learnTogether(ctx context.Context, cluster string) error {
 	if learning == nil {
 		return nil // there is nothing to catch up with
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, 2*lookTimeout, errSlowStore)
+	ctx, cancel := lookup.Bounded(ctx, 2*lookup.Timeout)
 	defer cancel()
 	return learning.Do(ctx)
 }
 
-func (v *View) learning(cluster string) *flight {
+func (v *View) learning(cluster string) *lookup.Flight {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.clusters[cluster] == nil {
@@ -98,7 +95,7 @@ func (v *View) learning(cluster string) *flight {
 	}
 	l := v.lineage(cluster)
 	if l.learning == nil {
-		l.learning = &flight{pause: learnPause, run: func(ctx context.Context) error { return v.learn(ctx, cluster) }}
+		l.learning = lookup.NewFlight(learnPause, func(ctx context.Context) error { return v.learn(ctx, cluster) })
 	}
 	return l.learning
 }
@@ -108,7 +105,7 @@ func (v *View) learn(ctx context.Context, cluster string) error {
 	if err := v.look(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, errSlowStore)
+	ctx, cancel := lookup.Bounded(ctx, lookup.Timeout)
 	defer cancel()
 	stored, err := v.p.Store.SnapshotsOf(ctx, v.sourcesFor(cluster))
 	if err != nil {
@@ -187,7 +184,7 @@ type lineage struct {
 	seen [pastVersions]uint64
 	next int
 	// learning looks for what concerns the cluster; nil before the first time.
-	learning *flight
+	learning *lookup.Flight
 	// nextMiss is when a missing digest may have the store asked again.
 	nextMiss time.Time
 }

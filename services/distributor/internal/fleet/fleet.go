@@ -23,6 +23,7 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/lookup"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
@@ -79,7 +80,7 @@ type View struct {
 	// grants are what clusters may read beside their plans.
 	grants map[grantKey]catalog.Grant
 	// looks are refreshes on behalf of callers; see Look.
-	looks flight
+	looks *lookup.Flight
 	// lineages tell what became of clusters' plans; seed hashes their versions.
 	lineages map[string]*lineage
 	seed     maphash.Seed
@@ -111,7 +112,7 @@ func New(p Params) *View {
 		grants:       map[grantKey]catalog.Grant{},
 		seed:         maphash.MakeSeed(),
 	}
-	v.looks = flight{run: v.Refresh, pause: lookPause}
+	v.looks = lookup.NewFlight(lookPause, v.Refresh)
 	return v
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet_test
+package admission_test
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
 // tokens is a store of join tokens that counts how often it is read.
@@ -53,7 +53,7 @@ var one, two = ed25519.PublicKey(make([]byte, ed25519.PublicKeySize)), ed25519.P
 func TestSecGuessedJoinTokensHoldNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &tokens{}
-		joins := fleet.NewJoinTokens(store)
+		joins := admission.NewJoinTokens(store)
 		const guessers, lasting = 1000, 10 * time.Second
 		ctx, cancel := context.WithTimeout(t.Context(), lasting)
 		defer cancel()
@@ -88,7 +88,7 @@ func TestJoinTokens(t *testing.T) {
 		store := &tokens{held: []catalog.JoinToken{
 			{Hash: []byte("unused")}, {Hash: []byte("used"), Used: true, ClusterKey: one}, {Hash: []byte("revoked"), Used: true},
 		}}
-		joins := fleet.NewJoinTokens(store)
+		joins := admission.NewJoinTokens(store)
 		admit := func(hash string, key ed25519.PublicKey) error {
 			wait, err := joins.Admit(t.Context(), []byte(hash), key)
 			if wait != 0 {
@@ -133,7 +133,7 @@ func TestJoinTokens(t *testing.T) {
 // TestSecOneJoinTokenIsUsedAtARate enrols again and again with a used token, which costs an edit each time.
 func TestSecOneJoinTokenIsUsedAtARate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		joins := fleet.NewJoinTokens(&tokens{held: []catalog.JoinToken{{Hash: []byte("used"), Used: true, ClusterKey: one}, {Hash: []byte("honest")}}})
+		joins := admission.NewJoinTokens(&tokens{held: []catalog.JoinToken{{Hash: []byte("used"), Used: true, ClusterKey: one}, {Hash: []byte("honest")}}})
 		admitted := 0
 		for range 10_000 {
 			wait, err := joins.Admit(t.Context(), []byte("used"), one)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package admission
 
 import (
 	"context"
@@ -12,13 +12,15 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/lookup"
 )
 
 const (
-	// joinLookPause is the least time between two reads of the join tokens on behalf of callers, however many callers
+	// joinReadPause is the least time between two reads of the join tokens on behalf of callers, however many callers
 	// there are.
-	joinLookPause = 250 * time.Millisecond
-	// tokenBurst and tokenEvery bound how often one join token can be used. An agent needs it once, and again when an answer is lost.
+	joinReadPause = 250 * time.Millisecond
+	// tokenBurst and tokenEvery bound how often one join token can be used. An agent needs it once, and again if an
+	// answer is lost.
 	tokenBurst = 5
 	tokenEvery = time.Second
 )
@@ -32,7 +34,7 @@ const (
 // they come. A bound per address would shut out every agent behind the same proxy as the guesses.
 type JoinTokens struct {
 	store catalog.Enrolments
-	looks flight
+	reads *lookup.Flight
 
 	mu    sync.Mutex
 	known map[string]*joinToken
@@ -51,7 +53,7 @@ type joinToken struct {
 // NewJoinTokens returns a JoinTokens that reads from store.
 func NewJoinTokens(store catalog.Enrolments) *JoinTokens {
 	j := &JoinTokens{store: store, known: map[string]*joinToken{}}
-	j.looks = flight{run: j.read, pause: joinLookPause}
+	j.reads = lookup.NewFlight(joinReadPause, j.read)
 	return j
 }
 
@@ -62,9 +64,9 @@ func (j *JoinTokens) Admit(ctx context.Context, hash []byte, key ed25519.PublicK
 	if wait, ok := j.admit(hash, key); ok {
 		return wait, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, errSlowStore)
+	ctx, cancel := lookup.Bounded(ctx, lookup.Timeout)
 	defer cancel()
-	if err := j.looks.Do(ctx); err != nil {
+	if err := j.reads.Do(ctx); err != nil {
 		return 0, err
 	}
 	if wait, ok := j.admit(hash, key); ok {

@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+const (
+	// tokenFresh is how long an API token is accepted without asking the store again.
+	tokenFresh = 30 * time.Second
+	// tokenKept is how long it continues to be accepted if the store does not answer.
+	tokenKept = 10 * time.Minute
+	// tokenTouched is how old the stored time of a token's use may get.
+	tokenTouched = 5 * time.Minute
+	// tokenMax bounds the tokens that are remembered.
+	tokenMax = 4096
+	// apiTokenID begins the id of an identity that came with an API token.
+	apiTokenID = "api."
+)
+
+// APITokens verifies people's API tokens against the store, and remembers those that were verified lately. It is safe
+// for concurrent use.
+//
+// A token that was deleted may be accepted for tokenFresh more; calls then look the token up in the catalog, which
+// knows better. If the store does not answer, people who called lately can still call.
+type APITokens struct {
+	people catalog.People
+
+	mu sync.Mutex
+	// byHash holds the verified tokens. It is emptied when it is full: that costs a read for each token in use.
+	byHash map[string]verifiedToken
+}
+
+// verifiedToken is the store's answer about one token.
+type verifiedToken struct {
+	signIn catalog.SignIn
+	// at is when the store answered.
+	at time.Time
+}
+
+// usableFor reports whether the answer is younger than age and the token has not ended.
+func (t verifiedToken) usableFor(age time.Duration) bool {
+	return time.Since(t.at) < age && !t.signIn.Token.Expired(time.Now())
+}
+
+var _ identity.Verifier = (*APITokens)(nil)
+
+// NewAPITokens returns a verifier over the store.
+func NewAPITokens(people catalog.People) *APITokens {
+	return &APITokens{people: people, byHash: map[string]verifiedToken{}}
+}
+
+// Verify implements identity.Verifier.
+func (t *APITokens) Verify(ctx context.Context, token string) (identity.Identity, error) {
+	if !strings.HasPrefix(token, APITokenPrefix) {
+		return identity.Identity{}, identity.ErrTokenInvalid
+	}
+	hash := string(Hash(token))
+	known := t.find(hash)
+	if known.usableFor(tokenFresh) {
+		return identityOf(known.signIn), nil
+	}
+	signIn, err := t.people.UserByToken(ctx, []byte(hash))
+	switch {
+	case err == nil:
+		t.remember(hash, t.touch(ctx, hash, signIn))
+		return identityOf(signIn), nil
+	case errors.Is(err, catalog.ErrNotFound):
+		t.forget(hash)
+		return identity.Identity{}, identity.ErrTokenInvalid
+	case errors.Is(err, catalog.ErrUnavailable) && known.usableFor(tokenKept):
+		return identityOf(known.signIn), nil
+	case errors.Is(err, catalog.ErrUnavailable):
+		return identity.Identity{}, errors.Join(identity.ErrUnavailable, err)
+	}
+	return identity.Identity{}, err
+}
+
+// touch stores the time at which the token was used, if the stored one is old. The time is for people to see, so a
+// failure is ignored.
+func (t *APITokens) touch(ctx context.Context, hash string, signIn catalog.SignIn) catalog.SignIn {
+	at := time.Now()
+	if at.Sub(signIn.Token.LastUsedAt) >= tokenTouched && t.people.TouchToken(ctx, []byte(hash), at) == nil {
+		signIn.Token.LastUsedAt = at
+	}
+	return signIn
+}
+
+// find returns the last answer about the token. The zero value, of a token that is not known, is usable for nothing.
+func (t *APITokens) find(hash string) verifiedToken {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byHash[hash]
+}
+
+func (t *APITokens) remember(hash string, signIn catalog.SignIn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.byHash) >= tokenMax {
+		clear(t.byHash)
+	}
+	t.byHash[hash] = verifiedToken{signIn: signIn, at: time.Now()}
+}
+
+func (t *APITokens) forget(hash string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byHash, hash)
+}
+
+// identityOf returns the identity of the token's owner. It names the token by its id, which reveals nothing of the
+// token itself.
+func identityOf(signIn catalog.SignIn) identity.Identity {
+	id := apiTokenID + signIn.Token.ID
+	return identity.Identity{
+		Kind:       identity.KindUser,
+		Name:       signIn.User.Name,
+		UID:        signIn.User.UID,
+		Groups:     signIn.User.Spec.Groups,
+		TokenID:    id,
+		Credential: id,
+		Expires:    signIn.Token.ExpiresAt,
+	}
+}
+
+// APITokenOf returns the id of the API token that a credential stands for, if it is one.
+func APITokenOf(credential string) (id string, ok bool) {
+	return strings.CutPrefix(credential, apiTokenID)
+}
