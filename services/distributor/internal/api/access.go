@@ -35,7 +35,7 @@ func (s *Access) CheckAccess(ctx context.Context, req *distributorv1.CheckAccess
 	id := identity.Identity{
 		Kind: kind, Name: name, UID: req.GetSubjectUid(), Groups: req.GetGroups(), Credential: req.GetCredential(),
 	}
-	id, ok := current(ctx, s.d.View, id)
+	id, ok := s.d.View.AdmitPerson(ctx, id)
 	if !ok {
 		return &distributorv1.CheckAccessResponse{MaxAge: durationpb.New(accessMaxAge)}, nil
 	}

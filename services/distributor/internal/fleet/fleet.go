@@ -1,17 +1,54 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet is the live view of the fleet: the catalog, what sources resolve to, what agents reported, and the
-// plans that follow, all in memory. Plans are made when they are asked for, and kept while somebody goes on asking.
+// Package fleet is the live view of the fleet in memory: the catalog, what sources resolve to, what agents reported, and
+// the plans that follow.
 //
-// Every read is answered from here, so it costs no SQL and goes on when the store, or the way to Git, is gone. The view
-// follows the store's log of changes; it is never written to from two sides: an edit goes to the store first, and comes
-// back through Refresh, on the replica that made it and on all the others.
+// # Promises
+//
+// Every read is answered from memory. It costs no SQL and continues while the store, or the way to Git, is gone. A
+// cluster's plan is computed when somebody asks for it, and kept while somebody continues to ask. A plan in memory is
+// revised after every change that touches it, and its watchers are notified if its version changed. Plans follow edits
+// whole: no plan has one half of an edit. An agent that comes from another replica is never given a plan that is older
+// than the one it has (see [View.CatchUp]).
+//
+// # Parts
+//
+// View joins parts that have one subject and one lock each:
+//
+//	Catalog       the copy of the catalog, as of one revision; access decisions
+//	sourceStates  what sources hold; the mirrors that they are read from
+//	planBook      the plans in memory, and the versions before them
+//	reports       the latest report of each service
+//	grants        bundles that clusters may read beside their plans
+//	Presence      when agents were heard from
+//	lookups       the reads of the store on behalf of one cluster
+//
+// A status joins several parts and may be a moment older in one of them. Its watchers are notified after all of them have
+// changed, so they end with the latest.
+//
+// # Writers and locks
+//
+// The view follows the store's log of changes. An edit goes to the store first and comes back through Refresh, on the
+// replica that made it and on all others. Two kinds of writers change the catalog or sources, and then revise plans:
+// Refresh for edits and reports, and Resolved for content. They take turns, under View.writing, from the first change to
+// the last plan. A plan in memory is therefore of one state, although it is computed from two parts.
+//
+// Locks are taken in this order:
+//
+//	View.refreshing → View.writing → planBook → Catalog → sourceStates
+//
+// The other parts' locks are taken last, one at a time. The store is called under refreshing alone. Watchers are notified
+// under writing, which no reader takes.
+//
+// # What it does not do
+//
+// It decides nothing about edits, writes nothing but presence to the store, and does not ask for the content of sources:
+// packages catalog, sqlstore and resolve do.
 package fleet
 
 import (
 	"context"
-	"hash/maphash"
 	"log/slog"
 	"sync"
 	"time"
@@ -19,20 +56,26 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/lookup"
-	"github.com/leatdev/leat/services/distributor/internal/plan"
+)
+
+const (
+	// lookPause is the least time between two reads of the store on behalf of callers, however many there are.
+	lookPause = 5 * time.Millisecond
+	// presenceInterval is how often presence is stored, for other replicas and for after a restart.
+	presenceInterval = time.Minute
+	// planKept is how long a plan stays in memory after a cluster without a stream asked for it.
+	planKept = time.Hour
 )
 
 // Store is what the view needs of the catalog's store.
 type Store interface {
 	catalog.Log
 	catalog.Snapshots
-	// SavePresence is catalog.Reports'.
-	SavePresence(ctx context.Context, presence []catalog.Presence) error
+	PresenceStore
 }
 
 // Params are a View's collaborators, all required, and its settings.
@@ -40,11 +83,11 @@ type Params struct {
 	Store  Store
 	Logger *slog.Logger
 	Tracer trace.Tracer
-	// Plans is told the names of clusters whose plan changed or ended.
+	// Plans is notified of clusters whose plan changed or ended, by name.
 	Plans *fanout.Hub[string]
-	// Objects is told the keys of objects that changed, themselves or in their status.
+	// Objects is notified of objects that changed, themselves or in their status.
 	Objects *fanout.Hub[catalog.Key]
-	// Settings are what the agents of all clusters are told, whose own come first.
+	// Settings are those of the agents of all clusters. A cluster's own come first.
 	Settings syncpolicy.AgentSettings
 	// PollInterval is how often the store is asked for changes made by other replicas.
 	PollInterval time.Duration
@@ -52,85 +95,60 @@ type Params struct {
 
 // View is the live view. It is safe for concurrent use. What it returns is shared and must not be changed.
 type View struct {
-	p Params
+	*Catalog
+	*Presence
+
+	p       Params
+	sources *sourceStates
+	plans   *planBook
+	reports *reports
+	grants  *grants
+	lookups *lookups
+	// refreshes are the runs of Refresh that callers share; see Look.
+	refreshes *lookup.Flight
+	// newSources receives a value when a source may be wanted that was not wanted before.
+	newSources chan struct{}
 
 	// refreshing serialises Refresh, so that changes are taken in their order.
 	refreshing sync.Mutex
-
-	mu       sync.RWMutex
-	revision int64
-	// stale is set while the store does not answer; it is for readiness and logs only.
-	stale        bool
-	clusters     map[string]*catalog.Cluster
-	repositories map[string]*catalog.Repository
-	mirrors      map[string]catalog.Mirror
-	people       *people
-	index        *plan.Index
-	resolutions  map[catalog.Source]catalog.Resolution
-	// reports are by the service's uid.
-	reports map[string]catalog.StoredReport
-	// plans are those of clusters that asked lately, by the cluster's name.
-	plans map[string]*plans
-	pool  *plan.Pool
-	// sharing is for what is read from the store.
+	// sharing is for what Refresh reads from the store. refreshing guards it.
 	sharing *sharing
-	// holders are the sources whose snapshot has the digest.
-	holders map[digest.Digest]map[catalog.Source]struct{}
-	sorted  map[catalog.Kind][]string
-	// grants are what clusters may read beside their plans.
-	grants map[grantKey]catalog.Grant
-	// looks are refreshes on behalf of callers; see Look.
-	looks *lookup.Flight
-	// lineages tell what became of clusters' plans; seed hashes their versions.
-	lineages map[string]*lineage
-	seed     maphash.Seed
-	// presence has a lock of its own: every call of an agent writes to it.
-	presence *attendance
-	// newSources receives a value when a source may be wanted that was not before.
-	newSources chan struct{}
+	// writing serialises changes of the catalog and of sources, with the revision of plans that follows each.
+	writing sync.Mutex
 }
 
 // New returns an empty View; Load fills it.
 func New(p Params) *View {
+	c, sources := newCatalog(), newSourceStates()
 	v := &View{
-		p:            p,
-		clusters:     map[string]*catalog.Cluster{},
-		repositories: map[string]*catalog.Repository{},
-		mirrors:      map[string]catalog.Mirror{},
-		people:       newPeople(),
-		index:        plan.NewIndex(),
-		resolutions:  map[catalog.Source]catalog.Resolution{},
-		reports:      map[string]catalog.StoredReport{},
-		plans:        map[string]*plans{},
-		pool:         plan.NewPool(),
-		sharing:      newSharing(),
-		holders:      map[digest.Digest]map[catalog.Source]struct{}{},
-		presence:     newAttendance(),
-		sorted:       map[catalog.Kind][]string{},
-		newSources:   make(chan struct{}, 1),
-		lineages:     map[string]*lineage{},
-		grants:       map[grantKey]catalog.Grant{},
-		seed:         maphash.MakeSeed(),
+		Catalog:    c,
+		Presence:   &Presence{store: p.Store, objects: p.Objects, byUID: map[string]*agentPresence{}},
+		p:          p,
+		sources:    sources,
+		plans:      newPlanBook(c, sources, p.Settings, p.Tracer),
+		reports:    &reports{byUID: map[string]catalog.StoredReport{}},
+		grants:     &grants{byKey: map[grantKey]catalog.Grant{}},
+		lookups:    &lookups{byUID: map[string]*clusterLookups{}},
+		newSources: make(chan struct{}, 1),
+		sharing:    newSharing(),
 	}
-	v.looks = lookup.NewFlight(lookPause, v.Refresh)
+	v.refreshes = lookup.NewFlight(lookPause, v.Refresh)
 	return v
 }
 
-// Load fills the view with all there is in the store. It is called once, before anything is served.
+// Load fills the view with everything that is in the store. It is called once, before anything is served.
 func (v *View) Load(ctx context.Context) error {
 	resolutions, err := v.p.Store.LoadSnapshots(ctx)
 	if err != nil {
 		return err
 	}
-	v.mu.Lock()
 	for source, resolution := range resolutions {
-		v.hold(source, resolution)
+		v.sources.put(source, resolution)
 	}
-	v.mu.Unlock()
 	return v.Refresh(ctx)
 }
 
-// Refresh takes over what changed in the store since the last time.
+// Refresh applies the changes in the store since the last time.
 func (v *View) Refresh(ctx context.Context) error {
 	v.refreshing.Lock()
 	defer v.refreshing.Unlock()
@@ -140,91 +158,110 @@ func (v *View) Refresh(ctx context.Context) error {
 		return err
 	}
 	if changes.Revision < since {
-		return v.reload(ctx)
+		// The store was restored from a backup: everything starts again from what it holds.
+		if changes, err = v.p.Store.Changes(ctx, 0); err != nil {
+			return err
+		}
+		v.p.Logger.WarnContext(ctx, "catalog went back to an older revision; reloaded", slog.Int64("revision", changes.Revision))
+		changes.Deleted = append(changes.Deleted, v.tombstones()...)
+	} else if changes.Revision == since {
+		return nil
 	}
-	if changes.Revision > since {
-		v.take(ctx, changes)
-	}
+	v.apply(ctx, changes)
 	return nil
 }
 
-// reload starts anew from a store whose revision went back, as after a restore from a backup.
-func (v *View) reload(ctx context.Context) error {
-	changes, err := v.p.Store.Changes(ctx, 0)
-	if err != nil {
-		return err
+// apply applies a batch of changes to all parts, revises the plans that it touches, and notifies watchers. The caller holds
+// refreshing.
+func (v *View) apply(ctx context.Context, changes catalog.Changes) {
+	changes.Services = v.sharing.services(changes.Services)
+	v.writing.Lock()
+	defer v.writing.Unlock()
+	// The content of a repository that is replaced goes first, so that no plan of a service that reads the new repository
+	// is computed from it.
+	var forgotten []catalog.Source
+	for _, stone := range changes.Deleted {
+		if stone.Key.Kind == catalog.KindRepository && stone.UID == v.RepositoryUID(stone.Key.Name) {
+			forgotten = append(forgotten, v.sources.forget(stone.Key.Name)...)
+		}
 	}
-	v.p.Logger.WarnContext(ctx, "catalog went back to an older revision; reloaded", slog.Int64("revision", changes.Revision))
-	changes.Deleted = append(changes.Deleted, v.everything()...)
-	v.take(ctx, changes)
-	return nil
+	for _, repository := range changes.Repositories {
+		if uid := v.RepositoryUID(repository.Name); uid != "" && uid != repository.UID {
+			forgotten = append(forgotten, v.sources.forget(repository.Name)...)
+		}
+	}
+	set := v.Catalog.apply(changes)
+	for _, service := range v.readers(forgotten...) {
+		set.addService(service)
+	}
+	v.plans.forget(set.endedClusters)
+	v.lookups.forget(set.endedClusters)
+	v.Presence.forget(set.endedClusters)
+	v.reports.forget(set.endedServices)
+	for _, report := range changes.Reports {
+		service := v.service(report.Service)
+		if service != nil && service.UID == report.ServiceUID && v.reports.put(service, v.sharing.report(service, report)) {
+			set.addStatus(service)
+		}
+	}
+	v.grants.add(changes.Grants)
+	v.publish(set, v.plans.revise(ctx, set, ""))
+	if len(changes.Services)+len(changes.Repositories) > 0 {
+		select {
+		case v.newSources <- struct{}{}:
+		default:
+		}
+	}
 }
 
-// everything returns a tombstone for each object of the view.
-func (v *View) everything() []catalog.Tombstone {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	var all []catalog.Tombstone
-	bury := func(object catalog.Object) {
-		all = append(all, catalog.Tombstone{Key: object.Key(), UID: object.Meta().UID})
+// publish notifies the watchers of what a change touched, and of plans that have another version now.
+func (v *View) publish(set *changeSet, changedPlans []string) {
+	v.p.Plans.Publish(changedPlans...)
+	for cluster := range set.clusters {
+		v.p.Plans.Publish(cluster)
 	}
-	for _, cluster := range v.clusters {
-		bury(cluster)
+	for key := range set.objects {
+		v.p.Objects.Publish(key)
 	}
-	for _, repository := range v.repositories {
-		bury(repository)
-	}
-	for _, name := range v.names(catalog.KindService) {
-		bury(v.index.Service(name))
-	}
-	v.people.everyone(bury)
-	for id := range v.people.tokens {
-		all = append(all, catalog.Tombstone{Key: catalog.Key{Kind: catalog.KindToken, Name: id}})
-	}
-	return all
 }
 
-// Revision is that of the catalog which the view shows.
-func (v *View) Revision() int64 {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return v.revision
-}
-
-// MonitorCatalog follows changes made by other replicas until ctx is done.
+// MonitorCatalog follows changes made by other replicas until ctx is done. It logs when the store goes away and when it
+// comes back.
 func (v *View) MonitorCatalog(ctx context.Context) error {
+	isAway := false
 	for {
 		if err := backoff.Wait(ctx, backoff.Jitter(v.p.PollInterval, 0.25)); err != nil {
 			return err
 		}
 		err := v.Refresh(ctx)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case err != nil && !isAway:
+			v.p.Logger.WarnContext(ctx, "catalog store does not answer; serving from memory", slog.Any("error", err))
+		case err == nil && isAway:
+			v.p.Logger.InfoContext(ctx, "catalog store answers again")
 		}
-		v.noteStore(ctx, err)
+		isAway = err != nil
 	}
 }
 
-// noteStore logs when the store goes away and when it comes back.
-func (v *View) noteStore(ctx context.Context, err error) {
-	v.mu.Lock()
-	was := v.stale
-	v.stale = err != nil
-	v.mu.Unlock()
-	switch {
-	case err != nil && !was:
-		v.p.Logger.WarnContext(ctx, "catalog store does not answer; serving from memory", slog.Any("error", err))
-	case err == nil && was:
-		v.p.Logger.InfoContext(ctx, "catalog store answers again")
+// MonitorPresence stores when agents were heard from, notifies the watchers of those that have gone silent, and drops
+// the plans of those that have been silent for long, until ctx is done.
+func (v *View) MonitorPresence(ctx context.Context) error {
+	for {
+		if err := backoff.Wait(ctx, backoff.Jitter(presenceInterval, 0.25)); err != nil {
+			return err
+		}
+		v.DropPlans(now().Add(-planKept))
+		if err := v.StorePresence(ctx); err != nil && ctx.Err() == nil {
+			v.p.Logger.WarnContext(ctx, "presence of agents not stored", slog.Any("error", err))
+		}
 	}
 }
+
+// DropPlans drops the plans of clusters that have no stream and did not ask since then from memory.
+func (v *View) DropPlans(since time.Time) { v.plans.drop(since, v.isStreaming) }
 
 // NewSources receives a value when there may be sources to resolve that were not wanted before.
 func (v *View) NewSources() <-chan struct{} { return v.newSources }
-
-func (v *View) announceSources() {
-	select {
-	case v.newSources <- struct{}{}:
-	default:
-	}
-}

@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/leatdev/leat/internal/digest"
@@ -12,37 +13,41 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// grantKey is what a grant is about.
+// grants are the bundles that clusters may read although no plan of theirs names them. It is safe for concurrent use.
+type grants struct {
+	mu    sync.RWMutex
+	byKey map[grantKey]catalog.Grant
+}
+
+// grantKey names a grant. The cluster's uid keeps a cluster that was created again from inheriting it.
 type grantKey struct {
 	clusterUID string
 	digest     digest.Digest
 }
 
-// takeGrants takes over grants, and forgets those that have ended. The caller holds the lock.
-func (v *View) takeGrants(grants []catalog.Grant) {
-	if len(grants) == 0 {
+// add adds grants and forgets those that have ended.
+func (g *grants) add(granted []catalog.Grant) {
+	if len(granted) == 0 {
 		return
 	}
-	at := now()
-	for _, grant := range grants {
-		v.grants[grantKey{grant.ClusterUID, grant.Digest}] = grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, grant := range granted {
+		g.byKey[grantKey{grant.ClusterUID, grant.Digest}] = grant
 	}
-	maps.DeleteFunc(v.grants, func(_ grantKey, grant catalog.Grant) bool { return ended(grant, at) })
+	at := now()
+	maps.DeleteFunc(g.byKey, func(_ grantKey, grant catalog.Grant) bool { return hasEnded(grant, at) })
 }
 
-func ended(grant catalog.Grant, at time.Time) bool { return !at.Before(grant.ExpiresAt) }
-
-// granted finds a digest among what the cluster was granted.
-func (v *View) granted(cluster string, d digest.Digest) (plan.Bundle, bool) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	owner := v.clusters[cluster]
-	if owner == nil {
-		return plan.Bundle{}, false
-	}
-	grant, ok := v.grants[grantKey{owner.UID, d}]
-	if !ok || ended(grant, now()) {
+// find returns the bundle of that digest if the cluster may read it.
+func (g *grants) find(cluster *catalog.Cluster, d digest.Digest) (plan.Bundle, bool) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	grant, ok := g.byKey[grantKey{cluster.UID, d}]
+	if !ok || hasEnded(grant, now()) {
 		return plan.Bundle{}, false
 	}
 	return plan.Bundle{Digest: grant.Digest, Commit: grant.Commit, Source: grant.Source, Subpath: grant.Subpath}, true
 }
+
+func hasEnded(grant catalog.Grant, at time.Time) bool { return !at.Before(grant.ExpiresAt) }

@@ -5,244 +5,270 @@ package fleet
 
 import (
 	"context"
+	"hash/maphash"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/leatdev/leat/internal/digest"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-const (
-	// recentPlans is how many replaced plans are remembered for each cluster: an agent may still be downloading for one.
-	recentPlans = 3
-	// planKept is how long a plan stays in memory after a cluster without a stream asked for it.
-	planKept = time.Hour
-)
+// planBook keeps the plans of clusters that asked lately. It is safe for concurrent use.
+//
+// A plan is computed while the book's lock is held, from what the catalog and the sources hold at that moment. The book's
+// lock therefore comes before theirs. Every change of the catalog or of a source is followed by revise, so a plan that
+// was computed just before the change does not stay.
+type planBook struct {
+	catalog *Catalog
+	sources *sourceStates
+	// settings are those of all clusters. A cluster's own come first.
+	settings syncpolicy.AgentSettings
+	tracer   trace.Tracer
+	seed     maphash.Seed
 
-// plans are a cluster's current plan and the latest that it replaced, newest first. Copies stay as they are.
-type plans struct {
-	current *plan.Plan
-	recent  []*plan.Plan
-	// outdated is set when the current plan may name commits that are not the latest ones with its content.
-	outdated bool
-	// asked is when somebody asked last, in seconds since 1970.
-	asked *atomic.Int64
+	mu sync.RWMutex
+	// byUID is by the cluster's uid, so that a cluster that is created again under its name gets plans of its own.
+	byUID map[string]*clusterPlans
+	pool  *plan.Pool
 }
 
-func (p *plans) touch() {
+// clusterPlans are the plans of one cluster. The book's lock guards it.
+type clusterPlans struct {
+	// planSet is empty while no plan is in memory.
+	planSet
+	// isOutdated is true if the current plan may name commits that are not the latest ones with its content.
+	isOutdated bool
+	// asked is when somebody asked last, in seconds since 1970. Readers write it.
+	asked atomic.Int64
+	// history is nil until the first plan is replaced.
+	history *planHistory
+}
+
+func newPlanBook(c *Catalog, s *sourceStates, settings syncpolicy.AgentSettings, tracer trace.Tracer) *planBook {
+	return &planBook{
+		catalog: c, sources: s, settings: settings, tracer: tracer, seed: maphash.MakeSeed(),
+		byUID: map[string]*clusterPlans{}, pool: plan.NewPool(),
+	}
+}
+
+// of returns a cluster's plans. It computes them if they are not in memory. ok is false if there is no such cluster.
+func (b *planBook) of(cluster string) (set planSet, ok bool) {
+	if set, ok := b.inMemory(cluster); ok {
+		return set, true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	found, services := b.catalog.servicesOf(cluster)
+	if found == nil {
+		return planSet{}, false
+	}
+	p := b.clusterLocked(found)
+	if p.current == nil {
+		// What the plan says was so before, so no event caused it and it has no trace.
+		why := plan.Cause{Time: now()}
+		p.current = plan.Compute(cluster, b.sources.inputs(services...), why).With(found.Spec.Settings.Over(b.settings), why)
+		b.shareLocked(p.current)
+	}
+	b.updateLocked(p)
+	p.touch()
+	return p.planSet, true
+}
+
+// inMemory returns a cluster's plans if they are in memory and up to date.
+func (b *planBook) inMemory(cluster string) (planSet, bool) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	p := b.knownLocked(cluster)
+	if p == nil || p.current == nil || p.isOutdated {
+		return planSet{}, false
+	}
+	p.touch()
+	return p.planSet, true
+}
+
+func (p *clusterPlans) touch() {
 	if at := time.Now().Unix(); p.asked.Load() != at {
 		p.asked.Store(at)
 	}
 }
 
-// Plan returns the current plan of a cluster.
-func (v *View) Plan(cluster string) (*plan.Plan, bool) {
-	p, ok := v.plansOf(cluster)
-	return p.current, ok
+// knownLocked returns a cluster's plans, or nil if there are none or there is no such cluster.
+func (b *planBook) knownLocked(cluster string) *clusterPlans {
+	if found, ok := b.catalog.Cluster(cluster); ok {
+		return b.byUID[found.UID]
+	}
+	return nil
 }
 
-// Bundle finds a digest in the current plan of a cluster, in one of the last it replaced, or among what it was granted.
-func (v *View) Bundle(cluster string, d digest.Digest) (plan.Bundle, bool) {
-	p, ok := v.plansOf(cluster)
+// clusterLocked returns the plans of a cluster that the catalog holds. It adds an empty set if there is none.
+func (b *planBook) clusterLocked(cluster *catalog.Cluster) *clusterPlans {
+	p, ok := b.byUID[cluster.UID]
 	if !ok {
-		return plan.Bundle{}, false
+		p = &clusterPlans{}
+		b.byUID[cluster.UID] = p
 	}
-	if bundle, ok := p.current.Bundle(d); ok {
-		return bundle, true
-	}
-	for _, old := range p.recent {
-		if bundle, ok := old.Bundle(d); ok {
-			return bundle, true
-		}
-	}
-	return v.granted(cluster, d)
-}
-
-// plansOf returns a cluster's plans, made now if they are not in memory.
-func (v *View) plansOf(cluster string) (plans, bool) {
-	v.mu.RLock()
-	p := v.plans[cluster]
-	if p != nil && !p.outdated {
-		defer v.mu.RUnlock()
-		p.touch()
-		return *p, true
-	}
-	v.mu.RUnlock()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	p = v.compute(cluster)
-	if p == nil {
-		return plans{}, false
-	}
-	v.update(p)
-	p.touch()
-	return *p, true
-}
-
-// update names the latest commits in the current plan.
-func (v *View) update(p *plans) {
-	if !p.outdated {
-		return
-	}
-	p.outdated = false
-	p.current = p.current.At(func(b plan.Bundle) string {
-		if latest := v.resolutions[b.Source].Snapshot; latest != nil && latest.Digest == b.Digest {
-			return latest.Commit
-		}
-		return b.Commit // the content has moved on
-	})
-	v.share(p.current)
-}
-
-// compute makes the plan of a cluster, unless somebody else did in the meantime; nil when there is no such cluster. What
-// it finds was so before, so it has no trace.
-func (v *View) compute(cluster string) *plans {
-	if v.clusters[cluster] == nil || v.plans[cluster] != nil {
-		return v.plans[cluster]
-	}
-	names := v.index.Services(cluster)
-	inputs := make([]plan.Input, len(names))
-	for i, name := range names {
-		inputs[i] = v.input(v.index.Service(name))
-	}
-	p := &plans{asked: new(atomic.Int64)}
-	why := plan.Cause{Time: now()}
-	p.current = plan.Compute(cluster, inputs, why).With(v.settings(cluster), why)
-	v.share(p.current)
-	v.plans[cluster] = p
 	return p
 }
 
-// revise brings those plans in memory up to date that a change touches. It returns the names of clusters whose plan has
-// another version now or ended.
-func (v *View) revise(ctx context.Context, d *dirt, why cause) []string {
-	var changed []string
-	for name := range d.ended {
-		changed = append(changed, name)
-	}
-	for name, services := range d.services {
-		if v.reviseCluster(ctx, name, services, why) {
-			changed = append(changed, name)
-		}
-	}
-	return changed
-}
-
-func (v *View) reviseCluster(ctx context.Context, name string, services map[string]struct{}, why cause) bool {
-	p := v.plans[name]
-	if p == nil {
-		return false // made when it is asked for
-	}
-	span := v.startCompute(ctx, name, why)
-	defer span.End()
-	var inputs []plan.Input
-	var gone []string
-	for service := range services {
-		if s := v.index.Service(service); s != nil && s.Spec.Cluster == name {
-			inputs = append(inputs, v.input(s))
-		} else {
-			gone = append(gone, service)
-		}
-	}
-	v.update(p)
-	last := p.current
-	because := plan.Cause{Time: now(), Traceparent: why.carry(span), Last: last}
-	p.current = plan.Revise(last, inputs, gone, because).With(v.settings(name), because)
-	v.share(p.current)
-	if last.Version == p.current.Version {
-		return false
-	}
-	v.lineage(name).add(v.hash(last.Version))
-	p.recent = append([]*plan.Plan{last}, p.recent[:min(len(p.recent), recentPlans-1)]...)
-	return true
-}
-
-// settings are what the cluster's agent is told.
-func (v *View) settings(cluster string) syncpolicy.AgentSettings {
-	return v.clusters[cluster].Spec.Settings.Over(v.p.Settings)
-}
-
-// share lets a plan that nobody has seen yet use what others use already.
-func (v *View) share(next *plan.Plan) {
-	if v.pool.Full() {
-		v.pool.Renew(v.current)
-	}
-	v.pool.Share(next)
-}
-
-func (v *View) current(yield func(*plan.Plan) bool) {
-	for _, p := range v.plans {
-		if !yield(p.current) {
-			return
-		}
+// updateLocked names the latest commits in the current plan.
+func (b *planBook) updateLocked(p *clusterPlans) {
+	if p.isOutdated {
+		p.isOutdated = false
+		p.current = b.sources.latest(p.current)
+		b.shareLocked(p.current)
 	}
 }
 
-// DropPlans forgets the plans of clusters that have no stream and did not ask since then.
-func (v *View) DropPlans(since time.Time) {
-	before := since.Unix()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for name, p := range v.plans {
-		if p.asked.Load() < before && !v.presence.streaming(v.clusters[name].UID) {
-			delete(v.plans, name)
-		}
-	}
-}
-
-func (v *View) input(service *catalog.Service) plan.Input {
-	snapshots := make([]*catalog.Snapshot, len(service.Spec.Sources))
-	for i, source := range service.Spec.Sources {
-		snapshots[i] = v.resolutions[source.Normal()].Snapshot
-	}
-	return plan.Input{Service: service, Snapshots: snapshots}
-}
-
-// entry returns a service's entry of its cluster's plan, whether that is in memory or not. The caller holds the lock.
-func (v *View) entry(service *catalog.Service) plan.Entry {
-	p := v.plans[service.Spec.Cluster]
-	if p == nil {
-		return v.input(service).Entry()
+// entry returns a service's entry of its cluster's plan. If that plan is not in memory, only the entry is computed.
+func (b *planBook) entry(service *catalog.Service) plan.Entry {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	p := b.knownLocked(service.Spec.Cluster)
+	if p == nil || p.current == nil {
+		return b.sources.inputs(service)[0].Entry()
 	}
 	entry, _ := p.current.Entry(service.Name)
 	return entry
 }
 
-// hold notes what a source holds; the zero Resolution forgets it.
-func (v *View) hold(source catalog.Source, next catalog.Resolution) {
-	if last := v.resolutions[source].Snapshot; last != nil {
-		delete(v.holders[last.Digest], source)
-		if len(v.holders[last.Digest]) == 0 {
-			delete(v.holders, last.Digest)
+// revise updates the plans in memory that a change touches. It returns the names of clusters whose plan has another
+// version now. The lock is held for one cluster at a time, because a commit may touch all of them.
+func (b *planBook) revise(ctx context.Context, s *changeSet, traceparent string) []string {
+	var changed []string
+	for cluster, services := range s.services {
+		if b.reviseCluster(ctx, cluster, services, traceparent) {
+			changed = append(changed, cluster)
 		}
 	}
-	if next == (catalog.Resolution{}) {
-		delete(v.resolutions, source)
-		return
-	}
-	v.resolutions[source] = next
-	if next.Snapshot == nil {
-		return
-	}
-	holders, ok := v.holders[next.Snapshot.Digest]
-	if !ok {
-		holders = map[catalog.Source]struct{}{}
-		v.holders[next.Snapshot.Digest] = holders
-	}
-	holders[source] = struct{}{}
+	return changed
 }
 
-// Pinned tells whether the current plan of a cluster names the digest, in memory or not: whether a source that a service
-// names holds it now.
-func (v *View) Pinned(d digest.Digest) bool {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	for source := range v.holders[d] {
-		if v.index.Wanted(source) {
-			return true
+func (b *planBook) reviseCluster(ctx context.Context, name string, services map[string]struct{}, traceparent string) (hasChanged bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	cluster, own, gone := b.catalog.servicesNamed(name, services)
+	if cluster == nil {
+		return false
+	}
+	p := b.byUID[cluster.UID]
+	if p == nil || p.current == nil {
+		return false // it is computed when somebody asks
+	}
+	span := b.startSpan(ctx, name, traceparent)
+	defer span.End()
+	b.updateLocked(p)
+	why := plan.Cause{Time: now(), Traceparent: carry(span, traceparent), Last: p.current}
+	next := plan.Revise(p.current, b.sources.inputs(own...), gone, why).With(cluster.Spec.Settings.Over(b.settings), why)
+	b.shareLocked(next)
+	if next.Version == p.current.Version {
+		p.current = next
+		return false
+	}
+	b.rememberLocked(p, p.current.Version)
+	p.planSet = p.replaceBy(next)
+	return true
+}
+
+// outdate marks the plans of the services' clusters: they may name another commit of a source than the latest. It costs
+// a plan nothing until somebody reads it.
+func (b *planBook) outdate(services []*catalog.Service) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, service := range services {
+		if p := b.knownLocked(service.Spec.Cluster); p != nil && p.current != nil {
+			p.isOutdated = true
 		}
 	}
-	return false
+}
+
+// shareLocked makes a plan that no reader has seen yet share equal values with other plans.
+func (b *planBook) shareLocked(next *plan.Plan) {
+	if b.pool.Full() {
+		b.pool.Renew(func(yield func(*plan.Plan) bool) {
+			for _, p := range b.byUID {
+				if p.current != nil && !yield(p.current) {
+					return
+				}
+			}
+		})
+	}
+	b.pool.Share(next)
+}
+
+// recognises reports whether the version is the current one of the cluster's plan, or an earlier one.
+func (b *planBook) recognises(cluster, version string) bool {
+	if set, ok := b.of(cluster); ok && set.current.Version == version {
+		return true
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	p := b.knownLocked(cluster)
+	return p != nil && p.history.has(maphash.String(b.seed, version))
+}
+
+// remember makes recognises true of a version that this replica never had.
+func (b *planBook) remember(cluster, version string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if found, ok := b.catalog.Cluster(cluster); ok {
+		b.rememberLocked(b.clusterLocked(found), version)
+	}
+}
+
+func (b *planBook) rememberLocked(p *clusterPlans, version string) {
+	if p.history == nil {
+		p.history = &planHistory{}
+	}
+	p.history.add(maphash.String(b.seed, version))
+}
+
+// drop removes plans that nobody asked for since then from memory, except those of clusters that keep selects.
+func (b *planBook) drop(since time.Time, keep func(clusterUID string) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for uid, p := range b.byUID {
+		switch {
+		case p.asked.Load() >= since.Unix() || keep(uid):
+		case p.history == nil:
+			delete(b.byUID, uid)
+		default:
+			p.planSet, p.isOutdated = planSet{}, false
+		}
+	}
+}
+
+// forget drops all that is known of the plans of deleted clusters, and with it what their agents could read.
+func (b *planBook) forget(clusterUIDs []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, uid := range clusterUIDs {
+		delete(b.byUID, uid)
+	}
+}
+
+const traceparentKey = "traceparent"
+
+// startSpan begins the span of one plan's computation, below the event that caused it or else below ctx's own.
+func (b *planBook) startSpan(ctx context.Context, cluster, traceparent string) trace.Span {
+	if traceparent != "" {
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceparentKey: traceparent})
+	}
+	_, span := b.tracer.Start(ctx, "plan.compute", trace.WithAttributes(attribute.String("leat.cluster", cluster)))
+	return span
+}
+
+// carry returns the trace context that goes into the plan: the computation's, or the event's if nothing records.
+func carry(span trace.Span, traceparent string) string {
+	if !span.SpanContext().IsValid() {
+		return traceparent
+	}
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(trace.ContextWithSpan(context.Background(), span), carrier)
+	return carrier[traceparentKey]
 }

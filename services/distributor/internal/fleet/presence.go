@@ -5,101 +5,71 @@ package fleet
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fanout"
 )
 
-const (
-	// pollGrace is how long an agent that polls counts as connected after it was heard from.
-	pollGrace = 3 * time.Minute
-	// presenceInterval is how often presence is stored, for other replicas and for after a restart.
-	presenceInterval = time.Minute
-)
+// pollGrace is how long an agent that polls counts as connected after it was heard from.
+const pollGrace = 3 * time.Minute
 
-// presence is what this replica heard of one agent.
-type presence struct {
+// PresenceStore stores when agents were last heard from.
+type PresenceStore interface {
+	// SavePresence is catalog.Reports'.
+	SavePresence(ctx context.Context, presence []catalog.Presence) error
+}
+
+// Presence records when this replica heard from each cluster's agent, and whether the agent holds a stream. It notifies
+// the cluster's watchers when the agent comes and goes. It is safe for concurrent use.
+//
+// It has a lock of its own, because every call of an agent writes to it. It calls nothing while it holds the lock.
+type Presence struct {
+	store   PresenceStore
+	objects *fanout.Hub[catalog.Key]
+
+	mu    sync.Mutex
+	byUID map[string]*agentPresence
+}
+
+// agentPresence is what this replica heard of one agent.
+type agentPresence struct {
 	cluster string
 	// streams counts open WatchPlan streams.
 	streams int
 	seen    time.Time
 	// until is when the agent no longer counts as connected, unless a stream is open.
 	until time.Time
-	// dirty is set when seen or until differ from what is stored.
-	dirty bool
-	// shown is what watchers were told last.
+	// isUnsaved is true if seen or until differ from what is stored.
+	isUnsaved bool
+	// shown is what watchers were notified of last.
 	shown bool
 }
 
-func (p *presence) connected(at time.Time) bool {
-	return p.streams > 0 || at.Before(p.until)
+func (p *agentPresence) isConnected(at time.Time) bool { return p.streams > 0 || at.Before(p.until) }
+
+// show reports whether the agent came or went since watchers were last notified.
+func (p *agentPresence) show(at time.Time) (hasChanged bool) {
+	last := p.shown
+	p.shown = p.isConnected(at)
+	return p.shown != last
 }
 
-// attendance is who was heard from, by the cluster's uid. It is safe for concurrent use.
-type attendance struct {
-	mu    sync.Mutex
-	byUID map[string]*presence
+// Heard records that a cluster's agent polled or reported.
+func (r *Presence) Heard(cluster *catalog.Cluster) {
+	r.record(cluster, func(p *agentPresence, at time.Time) { p.until = at.Add(pollGrace) })
 }
 
-func newAttendance() *attendance { return &attendance{byUID: map[string]*presence{}} }
-
-// note changes what is known of a cluster's agent, and tells whether watchers are to hear of it.
-func (a *attendance) note(cluster *catalog.Cluster, change func(*presence, time.Time)) (flipped bool) {
-	at := now()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	p, ok := a.byUID[cluster.UID]
-	if !ok {
-		p = &presence{cluster: cluster.Name}
-		a.byUID[cluster.UID] = p
-	}
-	p.seen, p.dirty = at, true
-	change(p, at)
-	flipped = p.connected(at) != p.shown
-	p.shown = p.connected(at)
-	return flipped
-}
-
-// of returns what is known of a cluster's agent.
-func (a *attendance) of(uid string) (presence, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	p, ok := a.byUID[uid]
-	if !ok {
-		return presence{}, false
-	}
-	return *p, true
-}
-
-// streaming tells whether the cluster's agent holds a stream.
-func (a *attendance) streaming(uid string) bool {
-	p, _ := a.of(uid)
-	return p.streams > 0
-}
-
-func (a *attendance) forget(uid string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.byUID, uid)
-}
-
-// Heard notes that a cluster's agent polled or reported.
-func (v *View) Heard(cluster *catalog.Cluster) {
-	v.notePresence(cluster, func(p *presence, at time.Time) { p.until = at.Add(pollGrace) })
-}
-
-// Opened notes that a cluster's agent opened a stream; the caller calls the returned function when it is closed.
-func (v *View) Opened(cluster *catalog.Cluster) (closed func()) {
-	v.notePresence(cluster, func(p *presence, at time.Time) {
+// Opened records that a cluster's agent opened a stream. The caller calls the returned function when it is closed.
+func (r *Presence) Opened(cluster *catalog.Cluster) (closed func()) {
+	r.record(cluster, func(p *agentPresence, at time.Time) {
 		p.streams++
 		p.until = at.Add(pollGrace)
 	})
 	return func() {
-		v.notePresence(cluster, func(p *presence, at time.Time) {
-			p.streams = max(p.streams-1, 0) // none when the store was restored from a backup in the meantime
+		r.record(cluster, func(p *agentPresence, at time.Time) {
+			p.streams = max(p.streams-1, 0) // the cluster may have been forgotten since
 			if p.streams == 0 {
 				p.until = at
 			}
@@ -107,78 +77,66 @@ func (v *View) Opened(cluster *catalog.Cluster) (closed func()) {
 	}
 }
 
-func (v *View) notePresence(cluster *catalog.Cluster, change func(*presence, time.Time)) {
-	if v.presence.note(cluster, change) {
-		v.p.Objects.Publish(cluster.Key())
+func (r *Presence) record(cluster *catalog.Cluster, change func(*agentPresence, time.Time)) {
+	if r.recordOnly(cluster, change) {
+		r.objects.Publish(cluster.Key())
 	}
 }
 
-// MonitorPresence stores who was heard from, tells watchers who fell silent, and forgets the plans of those who have been
-// silent for long, until ctx is done.
-func (v *View) MonitorPresence(ctx context.Context) error {
-	for {
-		if err := backoff.Wait(ctx, backoff.Jitter(presenceInterval, 0.25)); err != nil {
-			return err
-		}
-		v.DropPlans(now().Add(-planKept))
-		if err := v.StorePresence(ctx); err != nil && ctx.Err() == nil {
-			v.p.Logger.WarnContext(ctx, "presence of agents not stored", slog.Any("error", err))
-		}
-	}
-}
-
-// StorePresence stores what was heard since the last time.
-func (v *View) StorePresence(ctx context.Context) error {
-	batch, silent := v.presence.collect()
-	v.p.Objects.Publish(silent...)
-	if len(batch) == 0 {
-		return nil
-	}
-	err := v.p.Store.SavePresence(ctx, batch)
-	if err != nil {
-		v.presence.keep(batch)
-	}
-	return err
-}
-
-// collect returns what is to be stored, and who fell silent.
-func (a *attendance) collect() (batch []catalog.Presence, silent []catalog.Key) {
+func (r *Presence) recordOnly(cluster *catalog.Cluster, change func(*agentPresence, time.Time)) (hasChanged bool) {
 	at := now()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for uid, p := range a.byUID {
-		if p.streams > 0 {
-			p.seen, p.until, p.dirty = at, at.Add(pollGrace), true
-		}
-		if p.shown != p.connected(at) {
-			p.shown = p.connected(at)
-			silent = append(silent, catalog.Key{Kind: catalog.KindCluster, Name: p.cluster})
-		}
-		if p.dirty {
-			batch = append(batch, catalog.Presence{ClusterUID: uid, SeenAt: p.seen, ConnectedUntil: p.until})
-			p.dirty = false
-		}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, ok := r.byUID[cluster.UID]
+	if !ok {
+		p = &agentPresence{cluster: cluster.Name}
+		r.byUID[cluster.UID] = p
 	}
-	return batch, silent
+	p.seen, p.isUnsaved = at, true
+	change(p, at)
+	return p.show(at)
 }
 
-// keep makes what was not stored be stored the next time.
-func (a *attendance) keep(batch []catalog.Presence) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, entry := range batch {
-		if p, ok := a.byUID[entry.ClusterUID]; ok {
-			p.dirty = true
-		}
+// of joins what this replica heard of a cluster's agent with what is stored.
+func (r *Presence) of(cluster *catalog.Cluster) (isConnected bool, seen time.Time) {
+	at := now()
+	isConnected, seen = at.Before(cluster.Agent.ConnectedUntil), cluster.Agent.LastSeenAt
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, ok := r.byUID[cluster.UID]
+	switch {
+	case !ok:
+		return isConnected, seen
+	case p.seen.After(seen):
+		// This replica heard from the agent last: what is stored is older.
+		return p.isConnected(at), p.seen
+	}
+	return isConnected || p.isConnected(at), seen
+}
+
+// isStreaming reports whether the cluster's agent holds a stream.
+func (r *Presence) isStreaming(clusterUID string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, ok := r.byUID[clusterUID]
+	return ok && p.streams > 0
+}
+
+// forget drops what is known of the agents of deleted clusters.
+func (r *Presence) forget(clusterUIDs []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, uid := range clusterUIDs {
+		delete(r.byUID, uid)
 	}
 }
 
-// connected returns how many agents hold a stream.
-func (a *attendance) connected() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+// Connected returns how many agents are connected to this replica by a stream.
+func (r *Presence) Connected() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	n := 0
-	for _, p := range a.byUID {
+	for _, p := range r.byUID {
 		if p.streams > 0 {
 			n++
 		}
@@ -186,21 +144,47 @@ func (a *attendance) connected() int {
 	return n
 }
 
-// Connected returns how many agents are connected to this replica by a stream.
-func (v *View) Connected() int { return v.presence.connected() }
+// StorePresence stores what was heard since the last time, and notifies the watchers of agents that have gone silent.
+func (r *Presence) StorePresence(ctx context.Context) error {
+	batch, silent := r.collect()
+	r.objects.Publish(silent...)
+	if len(batch) == 0 {
+		return nil
+	}
+	err := r.store.SavePresence(ctx, batch)
+	if err != nil {
+		r.keep(batch)
+	}
+	return err
+}
 
-// heard joins what this replica knows of an agent's presence with what is stored.
-func (v *View) heard(cluster *catalog.Cluster) (connected bool, seen time.Time) {
+// collect returns what is to be stored, and the clusters whose agents have gone silent.
+func (r *Presence) collect() (batch []catalog.Presence, silent []catalog.Key) {
 	at := now()
-	connected = at.Before(cluster.Agent.ConnectedUntil)
-	seen = cluster.Agent.LastSeenAt
-	p, ok := v.presence.of(cluster.UID)
-	if !ok {
-		return connected, seen
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for uid, p := range r.byUID {
+		if p.streams > 0 {
+			p.seen, p.until, p.isUnsaved = at, at.Add(pollGrace), true
+		}
+		if p.show(at) {
+			silent = append(silent, catalog.Key{Kind: catalog.KindCluster, Name: p.cluster})
+		}
+		if p.isUnsaved {
+			batch = append(batch, catalog.Presence{ClusterUID: uid, SeenAt: p.seen, ConnectedUntil: p.until})
+			p.isUnsaved = false
+		}
 	}
-	if p.seen.After(seen) {
-		// Heard from here last: the stored word is older.
-		return p.connected(at), p.seen
+	return batch, silent
+}
+
+// keep has a batch that could not be stored stored the next time.
+func (r *Presence) keep(batch []catalog.Presence) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, entry := range batch {
+		if p, ok := r.byUID[entry.ClusterUID]; ok {
+			p.isUnsaved = true
+		}
 	}
-	return connected || p.connected(at), seen
 }

@@ -4,144 +4,180 @@
 package fleet
 
 import (
-	"context"
 	"slices"
+	"sync"
 
+	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// Sources returns every source that a service names, in its normal spelling.
-func (v *View) Sources() []catalog.Source {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return v.index.Sources()
+// sourceStates is what is known of the content of sources, and of the mirrors that they are read from. It is safe for
+// concurrent use. Sources are given in their normal spelling.
+type sourceStates struct {
+	mu          sync.RWMutex
+	resolutions map[catalog.Source]catalog.Resolution
+	// holders are the sources whose snapshot has the digest.
+	holders map[digest.Digest]map[catalog.Source]struct{}
+	// mirrors are by repository.
+	mirrors map[string]catalog.Mirror
 }
 
-// SourcesOf returns the sources that read the repository, in their normal spelling.
-func (v *View) SourcesOf(repository string) []catalog.Source {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return v.index.SourcesOf(repository)
-}
-
-// Wanted tells whether a service names the source.
-func (v *View) Wanted(source catalog.Source) bool {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return v.index.Wanted(source)
-}
-
-// Resolution returns what is known of the source.
-func (v *View) Resolution(source catalog.Source) catalog.Resolution {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return v.resolutions[source]
-}
-
-// RepositoryUID returns the uid of a repository, "" when there is none of that name.
-func (v *View) RepositoryUID(name string) string {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	if r := v.repositories[name]; r != nil {
-		return r.UID
+func newSourceStates() *sourceStates {
+	return &sourceStates{
+		resolutions: map[catalog.Source]catalog.Resolution{}, holders: map[digest.Digest]map[catalog.Source]struct{}{},
+		mirrors: map[string]catalog.Mirror{},
 	}
-	return ""
 }
 
-// Resolved takes over what a source holds, unless that is an earlier state of the upstream than the one that is known, and
-// revises the plans in memory that name it and no other. A commit that left the content as it was costs a plan nothing until
-// somebody reads it. The traceparent is that of the cause, "" when there is none.
-func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog.Resolution, traceparent string) {
-	d := newDirt()
-	v.mu.Lock()
-	last := v.resolutions[source]
-	if outdated(last, next) {
-		v.mu.Unlock()
+// resolution returns what is known of a source.
+func (s *sourceStates) resolution(source catalog.Source) catalog.Resolution {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.resolutions[source]
+}
+
+// put replaces what is known of a source and returns it, unless next is of an earlier state of the upstream.
+func (s *sourceStates) put(source catalog.Source, next catalog.Resolution) (last catalog.Resolution, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last = s.resolutions[source]
+	if isEarlier(next, last) {
+		return last, false
+	}
+	s.releaseLocked(source)
+	s.resolutions[source] = next
+	if next.Snapshot != nil {
+		holders, ok := s.holders[next.Snapshot.Digest]
+		if !ok {
+			holders = map[catalog.Source]struct{}{}
+			s.holders[next.Snapshot.Digest] = holders
+		}
+		holders[source] = struct{}{}
+	}
+	return last, true
+}
+
+// releaseLocked removes the source from the holders of its digest.
+func (s *sourceStates) releaseLocked(source catalog.Source) {
+	last := s.resolutions[source].Snapshot
+	if last == nil {
 		return
 	}
-	v.hold(source, next)
-	if sameProblem(last.Problem, next.Problem) && sameSnapshot(last.Snapshot, next.Snapshot) {
-		v.mu.Unlock()
-		return
-	}
-	var changed []string
-	if moved := !sameContent(last.Snapshot, next.Snapshot); moved || last.Problem != nil || next.Problem != nil {
-		for _, name := range v.index.Readers(source) {
-			d.service(v.index.Service(name))
-		}
-		if moved {
-			changed = v.revise(ctx, d, cause{traceparent: traceparent})
-		}
-	}
-	if !sameSnapshot(last.Snapshot, next.Snapshot) {
-		v.outdate(d, source)
-	}
-	v.mu.Unlock()
-	v.publish(d, changed)
-}
-
-// outdate notes that plans name another commit of the source than the latest, which is in their services' status, too.
-func (v *View) outdate(d *dirt, source catalog.Source) {
-	for _, name := range v.index.Readers(source) {
-		service := v.index.Service(name)
-		d.object(service.Key())
-		if p := v.plans[service.Spec.Cluster]; p != nil {
-			p.outdated = true
-		}
+	delete(s.holders[last.Digest], source)
+	if len(s.holders[last.Digest]) == 0 {
+		delete(s.holders, last.Digest)
 	}
 }
 
-// sameContent tells whether two snapshots differ at the most in the commit.
-func sameContent(a, b *catalog.Snapshot) bool {
+// forget drops what is known of a repository, and returns its sources.
+func (s *sourceStates) forget(repository string) []catalog.Source {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mirrors, repository)
+	var forgotten []catalog.Source
+	for source := range s.resolutions {
+		if source.Repository == repository {
+			s.releaseLocked(source)
+			delete(s.resolutions, source)
+			forgotten = append(forgotten, source)
+		}
+	}
+	return forgotten
+}
+
+// holding returns the sources whose snapshot has the digest.
+func (s *sourceStates) holding(d digest.Digest) []catalog.Source {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	sources := make([]catalog.Source, 0, len(s.holders[d]))
+	for source := range s.holders[d] {
+		sources = append(sources, source)
+	}
+	return sources
+}
+
+// putMirror replaces what is known of a repository's mirror, unless an owner with a later epoch has spoken; nil means that
+// the mirror is gone. It reports whether other refs are held back now.
+func (s *sourceStates) putMirror(repository string, mirror *catalog.Mirror) (hasOtherRefs bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, ok := s.mirrors[repository]
+	switch {
+	case mirror == nil:
+		delete(s.mirrors, repository)
+	case !ok || last.Epoch <= mirror.Epoch:
+		s.mirrors[repository] = *mirror
+	}
+	return !slices.Equal(last.HeldRefs, s.mirrors[repository].HeldRefs)
+}
+
+// mirror returns what is known of a repository's mirror.
+func (s *sourceStates) mirror(repository string) (catalog.Mirror, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	mirror, ok := s.mirrors[repository]
+	return mirror, ok
+}
+
+// inputs returns the services with what their sources hold, all at one moment.
+func (s *sourceStates) inputs(services ...*catalog.Service) []plan.Input {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	inputs := make([]plan.Input, len(services))
+	for i, service := range services {
+		inputs[i] = plan.Input{Service: service, Snapshots: make([]*catalog.Snapshot, len(service.Spec.Sources))}
+		for j, source := range service.Spec.Sources {
+			inputs[i].Snapshots[j] = s.resolutions[source.Normal()].Snapshot
+		}
+	}
+	return inputs
+}
+
+// of returns what is known of a service's sources and of their mirrors, in the order of the spec.
+func (s *sourceStates) of(service *catalog.Service) ([]catalog.Resolution, []catalog.Mirror) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	resolutions := make([]catalog.Resolution, len(service.Spec.Sources))
+	mirrors := make([]catalog.Mirror, len(service.Spec.Sources))
+	for i, source := range service.Spec.Sources {
+		resolutions[i], mirrors[i] = s.resolutions[source.Normal()], s.mirrors[source.Repository]
+	}
+	return resolutions, mirrors
+}
+
+// latest returns the plan with the commits at which its sources were last seen with its content. A source that has moved
+// on to other content leaves the commit as it is.
+func (s *sourceStates) latest(p *plan.Plan) *plan.Plan {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return p.At(func(b plan.Bundle) string {
+		if latest := s.resolutions[b.Source].Snapshot; latest != nil && latest.Digest == b.Digest {
+			return latest.Commit
+		}
+		return b.Commit
+	})
+}
+
+// isEarlier reports whether next is of an earlier state of the upstream than last. The same content is never earlier, and
+// an answer without a time counts as later than the one before it.
+func isEarlier(next, last catalog.Resolution) bool {
+	return last.Snapshot != nil && next.Snapshot != nil && !next.FreshAt.IsZero() &&
+		next.FreshAt.Before(last.FreshAt) && !equal(last.Snapshot, next.Snapshot)
+}
+
+// hasSameContent reports whether two snapshots differ at most in the commit.
+func hasSameContent(a, b *catalog.Snapshot) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
 	return a.Digest == b.Digest
 }
 
-func sameSnapshot(a, b *catalog.Snapshot) bool {
+// equal reports whether both are nil, or point to equal values.
+func equal[T comparable](a, b *T) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
 	return *a == *b
-}
-
-func sameProblem(a, b *catalog.Problem) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
-}
-
-// SetMirror takes over what the owner of a repository's mirror says. Nil means that the mirror is gone.
-func (v *View) SetMirror(repository string, mirror *catalog.Mirror) {
-	v.mu.Lock()
-	_, known := v.repositories[repository]
-	held := v.mirrors[repository].HeldRefs
-	if mirror == nil {
-		delete(v.mirrors, repository)
-	} else if last, ok := v.mirrors[repository]; !ok || last.Epoch <= mirror.Epoch {
-		v.mirrors[repository] = *mirror
-	}
-	var keys []catalog.Key
-	if known {
-		keys = append(keys, catalog.Key{Kind: catalog.KindRepository, Name: repository})
-		keys = append(keys, v.readers(repository, !slices.Equal(held, v.mirrors[repository].HeldRefs))...)
-	}
-	v.mu.Unlock()
-	v.p.Objects.Publish(keys...)
-}
-
-// readers returns the services that wait for the repository's first fetch, since its problem is theirs, or all that read it.
-func (v *View) readers(repository string, all bool) []catalog.Key {
-	var keys []catalog.Key
-	for _, source := range v.index.SourcesOf(repository) {
-		if v.resolutions[source].Snapshot != nil && !all {
-			continue
-		}
-		for _, name := range v.index.Readers(source) {
-			keys = append(keys, catalog.Key{Kind: catalog.KindService, Name: name})
-		}
-	}
-	return keys
 }

@@ -35,8 +35,8 @@ type ClusterStatus struct {
 	ServicesHealthy int
 }
 
-// evidence is everything that a service's status is made of.
-type evidence struct {
+// serviceFacts is everything that a service's status is derived from. Its methods are pure.
+type serviceFacts struct {
 	service *catalog.Service
 	entry   plan.Entry
 	sources []catalog.Resolution
@@ -45,54 +45,56 @@ type evidence struct {
 	report  catalog.StoredReport
 }
 
-// status weighs the evidence. A source that cannot be resolved comes first, then what the agent says of the desired
-// state; what it says of another state only shows that it has not got there yet.
-func (e evidence) status() ServiceStatus {
+// status returns the service's status. A source that cannot be resolved comes first, then what the agent reports about the
+// desired state. A report about another state only shows that the agent has not reached the desired one yet.
+func (f serviceFacts) status() ServiceStatus {
 	s := ServiceStatus{
 		Phase:              catalog.PhasePending,
-		Sources:            e.shown(),
-		Report:             e.report.Report,
-		Synced:             e.synced(),
-		ObservedGeneration: e.observedGeneration(),
+		Sources:            f.shownSources(),
+		Report:             f.report.Report,
+		Synced:             f.isSynced(),
+		ObservedGeneration: f.observedGeneration(),
 	}
-	problem, failed := e.sourceProblem()
+	problem, hasFailed := f.sourceProblem()
 	switch {
-	case failed:
+	case hasFailed:
 		s.Phase, s.Problem = catalog.PhaseFailed, problem
 	case problem != nil:
 		s.Problem = problem
-	case len(e.entry.Bundles) == 0:
-	case e.current(), e.rehearsed():
-		s.Phase, s.Problem = e.report.Report.Phase, e.report.Report.Problem
-	case e.service.Spec.Paused:
+	case len(f.entry.Bundles) == 0:
+	case f.isCurrent(), f.isDryRun():
+		s.Phase, s.Problem = f.report.Report.Phase, f.report.Report.Problem
+	case f.service.Spec.Paused:
 		s.Phase = catalog.PhasePaused
-	case e.report.Report != nil:
+	case f.report.Report != nil:
 		s.Phase = catalog.PhaseSyncing
 	}
 	return s
 }
 
-// shown are the sources with what is held back of them. That is no failure: what is delivered instead goes its way.
-func (e evidence) shown() []catalog.Resolution {
-	shown := slices.Clone(e.sources)
-	for i, mirror := range e.mirrors {
+// shownSources returns the sources, with a problem if a commit of theirs is held back. That is not a failure: the last good
+// commit is delivered instead.
+func (f serviceFacts) shownSources() []catalog.Resolution {
+	shown := slices.Clone(f.sources)
+	for i, mirror := range f.mirrors {
 		p := mirror.Problem
-		if shown[i].Problem == nil && p != nil && p.Reason == catalog.ReasonSignatureRejected && mirror.Holds(e.service.Spec.Sources[i].Ref) {
+		if shown[i].Problem == nil && p != nil && p.Reason == catalog.ReasonSignatureRejected &&
+			mirror.Holds(f.service.Spec.Sources[i].Ref) {
 			shown[i].Problem = p
 		}
 	}
 	return shown
 }
 
-// sourceProblem returns the first source's problem, and whether it is one that does not pass by itself.
-func (e evidence) sourceProblem() (problem *catalog.Problem, failed bool) {
-	for i, source := range e.sources {
+// sourceProblem returns the first source's problem. hasFailed is true if the problem does not pass without a change.
+func (f serviceFacts) sourceProblem() (problem *catalog.Problem, hasFailed bool) {
+	for i, source := range f.sources {
 		p := source.Problem
 		if p == nil {
 			continue
 		}
-		if p.Reason == catalog.ReasonRepositoryNotReady && e.mirrors[i].Problem != nil {
-			p = e.mirrors[i].Problem
+		if p.Reason == catalog.ReasonRepositoryNotReady && f.mirrors[i].Problem != nil {
+			p = f.mirrors[i].Problem
 		}
 		if !p.Reason.Passing() {
 			return p, true
@@ -104,79 +106,47 @@ func (e evidence) sourceProblem() (problem *catalog.Problem, failed bool) {
 	return problem, false
 }
 
-// synced tells whether the agent applied completely what is desired.
-func (e evidence) synced() bool {
-	r := e.report.Report
-	return r != nil && r.DryRun == nil && r.Phase != catalog.PhasePending && len(e.entry.Bundles) > 0 && r.ObservedSpecDigest == e.entry.SpecDigest &&
-		r.AppliedConfigDigest == e.entry.ConfigDigest && slices.Equal(r.AppliedDigests, e.entry.Digests())
+// isSynced reports whether the agent has applied everything that is desired.
+func (f serviceFacts) isSynced() bool {
+	r := f.report.Report
+	return r != nil && r.DryRun == nil && r.Phase != catalog.PhasePending &&
+		len(f.entry.Bundles) > 0 && r.ObservedSpecDigest == f.entry.SpecDigest &&
+		r.AppliedConfigDigest == f.entry.ConfigDigest && slices.Equal(r.AppliedDigests, f.entry.Digests())
 }
 
-// current tells whether the report is about the desired state.
-func (e evidence) current() bool {
-	r := e.report.Report
+// isCurrent reports whether the report is about the desired state.
+func (f serviceFacts) isCurrent() bool {
+	r := f.report.Report
 	if r == nil || r.Phase == catalog.PhaseUnknown {
 		return false
 	}
-	if e.synced() {
+	if f.isSynced() {
 		return true
 	}
 	switch r.Phase {
 	case catalog.PhaseHealthy, catalog.PhaseProgressing, catalog.PhaseDegraded:
-		// These claim that everything desired is applied, which the digests deny.
+		// These claim that everything desired is applied, but the digests differ.
 		return false
 	case catalog.PhaseUnknown, catalog.PhasePending, catalog.PhaseSyncing, catalog.PhaseFailed, catalog.PhasePaused:
 	}
 	if tried, ok := r.Tried(); ok {
-		return tried.SpecDigest == e.entry.SpecDigest && tried.ConfigDigest == e.entry.ConfigDigest &&
-			slices.Equal(tried.Digests, e.entry.Digests())
+		return tried.SpecDigest == f.entry.SpecDigest && tried.ConfigDigest == f.entry.ConfigDigest &&
+			slices.Equal(tried.Digests, f.entry.Digests())
 	}
-	return e.report.Entry == e.entry.Digest
+	return f.report.Entry == f.entry.Digest
 }
 
-// rehearsed tells that the report is about a dry run of the desired state. What it says beside that is about what is applied, which
-// is another.
-func (e evidence) rehearsed() bool {
-	return e.report.Report != nil && e.report.Report.DryRun != nil && e.report.Entry == e.entry.Digest
+// isDryRun reports whether the report is about a dry run of the desired state. The rest of such a report is about what is
+// applied, which is another state.
+func (f serviceFacts) isDryRun() bool {
+	return f.report.Report != nil && f.report.Report.DryRun != nil && f.report.Entry == f.entry.Digest
 }
 
-// observedGeneration is the spec's own where the report is about it, however the report's replica saw that.
-func (e evidence) observedGeneration() int64 {
-	if r := e.report.Report; r != nil && len(e.entry.Bundles) > 0 && r.ObservedSpecDigest == e.entry.SpecDigest {
-		return e.service.Generation
+// observedGeneration returns the generation of the spec if the report is about that spec, whatever the replica that took
+// the report knew, and else the generation that was stored with the report.
+func (f serviceFacts) observedGeneration() int64 {
+	if r := f.report.Report; r != nil && len(f.entry.Bundles) > 0 && r.ObservedSpecDigest == f.entry.SpecDigest {
+		return f.service.Generation
 	}
-	return e.report.ObservedGeneration
-}
-
-// serviceStatus gathers the evidence. The caller holds the lock.
-func (v *View) serviceStatus(service *catalog.Service) ServiceStatus {
-	e := evidence{
-		service: service,
-		report:  v.reports[service.UID],
-		sources: make([]catalog.Resolution, len(service.Spec.Sources)),
-		mirrors: make([]catalog.Mirror, len(service.Spec.Sources)),
-	}
-	for i, source := range service.Spec.Sources {
-		e.sources[i] = v.resolutions[source.Normal()]
-		e.mirrors[i] = v.mirrors[source.Repository]
-	}
-	e.entry = v.entry(service)
-	return e.status()
-}
-
-// clusterStatus gathers what is known. The caller holds the lock.
-func (v *View) clusterStatus(cluster *catalog.Cluster) ClusterStatus {
-	names := v.index.Services(cluster.Name)
-	s := ClusterStatus{
-		Enrolled:    cluster.Agent.Enrolled(),
-		Report:      cluster.Agent.Report,
-		PlanVersion: cluster.Agent.PlanVersion,
-		Services:    len(names),
-	}
-	s.Connected, s.LastSeenAt = v.heard(cluster)
-	for _, name := range names {
-		if v.serviceStatus(v.index.Service(name)).Phase == catalog.PhaseHealthy {
-			s.ServicesHealthy++
-		}
-	}
-	return s
+	return f.report.ObservedGeneration
 }

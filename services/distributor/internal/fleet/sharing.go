@@ -10,12 +10,12 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// maxShared bounds what a sharing remembers. Beyond it everything is forgotten and learned anew, which costs some memory
-// for what is alive and not known any more, and nothing else.
+// maxShared bounds what a sharing remembers. Beyond it everything is forgotten, which costs memory for the values that are
+// in use and are shared no longer.
 const maxShared = 1 << 16
 
-// sharing lets objects that were read from the store share what is equal in them: most services of a fleet name the same
-// few sources, and most reports the same few digests.
+// sharing lets objects that were read from the store share equal values: most services of a fleet name the same few
+// sources, and most reports the same few digests. It is not safe for concurrent use.
 type sharing struct {
 	texts   map[string]string
 	sources map[catalog.Source][]catalog.Source
@@ -46,7 +46,15 @@ func (s *sharing) list(texts []string) []string {
 	return shared
 }
 
-// service returns a service that equals the given one.
+// services returns services that equal the given ones.
+func (s *sharing) services(given []*catalog.Service) []*catalog.Service {
+	shared := make([]*catalog.Service, len(given))
+	for i, service := range given {
+		shared[i] = s.service(service)
+	}
+	return shared
+}
+
 func (s *sharing) service(given *catalog.Service) *catalog.Service {
 	next := *given
 	next.Spec.Cluster = s.text(given.Spec.Cluster)
@@ -71,7 +79,7 @@ func (s *sharing) source(list []catalog.Source) []catalog.Source {
 	return list
 }
 
-// policy shares policies, of which a fleet has few, and which may be large.
+// policy shares policies, because a fleet has few of them and they may be large.
 func (s *sharing) policy(given *syncpolicy.Policy) *syncpolicy.Policy {
 	if given.Zero() {
 		return nil

@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/lookup"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
+)
+
+// Look refreshes the view because the caller misses something. When it returns, the view knows whatever was in the store
+// when it was called. If the store does not answer in time, the view stays as it is.
+func (v *View) Look(ctx context.Context) { _ = v.look(ctx) }
+
+func (v *View) look(ctx context.Context) error {
+	ctx, cancel := lookup.Bounded(ctx, lookup.Timeout)
+	defer cancel()
+	return v.refreshes.Do(ctx)
+}
+
+// Admit returns the cluster if identityUID, made by admission.IdentityUID, is that of the live one: what was issued to its
+// agent is still valid. Before it refuses it reads the store, because another replica may just have enrolled the agent.
+func (v *View) Admit(ctx context.Context, name, identityUID string) (*catalog.Cluster, bool) {
+	if c, ok := v.admitted(name, identityUID); ok {
+		return c, true
+	}
+	v.Look(ctx)
+	return v.admitted(name, identityUID)
+}
+
+func (v *View) admitted(name, identityUID string) (*catalog.Cluster, bool) {
+	c, ok := v.Cluster(name)
+	if !ok || !c.Agent.Enrolled() || identityUID != admission.IdentityUID(c.UID, c.Agent.KeyGeneration) {
+		return nil, false
+	}
+	return c, true
+}
+
+// AdmitPerson returns the person with its present groups, because a token may be an hour old. ok is false for a user that
+// was deleted, even if there is another one of that name by now, and for an identity whose API token has ended. A person
+// without a uid is not a user of the hub: the token alone says what its groups are. Before it refuses it reads the store,
+// because another replica may just have created the user or the token.
+func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current identity.Identity, ok bool) {
+	if id.UID == "" {
+		return id, true
+	}
+	if current, ok = v.admittedPerson(id); ok {
+		return current, true
+	}
+	v.Look(ctx)
+	return v.admittedPerson(id)
+}
+
+func (v *View) admittedPerson(id identity.Identity) (identity.Identity, bool) {
+	user, ok := v.User(id.Name)
+	if !ok || user.UID != id.UID {
+		return id, false
+	}
+	if token, ok := admission.APITokenOf(id.Credential); ok && !v.hasToken(token, id.UID, time.Now()) {
+		return id, false
+	}
+	id.Groups = user.Spec.Groups
+	return id, true
+}
+
+// Plan returns the current plan of a cluster.
+func (v *View) Plan(cluster string) (*plan.Plan, bool) {
+	set, ok := v.plans.of(cluster)
+	return set.current, ok
+}
+
+// Recent returns the plan of that version if it is the current one of the cluster, or one of the last that it replaced.
+func (v *View) Recent(cluster, version string) (*plan.Plan, bool) {
+	set, _ := v.plans.of(cluster)
+	return set.find(version)
+}
+
+// Bundle finds a digest in the current plan of a cluster, in one of the last it replaced, or among what it was granted.
+func (v *View) Bundle(cluster string, d digest.Digest) (plan.Bundle, bool) {
+	set, ok := v.plans.of(cluster)
+	if !ok {
+		return plan.Bundle{}, false
+	}
+	if bundle, ok := set.bundle(d); ok {
+		return bundle, true
+	}
+	if found, ok := v.Cluster(cluster); ok {
+		return v.grants.find(found, d)
+	}
+	return plan.Bundle{}, false
+}
+
+// Downloads is the view for the handler of bundles. It is safe for concurrent use.
+type Downloads struct {
+	*View
+}
+
+// Bundle is [View.Bundle]. Before it refuses it reads the store, at most once a second for a cluster, because another
+// replica may just have named the bundle to the agent. A refusal takes as long whether the bundle exists or not.
+func (d Downloads) Bundle(cluster string, of digest.Digest) (plan.Bundle, bool) {
+	bundle, ok := d.View.Bundle(cluster, of)
+	if ok {
+		return bundle, true
+	}
+	found, ok := d.Cluster(cluster)
+	if !ok || !d.lookupsOf(found).misses.Allow() {
+		return plan.Bundle{}, false
+	}
+	_ = d.learn(context.Background(), found) // if the store does not answer, memory decides
+	return d.View.Bundle(cluster, of)
+}
+
+// CatchUp keeps an agent from going back in time. When it returns nil, the view is not behind the plan that the agent has,
+// whichever replica gave it. known is the version of that plan, or "" if the agent has none.
+//
+// A version that this replica never had may be newer than everything it knows. It then reads the store for edits and for
+// the content of the cluster's sources, where each replica writes what it learns before it names that to an agent (see
+// package resolve). Versions that it had, which is nearly always so, cost nothing. The error matches
+// catalog.ErrUnavailable: the store does not answer, and the plan in memory might take services away from the agent.
+func (v *View) CatchUp(ctx context.Context, cluster, known string) error {
+	if known == "" {
+		// The agent has nothing to lose, so it is given what there is.
+		v.Look(ctx)
+		return nil
+	}
+	if v.plans.recognises(cluster, known) {
+		return nil
+	}
+	found, ok := v.Cluster(cluster)
+	if !ok {
+		return nil
+	}
+	if err := v.learn(ctx, found); err != nil {
+		return fmt.Errorf("catch up with version %s: %w", known, err)
+	}
+	v.plans.remember(cluster, known) // whatever the version is, this replica is past it now
+	return nil
+}
+
+// learn reads what other replicas wrote that concerns a cluster. All callers for the cluster share one read.
+func (v *View) learn(ctx context.Context, cluster *catalog.Cluster) error {
+	ctx, cancel := lookup.Bounded(ctx, 2*lookup.Timeout)
+	defer cancel()
+	return v.lookupsOf(cluster).learning.Do(ctx)
+}
+
+func (v *View) lookupsOf(cluster *catalog.Cluster) *clusterLookups {
+	return v.lookups.of(cluster.UID, func(ctx context.Context) error { return v.learnNow(ctx, cluster.Name) })
+}
+
+func (v *View) learnNow(ctx context.Context, cluster string) error {
+	if err := v.look(ctx); err != nil {
+		return err
+	}
+	var sources []catalog.Source
+	_, services := v.servicesOf(cluster)
+	for _, service := range services {
+		for _, source := range service.Spec.Sources {
+			sources = append(sources, source.Normal())
+		}
+	}
+	ctx, cancel := lookup.Bounded(ctx, lookup.Timeout)
+	defer cancel()
+	stored, err := v.p.Store.SnapshotsOf(ctx, sources)
+	if err != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	for source, resolution := range stored {
+		v.Stored(ctx, source, resolution)
+	}
+	return nil
+}
+
+// Attribute adds to a report of the cluster's agent which plan entries it is about, as far as this replica knows. This
+// replica may know less than others, so the addition only decides how reports of agents are read that do not name the
+// entries themselves.
+func (v *View) Attribute(cluster *catalog.Cluster, report *catalog.AgentReport) {
+	set, ok := v.plans.of(cluster.Name) // this replica may not have computed it yet
+	if !ok {
+		return
+	}
+	seen, _ := set.find(report.PlanVersion)
+	for i := range report.Services {
+		stored := &report.Services[i]
+		if service := v.service(stored.Service); service != nil && service.UID == stored.ServiceUID {
+			attributeService(stored, service, set.current, seen)
+		}
+	}
+}
+
+// attributeService adds to a service's report what it is about: the entry of the plan that the agent has seen, which is nil if
+// this replica does not know it, and the generation of the spec.
+func attributeService(stored *catalog.StoredReport, service *catalog.Service, current, seen *plan.Plan) {
+	var applied plan.Entry
+	isKnown := false
+	if seen != nil {
+		applied, isKnown = seen.Entry(service.Name)
+	}
+	if isKnown && applied.SpecDigest == stored.Report.ObservedSpecDigest {
+		stored.Entry = applied.Digest
+	}
+	// The configuration belongs to the generation, too. Nothing is known of that of a plan which was forgotten.
+	if entry, ok := current.Entry(service.Name); ok && entry.SpecDigest == stored.Report.ObservedSpecDigest &&
+		(!isKnown || applied.ConfigDigest == entry.ConfigDigest) {
+		stored.ObservedGeneration = service.Generation
+	}
+}

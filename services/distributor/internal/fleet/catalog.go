@@ -1,0 +1,387 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
+)
+
+// Catalog is this replica's copy of the catalog. A batch of changes is applied whole, so each read is of one revision:
+// nobody reaches a cluster by a binding that was deleted before the cluster was created. It is safe for concurrent use.
+// What it returns is shared and must not be changed.
+type Catalog struct {
+	mu       sync.RWMutex
+	revision int64
+	// objects are by kind and name, except for services, which only the index has.
+	objects  map[catalog.Kind]map[string]catalog.Object
+	services *plan.Index
+	bindings *bindingIndex
+	// tokens are by id. They are no objects.
+	tokens map[string]catalog.Token
+	// sorted caches the sorted names of each kind, because listings read them page by page. Readers fill it.
+	sorted sync.Map
+}
+
+func newCatalog() *Catalog {
+	return &Catalog{
+		objects: map[catalog.Kind]map[string]catalog.Object{
+			catalog.KindCluster: {}, catalog.KindRepository: {}, catalog.KindUser: {}, catalog.KindAccessBinding: {},
+		},
+		services: plan.NewIndex(), bindings: newBindingIndex(), tokens: map[string]catalog.Token{},
+	}
+}
+
+// Revision returns the revision of the catalog that the copy shows.
+func (c *Catalog) Revision() int64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.revision
+}
+
+// apply takes over a batch of changes and returns what it touches.
+func (c *Catalog) apply(changes catalog.Changes) *changeSet {
+	s := newChangeSet()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, stone := range changes.Deleted {
+		c.removeLocked(stone, s)
+	}
+	putLocked(c, changes.Clusters, s)
+	putLocked(c, changes.Repositories, s)
+	putLocked(c, changes.Services, s)
+	putLocked(c, changes.Users, s)
+	putLocked(c, changes.Bindings, s)
+	for _, token := range changes.Tokens {
+		c.tokens[token.ID] = token
+	}
+	c.revision = changes.Revision
+	return s
+}
+
+// removeLocked removes a deleted object, unless its name belongs to another object by now.
+func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
+	if stone.Key.Kind == catalog.KindToken {
+		delete(c.tokens, stone.Key.Name)
+		return
+	}
+	object := c.objectLocked(stone.Key)
+	if object == nil || object.Meta().UID != stone.UID {
+		return
+	}
+	delete(c.objects[stone.Key.Kind], stone.Key.Name)
+	c.sorted.Delete(stone.Key.Kind)
+	s.addObject(stone.Key)
+	switch o := object.(type) {
+	case *catalog.Cluster:
+		s.clusters[o.Name] = struct{}{}
+		s.endedClusters = append(s.endedClusters, o.UID)
+	case *catalog.Service:
+		c.services.Remove(o.Name)
+		s.addService(o)
+		s.endedServices = append(s.endedServices, o.UID)
+	case *catalog.User:
+		// The store deleted the user's tokens with the user, without tombstones of their own.
+		maps.DeleteFunc(c.tokens, func(_ string, token catalog.Token) bool { return token.UserUID == o.UID })
+	case *catalog.AccessBinding:
+		c.bindings.remove(o)
+	}
+}
+
+func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
+	for _, next := range objects {
+		key := next.Key()
+		last := c.objectLocked(key)
+		if last == nil {
+			c.sorted.Delete(key.Kind)
+		}
+		if shouldNotify(last, next) {
+			s.addObject(key)
+		}
+		switch o := catalog.Object(next).(type) {
+		case *catalog.Service:
+			if old, ok := last.(*catalog.Service); ok {
+				s.addService(old)
+			}
+			c.services.Put(o)
+			s.addService(o)
+			continue
+		case *catalog.Cluster:
+			if old, ok := last.(*catalog.Cluster); ok {
+				addCluster(s, old, o)
+			}
+		case *catalog.AccessBinding:
+			if old, ok := last.(*catalog.AccessBinding); ok {
+				c.bindings.remove(old)
+			}
+			c.bindings.put(o)
+		}
+		c.objects[key.Kind][key.Name] = next
+	}
+}
+
+// addCluster adds what a changed cluster means for its agent.
+func addCluster(s *changeSet, last, next *catalog.Cluster) {
+	if !last.Spec.Settings.Equal(next.Spec.Settings) {
+		s.addPlan(next.Name)
+	}
+	if last.Agent.KeyGeneration != next.Agent.KeyGeneration {
+		// Streams that were opened with the old key check whether they may go on.
+		s.clusters[next.Name] = struct{}{}
+	}
+}
+
+// shouldNotify reports whether watchers are to be notified of a stored object. When an agent was last heard from changes
+// every minute, which no watcher wants to hear of.
+func shouldNotify(last, next catalog.Object) bool {
+	old, _ := last.(*catalog.Cluster)
+	cluster, ok := next.(*catalog.Cluster)
+	if !ok || old == nil {
+		return true
+	}
+	a, b := *old, *cluster
+	b.Agent.LastSeenAt, b.Agent.ConnectedUntil, b.Agent.Sequence = a.Agent.LastSeenAt, a.Agent.ConnectedUntil, a.Agent.Sequence
+	return !reflect.DeepEqual(a, b)
+}
+
+// objectLocked returns the object of that name, or nil.
+func (c *Catalog) objectLocked(key catalog.Key) catalog.Object {
+	if key.Kind != catalog.KindService {
+		return c.objects[key.Kind][key.Name]
+	}
+	if s := c.services.Service(key.Name); s != nil {
+		return s
+	}
+	return nil
+}
+
+// tombstones returns one for each object and each token: what a store without them would say.
+func (c *Catalog) tombstones() []catalog.Tombstone {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var all []catalog.Tombstone
+	for _, key := range c.keysLocked() {
+		all = append(all, catalog.Tombstone{Key: key, UID: c.objectLocked(key).Meta().UID})
+	}
+	for id := range c.tokens {
+		all = append(all, catalog.Tombstone{Key: catalog.Key{Kind: catalog.KindToken, Name: id}})
+	}
+	return all
+}
+
+// find returns the object of that name, or nil.
+func (c *Catalog) find(key catalog.Key) catalog.Object {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.objectLocked(key)
+}
+
+// Cluster returns a cluster by its name.
+func (c *Catalog) Cluster(name string) (*catalog.Cluster, bool) {
+	cluster, ok := c.find(catalog.Key{Kind: catalog.KindCluster, Name: name}).(*catalog.Cluster)
+	return cluster, ok
+}
+
+// User returns a user by its name.
+func (c *Catalog) User(name string) (*catalog.User, bool) {
+	user, ok := c.find(catalog.Key{Kind: catalog.KindUser, Name: name}).(*catalog.User)
+	return user, ok
+}
+
+// RepositoryUID returns the uid of a repository, or "" if there is none of that name.
+func (c *Catalog) RepositoryUID(name string) string {
+	if repository := c.find(catalog.Key{Kind: catalog.KindRepository, Name: name}); repository != nil {
+		return repository.Meta().UID
+	}
+	return ""
+}
+
+// service returns a service by its name, or nil.
+func (c *Catalog) service(name string) *catalog.Service {
+	service, _ := c.find(catalog.Key{Kind: catalog.KindService, Name: name}).(*catalog.Service)
+	return service
+}
+
+// hasToken reports whether the API token of that id is the user's and has not ended.
+func (c *Catalog) hasToken(id, userUID string, at time.Time) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	token, ok := c.tokens[id]
+	return ok && token.UserUID == userUID && !token.Expired(at)
+}
+
+// servicesOf returns a cluster, or nil, and its services by name.
+func (c *Catalog) servicesOf(cluster string) (*catalog.Cluster, []*catalog.Service) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	found, ok := c.objects[catalog.KindCluster][cluster].(*catalog.Cluster)
+	if !ok {
+		return nil, nil
+	}
+	return found, c.servicesLocked(c.services.Services(cluster))
+}
+
+// servicesNamed returns a cluster, or nil, those of the named services that are its own, and the names of the others.
+func (c *Catalog) servicesNamed(cluster string, names map[string]struct{}) (found *catalog.Cluster, own []*catalog.Service, gone []string) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	found, _ = c.objects[catalog.KindCluster][cluster].(*catalog.Cluster)
+	for name := range names {
+		if service := c.services.Service(name); service != nil && service.Spec.Cluster == cluster {
+			own = append(own, service)
+		} else {
+			gone = append(gone, name)
+		}
+	}
+	return found, own, gone
+}
+
+// readers returns the services made of one of the sources.
+func (c *Catalog) readers(sources ...catalog.Source) []*catalog.Service {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var readers []*catalog.Service
+	for _, source := range sources {
+		readers = append(readers, c.servicesLocked(c.services.Readers(source))...)
+	}
+	return readers
+}
+
+func (c *Catalog) servicesLocked(names []string) []*catalog.Service {
+	services := make([]*catalog.Service, len(names))
+	for i, name := range names {
+		services[i] = c.services.Service(name)
+	}
+	return services
+}
+
+// Sources returns every source that a service names, in its normal spelling.
+func (c *Catalog) Sources() []catalog.Source {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.services.Sources()
+}
+
+// SourcesOf returns the sources that read the repository, in their normal spelling.
+func (c *Catalog) SourcesOf(repository string) []catalog.Source {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.services.SourcesOf(repository)
+}
+
+// Wanted reports whether a service names the source, given in its normal spelling.
+func (c *Catalog) Wanted(source catalog.Source) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.services.Wanted(source)
+}
+
+// Receptive returns the clusters whose agents are dialled, by name.
+func (c *Catalog) Receptive() []*catalog.Cluster {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var receptive []*catalog.Cluster
+	for _, object := range c.objects[catalog.KindCluster] {
+		if cluster, ok := object.(*catalog.Cluster); ok && cluster.Spec.AgentEndpoint != "" {
+			receptive = append(receptive, cluster)
+		}
+	}
+	slices.SortFunc(receptive, func(a, b *catalog.Cluster) int { return cmp.Compare(a.Name, b.Name) })
+	return receptive
+}
+
+// namesLocked returns the names of a kind, sorted.
+func (c *Catalog) namesLocked(kind catalog.Kind) []string {
+	if cached, ok := c.sorted.Load(kind); ok {
+		names, _ := cached.([]string)
+		return names
+	}
+	names := slices.Sorted(maps.Keys(c.objects[kind]))
+	if kind == catalog.KindService {
+		names = c.services.Names()
+	}
+	c.sorted.Store(kind, names)
+	return names
+}
+
+// Keys returns the keys of all objects: clusters, then repositories, then services, then users and bindings, each by
+// name.
+func (c *Catalog) Keys() []catalog.Key {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.keysLocked()
+}
+
+func (c *Catalog) keysLocked() []catalog.Key {
+	var keys []catalog.Key
+	for _, kind := range []catalog.Kind{
+		catalog.KindCluster, catalog.KindRepository, catalog.KindService, catalog.KindUser, catalog.KindAccessBinding,
+	} {
+		for _, name := range c.namesLocked(kind) {
+			keys = append(keys, catalog.Key{Kind: kind, Name: name})
+		}
+	}
+	return keys
+}
+
+// Query selects objects of one kind.
+type Query struct {
+	Kind catalog.Kind
+	// Cluster selects services of this cluster; empty selects all.
+	Cluster string
+	// After selects names that sort after it.
+	After string
+	// Limit bounds the answer.
+	Limit int
+	// Keep selects objects of which it is true; nil selects all. It must not call the view.
+	Keep func(catalog.Object) bool
+}
+
+// list returns objects by name, and whether there are more.
+func (c *Catalog) list(q Query) (objects []catalog.Object, more bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var names []string
+	if q.Kind == catalog.KindService && q.Cluster != "" {
+		names = c.services.Services(q.Cluster)
+	} else {
+		names = c.namesLocked(q.Kind)
+	}
+	first, exact := slices.BinarySearch(names, q.After)
+	if exact {
+		first++
+	}
+	for _, name := range names[first:] {
+		object := c.objectLocked(catalog.Key{Kind: q.Kind, Name: name})
+		if q.Keep != nil && !q.Keep(object) {
+			continue
+		}
+		if len(objects) == q.Limit {
+			return objects, true
+		}
+		objects = append(objects, object)
+	}
+	return objects, false
+}
+
+// Totals counts the objects of each kind.
+type Totals struct {
+	Clusters, Repositories, Services int
+}
+
+// Totals returns how many objects there are.
+func (c *Catalog) Totals() Totals {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return Totals{
+		Clusters: len(c.objects[catalog.KindCluster]), Repositories: len(c.objects[catalog.KindRepository]), Services: c.services.Len(),
+	}
+}

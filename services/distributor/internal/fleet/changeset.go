@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import "github.com/leatdev/leat/services/distributor/internal/catalog"
+
+// changeSet collects what a batch of changes touches. It is filled while the batch is applied, and read afterwards to
+// revise plans and to notify watchers. One goroutine owns it.
+type changeSet struct {
+	// objects are those whose watchers are notified.
+	objects map[catalog.Key]struct{}
+	// services are the names of services that were added, changed or removed, by the cluster whose plan that concerns. A
+	// cluster without names has other settings.
+	services map[string]map[string]struct{}
+	// clusters are those whose plan watchers look again, whether the plan has changed or not.
+	clusters map[string]struct{}
+	// endedClusters and endedServices are the uids of deleted objects.
+	endedClusters, endedServices []string
+}
+
+func newChangeSet() *changeSet {
+	return &changeSet{
+		objects: map[catalog.Key]struct{}{}, services: map[string]map[string]struct{}{}, clusters: map[string]struct{}{},
+	}
+}
+
+func (s *changeSet) addObject(key catalog.Key) { s.objects[key] = struct{}{} }
+
+// addStatus adds a service whose status changed, which is a part of its cluster's.
+func (s *changeSet) addStatus(service *catalog.Service) {
+	s.addObject(service.Key())
+	s.addObject(catalog.Key{Kind: catalog.KindCluster, Name: service.Spec.Cluster})
+}
+
+// addService adds a service whose entry in its cluster's plan may change.
+func (s *changeSet) addService(service *catalog.Service) {
+	s.addStatus(service)
+	s.addPlan(service.Spec.Cluster)
+	s.services[service.Spec.Cluster][service.Name] = struct{}{}
+}
+
+// addPlan adds a cluster whose plan may change.
+func (s *changeSet) addPlan(cluster string) {
+	if s.services[cluster] == nil {
+		s.services[cluster] = map[string]struct{}{}
+	}
+}

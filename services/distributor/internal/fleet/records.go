@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import "github.com/leatdev/leat/services/distributor/internal/catalog"
+
+// Record is one object with its status; the fields of its kind are set.
+type Record struct {
+	Object catalog.Object
+	// Service belongs to a *catalog.Service.
+	Service ServiceStatus
+	// Cluster belongs to a *catalog.Cluster.
+	Cluster ClusterStatus
+	// Mirror belongs to a *catalog.Repository; nil while nothing is known.
+	Mirror *catalog.Mirror
+	// Binding belongs to a *catalog.AccessBinding.
+	Binding BindingStatus
+}
+
+// Get returns one object.
+func (v *View) Get(key catalog.Key) (Record, bool) {
+	object := v.find(key)
+	if object == nil {
+		return Record{}, false
+	}
+	return v.Describe(object), true
+}
+
+// List returns objects by name, and whether there are more.
+func (v *View) List(q Query) (records []Record, more bool) {
+	objects, more := v.list(q)
+	for _, object := range objects {
+		records = append(records, v.Describe(object))
+	}
+	return records, more
+}
+
+// Describe returns the object with the status that belongs to its name. The object may differ from the catalog's, as in a
+// dry run.
+func (v *View) Describe(object catalog.Object) Record {
+	r := Record{Object: object}
+	switch o := object.(type) {
+	case *catalog.Cluster:
+		r.Cluster = v.clusterStatus(o)
+	case *catalog.Repository:
+		if mirror, ok := v.sources.mirror(o.Name); ok {
+			r.Mirror = &mirror
+		}
+	case *catalog.Service:
+		r.Service = v.serviceStatus(o)
+	case *catalog.AccessBinding:
+		r.Binding = v.bindingStatus(o)
+	}
+	return r
+}
+
+func (v *View) serviceStatus(service *catalog.Service) ServiceStatus {
+	f := serviceFacts{service: service, entry: v.plans.entry(service), report: v.reports.of(service)}
+	f.sources, f.mirrors = v.sources.of(service)
+	return f.status()
+}
+
+func (v *View) clusterStatus(cluster *catalog.Cluster) ClusterStatus {
+	_, services := v.servicesOf(cluster.Name)
+	s := ClusterStatus{
+		Enrolled:    cluster.Agent.Enrolled(),
+		Report:      cluster.Agent.Report,
+		PlanVersion: cluster.Agent.PlanVersion,
+		Services:    len(services),
+	}
+	s.Connected, s.LastSeenAt = v.Presence.of(cluster)
+	for _, service := range services {
+		if v.serviceStatus(service).Phase == catalog.PhaseHealthy {
+			s.ServicesHealthy++
+		}
+	}
+	return s
+}
