@@ -52,7 +52,7 @@ func deltaMessage(from, to *plan.Plan) *distributorv1.PlanDelta {
 	return m
 }
 
-func entryMessage(e plan.Entry) *distributorv1.PlanService {
+func entryMessage(e *plan.Entry) *distributorv1.PlanService {
 	m := &distributorv1.PlanService{
 		Name:         e.Name,
 		Uid:          e.UID,

@@ -48,7 +48,7 @@ func (s *Distributor) digest(cluster string, req *distributorv1.GetDigestRequest
 	if !ok {
 		return nil, notFound(catalog.Key{Kind: catalog.KindService, Name: req.GetService()})
 	}
-	message := entryMessage(entry)
+	message := entryMessage(&entry)
 	sum := plandelta.Sum(message)
 	if sum == req.GetKnownDigest() {
 		return &distributorv1.GetDigestResponse{Digest: sum, Unchanged: true}, nil

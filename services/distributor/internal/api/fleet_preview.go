@@ -61,7 +61,7 @@ func (s *Fleet) PreviewService(ctx context.Context, req *fleetv1.PreviewServiceR
 		return nil, mapped(err)
 	}
 	return &fleetv1.PreviewServiceResponse{
-		Cluster: cluster.Name, Service: entryMessage(entry), ExpireTime: timestamppb.New(expires),
+		Cluster: cluster.Name, Service: entryMessage(&entry), ExpireTime: timestamppb.New(expires),
 	}, nil
 }
 

@@ -73,7 +73,7 @@ func (b *planBook) of(cluster string) (set planSet, ok bool) {
 		// What the plan says was so before, so no event caused it and it has no trace.
 		why := plan.Cause{Time: now()}
 		p.current = plan.Compute(cluster, b.sources.inputs(services...), why).With(found.Spec.Settings.Over(b.settings), why)
-		b.shareLocked(p.current)
+		b.shareLocked(p.current, nil)
 	}
 	b.updateLocked(p)
 	p.touch()
@@ -119,9 +119,9 @@ func (b *planBook) clusterLocked(cluster *catalog.Cluster) *clusterPlans {
 // updateLocked names the latest commits in the current plan.
 func (b *planBook) updateLocked(p *clusterPlans) {
 	if p.isOutdated {
-		p.isOutdated = false
-		p.current = b.sources.latest(p.current)
-		b.shareLocked(p.current)
+		last := p.current
+		p.isOutdated, p.current = false, b.sources.latest(last)
+		b.shareLocked(p.current, last)
 	}
 }
 
@@ -165,7 +165,7 @@ func (b *planBook) reviseCluster(ctx context.Context, name string, services map[
 	b.updateLocked(p)
 	why := plan.Cause{Time: now(), Traceparent: carry(span, traceparent), Last: p.current}
 	next := plan.Revise(p.current, b.sources.inputs(own...), gone, why).With(cluster.Spec.Settings.Over(b.settings), why)
-	b.shareLocked(next)
+	b.shareLocked(next, p.current)
 	if next.Version == p.current.Version {
 		p.current = next
 		return false
@@ -187,8 +187,9 @@ func (b *planBook) outdate(services []*catalog.Service) {
 	}
 }
 
-// shareLocked makes a plan that no reader has seen yet share equal values with other plans.
-func (b *planBook) shareLocked(next *plan.Plan) {
+// shareLocked makes a plan that no reader has seen yet share equal values with other plans. Entries that it has in common
+// with the plan before are shared already.
+func (b *planBook) shareLocked(next, last *plan.Plan) {
 	if b.pool.Full() {
 		b.pool.Renew(func(yield func(*plan.Plan) bool) {
 			for _, p := range b.byUID {
@@ -198,7 +199,7 @@ func (b *planBook) shareLocked(next *plan.Plan) {
 			}
 		})
 	}
-	b.pool.Share(next)
+	b.pool.Share(next, last)
 }
 
 // recognises reports whether the version is the current one of the cluster's plan, or an earlier one.

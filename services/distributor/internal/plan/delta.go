@@ -17,7 +17,7 @@ type Delta struct {
 	// From is the version that it applies to, To the one that it leads to.
 	From, To string
 	// Changed are the entries that are new or different, whole, sorted by name.
-	Changed []Entry
+	Changed []*Entry
 	// Removed are the names of entries that are gone, sorted.
 	Removed []string
 	// Settings are those of the new plan, whole.
@@ -45,12 +45,12 @@ func (e *VersionError) Error() string {
 func Diff(from, to *Plan) Delta {
 	d := Delta{From: from.Version, To: to.Version, Settings: to.Settings, ComputedAt: to.ComputedAt}
 	for _, next := range to.Entries {
-		if last, ok := from.Entry(next.Name); !ok || !same(last, next) {
+		if last := from.find(next.Name); last == nil || !same(last, next) {
 			d.Changed = append(d.Changed, next)
 		}
 	}
 	for _, last := range from.Entries {
-		if _, ok := to.Entry(last.Name); !ok {
+		if to.find(last.Name) == nil {
 			d.Removed = append(d.Removed, last.Name)
 		}
 	}
@@ -58,7 +58,7 @@ func Diff(from, to *Plan) Delta {
 }
 
 // same tells whether two entries count the same in a version; see versionOf.
-func same(a, b Entry) bool {
+func same(a, b *Entry) bool {
 	return a.Name == b.Name && a.UID == b.UID && a.Digest == b.Digest && a.SyncRequest == b.SyncRequest
 }
 
@@ -76,14 +76,14 @@ func (d Delta) Apply(old *Plan) (*Plan, error) {
 	for _, entry := range d.Changed {
 		gone[entry.Name] = true
 	}
-	entries := make([]Entry, 0, len(old.Entries)+len(d.Changed))
+	entries := make([]*Entry, 0, len(old.Entries)+len(d.Changed))
 	for _, entry := range old.Entries {
 		if !gone[entry.Name] {
 			entries = append(entries, entry)
 		}
 	}
 	entries = append(entries, d.Changed...)
-	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(entries, func(a, b *Entry) int { return cmp.Compare(a.Name, b.Name) })
 	next := &Plan{
 		Cluster: old.Cluster, Version: versionOf(old.Cluster, d.Settings, entries), Entries: entries,
 		Settings: d.Settings, ComputedAt: d.ComputedAt,

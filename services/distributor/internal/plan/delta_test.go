@@ -91,9 +91,9 @@ func TestApplyingTheDifferenceGivesTheNewPlan(t *testing.T) {
 
 // checkMinimal has a delta name a service if and only if any value of it differs, and what it names be exact.
 func checkMinimal(t *rapid.T, last, next *plan.Plan, delta plan.Delta) {
-	var changed []plan.Entry
+	var changed []*plan.Entry
 	for _, entry := range next.Entries {
-		if old, ok := last.Entry(entry.Name); !ok || !cmp.Equal(old, entry, seen) {
+		if old, ok := last.Entry(entry.Name); !ok || !cmp.Equal(old, *entry, seen) {
 			changed = append(changed, entry)
 		}
 	}

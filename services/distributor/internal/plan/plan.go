@@ -28,8 +28,9 @@ type Plan struct {
 	Cluster string
 	// Version is a digest over the cluster's name, its settings and its entries, but not their commits and traces.
 	Version string
-	// Entries are sorted by name.
-	Entries []Entry
+	// Entries are sorted by name. An entry does not change, so that plans share those that they have in common: the plans
+	// that a cluster's plan replaced cost little more than what has changed since.
+	Entries []*Entry
 	// Settings are what the agent is told.
 	Settings syncpolicy.AgentSettings
 	// ComputedAt is when a plan of this version was first computed here.
@@ -103,7 +104,7 @@ type Cause struct {
 
 // Compute makes the plan of a cluster from its services, given in any order.
 func Compute(cluster string, services []Input, why Cause) *Plan {
-	entries := make([]Entry, len(services))
+	entries := make([]*Entry, len(services))
 	for i, input := range services {
 		entries[i] = why.entry(input)
 	}
@@ -111,20 +112,20 @@ func Compute(cluster string, services []Input, why Cause) *Plan {
 }
 
 // trace returns the trace context of an entry: the old one if the entry was so already.
-func (c Cause) trace(next Entry) string {
+func (c Cause) trace(next *Entry) string {
 	if c.Last != nil {
-		old, ok := c.Last.Entry(next.Name)
-		if ok && old.UID == next.UID && old.Digest == next.Digest && old.SyncRequest == next.SyncRequest {
+		old := c.Last.find(next.Name)
+		if old != nil && old.UID == next.UID && old.Digest == next.Digest && old.SyncRequest == next.SyncRequest {
 			return old.Traceparent
 		}
 	}
 	return c.Traceparent
 }
 
-func entryOf(input Input) Entry {
+func entryOf(input Input) *Entry {
 	service := input.Service
 	apply := applyOf(service.Spec)
-	entry := Entry{
+	entry := &Entry{
 		Name:         service.Name,
 		UID:          service.UID,
 		SpecDigest:   specDigest(apply, service.Spec.Sources),
@@ -171,11 +172,19 @@ func bundlesOf(sources []catalog.Source, snapshots []*catalog.Snapshot) []Bundle
 
 // Entry returns the entry of a service.
 func (p *Plan) Entry(name string) (Entry, bool) {
-	i, found := slices.BinarySearchFunc(p.Entries, name, func(e Entry, name string) int { return cmp.Compare(e.Name, name) })
-	if !found {
-		return Entry{}, false
+	if entry := p.find(name); entry != nil {
+		return *entry, true
 	}
-	return p.Entries[i], true
+	return Entry{}, false
+}
+
+// find returns the entry of a service, or nil.
+func (p *Plan) find(name string) *Entry {
+	i, found := slices.BinarySearchFunc(p.Entries, name, func(e *Entry, name string) int { return cmp.Compare(e.Name, name) })
+	if !found {
+		return nil
+	}
+	return p.Entries[i]
 }
 
 // Bundle returns a bundle of the plan by its digest.

@@ -94,8 +94,9 @@ func drawInputs(t *rapid.T) []plan.Input {
 
 // content is what a plan wants, written down without hashing: the model of what a version has to tell apart.
 func content(p *plan.Plan) string {
-	entries, text := slices.Clone(p.Entries), ""
-	for i := range entries {
+	entries, text := make([]plan.Entry, len(p.Entries)), ""
+	for i, entry := range p.Entries {
+		entries[i] = *entry
 		entries[i].Traceparent, entries[i].SpecDigest, entries[i].Digest = "", "", ""
 		text += fmt.Sprintf("%+v\n", policyOf(entries[i]))
 		entries[i].Apply.Policy = nil // a pointer, which tells nothing
@@ -253,7 +254,7 @@ func checkIndex(t *rapid.T, index *plan.Index, model map[string]*catalog.Service
 // versions must agree on its digests.
 func TestConfigurationCounts(t *testing.T) {
 	t.Parallel()
-	entry := func(config string) plan.Entry {
+	entry := func(config string) *plan.Entry {
 		service := &catalog.Service{Metadata: catalog.Metadata{Name: "a"}, Spec: catalog.ServiceSpec{Sources: []catalog.Source{{Repository: "r"}}}, ConfigDigest: config}
 		snapshots := []*catalog.Snapshot{{Digest: digest.FromBytes([]byte("x"))}}
 		return plan.Compute("one", []plan.Input{{Service: service, Snapshots: snapshots}}, plan.Cause{}).Entries[0]

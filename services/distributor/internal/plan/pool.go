@@ -22,10 +22,13 @@ func NewPool() *Pool {
 	return p
 }
 
-// Share replaces values of a plan that nobody else has seen yet by equal ones of plans that were shared before.
-func (p *Pool) Share(next *Plan) {
-	for i := range next.Entries {
-		entry := &next.Entries[i]
+// Share replaces values of a plan that no reader has seen yet by equal ones of plans that were shared before. Entries that
+// the plan has in common with last, which may be nil, were shared with it and are left alone: readers may have them.
+func (p *Pool) Share(next, last *Plan) {
+	for _, entry := range next.Entries {
+		if last != nil && last.find(entry.Name) == entry {
+			continue
+		}
 		entry.SpecDigest = p.text(entry.SpecDigest)
 		entry.Digest = p.text(entry.Digest)
 		entry.Traceparent = p.text(entry.Traceparent)
@@ -33,10 +36,10 @@ func (p *Pool) Share(next *Plan) {
 	}
 }
 
-// Full tells whether the pool grew so much that it may hold mainly what no plan uses any more.
+// Full reports whether the pool has grown so much that it may mainly hold values that no plan uses any more.
 func (p *Pool) Full() bool { return len(p.texts)+len(p.bundles) >= p.renewAt }
 
-// Renew makes the pool hold what these plans use and nothing else.
+// Renew makes the pool hold the values that these plans use, and no others.
 func (p *Pool) Renew(plans func(yield func(*Plan) bool)) {
 	p.reset(len(p.texts))
 	for used := range plans {

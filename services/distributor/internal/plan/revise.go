@@ -21,7 +21,7 @@ func Revise(last *Plan, changed []Input, gone []string, why Cause) *Plan {
 	for _, name := range gone {
 		touched[name] = struct{}{}
 	}
-	entries := make([]Entry, 0, len(last.Entries)+len(changed))
+	entries := make([]*Entry, 0, len(last.Entries)+len(changed))
 	for _, entry := range last.Entries {
 		if _, ok := touched[entry.Name]; !ok {
 			entries = append(entries, entry)
@@ -43,18 +43,19 @@ func (p *Plan) With(settings syncpolicy.AgentSettings, why Cause) *Plan {
 	return why.keepTime(&next)
 }
 
-// At returns the plan with other commits: commit tells the latest one at which the bundle's source holds its content. Version
-// and digests are the same.
+// At returns the plan with other commits: commit returns the latest one at which the bundle's source holds its content.
+// Version and digests are the same.
 func (p *Plan) At(commit func(Bundle) string) *Plan {
 	next := *p
 	next.Entries = slices.Clone(p.Entries)
-	for i := range next.Entries {
-		entry := &next.Entries[i]
-		moved := func(b Bundle) bool { return commit(b) != b.Commit }
-		if !slices.ContainsFunc(entry.Bundles, moved) {
+	hasMoved := func(b Bundle) bool { return commit(b) != b.Commit }
+	for i, last := range next.Entries {
+		if !slices.ContainsFunc(last.Bundles, hasMoved) {
 			continue
 		}
-		entry.Bundles = slices.Clone(entry.Bundles)
+		entry := *last
+		entry.Bundles = slices.Clone(last.Bundles)
+		next.Entries[i] = &entry
 		for j := range entry.Bundles {
 			entry.Bundles[j].Commit = commit(entry.Bundles[j])
 		}
@@ -63,17 +64,17 @@ func (p *Plan) At(commit func(Bundle) string) *Plan {
 }
 
 // Entry returns what a plan holds for the service, without a trace.
-func (i Input) Entry() Entry { return entryOf(i) }
+func (i Input) Entry() Entry { return *entryOf(i) }
 
-func (c Cause) entry(input Input) Entry {
+func (c Cause) entry(input Input) *Entry {
 	entry := entryOf(input)
 	entry.Traceparent = c.trace(entry)
 	return entry
 }
 
 // plan takes the entries over and puts them into their order.
-func (c Cause) plan(cluster string, entries []Entry) *Plan {
-	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
+func (c Cause) plan(cluster string, entries []*Entry) *Plan {
+	slices.SortFunc(entries, func(a, b *Entry) int { return cmp.Compare(a.Name, b.Name) })
 	version := versionOf(cluster, syncpolicy.AgentSettings{}, entries)
 	return c.keepTime(&Plan{Cluster: cluster, Version: version, Entries: entries, ComputedAt: c.Time})
 }

@@ -88,7 +88,7 @@ func specDigest(apply Apply, sources []catalog.Source) string {
 	return e.sum()
 }
 
-func versionOf(cluster string, settings syncpolicy.AgentSettings, entries []Entry) string {
+func versionOf(cluster string, settings syncpolicy.AgentSettings, entries []*Entry) string {
 	e := newEncoder("plan")
 	e.text(cluster)
 	e.number(int64(len(entries)))
@@ -105,7 +105,7 @@ func versionOf(cluster string, settings syncpolicy.AgentSettings, entries []Entr
 }
 
 // contentDigest covers the entry's spec, its bundles and its configuration.
-func contentDigest(entry Entry) string {
+func contentDigest(entry *Entry) string {
 	e := newEncoder("entry")
 	e.text(entry.SpecDigest)
 	e.number(int64(len(entry.Bundles)))
