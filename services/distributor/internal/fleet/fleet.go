@@ -126,7 +126,7 @@ func New(p Params) *View {
 		p:          p,
 		sources:    sources,
 		plans:      newPlanBook(c, sources, p.Settings, p.Tracer),
-		reports:    &reports{byUID: map[string]catalog.StoredReport{}},
+		reports:    &reports{byUID: map[string]*catalog.StoredReport{}},
 		grants:     &grants{byKey: map[grantKey]catalog.Grant{}},
 		lookups:    &lookups{byUID: map[string]*clusterLookups{}},
 		newSources: make(chan struct{}, 1),

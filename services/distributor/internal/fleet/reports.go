@@ -14,24 +14,27 @@ import (
 // inherit one. It is safe for concurrent use.
 type reports struct {
 	mu    sync.RWMutex
-	byUID map[string]catalog.StoredReport
+	byUID map[string]*catalog.StoredReport
 }
 
 // of returns the latest report of a service; the zero value before the first.
 func (r *reports) of(service *catalog.Service) catalog.StoredReport {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.byUID[service.UID]
+	if report := r.byUID[service.UID]; report != nil {
+		return *report
+	}
+	return catalog.StoredReport{}
 }
 
 // put replaces a service's report. It reports whether that changed anything.
 func (r *reports) put(service *catalog.Service, report catalog.StoredReport) (hasChanged bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if reflect.DeepEqual(r.byUID[service.UID], report) {
+	if reflect.DeepEqual(r.byUID[service.UID], &report) {
 		return false
 	}
-	r.byUID[service.UID] = report
+	r.byUID[service.UID] = &report
 	return true
 }
 

@@ -38,10 +38,11 @@ func TestEqualPartsAreHeldOnce(t *testing.T) {
 	if err := v.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	got := make([]*catalog.Service, 2)
+	got, reports := make([]*catalog.Service, 2), make([]*catalog.ServiceReport, 2)
 	for i, name := range []string{"a", "b"} {
 		record, _ := v.Get(catalog.Key{Kind: catalog.KindService, Name: name})
 		got[i], _ = record.Object.(*catalog.Service)
+		reports[i] = record.Service.Report
 		if diff := cmp.Diff(want.Services[i], got[i]); diff != "" {
 			t.Errorf("service %s (-want +got):\n%s", name, diff)
 		}
@@ -51,6 +52,9 @@ func TestEqualPartsAreHeldOnce(t *testing.T) {
 	}
 	if &got[0].Spec.Sources[0] != &got[1].Spec.Sources[0] {
 		t.Error("equal sources are held twice")
+	}
+	if &reports[0].AppliedDigests[0] != &reports[1].AppliedDigests[0] {
+		t.Error("equal lists of digests are held twice")
 	}
 	if got[0].Spec.Policy != got[1].Spec.Policy {
 		t.Error("equal policies are held twice")

@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -17,14 +18,19 @@ const maxShared = 1 << 16
 // sharing lets objects that were read from the store share equal values: most services of a fleet name the same few
 // sources, and most reports the same few digests. It is not safe for concurrent use.
 type sharing struct {
-	texts   map[string]string
+	texts map[string]string
+	// lists are those of one text, by the text.
+	lists   map[string][]string
 	sources map[catalog.Source][]catalog.Source
 	// policies are by their JSON.
 	policies map[string]*syncpolicy.Policy
 }
 
 func newSharing() *sharing {
-	return &sharing{texts: map[string]string{}, sources: map[catalog.Source][]catalog.Source{}, policies: map[string]*syncpolicy.Policy{}}
+	return &sharing{
+		texts: map[string]string{}, lists: map[string][]string{}, sources: map[catalog.Source][]catalog.Source{},
+		policies: map[string]*syncpolicy.Policy{},
+	}
 }
 
 func (s *sharing) text(text string) string {
@@ -38,10 +44,22 @@ func (s *sharing) text(text string) string {
 	return text
 }
 
+// list shares a list of one text, which most services have, and the texts of a longer one.
 func (s *sharing) list(texts []string) []string {
-	shared := make([]string, len(texts))
-	for i, text := range texts {
-		shared[i] = s.text(text)
+	if len(texts) == 1 {
+		if known, ok := s.lists[texts[0]]; ok {
+			return known
+		}
+	}
+	var shared []string
+	for _, text := range texts {
+		shared = append(shared, s.text(text))
+	}
+	if len(shared) == 1 {
+		if len(s.lists) >= maxShared {
+			clear(s.lists)
+		}
+		s.lists[shared[0]] = slices.Clip(shared)
 	}
 	return shared
 }
@@ -107,12 +125,8 @@ func (s *sharing) report(of *catalog.Service, given catalog.StoredReport) catalo
 	next := *given.Report
 	next.Phase = catalog.Phase(s.text(string(next.Phase)))
 	next.ObservedSpecDigest = s.text(next.ObservedSpecDigest)
-	if next.AppliedDigests != nil {
-		next.AppliedDigests = s.list(next.AppliedDigests)
-	}
-	if next.AppliedCommits != nil {
-		next.AppliedCommits = s.list(next.AppliedCommits)
-	}
+	next.AppliedDigests, next.AppliedCommits = s.list(next.AppliedDigests), s.list(next.AppliedCommits)
+	next.ObservedDigests, next.ObservedCommits = s.list(next.ObservedDigests), s.list(next.ObservedCommits)
 	given.Report = &next
 	return given
 }
