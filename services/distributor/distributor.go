@@ -33,6 +33,7 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/api"
+	"github.com/leatdev/leat/services/distributor/internal/bundlehttp"
 	"github.com/leatdev/leat/services/distributor/internal/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/encodings"
@@ -171,7 +172,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	handler, err := newHandler(handlerParams{
 		Telemetry: tel, Verifier: verifier, Issuer: issuer,
-		Bundles: bundles.NewHandler(bundles.HandlerParams{
+		Bundles: bundlehttp.NewHandler(bundlehttp.HandlerParams{
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
 		API: api.Deps{
@@ -325,7 +326,7 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	mux.Handle(path, server.Guard(access))
 	path, reception := distributorv1connect.NewReceptionServiceHandler(api.NewReception(p.API), server.Options()...)
 	mux.Handle(path, server.Guard(reception))
-	mux.Handle(bundles.Pattern, p.Bundles)
+	mux.Handle(bundlehttp.Pattern, p.Bundles)
 	mux.Handle(api.JWKSPattern, api.KeySet(p.Issuer))
 	return mux, nil
 }

@@ -40,6 +40,7 @@ var cores = []string{
 	"services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
 	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
 	"services/distributor/internal/intake", "services/distributor/internal/encodings", "services/distributor/internal/lookup",
+	"services/distributor/internal/bundles",
 	"services/tunnel/internal/session", "services/tunnel/internal/policy", "services/tunnel/internal/audit",
 	"services/tunnel/internal/relay", "services/tunnel/internal/receptive",
 	"services/tunnel/internal/kubeapi",
@@ -125,7 +126,7 @@ var rules = []rule{
 		why: "the edge must not know the store",
 	},
 	{
-		from:      []string{"services/distributor/internal/api", "services/distributor/internal/bundles"},
+		from:      []string{"services/distributor/internal/api", "services/distributor/internal/bundlehttp"},
 		forbidden: join(drivers, []string{"database/sql", "./services/distributor/internal/sqlstore", "./services/distributor/internal/gitsource"}),
 		why:       "the edge must not know the store",
 	},

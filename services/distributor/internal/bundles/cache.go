@@ -1,8 +1,18 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bundles serves bundles over plain HTTP, from a verified cache on the node's disk that is filled from gitcache
-// when it misses.
+// Package bundles keeps the bundles that agents download: it fetches each once from gitcache, verifies it, and keeps it on
+// the node's disk. It also makes and keeps deltas between bundles. Package bundlehttp serves both.
+//
+// Callers that miss the same bundle share one download, a [Cache] flight, which goes on when they give up. Its bytes can
+// be read as they come, but the last of them only when the whole has been verified and stored, so no reader comes to the
+// end of wrong bytes. The states of a bundle are: missing, filling (a flight), stored; a flight that fails leaves it
+// missing, and the next caller begins another one.
+//
+// Cache.mu guards the flights and is held while the store is asked for a bundle's presence, so that no bundle is fetched
+// that has just landed. The lock of the deltas' store is taken alone.
+//
+// The package evicts nothing and repairs nothing: the store does, which keeps what plans name.
 package bundles
 
 import (

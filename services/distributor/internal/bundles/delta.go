@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -21,8 +20,6 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
@@ -135,46 +132,15 @@ func (d *Deltas) wait(ctx context.Context, p pair, from, to plan.Bundle) bool {
 	}
 }
 
+// Served counts an answer that was a delta, and the bytes that it was smaller than the bundle.
+func (d *Deltas) Served(ctx context.Context, saved int64) {
+	d.count(ctx, "served")
+	d.saved.Add(ctx, saved)
+}
+
+// Declined counts a request for a delta that was answered with the bundle.
+func (d *Deltas) Declined(ctx context.Context) { d.count(ctx, "declined") }
+
 func (d *Deltas) count(ctx context.Context, result string) {
 	d.results.Add(ctx, 1, metric.WithAttributes(attribute.String("leat.delta.result", result)))
-}
-
-// serveDelta answers a request that says which bundle its caller has, if there is a delta from that one. Otherwise it
-// returns false and has written nothing: the bundle itself is as right an answer. It is the answer, too, where the caller may
-// not read what it says it has, so that nothing is learnt about that.
-func (h *handler) serveDelta(w http.ResponseWriter, r *http.Request, wanted plan.Bundle) (served bool, err error) {
-	text := r.URL.Query().Get("from")
-	if text == "" {
-		return false, nil
-	}
-	from, err := digest.Parse(text)
-	if err != nil {
-		return false, rpcerr.Field("from", "must be sha256: and 64 lower-case hexadecimal digits")
-	}
-	caller, _ := identity.FromContext(r.Context())
-	base, ok := h.p.Plans.Bundle(caller.Name, from)
-	if !ok {
-		h.p.Deltas.count(r.Context(), "declined")
-		return false, nil
-	}
-	delta := h.p.Deltas.Open(r.Context(), base, wanted)
-	if delta == nil {
-		h.p.Deltas.count(r.Context(), "declined")
-		return false, nil
-	}
-	defer func() { _ = delta.Close() }()
-	h.p.Deltas.serve(w, r, delta)
-	return true, nil
-}
-
-func (d *Deltas) serve(w http.ResponseWriter, r *http.Request, delta *Delta) {
-	header := w.Header()
-	setHeaders(header)
-	header.Set("Content-Type", bundle.DeltaMediaType)
-	header.Set("ETag", delta.Tag)
-	d.count(r.Context(), "served")
-	if r.Method == http.MethodGet && r.Header.Get("Range") == "" {
-		d.saved.Add(r.Context(), delta.Full-delta.Size)
-	}
-	http.ServeContent(w, readable(r), "", time.Time{}, delta.File)
 }

@@ -96,7 +96,7 @@ func (c *Cache) fill(ctx context.Context, bundle plan.Bundle, draft *cas.Draft) 
 		return nil
 	}
 	span.SetStatus(codes.Error, err.Error())
-	c.counts.fills.Add(ctx, 1, metric.WithAttributes(attribute.String(telemetry.KeyErrorType, problemOf(err).name())))
+	c.counts.fills.Add(ctx, 1, metric.WithAttributes(attribute.String(telemetry.KeyErrorType, string(ReasonOf(err)))))
 	if errors.Is(err, cas.ErrFull) { // the other failures are somebody else's, and told by gitcache or in a status
 		c.logger.ErrorContext(ctx, "bundle cache has no room", slog.String(telemetry.KeyRepository, bundle.Source.Repository),
 			slog.String(telemetry.KeyDigest, bundle.Digest.String()), slog.Any("error", err))

@@ -19,7 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/telemetry"
-	"github.com/leatdev/leat/services/distributor/internal/bundles"
+	"github.com/leatdev/leat/services/distributor/internal/bundlehttp"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
@@ -54,7 +54,7 @@ func serveBundles(t *testing.T, u *origin, cfg casdisk.Config, http2 bool) *http
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle(bundles.Pattern, bundles.NewHandler(bundles.HandlerParams{
+	mux.Handle(bundlehttp.Pattern, bundlehttp.NewHandler(bundlehttp.HandlerParams{
 		Cache: newCache(t, store, u), Encodings: encoded, Plans: everything{}, Verifier: everything{}, Logger: telemetry.Noop().Logger(),
 	}))
 	server := httptest.NewUnstartedServer(mux)

@@ -196,7 +196,7 @@ func (v *View) apply(ctx context.Context, changes catalog.Changes) {
 	}
 	v.plans.forget(set.endedClusters)
 	v.lookups.forget(set.endedClusters)
-	v.Presence.forget(set.endedClusters)
+	v.forgetAgents(set.endedClusters)
 	v.reports.forget(set.endedServices)
 	for _, report := range changes.Reports {
 		service := v.service(report.Service)

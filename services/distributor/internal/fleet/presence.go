@@ -97,8 +97,8 @@ func (r *Presence) recordOnly(cluster *catalog.Cluster, change func(*agentPresen
 	return p.show(at)
 }
 
-// of joins what this replica heard of a cluster's agent with what is stored.
-func (r *Presence) of(cluster *catalog.Cluster) (isConnected bool, seen time.Time) {
+// presenceOf joins what this replica heard of a cluster's agent with what is stored.
+func (r *Presence) presenceOf(cluster *catalog.Cluster) (isConnected bool, seen time.Time) {
 	at := now()
 	isConnected, seen = at.Before(cluster.Agent.ConnectedUntil), cluster.Agent.LastSeenAt
 	r.mu.Lock()
@@ -122,8 +122,8 @@ func (r *Presence) isStreaming(clusterUID string) bool {
 	return ok && p.streams > 0
 }
 
-// forget drops what is known of the agents of deleted clusters.
-func (r *Presence) forget(clusterUIDs []string) {
+// forgetAgents drops what is known of the agents of deleted clusters.
+func (r *Presence) forgetAgents(clusterUIDs []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, uid := range clusterUIDs {

@@ -69,7 +69,7 @@ func (v *View) clusterStatus(cluster *catalog.Cluster) ClusterStatus {
 		PlanVersion: cluster.Agent.PlanVersion,
 		Services:    len(services),
 	}
-	s.Connected, s.LastSeenAt = v.Presence.of(cluster)
+	s.Connected, s.LastSeenAt = v.presenceOf(cluster)
 	for _, service := range services {
 		if v.serviceStatus(service).Phase == catalog.PhaseHealthy {
 			s.ServicesHealthy++

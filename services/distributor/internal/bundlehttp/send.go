@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package bundles
+package bundlehttp
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func (h *handler) send(w http.ResponseWriter, r *http.Request, wanted plan.Bundl
 	}
 	content, err := h.open(r, wanted, f)
 	if err != nil {
-		return problemOf(err).rpc(err)
+		return errorOf(err)
 	}
 	defer func() { _ = content.Close() }()
 	header.Set("Content-Type", f.mediaType())

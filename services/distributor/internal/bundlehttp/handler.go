@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package bundles
+// Package bundlehttp serves bundles over plain HTTP: in each form that clients read, with ranges and strong tags, and as
+// deltas to agents that hold an older bundle. Package bundles keeps what it serves.
+package bundlehttp
 
 import (
 	"context"
@@ -15,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
@@ -23,7 +26,7 @@ import (
 // Pattern is where the handler is mounted; GET includes HEAD.
 const Pattern = "GET /v1/bundles/{digest}"
 
-// Plans tells what clusters may read; fleet.View is the one.
+// Plans decides what clusters may read; fleet.Downloads implements it.
 type Plans interface {
 	// Admit returns the cluster whose identity carries that uid, if it is still good.
 	Admit(ctx context.Context, name, identityUID string) (*catalog.Cluster, bool)
@@ -33,18 +36,17 @@ type Plans interface {
 
 // HandlerParams are a handler's collaborators, all required.
 type HandlerParams struct {
-	Cache *Cache
+	Cache *bundles.Cache
 	// Encodings has the bundles for clients that do not take zstd.
 	Encodings *encodings.Store
-	Deltas    *Deltas
+	Deltas    *bundles.Deltas
 	Plans     Plans
 	Verifier  identity.Verifier
 	Logger    *slog.Logger
 }
 
-// NewHandler returns the handler of GET and HEAD /v1/bundles/{digest}. A cluster's agent reads the bundles that its
-// plan names, or named lately; all others are not found, whether they exist or not: nothing but the caller's own plans is
-// looked at to say so.
+// NewHandler returns the handler of GET and HEAD /v1/bundles/{digest}. A cluster's agent reads the bundles that its plan
+// names, or named lately. All others are not found, whether they exist or not: only the caller's own plans decide that.
 func NewHandler(p HandlerParams) http.Handler {
 	return identity.Authenticate(p.Verifier, &handler{p: p})
 }
@@ -61,7 +63,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve returns an error only where nothing was written yet.
+// serve returns an error only if nothing was written yet.
 func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 	d, err := digest.Parse(r.PathValue("digest"))
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package bundles_test
+package bundlehttp_test
 
 import (
 	"bytes"
@@ -25,6 +25,7 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/bundlehttp"
 	"github.com/leatdev/leat/services/distributor/internal/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/encodings"
@@ -115,7 +116,7 @@ func newDeskOf(tb testing.TB, level zstd.EncoderLevel, content string) *desk {
 		tb.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle(bundles.Pattern, bundles.NewHandler(bundles.HandlerParams{
+	mux.Handle(bundlehttp.Pattern, bundlehttp.NewHandler(bundlehttp.HandlerParams{
 		Cache: cache, Encodings: encoded, Plans: d.view, Verifier: verifier{}, Logger: slog.New(slog.DiscardHandler),
 	}))
 	d.handler = mux

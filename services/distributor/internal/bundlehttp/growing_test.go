@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package bundles_test
+package bundlehttp_test
 
 import (
 	"bytes"

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bundlehttp
+
+import (
+	"errors"
+	"time"
+
+	"connectrpc.com/connect"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/bundles"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/resolve"
+)
+
+// retryAfter is how long a caller waits if the obstacle does not say.
+const retryAfter = 5 * time.Second
+
+// errorOf returns the error to answer with. An error that has no answer of its own passes unchanged, as a defect.
+func errorOf(err error) error {
+	reason := bundles.ReasonOf(err)
+	switch {
+	case reason == bundles.ReasonInternal:
+		return err
+	case reason == bundles.ReasonMismatch:
+		return refusal(connect.CodeDataLoss, reason,
+			"the bytes that were received are not what the digest says; they were dropped; try again")
+	case errors.Is(err, cas.ErrFull):
+		return refusal(connect.CodeResourceExhausted, reason,
+			"the bundle cache has no room: its disk is full, or its bound is taken up by what plans name; an operator must give it room")
+	case reason == bundles.ReasonFull:
+		return refusal(connect.CodeUnavailable, reason,
+			"the bundle was evicted as soon as it was fetched; an operator must give the cache room", rpcerr.RetryAfter(retryAfter))
+	case reason == bundles.ReasonTooLarge:
+		return refusal(connect.CodeResourceExhausted, reason,
+			"the bundle is larger than the cache takes; split the folder, or raise the limit")
+	}
+	failure, isUpstreams := errors.AsType[*resolve.Failure](err)
+	if reason == catalog.ReasonDependencyUnavailable {
+		after := retryAfter
+		if isUpstreams {
+			after = max(failure.RetryAfter, time.Second)
+		}
+		return refusal(connect.CodeUnavailable, reason, "the repository cache does not answer",
+			rpcerr.With("dependency", "gitcache"), rpcerr.RetryAfter(after))
+	}
+	if _, isKnown := errorsv1.Reason_value[reasonPrefix+string(reason)]; !isUpstreams || !isKnown {
+		return err
+	}
+	return refusal(connect.CodeFailedPrecondition, reason, failure.Message)
+}
+
+const reasonPrefix = "REASON_"
+
+func refusal(code connect.Code, reason catalog.Reason, message string, options ...rpcerr.Option) error {
+	return rpcerr.New(code, errorsv1.Reason(errorsv1.Reason_value[reasonPrefix+string(reason)]), message, options...)
+}
