@@ -32,7 +32,9 @@ import (
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
-	"github.com/leatdev/leat/services/distributor/internal/api"
+	"github.com/leatdev/leat/services/distributor/internal/api/agents"
+	"github.com/leatdev/leat/services/distributor/internal/api/hub"
+	"github.com/leatdev/leat/services/distributor/internal/api/people"
 	"github.com/leatdev/leat/services/distributor/internal/bundlehttp"
 	"github.com/leatdev/leat/services/distributor/internal/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -170,20 +172,24 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	joinTokens := admission.NewJoinTokens(store)
 	handler, err := newHandler(handlerParams{
 		Telemetry: tel, Verifier: verifier, Issuer: issuer,
 		Bundles: bundlehttp.NewHandler(bundlehttp.HandlerParams{
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
-		API: api.Deps{
-			View: view, Editor: cfg.editor(store), Enrolments: store, People: store, Configs: store, Grants: store, Intake: reports, History: store,
-			Resolver: loop, Mirrors: source, Issuer: issuer,
-			Replay: admission.NewReplay(replayLife), JoinTokens: admission.NewJoinTokens(store),
+		People: people.Deps{
+			View: view, Editor: cfg.editor(store), Enrolments: store, People: store, History: store, Grants: store,
+			Resolver: loop, Mirrors: source, Issuer: issuer, JoinTokens: joinTokens, Objects: objects, Logger: logger,
+			Version: app.Version(), TunnelURL: cfg.TunnelURL,
+		},
+		Agents: agents.Deps{
+			View: view, Enrolments: store, Intake: reports, Configs: store, Issuer: issuer,
+			Replay: admission.NewReplay(replayLife), JoinTokens: joinTokens,
 			Streams: admission.NewGate(cfg.AgentRate), Tokens: admission.NewGate(cfg.AgentRate), Joins: admission.NewGate(cfg.AgentRate),
 			Openings: admission.NewPace(openingEvery, openingBurst),
 			Seats:    admission.NewSeats(streamsPerCluster), Departures: admission.NewLine(cfg.AgentRate),
-			Plans: plans, Objects: objects, Logger: logger,
-			Version: app.Version(), TunnelURL: cfg.TunnelURL, PollInterval: cfg.PlanPollInterval,
+			Plans: plans, TunnelURL: cfg.TunnelURL, PollInterval: cfg.PlanPollInterval,
 		},
 	})
 	if err != nil {
@@ -288,7 +294,8 @@ type handlerParams struct {
 	Verifier  identity.Verifier
 	Issuer    *identity.Issuer
 	Bundles   http.Handler
-	API       api.Deps
+	People    people.Deps
+	Agents    agents.Deps
 }
 
 // newInternal returns the handler for probes and scrapes. The service is ready as soon as it serves, because it can
@@ -306,7 +313,7 @@ func newInternal(tel *telemetry.Telemetry) http.Handler {
 // newHandler returns the handler for calls of people, agents and other services.
 func newHandler(p handlerParams) (http.Handler, error) {
 	server, err := rpc.NewServer(rpc.ServerParams{
-		Telemetry: p.Telemetry, Logger: p.API.Logger, Verifier: p.Verifier,
+		Telemetry: p.Telemetry, Logger: p.People.Logger, Verifier: p.Verifier,
 		Public: []string{
 			distributorv1connect.DistributorServiceEnrollProcedure,
 			distributorv1connect.DistributorServiceRefreshTokenProcedure,
@@ -316,17 +323,17 @@ func newHandler(p handlerParams) (http.Handler, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	path, people := fleetv1connect.NewFleetServiceHandler(api.NewFleet(p.API), server.Options()...)
-	mux.Handle(path, server.Guard(people))
-	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(server.Guard(people), streamStallTimeout))
-	path, agents := distributorv1connect.NewDistributorServiceHandler(api.NewDistributor(p.API), server.Options()...)
-	mux.Handle(path, server.Guard(agents))
-	mux.Handle(distributorv1connect.DistributorServiceWatchPlanProcedure, serve.CutStalled(server.Guard(agents), streamStallTimeout))
-	path, access := distributorv1connect.NewAccessServiceHandler(api.NewAccess(p.API), server.Options()...)
+	path, forPeople := fleetv1connect.NewFleetServiceHandler(people.New(p.People), server.Options()...)
+	mux.Handle(path, server.Guard(forPeople))
+	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(server.Guard(forPeople), streamStallTimeout))
+	path, forAgents := distributorv1connect.NewDistributorServiceHandler(agents.New(p.Agents), server.Options()...)
+	mux.Handle(path, server.Guard(forAgents))
+	mux.Handle(distributorv1connect.DistributorServiceWatchPlanProcedure, serve.CutStalled(server.Guard(forAgents), streamStallTimeout))
+	path, access := distributorv1connect.NewAccessServiceHandler(hub.NewAccess(p.People.View), server.Options()...)
 	mux.Handle(path, server.Guard(access))
-	path, reception := distributorv1connect.NewReceptionServiceHandler(api.NewReception(p.API), server.Options()...)
+	path, reception := distributorv1connect.NewReceptionServiceHandler(hub.NewReception(p.People.View, p.Issuer), server.Options()...)
 	mux.Handle(path, server.Guard(reception))
 	mux.Handle(bundlehttp.Pattern, p.Bundles)
-	mux.Handle(api.JWKSPattern, api.KeySet(p.Issuer))
+	mux.Handle(hub.JWKSPattern, hub.KeySet(p.Issuer))
 	return mux, nil
 }

@@ -126,7 +126,7 @@ var rules = []rule{
 		why: "the edge must not know the store",
 	},
 	{
-		from:      []string{"services/distributor/internal/api", "services/distributor/internal/bundlehttp"},
+		from:      []string{"services/distributor/internal/api/...", "services/distributor/internal/bundlehttp"},
 		forbidden: join(drivers, []string{"database/sql", "./services/distributor/internal/sqlstore", "./services/distributor/internal/gitsource"}),
 		why:       "the edge must not know the store",
 	},

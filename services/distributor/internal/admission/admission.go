@@ -17,8 +17,12 @@ import (
 	"time"
 )
 
-// JoinTokenLife is how long a join token can be used.
-const JoinTokenLife = 24 * time.Hour
+const (
+	// JoinTokenLife is how long a join token can be used.
+	JoinTokenLife = 24 * time.Hour
+	// AccessTokenLife is how long access tokens of clusters and people are valid.
+	AccessTokenLife = time.Hour
+)
 
 // Prefixes of the secrets, so that people and scanners recognise them.
 const (

@@ -44,9 +44,12 @@ func (r AccessReason) Name() string {
 	return r.Binding.Name
 }
 
+// IsUnconditional reports whether the reason allows every request.
+func (r AccessReason) IsUnconditional() bool { return len(r.Rules) == 0 }
+
 // Allows reports whether the reason allows the request.
 func (r AccessReason) Allows(q accessrule.Request) bool {
-	return len(r.Rules) == 0 || accessrule.Choose(r.Rules, q)
+	return r.IsUnconditional() || accessrule.Choose(r.Rules, q)
 }
 
 // Groups returns the groups of all reasons that keep selects, sorted.

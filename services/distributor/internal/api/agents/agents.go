@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package agents answers the calls of clusters' agents: DistributorService. It enrols them, hands out plans and
+// configurations, and takes reports.
+//
+// An agent is given its own cluster's plan and nothing else. Everything but enrolment, reports and configurations is
+// answered from memory. Before it refuses an agent, a call has the view read the store, because another replica may have
+// just learnt what is missing here. Callers that come all at once are admitted one after another and told when to come
+// again.
+package agents
+
+import (
+	"context"
+	"time"
+
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/intake"
+)
+
+// Deps are the collaborators and settings of the service, all required unless noted.
+type Deps struct {
+	View       *fleet.View
+	Enrolments catalog.Enrolments
+	Intake     *intake.Queue
+	Configs    catalog.Configs
+	Issuer     *identity.Issuer
+	Replay     *admission.Replay
+	JoinTokens *admission.JoinTokens
+	// Streams, Tokens and Joins admit agents that come all at once: to WatchPlan, RefreshToken and Enroll.
+	Streams, Tokens, Joins *admission.Gate
+	// Openings bound how often one cluster opens a stream.
+	Openings *admission.Pace
+	// Seats bound the streams of one cluster.
+	Seats *admission.Seats
+	// Departures spread agents that have to go elsewhere because the replica stops.
+	Departures *admission.Line
+	Plans      *fanout.Hub[string]
+	// TunnelURL is the public base URL of the tunnel. Empty: there is none.
+	TunnelURL string
+	// PollInterval is how often agents that hold no stream are to ask for their plan.
+	PollInterval time.Duration
+}
+
+// Service implements leat.distributor.v1.DistributorService.
+type Service struct{ d Deps }
+
+// New returns the service for agents.
+func New(d Deps) *Service { return &Service{d: d} }
+
+// agent returns the cluster whose agent calls, and when its token ends.
+func (s *Service) agent(ctx context.Context) (*catalog.Cluster, identity.Identity, error) {
+	id, _ := identity.FromContext(ctx)
+	if id.Kind != identity.KindCluster {
+		return nil, id, wire.Denied("only a cluster's agent may call this")
+	}
+	cluster, ok := s.d.View.Admit(ctx, id.Name, id.UID)
+	if !ok {
+		return nil, id, wire.TokenInvalid("the cluster's identity has ended; obtain a new token")
+	}
+	return cluster, id, nil
+}

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agents
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"connectrpc.com/connect"
+)
+
+const (
+	headerETag         = "Etag"
+	headerIfNoneMatch  = "If-None-Match"
+	headerCacheControl = "Cache-Control"
+	// cacheControl has an answer kept by its reader alone, and asked about before each use.
+	cacheControl = "private, no-cache"
+	weak         = "W/"
+)
+
+// The forms of an answer, as entity tags name them.
+const (
+	formPlan      = "plan"
+	formDelta     = "delta"
+	formDigest    = "digest"
+	formUnchanged = "unchanged"
+)
+
+// revalidate gives the answer to an HTTP GET its entity tag: of what it says, in which form, and encoded how. It returns
+// the error that makes Connect answer 304 when the caller has named that tag. For calls by POST it does nothing.
+//
+// Tags are weak, because versions leave out commits, traces and times: equal ones mean the same to an agent, on every
+// replica, but need not be the same bytes.
+func revalidate(ctx context.Context, form, version string) error {
+	info, ok := connect.CallInfoForHandlerContext(ctx)
+	if !ok || info.HTTPMethod() != http.MethodGet {
+		return nil
+	}
+	tag := `"` + form + "." + info.Peer().Query.Get("encoding") + "." + version + `"`
+	validators := http.Header{headerETag: {weak + tag}, headerCacheControl: {cacheControl}}
+	if names(info.RequestHeader().Values(headerIfNoneMatch), tag) {
+		return connect.NewNotModifiedError(validators)
+	}
+	for key, values := range validators {
+		info.ResponseHeader()[key] = values
+	}
+	return nil
+}
+
+// seen is the version that the caller saw last: the one that it says it knows, or else the one in the first of the tags
+// that it names in an HTTP GET. It is "" for a caller who saw none.
+func seen(ctx context.Context, known string) string {
+	info, ok := connect.CallInfoForHandlerContext(ctx)
+	if known != "" || !ok || info.HTTPMethod() != http.MethodGet {
+		return known
+	}
+	first, _, _ := strings.Cut(info.RequestHeader().Get(headerIfNoneMatch), ",")
+	tag := strings.Trim(strings.TrimPrefix(strings.TrimSpace(first), weak), `"`)
+	return tag[strings.LastIndex(tag, ".")+1:]
+}
+
+// names tells whether the values of If-None-Match match the tag, compared weakly as RFC 9110 wants it for that header.
+func names(values []string, tag string) bool {
+	for _, value := range values {
+		for one := range strings.SplitSeq(value, ",") {
+			if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, weak) == tag {
+				return true
+			}
+		}
+	}
+	return false
+}

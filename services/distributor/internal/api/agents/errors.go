@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agents
+
+import (
+	"errors"
+	"time"
+
+	"connectrpc.com/connect"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// crowded says that too many agents come at once, and when it is the turn of this one.
+func crowded(wait time.Duration) error {
+	return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
+		"too many agents connect at once; wait as told", rpcerr.RetryAfter(wait))
+}
+
+// tooOften returns the error for a caller that calls more often than it needs to. Other callers are not affected.
+func tooOften(message string, wait time.Duration) error {
+	return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED, message+"; wait as told", rpcerr.RetryAfter(wait))
+}
+
+// behind says that this replica may know less than the one that the agent asked before.
+func behind(err error) error {
+	if !errors.Is(err, catalog.ErrUnavailable) {
+		return wire.Error(err)
+	}
+	return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
+		"the database does not answer, and without it this replica cannot tell whether its plan is older than yours; keep yours",
+		rpcerr.With("dependency", "database"), rpcerr.RetryAfter(wire.StoreRetry))
+}
+
+// keyRejected says that an assertion was not signed with the cluster's key.
+func keyRejected() error {
+	return rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_CLUSTER_KEY_REJECTED,
+		"the cluster's key was revoked or replaced; enrol the agent again with a new join token")
+}
+
+// intakeRetry is about when to report again while too many agents report.
+const intakeRetry = 5 * time.Second
+
+// busy says that too many reports wait to be stored.
+func busy() error {
+	return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
+		"too many agents report at once; report again later", rpcerr.RetryAfter(backoff.Jitter(intakeRetry, 0.5)))
+}

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agents
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
+)
+
+const (
+	// reconnectAfter is what agents are told to wait, give or take most of it, when a replica goes; where there are many,
+	// those that are left take them one after another.
+	reconnectAfter = 3 * time.Second
+	// seatRetry is when to try again after a cluster held too many streams: those that are dead end within a minute.
+	seatRetry = 15 * time.Second
+)
+
+// WatchPlan implements DistributorService.
+func (s *Service) WatchPlan(ctx context.Context, req *distributorv1.WatchPlanRequest, stream *connect.ServerStream[distributorv1.WatchPlanResponse]) error {
+	cluster, id, err := s.agent(ctx)
+	if err != nil {
+		return err
+	}
+	leave, err := s.seat(cluster)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := s.d.View.CatchUp(ctx, cluster.Name, req.GetKnownVersion()); err != nil {
+		return behind(err)
+	}
+	// The watcher comes first, so that no change falls between the plan that is there and those that follow.
+	w := s.d.Plans.Watch(cluster.Name)
+	defer w.Close()
+	defer s.d.View.Opened(cluster)()
+	out := &planStream{s: s, stream: stream, cluster: cluster, identityUID: id.UID, deltas: req.GetAcceptDelta(), sent: req.GetKnownVersion()}
+	if out.deltas {
+		out.base, _ = s.d.View.Recent(cluster.Name, out.sent)
+	}
+	if err := out.update(ctx); err != nil {
+		return err
+	}
+	// The headers go out with the first message, so there is always one.
+	if out.sent == req.GetKnownVersion() {
+		err = out.heartbeat()
+	}
+	if err != nil {
+		return err
+	}
+	heartbeat := time.NewTicker(wire.HeartbeatInterval)
+	defer heartbeat.Stop()
+	expired, stop := wire.Expiry(id.Expires)
+	defer stop()
+	for {
+		select {
+		case <-w.Ready():
+			w.Take()
+			err = out.update(ctx)
+		case <-heartbeat.C:
+			err = out.heartbeat()
+		case <-expired:
+			err = wire.TokenInvalid("the access token ended; connect again with a new one")
+		case <-serve.Draining(ctx):
+			return out.drain()
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// seat admits a new stream. It checks the cluster's own rate and number of streams before the rate that all clusters
+// share. Otherwise one agent that opens and closes streams would use up the shared rate.
+func (s *Service) seat(cluster *catalog.Cluster) (leave func(), err error) {
+	if wait, ok := s.d.Openings.Enter(cluster.UID); !ok {
+		return nil, tooOften("the cluster opens streams of its plan too often", wait)
+	}
+	leave, ok := s.d.Seats.Take(cluster.UID)
+	if !ok {
+		return nil, rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
+			"the cluster holds too many streams of its plan; one is enough, so close the others", rpcerr.RetryAfter(seatRetry))
+	}
+	if wait, ok := s.d.Streams.Enter(); !ok {
+		leave()
+		return nil, crowded(wait)
+	}
+	return leave, nil
+}
+
+// planStream is the sending side of one WatchPlan.
+type planStream struct {
+	s           *Service
+	stream      *connect.ServerStream[distributorv1.WatchPlanResponse]
+	cluster     *catalog.Cluster
+	identityUID string
+	// sent is the version that the agent has.
+	sent string
+	// deltas tells that the agent can apply them; base is then the plan of version sent, nil while that is unknown here.
+	deltas bool
+	base   *plan.Plan
+}
+
+// update sends the plan if the agent has another one, and ends the stream if its identity is no longer good. However many
+// changes there were while the agent did not read, the next message leads to the latest plan.
+func (p *planStream) update(ctx context.Context) error {
+	if _, ok := p.s.d.View.Admit(ctx, p.cluster.Name, p.identityUID); !ok {
+		return wire.TokenInvalid("the cluster's identity has ended; obtain a new token")
+	}
+	current, ok := p.s.d.View.Plan(p.cluster.Name)
+	if !ok || current.Version == p.sent {
+		return nil
+	}
+	message := changeMessage(p.base, current)
+	if p.sent = current.Version; p.deltas {
+		p.base = current
+	}
+	return p.stream.Send(message)
+}
+
+// changeMessage makes an agent that has the base, which may be nil, have the current plan.
+func changeMessage(base, current *plan.Plan) *distributorv1.WatchPlanResponse {
+	if delta := deltaMessage(base, current); delta != nil {
+		return &distributorv1.WatchPlanResponse{Event: &distributorv1.WatchPlanResponse_Delta{Delta: delta}}
+	}
+	return &distributorv1.WatchPlanResponse{Event: &distributorv1.WatchPlanResponse_Plan{Plan: planMessage(current)}}
+}
+
+func (p *planStream) heartbeat() error {
+	return p.stream.Send(&distributorv1.WatchPlanResponse{Event: &distributorv1.WatchPlanResponse_Heartbeat{
+		Heartbeat: &distributorv1.Heartbeat{Version: p.sent},
+	}})
+}
+
+func (p *planStream) drain() error {
+	return p.stream.Send(&distributorv1.WatchPlanResponse{Event: &distributorv1.WatchPlanResponse_Drain{
+		Drain: &distributorv1.Drain{ReconnectAfter: durationpb.New(backoff.Jitter(reconnectAfter, 0.9) + p.s.d.Departures.Next())},
+	}})
+}

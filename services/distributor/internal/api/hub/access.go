@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hub
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/internal/accessrule/rulewire"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+)
+
+// accessMaxAge is for how long a decision may be kept.
+const accessMaxAge = 30 * time.Second
+
+// CheckAccess implements AccessService.
+func (s *Access) CheckAccess(ctx context.Context, req *distributorv1.CheckAccessRequest) (*distributorv1.CheckAccessResponse, error) {
+	if err := checkTunnel(ctx); err != nil {
+		return nil, err
+	}
+	kind, name, err := identity.ParseSubject(req.GetSubject())
+	if err != nil || kind != identity.KindUser {
+		return nil, rpcerr.Field("subject", "must be user:NAME")
+	}
+	id := identity.Identity{
+		Kind: kind, Name: name, UID: req.GetSubjectUid(), Groups: req.GetGroups(), Credential: req.GetCredential(),
+	}
+	id, ok := s.view.AdmitPerson(ctx, id)
+	if !ok {
+		return &distributorv1.CheckAccessResponse{MaxAge: durationpb.New(accessMaxAge)}, nil
+	}
+	if req.GetCluster() == "" {
+		return administrator(id), nil
+	}
+	access, _ := s.view.Access(id.Name, id.Groups, req.GetCluster())
+	return decision(id, access), nil
+}
+
+// administrator returns the decision about a person's access to the hub itself.
+func administrator(id identity.Identity) *distributorv1.CheckAccessResponse {
+	res := &distributorv1.CheckAccessResponse{MaxAge: durationpb.New(accessMaxAge)}
+	if slices.Contains(id.Groups, catalog.AdminGroup) {
+		res.Allowed, res.User, res.Uid, res.Groups = true, id.Name, id.UID, []string{catalog.AdminGroup}
+	}
+	return res
+}
+
+// Attributes that a person has in a cluster beside name, uid and groups.
+const (
+	extraCluster  = "leat.dev/cluster"
+	extraGroups   = "leat.dev/groups"
+	extraBindings = "leat.dev/bindings"
+)
+
+// decision is the answer about a person. What is narrowed is apart from what is not, so that a role never counts for more than the
+// rules that it came with.
+func decision(id identity.Identity, access fleet.Access) *distributorv1.CheckAccessResponse {
+	res := &distributorv1.CheckAccessResponse{MaxAge: durationpb.New(accessMaxAge)}
+	if !access.Until.IsZero() {
+		res.MaxAge = durationpb.New(min(accessMaxAge, max(time.Until(access.Until), time.Millisecond)))
+	}
+	if len(access.Reasons) == 0 {
+		return res
+	}
+	res.Allowed, res.User, res.Uid = true, id.Name, id.UID
+	res.Groups = access.Groups(fleet.AccessReason.IsUnconditional)
+	// The same uid as in the agent's token: a tunnel that was opened before a revocation is not the cluster's any more.
+	res.ClusterUid = admission.IdentityUID(access.Cluster.UID, access.Cluster.Agent.KeyGeneration)
+	res.Narrowed = true
+	var bindings []string
+	for _, reason := range access.Reasons {
+		switch {
+		case len(reason.Rules) > 0:
+			res.Grants = append(res.Grants, &distributorv1.NarrowedGrant{
+				Binding: reason.Name(), Groups: reason.Groups, Rules: rulewire.Messages(reason.Rules),
+			})
+			continue
+		case reason.Binding != nil:
+			bindings = append(bindings, reason.Name())
+		}
+		res.Narrowed = false
+	}
+	for _, extra := range []*distributorv1.ExtraAttribute{
+		{Key: extraBindings, Values: bindings}, {Key: extraCluster, Values: []string{access.Cluster.Name}}, {Key: extraGroups, Values: id.Groups},
+	} {
+		if len(extra.GetValues()) > 0 {
+			res.Extra = append(res.Extra, extra)
+		}
+	}
+	return res
+}
+
+// JWKSPattern is where KeySet is mounted.
+const JWKSPattern = "GET /.well-known/jwks.json"
+
+// KeySet returns the handler of the keys that access tokens verify with. It is open to everybody.
+func KeySet(issuer *identity.Issuer) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		keys, err := issuer.JWKS()
+		if err != nil {
+			rpcerr.WriteHTTP(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/jwk-set+json")
+		w.Header().Set("Cache-Control", "public, max-age=300")
+		_, _ = w.Write(keys) // the caller has gone when this fails
+	})
+}

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/resolve"
+)
+
+// SyncService implements FleetService. An upstream that does not answer does not stand in its way: the agent then
+// reconciles what was last known, and the answer tells so.
+func (s *Service) SyncService(ctx context.Context, req *fleetv1.SyncServiceRequest) (*fleetv1.SyncServiceResponse, error) {
+	record, err := s.get(ctx, catalog.KindService, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	var problem *typev1.Problem
+	if service, ok := record.Object.(*catalog.Service); ok {
+		problem = s.fetchNow(ctx, service.Spec.Sources)
+	}
+	request, err := s.d.Editor.RequestSync(ctx, req.GetName())
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	s.follow(ctx)
+	return &fleetv1.SyncServiceResponse{SyncRequest: request, Problem: problem}, nil
+}
+
+// fetchNow has the repositories fetched and the sources resolved again, and returns why that was not possible.
+func (s *Service) fetchNow(ctx context.Context, sources []catalog.Source) *typev1.Problem {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	var fetches errgroup.Group
+	asked := map[string]bool{}
+	for _, source := range sources {
+		if asked[source.Repository] {
+			continue
+		}
+		asked[source.Repository] = true
+		fetches.Go(func() error { return s.d.Mirrors.Refresh(ctx, source.Repository) })
+	}
+	err := fetches.Wait()
+	if err == nil {
+		err = s.d.Resolver.Sync(ctx, sources)
+	}
+	if err == nil {
+		return nil
+	}
+	s.d.Logger.WarnContext(ctx, "sync goes on with what was last known", slog.Any("error", err))
+	if f, ok := errors.AsType[*resolve.Failure](err); ok {
+		return wire.ProblemMessage(&catalog.Problem{Reason: f.Reason, Message: f.Message})
+	}
+	return wire.ProblemMessage(&catalog.Problem{
+		Reason: catalog.ReasonDeadlineExceeded, Message: "the repositories were not fetched in time; Leat goes on by itself",
+	})
+}
+
+// CreateJoinToken implements FleetService.
+func (s *Service) CreateJoinToken(ctx context.Context, req *fleetv1.CreateJoinTokenRequest) (*fleetv1.CreateJoinTokenResponse, error) {
+	if err := s.checkCluster(ctx, req.GetCluster()); err != nil {
+		return nil, err
+	}
+	token := admission.NewJoinToken()
+	expires := time.Now().Add(admission.JoinTokenLife)
+	hash := admission.Hash(token)
+	if err := s.d.Enrolments.CreateJoinToken(ctx, req.GetCluster(), hash, expires); err != nil {
+		return nil, wire.Error(err)
+	}
+	s.d.JoinTokens.Created(hash)
+	return &fleetv1.CreateJoinTokenResponse{
+		JoinToken: token, ExpireTime: timestamppb.New(expires), HubKeys: s.d.Issuer.HubKeys(),
+	}, nil
+}
+
+// RevokeCluster implements FleetService.
+func (s *Service) RevokeCluster(ctx context.Context, req *fleetv1.RevokeClusterRequest) (*fleetv1.RevokeClusterResponse, error) {
+	if err := s.checkCluster(ctx, req.GetCluster()); err != nil {
+		return nil, err
+	}
+	if err := s.d.Enrolments.Revoke(ctx, req.GetCluster()); err != nil {
+		return nil, wire.Error(err)
+	}
+	s.follow(ctx)
+	return &fleetv1.RevokeClusterResponse{}, nil
+}
+
+func (s *Service) checkCluster(ctx context.Context, name string) error {
+	if _, err := s.admin(ctx); err != nil {
+		return err
+	}
+	return wire.Error(catalog.ValidateName("cluster", name))
+}
+
+// CreateAccessToken implements FleetService. An access token does not buy another one: it would never end.
+func (s *Service) CreateAccessToken(ctx context.Context, req *fleetv1.CreateAccessTokenRequest) (*fleetv1.CreateAccessTokenResponse, error) {
+	id, err := s.person(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := admission.APITokenOf(id.TokenID); !ok {
+		return nil, wire.Denied("an access token is only given for an API token")
+	}
+	audience := cmp.Or(req.GetAudience(), identity.ServiceDistributor)
+	if audience != identity.ServiceDistributor && audience != identity.ServiceTunnel {
+		return nil, rpcerr.Field("audience", `must be "distributor" or "tunnel"`)
+	}
+	life := admission.AccessTokenLife
+	if !id.Expires.IsZero() {
+		life = min(life, time.Until(id.Expires))
+	}
+	token, expires, err := s.d.Issuer.Issue(id, audience, life)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.CreateAccessTokenResponse{AccessToken: token, ExpireTime: timestamppb.New(expires)}, nil
+}

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"errors"
+	"strconv"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/accessrule"
+	"github.com/leatdev/leat/internal/accessrule/rulewire"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+)
+
+func userOf(m *fleetv1.User) *catalog.User {
+	return &catalog.User{
+		Metadata: metadataOf(m.GetMetadata()),
+		Spec:     catalog.UserSpec{Description: m.GetSpec().GetDescription(), Groups: m.GetSpec().GetGroups()},
+	}
+}
+
+// userMessage returns nil when the record is of another kind; so does bindingMessage.
+func userMessage(r fleet.Record) *fleetv1.User {
+	u, ok := r.Object.(*catalog.User)
+	if !ok {
+		return nil
+	}
+	return &fleetv1.User{
+		Metadata: metadataMessage(&u.Metadata), Spec: &fleetv1.UserSpec{Description: u.Spec.Description, Groups: u.Spec.Groups},
+	}
+}
+
+func tokenMessage(t catalog.Token) *fleetv1.Token {
+	return &fleetv1.Token{
+		Id: t.ID, User: t.User, Label: t.Label, CreateTime: wire.Timestamp(t.CreatedAt), ExpireTime: wire.Timestamp(t.ExpiresAt), LastUsedTime: wire.Timestamp(t.LastUsedAt),
+	}
+}
+
+// bindingOf refuses a field that it does not know anywhere in what narrows a binding.
+func bindingOf(m *fleetv1.AccessBinding) (*catalog.AccessBinding, error) {
+	spec := m.GetSpec()
+	rules, err := rulewire.Rules(spec.GetRules())
+	if e, ok := errors.AsType[*accessrule.FieldError](err); ok {
+		return nil, &catalog.FieldError{Path: "spec." + e.Path, Message: e.Message}
+	}
+	if spec.GetExpireTime() != nil && spec.GetExpireTime().CheckValid() != nil {
+		return nil, &catalog.FieldError{Path: "spec.expire_time", Message: "is not a valid time"}
+	}
+	return &catalog.AccessBinding{
+		Metadata: metadataOf(m.GetMetadata()),
+		Spec: catalog.AccessBindingSpec{
+			Description: spec.GetDescription(), Users: spec.GetUsers(), Groups: spec.GetGroups(),
+			Clusters: catalog.ClusterSelection{
+				All: spec.GetClusters().GetAll(), Names: spec.GetClusters().GetNames(), Labels: selectorOf(spec.GetClusters().GetLabels()),
+			},
+			Role: roleOf(spec.GetRole()), Rules: rules, ClusterGroups: spec.GetClusterGroups(), ExpiresAt: wire.TimeOf(spec.GetExpireTime()),
+		},
+	}, nil
+}
+
+func selectorOf(m *fleetv1.LabelSelector) *catalog.LabelSelector {
+	if m == nil {
+		return nil
+	}
+	s := &catalog.LabelSelector{MatchLabels: m.GetMatchLabels()}
+	for _, r := range m.GetMatchExpressions() {
+		s.MatchExpressions = append(s.MatchExpressions, catalog.LabelRequirement{
+			Key: r.GetKey(), Operator: operators()[r.GetOperator()], Values: r.GetValues(),
+		})
+	}
+	return s
+}
+
+func operators() map[fleetv1.LabelOperator]catalog.LabelOperator {
+	return map[fleetv1.LabelOperator]catalog.LabelOperator{
+		fleetv1.LabelOperator_LABEL_OPERATOR_IN:             catalog.LabelIn,
+		fleetv1.LabelOperator_LABEL_OPERATOR_NOT_IN:         catalog.LabelNotIn,
+		fleetv1.LabelOperator_LABEL_OPERATOR_EXISTS:         catalog.LabelExists,
+		fleetv1.LabelOperator_LABEL_OPERATOR_DOES_NOT_EXIST: catalog.LabelDoesNotExist,
+	}
+}
+
+func operatorMessage(operator catalog.LabelOperator) fleetv1.LabelOperator {
+	for m, o := range operators() {
+		if o == operator {
+			return m
+		}
+	}
+	return fleetv1.LabelOperator_LABEL_OPERATOR_UNSPECIFIED
+}
+
+// roleOf passes a value that is not known on by its number, for validation to refuse.
+func roleOf(r typev1.AccessRole) catalog.Role {
+	switch r {
+	case typev1.AccessRole_ACCESS_ROLE_UNSPECIFIED:
+		return catalog.RoleNone
+	case typev1.AccessRole_ACCESS_ROLE_VIEWER:
+		return catalog.RoleViewer
+	case typev1.AccessRole_ACCESS_ROLE_OPERATOR:
+		return catalog.RoleOperator
+	case typev1.AccessRole_ACCESS_ROLE_ADMIN:
+		return catalog.RoleAdmin
+	}
+	return catalog.Role(strconv.Itoa(int(r)))
+}
+
+func roleMessage(r catalog.Role) typev1.AccessRole {
+	switch r {
+	case catalog.RoleViewer:
+		return typev1.AccessRole_ACCESS_ROLE_VIEWER
+	case catalog.RoleOperator:
+		return typev1.AccessRole_ACCESS_ROLE_OPERATOR
+	case catalog.RoleAdmin:
+		return typev1.AccessRole_ACCESS_ROLE_ADMIN
+	case catalog.RoleNone:
+	}
+	return typev1.AccessRole_ACCESS_ROLE_UNSPECIFIED
+}
+
+func bindingMessage(r fleet.Record) *fleetv1.AccessBinding {
+	b, ok := r.Object.(*catalog.AccessBinding)
+	if !ok {
+		return nil
+	}
+	spec := b.Spec
+	return &fleetv1.AccessBinding{
+		Metadata: metadataMessage(&b.Metadata),
+		Spec: &fleetv1.AccessBindingSpec{
+			Description: spec.Description, Users: spec.Users, Groups: spec.Groups,
+			Clusters: &fleetv1.ClusterSelection{All: spec.Clusters.All, Names: spec.Clusters.Names, Labels: selectorMessage(spec.Clusters.Labels)},
+			Role:     roleMessage(spec.Role), Rules: rulewire.Messages(spec.Rules), ClusterGroups: spec.ClusterGroups, ExpireTime: wire.Timestamp(spec.ExpiresAt),
+		},
+		Status: &fleetv1.AccessBindingStatus{Clusters: int32(r.Binding.Clusters), Expired: r.Binding.Expired},
+	}
+}
+
+func selectorMessage(s *catalog.LabelSelector) *fleetv1.LabelSelector {
+	if s == nil {
+		return nil
+	}
+	m := &fleetv1.LabelSelector{MatchLabels: s.MatchLabels}
+	for _, r := range s.MatchExpressions {
+		m.MatchExpressions = append(m.MatchExpressions, &fleetv1.LabelRequirement{Key: r.Key, Operator: operatorMessage(r.Operator), Values: r.Values})
+	}
+	return m
+}

@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/syncpolicy/policywire"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+)
+
+// documentMessage returns the record as a document.
+func documentMessage(r fleet.Record) *fleetv1.Document {
+	switch r.Object.(type) {
+	case *catalog.Cluster:
+		return &fleetv1.Document{Object: &fleetv1.Document_Cluster{Cluster: clusterMessage(r)}}
+	case *catalog.Repository:
+		return &fleetv1.Document{Object: &fleetv1.Document_Repository{Repository: repositoryMessage(r)}}
+	case *catalog.Service:
+		return &fleetv1.Document{Object: &fleetv1.Document_Service{Service: serviceMessage(r)}}
+	case *catalog.User:
+		return &fleetv1.Document{Object: &fleetv1.Document_User{User: userMessage(r)}}
+	case *catalog.AccessBinding:
+		return &fleetv1.Document{Object: &fleetv1.Document_AccessBinding{AccessBinding: bindingMessage(r)}}
+	}
+	return nil
+}
+
+// tombstoneMessage is all that is left of a deleted object: its name.
+func tombstoneMessage(key catalog.Key) *fleetv1.Document {
+	meta := &typev1.Metadata{Name: key.Name}
+	switch key.Kind {
+	case catalog.KindCluster:
+		return &fleetv1.Document{Object: &fleetv1.Document_Cluster{Cluster: &fleetv1.Cluster{Metadata: meta}}}
+	case catalog.KindRepository:
+		return &fleetv1.Document{Object: &fleetv1.Document_Repository{Repository: &fleetv1.Repository{Metadata: meta}}}
+	case catalog.KindService:
+		return &fleetv1.Document{Object: &fleetv1.Document_Service{Service: &fleetv1.Service{Metadata: meta}}}
+	case catalog.KindUser:
+		return &fleetv1.Document{Object: &fleetv1.Document_User{User: &fleetv1.User{Metadata: meta}}}
+	case catalog.KindAccessBinding:
+		return &fleetv1.Document{Object: &fleetv1.Document_AccessBinding{AccessBinding: &fleetv1.AccessBinding{Metadata: meta}}}
+	case catalog.KindToken: // is no object
+	}
+	return nil
+}
+
+// clusterMessage returns nil when the record is of another kind; so do the two below.
+func clusterMessage(r fleet.Record) *fleetv1.Cluster {
+	c, ok := r.Object.(*catalog.Cluster)
+	if !ok {
+		return nil
+	}
+	status := r.Cluster
+	return &fleetv1.Cluster{
+		Metadata: metadataMessage(&c.Metadata),
+		Spec: &fleetv1.ClusterSpec{
+			Description: c.Spec.Description, Agent: policywire.SettingsMessage(c.Spec.Settings), AgentEndpoint: c.Spec.AgentEndpoint,
+		},
+		Status: &fleetv1.ClusterStatus{
+			Enrolled:        status.Enrolled,
+			Connected:       status.Connected,
+			LastSeenAt:      wire.Timestamp(status.LastSeenAt),
+			Report:          wire.ClusterReportMessage(status.Report),
+			PlanVersion:     status.PlanVersion,
+			Services:        int32(status.Services),
+			ServicesHealthy: int32(status.ServicesHealthy),
+		},
+	}
+}
+
+// repositoryMessage never carries the credential, nor the proxy's password.
+func repositoryMessage(r fleet.Record) *fleetv1.Repository {
+	repository, ok := r.Object.(*catalog.Repository)
+	if !ok {
+		return nil
+	}
+	return &fleetv1.Repository{
+		Metadata: metadataMessage(&repository.Metadata),
+		Spec: &fleetv1.RepositorySpec{
+			Type:         gitcachev1.RepositoryType_REPOSITORY_TYPE_GIT,
+			Url:          repository.Spec.URL,
+			PollInterval: wire.Duration(repository.Spec.PollInterval),
+			CaPem:        repository.Spec.CAPEM,
+			ProxyUrl:     repository.Spec.ProxyURL.Masked().Reveal(),
+			Suspended:    repository.Spec.Suspended,
+			Verification: verificationMessage(repository.Spec.Verification),
+			PartialClone: repository.Spec.PartialClone,
+		},
+		Status: mirrorMessage(r.Mirror),
+	}
+}
+
+func mirrorMessage(m *catalog.Mirror) *gitcachev1.RepositoryState {
+	if m == nil {
+		return nil
+	}
+	return &gitcachev1.RepositoryState{
+		Phase:         gitcachev1.RepositoryPhase(gitcachev1.RepositoryPhase_value["REPOSITORY_PHASE_"+string(m.Phase)]),
+		Problem:       wire.ProblemMessage(m.Problem),
+		FreshAt:       wire.Timestamp(m.FreshAt),
+		ChangedAt:     wire.Timestamp(m.ChangedAt),
+		NextPollAt:    wire.Timestamp(m.NextPollAt),
+		DefaultBranch: m.DefaultBranch,
+		RefCount:      m.Refs,
+		DiskBytes:     m.DiskBytes,
+		Epoch:         m.Epoch,
+		Owner:         m.Owner,
+		Failures:      m.Failures,
+		Fetches:       m.Fetches,
+		HeldRefs:      m.HeldRefs,
+	}
+}
+
+func serviceMessage(r fleet.Record) *fleetv1.Service {
+	s, ok := r.Object.(*catalog.Service)
+	if !ok {
+		return nil
+	}
+	return &fleetv1.Service{
+		Metadata: metadataMessage(&s.Metadata),
+		Spec:     serviceSpecMessage(s.Spec),
+		Status:   serviceStatusMessage(s, r.Service),
+	}
+}
+
+func serviceSpecMessage(spec catalog.ServiceSpec) *fleetv1.ServiceSpec {
+	m := &fleetv1.ServiceSpec{
+		Cluster:   spec.Cluster,
+		Namespace: spec.Namespace,
+		Renderer:  wire.RendererMessage(spec.Renderer),
+		Paused:    spec.Paused,
+		Config:    configMessage(spec.Config),
+		Policy:    policywire.PolicyMessage(spec.Policy),
+		DryRun:    spec.DryRun,
+	}
+	if spec.Sync != (catalog.SyncOptions{}) {
+		m.Sync = &fleetv1.SyncOptions{
+			Prune:           spec.Sync.Prune,
+			CreateNamespace: spec.Sync.CreateNamespace,
+			HealthTimeout:   wire.Duration(spec.Sync.HealthTimeout),
+			ForceConflicts:  spec.Sync.ForceConflicts,
+
+			PruneConfirmation: spec.Sync.PruneConfirmation,
+		}
+	}
+	for _, source := range spec.Sources {
+		m.Sources = append(m.Sources, sourceMessage(source))
+	}
+	return m
+}
+
+func serviceStatusMessage(s *catalog.Service, status fleet.ServiceStatus) *fleetv1.ServiceStatus {
+	m := &fleetv1.ServiceStatus{
+		Phase:              typev1.ServicePhase(typev1.ServicePhase_value["SERVICE_PHASE_"+string(status.Phase)]),
+		Problem:            wire.ProblemMessage(status.Problem),
+		Synced:             status.Synced,
+		ObservedGeneration: status.ObservedGeneration,
+		SyncRequest:        s.SyncRequest,
+	}
+	for _, source := range status.Sources {
+		m.Sources = append(m.Sources, &fleetv1.SourceStatus{
+			Snapshot:   snapshotMessage(source.Snapshot),
+			Problem:    wire.ProblemMessage(source.Problem),
+			ResolvedAt: wire.Timestamp(source.ResolvedAt),
+		})
+	}
+	if status.Report != nil {
+		m.Report = wire.ReportMessage(s, status.Report)
+	}
+	return m
+}
+
+// configMessage never carries a secret: only its key.
+func configMessage(config *catalog.Config) *fleetv1.ServiceConfig {
+	shown := config.Shown()
+	if shown == nil {
+		return nil
+	}
+	m := &fleetv1.ServiceConfig{Values: shown.Values, Secrets: make(map[string]string, len(shown.Secrets))}
+	for key := range shown.Secrets {
+		m.Secrets[key] = ""
+	}
+	return m
+}

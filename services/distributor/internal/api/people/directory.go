@@ -1,0 +1,259 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"context"
+	"encoding/base64"
+	"slices"
+	"strings"
+	"time"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+)
+
+// concerns tells what a person may see who is no admin: clusters that they may reach, bindings that mean them, and themselves.
+func (s *Service) concerns(id identity.Identity) func(catalog.Object) bool {
+	reachable := s.d.View.Reachable(id.Name, id.Groups)
+	return func(object catalog.Object) bool {
+		switch o := object.(type) {
+		case *catalog.Cluster:
+			return reachable(o)
+		case *catalog.User:
+			return o.Name == id.Name
+		case *catalog.AccessBinding:
+			return means(o, id)
+		}
+		return false
+	}
+}
+
+func means(binding *catalog.AccessBinding, id identity.Identity) bool {
+	return slices.Contains(binding.Spec.Users, id.Name) ||
+		slices.ContainsFunc(binding.Spec.Groups, func(group string) bool { return slices.Contains(id.Groups, group) })
+}
+
+// getOwn returns an object that concerns the caller. To those who may not see it, it is as if it were not there.
+func (s *Service) getOwn(ctx context.Context, key catalog.Key) (fleet.Record, error) {
+	id, err := s.person(ctx)
+	if err != nil {
+		return fleet.Record{}, err
+	}
+	if isAdmin(id) {
+		return s.find(ctx, key)
+	}
+	record, err := s.find(ctx, key)
+	if err != nil || !s.concerns(id)(record.Object) {
+		return fleet.Record{}, errNotAdmin()
+	}
+	return onlyOwn(record, id), nil
+}
+
+// listOwn returns a page of the objects that concern the caller.
+func (s *Service) listOwn(ctx context.Context, kind catalog.Kind, page *typev1.Page) ([]fleet.Record, string, error) {
+	id, err := s.person(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if isAdmin(id) {
+		return s.page(fleet.Query{Kind: kind}, page)
+	}
+	records, next, err := s.page(fleet.Query{Kind: kind, Keep: s.concerns(id)}, page)
+	for i := range records {
+		records[i] = onlyOwn(records[i], id)
+	}
+	return records, next, err
+}
+
+// onlyOwn leaves of a binding's subjects those that the caller is: who else is meant is not for them to know.
+func onlyOwn(record fleet.Record, id identity.Identity) fleet.Record {
+	binding, ok := record.Object.(*catalog.AccessBinding)
+	if !ok {
+		return record
+	}
+	shown := *binding
+	shown.Spec.Users = slices.DeleteFunc(slices.Clone(binding.Spec.Users), func(user string) bool { return user != id.Name })
+	shown.Spec.Groups = slices.DeleteFunc(slices.Clone(binding.Spec.Groups), func(group string) bool { return !slices.Contains(id.Groups, group) })
+	record.Object = &shown
+	return record
+}
+
+// CreateUser implements FleetService.
+func (s *Service) CreateUser(ctx context.Context, req *fleetv1.CreateUserRequest) (*fleetv1.CreateUserResponse, error) {
+	record, err := s.edit(ctx, userOf(req.GetUser()), s.d.Editor.Create)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.CreateUserResponse{User: userMessage(record)}, nil
+}
+
+// GetUser implements FleetService.
+func (s *Service) GetUser(ctx context.Context, req *fleetv1.GetUserRequest) (*fleetv1.GetUserResponse, error) {
+	record, err := s.getOwn(ctx, catalog.Key{Kind: catalog.KindUser, Name: req.GetName()})
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.GetUserResponse{User: userMessage(record)}, nil
+}
+
+// ListUsers implements FleetService.
+func (s *Service) ListUsers(ctx context.Context, req *fleetv1.ListUsersRequest) (*fleetv1.ListUsersResponse, error) {
+	records, next, err := s.listOwn(ctx, catalog.KindUser, req.GetPage())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.ListUsersResponse{Users: each(records, userMessage), NextPageToken: next}, nil
+}
+
+// UpdateUser implements FleetService.
+func (s *Service) UpdateUser(ctx context.Context, req *fleetv1.UpdateUserRequest) (*fleetv1.UpdateUserResponse, error) {
+	record, err := s.edit(ctx, userOf(req.GetUser()), s.d.Editor.Update)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.UpdateUserResponse{User: userMessage(record)}, nil
+}
+
+// DeleteUser implements FleetService.
+func (s *Service) DeleteUser(ctx context.Context, req *fleetv1.DeleteUserRequest) (*fleetv1.DeleteUserResponse, error) {
+	return &fleetv1.DeleteUserResponse{}, s.delete(ctx, catalog.Key{Kind: catalog.KindUser, Name: req.GetName()})
+}
+
+// CreateAccessBinding implements FleetService.
+func (s *Service) CreateAccessBinding(ctx context.Context, req *fleetv1.CreateAccessBindingRequest) (*fleetv1.CreateAccessBindingResponse, error) {
+	binding, err := bindingOf(req.GetAccessBinding())
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	record, err := s.edit(ctx, binding, s.d.Editor.Create)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.CreateAccessBindingResponse{AccessBinding: bindingMessage(record)}, nil
+}
+
+// GetAccessBinding implements FleetService.
+func (s *Service) GetAccessBinding(ctx context.Context, req *fleetv1.GetAccessBindingRequest) (*fleetv1.GetAccessBindingResponse, error) {
+	record, err := s.getOwn(ctx, catalog.Key{Kind: catalog.KindAccessBinding, Name: req.GetName()})
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.GetAccessBindingResponse{AccessBinding: bindingMessage(record)}, nil
+}
+
+// ListAccessBindings implements FleetService.
+func (s *Service) ListAccessBindings(ctx context.Context, req *fleetv1.ListAccessBindingsRequest) (*fleetv1.ListAccessBindingsResponse, error) {
+	records, next, err := s.listOwn(ctx, catalog.KindAccessBinding, req.GetPage())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.ListAccessBindingsResponse{AccessBindings: each(records, bindingMessage), NextPageToken: next}, nil
+}
+
+// UpdateAccessBinding implements FleetService.
+func (s *Service) UpdateAccessBinding(ctx context.Context, req *fleetv1.UpdateAccessBindingRequest) (*fleetv1.UpdateAccessBindingResponse, error) {
+	binding, err := bindingOf(req.GetAccessBinding())
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	record, err := s.edit(ctx, binding, s.d.Editor.Update)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.UpdateAccessBindingResponse{AccessBinding: bindingMessage(record)}, nil
+}
+
+// DeleteAccessBinding implements FleetService.
+func (s *Service) DeleteAccessBinding(ctx context.Context, req *fleetv1.DeleteAccessBindingRequest) (*fleetv1.DeleteAccessBindingResponse, error) {
+	return &fleetv1.DeleteAccessBindingResponse{}, s.delete(ctx, catalog.Key{Kind: catalog.KindAccessBinding, Name: req.GetName()})
+}
+
+// CreateToken implements FleetService.
+func (s *Service) CreateToken(ctx context.Context, req *fleetv1.CreateTokenRequest) (*fleetv1.CreateTokenResponse, error) {
+	if _, err := s.admin(ctx); err != nil {
+		return nil, err
+	}
+	if err := catalog.ValidateName("user", req.GetUser()); err != nil {
+		return nil, wire.Error(err)
+	}
+	if err := catalog.ValidateTokenLabel(req.GetLabel()); err != nil {
+		return nil, wire.Error(err)
+	}
+	expires := wire.TimeOf(req.GetExpireTime())
+	if req.GetExpireTime() != nil && (req.GetExpireTime().CheckValid() != nil || !expires.After(time.Now())) {
+		return nil, rpcerr.Field("expire_time", "is not in the future")
+	}
+	secret := admission.NewAPIToken()
+	token, err := s.d.People.CreateToken(ctx, req.GetUser(), req.GetLabel(), admission.Hash(secret), expires)
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	s.follow(ctx)
+	return &fleetv1.CreateTokenResponse{Token: tokenMessage(token), Secret: secret}, nil
+}
+
+// ListTokens implements FleetService. A page's token is the place of its last item in the order.
+func (s *Service) ListTokens(ctx context.Context, req *fleetv1.ListTokensRequest) (*fleetv1.ListTokensResponse, error) {
+	id, err := s.person(ctx)
+	if err != nil {
+		return nil, err
+	}
+	user := req.GetUser()
+	if !isAdmin(id) {
+		if user != "" && user != id.Name {
+			return nil, errNotAdmin()
+		}
+		user = id.Name
+	}
+	after, err := base64.RawURLEncoding.DecodeString(req.GetPage().GetToken())
+	if err != nil {
+		return nil, rpcerr.Field("page.token", "is not a token that a listing returned")
+	}
+	if req.GetPage().GetSize() < 0 {
+		return nil, rpcerr.Field("page.size", "is negative")
+	}
+	tokens, err := s.d.People.ListTokens(ctx, user)
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	tokens = slices.DeleteFunc(tokens, func(t catalog.Token) bool { return placeOf(t) <= string(after) })
+	slices.SortFunc(tokens, func(a, b catalog.Token) int { return strings.Compare(placeOf(a), placeOf(b)) })
+	limit := min(int(req.GetPage().GetSize()), maxPageSize)
+	if limit == 0 {
+		limit = defaultPageSize
+	}
+	res := &fleetv1.ListTokensResponse{}
+	if len(tokens) > limit {
+		tokens = tokens[:limit]
+		res.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(placeOf(tokens[limit-1])))
+	}
+	for _, token := range tokens {
+		res.Tokens = append(res.Tokens, tokenMessage(token))
+	}
+	return res, nil
+}
+
+func placeOf(t catalog.Token) string { return t.User + "\x00" + t.Label + "\x00" + t.ID }
+
+// DeleteToken implements FleetService.
+func (s *Service) DeleteToken(ctx context.Context, req *fleetv1.DeleteTokenRequest) (*fleetv1.DeleteTokenResponse, error) {
+	if _, err := s.admin(ctx); err != nil {
+		return nil, err
+	}
+	if req.GetId() == "" {
+		return nil, rpcerr.Field("id", "is required")
+	}
+	if err := s.d.People.DeleteToken(ctx, req.GetId()); err != nil {
+		return nil, wire.Error(err)
+	}
+	s.follow(ctx)
+	return &fleetv1.DeleteTokenResponse{}, nil
+}

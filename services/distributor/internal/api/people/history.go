@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// ListRevisions implements FleetService. A page's token is the number of its last revision.
+func (s *Service) ListRevisions(ctx context.Context, req *fleetv1.ListRevisionsRequest) (*fleetv1.ListRevisionsResponse, error) {
+	if _, err := s.admin(ctx); err != nil {
+		return nil, err
+	}
+	if err := catalog.ValidateName("service", req.GetService()); err != nil {
+		return nil, wire.Error(err)
+	}
+	record, err := s.get(ctx, catalog.KindService, req.GetService())
+	if err != nil {
+		return nil, err
+	}
+	size := int(req.GetPage().GetSize())
+	if size < 0 {
+		return nil, rpcerr.Field("page.size", "is negative")
+	}
+	if size == 0 {
+		size = catalog.MaxRevisions
+	}
+	revisions, err := s.d.History.Revisions(ctx, record.Object.Meta().UID)
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	if token := req.GetPage().GetToken(); token != "" {
+		last, err := strconv.ParseInt(token, 10, 64)
+		if err != nil {
+			return nil, rpcerr.Field("page.token", "is not a token that a listing returned")
+		}
+		revisions = slices.DeleteFunc(revisions, func(r catalog.Revision) bool { return r.Number >= last })
+	}
+	res := &fleetv1.ListRevisionsResponse{}
+	if len(revisions) > size {
+		revisions = revisions[:size]
+		res.NextPageToken = strconv.FormatInt(revisions[size-1].Number, 10)
+	}
+	for _, r := range revisions {
+		res.Revisions = append(res.Revisions, revisionMessage(r))
+	}
+	return res, nil
+}
+
+func revisionMessage(r catalog.Revision) *fleetv1.Revision {
+	return &fleetv1.Revision{
+		Number:       r.Number,
+		SpecDigest:   r.SpecDigest,
+		ConfigDigest: r.ConfigDigest,
+		Digests:      r.Digests,
+		Commits:      r.Commits,
+		Outcome:      fleetv1.RevisionOutcome(fleetv1.RevisionOutcome_value["REVISION_OUTCOME_"+string(r.Outcome)]),
+		Problem:      wire.ProblemMessage(r.Problem),
+		PlannedAt:    wire.Timestamp(r.PlannedAt),
+		AppliedAt:    wire.Timestamp(r.AppliedAt),
+		HealthyAt:    wire.Timestamp(r.HealthyAt),
+		SupersededAt: wire.Timestamp(r.SupersededAt),
+		Timings:      wire.TimingsMessage(r.Timings),
+	}
+}

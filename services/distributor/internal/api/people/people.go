@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package people answers the calls of people: FleetService. It reads from the view, and writes through the catalog's
+// editor, which the view then follows.
+//
+// Every call begins with the caller: administrators may do everything, and other people see what concerns themselves.
+// Secrets go in and never come out. The package translates and decides who may call; what an edit may contain is decided
+// by package catalog.
+package people
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/resolve"
+)
+
+// refreshTimeout bounds the wait for upstreams in SyncService.
+const refreshTimeout = time.Minute
+
+// Resolver has sources resolved now; resolve.Loop implements it.
+type Resolver interface {
+	// Sync has the sources resolved and waits for the answers, good or bad. The error is the context's.
+	Sync(ctx context.Context, sources []catalog.Source) error
+}
+
+// Mirrors is where repositories are mirrored; gitsource.Source implements it.
+type Mirrors interface {
+	// Refresh has a repository fetched now, and waits for it.
+	Refresh(ctx context.Context, repository string) error
+	// Push has changed definitions handed over soon.
+	Push()
+	// Resolve returns what a source holds, whether a service names it or not. Its error is a *resolve.Failure, or the
+	// context's.
+	Resolve(ctx context.Context, source catalog.Source) (resolve.Answer, error)
+}
+
+// Deps are the collaborators and settings of the service, all required unless noted.
+type Deps struct {
+	View       *fleet.View
+	Editor     *catalog.Editor
+	Enrolments catalog.Enrolments
+	People     catalog.People
+	History    catalog.History
+	Grants     catalog.Grants
+	Resolver   Resolver
+	Mirrors    Mirrors
+	Issuer     *identity.Issuer
+	JoinTokens *admission.JoinTokens
+	Objects    *fanout.Hub[catalog.Key]
+	Logger     *slog.Logger
+	// Version is the hub's.
+	Version string
+	// TunnelURL is the public base URL of the tunnel. Empty: there is none.
+	TunnelURL string
+}
+
+// Service implements leat.fleet.v1.FleetService.
+type Service struct{ d Deps }
+
+// New returns the service for people.
+func New(d Deps) *Service { return &Service{d: d} }
+
+// person returns the caller if it is a person, with the groups that it has now: a token may be an hour old.
+func (s *Service) person(ctx context.Context) (identity.Identity, error) {
+	id, _ := identity.FromContext(ctx)
+	if id.Kind != identity.KindUser {
+		return id, wire.Denied("only people may call this")
+	}
+	id, ok := s.d.View.AdmitPerson(ctx, id)
+	if !ok {
+		return id, wire.TokenInvalid("the user, or the API token behind this one, has ended; obtain a new token")
+	}
+	return id, nil
+}
+
+// admin returns the caller if it is a person who may do everything.
+func (s *Service) admin(ctx context.Context) (identity.Identity, error) {
+	id, err := s.person(ctx)
+	if err != nil {
+		return id, err
+	}
+	if !isAdmin(id) {
+		return id, errNotAdmin()
+	}
+	return id, nil
+}
+
+func errNotAdmin() error {
+	return wire.Denied("you may not do this; ask an administrator for a binding")
+}
+
+func isAdmin(id identity.Identity) bool { return slices.Contains(id.Groups, catalog.AdminGroup) }

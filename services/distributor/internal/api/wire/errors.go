@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// StoreRetry is after how long a caller tries again if the database did not answer.
+const StoreRetry = 2 * time.Second
+
+// Error returns the error to answer with for an error of the core. An error that it does not know passes unchanged, and
+// becomes INTERNAL.
+func Error(err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*catalog.FieldError](err); ok {
+		return rpcerr.Field(e.Path, e.Message)
+	}
+	if e, ok := errors.AsType[*catalog.ReferenceError](err); ok {
+		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_REFERENCE_NOT_FOUND, err.Error()+"; create it first",
+			kindOf(e.Key), nameOf(e.Key), rpcerr.With(rpcerr.MetadataField, e.Path))
+	}
+	if e, ok := errors.AsType[*catalog.InUseError](err); ok {
+		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_IN_USE, e.Error()+"; remove those references first",
+			kindOf(e.Key), nameOf(e.Key), rpcerr.With("by", strings.Join(e.By, ",")))
+	}
+	if e, ok := errors.AsType[*catalog.NotFoundError](err); ok {
+		return rpcerr.NotFound(strings.ToLower(string(e.Key.Kind)), e.Key.Name)
+	}
+	if e, ok := errors.AsType[*catalog.ExistsError](err); ok {
+		return rpcerr.New(connect.CodeAlreadyExists, errorsv1.Reason_REASON_ALREADY_EXISTS, e.Error()+"; update it, or choose another name",
+			kindOf(e.Key), nameOf(e.Key))
+	}
+	return mappedSentinel(err)
+}
+
+func mappedSentinel(err error) error {
+	switch {
+	case errors.Is(err, catalog.ErrConflict):
+		return rpcerr.New(connect.CodeAborted, errorsv1.Reason_REASON_VERSION_CONFLICT,
+			"the object changed since it was read; read it again and send the change with its new resource_version")
+	case errors.Is(err, catalog.ErrJoinTokenInvalid):
+		return rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_JOIN_TOKEN_INVALID,
+			"the join token was used before, has expired, or never existed; create a new one")
+	case errors.Is(err, catalog.ErrUnavailable):
+		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
+			"the database does not answer; nothing was changed", rpcerr.With("dependency", "database"), rpcerr.RetryAfter(StoreRetry))
+	}
+	return err
+}
+
+func kindOf(key catalog.Key) rpcerr.Option {
+	return rpcerr.With(rpcerr.MetadataKind, strings.ToLower(string(key.Kind)))
+}
+
+func nameOf(key catalog.Key) rpcerr.Option { return rpcerr.With(rpcerr.MetadataName, key.Name) }
+
+// NotFound says that there is no such object.
+func NotFound(key catalog.Key) error { return Error(&catalog.NotFoundError{Key: key}) }
+
+// Denied says that the caller may not do this.
+func Denied(message string) error {
+	return rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED, message)
+}
+
+// TokenInvalid says that the caller has to obtain a new token.
+func TokenInvalid(message string) error {
+	return rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, message)
+}
+
+// ShuttingDown ends a stream because the replica stops.
+func ShuttingDown() error {
+	return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_SHUTTING_DOWN, "the server is shutting down; connect again")
+}
