@@ -3,13 +3,10 @@
 
 package catalog
 
-// ObjectDrift is one Kubernetes object that others have changed.
+// ObjectDrift is one Kubernetes object that somebody else has changed.
 type ObjectDrift struct {
-	Group     string `json:"group,omitempty"`
-	Version   string `json:"version,omitempty"`
-	Kind      string `json:"kind,omitempty"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name,omitempty"`
+	ObjectRef
+
 	// Fields are those that differ. Empty: the object is gone.
 	Fields []FieldDrift `json:"fields,omitempty"`
 }

@@ -95,9 +95,9 @@ type ServiceReport struct {
 type ObjectRef struct {
 	Group     string `json:"group,omitempty"`
 	Version   string `json:"version,omitempty"`
-	Kind      string `json:"kind"`
+	Kind      string `json:"kind,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
+	Name      string `json:"name,omitempty"`
 }
 
 // Timings tell how long a service took from the plan to health, on the agent's clock. What was not reached is zero. It is
@@ -152,13 +152,10 @@ type Counts struct {
 
 // ObjectStatus is one Kubernetes object that needs attention.
 type ObjectStatus struct {
-	Group     string   `json:"group,omitempty"`
-	Version   string   `json:"version,omitempty"`
-	Kind      string   `json:"kind,omitempty"`
-	Namespace string   `json:"namespace,omitempty"`
-	Name      string   `json:"name,omitempty"`
-	Health    string   `json:"health,omitempty"`
-	Problem   *Problem `json:"problem,omitempty"`
+	ObjectRef
+
+	Health  string   `json:"health,omitempty"`
+	Problem *Problem `json:"problem,omitempty"`
 }
 
 // StoredReport is a service's report with what the hub knew when it came in.

@@ -7,11 +7,8 @@ import "time"
 
 // TestResult is what came of one test of a service.
 type TestResult struct {
-	Group     string    `json:"group,omitempty"`
-	Version   string    `json:"version,omitempty"`
-	Kind      string    `json:"kind,omitempty"`
-	Namespace string    `json:"namespace,omitempty"`
-	Name      string    `json:"name,omitempty"`
+	ObjectRef
+
 	Passed    bool      `json:"passed,omitempty"`
 	Message   string    `json:"message,omitempty"`
 	LogTail   string    `json:"logTail,omitempty"`
@@ -30,10 +27,7 @@ type DryRun struct {
 
 // DryRunChange is what would be done to one object. Action is a leat.distributor.v1.DryRunAction without its prefix.
 type DryRunChange struct {
-	Group     string `json:"group,omitempty"`
-	Version   string `json:"version,omitempty"`
-	Kind      string `json:"kind,omitempty"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name,omitempty"`
-	Action    string `json:"action,omitempty"`
+	ObjectRef
+
+	Action string `json:"action,omitempty"`
 }

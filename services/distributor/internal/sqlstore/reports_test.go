@@ -74,12 +74,12 @@ func testReports(t *testing.T, s subject) {
 		Services: []catalog.StoredReport{
 			{Service: "app", ServiceUID: uid, Entry: "e", ObservedGeneration: 1, Report: &catalog.ServiceReport{
 				Phase: catalog.PhaseFailed, Problem: &catalog.Problem{Reason: "APPLY_REJECTED", Message: "no"}, AppliedDigests: []string{"a"},
-				Objects: []catalog.ObjectStatus{{Kind: "Pod", Health: "DEGRADED"}}, AppliedAt: time.Unix(1, 0).UTC(),
+				Objects: []catalog.ObjectStatus{{ObjectRef: catalog.ObjectRef{Kind: "Pod"}, Health: "DEGRADED"}}, AppliedAt: time.Unix(1, 0).UTC(),
 				Timings: catalog.Timings{ArrivedAt: time.Unix(2, 0).UTC(), Download: time.Second},
 				Guarded: []catalog.ObjectRef{{Kind: "Secret", Name: "key"}}, GuardedDigest: "sha256:1",
-				Drift:  []catalog.ObjectDrift{{Kind: "Service", Name: "web", Fields: []catalog.FieldDrift{{Path: "spec.type", Old: "a", New: "b", Manager: "m"}}}},
-				Tests:  []catalog.TestResult{{Kind: "Job", Name: "smoke", Message: "no", LogTail: "end", EndedAt: time.Unix(3, 0).UTC()}},
-				DryRun: &catalog.DryRun{Created: 1, Changes: []catalog.DryRunChange{{Kind: "Job", Name: "new", Action: "CREATE"}}},
+				Drift:  []catalog.ObjectDrift{{ObjectRef: catalog.ObjectRef{Kind: "Service", Name: "web"}, Fields: []catalog.FieldDrift{{Path: "spec.type", Old: "a", New: "b", Manager: "m"}}}},
+				Tests:  []catalog.TestResult{{ObjectRef: catalog.ObjectRef{Kind: "Job", Name: "smoke"}, Message: "no", LogTail: "end", EndedAt: time.Unix(3, 0).UTC()}},
+				DryRun: &catalog.DryRun{Created: 1, Changes: []catalog.DryRunChange{{ObjectRef: catalog.ObjectRef{Kind: "Job", Name: "new"}, Action: "CREATE"}}},
 			}},
 			{Service: "gone", ServiceUID: "no such uid", Report: &catalog.ServiceReport{}},
 		},

@@ -53,7 +53,7 @@ func repositoryOf(m *fleetv1.Repository) (*catalog.Repository, error) {
 	}, nil
 }
 
-// repositoryTypeOf passes a value that is not known on by its number, for validation to refuse.
+// repositoryTypeOf returns the type of a message. An unknown value passes by its number, for validation to refuse.
 func repositoryTypeOf(t gitcachev1.RepositoryType) catalog.RepositoryType {
 	switch t {
 	case gitcachev1.RepositoryType_REPOSITORY_TYPE_UNSPECIFIED, gitcachev1.RepositoryType_REPOSITORY_TYPE_GIT:
@@ -123,9 +123,7 @@ func serviceOf(m *fleetv1.Service) (*catalog.Service, error) {
 	if sync := spec.GetSync(); sync != nil {
 		s.Spec.Sync.Prune, s.Spec.Sync.CreateNamespace = sync.Prune, sync.CreateNamespace
 	}
-	for _, source := range spec.GetSources() {
-		s.Spec.Sources = append(s.Spec.Sources, sourceOf(source))
-	}
+	s.Spec.Sources = wire.Each(spec.GetSources(), sourceOf)
 	return s, nil
 }
 
@@ -136,7 +134,7 @@ func durationOf(field string, d *durationpb.Duration) (time.Duration, error) {
 	if err := d.CheckValid(); err != nil {
 		return 0, &catalog.FieldError{Path: field, Message: "is not a valid duration"}
 	}
-	// What SQL keeps; nobody means less.
+	// SQL keeps no smaller units.
 	return d.AsDuration().Truncate(time.Microsecond), nil
 }
 

@@ -6,6 +6,7 @@ package people
 import (
 	"errors"
 	"strconv"
+	"strings"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
@@ -23,7 +24,7 @@ func userOf(m *fleetv1.User) *catalog.User {
 	}
 }
 
-// userMessage returns nil when the record is of another kind; so does bindingMessage.
+// userMessage returns nil if the record is of another kind; so does bindingMessage.
 func userMessage(r fleet.Record) *fleetv1.User {
 	u, ok := r.Object.(*catalog.User)
 	if !ok {
@@ -40,7 +41,7 @@ func tokenMessage(t catalog.Token) *fleetv1.Token {
 	}
 }
 
-// bindingOf refuses a field that it does not know anywhere in what narrows a binding.
+// bindingOf refuses an unknown field anywhere in the rules, because they narrow the binding.
 func bindingOf(m *fleetv1.AccessBinding) (*catalog.AccessBinding, error) {
 	spec := m.GetSpec()
 	rules, err := rulewire.Rules(spec.GetRules())
@@ -66,13 +67,12 @@ func selectorOf(m *fleetv1.LabelSelector) *catalog.LabelSelector {
 	if m == nil {
 		return nil
 	}
-	s := &catalog.LabelSelector{MatchLabels: m.GetMatchLabels()}
-	for _, r := range m.GetMatchExpressions() {
-		s.MatchExpressions = append(s.MatchExpressions, catalog.LabelRequirement{
-			Key: r.GetKey(), Operator: operators()[r.GetOperator()], Values: r.GetValues(),
-		})
+	return &catalog.LabelSelector{
+		MatchLabels: m.GetMatchLabels(),
+		MatchExpressions: wire.Each(m.GetMatchExpressions(), func(r *fleetv1.LabelRequirement) catalog.LabelRequirement {
+			return catalog.LabelRequirement{Key: r.GetKey(), Operator: operators()[r.GetOperator()], Values: r.GetValues()}
+		}),
 	}
-	return s
 }
 
 func operators() map[fleetv1.LabelOperator]catalog.LabelOperator {
@@ -93,7 +93,7 @@ func operatorMessage(operator catalog.LabelOperator) fleetv1.LabelOperator {
 	return fleetv1.LabelOperator_LABEL_OPERATOR_UNSPECIFIED
 }
 
-// roleOf passes a value that is not known on by its number, for validation to refuse.
+// roleOf returns the role of a message. An unknown value passes by its number, for validation to refuse.
 func roleOf(r typev1.AccessRole) catalog.Role {
 	switch r {
 	case typev1.AccessRole_ACCESS_ROLE_UNSPECIFIED:
@@ -109,16 +109,7 @@ func roleOf(r typev1.AccessRole) catalog.Role {
 }
 
 func roleMessage(r catalog.Role) typev1.AccessRole {
-	switch r {
-	case catalog.RoleViewer:
-		return typev1.AccessRole_ACCESS_ROLE_VIEWER
-	case catalog.RoleOperator:
-		return typev1.AccessRole_ACCESS_ROLE_OPERATOR
-	case catalog.RoleAdmin:
-		return typev1.AccessRole_ACCESS_ROLE_ADMIN
-	case catalog.RoleNone:
-	}
-	return typev1.AccessRole_ACCESS_ROLE_UNSPECIFIED
+	return typev1.AccessRole(typev1.AccessRole_value["ACCESS_ROLE_"+strings.ToUpper(string(r))])
 }
 
 func bindingMessage(r fleet.Record) *fleetv1.AccessBinding {
@@ -142,9 +133,10 @@ func selectorMessage(s *catalog.LabelSelector) *fleetv1.LabelSelector {
 	if s == nil {
 		return nil
 	}
-	m := &fleetv1.LabelSelector{MatchLabels: s.MatchLabels}
-	for _, r := range s.MatchExpressions {
-		m.MatchExpressions = append(m.MatchExpressions, &fleetv1.LabelRequirement{Key: r.Key, Operator: operatorMessage(r.Operator), Values: r.Values})
+	return &fleetv1.LabelSelector{
+		MatchLabels: s.MatchLabels,
+		MatchExpressions: wire.Each(s.MatchExpressions, func(r catalog.LabelRequirement) *fleetv1.LabelRequirement {
+			return &fleetv1.LabelRequirement{Key: r.Key, Operator: operatorMessage(r.Operator), Values: r.Values}
+		}),
 	}
-	return m
 }

@@ -30,7 +30,7 @@ func documentMessage(r fleet.Record) *fleetv1.Document {
 	return nil
 }
 
-// tombstoneMessage is all that is left of a deleted object: its name.
+// tombstoneMessage returns the document of a deleted object, which has a name and nothing else.
 func tombstoneMessage(key catalog.Key) *fleetv1.Document {
 	meta := &typev1.Metadata{Name: key.Name}
 	switch key.Kind {
@@ -49,7 +49,7 @@ func tombstoneMessage(key catalog.Key) *fleetv1.Document {
 	return nil
 }
 
-// clusterMessage returns nil when the record is of another kind; so do the two below.
+// clusterMessage returns nil if the record is of another kind; so do repositoryMessage and serviceMessage.
 func clusterMessage(r fleet.Record) *fleetv1.Cluster {
 	c, ok := r.Object.(*catalog.Cluster)
 	if !ok {
@@ -148,9 +148,7 @@ func serviceSpecMessage(spec catalog.ServiceSpec) *fleetv1.ServiceSpec {
 			PruneConfirmation: spec.Sync.PruneConfirmation,
 		}
 	}
-	for _, source := range spec.Sources {
-		m.Sources = append(m.Sources, sourceMessage(source))
-	}
+	m.Sources = wire.Each(spec.Sources, sourceMessage)
 	return m
 }
 
@@ -162,13 +160,11 @@ func serviceStatusMessage(s *catalog.Service, status fleet.ServiceStatus) *fleet
 		ObservedGeneration: status.ObservedGeneration,
 		SyncRequest:        s.SyncRequest,
 	}
-	for _, source := range status.Sources {
-		m.Sources = append(m.Sources, &fleetv1.SourceStatus{
-			Snapshot:   snapshotMessage(source.Snapshot),
-			Problem:    wire.ProblemMessage(source.Problem),
-			ResolvedAt: wire.Timestamp(source.ResolvedAt),
-		})
-	}
+	m.Sources = wire.Each(status.Sources, func(r catalog.Resolution) *fleetv1.SourceStatus {
+		return &fleetv1.SourceStatus{
+			Snapshot: snapshotMessage(r.Snapshot), Problem: wire.ProblemMessage(r.Problem), ResolvedAt: wire.Timestamp(r.ResolvedAt),
+		}
+	})
 	if status.Report != nil {
 		m.Report = wire.ReportMessage(s, status.Report)
 	}

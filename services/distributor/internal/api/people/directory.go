@@ -5,7 +5,6 @@ package people
 
 import (
 	"context"
-	"encoding/base64"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +19,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
-// concerns tells what a person may see who is no admin: clusters that they may reach, bindings that mean them, and themselves.
+// concerns returns a function that reports whether a person who is not an administrator may see an object: clusters that
+// they may reach, bindings that name them, and themselves.
 func (s *Service) concerns(id identity.Identity) func(catalog.Object) bool {
 	reachable := s.d.View.Reachable(id.Name, id.Groups)
 	return func(object catalog.Object) bool {
@@ -36,12 +36,13 @@ func (s *Service) concerns(id identity.Identity) func(catalog.Object) bool {
 	}
 }
 
+// means reports whether the binding names the person or one of its groups.
 func means(binding *catalog.AccessBinding, id identity.Identity) bool {
 	return slices.Contains(binding.Spec.Users, id.Name) ||
 		slices.ContainsFunc(binding.Spec.Groups, func(group string) bool { return slices.Contains(id.Groups, group) })
 }
 
-// getOwn returns an object that concerns the caller. To those who may not see it, it is as if it were not there.
+// getOwn returns an object that concerns the caller. Other callers learn nothing about it, not even that it exists.
 func (s *Service) getOwn(ctx context.Context, key catalog.Key) (fleet.Record, error) {
 	id, err := s.person(ctx)
 	if err != nil {
@@ -73,7 +74,7 @@ func (s *Service) listOwn(ctx context.Context, kind catalog.Kind, page *typev1.P
 	return records, next, err
 }
 
-// onlyOwn leaves of a binding's subjects those that the caller is: who else is meant is not for them to know.
+// onlyOwn removes a binding's subjects that the caller is not. Other people's access is not for them to see.
 func onlyOwn(record fleet.Record, id identity.Identity) fleet.Record {
 	binding, ok := record.Object.(*catalog.AccessBinding)
 	if !ok {
@@ -81,45 +82,34 @@ func onlyOwn(record fleet.Record, id identity.Identity) fleet.Record {
 	}
 	shown := *binding
 	shown.Spec.Users = slices.DeleteFunc(slices.Clone(binding.Spec.Users), func(user string) bool { return user != id.Name })
-	shown.Spec.Groups = slices.DeleteFunc(slices.Clone(binding.Spec.Groups), func(group string) bool { return !slices.Contains(id.Groups, group) })
+	shown.Spec.Groups = slices.DeleteFunc(slices.Clone(binding.Spec.Groups),
+		func(group string) bool { return !slices.Contains(id.Groups, group) })
 	record.Object = &shown
 	return record
 }
 
 // CreateUser implements FleetService.
 func (s *Service) CreateUser(ctx context.Context, req *fleetv1.CreateUserRequest) (*fleetv1.CreateUserResponse, error) {
-	record, err := s.edit(ctx, userOf(req.GetUser()), s.d.Editor.Create)
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.CreateUserResponse{User: userMessage(record)}, nil
+	record, err := s.edit(ctx, s.d.Editor.Create)(userOf(req.GetUser()), nil)
+	return &fleetv1.CreateUserResponse{User: userMessage(record)}, err
 }
 
 // GetUser implements FleetService.
 func (s *Service) GetUser(ctx context.Context, req *fleetv1.GetUserRequest) (*fleetv1.GetUserResponse, error) {
 	record, err := s.getOwn(ctx, catalog.Key{Kind: catalog.KindUser, Name: req.GetName()})
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.GetUserResponse{User: userMessage(record)}, nil
+	return &fleetv1.GetUserResponse{User: userMessage(record)}, err
 }
 
 // ListUsers implements FleetService.
 func (s *Service) ListUsers(ctx context.Context, req *fleetv1.ListUsersRequest) (*fleetv1.ListUsersResponse, error) {
 	records, next, err := s.listOwn(ctx, catalog.KindUser, req.GetPage())
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.ListUsersResponse{Users: each(records, userMessage), NextPageToken: next}, nil
+	return &fleetv1.ListUsersResponse{Users: wire.Each(records, userMessage), NextPageToken: next}, err
 }
 
 // UpdateUser implements FleetService.
 func (s *Service) UpdateUser(ctx context.Context, req *fleetv1.UpdateUserRequest) (*fleetv1.UpdateUserResponse, error) {
-	record, err := s.edit(ctx, userOf(req.GetUser()), s.d.Editor.Update)
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.UpdateUserResponse{User: userMessage(record)}, nil
+	record, err := s.edit(ctx, s.d.Editor.Update)(userOf(req.GetUser()), nil)
+	return &fleetv1.UpdateUserResponse{User: userMessage(record)}, err
 }
 
 // DeleteUser implements FleetService.
@@ -129,46 +119,26 @@ func (s *Service) DeleteUser(ctx context.Context, req *fleetv1.DeleteUserRequest
 
 // CreateAccessBinding implements FleetService.
 func (s *Service) CreateAccessBinding(ctx context.Context, req *fleetv1.CreateAccessBindingRequest) (*fleetv1.CreateAccessBindingResponse, error) {
-	binding, err := bindingOf(req.GetAccessBinding())
-	if err != nil {
-		return nil, wire.Error(err)
-	}
-	record, err := s.edit(ctx, binding, s.d.Editor.Create)
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.CreateAccessBindingResponse{AccessBinding: bindingMessage(record)}, nil
+	record, err := s.edit(ctx, s.d.Editor.Create)(bindingOf(req.GetAccessBinding()))
+	return &fleetv1.CreateAccessBindingResponse{AccessBinding: bindingMessage(record)}, err
 }
 
 // GetAccessBinding implements FleetService.
 func (s *Service) GetAccessBinding(ctx context.Context, req *fleetv1.GetAccessBindingRequest) (*fleetv1.GetAccessBindingResponse, error) {
 	record, err := s.getOwn(ctx, catalog.Key{Kind: catalog.KindAccessBinding, Name: req.GetName()})
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.GetAccessBindingResponse{AccessBinding: bindingMessage(record)}, nil
+	return &fleetv1.GetAccessBindingResponse{AccessBinding: bindingMessage(record)}, err
 }
 
 // ListAccessBindings implements FleetService.
 func (s *Service) ListAccessBindings(ctx context.Context, req *fleetv1.ListAccessBindingsRequest) (*fleetv1.ListAccessBindingsResponse, error) {
 	records, next, err := s.listOwn(ctx, catalog.KindAccessBinding, req.GetPage())
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.ListAccessBindingsResponse{AccessBindings: each(records, bindingMessage), NextPageToken: next}, nil
+	return &fleetv1.ListAccessBindingsResponse{AccessBindings: wire.Each(records, bindingMessage), NextPageToken: next}, err
 }
 
 // UpdateAccessBinding implements FleetService.
 func (s *Service) UpdateAccessBinding(ctx context.Context, req *fleetv1.UpdateAccessBindingRequest) (*fleetv1.UpdateAccessBindingResponse, error) {
-	binding, err := bindingOf(req.GetAccessBinding())
-	if err != nil {
-		return nil, wire.Error(err)
-	}
-	record, err := s.edit(ctx, binding, s.d.Editor.Update)
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.UpdateAccessBindingResponse{AccessBinding: bindingMessage(record)}, nil
+	record, err := s.edit(ctx, s.d.Editor.Update)(bindingOf(req.GetAccessBinding()))
+	return &fleetv1.UpdateAccessBindingResponse{AccessBinding: bindingMessage(record)}, err
 }
 
 // DeleteAccessBinding implements FleetService.
@@ -213,31 +183,22 @@ func (s *Service) ListTokens(ctx context.Context, req *fleetv1.ListTokensRequest
 		}
 		user = id.Name
 	}
-	after, err := base64.RawURLEncoding.DecodeString(req.GetPage().GetToken())
+	after, limit, err := pageOf(req.GetPage())
 	if err != nil {
-		return nil, rpcerr.Field("page.token", "is not a token that a listing returned")
-	}
-	if req.GetPage().GetSize() < 0 {
-		return nil, rpcerr.Field("page.size", "is negative")
+		return nil, err
 	}
 	tokens, err := s.d.People.ListTokens(ctx, user)
 	if err != nil {
 		return nil, wire.Error(err)
 	}
-	tokens = slices.DeleteFunc(tokens, func(t catalog.Token) bool { return placeOf(t) <= string(after) })
+	tokens = slices.DeleteFunc(tokens, func(t catalog.Token) bool { return placeOf(t) <= after })
 	slices.SortFunc(tokens, func(a, b catalog.Token) int { return strings.Compare(placeOf(a), placeOf(b)) })
-	limit := min(int(req.GetPage().GetSize()), maxPageSize)
-	if limit == 0 {
-		limit = defaultPageSize
-	}
 	res := &fleetv1.ListTokensResponse{}
 	if len(tokens) > limit {
 		tokens = tokens[:limit]
-		res.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(placeOf(tokens[limit-1])))
+		res.NextPageToken = pageToken(placeOf(tokens[limit-1]))
 	}
-	for _, token := range tokens {
-		res.Tokens = append(res.Tokens, tokenMessage(token))
-	}
+	res.Tokens = wire.Each(tokens, tokenMessage)
 	return res, nil
 }
 

@@ -49,9 +49,7 @@ func (s *Service) ListRevisions(ctx context.Context, req *fleetv1.ListRevisionsR
 		revisions = revisions[:size]
 		res.NextPageToken = strconv.FormatInt(revisions[size-1].Number, 10)
 	}
-	for _, r := range revisions {
-		res.Revisions = append(res.Revisions, revisionMessage(r))
-	}
+	res.Revisions = wire.Each(revisions, revisionMessage)
 	return res, nil
 }
 

@@ -64,8 +64,8 @@ func actionMessage(a catalog.Action) fleetv1.ApplyAction {
 	return fleetv1.ApplyAction_APPLY_ACTION_UNSPECIFIED
 }
 
-// follow lets what was stored be seen at once, here and in gitcache. Should the database have gone since, the monitor
-// catches up; what was asked for is done.
+// follow makes an edit visible at once, here and in gitcache. If the database has gone since, the monitor catches up: the
+// edit itself is done.
 func (s *Service) follow(ctx context.Context) {
 	if err := s.d.View.Refresh(ctx); err != nil {
 		s.d.Logger.WarnContext(ctx, "edit stored, but not seen yet", slog.Any("error", err))
@@ -73,43 +73,36 @@ func (s *Service) follow(ctx context.Context) {
 	s.d.Mirrors.Push()
 }
 
-// edit is the common course of single edits.
-func (s *Service) edit(ctx context.Context, object catalog.Object, do func(context.Context, catalog.Object) (catalog.Object, error)) (fleet.Record, error) {
-	if _, err := s.admin(ctx); err != nil {
-		return fleet.Record{}, err
+// edit returns a function that carries out one edit, and returns what was stored. The function is called with the object
+// of the request, or with the error that the request is wrong. Beside an error it returns a record of nothing, whose
+// message is nil.
+func (s *Service) edit(ctx context.Context, do func(context.Context, catalog.Object) (catalog.Object, error)) func(catalog.Object, error) (fleet.Record, error) {
+	return func(object catalog.Object, err error) (fleet.Record, error) {
+		if err != nil {
+			return fleet.Record{}, wire.Error(err)
+		}
+		if _, err := s.admin(ctx); err != nil {
+			return fleet.Record{}, err
+		}
+		stored, err := do(ctx, object)
+		if err != nil {
+			return fleet.Record{}, wire.Error(err)
+		}
+		s.follow(ctx)
+		return s.d.View.Describe(stored), nil
 	}
-	stored, err := do(ctx, object)
-	if err != nil {
-		return fleet.Record{}, wire.Error(err)
-	}
-	s.follow(ctx)
-	return s.d.View.Describe(stored), nil
 }
 
 // CreateCluster implements FleetService.
 func (s *Service) CreateCluster(ctx context.Context, req *fleetv1.CreateClusterRequest) (*fleetv1.CreateClusterResponse, error) {
-	cluster, err := clusterOf(req.GetCluster())
-	if err != nil {
-		return nil, wire.Error(err)
-	}
-	record, err := s.edit(ctx, cluster, s.d.Editor.Create)
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.CreateClusterResponse{Cluster: clusterMessage(record)}, nil
+	record, err := s.edit(ctx, s.d.Editor.Create)(clusterOf(req.GetCluster()))
+	return &fleetv1.CreateClusterResponse{Cluster: clusterMessage(record)}, err
 }
 
 // UpdateCluster implements FleetService.
 func (s *Service) UpdateCluster(ctx context.Context, req *fleetv1.UpdateClusterRequest) (*fleetv1.UpdateClusterResponse, error) {
-	cluster, err := clusterOf(req.GetCluster())
-	if err != nil {
-		return nil, wire.Error(err)
-	}
-	record, err := s.edit(ctx, cluster, s.d.Editor.Update)
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.UpdateClusterResponse{Cluster: clusterMessage(record)}, nil
+	record, err := s.edit(ctx, s.d.Editor.Update)(clusterOf(req.GetCluster()))
+	return &fleetv1.UpdateClusterResponse{Cluster: clusterMessage(record)}, err
 }
 
 // DeleteCluster implements FleetService.
@@ -119,28 +112,14 @@ func (s *Service) DeleteCluster(ctx context.Context, req *fleetv1.DeleteClusterR
 
 // CreateRepository implements FleetService.
 func (s *Service) CreateRepository(ctx context.Context, req *fleetv1.CreateRepositoryRequest) (*fleetv1.CreateRepositoryResponse, error) {
-	repository, err := repositoryOf(req.GetRepository())
-	if err != nil {
-		return nil, wire.Error(err)
-	}
-	record, err := s.edit(ctx, repository, s.d.Editor.Create)
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.CreateRepositoryResponse{Repository: repositoryMessage(record)}, nil
+	record, err := s.edit(ctx, s.d.Editor.Create)(repositoryOf(req.GetRepository()))
+	return &fleetv1.CreateRepositoryResponse{Repository: repositoryMessage(record)}, err
 }
 
 // UpdateRepository implements FleetService.
 func (s *Service) UpdateRepository(ctx context.Context, req *fleetv1.UpdateRepositoryRequest) (*fleetv1.UpdateRepositoryResponse, error) {
-	repository, err := repositoryOf(req.GetRepository())
-	if err != nil {
-		return nil, wire.Error(err)
-	}
-	record, err := s.edit(ctx, repository, s.d.Editor.Update)
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.UpdateRepositoryResponse{Repository: repositoryMessage(record)}, nil
+	record, err := s.edit(ctx, s.d.Editor.Update)(repositoryOf(req.GetRepository()))
+	return &fleetv1.UpdateRepositoryResponse{Repository: repositoryMessage(record)}, err
 }
 
 // DeleteRepository implements FleetService.
@@ -150,28 +129,14 @@ func (s *Service) DeleteRepository(ctx context.Context, req *fleetv1.DeleteRepos
 
 // CreateService implements FleetService.
 func (s *Service) CreateService(ctx context.Context, req *fleetv1.CreateServiceRequest) (*fleetv1.CreateServiceResponse, error) {
-	service, err := serviceOf(req.GetService())
-	if err != nil {
-		return nil, wire.Error(err)
-	}
-	record, err := s.edit(ctx, service, s.d.Editor.Create)
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.CreateServiceResponse{Service: serviceMessage(record)}, nil
+	record, err := s.edit(ctx, s.d.Editor.Create)(serviceOf(req.GetService()))
+	return &fleetv1.CreateServiceResponse{Service: serviceMessage(record)}, err
 }
 
 // UpdateService implements FleetService.
 func (s *Service) UpdateService(ctx context.Context, req *fleetv1.UpdateServiceRequest) (*fleetv1.UpdateServiceResponse, error) {
-	service, err := serviceOf(req.GetService())
-	if err != nil {
-		return nil, wire.Error(err)
-	}
-	record, err := s.edit(ctx, service, s.d.Editor.Update)
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.UpdateServiceResponse{Service: serviceMessage(record)}, nil
+	record, err := s.edit(ctx, s.d.Editor.Update)(serviceOf(req.GetService()))
+	return &fleetv1.UpdateServiceResponse{Service: serviceMessage(record)}, err
 }
 
 // DeleteService implements FleetService.

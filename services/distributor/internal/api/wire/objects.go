@@ -4,57 +4,104 @@
 package wire
 
 import (
+	"strings"
+
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// maxDriftFields bounds the fields of one object that others have changed; what is beyond is cut.
-const maxDriftFields = 20
+// Bounds of what an agent reports about the objects of a service. The rest is cut.
+const (
+	// maxReportObjects bounds each list of objects.
+	maxReportObjects = 50
+	// maxDriftFields bounds the changed fields of one object.
+	maxDriftFields = 20
+	// maxTestLog bounds the end of a test's log, in bytes.
+	maxTestLog = 4 << 10
+)
 
-func driftMessages(drift []catalog.ObjectDrift) []*distributorv1.ObjectDrift {
-	var all []*distributorv1.ObjectDrift
-	for _, o := range drift {
-		m := &distributorv1.ObjectDrift{
-			Ref: &typev1.ObjectRef{Group: o.Group, Version: o.Version, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name},
-		}
-		for _, f := range o.Fields {
-			m.Fields = append(m.Fields, &distributorv1.FieldDrift{Path: f.Path, Old: f.Old, New: f.New, Manager: f.Manager})
-		}
-		all = append(all, m)
-	}
-	return all
+const (
+	healthPrefix = "HEALTH_"
+	actionPrefix = "DRY_RUN_ACTION_"
+)
+
+func refMessage(r catalog.ObjectRef) *typev1.ObjectRef {
+	return &typev1.ObjectRef{Group: r.Group, Version: r.Version, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
 }
 
-func driftOf(messages []*distributorv1.ObjectDrift) []catalog.ObjectDrift {
-	var all []catalog.ObjectDrift
-	for _, m := range messages[:min(len(messages), maxReportObjects)] {
-		ref, fields := m.GetRef(), m.GetFields()
-		o := catalog.ObjectDrift{
-			Group: ref.GetGroup(), Version: ref.GetVersion(), Kind: ref.GetKind(), Namespace: ref.GetNamespace(), Name: ref.GetName(),
-		}
-		for _, f := range fields[:min(len(fields), maxDriftFields)] {
-			o.Fields = append(o.Fields, catalog.FieldDrift{Path: f.GetPath(), Old: f.GetOld(), New: f.GetNew(), Manager: f.GetManager()})
-		}
-		all = append(all, o)
-	}
-	return all
+func refOf(m *typev1.ObjectRef) catalog.ObjectRef {
+	return catalog.ObjectRef{Group: m.GetGroup(), Version: m.GetVersion(), Kind: m.GetKind(), Namespace: m.GetNamespace(), Name: m.GetName()}
 }
 
-func refMessages(refs []catalog.ObjectRef) []*typev1.ObjectRef {
-	var all []*typev1.ObjectRef
-	for _, r := range refs {
-		all = append(all, &typev1.ObjectRef{Group: r.Group, Version: r.Version, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name})
+func statusMessage(o catalog.ObjectStatus) *typev1.ObjectStatus {
+	return &typev1.ObjectStatus{
+		Ref: refMessage(o.ObjectRef), Health: typev1.Health(typev1.Health_value[healthPrefix+o.Health]), Problem: ProblemMessage(o.Problem),
 	}
-	return all
 }
 
-func refsOf(messages []*typev1.ObjectRef) []catalog.ObjectRef {
-	var all []catalog.ObjectRef
-	for _, m := range messages[:min(len(messages), maxReportObjects)] {
-		all = append(all, catalog.ObjectRef{
-			Group: m.GetGroup(), Version: m.GetVersion(), Kind: m.GetKind(), Namespace: m.GetNamespace(), Name: m.GetName(),
-		})
+func statusOf(m *typev1.ObjectStatus) catalog.ObjectStatus {
+	return catalog.ObjectStatus{
+		ObjectRef: refOf(m.GetRef()), Health: strings.TrimPrefix(m.GetHealth().String(), healthPrefix), Problem: problemOf(m.GetProblem()),
 	}
-	return all
+}
+
+func driftMessage(o catalog.ObjectDrift) *distributorv1.ObjectDrift {
+	return &distributorv1.ObjectDrift{
+		Ref: refMessage(o.ObjectRef),
+		Fields: Each(o.Fields, func(f catalog.FieldDrift) *distributorv1.FieldDrift {
+			return &distributorv1.FieldDrift{Path: f.Path, Old: f.Old, New: f.New, Manager: f.Manager}
+		}),
+	}
+}
+
+func driftOf(m *distributorv1.ObjectDrift) catalog.ObjectDrift {
+	return catalog.ObjectDrift{
+		ObjectRef: refOf(m.GetRef()),
+		Fields: Each(first(m.GetFields(), maxDriftFields), func(f *distributorv1.FieldDrift) catalog.FieldDrift {
+			return catalog.FieldDrift{Path: f.GetPath(), Old: f.GetOld(), New: f.GetNew(), Manager: f.GetManager()}
+		}),
+	}
+}
+
+func testMessage(t catalog.TestResult) *distributorv1.TestReport {
+	return &distributorv1.TestReport{
+		Ref: refMessage(t.ObjectRef), Passed: t.Passed, Message: t.Message, LogTail: t.LogTail,
+		StartedAt: Timestamp(t.StartedAt), EndedAt: Timestamp(t.EndedAt),
+	}
+}
+
+func testOf(m *distributorv1.TestReport) catalog.TestResult {
+	log := m.GetLogTail()
+	return catalog.TestResult{
+		ObjectRef: refOf(m.GetRef()), Passed: m.GetPassed(), Message: m.GetMessage(),
+		LogTail:   strings.ToValidUTF8(log[max(len(log)-maxTestLog, 0):], ""),
+		StartedAt: TimeOf(m.GetStartedAt()), EndedAt: TimeOf(m.GetEndedAt()),
+	}
+}
+
+func dryRunMessage(d *catalog.DryRun) *distributorv1.DryRunReport {
+	if d == nil {
+		return nil
+	}
+	return &distributorv1.DryRunReport{
+		Created: d.Created, Updated: d.Updated, Deleted: d.Deleted, Unchanged: d.Unchanged,
+		Changes: Each(d.Changes, func(c catalog.DryRunChange) *distributorv1.DryRunChange {
+			return &distributorv1.DryRunChange{
+				Ref: refMessage(c.ObjectRef), Action: distributorv1.DryRunAction(distributorv1.DryRunAction_value[actionPrefix+c.Action]),
+			}
+		}),
+	}
+}
+
+func dryRunOf(m *distributorv1.DryRunReport) *catalog.DryRun {
+	if m == nil {
+		return nil
+	}
+	return &catalog.DryRun{
+		Created: m.GetCreated(), Updated: m.GetUpdated(), Deleted: m.GetDeleted(), Unchanged: m.GetUnchanged(),
+		Changes: Each(first(m.GetChanges(), maxReportObjects), func(c *distributorv1.DryRunChange) catalog.DryRunChange {
+			return catalog.DryRunChange{ObjectRef: refOf(c.GetRef()), Action: strings.TrimPrefix(c.GetAction().String(), actionPrefix)}
+		}),
+	}
 }

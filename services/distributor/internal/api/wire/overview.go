@@ -55,15 +55,16 @@ func overviewMessage(o catalog.ClusterOverview) *distributorv1.ClusterOverview {
 		}
 	}
 	if w := o.Warnings; w != nil {
-		m.Warnings = &distributorv1.WarningsOverview{Count: w.Count}
-		for _, event := range w.Latest {
-			m.Warnings.Latest = append(m.Warnings.Latest, &distributorv1.ClusterWarning{
-				Reason: event.Reason, Kind: event.Kind, Namespace: event.Namespace, Name: event.Name,
-				Message: event.Message, Times: event.Times, LastSeenAt: Timestamp(event.LastSeenAt),
-			})
-		}
+		m.Warnings = &distributorv1.WarningsOverview{Count: w.Count, Latest: Each(w.Latest, warningMessage)}
 	}
 	return m
+}
+
+func warningMessage(w catalog.ClusterWarning) *distributorv1.ClusterWarning {
+	return &distributorv1.ClusterWarning{
+		Reason: w.Reason, Kind: w.Kind, Namespace: w.Namespace, Name: w.Name,
+		Message: w.Message, Times: w.Times, LastSeenAt: Timestamp(w.LastSeenAt),
+	}
 }
 
 func totalsMessage(t catalog.ResourceTotals) *distributorv1.ResourceTotals {
@@ -88,10 +89,7 @@ func ClusterReportOf(m *distributorv1.ClusterReport) catalog.ClusterReport {
 }
 
 func capabilitiesOf(words []string) []string {
-	var all []string
-	for _, word := range words[:min(len(words), maxCapabilities)] {
-		all = append(all, cut(word))
-	}
+	all := Each(first(words, maxCapabilities), cut)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -106,7 +104,7 @@ func nodesOf(m *distributorv1.NodesOverview) *catalog.NodesOverview {
 	}
 }
 
-// versionsOf keeps the versions that most nodes run.
+// versionsOf returns the versions that most nodes run.
 func versionsOf(counts map[string]int32) map[string]int32 {
 	versions := slices.DeleteFunc(slices.Collect(maps.Keys(counts)), func(version string) bool {
 		return version == "" || len(version) > MaxText || counts[version] <= 0
@@ -115,7 +113,7 @@ func versionsOf(counts map[string]int32) map[string]int32 {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})
 	kept := map[string]int32{}
-	for _, version := range versions[:min(len(versions), maxKubeletVersions)] {
+	for _, version := range first(versions, maxKubeletVersions) {
 		kept[version] = counts[version]
 	}
 	return kept
@@ -139,21 +137,24 @@ func warningsOf(m *distributorv1.WarningsOverview) *catalog.WarningsOverview {
 	if m == nil {
 		return nil
 	}
-	w := &catalog.WarningsOverview{Count: max(m.GetCount(), 0)}
-	for _, event := range m.GetLatest()[:min(len(m.GetLatest()), maxWarnings)] {
-		warning := catalog.ClusterWarning{
-			Reason: cut(event.GetReason()), Kind: cut(event.GetKind()), Namespace: cut(event.GetNamespace()), Name: cut(event.GetName()),
-			Message: cut(event.GetMessage()), Times: max(event.GetTimes(), 0),
-		}
-		if event.GetLastSeenAt().IsValid() {
-			warning.LastSeenAt = TimeOf(event.GetLastSeenAt())
-		}
-		w.Latest = append(w.Latest, warning)
+	return &catalog.WarningsOverview{
+		Count:  max(m.GetCount(), 0),
+		Latest: Each(first(m.GetLatest(), maxWarnings), warningOf),
+	}
+}
+
+func warningOf(m *distributorv1.ClusterWarning) catalog.ClusterWarning {
+	w := catalog.ClusterWarning{
+		Reason: cut(m.GetReason()), Kind: cut(m.GetKind()), Namespace: cut(m.GetNamespace()), Name: cut(m.GetName()),
+		Message: cut(m.GetMessage()), Times: max(m.GetTimes(), 0),
+	}
+	if m.GetLastSeenAt().IsValid() {
+		w.LastSeenAt = TimeOf(m.GetLastSeenAt())
 	}
 	return w
 }
 
-// cut leaves as much of a text as an agent may send of itself, and no broken character at its end.
+// cut returns the part of a text that an agent may send about itself, without a broken character at its end.
 func cut(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), MaxText)], "")
 }

@@ -11,12 +11,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// maxReportObjects bounds the objects of each list of a report; the rest is cut.
-const maxReportObjects = 50
-
 // ReportMessage returns the message of a service's report.
 func ReportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.ServiceReport {
-	m := &distributorv1.ServiceReport{
+	return &distributorv1.ServiceReport{
 		Service:             s.Name,
 		ServiceUid:          s.UID,
 		Phase:               typev1.ServicePhase(typev1.ServicePhase_value["SERVICE_PHASE_"+string(r.Phase)]),
@@ -38,20 +35,13 @@ func ReportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.
 		ObservedConfigDigest: r.ObservedConfigDigest,
 		PlannedAt:            Timestamp(r.PlannedAt),
 		Timings:              TimingsMessage(r.Timings),
-		Drift:                driftMessages(r.Drift),
-		Tests:                testMessages(r.Tests),
+		Drift:                Each(r.Drift, driftMessage),
+		Tests:                Each(r.Tests, testMessage),
 		DryRun:               dryRunMessage(r.DryRun),
 		GuardedSpecDigest:    r.GuardedDigest,
-		Guarded:              refMessages(r.Guarded),
+		Guarded:              Each(r.Guarded, refMessage),
+		Objects:              Each(r.Objects, statusMessage),
 	}
-	for _, o := range r.Objects {
-		m.Objects = append(m.Objects, &typev1.ObjectStatus{
-			Ref:     &typev1.ObjectRef{Group: o.Group, Version: o.Version, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name},
-			Health:  typev1.Health(typev1.Health_value["HEALTH_"+o.Health]),
-			Problem: ProblemMessage(o.Problem),
-		})
-	}
-	return m
 }
 
 // TimingsMessage returns the message of timings, or nil if nothing was reached.
@@ -76,7 +66,7 @@ func timingsOf(m *distributorv1.Timings) catalog.Timings {
 
 // ReportOf returns the report of a message.
 func ReportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
-	r := catalog.ServiceReport{
+	return catalog.ServiceReport{
 		Phase:               phaseOf(m.GetPhase()),
 		Problem:             problemOf(m.GetProblem()),
 		ObservedSpecDigest:  m.GetObservedSpecDigest(),
@@ -97,29 +87,12 @@ func ReportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 		ObservedConfigDigest: m.GetObservedConfigDigest(),
 		PlannedAt:            TimeOf(m.GetPlannedAt()),
 		Timings:              timingsOf(m.GetTimings()),
-		Drift:                driftOf(m.GetDrift()),
-		Tests:                testsOf(m.GetTests()),
+		Drift:                Each(first(m.GetDrift(), maxReportObjects), driftOf),
+		Tests:                Each(first(m.GetTests(), maxReportObjects), testOf),
 		DryRun:               dryRunOf(m.GetDryRun()),
 		GuardedDigest:        m.GetGuardedSpecDigest(),
-		Guarded:              refsOf(m.GetGuarded()),
-	}
-	objects := m.GetObjects()
-	for _, o := range objects[:min(len(objects), maxReportObjects)] {
-		r.Objects = append(r.Objects, objectOf(o))
-	}
-	return r
-}
-
-func objectOf(m *typev1.ObjectStatus) catalog.ObjectStatus {
-	ref := m.GetRef()
-	return catalog.ObjectStatus{
-		Group:     ref.GetGroup(),
-		Version:   ref.GetVersion(),
-		Kind:      ref.GetKind(),
-		Namespace: ref.GetNamespace(),
-		Name:      ref.GetName(),
-		Health:    strings.TrimPrefix(m.GetHealth().String(), "HEALTH_"),
-		Problem:   problemOf(m.GetProblem()),
+		Guarded:              Each(first(m.GetGuarded(), maxReportObjects), refOf),
+		Objects:              Each(first(m.GetObjects(), maxReportObjects), statusOf),
 	}
 }
 

@@ -21,6 +21,18 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
+// Each converts each item of a list. It returns nil for an empty list.
+func Each[A, B any](list []A, convert func(A) B) []B {
+	var all []B
+	for _, item := range list {
+		all = append(all, convert(item))
+	}
+	return all
+}
+
+// first returns the first items of a list, n at most.
+func first[A any](list []A, n int) []A { return list[:min(len(list), n)] }
+
 // Timestamp returns the message of a time, or nil for the zero time.
 func Timestamp(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
