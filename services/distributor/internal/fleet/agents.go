@@ -27,49 +27,41 @@ func (v *View) look(ctx context.Context) error {
 	return v.refreshes.Do(ctx)
 }
 
-// Admit returns the cluster if identityUID, made by admission.IdentityUID, is that of the live one: what was issued to its
-// agent is still valid. Before it refuses it reads the store, because another replica may just have enrolled the agent.
-func (v *View) Admit(ctx context.Context, name, identityUID string) (*catalog.Cluster, bool) {
-	if c, ok := v.admitted(name, identityUID); ok {
-		return c, true
+// LookTwice calls find, and if that finds nothing, once more after the view has read the store: another replica may just
+// have stored what is missing here.
+func LookTwice[T any](ctx context.Context, v *View, find func() (T, bool)) (found T, ok bool) {
+	if found, ok = find(); !ok {
+		v.Look(ctx)
+		found, ok = find()
 	}
-	v.Look(ctx)
-	return v.admitted(name, identityUID)
+	return found, ok
 }
 
-func (v *View) admitted(name, identityUID string) (*catalog.Cluster, bool) {
-	c, ok := v.Cluster(name)
-	if !ok || !c.Agent.Enrolled() || identityUID != admission.IdentityUID(c.UID, c.Agent.KeyGeneration) {
-		return nil, false
-	}
-	return c, true
+// Admit returns the cluster if identityUID, made by admission.IdentityUID, is that of the live one: what was issued to its
+// agent is still valid. It looks twice.
+func (v *View) Admit(ctx context.Context, name, identityUID string) (*catalog.Cluster, bool) {
+	return LookTwice(ctx, v, func() (*catalog.Cluster, bool) {
+		c, ok := v.Cluster(name)
+		return c, ok && c.Agent.Enrolled() && identityUID == admission.IdentityUID(c.UID, c.Agent.KeyGeneration)
+	})
 }
 
 // AdmitPerson returns the person with its present groups, because a token may be an hour old. ok is false for a user that
 // was deleted, even if there is another one of that name by now, and for an identity whose API token has ended. A person
-// without a uid is not a user of the hub: the token alone says what its groups are. Before it refuses it reads the store,
-// because another replica may just have created the user or the token.
+// without a uid is not a user of the hub: the token alone says what its groups are. It looks twice.
 func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current identity.Identity, ok bool) {
 	if id.UID == "" {
 		return id, true
 	}
-	if current, ok = v.admittedPerson(id); ok {
-		return current, true
-	}
-	v.Look(ctx)
-	return v.admittedPerson(id)
-}
-
-func (v *View) admittedPerson(id identity.Identity) (identity.Identity, bool) {
-	user, ok := v.User(id.Name)
-	if !ok || user.UID != id.UID {
-		return id, false
-	}
-	if token, ok := admission.APITokenOf(id.Credential); ok && !v.hasToken(token, id.UID, time.Now()) {
-		return id, false
-	}
-	id.Groups = user.Spec.Groups
-	return id, true
+	return LookTwice(ctx, v, func() (identity.Identity, bool) {
+		user, ok := v.User(id.Name)
+		if !ok || user.UID != id.UID {
+			return id, false
+		}
+		id.Groups = user.Spec.Groups
+		token, isToken := admission.APITokenOf(id.Credential)
+		return id, !isToken || v.hasToken(token, id.UID, time.Now())
+	})
 }
 
 // Plan returns the current plan of a cluster.

@@ -167,14 +167,16 @@ func (v *View) Refresh(ctx context.Context) error {
 	} else if changes.Revision == since {
 		return nil
 	}
-	v.apply(ctx, changes)
+	v.applyLocked(ctx, changes)
 	return nil
 }
 
-// apply applies a batch of changes to all parts, revises the plans that it touches, and notifies watchers. The caller holds
-// refreshing.
-func (v *View) apply(ctx context.Context, changes catalog.Changes) {
-	changes.Services = v.sharing.services(changes.Services)
+// applyLocked applies a batch of changes to all parts, revises the plans that it touches, and notifies watchers. The batch
+// is the view's own. The caller holds refreshing.
+func (v *View) applyLocked(ctx context.Context, changes catalog.Changes) {
+	for i, service := range changes.Services {
+		changes.Services[i] = v.sharing.service(service)
+	}
 	v.writing.Lock()
 	defer v.writing.Unlock()
 	// The content of a repository that is replaced goes first, so that no plan of a service that reads the new repository

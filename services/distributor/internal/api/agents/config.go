@@ -11,6 +11,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
@@ -38,22 +39,15 @@ func (s *Service) GetServiceConfig(ctx context.Context, req *distributorv1.GetSe
 	return serviceConfigMessage(config, digest), nil
 }
 
-// planned returns a service's entry in the cluster's plan. Before it says no it looks whether another replica has put the
-// service there just now.
+// planned returns a service's entry in the cluster's plan. It looks twice.
 func (s *Service) planned(ctx context.Context, cluster, service string) (plan.Entry, bool) {
-	if entry, ok := s.entry(cluster, service); ok {
-		return entry, true
-	}
-	s.d.View.Look(ctx)
-	return s.entry(cluster, service)
-}
-
-func (s *Service) entry(cluster, service string) (plan.Entry, bool) {
-	current, ok := s.d.View.Plan(cluster)
-	if !ok {
-		return plan.Entry{}, false
-	}
-	return current.Entry(service)
+	return fleet.LookTwice(ctx, s.d.View, func() (plan.Entry, bool) {
+		current, ok := s.d.View.Plan(cluster)
+		if !ok {
+			return plan.Entry{}, false
+		}
+		return current.Entry(service)
+	})
 }
 
 // serviceConfigMessage is the one message that secrets leave the hub in.

@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
 // Enroll implements DistributorService.
@@ -46,7 +47,7 @@ func (s *Service) Enroll(ctx context.Context, req *distributorv1.EnrollRequest) 
 		return nil, wire.Error(err)
 	}
 	identity.Verified(ctx)
-	// Should the database have gone since, the monitor catches up.
+	// If the database has gone since, the monitor catches up.
 	_ = s.d.View.Refresh(ctx)
 	return &distributorv1.EnrollResponse{Cluster: cluster.Name, ClusterUid: cluster.UID, TunnelUrl: s.d.TunnelURL}, nil
 }
@@ -59,18 +60,19 @@ func (s *Service) RefreshToken(ctx context.Context, req *distributorv1.RefreshTo
 	if req.GetAssertion() == "" {
 		return nil, rpcerr.Field("assertion", "is required")
 	}
-	cluster, spent, err := s.assertedLookingTwice(ctx, req.GetAssertion())
-	if err != nil {
-		return nil, err
+	verified, ok := s.verify(ctx, req.GetAssertion())
+	if !ok {
+		return nil, keyRejected()
 	}
-	switch wait, err := s.d.Replay.Spend(cluster.UID, spent); {
+	cluster := verified.cluster
+	switch wait, err := s.d.Replay.Spend(cluster.UID, verified.id); {
 	case errors.Is(err, admission.ErrTooOften):
 		return nil, tooOften("the agents of this cluster ask for tokens too often", wait)
 	case err != nil:
 		return nil, keyRejected()
 	}
 	identity.Verified(ctx)
-	// Whoever comes this far is an agent: strangers cannot crowd it out.
+	// The caller is an agent: others do not come this far, so they cannot use up the gate.
 	if wait, ok := s.d.Tokens.Enter(); !ok {
 		return nil, crowded(wait)
 	}
@@ -91,29 +93,24 @@ func (s *Service) RefreshToken(ctx context.Context, req *distributorv1.RefreshTo
 	}, nil
 }
 
-// assertedLookingTwice verifies the assertion, and returns its cluster and its id. Before it rejects an assertion, it
-// checks whether another replica has just enrolled the key.
-func (s *Service) assertedLookingTwice(ctx context.Context, assertion string) (*catalog.Cluster, string, error) {
-	if cluster, id, err := s.asserted(ctx, assertion); err == nil {
-		return cluster, id, nil
-	}
-	s.d.View.Look(ctx)
-	cluster, id, err := s.asserted(ctx, assertion)
-	if err != nil {
-		return nil, "", keyRejected()
-	}
-	return cluster, id, nil
+// assertion is one that was verified.
+type assertion struct {
+	cluster *catalog.Cluster
+	id      string
 }
 
-func (s *Service) asserted(ctx context.Context, assertion string) (*catalog.Cluster, string, error) {
-	var cluster *catalog.Cluster
-	_, id, err := identity.VerifyAssertion(ctx, assertion, func(_ context.Context, name string) (ed25519.PublicKey, error) {
-		c, ok := s.d.View.Cluster(name)
-		if !ok || !c.Agent.Enrolled() {
-			return nil, errNoKey
-		}
-		cluster = c
-		return c.Agent.PublicKey, nil
+// verify verifies an assertion. It looks twice, because another replica may just have enrolled the key.
+func (s *Service) verify(ctx context.Context, text string) (assertion, bool) {
+	return fleet.LookTwice(ctx, s.d.View, func() (a assertion, ok bool) {
+		_, id, err := identity.VerifyAssertion(ctx, text, func(_ context.Context, name string) (ed25519.PublicKey, error) {
+			c, ok := s.d.View.Cluster(name)
+			if !ok || !c.Agent.Enrolled() {
+				return nil, errNoKey
+			}
+			a.cluster = c
+			return c.Agent.PublicKey, nil
+		})
+		a.id = id
+		return a, err == nil
 	})
-	return cluster, id, err
 }

@@ -61,12 +61,7 @@ func (s *Service) find(ctx context.Context, key catalog.Key) (fleet.Record, erro
 	if err := catalog.ValidateName("name", key.Name); err != nil {
 		return fleet.Record{}, wire.Error(err)
 	}
-	record, ok := s.d.View.Get(key)
-	if !ok {
-		// Another replica may have made it just now.
-		s.d.View.Look(ctx)
-		record, ok = s.d.View.Get(key)
-	}
+	record, ok := fleet.LookTwice(ctx, s.d.View, func() (fleet.Record, bool) { return s.d.View.Get(key) })
 	if !ok {
 		return fleet.Record{}, wire.NotFound(key)
 	}
