@@ -50,10 +50,11 @@ type Cache struct {
 	slots    *semaphore.Weighted
 	running  sync.WaitGroup // of fills
 
-	mu      sync.Mutex
-	closed  bool
-	flights map[digest.Digest]*flight
-	asked   map[digest.Digest]plan.Bundle // what Refetch needs to know
+	mu       sync.Mutex
+	isClosed bool
+	flights  map[digest.Digest]*flight
+	// asked is where each bundle came from that somebody asked for lately; see Refetch.
+	asked map[digest.Digest]plan.Bundle
 }
 
 // NewCache returns a Cache over a store.
@@ -72,7 +73,7 @@ func NewCache(store cas.Store, upstream Upstream, t *telemetry.Telemetry) (*Cach
 // Close ends the fills that are running, and waits for them.
 func (c *Cache) Close() {
 	c.mu.Lock()
-	c.closed = true
+	c.isClosed = true
 	for _, f := range c.flights {
 		f.cancel(errClosed)
 	}
@@ -80,9 +81,9 @@ func (c *Cache) Close() {
 	c.running.Wait()
 }
 
-// Open returns a bundle's bytes, all of them; the caller closes them. Callers that miss the same bundle share one
-// download, which goes on when they give up, so that the next one finds it. Errors are those of the store, of the
-// upstream, or the context's.
+// Open returns all of a bundle's bytes. The caller closes them. Callers that miss the same bundle share one download,
+// which continues when they give up, so that the next caller finds it. Errors are those of the store, of the upstream, or
+// the context's.
 func (c *Cache) Open(ctx context.Context, bundle plan.Bundle) (*cas.Blob, error) {
 	blob, f, err := c.find(ctx, bundle)
 	if f == nil {
@@ -99,17 +100,17 @@ func (c *Cache) Open(ctx context.Context, bundle plan.Bundle) (*cas.Blob, error)
 	return c.store.Open(ctx, bundle.Digest)
 }
 
-// Content is a bundle's bytes: either the whole Blob, or what is Growing.
+// Content is a bundle's bytes: either the whole Blob, or those that are Growing.
 type Content struct {
-	// Blob is the bundle where the cache has it, and nil while it is being filled.
+	// Blob is the bundle if the cache has it, and nil while it is being filled.
 	Blob *cas.Blob
-	// Growing reads a bundle that is being filled, from its first byte on, as the bytes come. Its length is not known yet.
-	// The last cas.HoldBack bytes come when the whole has been proven and stored. If that fails, so does the reader, and
-	// whoever has passed bytes on must break off instead of ending: what came may have been wrong.
+	// Growing reads a bundle that is being filled, from its first byte, as the bytes arrive. Its length is not known yet.
+	// The last cas.HoldBack bytes are readable when the whole has been verified and stored. If that fails, so does the
+	// reader. A caller that has passed bytes on must then break off instead of ending: the bytes may have been wrong.
 	Growing io.ReadCloser
 }
 
-// Close closes whichever there is.
+// Close closes the blob or the reader.
 func (c Content) Close() error {
 	if c.Blob != nil {
 		return c.Blob.Close()
@@ -117,14 +118,14 @@ func (c Content) Close() error {
 	return c.Growing.Close()
 }
 
-// Stream is an Open that does not wait for the last bytes of a bundle that is being filled, only for the first. A fill
-// that fails before there are any, and any fill of a bundle of at most cas.HoldBack bytes, is told by the error, as by Open.
+// Stream is like Open, but waits only for the first bytes of a bundle that is being filled. It returns the error of a fill
+// that fails before there are any, and of any failed fill of a bundle of at most cas.HoldBack bytes.
 func (c *Cache) Stream(ctx context.Context, bundle plan.Bundle) (Content, error) {
 	blob, f, err := c.find(ctx, bundle)
 	if f == nil {
 		return Content{Blob: blob}, err
 	}
-	// Followed before it is asked how far it is: a draft's bytes are there for those who were there before its end.
+	// The draft is followed before its state is asked for: its bytes are kept for readers that came before its end.
 	growing := f.draft.Follow(ctx)
 	stored, err := f.draft.Ready(ctx)
 	if err != nil {
@@ -138,7 +139,7 @@ func (c *Cache) Stream(ctx context.Context, bundle plan.Bundle) (Content, error)
 	return Content{Growing: growing}, nil
 }
 
-// find opens a bundle that the store has, or else returns the flight that will bring it.
+// find opens a bundle that the store has, or else returns the flight that will store it.
 func (c *Cache) find(ctx context.Context, bundle plan.Bundle) (*cas.Blob, *flight, error) {
 	c.remember(bundle)
 	result := "stored"
@@ -153,8 +154,8 @@ func (c *Cache) find(ctx context.Context, bundle plan.Bundle) (*cas.Blob, *fligh
 			return blob, nil, nil
 		}
 		result = "missing"
-		f, landed, err := c.fly(ctx, bundle)
-		if !landed {
+		f, isStored, err := c.join(ctx, bundle)
+		if !isStored {
 			c.counts.openedWith(ctx, result)
 			return nil, f, err
 		}

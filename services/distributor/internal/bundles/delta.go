@@ -25,38 +25,38 @@ import (
 )
 
 const (
-	// maxDeltaBuilds bounds how many deltas are made at once: each holds two decompressors, a compressor and two files.
+	// maxDeltaBuilds bounds how many deltas are built at once: each holds two decompressors, a compressor and two files.
 	maxDeltaBuilds = 2
-	// maxDeltaQueue bounds how many pairs are being made or wait for it. For further ones there is no delta yet.
+	// maxDeltaQueue bounds how many pairs are being built or wait for it. Callers that ask for further ones get no delta.
 	maxDeltaQueue = 256
 	// deltaPatience is how long a caller waits for a delta before it gets the bundle itself.
 	deltaPatience = 5 * time.Second
-	// deltaTimeout bounds the making of one delta, with its bundles' fills.
+	// deltaTimeout bounds the building of one delta, with its bundles' fills.
 	deltaTimeout = 2 * time.Minute
-	// minDeltaBundle is the size of a compressed bundle from which on a delta is made at all.
+	// minDeltaBundle is the size from which a delta is built for a compressed bundle.
 	minDeltaBundle = 2 << 10
-	// deltaRetry is how long a pair is left alone whose delta could not be made.
+	// deltaRetry is how long a pair is left alone if its delta could not be built.
 	deltaRetry = time.Minute
 )
 
-// Opener gives access to bundles; [Cache] is the one.
+// Opener opens bundles; [Cache] implements it.
 type Opener interface {
 	Open(ctx context.Context, bundle plan.Bundle) (*cas.Blob, error)
 }
 
 // DeltaParams are what OpenDeltas needs.
 type DeltaParams struct {
-	// Bundles has what deltas are made of.
+	// Bundles has the bundles that deltas are built from.
 	Bundles Opener
-	// Dir is where deltas are kept. It must be theirs alone, and is emptied.
+	// Dir is where deltas are kept. It must hold nothing else, and is emptied.
 	Dir string
-	// MaxBytes bounds the deltas on disk, but for those that are being written. Zero: 512 MiB.
+	// MaxBytes bounds the deltas on disk, except for those that are being written. Zero: 512 MiB.
 	MaxBytes  int64
 	Telemetry *telemetry.Telemetry
 }
 
-// Deltas makes deltas between bundles and keeps them. They are only ever a convenience: whatever goes wrong, there is no delta,
-// and the bundle itself is served. It is safe for concurrent use.
+// Deltas builds deltas between bundles and keeps them. A delta is never necessary: if anything goes wrong there is none, and
+// the bundle itself is served. It is safe for concurrent use.
 type Deltas struct {
 	bundles    Opener
 	store      *deltaStore
@@ -97,8 +97,9 @@ type pair struct {
 
 func (p pair) key() string { return p.from.Hex() + "-" + p.to.Hex() }
 
-// Open returns the delta between two bundles, made if need be; the caller closes it. It returns nil where none is worth
-// having, or none can be had soon. Callers that ask for the same delta share the making, which goes on when they give up.
+// Open returns the delta between two bundles. It builds it if there is none yet. The caller closes it. It returns nil if a
+// delta would not be smaller, or cannot be had soon. Callers that ask for the same delta share the building, which
+// continues when they give up.
 func (d *Deltas) Open(ctx context.Context, from, to plan.Bundle) *Delta {
 	p := pair{from.Digest, to.Digest}
 	delta, known := d.store.open(p)
@@ -109,7 +110,7 @@ func (d *Deltas) Open(ctx context.Context, from, to plan.Bundle) *Delta {
 	return delta
 }
 
-// wait makes a delta, and tells whether that came to an end while there was patience.
+// wait has a delta built, and reports whether that ended within deltaPatience.
 func (d *Deltas) wait(ctx context.Context, p pair, from, to plan.Bundle) bool {
 	if d.queued.Load() >= maxDeltaQueue {
 		return false

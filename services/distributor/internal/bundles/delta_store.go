@@ -20,7 +20,7 @@ const (
 	maxDeltas = 10_000
 )
 
-// Delta is a delta that is open for reading: a zstd stream from its first byte. It stays readable after it was evicted.
+// Delta is a delta that is open for reading: a zstd stream from its first byte. It stays readable after its eviction.
 type Delta struct {
 	*os.File
 
@@ -30,15 +30,15 @@ type Delta struct {
 	Size, Full int64
 }
 
-// deltaStore keeps deltas as files, and remembers for which pairs there is none. It is bounded in bytes and in number; the pairs
-// asked for longest ago go first. Nothing survives a restart, so nothing has to be synced or checked.
+// deltaStore keeps deltas as files, and remembers for which pairs there is none. It is bounded in bytes and in number, and
+// evicts the pairs first that were asked for longest ago. Nothing survives a restart, so nothing is synced or verified.
 type deltaStore struct {
 	dir      string
 	maxBytes int64
 
 	mu      sync.Mutex
 	entries map[pair]*list.Element // of *deltaEntry
-	recency *list.List             // of *deltaEntry, the one asked for last in front
+	recency *list.List             // of *deltaEntry, most recently used first
 	used    int64
 }
 
@@ -63,8 +63,8 @@ func openDeltaStore(dir string, maxBytes int64) (*deltaStore, error) {
 
 func (s *deltaStore) path(p pair) string { return filepath.Join(s.dir, p.key()) }
 
-// open opens a delta. known tells whether the pair need not be tried: there is a delta, or it is known that there is none.
-func (s *deltaStore) open(p pair) (delta *Delta, known bool) {
+// open opens a delta. isKnown reports whether the pair need not be tried: there is a delta, or it is known that there is none.
+func (s *deltaStore) open(p pair) (delta *Delta, isKnown bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	element, ok := s.entries[p]
@@ -81,7 +81,7 @@ func (s *deltaStore) open(p pair) (delta *Delta, known bool) {
 		return nil, true
 	}
 	file, err := os.Open(s.path(p))
-	if err != nil { // gone, or no descriptors left: then there is none for now
+	if err != nil { // removed, or no descriptors left: there is no delta for now
 		if errors.Is(err, os.ErrNotExist) {
 			s.drop(element)
 		}

@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// fillMemory bounds what all fills hold in memory together, and memoryOfFill is the most that one holds: the window of
-	// the decompressor that proves its bytes, and a message of the stream they come in.
+	// fillMemory bounds the memory of all fills together, and memoryOfFill is the most that one holds: the window of the
+	// decompressor that verifies its bytes, and a message of the stream that brings them.
 	fillMemory   = 320 << 20
 	memoryOfFill = 20 << 20
 	// maxFills bounds how many bundles are filled at once; further ones wait.
 	maxFills = fillMemory / memoryOfFill
-	// fillTimeout bounds one fill, which outlives the caller that began it, from when it is its turn.
+	// fillTimeout bounds one fill, which outlives the caller that began it. It counts from the fill's turn.
 	fillTimeout = 10 * time.Minute
 	// maxAsked bounds the bundles whose origin is remembered.
 	maxAsked = 1 << 14
@@ -37,23 +37,24 @@ const (
 // errClosed ends fills when the cache is closed.
 var errClosed = errors.New("bundle cache is closed")
 
-// flight is the one fill of a bundle that many may wait for.
+// flight is the one fill of a bundle that many callers may wait for.
 type flight struct {
 	draft  *cas.Draft
 	cancel context.CancelCauseFunc
-	done   chan struct{} // closed at the end
-	err    error         // valid once done is closed
+	// done is closed at the end, after err was set.
+	done chan struct{}
+	err  error
 }
 
-// fly returns the bundle's flight, which it begins where there is none. It goes on when ctx is done. landed tells that
-// there is none because the store has got the bundle since the caller looked.
-func (c *Cache) fly(ctx context.Context, bundle plan.Bundle) (f *flight, landed bool, err error) {
+// join returns the bundle's flight. It begins one if there is none. The flight continues when ctx is done. isStored is true
+// if there is no flight because the store has received the bundle since the caller looked.
+func (c *Cache) join(ctx context.Context, bundle plan.Bundle) (f *flight, isStored bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f, ok := c.flights[bundle.Digest]; ok && !f.draft.Ended() { // one that has failed is nobody's answer any more
+	if f, ok := c.flights[bundle.Digest]; ok && !f.draft.Ended() { // one that has failed answers no further callers
 		return f, false, nil
 	}
-	if c.closed {
+	if c.isClosed {
 		return nil, false, errClosed
 	}
 	if _, err := c.store.Stat(ctx, bundle.Digest); err == nil {
@@ -75,7 +76,7 @@ func (c *Cache) fly(ctx context.Context, bundle plan.Bundle) (f *flight, landed 
 	return f, false, nil
 }
 
-// fill fills a draft when it is its turn, and tells how that went.
+// fill fills a draft when it is its turn, and counts and traces the outcome.
 func (c *Cache) fill(ctx context.Context, bundle plan.Bundle, draft *cas.Draft) error {
 	if err := c.slots.Acquire(ctx, 1); err != nil {
 		err = context.Cause(ctx)
@@ -97,7 +98,7 @@ func (c *Cache) fill(ctx context.Context, bundle plan.Bundle, draft *cas.Draft) 
 	}
 	span.SetStatus(codes.Error, err.Error())
 	c.counts.fills.Add(ctx, 1, metric.WithAttributes(attribute.String(telemetry.KeyErrorType, string(ReasonOf(err)))))
-	if errors.Is(err, cas.ErrFull) { // the other failures are somebody else's, and told by gitcache or in a status
+	if errors.Is(err, cas.ErrFull) { // gitcache logs the other failures, and statuses show them
 		c.logger.ErrorContext(ctx, "bundle cache has no room", slog.String(telemetry.KeyRepository, bundle.Source.Repository),
 			slog.String(telemetry.KeyDigest, bundle.Digest.String()), slog.Any("error", err))
 	}
@@ -110,18 +111,18 @@ func (c *Cache) fetch(ctx context.Context, bundle plan.Bundle, draft *cas.Draft)
 		draft.Fail(err)
 		return err
 	}
-	// Closing ends the call; its error tells nothing that Fill does not tell.
+	// Closing ends the call. Fill returns every error that matters.
 	defer func(r io.Closer) { _ = r.Close() }(r)
 	_, err = draft.Fill(ctx, r)
 	return err
 }
 
-// remember notes where a bundle comes from.
+// remember records where a bundle comes from. Beyond maxAsked it forgets another one.
 func (c *Cache) remember(bundle plan.Bundle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, known := c.asked[bundle.Digest]; !known && len(c.asked) >= maxAsked {
-		for victim := range c.asked { // whichever comes first
+		for victim := range c.asked { // any of them
 			delete(c.asked, victim)
 			break
 		}
@@ -129,13 +130,13 @@ func (c *Cache) remember(bundle plan.Bundle) {
 	c.asked[bundle.Digest] = bundle
 }
 
-// Refetch fetches a bundle again that the store has lost, if somebody asked for it lately. It does not wait for it, and a
-// failure is not told: whoever needs the bundle meets it again.
+// Refetch fetches a bundle that the store has lost again, if somebody asked for it lately. It does not wait, and does not
+// report a failure: the next caller that needs the bundle meets it.
 func (c *Cache) Refetch(ctx context.Context, d digest.Digest) {
 	c.mu.Lock()
 	bundle, known := c.asked[d]
 	c.mu.Unlock()
 	if known {
-		_, _, _ = c.fly(ctx, bundle) // the error says that the cache is closed
+		_, _, _ = c.join(ctx, bundle) // the error says that the cache is closed
 	}
 }

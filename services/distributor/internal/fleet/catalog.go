@@ -47,8 +47,8 @@ func (c *Catalog) Revision() int64 {
 	return c.revision
 }
 
-// apply takes over a batch of changes and returns what it touches.
-func (c *Catalog) apply(changes catalog.Changes) *changeSet {
+// merge applies a batch of changes to the copy and returns what it touches.
+func (c *Catalog) merge(changes catalog.Changes) *changeSet {
 	s := newChangeSet()
 	c.mu.Lock()
 	defer c.mu.Unlock()

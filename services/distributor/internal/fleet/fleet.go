@@ -192,7 +192,7 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes) {
 			forgotten = append(forgotten, v.sources.forget(repository.Name)...)
 		}
 	}
-	set := v.Catalog.apply(changes)
+	set := v.merge(changes)
 	for _, service := range v.readers(forgotten...) {
 		set.addService(service)
 	}
