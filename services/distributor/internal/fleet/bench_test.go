@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,36 +32,60 @@ const (
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		empty := heap()
-		l := &log{}
-		v := fleet.New(fleet.Params{
-			Store: l, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""),
-			Plans: fanout.NewHub[string](0), Objects: fanout.NewHub[catalog.Key](0), PollInterval: time.Second,
-		})
-		addBenchFleet(b, v, l)
+		v, l := newBenchFleet(b)
 		report := func(what string) {
 			b.ReportMetric(float64(heap()-empty)/benchClusters, what+"-B/cluster")
 		}
 		report("catalog")
-		var names []string
-		for c := range benchClusters {
-			names = append(names, fmt.Sprintf("cluster-%05d", c))
-		}
-		readAll := func() {
-			for _, name := range names {
-				if _, ok := v.Plan(name); !ok {
-					b.Fatalf("cluster %s has no plan", name)
-				}
-			}
-		}
-		readAll()
+		readPlans(b, v)
 		report("plans")
 		for i := range 3 {
 			v.Resolved(b.Context(), benchSource(0), good(fmt.Sprint("commit ", i)), "")
-			readAll()
+			readPlans(b, v)
 		}
 		report("replaced-plans")
 		runtime.KeepAlive(v)
 		runtime.KeepAlive(l)
+	}
+}
+
+// BenchmarkCommit commits to a folder that 1000 clusters use, each of which then reads its plan. It also reports how long
+// another caller, whose token is looked up meanwhile, waits at most.
+func BenchmarkCommit(b *testing.B) {
+	v, _ := newBenchFleet(b)
+	readPlans(b, v)
+	var longest time.Duration
+	done := make(chan struct{})
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Millisecond):
+			}
+			begun := time.Now()
+			v.Cluster("cluster-00000")
+			longest = max(longest, time.Since(begun))
+		}
+	})
+	n := 0
+	for b.Loop() {
+		n++
+		v.Resolved(b.Context(), benchSource(0), good(fmt.Sprint("commit ", n)), "")
+		readPlans(b, v)
+	}
+	close(done)
+	looking.Wait()
+	b.ReportMetric(float64(longest.Microseconds()), "longest-wait-us")
+}
+
+func readPlans(b *testing.B, v *fleet.View) {
+	b.Helper()
+	for c := range benchClusters {
+		if _, ok := v.Plan(clusterName(c)); !ok {
+			b.Fatalf("cluster %d has no plan", c)
+		}
 	}
 }
 
@@ -76,9 +101,16 @@ func benchSource(i int) catalog.Source {
 	return catalog.Source{Repository: "apps", Path: fmt.Sprintf("app-%02d", i)}
 }
 
-// addBenchFleet has the view follow a store, which makes every string and every value of its own.
-func addBenchFleet(b *testing.B, v *fleet.View, l *log) {
+func clusterName(i int) string { return fmt.Sprintf("cluster-%05d", i) }
+
+// newBenchFleet returns a view that has followed a store, which makes every string and every value of its own.
+func newBenchFleet(b *testing.B) (*fleet.View, *log) {
 	b.Helper()
+	l := &log{}
+	v := fleet.New(fleet.Params{
+		Store: l, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""),
+		Plans: fanout.NewHub[string](0), Objects: fanout.NewHub[catalog.Key](0), PollInterval: time.Second,
+	})
 	refresh := func(c catalog.Changes) {
 		c.Revision = v.Revision() + 1
 		l.changes = []catalog.Changes{c}
@@ -93,7 +125,7 @@ func addBenchFleet(b *testing.B, v *fleet.View, l *log) {
 	}
 	spec := digest.FromBytes([]byte("spec")).String()
 	for c := range benchClusters {
-		name := fmt.Sprintf("cluster-%05d", c)
+		name := clusterName(c)
 		changes := catalog.Changes{Clusters: []*catalog.Cluster{{
 			Metadata: catalog.Metadata{Name: name, UID: uidOf(c, 0), Generation: 1},
 			Agent: catalog.Agent{
@@ -119,6 +151,7 @@ func addBenchFleet(b *testing.B, v *fleet.View, l *log) {
 		}
 		refresh(changes)
 	}
+	return v, l
 }
 
 func uidOf(cluster, of int) string { return fmt.Sprintf("01234567-89ab-cdef-%04x-%012x", of, cluster) }
