@@ -4,13 +4,17 @@
 // Package bundles keeps the bundles that agents download: it fetches each once from gitcache, verifies it, and keeps it on
 // the node's disk. It also makes and keeps deltas between bundles. Package bundlehttp serves both.
 //
-// Callers that miss the same bundle share one download, a [Cache] flight, which goes on when they give up. Its bytes can
-// be read as they come, but the last of them only when the whole has been verified and stored, so no reader comes to the
-// end of wrong bytes. The states of a bundle are: missing, filling (a flight), stored; a flight that fails leaves it
-// missing, and the next caller begins another one.
+// Callers that miss the same bundle share one download, a flight, which continues when they give up. Its bytes can be read
+// as they arrive, but the last of them only when the whole has been verified and stored, so no reader comes to the end of
+// wrong bytes. The states of a bundle are: missing, filling (a flight), stored. A flight that fails leaves it missing, and
+// the next caller begins another one.
 //
-// Cache.mu guards the flights and is held while the store is asked for a bundle's presence, so that no bundle is fetched
-// that has just landed. The lock of the deltas' store is taken alone.
+// Deltas are built on demand, a few at a time, from two bundles of the cache. A pair is unknown, being built, built, or
+// declined: permanently if the delta is not smaller than the bundle, and for a minute if it could not be built. Nothing
+// depends on a delta, so callers wait for one only a moment, and all of them are dropped at a restart.
+//
+// The lock of the flights is held while the store is asked for a bundle's presence, so that no bundle is fetched that has
+// just been stored. Every lock of the package is taken alone.
 //
 // The package evicts nothing and repairs nothing: the store does, which keeps what plans name.
 package bundles
@@ -19,10 +23,10 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"sync"
 
-	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/leatdev/leat/internal/cas"
@@ -31,55 +35,37 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// scope names the package's tracer and meter.
-const scope = "github.com/leatdev/leat/services/distributor/internal/bundles"
-
-// Upstream is where bundles come from.
-type Upstream interface {
-	// Download returns the bytes of a bundle, unverified. The caller closes the reader.
-	Download(ctx context.Context, bundle plan.Bundle) (io.ReadCloser, error)
-}
+// maxAsked bounds the bundles whose origin is remembered.
+const maxAsked = 1 << 14
 
 // Cache keeps bundles and fetches those it misses. It is safe for concurrent use. Close it after the last call.
 type Cache struct {
-	store    cas.Store
-	upstream Upstream
-	tracer   trace.Tracer
-	logger   *slog.Logger
-	counts   counts
-	slots    *semaphore.Weighted
-	running  sync.WaitGroup // of fills
+	store  cas.Store
+	fills  *fills
+	opened metric.Int64Counter
 
-	mu       sync.Mutex
-	isClosed bool
-	flights  map[digest.Digest]*flight
+	mu sync.Mutex
 	// asked is where each bundle came from that somebody asked for lately; see Refetch.
 	asked map[digest.Digest]plan.Bundle
 }
 
 // NewCache returns a Cache over a store.
 func NewCache(store cas.Store, upstream Upstream, t *telemetry.Telemetry) (*Cache, error) {
-	counts, err := newCounts(t.Meter(scope), store)
+	opened, filled, err := newCounters(t.Meter(scope), store)
 	if err != nil {
 		return nil, err
 	}
 	return &Cache{
-		store: store, upstream: upstream, tracer: t.Tracer(scope), logger: t.Logger(), counts: counts,
-		slots:   semaphore.NewWeighted(maxFills),
-		flights: make(map[digest.Digest]*flight), asked: make(map[digest.Digest]plan.Bundle),
+		store: store, opened: opened, asked: map[digest.Digest]plan.Bundle{},
+		fills: &fills{
+			store: store, upstream: upstream, tracer: t.Tracer(scope), logger: t.Logger(), count: filled,
+			slots: semaphore.NewWeighted(maxFills), flights: map[digest.Digest]*flight{},
+		},
 	}, nil
 }
 
 // Close ends the fills that are running, and waits for them.
-func (c *Cache) Close() {
-	c.mu.Lock()
-	c.isClosed = true
-	for _, f := range c.flights {
-		f.cancel(errClosed)
-	}
-	c.mu.Unlock()
-	c.running.Wait()
-}
+func (c *Cache) Close() { c.fills.close() }
 
 // Open returns all of a bundle's bytes. The caller closes them. Callers that miss the same bundle share one download,
 // which continues when they give up, so that the next caller finds it. Errors are those of the store, of the upstream, or
@@ -139,25 +125,55 @@ func (c *Cache) Stream(ctx context.Context, bundle plan.Bundle) (Content, error)
 	return Content{Growing: growing}, nil
 }
 
+// countOpened counts a bundle that was asked for.
+func (c *Cache) countOpened(ctx context.Context, result string) {
+	c.opened.Add(ctx, 1, metric.WithAttributes(attribute.String("leat.bundle.result", result)))
+}
+
 // find opens a bundle that the store has, or else returns the flight that will store it.
 func (c *Cache) find(ctx context.Context, bundle plan.Bundle) (*cas.Blob, *flight, error) {
 	c.remember(bundle)
 	result := "stored"
+	// A bundle that is stored between the look and the flight is looked for again, and may be evicted in between.
 	for {
 		blob, err := c.store.Open(ctx, bundle.Digest)
 		if err != nil && !errors.Is(err, cas.ErrNotFound) {
-			c.counts.openedWith(ctx, "failed")
+			c.countOpened(ctx, "failed")
 			return nil, nil, err
 		}
 		if err == nil {
-			c.counts.openedWith(ctx, result)
+			c.countOpened(ctx, result)
 			return blob, nil, nil
 		}
 		result = "missing"
-		f, isStored, err := c.join(ctx, bundle)
+		f, isStored, err := c.fills.join(ctx, bundle)
 		if !isStored {
-			c.counts.openedWith(ctx, result)
+			c.countOpened(ctx, result)
 			return nil, f, err
 		}
+	}
+}
+
+// remember records where a bundle comes from. Beyond maxAsked it forgets another one.
+func (c *Cache) remember(bundle plan.Bundle) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.asked[bundle.Digest]; !known && len(c.asked) >= maxAsked {
+		for victim := range c.asked { // any of them
+			delete(c.asked, victim)
+			break
+		}
+	}
+	c.asked[bundle.Digest] = bundle
+}
+
+// Refetch fetches a bundle that the store has lost again, if somebody asked for it lately. It does not wait, and does not
+// report a failure: the next caller that needs the bundle meets it.
+func (c *Cache) Refetch(ctx context.Context, d digest.Digest) {
+	c.mu.Lock()
+	bundle, known := c.asked[d]
+	c.mu.Unlock()
+	if known {
+		_, _, _ = c.fills.join(ctx, bundle) // the error says that the cache is closed
 	}
 }

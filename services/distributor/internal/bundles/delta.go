@@ -7,42 +7,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/leatdev/leat/internal/bundle"
-	"github.com/leatdev/leat/internal/cas"
-	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
 const (
-	// maxDeltaBuilds bounds how many deltas are built at once: each holds two decompressors, a compressor and two files.
-	maxDeltaBuilds = 2
 	// maxDeltaQueue bounds how many pairs are being built or wait for it. Callers that ask for further ones get no delta.
 	maxDeltaQueue = 256
 	// deltaPatience is how long a caller waits for a delta before it gets the bundle itself.
 	deltaPatience = 5 * time.Second
-	// deltaTimeout bounds the building of one delta, with its bundles' fills.
-	deltaTimeout = 2 * time.Minute
-	// minDeltaBundle is the size from which a delta is built for a compressed bundle.
-	minDeltaBundle = 2 << 10
-	// deltaRetry is how long a pair is left alone if its delta could not be built.
-	deltaRetry = time.Minute
 )
-
-// Opener opens bundles; [Cache] implements it.
-type Opener interface {
-	Open(ctx context.Context, bundle plan.Bundle) (*cas.Blob, error)
-}
 
 // DeltaParams are what OpenDeltas needs.
 type DeltaParams struct {
@@ -58,16 +40,12 @@ type DeltaParams struct {
 // Deltas builds deltas between bundles and keeps them. A delta is never necessary: if anything goes wrong there is none, and
 // the bundle itself is served. It is safe for concurrent use.
 type Deltas struct {
-	bundles    Opener
-	store      *deltaStore
-	tracer     trace.Tracer
-	logger     *slog.Logger
-	results    metric.Int64Counter
-	saved      metric.Int64Counter
-	flights    singleflight.Group
-	slots      *semaphore.Weighted
-	queued     atomic.Int64
-	compressor bundle.Compressor
+	store   *deltaStore
+	builder *deltaBuilder
+	results metric.Int64Counter
+	saved   metric.Int64Counter
+	flights singleflight.Group
+	queued  atomic.Int64
 }
 
 // OpenDeltas empties the folder and returns Deltas that hold none.
@@ -84,18 +62,11 @@ func OpenDeltas(p DeltaParams) (*Deltas, error) {
 	if err := errors.Join(err, err2); err != nil {
 		return nil, fmt.Errorf("make counters: %w", err)
 	}
-	return &Deltas{
+	return &Deltas{store: store, results: results, saved: saved, builder: &deltaBuilder{
 		bundles: p.Bundles, store: store, tracer: p.Telemetry.Tracer(scope), logger: p.Telemetry.Logger(),
-		results: results, saved: saved, slots: semaphore.NewWeighted(maxDeltaBuilds),
-	}, nil
+		slots: semaphore.NewWeighted(maxDeltaBuilds),
+	}}, nil
 }
-
-// pair is where a delta leads from and to.
-type pair struct {
-	from, to digest.Digest
-}
-
-func (p pair) key() string { return p.from.Hex() + "-" + p.to.Hex() }
 
 // Open returns the delta between two bundles. It builds it if there is none yet. The caller closes it. It returns nil if a
 // delta would not be smaller, or cannot be had soon. Callers that ask for the same delta share the building, which
@@ -118,7 +89,7 @@ func (d *Deltas) wait(ctx context.Context, p pair, from, to plan.Bundle) bool {
 	done := d.flights.DoChan(p.key(), func() (any, error) {
 		d.queued.Add(1)
 		defer d.queued.Add(-1)
-		d.build(context.WithoutCancel(ctx), p, from, to)
+		d.count(ctx, d.builder.build(context.WithoutCancel(ctx), p, from, to))
 		return nil, nil //nolint:nilnil // the store knows the outcome
 	})
 	patience := time.NewTimer(deltaPatience)

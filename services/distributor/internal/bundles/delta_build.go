@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
@@ -25,39 +26,65 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// errNotSmaller ends the making of a delta that is no smaller than the bundle.
+const (
+	// maxDeltaBuilds bounds how many deltas are built at once: each holds two decompressors, a compressor and two files.
+	maxDeltaBuilds = 2
+	// deltaTimeout bounds the building of one delta, with its bundles' fills.
+	deltaTimeout = 2 * time.Minute
+	// minDeltaBundle is the size from which a delta is built for a compressed bundle.
+	minDeltaBundle = 2 << 10
+	// deltaRetry is how long a pair is left alone if its delta could not be built.
+	deltaRetry = time.Minute
+)
+
+// Opener opens bundles; [Cache] implements it.
+type Opener interface {
+	Open(ctx context.Context, bundle plan.Bundle) (*cas.Blob, error)
+}
+
+// deltaBuilder builds deltas into a store. It is safe for concurrent use.
+type deltaBuilder struct {
+	bundles    Opener
+	store      *deltaStore
+	tracer     trace.Tracer
+	logger     *slog.Logger
+	slots      *semaphore.Weighted
+	compressor bundle.Compressor
+}
+
+// errNotSmaller ends the building of a delta that is not smaller than the bundle.
 var errNotSmaller = errors.New("delta is not smaller than the bundle")
 
-// build makes a delta and stores it, or stores that there is none.
-func (d *Deltas) build(ctx context.Context, p pair, from, to plan.Bundle) {
+// build builds a delta and stores it, or stores that there is none. It returns the result for the metric.
+func (b *deltaBuilder) build(ctx context.Context, p pair, from, to plan.Bundle) (result string) {
 	ctx, cancel := context.WithTimeout(ctx, deltaTimeout)
 	defer cancel()
-	ctx, span := d.tracer.Start(ctx, "bundle.delta", trace.WithAttributes(
+	ctx, span := b.tracer.Start(ctx, "bundle.delta", trace.WithAttributes(
 		attribute.String(telemetry.KeyDigest, p.to.String()), attribute.String("leat.digest.base", p.from.String()),
 	))
 	defer span.End()
-	err := d.slots.Acquire(ctx, 1)
+	err := b.slots.Acquire(ctx, 1)
 	if err == nil {
-		defer d.slots.Release(1)
-		err = d.make(ctx, p, from, to)
+		defer b.slots.Release(1)
+		err = b.make(ctx, p, from, to)
 	}
 	switch {
 	case err == nil:
-		d.count(ctx, "built")
+		return "built"
 	case errors.Is(err, errNotSmaller), errors.Is(err, bundle.ErrTooLarge):
-		d.store.decline(p, time.Time{})
-		d.count(ctx, "not smaller")
-	default:
-		// Not logged above debug: what a bundle lacks is told when it is served whole, which is what happens next.
-		d.store.decline(p, time.Now().Add(deltaRetry))
-		span.SetStatus(codes.Error, err.Error())
-		d.logger.DebugContext(ctx, "no delta made", slog.String(telemetry.KeyDigest, p.to.String()), slog.Any("error", err))
-		d.count(ctx, "failed")
+		b.store.decline(p, time.Time{})
+		return "not smaller"
 	}
+	// Not logged above debug: the bundle is served whole next, which reports what it lacks.
+	b.store.decline(p, time.Now().Add(deltaRetry))
+	span.SetStatus(codes.Error, err.Error())
+	b.logger.DebugContext(ctx, "no delta made", slog.String(telemetry.KeyDigest, p.to.String()), slog.Any("error", err))
+	return "failed"
 }
 
-func (d *Deltas) make(ctx context.Context, p pair, from, to plan.Bundle) (err error) {
-	next, err := d.bundles.Open(ctx, to)
+// make builds a delta into a file, which it removes if that fails.
+func (b *deltaBuilder) make(ctx context.Context, p pair, from, to plan.Bundle) (err error) {
+	next, err := b.bundles.Open(ctx, to)
 	if err != nil {
 		return err
 	}
@@ -65,12 +92,12 @@ func (d *Deltas) make(ctx context.Context, p pair, from, to plan.Bundle) (err er
 	if next.StoredSize < minDeltaBundle {
 		return errNotSmaller
 	}
-	base, err := d.bundles.Open(ctx, from)
+	base, err := b.bundles.Open(ctx, from)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = base.Close() }()
-	file, err := d.store.create()
+	file, err := b.store.create()
 	if err != nil {
 		return err
 	}
@@ -80,16 +107,16 @@ func (d *Deltas) make(ctx context.Context, p pair, from, to plan.Bundle) (err er
 		}
 	}()
 	out := &deltaWriter{ctx: ctx, file: file, hash: sha256.New(), left: next.StoredSize - 1}
-	if err := d.write(out, p, base, next); err != nil {
+	if err := b.write(out, p, base, next); err != nil {
 		return err
 	}
-	return d.store.put(p, file, Delta{
+	return b.store.put(p, file, Delta{
 		Tag: `"delta-` + hex.EncodeToString(out.hash.Sum(nil)) + `"`, Size: out.written, Full: next.StoredSize,
 	})
 }
 
 // write writes a compressed delta.
-func (d *Deltas) write(w io.Writer, p pair, base, next *cas.Blob) error {
+func (b *deltaBuilder) write(w io.Writer, p pair, base, next *cas.Blob) error {
 	limit := bundle.DefaultLimits().Bytes
 	from, err := bundle.Decompress(base, limit)
 	if err != nil {
@@ -101,7 +128,7 @@ func (d *Deltas) write(w io.Writer, p pair, base, next *cas.Blob) error {
 		return err
 	}
 	defer func() { _ = to.Close() }()
-	compressed, err := d.compressor.Compress(w)
+	compressed, err := b.compressor.Compress(w)
 	if err != nil {
 		return err
 	}
@@ -109,7 +136,8 @@ func (d *Deltas) write(w io.Writer, p pair, base, next *cas.Blob) error {
 	return errors.Join(err, compressed.Close())
 }
 
-// deltaWriter writes to a file and ends when the context does, or the delta is as large as the bundle.
+// deltaWriter writes a delta to a file and sums it up. It fails when the context has ended, so that a slow delta does not
+// hold its slot, and when the delta has become as large as the bundle, because the rest would be wasted.
 type deltaWriter struct {
 	ctx     context.Context //nolint:containedctx // io.Writer has no other way to be cancelled
 	file    *os.File

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/leatdev/leat/internal/digest"
 )
 
 const (
@@ -29,6 +31,13 @@ type Delta struct {
 	// Size is its length; Full is that of the bundle it leads to, compressed, which is larger.
 	Size, Full int64
 }
+
+// pair is where a delta leads from and to.
+type pair struct {
+	from, to digest.Digest
+}
+
+func (p pair) key() string { return p.from.Hex() + "-" + p.to.Hex() }
 
 // deltaStore keeps deltas as files, and remembers for which pairs there is none. It is bounded in bytes and in number, and
 // evicts the pairs first that were asked for longest ago. Nothing survives a restart, so nothing is synced or verified.

@@ -8,12 +8,14 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
@@ -30,8 +32,6 @@ const (
 	maxFills = fillMemory / memoryOfFill
 	// fillTimeout bounds one fill, which outlives the caller that began it. It counts from the fill's turn.
 	fillTimeout = 10 * time.Minute
-	// maxAsked bounds the bundles whose origin is remembered.
-	maxAsked = 1 << 14
 )
 
 // errClosed ends fills when the cache is closed.
@@ -46,67 +46,99 @@ type flight struct {
 	err  error
 }
 
+// Upstream is where bundles come from.
+type Upstream interface {
+	// Download returns the bytes of a bundle, unverified. The caller closes the reader.
+	Download(ctx context.Context, bundle plan.Bundle) (io.ReadCloser, error)
+}
+
+// fills fetches bundles that the store misses, each by one flight. It is safe for concurrent use.
+type fills struct {
+	store    cas.Store
+	upstream Upstream
+	tracer   trace.Tracer
+	logger   *slog.Logger
+	count    metric.Int64Counter
+	slots    *semaphore.Weighted
+	running  sync.WaitGroup // of flights
+
+	mu       sync.Mutex
+	isClosed bool
+	flights  map[digest.Digest]*flight
+}
+
+// close ends the flights, and waits for them.
+func (s *fills) close() {
+	s.mu.Lock()
+	s.isClosed = true
+	for _, f := range s.flights {
+		f.cancel(errClosed)
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+}
+
 // join returns the bundle's flight. It begins one if there is none. The flight continues when ctx is done. isStored is true
 // if there is no flight because the store has received the bundle since the caller looked.
-func (c *Cache) join(ctx context.Context, bundle plan.Bundle) (f *flight, isStored bool, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if f, ok := c.flights[bundle.Digest]; ok && !f.draft.Ended() { // one that has failed answers no further callers
+func (s *fills) join(ctx context.Context, bundle plan.Bundle) (f *flight, isStored bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f, ok := s.flights[bundle.Digest]; ok && !f.draft.Ended() { // one that has failed answers no further callers
 		return f, false, nil
 	}
-	if c.isClosed {
+	if s.isClosed {
 		return nil, false, errClosed
 	}
-	if _, err := c.store.Stat(ctx, bundle.Digest); err == nil {
+	if _, err := s.store.Stat(ctx, bundle.Digest); err == nil {
 		return nil, true, nil
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	f = &flight{draft: c.store.Begin(bundle.Digest), cancel: cancel, done: make(chan struct{})}
-	c.flights[bundle.Digest] = f
-	c.running.Go(func() {
+	f = &flight{draft: s.store.Begin(bundle.Digest), cancel: cancel, done: make(chan struct{})}
+	s.flights[bundle.Digest] = f
+	s.running.Go(func() {
 		defer cancel(nil)
-		f.err = c.fill(ctx, bundle, f.draft)
-		c.mu.Lock()
-		if c.flights[bundle.Digest] == f {
-			delete(c.flights, bundle.Digest)
+		f.err = s.fill(ctx, bundle, f.draft)
+		s.mu.Lock()
+		if s.flights[bundle.Digest] == f {
+			delete(s.flights, bundle.Digest)
 		}
-		c.mu.Unlock()
+		s.mu.Unlock()
 		close(f.done)
 	})
 	return f, false, nil
 }
 
 // fill fills a draft when it is its turn, and counts and traces the outcome.
-func (c *Cache) fill(ctx context.Context, bundle plan.Bundle, draft *cas.Draft) error {
-	if err := c.slots.Acquire(ctx, 1); err != nil {
+func (s *fills) fill(ctx context.Context, bundle plan.Bundle, draft *cas.Draft) error {
+	if err := s.slots.Acquire(ctx, 1); err != nil {
 		err = context.Cause(ctx)
 		draft.Fail(err)
 		return err
 	}
-	defer c.slots.Release(1)
+	defer s.slots.Release(1)
 	ctx, cancel := context.WithTimeout(ctx, fillTimeout)
 	defer cancel()
-	ctx, span := c.tracer.Start(ctx, "bundle.fill", trace.WithAttributes(
+	ctx, span := s.tracer.Start(ctx, "bundle.fill", trace.WithAttributes(
 		attribute.String(telemetry.KeyRepository, bundle.Source.Repository),
 		attribute.String(telemetry.KeyDigest, bundle.Digest.String()),
 	))
 	defer span.End()
-	err := c.fetch(ctx, bundle, draft)
+	err := s.fetch(ctx, bundle, draft)
 	if err == nil {
-		c.counts.fills.Add(ctx, 1)
+		s.count.Add(ctx, 1)
 		return nil
 	}
 	span.SetStatus(codes.Error, err.Error())
-	c.counts.fills.Add(ctx, 1, metric.WithAttributes(attribute.String(telemetry.KeyErrorType, string(ReasonOf(err)))))
+	s.count.Add(ctx, 1, metric.WithAttributes(attribute.String(telemetry.KeyErrorType, string(ReasonOf(err)))))
 	if errors.Is(err, cas.ErrFull) { // gitcache logs the other failures, and statuses show them
-		c.logger.ErrorContext(ctx, "bundle cache has no room", slog.String(telemetry.KeyRepository, bundle.Source.Repository),
+		s.logger.ErrorContext(ctx, "bundle cache has no room", slog.String(telemetry.KeyRepository, bundle.Source.Repository),
 			slog.String(telemetry.KeyDigest, bundle.Digest.String()), slog.Any("error", err))
 	}
 	return err
 }
 
-func (c *Cache) fetch(ctx context.Context, bundle plan.Bundle, draft *cas.Draft) error {
-	r, err := c.upstream.Download(ctx, bundle)
+func (s *fills) fetch(ctx context.Context, bundle plan.Bundle, draft *cas.Draft) error {
+	r, err := s.upstream.Download(ctx, bundle)
 	if err != nil {
 		draft.Fail(err)
 		return err
@@ -115,28 +147,4 @@ func (c *Cache) fetch(ctx context.Context, bundle plan.Bundle, draft *cas.Draft)
 	defer func(r io.Closer) { _ = r.Close() }(r)
 	_, err = draft.Fill(ctx, r)
 	return err
-}
-
-// remember records where a bundle comes from. Beyond maxAsked it forgets another one.
-func (c *Cache) remember(bundle plan.Bundle) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, known := c.asked[bundle.Digest]; !known && len(c.asked) >= maxAsked {
-		for victim := range c.asked { // any of them
-			delete(c.asked, victim)
-			break
-		}
-	}
-	c.asked[bundle.Digest] = bundle
-}
-
-// Refetch fetches a bundle that the store has lost again, if somebody asked for it lately. It does not wait, and does not
-// report a failure: the next caller that needs the bundle meets it.
-func (c *Cache) Refetch(ctx context.Context, d digest.Digest) {
-	c.mu.Lock()
-	bundle, known := c.asked[d]
-	c.mu.Unlock()
-	if known {
-		_, _, _ = c.join(ctx, bundle) // the error says that the cache is closed
-	}
 }
