@@ -52,9 +52,6 @@ type deltaBuilder struct {
 	compressor bundle.Compressor
 }
 
-// errNotSmaller ends the building of a delta that is not smaller than the bundle.
-var errNotSmaller = errors.New("delta is not smaller than the bundle")
-
 // build builds a delta and stores it, or stores that there is none. It returns the result for the metric.
 func (b *deltaBuilder) build(ctx context.Context, p pair, from, to plan.Bundle) (result string) {
 	ctx, cancel := context.WithTimeout(ctx, deltaTimeout)

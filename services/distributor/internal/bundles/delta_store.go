@@ -39,6 +39,9 @@ type pair struct {
 
 func (p pair) key() string { return p.from.Hex() + "-" + p.to.Hex() }
 
+// errNotSmaller ends the building of a delta that is not smaller than the bundle.
+var errNotSmaller = errors.New("delta is not smaller than the bundle")
+
 // deltaStore keeps deltas as files, and remembers for which pairs there is none. It is bounded in bytes and in number, and
 // evicts the pairs first that were asked for longest ago. Nothing survives a restart, so nothing is synced or verified.
 type deltaStore struct {

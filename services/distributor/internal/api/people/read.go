@@ -7,9 +7,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"slices"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -84,6 +86,75 @@ func (s *Service) ListRepositories(ctx context.Context, req *fleetv1.ListReposit
 func (s *Service) ListServices(ctx context.Context, req *fleetv1.ListServicesRequest) (*fleetv1.ListServicesResponse, error) {
 	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindService, Cluster: req.GetCluster()}, req.GetPage())
 	return &fleetv1.ListServicesResponse{Services: wire.Each(records, serviceMessage), NextPageToken: next}, err
+}
+
+// concerns returns a function that reports whether a person who is not an administrator may see an object: clusters that
+// they may reach, bindings that name them, and themselves.
+func (s *Service) concerns(id identity.Identity) func(catalog.Object) bool {
+	reachable := s.d.View.Reachable(id.Name, id.Groups)
+	return func(object catalog.Object) bool {
+		switch o := object.(type) {
+		case *catalog.Cluster:
+			return reachable(o)
+		case *catalog.User:
+			return o.Name == id.Name
+		case *catalog.AccessBinding:
+			return means(o, id)
+		}
+		return false
+	}
+}
+
+// means reports whether the binding names the person or one of its groups.
+func means(binding *catalog.AccessBinding, id identity.Identity) bool {
+	return slices.Contains(binding.Spec.Users, id.Name) ||
+		slices.ContainsFunc(binding.Spec.Groups, func(group string) bool { return slices.Contains(id.Groups, group) })
+}
+
+// getOwn returns an object that concerns the caller. Other callers learn nothing about it, not even that it exists.
+func (s *Service) getOwn(ctx context.Context, key catalog.Key) (fleet.Record, error) {
+	id, err := s.person(ctx)
+	if err != nil {
+		return fleet.Record{}, err
+	}
+	if isAdmin(id) {
+		return s.find(ctx, key)
+	}
+	record, err := s.find(ctx, key)
+	if err != nil || !s.concerns(id)(record.Object) {
+		return fleet.Record{}, errNotAdmin()
+	}
+	return onlyOwn(record, id), nil
+}
+
+// listOwn returns a page of the objects that concern the caller.
+func (s *Service) listOwn(ctx context.Context, kind catalog.Kind, page *typev1.Page) ([]fleet.Record, string, error) {
+	id, err := s.person(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if isAdmin(id) {
+		return s.page(fleet.Query{Kind: kind}, page)
+	}
+	records, next, err := s.page(fleet.Query{Kind: kind, Keep: s.concerns(id)}, page)
+	for i := range records {
+		records[i] = onlyOwn(records[i], id)
+	}
+	return records, next, err
+}
+
+// onlyOwn removes a binding's subjects that the caller is not. Other people's access is not for them to see.
+func onlyOwn(record fleet.Record, id identity.Identity) fleet.Record {
+	binding, ok := record.Object.(*catalog.AccessBinding)
+	if !ok {
+		return record
+	}
+	shown := *binding
+	shown.Spec.Users = slices.DeleteFunc(slices.Clone(binding.Spec.Users), func(user string) bool { return user != id.Name })
+	shown.Spec.Groups = slices.DeleteFunc(slices.Clone(binding.Spec.Groups),
+		func(group string) bool { return !slices.Contains(id.Groups, group) })
+	record.Object = &shown
+	return record
 }
 
 func (s *Service) list(ctx context.Context, q fleet.Query, page *typev1.Page) ([]fleet.Record, string, error) {
