@@ -3,9 +3,10 @@
 
 // Package admission decides who gets in, and who has to wait.
 //
-// It makes and verifies the secrets of agents and people: join tokens, API tokens, the uid of a cluster's identity, and
-// assertions, which are good once. It also bounds how often and how many callers come: gates for a whole replica, paces
-// and seats for each cluster. Each type has a lock of its own and calls none of the others.
+// It makes and verifies the secrets of agents and people: join tokens, API tokens, the uid of a
+// cluster's identity, and assertions, which are good once. It also bounds how often and how many
+// callers come: gates for a whole replica, paces and seats for each cluster. Each type has a lock
+// of its own and calls none of the others.
 package admission
 
 import (
@@ -53,8 +54,8 @@ func Hash(token string) []byte {
 	return sum[:]
 }
 
-// IdentityUID returns the uid that a cluster's identity carries in its tokens: it changes with the cluster's uid and with
-// every enrolment and revocation, so that whoever compares it notices both.
+// IdentityUID returns the uid that a cluster's identity carries in its tokens: it changes with the
+// cluster's uid and with every enrolment and revocation, so that whoever compares it notices both.
 func IdentityUID(uid string, keyGeneration int64) string {
 	return uid + "." + strconv.FormatInt(keyGeneration, 10)
 }

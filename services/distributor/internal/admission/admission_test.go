@@ -58,7 +58,8 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// TestSecReplayMemoryIsPerCluster spends assertions without end as one agent, while another agent renews its token.
+// TestSecReplayMemoryIsPerCluster spends assertions without end as one agent, while another agent
+// renews its token.
 func TestSecReplayMemoryIsPerCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := admission.NewReplay(2 * time.Minute)
@@ -97,8 +98,8 @@ func TestSecReplayMemoryIsPerCluster(t *testing.T) {
 	})
 }
 
-// TestSecReplaysAreNotCharged presents a used assertion again and again, as a thief would. The cluster's rate is not
-// charged.
+// TestSecReplaysAreNotCharged presents a used assertion again and again, as a thief would. The
+// cluster's rate is not charged.
 func TestSecReplaysAreNotCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := admission.NewReplay(2 * time.Minute)

@@ -27,16 +27,18 @@ const (
 	apiTokenID = "api."
 )
 
-// APITokens verifies people's API tokens against the store, and remembers those that were verified lately. It is safe
-// for concurrent use.
+// APITokens verifies people's API tokens against the store, and remembers those that were verified
+// lately. It is safe for concurrent use.
 //
-// A token that was deleted may be accepted for tokenFresh more; calls then look the token up in the catalog, which
-// knows better. If the store does not answer, people who called lately can still call.
+// A token that was deleted may be accepted for tokenFresh more; calls then look the token up in the
+// catalog, which knows better. If the store does not answer, people who called lately can still
+// call.
 type APITokens struct {
 	people catalog.People
 
 	mu sync.Mutex
-	// byHash holds the verified tokens. It is emptied when it is full: that costs a read for each token in use.
+	// byHash holds the verified tokens. It is emptied when it is full: that costs a read for each
+	// token in use.
 	byHash map[string]verifiedToken
 }
 
@@ -85,8 +87,8 @@ func (t *APITokens) Verify(ctx context.Context, token string) (identity.Identity
 	return identity.Identity{}, err
 }
 
-// touch stores the time at which the token was used, if the stored one is old. The time is for people to see, so a
-// failure is ignored.
+// touch stores the time at which the token was used, if the stored one is old. The time is for
+// people to see, so a failure is ignored.
 func (t *APITokens) touch(ctx context.Context, hash string, signIn catalog.SignIn) catalog.SignIn {
 	at := time.Now()
 	if at.Sub(signIn.Token.LastUsedAt) >= tokenTouched && t.people.TouchToken(ctx, []byte(hash), at) == nil {
@@ -95,7 +97,8 @@ func (t *APITokens) touch(ctx context.Context, hash string, signIn catalog.SignI
 	return signIn
 }
 
-// find returns the last answer about the token. The zero value, of a token that is not known, is usable for nothing.
+// find returns the last answer about the token. The zero value, of a token that is not known, is
+// usable for nothing.
 func (t *APITokens) find(hash string) verifiedToken {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,8 +120,8 @@ func (t *APITokens) forget(hash string) {
 	delete(t.byHash, hash)
 }
 
-// identityOf returns the identity of the token's owner. It names the token by its id, which reveals nothing of the
-// token itself.
+// identityOf returns the identity of the token's owner. It names the token by its id, which reveals
+// nothing of the token itself.
 func identityOf(signIn catalog.SignIn) identity.Identity {
 	id := apiTokenID + signIn.Token.ID
 	return identity.Identity{

@@ -13,23 +13,26 @@ import (
 )
 
 const (
-	// burstSeconds is how many seconds' worth of callers a gate lets in at once when it was quiet before.
+	// burstSeconds is how many seconds' worth of callers a gate lets in at once when it was quiet
+	// before.
 	burstSeconds = 5
 	// slotJitter keeps those apart who were given neighbouring slots, and who began together.
 	slotJitter = 0.1
-	// longestWait bounds what a caller is told to wait. Where the line is longer, it asks again in the middle of it.
+	// longestWait bounds what a caller is told to wait. Where the line is longer, it asks again in
+	// the middle of it.
 	longestWait = time.Minute
 )
 
-// Gate lets callers that come all at once in one after another: past its rate it tells each when to come again, and
-// spreads them so that those who obey come at that rate. It holds nothing for those who wait. It is safe for concurrent
-// use.
+// Gate lets callers that come all at once in one after another: past its rate it tells each when to
+// come again, and spreads them so that those who obey come at that rate. It holds nothing for those
+// who wait. It is safe for concurrent use.
 type Gate struct {
 	limiter *rate.Limiter
 	line    *Line
 }
 
-// NewGate returns a Gate for so many callers a second, at least one, and five seconds' worth of them at once.
+// NewGate returns a Gate for so many callers a second, at least one, and five seconds' worth of
+// them at once.
 func NewGate(perSecond int) *Gate {
 	perSecond = max(perSecond, 1)
 	return &Gate{limiter: rate.NewLimiter(rate.Limit(perSecond), perSecond*burstSeconds), line: NewLine(perSecond)}
@@ -57,7 +60,8 @@ func NewLine(perSecond int) *Line {
 	return &Line{every: time.Second / time.Duration(max(perSecond, 1))}
 }
 
-// Next returns how long it is until the next free slot, give or take a tenth, and a minute at the most.
+// Next returns how long it is until the next free slot, give or take a tenth, and a minute at the
+// most.
 func (l *Line) Next() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

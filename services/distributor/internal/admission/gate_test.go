@@ -36,7 +36,8 @@ func (c *crowd) note(at time.Duration, in bool) {
 	}
 }
 
-// come has n callers come to the gate within the time, each as often as it takes, obeying what it is told.
+// come has n callers come to the gate within the time, each as often as it takes, obeying what it
+// is told.
 func come(t *testing.T, gate *admission.Gate, n int, within time.Duration) *crowd {
 	t.Helper()
 	c := &crowd{came: map[int]int{}, in: map[int]int{}}
@@ -80,7 +81,8 @@ func TestAStormOfReconnectsIsSpread(t *testing.T) {
 					if most := burst + (second+1)*rate; in > most {
 						t.Errorf("%d are let in by the end of second %d, want %d at most", in, second, most)
 					}
-					// Who comes late in one second leaves room in the next, so a tenth is allowed over several.
+					// Who comes late in one second leaves room in the next, so a tenth is allowed
+					// over several.
 					const several = 5
 					lately := 0
 					for s := second - several + 1; s <= second; s++ {

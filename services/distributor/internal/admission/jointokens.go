@@ -16,22 +16,23 @@ import (
 )
 
 const (
-	// joinReadPause is the least time between two reads of the join tokens on behalf of callers, however many callers
-	// there are.
+	// joinReadPause is the least time between two reads of the join tokens on behalf of callers,
+	// however many callers there are.
 	joinReadPause = 250 * time.Millisecond
-	// tokenBurst and tokenEvery bound how often one join token can be used. An agent needs it once, and again if an
-	// answer is lost.
+	// tokenBurst and tokenEvery bound how often one join token can be used. An agent needs it once,
+	// and again if an answer is lost.
 	tokenBurst = 5
 	tokenEvery = time.Second
 )
 
-// JoinTokens decides whether a join token may cost an edit of the catalog, so that guesses do not cost any. It is
-// safe for concurrent use.
+// JoinTokens decides whether a join token may cost an edit of the catalog, so that guesses do not
+// cost any. It is safe for concurrent use.
 //
-// It keeps the hashes of the outstanding tokens. A known token passes at once. A caller with an unknown token waits
-// for the next read of the store. All such callers share that read, so a flood of guesses costs the store four small
-// reads a second. Guesses therefore delay an honest enrolment by at most a quarter of a second, from whatever address
-// they come. A bound per address would shut out every agent behind the same proxy as the guesses.
+// It keeps the hashes of the outstanding tokens. A known token passes at once. A caller with an
+// unknown token waits for the next read of the store. All such callers share that read, so a flood
+// of guesses costs the store four small reads a second. Guesses therefore delay an honest enrolment
+// by at most a quarter of a second, from whatever address they come. A bound per address would shut
+// out every agent behind the same proxy as the guesses.
 type JoinTokens struct {
 	store catalog.Enrolments
 	reads *lookup.Flight
@@ -57,9 +58,10 @@ func NewJoinTokens(store catalog.Enrolments) *JoinTokens {
 	return j
 }
 
-// Admit checks whether an agent may try to enrol with the token that has this hash. wait is zero if it may, and
-// otherwise the time after which it may try again. Admit returns catalog.ErrJoinTokenInvalid if the token cannot be
-// used with this key, and catalog.ErrUnavailable if the store does not answer. It does not take a lock of the store.
+// Admit checks whether an agent may try to enrol with the token that has this hash. wait is zero if
+// it may, and otherwise the time after which it may try again. Admit returns
+// catalog.ErrJoinTokenInvalid if the token cannot be used with this key, and catalog.ErrUnavailable
+// if the store does not answer. It does not take a lock of the store.
 func (j *JoinTokens) Admit(ctx context.Context, hash []byte, key ed25519.PublicKey) (wait time.Duration, err error) {
 	if wait, ok := j.admit(hash, key); ok {
 		return wait, nil
@@ -96,8 +98,8 @@ func (j *JoinTokens) Created(hash []byte) {
 	j.known[string(hash)] = newJoinToken()
 }
 
-// Refused records that the store rejected a token that Admit had admitted. The next use of the token reads the store
-// first.
+// Refused records that the store rejected a token that Admit had admitted. The next use of the
+// token reads the store first.
 func (j *JoinTokens) Refused(hash []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -110,8 +112,8 @@ func newJoinToken() *joinToken {
 	return &joinToken{rate: rate.NewLimiter(rate.Every(tokenEvery), tokenBurst)}
 }
 
-// read replaces the known tokens by those in the store. A token keeps its rate. A token that Created adds during the
-// read may be missing until the next read.
+// read replaces the known tokens by those in the store. A token keeps its rate. A token that
+// Created adds during the read may be missing until the next read.
 func (j *JoinTokens) read(ctx context.Context) error {
 	stored, err := j.store.JoinTokens(ctx)
 	if err != nil {

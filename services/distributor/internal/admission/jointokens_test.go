@@ -48,8 +48,8 @@ func (s *tokens) count() int {
 
 var one, two = ed25519.PublicKey(make([]byte, ed25519.PublicKeySize)), ed25519.PublicKey(append(make([]byte, ed25519.PublicKeySize-1), 1))
 
-// TestSecGuessedJoinTokensHoldNobodyUp runs a thousand guessers without a pause for ten seconds, beside an agent
-// whose token another replica has made.
+// TestSecGuessedJoinTokensHoldNobodyUp runs a thousand guessers without a pause for ten seconds,
+// beside an agent whose token another replica has made.
 func TestSecGuessedJoinTokensHoldNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &tokens{}
@@ -130,7 +130,8 @@ func TestJoinTokens(t *testing.T) {
 	})
 }
 
-// TestSecOneJoinTokenIsUsedAtARate enrols again and again with a used token, which costs an edit each time.
+// TestSecOneJoinTokenIsUsedAtARate enrols again and again with a used token, which costs an edit
+// each time.
 func TestSecOneJoinTokenIsUsedAtARate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		joins := admission.NewJoinTokens(&tokens{held: []catalog.JoinToken{{Hash: []byte("used"), Used: true, ClusterKey: one}, {Hash: []byte("honest")}}})

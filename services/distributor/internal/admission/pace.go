@@ -10,9 +10,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Pace limits the rate of each holder separately, so that a holder that comes too often is rejected before it uses up
-// what others need. It is safe for concurrent use. It keeps holders only until their burst is whole again, so it
-// holds only those that came recently.
+// Pace limits the rate of each holder separately, so that a holder that comes too often is rejected
+// before it uses up what others need. It is safe for concurrent use. It keeps holders only until
+// their burst is whole again, so it holds only those that came recently.
 type Pace struct {
 	every time.Duration
 	burst int
@@ -28,8 +28,8 @@ func NewPace(every time.Duration, burst int) *Pace {
 	return &Pace{every: every, burst: burst, rates: map[string]*rate.Limiter{}}
 }
 
-// Enter reports whether the holder is admitted. If not, it also returns the time after which the holder may try
-// again.
+// Enter reports whether the holder is admitted. If not, it also returns the time after which the
+// holder may try again.
 func (p *Pace) Enter(holder string) (wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

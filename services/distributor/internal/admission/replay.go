@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// renewalBurst is how many assertions a cluster may spend at once after a quiet time. An agent needs one in forty
-	// minutes, and one more after each start.
+	// renewalBurst is how many assertions a cluster may spend at once after a quiet time. An agent
+	// needs one in forty minutes, and one more after each start.
 	renewalBurst = 30
 	// renewalEvery is how often a cluster that has used up its burst may spend another assertion.
 	renewalEvery = 5 * time.Second
@@ -24,15 +24,17 @@ var ErrReplayed = errors.New("assertion was used before")
 // ErrTooOften means that the cluster spends assertions faster than an agent needs them.
 var ErrTooOften = errors.New("cluster uses too many assertions")
 
-// Replay remembers which assertions were used, for as long as they are valid. It is safe for concurrent use.
+// Replay remembers which assertions were used, for as long as they are valid. It is safe for
+// concurrent use.
 //
-// Each cluster has its own rate, which is charged before anything is remembered. The rate bounds the assertions that
-// Replay holds for one cluster (about 80 of 32 bytes). So Replay does not need a bound for the fleet, and a hostile
-// agent locks out only itself.
+// Each cluster has its own rate, which is charged before anything is remembered. The rate bounds
+// the assertions that Replay holds for one cluster (about 80 of 32 bytes). So Replay does not need
+// a bound for the fleet, and a hostile agent locks out only itself.
 //
-// Each replica remembers assertions on its own, so an assertion is valid once per replica, within its minute. A
-// shared memory would make renewals depend on the database, and they are meant to work without it. It would gain
-// little: a thief who reads an assertion in transit has broken TLS, and also reads the access token in the answer.
+// Each replica remembers assertions on its own, so an assertion is valid once per replica, within
+// its minute. A shared memory would make renewals depend on the database, and they are meant to
+// work without it. It would gain little: a thief who reads an assertion in transit has broken TLS,
+// and also reads the access token in the answer.
 type Replay struct {
 	life time.Duration
 	pace *Pace // of each cluster
@@ -44,7 +46,8 @@ type Replay struct {
 	turn time.Time
 }
 
-// mark identifies one assertion of one cluster. It has a fixed size because the agent chooses the assertion's id.
+// mark identifies one assertion of one cluster. It has a fixed size because the agent chooses the
+// assertion's id.
 type mark [sha256.Size]byte
 
 // NewReplay returns a Replay for assertions that are valid for at most life.
@@ -52,9 +55,10 @@ func NewReplay(life time.Duration) *Replay {
 	return &Replay{life: life, pace: NewPace(renewalEvery, renewalBurst), older: map[mark]struct{}{}, newer: map[mark]struct{}{}}
 }
 
-// Spend uses up the assertion id of the cluster clusterUID. The caller must have verified the assertion's signature;
-// otherwise an attacker could use up the cluster's rate. Spend returns ErrReplayed, or ErrTooOften with the time
-// after which the cluster may try again. A replay is not charged to the cluster.
+// Spend uses up the assertion id of the cluster clusterUID. The caller must have verified the
+// assertion's signature; otherwise an attacker could use up the cluster's rate. Spend returns
+// ErrReplayed, or ErrTooOften with the time after which the cluster may try again. A replay is not
+// charged to the cluster.
 func (r *Replay) Spend(clusterUID, id string) (wait time.Duration, err error) {
 	m := mark(sha256.Sum256([]byte(clusterUID + "\x00" + id)))
 	r.mu.Lock()
@@ -72,7 +76,8 @@ func (r *Replay) Spend(clusterUID, id string) (wait time.Duration, err error) {
 	return 0, nil
 }
 
-// ageLocked forgets in two generations: Replay holds each mark for at least one life, and for at most two.
+// ageLocked forgets in two generations: Replay holds each mark for at least one life, and for at
+// most two.
 func (r *Replay) ageLocked(now time.Time) {
 	switch late := now.Sub(r.turn); {
 	case late < 0:

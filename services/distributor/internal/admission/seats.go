@@ -5,8 +5,8 @@ package admission
 
 import "sync"
 
-// Seats bounds how many of something everybody may hold at once, so that one who takes more and more takes nothing from
-// the others. It is safe for concurrent use.
+// Seats bounds how many of something everybody may hold at once, so that one who takes more and
+// more takes nothing from the others. It is safe for concurrent use.
 type Seats struct {
 	each int
 
@@ -17,7 +17,8 @@ type Seats struct {
 // NewSeats returns Seats of which everybody may hold so many.
 func NewSeats(each int) *Seats { return &Seats{each: each, taken: map[string]int{}} }
 
-// Take takes one for the holder, who calls leave once when it is no longer needed; false: it holds all it may.
+// Take takes one for the holder, who calls leave once when it is no longer needed; false: it holds
+// all it may.
 func (s *Seats) Take(holder string) (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,12 +8,14 @@ import (
 	"strings"
 )
 
-// maxRanges bounds the ranges of one answer. Each costs a part with headers of its own and a seek, however short it is.
+// maxRanges bounds the ranges of one answer. Each costs a part with headers of its own and a seek,
+// however short it is.
 const maxRanges = 16
 
-// readable returns the request as http.ServeContent understands it. That looks at the first line of a header only, gives
-// ranges to a HEAD, refuses units it does not know, and takes any number of ranges; RFC 9110 wants the first three otherwise
-// and leaves the last one open. Where ranges do not count, the answer is the whole.
+// readable returns the request as http.ServeContent understands it. That looks at the first line of
+// a header only, gives ranges to a HEAD, refuses units it does not know, and takes any number of
+// ranges; RFC 9110 wants the first three otherwise and leaves the last one open. Where ranges do
+// not count, the answer is the whole.
 func readable(r *http.Request) *http.Request {
 	wanted := wantedRanges(r)
 	if wanted == r.Header.Get("Range") && len(r.Header["If-Match"]) <= 1 && len(r.Header["If-None-Match"]) <= 1 {
@@ -51,7 +53,8 @@ func refuses(header http.Header, tag string) bool {
 	return asked && !names(lines, tag, false)
 }
 
-// has tells whether If-None-Match says that the client has the representation (RFC 9110, weak comparison).
+// has tells whether If-None-Match says that the client has the representation (RFC 9110, weak
+// comparison).
 func has(header http.Header, tag string) bool {
 	return names(header["If-None-Match"], tag, true)
 }

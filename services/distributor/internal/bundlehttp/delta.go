@@ -14,9 +14,10 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// serveDelta answers a request that names a bundle which the caller has, if there is a delta from that one. Otherwise it
-// returns false and has written nothing: the bundle itself is a correct answer, too. That is also the answer to a caller
-// that may not read the bundle it names, which therefore learns nothing about it.
+// serveDelta answers a request that names a bundle which the caller has, if there is a delta from
+// that one. Otherwise it returns false and has written nothing: the bundle itself is a correct
+// answer, too. That is also the answer to a caller that may not read the bundle it names, which
+// therefore learns nothing about it.
 func (h *handler) serveDelta(w http.ResponseWriter, r *http.Request, wanted plan.Bundle) (isServed bool, err error) {
 	text := r.URL.Query().Get("from")
 	if text == "" {

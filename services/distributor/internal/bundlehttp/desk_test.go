@@ -34,8 +34,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// desk is a replica's handler of bundles on a real port, with everything but the database and gitcache real. Cluster one runs
-// the service app, cluster two the service other.
+// desk is a replica's handler of bundles on a real port, with everything but the database and
+// gitcache real. Cluster one runs the service app, cluster two the service other.
 type desk struct {
 	url        string
 	handler    http.Handler
@@ -230,8 +230,8 @@ func (verifier) Verify(_ context.Context, token string) (identity.Identity, erro
 	return identity.Identity{}, identity.ErrTokenInvalid
 }
 
-// get asks for a bundle as cluster one's agent unless the header has a token, and exactly as the header says: nothing is
-// added or undone on the way.
+// get asks for a bundle as cluster one's agent unless the header has a token, and exactly as the
+// header says: nothing is added or undone on the way.
 func (d *desk) get(tb testing.TB, method, name string, header http.Header) (*http.Response, []byte) {
 	tb.Helper()
 	request, err := http.NewRequestWithContext(tb.Context(), method, d.url+"/v1/bundles/"+name, http.NoBody)

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bundlehttp serves bundles over plain HTTP: in each form that clients read, with ranges and strong tags, and as
-// deltas to agents that hold an older bundle. Package bundles keeps what it serves.
+// Package bundlehttp serves bundles over plain HTTP: in each form that clients read, with ranges
+// and strong tags, and as deltas to agents that hold an older bundle. Package bundles keeps what it
+// serves.
 package bundlehttp
 
 import (
@@ -45,8 +46,9 @@ type HandlerParams struct {
 	Logger    *slog.Logger
 }
 
-// NewHandler returns the handler of GET and HEAD /v1/bundles/{digest}. A cluster's agent reads the bundles that its plan
-// names, or named lately. All others are not found, whether they exist or not: only the caller's own plans decide that.
+// NewHandler returns the handler of GET and HEAD /v1/bundles/{digest}. A cluster's agent reads the
+// bundles that its plan names, or named lately. All others are not found, whether they exist or
+// not: only the caller's own plans decide that.
 func NewHandler(p HandlerParams) http.Handler {
 	return identity.Authenticate(p.Verifier, &handler{p: p})
 }

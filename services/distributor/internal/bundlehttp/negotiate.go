@@ -18,7 +18,8 @@ const tarType = "application/x-tar"
 type form int
 
 const (
-	// formFile is the bundle as a file: zstd is its format, not an encoding that a client would undo.
+	// formFile is the bundle as a file: zstd is its format, not an encoding that a client would
+	// undo.
 	formFile form = iota
 	// formZstd is the tar, zstd its encoding: the same bytes as formFile.
 	formZstd
@@ -58,8 +59,9 @@ func (f form) name() string {
 
 // choose picks the form that a request wants; false means that it refuses all of them.
 //
-// Who names a media type gets it. Who does not, and knows of encodings, gets the tar in the one that it likes best, and will
-// undo it. All others get the file: what they save is a bundle, which zstd unpacks.
+// Who names a media type gets it. Who does not, and knows of encodings, gets the tar in the one
+// that it likes best, and will undo it. All others get the file: what they save is a bundle, which
+// zstd unpacks.
 func choose(header http.Header) (form, bool) {
 	accept := elementsOf(header["Accept"])
 	file := accept.weight(0, bundle.MediaType, "application/*", "*/*")
@@ -70,7 +72,8 @@ func choose(header http.Header) (form, bool) {
 	if !encodes {
 		none = 1
 	}
-	// A header that accepts neither is as good as none: an answer that a client can look at is better than a refusal.
+	// A header that accepts neither is as good as none: an answer that a client can look at is
+	// better than a refusal.
 	if none > 0 && (file > tar || file == tar && !encodes) {
 		return formFile, true
 	}
@@ -90,7 +93,8 @@ func choose(header http.Header) (form, bool) {
 	return best, most > 0
 }
 
-// least is the weight of what a header allows without naming it. Named weights have three digits at most.
+// least is the weight of what a header allows without naming it. Named weights have three digits at
+// most.
 const least = 0.0001
 
 // elements are the parts of an Accept header or of one of its kind.
@@ -101,8 +105,8 @@ type element struct {
 	weight float64
 }
 
-// elementsOf reads the lines of a header. Elements with a weight that is none are passed over, parameters other than the
-// weight are not looked at.
+// elementsOf reads the lines of a header. Elements with a weight that is none are passed over,
+// parameters other than the weight are not looked at.
 func elementsOf(lines []string) elements {
 	var found elements
 	for _, line := range lines {
@@ -131,7 +135,8 @@ func weightOf(parameters string) (float64, bool) {
 	return 1, true
 }
 
-// weight returns that of the first name which is there: the most exact one comes first. Who says a name twice means the more of it.
+// weight returns that of the first name which is there: the most exact one comes first. Who says a
+// name twice means the more of it.
 func (e elements) weight(otherwise float64, names ...string) float64 {
 	for _, name := range names {
 		most, found := 0.0, false

@@ -20,7 +20,8 @@ import (
 // retryAfter is how long a caller waits if the obstacle does not say.
 const retryAfter = 5 * time.Second
 
-// errorOf returns the error to answer with. An error that has no answer of its own passes unchanged, as a defect.
+// errorOf returns the error to answer with. An error that has no answer of its own passes
+// unchanged, as a defect.
 func errorOf(err error) error {
 	reason := bundles.ReasonOf(err)
 	switch {

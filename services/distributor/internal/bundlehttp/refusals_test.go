@@ -70,8 +70,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestRefusalsTellNothing compares the whole answers for a digest that nobody has, one of another cluster's plan that is cached
-// here, and one that is cached but in no plan.
+// TestRefusalsTellNothing compares the whole answers for a digest that nobody has, one of another
+// cluster's plan that is cached here, and one that is cached but in no plan.
 func TestRefusalsTellNothing(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, zstd.SpeedDefault)
@@ -94,8 +94,8 @@ func TestRefusalsTellNothing(t *testing.T) {
 	}
 }
 
-// TestGuessing proves by what is not done that the time of a refusal tells nothing: beyond the caller's own plans in memory,
-// nothing is looked at.
+// TestGuessing proves by what is not done that the time of a refusal tells nothing: beyond the
+// caller's own plans in memory, nothing is looked at.
 func TestGuessing(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, zstd.SpeedDefault)
@@ -127,7 +127,8 @@ func (d *desk) guess(tb testing.TB, name digest.Digest) *httptest.ResponseRecord
 	return answer
 }
 
-// BenchmarkRefusal shows how long refusals take: of digests that nobody has, and of one that is cached for another cluster.
+// BenchmarkRefusal shows how long refusals take: of digests that nobody has, and of one that is
+// cached for another cluster.
 func BenchmarkRefusal(b *testing.B) {
 	d := newDesk(b, zstd.SpeedDefault)
 	d.get(b, http.MethodGet, d.other.digest().String(), http.Header{"Authorization": {"Bearer agent:two"}})

@@ -16,7 +16,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// send answers with a form of a bundle that the caller may read. It returns an error only where nothing was written yet.
+// send answers with a form of a bundle that the caller may read. It returns an error only where
+// nothing was written yet.
 func (h *handler) send(w http.ResponseWriter, r *http.Request, wanted plan.Bundle, f form) error {
 	header := w.Header()
 	setHeaders(header)
@@ -47,15 +48,17 @@ func (h *handler) send(w http.ResponseWriter, r *http.Request, wanted plan.Bundl
 	}
 	header.Set("ETag", tag)
 	if f.coding() != "" {
-		// ServeContent leaves the length of an encoding out, in case somebody in between does the encoding; nobody does.
+		// ServeContent leaves the length of an encoding out, in case somebody in between does the
+		// encoding; nobody does.
 		header.Set("Content-Length", strconv.FormatInt(content.size, 10))
 	}
 	http.ServeContent(w, readable(r), "", time.Time{}, content.whole)
 	return nil
 }
 
-// stream answers with bytes that are still coming. When they turn out wrong the answer is broken off, so that nobody
-// takes it for complete. It has no tag: which bytes these are is known at their end.
+// stream answers with bytes that are still coming. When they turn out wrong the answer is broken
+// off, so that nobody takes it for complete. It has no tag: which bytes these are is known at their
+// end.
 func stream(w http.ResponseWriter, growing io.Reader) {
 	w.Header().Set("Accept-Ranges", "none")
 	if _, err := io.Copy(w, growing); err != nil {
@@ -67,15 +70,16 @@ func stream(w http.ResponseWriter, growing io.Reader) {
 type content struct {
 	io.ReadCloser
 
-	// whole is the same reader, where all is there: a file, which the kernel copies. Nil while the bundle is being filled.
+	// whole is the same reader, where all is there: a file, which the kernel copies. Nil while the
+	// bundle is being filled.
 	whole io.ReadSeeker
 	size  int64
 	// sum is the digest of the bytes.
 	sum digest.Digest
 }
 
-// open opens a form; the caller closes it. It waits for the whole of a bundle that is being filled unless the answer is nothing
-// but its stored bytes from the first to the last.
+// open opens a form; the caller closes it. It waits for the whole of a bundle that is being filled
+// unless the answer is nothing but its stored bytes from the first to the last.
 func (h *handler) open(r *http.Request, wanted plan.Bundle, f form) (content, error) {
 	encoding := encodings.Plain
 	switch f {
@@ -122,15 +126,17 @@ func asksForAll(r *http.Request) bool {
 	return true
 }
 
-// tagOf makes the strong tag of a form with these bytes. The tar's is the same everywhere. The others' depend on compressors,
-// of which replicas may have different versions: the tag says which bytes they are, so that nobody joins pieces of two.
+// tagOf makes the strong tag of a form with these bytes. The tar's is the same everywhere. The
+// others' depend on compressors, of which replicas may have different versions: the tag says which
+// bytes they are, so that nobody joins pieces of two.
 func tagOf(f form, sum digest.Digest) string {
 	return `"` + f.name() + "-" + sum.Hex() + `"`
 }
 
-// setHeaders tells caches what they may do. The content never changes under its URL: the agent's own cache need not ask again.
-// A shared cache may keep it, too, but has to ask for every caller, with that caller's token, and hands it out when the answer
-// is 304; so RFC 9111 has it for s-maxage=0 (sections 3.5 and 5.2.2.10).
+// setHeaders tells caches what they may do. The content never changes under its URL: the agent's
+// own cache need not ask again. A shared cache may keep it, too, but has to ask for every caller,
+// with that caller's token, and hands it out when the answer is 304; so RFC 9111 has it for
+// s-maxage=0 (sections 3.5 and 5.2.2.10).
 func setHeaders(header http.Header) {
 	header.Set("Cache-Control", "max-age=31536000, s-maxage=0, immutable")
 	header.Set("Vary", "Accept, Accept-Encoding")

@@ -1,20 +1,23 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bundles keeps the bundles that agents download: it fetches each once from gitcache, verifies it, and keeps it on
-// the node's disk. It also makes and keeps deltas between bundles. Package bundlehttp serves both.
+// Package bundles keeps the bundles that agents download: it fetches each once from gitcache,
+// verifies it, and keeps it on the node's disk. It also makes and keeps deltas between bundles.
+// Package bundlehttp serves both.
 //
-// Callers that miss the same bundle share one download, a flight, which continues when they give up. Its bytes can be read
-// as they arrive, but the last of them only when the whole has been verified and stored, so no reader comes to the end of
-// wrong bytes. The states of a bundle are: missing, filling (a flight), stored. A flight that fails leaves it missing, and
-// the next caller begins another one.
+// Callers that miss the same bundle share one download, a flight, which continues when they give
+// up. Its bytes can be read as they arrive, but the last of them only when the whole has been
+// verified and stored, so no reader comes to the end of wrong bytes. The states of a bundle are:
+// missing, filling (a flight), stored. A flight that fails leaves it missing, and the next caller
+// begins another one.
 //
-// Deltas are built on demand, a few at a time, from two bundles of the cache. A pair is unknown, being built, built, or
-// declined: permanently if the delta is not smaller than the bundle, and for a minute if it could not be built. Nothing
-// depends on a delta, so callers wait for one only a moment, and all of them are dropped at a restart.
+// Deltas are built on demand, a few at a time, from two bundles of the cache. A pair is unknown,
+// being built, built, or declined: permanently if the delta is not smaller than the bundle, and for
+// a minute if it could not be built. Nothing depends on a delta, so callers wait for one only a
+// moment, and all of them are dropped at a restart.
 //
-// The lock of the flights is held while the store is asked for a bundle's presence, so that no bundle is fetched that has
-// just been stored. Every lock of the package is taken alone.
+// The lock of the flights is held while the store is asked for a bundle's presence, so that no
+// bundle is fetched that has just been stored. Every lock of the package is taken alone.
 //
 // The package evicts nothing and repairs nothing: the store does, which keeps what plans name.
 package bundles
@@ -38,7 +41,8 @@ import (
 // maxAsked bounds the bundles whose origin is remembered.
 const maxAsked = 1 << 14
 
-// Cache keeps bundles and fetches those it misses. It is safe for concurrent use. Close it after the last call.
+// Cache keeps bundles and fetches those it misses. It is safe for concurrent use. Close it after
+// the last call.
 type Cache struct {
 	store  cas.Store
 	fills  *fills
@@ -67,9 +71,9 @@ func NewCache(store cas.Store, upstream Upstream, t *telemetry.Telemetry) (*Cach
 // Close ends the fills that are running, and waits for them.
 func (c *Cache) Close() { c.fills.close() }
 
-// Open returns all of a bundle's bytes. The caller closes them. Callers that miss the same bundle share one download,
-// which continues when they give up, so that the next caller finds it. Errors are those of the store, of the upstream, or
-// the context's.
+// Open returns all of a bundle's bytes. The caller closes them. Callers that miss the same bundle
+// share one download, which continues when they give up, so that the next caller finds it. Errors
+// are those of the store, of the upstream, or the context's.
 func (c *Cache) Open(ctx context.Context, bundle plan.Bundle) (*cas.Blob, error) {
 	blob, f, err := c.find(ctx, bundle)
 	if f == nil {
@@ -90,9 +94,10 @@ func (c *Cache) Open(ctx context.Context, bundle plan.Bundle) (*cas.Blob, error)
 type Content struct {
 	// Blob is the bundle if the cache has it, and nil while it is being filled.
 	Blob *cas.Blob
-	// Growing reads a bundle that is being filled, from its first byte, as the bytes arrive. Its length is not known yet.
-	// The last cas.HoldBack bytes are readable when the whole has been verified and stored. If that fails, so does the
-	// reader. A caller that has passed bytes on must then break off instead of ending: the bytes may have been wrong.
+	// Growing reads a bundle that is being filled, from its first byte, as the bytes arrive. Its
+	// length is not known yet. The last cas.HoldBack bytes are readable when the whole has been
+	// verified and stored. If that fails, so does the reader. A caller that has passed bytes on
+	// must then break off instead of ending: the bytes may have been wrong.
 	Growing io.ReadCloser
 }
 
@@ -104,14 +109,16 @@ func (c Content) Close() error {
 	return c.Growing.Close()
 }
 
-// Stream is like Open, but waits only for the first bytes of a bundle that is being filled. It returns the error of a fill
-// that fails before there are any, and of any failed fill of a bundle of at most cas.HoldBack bytes.
+// Stream is like Open, but waits only for the first bytes of a bundle that is being filled. It
+// returns the error of a fill that fails before there are any, and of any failed fill of a bundle
+// of at most cas.HoldBack bytes.
 func (c *Cache) Stream(ctx context.Context, bundle plan.Bundle) (Content, error) {
 	blob, f, err := c.find(ctx, bundle)
 	if f == nil {
 		return Content{Blob: blob}, err
 	}
-	// The draft is followed before its state is asked for: its bytes are kept for readers that came before its end.
+	// The draft is followed before its state is asked for: its bytes are kept for readers that came
+	// before its end.
 	growing := f.draft.Follow(ctx)
 	stored, err := f.draft.Ready(ctx)
 	if err != nil {
@@ -134,7 +141,8 @@ func (c *Cache) countOpened(ctx context.Context, result string) {
 func (c *Cache) find(ctx context.Context, bundle plan.Bundle) (*cas.Blob, *flight, error) {
 	c.remember(bundle)
 	result := "stored"
-	// A bundle that is stored between the look and the flight is looked for again, and may be evicted in between.
+	// A bundle that is stored between the look and the flight is looked for again, and may be
+	// evicted in between.
 	for {
 		blob, err := c.store.Open(ctx, bundle.Digest)
 		if err != nil && !errors.Is(err, cas.ErrNotFound) {
@@ -167,8 +175,8 @@ func (c *Cache) remember(bundle plan.Bundle) {
 	c.asked[bundle.Digest] = bundle
 }
 
-// Refetch fetches a bundle that the store has lost again, if somebody asked for it lately. It does not wait, and does not
-// report a failure: the next caller that needs the bundle meets it.
+// Refetch fetches a bundle that the store has lost again, if somebody asked for it lately. It does
+// not wait, and does not report a failure: the next caller that needs the bundle meets it.
 func (c *Cache) Refetch(ctx context.Context, d digest.Digest) {
 	c.mu.Lock()
 	bundle, known := c.asked[d]

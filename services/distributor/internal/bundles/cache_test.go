@@ -119,7 +119,8 @@ func read(content bundles.Content) ([]byte, error) {
 	return io.ReadAll(content.Growing)
 }
 
-// TestManyCallersOneDownload misses one bundle many times at once, in both ways, and with a first caller that gives up.
+// TestManyCallersOneDownload misses one bundle many times at once, in both ways, and with a first
+// caller that gives up.
 func TestManyCallersOneDownload(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -203,7 +204,8 @@ func TestStreamsWhileItFills(t *testing.T) {
 	}
 }
 
-// TestFailedFills lets downloads fail early, late, and with wrong bytes. Nobody gets to the end, and the next one succeeds.
+// TestFailedFills lets downloads fail early, late, and with wrong bytes. Nobody gets to the end,
+// and the next one succeeds.
 func TestFailedFills(t *testing.T) {
 	t.Parallel()
 	large, small, other := newItem(t, 1, 1<<20), newItem(t, 2, 1000), newItem(t, 3, 1<<20)

@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// maxDeltaQueue bounds how many pairs are being built or wait for it. Callers that ask for further ones get no delta.
+	// maxDeltaQueue bounds how many pairs are being built or wait for it. Callers that ask for
+	// further ones get no delta.
 	maxDeltaQueue = 256
 	// deltaPatience is how long a caller waits for a delta before it gets the bundle itself.
 	deltaPatience = 5 * time.Second
@@ -37,8 +38,8 @@ type DeltaParams struct {
 	Telemetry *telemetry.Telemetry
 }
 
-// Deltas builds deltas between bundles and keeps them. A delta is never necessary: if anything goes wrong there is none, and
-// the bundle itself is served. It is safe for concurrent use.
+// Deltas builds deltas between bundles and keeps them. A delta is never necessary: if anything goes
+// wrong there is none, and the bundle itself is served. It is safe for concurrent use.
 type Deltas struct {
 	store   *deltaStore
 	builder *deltaBuilder
@@ -68,9 +69,9 @@ func OpenDeltas(p DeltaParams) (*Deltas, error) {
 	}}, nil
 }
 
-// Open returns the delta between two bundles. It builds it if there is none yet. The caller closes it. It returns nil if a
-// delta would not be smaller, or cannot be had soon. Callers that ask for the same delta share the building, which
-// continues when they give up.
+// Open returns the delta between two bundles. It builds it if there is none yet. The caller closes
+// it. It returns nil if a delta would not be smaller, or cannot be had soon. Callers that ask for
+// the same delta share the building, which continues when they give up.
 func (d *Deltas) Open(ctx context.Context, from, to plan.Bundle) *Delta {
 	p := pair{from.Digest, to.Digest}
 	delta, known := d.store.open(p)

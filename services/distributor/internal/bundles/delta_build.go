@@ -27,7 +27,8 @@ import (
 )
 
 const (
-	// maxDeltaBuilds bounds how many deltas are built at once: each holds two decompressors, a compressor and two files.
+	// maxDeltaBuilds bounds how many deltas are built at once: each holds two decompressors, a
+	// compressor and two files.
 	maxDeltaBuilds = 2
 	// deltaTimeout bounds the building of one delta, with its bundles' fills.
 	deltaTimeout = 2 * time.Minute
@@ -52,7 +53,8 @@ type deltaBuilder struct {
 	compressor bundle.Compressor
 }
 
-// build builds a delta and stores it, or stores that there is none. It returns the result for the metric.
+// build builds a delta and stores it, or stores that there is none. It returns the result for the
+// metric.
 func (b *deltaBuilder) build(ctx context.Context, p pair, from, to plan.Bundle) (result string) {
 	ctx, cancel := context.WithTimeout(ctx, deltaTimeout)
 	defer cancel()
@@ -133,8 +135,9 @@ func (b *deltaBuilder) write(w io.Writer, p pair, base, next *cas.Blob) error {
 	return errors.Join(err, compressed.Close())
 }
 
-// deltaWriter writes a delta to a file and sums it up. It fails when the context has ended, so that a slow delta does not
-// hold its slot, and when the delta has become as large as the bundle, because the rest would be wasted.
+// deltaWriter writes a delta to a file and sums it up. It fails when the context has ended, so that
+// a slow delta does not hold its slot, and when the delta has become as large as the bundle,
+// because the rest would be wasted.
 type deltaWriter struct {
 	ctx     context.Context //nolint:containedctx // io.Writer has no other way to be cancelled
 	file    *os.File

@@ -22,7 +22,8 @@ const (
 	maxDeltas = 10_000
 )
 
-// Delta is a delta that is open for reading: a zstd stream from its first byte. It stays readable after its eviction.
+// Delta is a delta that is open for reading: a zstd stream from its first byte. It stays readable
+// after its eviction.
 type Delta struct {
 	*os.File
 
@@ -42,8 +43,9 @@ func (p pair) key() string { return p.from.Hex() + "-" + p.to.Hex() }
 // errNotSmaller ends the building of a delta that is not smaller than the bundle.
 var errNotSmaller = errors.New("delta is not smaller than the bundle")
 
-// deltaStore keeps deltas as files, and remembers for which pairs there is none. It is bounded in bytes and in number, and
-// evicts the pairs first that were asked for longest ago. Nothing survives a restart, so nothing is synced or verified.
+// deltaStore keeps deltas as files, and remembers for which pairs there is none. It is bounded in
+// bytes and in number, and evicts the pairs first that were asked for longest ago. Nothing survives
+// a restart, so nothing is synced or verified.
 type deltaStore struct {
 	dir      string
 	maxBytes int64
@@ -75,7 +77,8 @@ func openDeltaStore(dir string, maxBytes int64) (*deltaStore, error) {
 
 func (s *deltaStore) path(p pair) string { return filepath.Join(s.dir, p.key()) }
 
-// open opens a delta. isKnown reports whether the pair need not be tried: there is a delta, or it is known that there is none.
+// open opens a delta. isKnown reports whether the pair need not be tried: there is a delta, or it
+// is known that there is none.
 func (s *deltaStore) open(p pair) (delta *Delta, isKnown bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

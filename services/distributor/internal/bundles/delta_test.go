@@ -229,7 +229,8 @@ func TestLostDeltaIsBuiltAgain(t *testing.T) {
 	}
 }
 
-// TestPatience has bundles that take long to come: callers go on without a delta, which is there for later ones.
+// TestPatience has bundles that take long to come: callers go on without a delta, which is there
+// for later ones.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -258,7 +259,8 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// TestFailureIsForgotten has bundles that cannot be had: the pair is left alone for a minute and then tried again.
+// TestFailureIsForgotten has bundles that cannot be had: the pair is left alone for a minute and
+// then tried again.
 func TestFailureIsForgotten(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -24,13 +24,15 @@ import (
 )
 
 const (
-	// fillMemory bounds the memory of all fills together, and memoryOfFill is the most that one holds: the window of the
-	// decompressor that verifies its bytes, and a message of the stream that brings them.
+	// fillMemory bounds the memory of all fills together, and memoryOfFill is the most that one
+	// holds: the window of the decompressor that verifies its bytes, and a message of the stream
+	// that brings them.
 	fillMemory   = 320 << 20
 	memoryOfFill = 20 << 20
 	// maxFills bounds how many bundles are filled at once; further ones wait.
 	maxFills = fillMemory / memoryOfFill
-	// fillTimeout bounds one fill, which outlives the caller that began it. It counts from the fill's turn.
+	// fillTimeout bounds one fill, which outlives the caller that began it. It counts from the
+	// fill's turn.
 	fillTimeout = 10 * time.Minute
 )
 
@@ -78,8 +80,9 @@ func (s *fills) close() {
 	s.running.Wait()
 }
 
-// join returns the bundle's flight. It begins one if there is none. The flight continues when ctx is done. isStored is true
-// if there is no flight because the store has received the bundle since the caller looked.
+// join returns the bundle's flight. It begins one if there is none. The flight continues when ctx
+// is done. isStored is true if there is no flight because the store has received the bundle since
+// the caller looked.
 func (s *fills) join(ctx context.Context, bundle plan.Bundle) (f *flight, isStored bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

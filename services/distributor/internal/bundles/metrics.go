@@ -16,7 +16,8 @@ import (
 // scope names the package's tracer and meter.
 const scope = "github.com/leatdev/leat/services/distributor/internal/bundles"
 
-// newCounters returns the cache's counters. It also makes the gauges, which read the store's usage when they are collected.
+// newCounters returns the cache's counters. It also makes the gauges, which read the store's usage
+// when they are collected.
 func newCounters(meter metric.Meter, store cas.Store) (opened, fills metric.Int64Counter, err error) {
 	count := func(name, unit, description string) (metric.Int64Counter, error) {
 		return meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(description))

@@ -18,7 +18,8 @@ const (
 	ReasonMismatch catalog.Reason = "DIGEST_MISMATCH"
 	ReasonFull     catalog.Reason = "STORAGE_FULL"
 	ReasonTooLarge catalog.Reason = "BUNDLE_TOO_LARGE"
-	// ReasonInternal is a defect of the hub. A token of the hub's own that is refused upstream is one.
+	// ReasonInternal is a defect of the hub. A token of the hub's own that is refused upstream is
+	// one.
 	ReasonInternal catalog.Reason = "INTERNAL"
 )
 

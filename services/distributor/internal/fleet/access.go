@@ -12,7 +12,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// clusterGroupPrefix begins the names of groups in clusters that bindings name, so that they cannot be groups of others.
+// clusterGroupPrefix begins the names of groups in clusters that bindings name, so that they cannot
+// be groups of others.
 const clusterGroupPrefix = "leat:group:"
 
 // Access is what a person may do in a cluster, and why.
@@ -65,7 +66,8 @@ func (a Access) Groups(keep func(AccessReason) bool) []string {
 	return slices.Sorted(maps.Keys(groups))
 }
 
-// Access returns what a person with these groups may do in a cluster. ok is false if there is no such cluster.
+// Access returns what a person with these groups may do in a cluster. ok is false if there is no
+// such cluster.
 func (c *Catalog) Access(user string, groups []string, cluster string) (access Access, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -100,8 +102,8 @@ func (c *Catalog) AccessOfAll(cluster string) (access Access, ok bool) {
 	return access, true
 }
 
-// Reachable returns a function that reports whether a person may reach a cluster at all. The function does not call the
-// view, so queries may use it.
+// Reachable returns a function that reports whether a person may reach a cluster at all. The
+// function does not call the view, so queries may use it.
 func (c *Catalog) Reachable(user string, groups []string) func(*catalog.Cluster) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -17,8 +17,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// Look refreshes the view because the caller misses something. When it returns, the view knows whatever was in the store
-// when it was called. If the store does not answer in time, the view stays as it is.
+// Look refreshes the view because the caller misses something. When it returns, the view knows
+// whatever was in the store when it was called. If the store does not answer in time, the view
+// stays as it is.
 func (v *View) Look(ctx context.Context) { _ = v.look(ctx) }
 
 func (v *View) look(ctx context.Context) error {
@@ -27,8 +28,8 @@ func (v *View) look(ctx context.Context) error {
 	return v.refreshes.Do(ctx)
 }
 
-// LookTwice calls find, and if that finds nothing, once more after the view has read the store: another replica may just
-// have stored what is missing here.
+// LookTwice calls find, and if that finds nothing, once more after the view has read the store:
+// another replica may just have stored what is missing here.
 func LookTwice[T any](ctx context.Context, v *View, find func() (T, bool)) (found T, ok bool) {
 	if found, ok = find(); !ok {
 		v.Look(ctx)
@@ -37,8 +38,8 @@ func LookTwice[T any](ctx context.Context, v *View, find func() (T, bool)) (foun
 	return found, ok
 }
 
-// Admit returns the cluster if identityUID, made by admission.IdentityUID, is that of the live one: what was issued to its
-// agent is still valid. It looks twice.
+// Admit returns the cluster if identityUID, made by admission.IdentityUID, is that of the live one:
+// what was issued to its agent is still valid. It looks twice.
 func (v *View) Admit(ctx context.Context, name, identityUID string) (*catalog.Cluster, bool) {
 	return LookTwice(ctx, v, func() (*catalog.Cluster, bool) {
 		c, ok := v.Cluster(name)
@@ -46,9 +47,10 @@ func (v *View) Admit(ctx context.Context, name, identityUID string) (*catalog.Cl
 	})
 }
 
-// AdmitPerson returns the person with its present groups, because a token may be an hour old. ok is false for a user that
-// was deleted, even if there is another one of that name by now, and for an identity whose API token has ended. A person
-// without a uid is not a user of the hub: the token alone says what its groups are. It looks twice.
+// AdmitPerson returns the person with its present groups, because a token may be an hour old. ok is
+// false for a user that was deleted, even if there is another one of that name by now, and for an
+// identity whose API token has ended. A person without a uid is not a user of the hub: the token
+// alone says what its groups are. It looks twice.
 func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current identity.Identity, ok bool) {
 	if id.UID == "" {
 		return id, true
@@ -70,13 +72,15 @@ func (v *View) Plan(cluster string) (*plan.Plan, bool) {
 	return set.current, ok
 }
 
-// Recent returns the plan of that version if it is the current one of the cluster, or one of the last that it replaced.
+// Recent returns the plan of that version if it is the current one of the cluster, or one of the
+// last that it replaced.
 func (v *View) Recent(cluster, version string) (*plan.Plan, bool) {
 	set, _ := v.plans.of(cluster)
 	return set.find(version)
 }
 
-// Bundle finds a digest in the current plan of a cluster, in one of the last it replaced, or among what it was granted.
+// Bundle finds a digest in the current plan of a cluster, in one of the last it replaced, or among
+// what it was granted.
 func (v *View) Bundle(cluster string, d digest.Digest) (plan.Bundle, bool) {
 	set, ok := v.plans.of(cluster)
 	if !ok {
@@ -96,8 +100,9 @@ type Downloads struct {
 	*View
 }
 
-// Bundle is [View.Bundle]. Before it refuses it reads the store, at most once a second for a cluster, because another
-// replica may just have named the bundle to the agent. A refusal takes as long whether the bundle exists or not.
+// Bundle is [View.Bundle]. Before it refuses it reads the store, at most once a second for a
+// cluster, because another replica may just have named the bundle to the agent. A refusal takes as
+// long whether the bundle exists or not.
 func (d Downloads) Bundle(cluster string, of digest.Digest) (plan.Bundle, bool) {
 	bundle, ok := d.View.Bundle(cluster, of)
 	if ok {
@@ -111,13 +116,15 @@ func (d Downloads) Bundle(cluster string, of digest.Digest) (plan.Bundle, bool) 
 	return d.View.Bundle(cluster, of)
 }
 
-// CatchUp keeps an agent from going back in time. When it returns nil, the view is not behind the plan that the agent has,
-// whichever replica gave it. known is the version of that plan, or "" if the agent has none.
+// CatchUp keeps an agent from going back in time. When it returns nil, the view is not behind the
+// plan that the agent has, whichever replica gave it. known is the version of that plan, or "" if
+// the agent has none.
 //
-// A version that this replica never had may be newer than everything it knows. It then reads the store for edits and for
-// the content of the cluster's sources, where each replica writes what it learns before it names that to an agent (see
-// package resolve). Versions that it had, which is nearly always so, cost nothing. The error matches
-// catalog.ErrUnavailable: the store does not answer, and the plan in memory might take services away from the agent.
+// A version that this replica never had may be newer than everything it knows. It then reads the
+// store for edits and for the content of the cluster's sources, where each replica writes what it
+// learns before it names that to an agent (see package resolve). Versions that it had, which is
+// nearly always so, cost nothing. The error matches catalog.ErrUnavailable: the store does not
+// answer, and the plan in memory might take services away from the agent.
 func (v *View) CatchUp(ctx context.Context, cluster, known string) error {
 	if known == "" {
 		// The agent has nothing to lose, so it is given what there is.
@@ -138,7 +145,8 @@ func (v *View) CatchUp(ctx context.Context, cluster, known string) error {
 	return nil
 }
 
-// learn reads what other replicas wrote that concerns a cluster. All callers for the cluster share one read.
+// learn reads what other replicas wrote that concerns a cluster. All callers for the cluster share
+// one read.
 func (v *View) learn(ctx context.Context, cluster *catalog.Cluster) error {
 	ctx, cancel := lookup.Bounded(ctx, 2*lookup.Timeout)
 	defer cancel()
@@ -172,9 +180,9 @@ func (v *View) learnNow(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// Attribute adds to a report of the cluster's agent which plan entries it is about, as far as this replica knows. This
-// replica may know less than others, so the addition only decides how reports of agents are read that do not name the
-// entries themselves.
+// Attribute adds to a report of the cluster's agent which plan entries it is about, as far as this
+// replica knows. This replica may know less than others, so the addition only decides how reports
+// of agents are read that do not name the entries themselves.
 func (v *View) Attribute(cluster *catalog.Cluster, report *catalog.AgentReport) {
 	set, ok := v.plans.of(cluster.Name) // this replica may not have computed it yet
 	if !ok {
@@ -189,8 +197,8 @@ func (v *View) Attribute(cluster *catalog.Cluster, report *catalog.AgentReport) 
 	}
 }
 
-// attributeService adds to a service's report what it is about: the entry of the plan that the agent has seen, which is nil if
-// this replica does not know it, and the generation of the spec.
+// attributeService adds to a service's report what it is about: the entry of the plan that the
+// agent has seen, which is nil if this replica does not know it, and the generation of the spec.
 func attributeService(stored *catalog.StoredReport, service *catalog.Service, current, seen *plan.Plan) {
 	var applied plan.Entry
 	isKnown := false
@@ -200,7 +208,8 @@ func attributeService(stored *catalog.StoredReport, service *catalog.Service, cu
 	if isKnown && applied.SpecDigest == stored.Report.ObservedSpecDigest {
 		stored.Entry = applied.Digest
 	}
-	// The configuration belongs to the generation, too. Nothing is known of that of a plan which was forgotten.
+	// The configuration belongs to the generation, too. Nothing is known of that of a plan which
+	// was forgotten.
 	if entry, ok := current.Entry(service.Name); ok && entry.SpecDigest == stored.Report.ObservedSpecDigest &&
 		(!isKnown || applied.ConfigDigest == entry.ConfigDigest) {
 		stored.ObservedGeneration = service.Generation

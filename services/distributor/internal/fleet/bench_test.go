@@ -26,9 +26,9 @@ const (
 	benchServices = 20
 )
 
-// BenchmarkMemory reports the heap that a cluster with 20 healthy services takes: in the catalog, with the reports of its
-// services, with its plan, and with the plans that three commits to one of its folders replaced. As in most fleets, all
-// clusters use the same folders.
+// BenchmarkMemory reports the heap that a cluster with 20 healthy services takes: in the catalog,
+// with the reports of its services, with its plan, and with the plans that three commits to one of
+// its folders replaced. As in most fleets, all clusters use the same folders.
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		empty := heap()
@@ -49,8 +49,8 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkCommit commits to a folder that 1000 clusters use, each of which then reads its plan. It also reports how long
-// another caller, whose token is looked up meanwhile, waits at most.
+// BenchmarkCommit commits to a folder that 1000 clusters use, each of which then reads its plan. It
+// also reports how long another caller, whose token is looked up meanwhile, waits at most.
 func BenchmarkCommit(b *testing.B) {
 	v, _ := newBenchFleet(b)
 	readPlans(b, v)
@@ -103,7 +103,8 @@ func benchSource(i int) catalog.Source {
 
 func clusterName(i int) string { return fmt.Sprintf("cluster-%05d", i) }
 
-// newBenchFleet returns a view that has followed a store, which makes every string and every value of its own.
+// newBenchFleet returns a view that has followed a store, which makes every string and every value
+// of its own.
 func newBenchFleet(b *testing.B) (*fleet.View, *log) {
 	b.Helper()
 	l := &log{}

@@ -15,9 +15,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// Catalog is this replica's copy of the catalog. A batch of changes is applied whole, so each read is of one revision:
-// nobody reaches a cluster by a binding that was deleted before the cluster was created. It is safe for concurrent use.
-// What it returns is shared and must not be changed.
+// Catalog is this replica's copy of the catalog. A batch of changes is applied whole, so each read
+// is of one revision: nobody reaches a cluster by a binding that was deleted before the cluster was
+// created. It is safe for concurrent use. What it returns is shared and must not be changed.
 type Catalog struct {
 	mu       sync.RWMutex
 	revision int64
@@ -27,7 +27,8 @@ type Catalog struct {
 	bindings *bindingIndex
 	// tokens are by id. They are no objects.
 	tokens map[string]catalog.Token
-	// sorted caches the sorted names of each kind, because listings read them page by page. Readers fill it.
+	// sorted caches the sorted names of each kind, because listings read them page by page. Readers
+	// fill it.
 	sorted sync.Map
 }
 
@@ -139,8 +140,8 @@ func addCluster(s *changeSet, last, next *catalog.Cluster) {
 	}
 }
 
-// shouldNotify reports whether watchers are to be notified of a stored object. When an agent was last heard from changes
-// every minute, which no watcher wants to hear of.
+// shouldNotify reports whether watchers are to be notified of a stored object. When an agent was
+// last heard from changes every minute, which no watcher wants to hear of.
 func shouldNotify(last, next catalog.Object) bool {
 	old, _ := last.(*catalog.Cluster)
 	cluster, ok := next.(*catalog.Cluster)
@@ -229,7 +230,8 @@ func (c *Catalog) servicesOf(cluster string) (*catalog.Cluster, []*catalog.Servi
 	return found, c.servicesLocked(c.services.Services(cluster))
 }
 
-// servicesNamed returns a cluster, or nil, those of the named services that are its own, and the names of the others.
+// servicesNamed returns a cluster, or nil, those of the named services that are its own, and the
+// names of the others.
 func (c *Catalog) servicesNamed(cluster string, names map[string]struct{}) (found *catalog.Cluster, own []*catalog.Service, gone []string) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -312,8 +314,8 @@ func (c *Catalog) namesLocked(kind catalog.Kind) []string {
 	return names
 }
 
-// Keys returns the keys of all objects: clusters, then repositories, then services, then users and bindings, each by
-// name.
+// Keys returns the keys of all objects: clusters, then repositories, then services, then users and
+// bindings, each by name.
 func (c *Catalog) Keys() []catalog.Key {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

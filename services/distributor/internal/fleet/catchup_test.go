@@ -29,7 +29,8 @@ func asOf(second int64, content string) catalog.Resolution {
 	return r
 }
 
-// TestAReplicaCatchesUp has an agent come from a replica that knew of an edit and of a commit before this one.
+// TestAReplicaCatchesUp has an agent come from a replica that knew of an edit and of a commit
+// before this one.
 func TestAReplicaCatchesUp(t *testing.T) {
 	t.Parallel()
 	v, l, _ := newView(t)
@@ -54,8 +55,8 @@ func TestAReplicaCatchesUp(t *testing.T) {
 	}
 }
 
-// TestWithoutTheStoreNobodyGoesBack has the store fail: who has a version that was seen here is served from memory, who has
-// none too, and who may have a later one is asked to wait.
+// TestWithoutTheStoreNobodyGoesBack has the store fail: who has a version that was seen here is
+// served from memory, who has none too, and who may have a later one is asked to wait.
 func TestWithoutTheStoreNobodyGoesBack(t *testing.T) {
 	t.Parallel()
 	v, l, _ := newView(t)
@@ -173,8 +174,8 @@ func newSlowView(t *testing.T, takes time.Duration) (*fleet.View, *slow) {
 	return v, s
 }
 
-// TestLooksAreShared has ten thousand callers miss something at once: each sees what was written before it asked, and the
-// store is asked a handful of times, by one at a time.
+// TestLooksAreShared has ten thousand callers miss something at once: each sees what was written
+// before it asked, and the store is asked a handful of times, by one at a time.
 func TestLooksAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, store := newSlowView(t, 20*time.Millisecond)

@@ -5,13 +5,13 @@ package fleet
 
 import "github.com/leatdev/leat/services/distributor/internal/catalog"
 
-// changeSet collects what a batch of changes touches. It is filled while the batch is applied, and read afterwards to
-// revise plans and to notify watchers. One goroutine owns it.
+// changeSet collects what a batch of changes touches. It is filled while the batch is applied, and
+// read afterwards to revise plans and to notify watchers. One goroutine owns it.
 type changeSet struct {
 	// objects are those whose watchers are notified.
 	objects map[catalog.Key]struct{}
-	// services are the names of services that were added, changed or removed, by the cluster whose plan that concerns. A
-	// cluster without names has other settings.
+	// services are the names of services that were added, changed or removed, by the cluster whose
+	// plan that concerns. A cluster without names has other settings.
 	services map[string]map[string]struct{}
 	// clusters are those whose plan watchers look again, whether the plan has changed or not.
 	clusters map[string]struct{}

@@ -15,9 +15,10 @@ func (v *View) Resolution(source catalog.Source) catalog.Resolution {
 	return v.sources.resolution(source)
 }
 
-// Resolved takes over what a source holds, unless that is an earlier state of the upstream than the one that is known. It
-// revises the plans in memory that name the source, and no others. A commit that leaves the content as it was costs a plan
-// nothing until somebody reads it. The traceparent is that of the cause, or "".
+// Resolved takes over what a source holds, unless that is an earlier state of the upstream than the
+// one that is known. It revises the plans in memory that name the source, and no others. A commit
+// that leaves the content as it was costs a plan nothing until somebody reads it. The traceparent
+// is that of the cause, or "".
 func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog.Resolution, traceparent string) {
 	v.writing.Lock()
 	defer v.writing.Unlock()
@@ -44,7 +45,8 @@ func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog
 	v.publish(set, changed)
 }
 
-// Stored takes over what the store holds of a source, if that is newer than what the view knows. A problem stays.
+// Stored takes over what the store holds of a source, if that is newer than what the view knows. A
+// problem stays.
 func (v *View) Stored(ctx context.Context, source catalog.Source, stored catalog.Resolution) {
 	known := v.Resolution(source)
 	if known.Snapshot == nil || stored.FreshAt.After(known.FreshAt) {
@@ -53,15 +55,16 @@ func (v *View) Stored(ctx context.Context, source catalog.Source, stored catalog
 	}
 }
 
-// SetMirror takes over the state of a repository's mirror, as its owner reports it. Nil means that the mirror is gone.
+// SetMirror takes over the state of a repository's mirror, as its owner reports it. Nil means that
+// the mirror is gone.
 func (v *View) SetMirror(repository string, mirror *catalog.Mirror) {
 	hasOtherRefs := v.sources.putMirror(repository, mirror)
 	if v.RepositoryUID(repository) == "" {
 		return
 	}
 	v.p.Objects.Publish(catalog.Key{Kind: catalog.KindRepository, Name: repository})
-	// A problem of the mirror is that of services which wait for its first fetch. Refs that are held back are of interest to
-	// all services that read it.
+	// A problem of the mirror is that of services which wait for its first fetch. Refs that are
+	// held back are of interest to all services that read it.
 	for _, source := range v.SourcesOf(repository) {
 		if hasOtherRefs || v.Resolution(source).Snapshot == nil {
 			for _, service := range v.readers(source) {
@@ -71,8 +74,8 @@ func (v *View) SetMirror(repository string, mirror *catalog.Mirror) {
 	}
 }
 
-// Pinned reports whether the current plan of a cluster names the digest, whether that plan is in memory or not: a source
-// that a service names holds it now.
+// Pinned reports whether the current plan of a cluster names the digest, whether that plan is in
+// memory or not: a source that a service names holds it now.
 func (v *View) Pinned(d digest.Digest) bool {
 	for _, source := range v.sources.holding(d) {
 		if v.Wanted(source) {

@@ -89,7 +89,8 @@ func (w *world) edit(t *rapid.T) {
 	}
 }
 
-// event moves a repository to another commit, which changes some of the folders, and has those asked for that the view names.
+// event moves a repository to another commit, which changes some of the folders, and has those
+// asked for that the view names.
 func (w *world) event(t *rapid.T, repository, commit string) {
 	for _, source := range w.view.SourcesOf(repository) {
 		content := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "content")
@@ -146,8 +147,9 @@ func (w *world) names(cluster, repository string) bool {
 
 var planValues = cmp.Options{cmpopts.IgnoreFields(plan.Plan{}, "ComputedAt"), cmpopts.EquateComparable(digest.Digest{}), cmpopts.EquateEmpty()}
 
-// TestEventsChangeTheirPlansOnly has random edits and events: the view agrees with the model after each, and an event of a
-// repository leaves plans alone that do not name it, and tells the watchers of exactly those whose version it changed.
+// TestEventsChangeTheirPlansOnly has random edits and events: the view agrees with the model after
+// each, and an event of a repository leaves plans alone that do not name it, and tells the watchers
+// of exactly those whose version it changed.
 func TestEventsChangeTheirPlansOnly(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

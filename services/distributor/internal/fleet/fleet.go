@@ -1,16 +1,17 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet is the live view of the fleet in memory: the catalog, what sources resolve to, what agents reported, and
-// the plans that follow.
+// Package fleet is the live view of the fleet in memory: the catalog, what sources resolve to, what
+// agents reported, and the plans that follow.
 //
 // # Promises
 //
-// Every read is answered from memory. It costs no SQL and continues while the store, or the way to Git, is gone. A
-// cluster's plan is computed when somebody asks for it, and kept while somebody continues to ask. A plan in memory is
-// revised after every change that touches it, and its watchers are notified if its version changed. Plans follow edits
-// whole: no plan has one half of an edit. An agent that comes from another replica is never given a plan that is older
-// than the one it has (see [View.CatchUp]).
+// Every read is answered from memory. It costs no SQL and continues while the store, or the way to
+// Git, is gone. A cluster's plan is computed when somebody asks for it, and kept while somebody
+// continues to ask. A plan in memory is revised after every change that touches it, and its
+// watchers are notified if its version changed. Plans follow edits whole: no plan has one half of
+// an edit. An agent that comes from another replica is never given a plan that is older than the
+// one it has (see [View.CatchUp]).
 //
 // # Parts
 //
@@ -24,27 +25,28 @@
 //	Presence      when agents were heard from
 //	lookups       the reads of the store on behalf of one cluster
 //
-// A status joins several parts and may be a moment older in one of them. Its watchers are notified after all of them have
-// changed, so they end with the latest.
+// A status joins several parts and may be a moment older in one of them. Its watchers are notified
+// after all of them have changed, so they end with the latest.
 //
 // # Writers and locks
 //
-// The view follows the store's log of changes. An edit goes to the store first and comes back through Refresh, on the
-// replica that made it and on all others. Two kinds of writers change the catalog or sources, and then revise plans:
-// Refresh for edits and reports, and Resolved for content. They take turns, under View.writing, from the first change to
-// the last plan. A plan in memory is therefore of one state, although it is computed from two parts.
+// The view follows the store's log of changes. An edit goes to the store first and comes back
+// through Refresh, on the replica that made it and on all others. Two kinds of writers change the
+// catalog or sources, and then revise plans: Refresh for edits and reports, and Resolved for
+// content. They take turns, under View.writing, from the first change to the last plan. A plan in
+// memory is therefore of one state, although it is computed from two parts.
 //
 // Locks are taken in this order:
 //
 //	View.refreshing → View.writing → planBook → Catalog → sourceStates
 //
-// The other parts' locks are taken last, one at a time. The store is called under refreshing alone. Watchers are notified
-// under writing, which no reader takes.
+// The other parts' locks are taken last, one at a time. The store is called under refreshing alone.
+// Watchers are notified under writing, which no reader takes.
 //
 // # What it does not do
 //
-// It decides nothing about edits, writes nothing but presence to the store, and does not ask for the content of sources:
-// packages catalog, sqlstore and resolve do.
+// It decides nothing about edits, writes nothing but presence to the store, and does not ask for
+// the content of sources: packages catalog, sqlstore and resolve do.
 package fleet
 
 import (
@@ -63,7 +65,8 @@ import (
 )
 
 const (
-	// lookPause is the least time between two reads of the store on behalf of callers, however many there are.
+	// lookPause is the least time between two reads of the store on behalf of callers, however many
+	// there are.
 	lookPause = 5 * time.Millisecond
 	// presenceInterval is how often presence is stored, for other replicas and for after a restart.
 	presenceInterval = time.Minute
@@ -93,7 +96,8 @@ type Params struct {
 	PollInterval time.Duration
 }
 
-// View is the live view. It is safe for concurrent use. What it returns is shared and must not be changed.
+// View is the live view. It is safe for concurrent use. What it returns is shared and must not be
+// changed.
 type View struct {
 	*Catalog
 	*Presence
@@ -113,7 +117,8 @@ type View struct {
 	refreshing sync.Mutex
 	// sharing is for what Refresh reads from the store. refreshing guards it.
 	sharing *sharing
-	// writing serialises changes of the catalog and of sources, with the revision of plans that follows each.
+	// writing serialises changes of the catalog and of sources, with the revision of plans that
+	// follows each.
 	writing sync.Mutex
 }
 
@@ -136,7 +141,8 @@ func New(p Params) *View {
 	return v
 }
 
-// Load fills the view with everything that is in the store. It is called once, before anything is served.
+// Load fills the view with everything that is in the store. It is called once, before anything is
+// served.
 func (v *View) Load(ctx context.Context) error {
 	resolutions, err := v.p.Store.LoadSnapshots(ctx)
 	if err != nil {
@@ -171,16 +177,16 @@ func (v *View) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// applyLocked applies a batch of changes to all parts, revises the plans that it touches, and notifies watchers. The batch
-// is the view's own. The caller holds refreshing.
+// applyLocked applies a batch of changes to all parts, revises the plans that it touches, and
+// notifies watchers. The batch is the view's own. The caller holds refreshing.
 func (v *View) applyLocked(ctx context.Context, changes catalog.Changes) {
 	for i, service := range changes.Services {
 		changes.Services[i] = v.sharing.service(service)
 	}
 	v.writing.Lock()
 	defer v.writing.Unlock()
-	// The content of a repository that is replaced goes first, so that no plan of a service that reads the new repository
-	// is computed from it.
+	// The content of a repository that is replaced goes first, so that no plan of a service that
+	// reads the new repository is computed from it.
 	var forgotten []catalog.Source
 	for _, stone := range changes.Deleted {
 		if stone.Key.Kind == catalog.KindRepository && stone.UID == v.RepositoryUID(stone.Key.Name) {
@@ -216,7 +222,8 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes) {
 	}
 }
 
-// publish notifies the watchers of what a change touched, and of plans that have another version now.
+// publish notifies the watchers of what a change touched, and of plans that have another version
+// now.
 func (v *View) publish(set *changeSet, changedPlans []string) {
 	v.p.Plans.Publish(changedPlans...)
 	for cluster := range set.clusters {
@@ -227,8 +234,8 @@ func (v *View) publish(set *changeSet, changedPlans []string) {
 	}
 }
 
-// MonitorCatalog follows changes made by other replicas until ctx is done. It logs when the store goes away and when it
-// comes back.
+// MonitorCatalog follows changes made by other replicas until ctx is done. It logs when the store
+// goes away and when it comes back.
 func (v *View) MonitorCatalog(ctx context.Context) error {
 	isAway := false
 	for {
@@ -248,8 +255,8 @@ func (v *View) MonitorCatalog(ctx context.Context) error {
 	}
 }
 
-// MonitorPresence stores when agents were heard from, notifies the watchers of those that have gone silent, and drops
-// the plans of those that have been silent for long, until ctx is done.
+// MonitorPresence stores when agents were heard from, notifies the watchers of those that have gone
+// silent, and drops the plans of those that have been silent for long, until ctx is done.
 func (v *View) MonitorPresence(ctx context.Context) error {
 	for {
 		if err := backoff.Wait(ctx, backoff.Jitter(presenceInterval, 0.25)); err != nil {

@@ -92,7 +92,8 @@ func good(content string) catalog.Resolution {
 	return catalog.Resolution{Snapshot: &catalog.Snapshot{Commit: content, Digest: digest.FromBytes([]byte(content))}}
 }
 
-// newView has cluster one with the service app made of demo, and cluster two with the service other.
+// newView has cluster one with the service app made of demo, and cluster two with the service
+// other.
 func newView(t *testing.T) (*fleet.View, *log, *fanout.Hub[string]) {
 	t.Helper()
 	l := &log{}
@@ -165,8 +166,8 @@ func TestRecentPlansStayReadable(t *testing.T) {
 	}
 }
 
-// TestReplacedContentKeepsItsCommit moves the commit, then the content: who still downloads the old content must be sent to a
-// commit that holds it.
+// TestReplacedContentKeepsItsCommit moves the commit, then the content: who still downloads the old
+// content must be sent to a commit that holds it.
 func TestReplacedContentKeepsItsCommit(t *testing.T) {
 	t.Parallel()
 	v, _, _ := newView(t)
@@ -184,7 +185,8 @@ func TestReplacedContentKeepsItsCommit(t *testing.T) {
 	}
 }
 
-// TestPlansAreKeptForThoseWhoAsk tells a plan that was kept by its pointer, and one that was not by its time.
+// TestPlansAreKeptForThoseWhoAsk tells a plan that was kept by its pointer, and one that was not by
+// its time.
 func TestPlansAreKeptForThoseWhoAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, _, _ := newView(t)

@@ -13,13 +13,15 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// grants are the bundles that clusters may read although no plan of theirs names them. It is safe for concurrent use.
+// grants are the bundles that clusters may read although no plan of theirs names them. It is safe
+// for concurrent use.
 type grants struct {
 	mu    sync.RWMutex
 	byKey map[grantKey]catalog.Grant
 }
 
-// grantKey names a grant. The cluster's uid keeps a cluster that was created again from inheriting it.
+// grantKey names a grant. The cluster's uid keeps a cluster that was created again from inheriting
+// it.
 type grantKey struct {
 	clusterUID string
 	digest     digest.Digest

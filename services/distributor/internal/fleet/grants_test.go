@@ -12,7 +12,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// TestGrantsEnd goes to the last moment of a grant, and beyond it, renews it, and gives the cluster's name to another one.
+// TestGrantsEnd goes to the last moment of a grant, and beyond it, renews it, and gives the
+// cluster's name to another one.
 func TestGrantsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

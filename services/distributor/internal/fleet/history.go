@@ -11,14 +11,15 @@ import (
 )
 
 const (
-	// recentPlans is how many replaced plans are kept for each cluster: an agent may still be downloading for one.
+	// recentPlans is how many replaced plans are kept for each cluster: an agent may still be
+	// downloading for one.
 	recentPlans = 3
 	// pastVersions is how many versions of a cluster's plan are recognised as older ones.
 	pastVersions = 32
 )
 
-// planSet is a cluster's current plan and the latest that it replaced, newest first. It is a value: it shares the plans,
-// which do not change.
+// planSet is a cluster's current plan and the latest that it replaced, newest first. It is a value:
+// it shares the plans, which do not change.
 type planSet struct {
 	current *plan.Plan
 	recent  []*plan.Plan
@@ -58,8 +59,8 @@ func (s planSet) all() []*plan.Plan {
 	return append([]*plan.Plan{s.current}, s.recent...)
 }
 
-// planHistory recognises the latest versions that a cluster's plan had before the current one, by their hashes. It is
-// kept when the plan is dropped from memory.
+// planHistory recognises the latest versions that a cluster's plan had before the current one, by
+// their hashes. It is kept when the plan is dropped from memory.
 type planHistory struct {
 	hashes [pastVersions]uint64
 	next   int

@@ -16,18 +16,20 @@ import (
 const (
 	// learnPause is the least time between two reads of the store on behalf of one cluster.
 	learnPause = 50 * time.Millisecond
-	// missPause is how often a cluster may cause a read because of digests that its plans do not name.
+	// missPause is how often a cluster may cause a read because of digests that its plans do not
+	// name.
 	missPause = time.Second
 )
 
-// lookups bound the reads of the store that each cluster may cause, so that an agent that makes up versions or digests
-// costs no more than an honest one. It is safe for concurrent use.
+// lookups bound the reads of the store that each cluster may cause, so that an agent that makes up
+// versions or digests costs no more than an honest one. It is safe for concurrent use.
 type lookups struct {
 	mu    sync.Mutex
 	byUID map[string]*clusterLookups
 }
 
-// clusterLookups are those of one cluster: the read that its callers share, and how often a missing digest may cause one.
+// clusterLookups are those of one cluster: the read that its callers share, and how often a missing
+// digest may cause one.
 type clusterLookups struct {
 	learning *lookup.Flight
 	misses   *rate.Limiter

@@ -23,13 +23,14 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// eager is the view's model: it computes the plans of all clusters after every step, and keeps nothing else in mind
-// than what they were.
+// eager is the view's model: it computes the plans of all clusters after every step, and keeps
+// nothing else in mind than what they were.
 type eager struct {
 	clusters    map[string]*catalog.Cluster
 	services    map[string]*catalog.Service
 	resolutions map[catalog.Source]catalog.Resolution
-	// asked are the clusters whose plan somebody asked for within the hour, with what they may read.
+	// asked are the clusters whose plan somebody asked for within the hour, with what they may
+	// read.
 	asked map[string][]*plan.Plan
 }
 
@@ -48,7 +49,8 @@ func (e *eager) plan(cluster string) *plan.Plan {
 	return plan.Compute(cluster, inputs, plan.Cause{})
 }
 
-// step notes the plans that a step replaced, and returns the clusters whose watchers are to be told.
+// step notes the plans that a step replaced, and returns the clusters whose watchers are to be
+// told.
 func (e *eager) step() []string {
 	var changed []string
 	for cluster, history := range e.asked {
@@ -133,7 +135,8 @@ func (m *machine) deleteService(t *rapid.T) {
 	m.check(t)
 }
 
-// putCluster creates a cluster, or deletes the one of that name with its services and creates another at once.
+// putCluster creates a cluster, or deletes the one of that name with its services and creates
+// another at once.
 func (m *machine) putCluster(t *rapid.T) {
 	name := clusterNames.Draw(t, "cluster")
 	ended := m.bury(name)
@@ -209,7 +212,8 @@ func (m *machine) ask(t *rapid.T) {
 	m.check(t)
 }
 
-// read wants exactly the bundles of the plans in mind to be readable, and those of all current plans pinned.
+// read wants exactly the bundles of the plans in mind to be readable, and those of all current
+// plans pinned.
 func (m *machine) read(t *rapid.T) {
 	name, content := clusterNames.Draw(t, "cluster"), contents.Draw(t, "content")
 	d := digest.FromBytes([]byte(content))

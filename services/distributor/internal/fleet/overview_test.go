@@ -17,8 +17,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
-// TestOverviewsTouchNoPlan has a cluster's overview change again and again: people who watch are told once until they look, and
-// find the latest; plans stay as they are, and nobody who waits for one is woken.
+// TestOverviewsTouchNoPlan has a cluster's overview change again and again: people who watch are
+// told once until they look, and find the latest; plans stay as they are, and nobody who waits for
+// one is woken.
 func TestOverviewsTouchNoPlan(t *testing.T) {
 	t.Parallel()
 	l := &log{}

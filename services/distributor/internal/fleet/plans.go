@@ -21,9 +21,9 @@ import (
 
 // planBook keeps the plans of clusters that asked lately. It is safe for concurrent use.
 //
-// A plan is computed while the book's lock is held, from what the catalog and the sources hold at that moment. The book's
-// lock therefore comes before theirs. Every change of the catalog or of a source is followed by revise, so a plan that
-// was computed just before the change does not stay.
+// A plan is computed while the book's lock is held, from what the catalog and the sources hold at
+// that moment. The book's lock therefore comes before theirs. Every change of the catalog or of a
+// source is followed by revise, so a plan that was computed just before the change does not stay.
 type planBook struct {
 	catalog *Catalog
 	sources *sourceStates
@@ -33,7 +33,8 @@ type planBook struct {
 	seed     maphash.Seed
 
 	mu sync.RWMutex
-	// byUID is by the cluster's uid, so that a cluster that is created again under its name gets plans of its own.
+	// byUID is by the cluster's uid, so that a cluster that is created again under its name gets
+	// plans of its own.
 	byUID map[string]*clusterPlans
 	pool  *plan.Pool
 }
@@ -42,7 +43,8 @@ type planBook struct {
 type clusterPlans struct {
 	// planSet is empty while no plan is in memory.
 	planSet
-	// isOutdated is true if the current plan may name commits that are not the latest ones with its content.
+	// isOutdated is true if the current plan may name commits that are not the latest ones with its
+	// content.
 	isOutdated bool
 	// asked is when somebody asked last, in seconds since 1970. Readers write it.
 	asked atomic.Int64
@@ -57,7 +59,8 @@ func newPlanBook(c *Catalog, s *sourceStates, settings syncpolicy.AgentSettings,
 	}
 }
 
-// of returns a cluster's plans. It computes them if they are not in memory. ok is false if there is no such cluster.
+// of returns a cluster's plans. It computes them if they are not in memory. ok is false if there is
+// no such cluster.
 func (b *planBook) of(cluster string) (set planSet, ok bool) {
 	if set, ok := b.inMemory(cluster); ok {
 		return set, true
@@ -106,7 +109,8 @@ func (b *planBook) knownLocked(cluster string) *clusterPlans {
 	return nil
 }
 
-// clusterLocked returns the plans of a cluster that the catalog holds. It adds an empty set if there is none.
+// clusterLocked returns the plans of a cluster that the catalog holds. It adds an empty set if
+// there is none.
 func (b *planBook) clusterLocked(cluster *catalog.Cluster) *clusterPlans {
 	p, ok := b.byUID[cluster.UID]
 	if !ok {
@@ -125,7 +129,8 @@ func (b *planBook) updateLocked(p *clusterPlans) {
 	}
 }
 
-// entry returns a service's entry of its cluster's plan. If that plan is not in memory, only the entry is computed.
+// entry returns a service's entry of its cluster's plan. If that plan is not in memory, only the
+// entry is computed.
 func (b *planBook) entry(service *catalog.Service) plan.Entry {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -137,8 +142,9 @@ func (b *planBook) entry(service *catalog.Service) plan.Entry {
 	return entry
 }
 
-// revise updates the plans in memory that a change touches. It returns the names of clusters whose plan has another
-// version now. The lock is held for one cluster at a time, because a commit may touch all of them.
+// revise updates the plans in memory that a change touches. It returns the names of clusters whose
+// plan has another version now. The lock is held for one cluster at a time, because a commit may
+// touch all of them.
 func (b *planBook) revise(ctx context.Context, s *changeSet, traceparent string) []string {
 	var changed []string
 	for cluster, services := range s.services {
@@ -175,8 +181,8 @@ func (b *planBook) reviseCluster(ctx context.Context, name string, services map[
 	return true
 }
 
-// outdate marks the plans of the services' clusters: they may name another commit of a source than the latest. It costs
-// a plan nothing until somebody reads it.
+// outdate marks the plans of the services' clusters: they may name another commit of a source than
+// the latest. It costs a plan nothing until somebody reads it.
 func (b *planBook) outdate(services []*catalog.Service) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -187,8 +193,8 @@ func (b *planBook) outdate(services []*catalog.Service) {
 	}
 }
 
-// shareLocked makes a plan that no reader has seen yet share equal values with other plans. Entries that it has in common
-// with the plan before are shared already.
+// shareLocked makes a plan that no reader has seen yet share equal values with other plans. Entries
+// that it has in common with the plan before are shared already.
 func (b *planBook) shareLocked(next, last *plan.Plan) {
 	if b.pool.Full() {
 		b.pool.Renew(func(yield func(*plan.Plan) bool) {
@@ -202,7 +208,8 @@ func (b *planBook) shareLocked(next, last *plan.Plan) {
 	b.pool.Share(next, last)
 }
 
-// recognises reports whether the version is the current one of the cluster's plan, or an earlier one.
+// recognises reports whether the version is the current one of the cluster's plan, or an earlier
+// one.
 func (b *planBook) recognises(cluster, version string) bool {
 	if set, ok := b.of(cluster); ok && set.current.Version == version {
 		return true
@@ -229,7 +236,8 @@ func (b *planBook) rememberLocked(p *clusterPlans, version string) {
 	p.history.add(maphash.String(b.seed, version))
 }
 
-// drop removes plans that nobody asked for since then from memory, except those of clusters that keep selects.
+// drop removes plans that nobody asked for since then from memory, except those of clusters that
+// keep selects.
 func (b *planBook) drop(since time.Time, keep func(clusterUID string) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -244,7 +252,8 @@ func (b *planBook) drop(since time.Time, keep func(clusterUID string) bool) {
 	}
 }
 
-// forget drops all that is known of the plans of deleted clusters, and with it what their agents could read.
+// forget drops all that is known of the plans of deleted clusters, and with it what their agents
+// could read.
 func (b *planBook) forget(clusterUIDs []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -255,7 +264,8 @@ func (b *planBook) forget(clusterUIDs []string) {
 
 const traceparentKey = "traceparent"
 
-// startSpan begins the span of one plan's computation, below the event that caused it or else below ctx's own.
+// startSpan begins the span of one plan's computation, below the event that caused it or else below
+// ctx's own.
 func (b *planBook) startSpan(ctx context.Context, cluster, traceparent string) trace.Span {
 	if traceparent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceparentKey: traceparent})
@@ -264,7 +274,8 @@ func (b *planBook) startSpan(ctx context.Context, cluster, traceparent string) t
 	return span
 }
 
-// carry returns the trace context that goes into the plan: the computation's, or the event's if nothing records.
+// carry returns the trace context that goes into the plan: the computation's, or the event's if
+// nothing records.
 func carry(span trace.Span, traceparent string) string {
 	if !span.SpanContext().IsValid() {
 		return traceparent

@@ -21,10 +21,12 @@ type PresenceStore interface {
 	SavePresence(ctx context.Context, presence []catalog.Presence) error
 }
 
-// Presence records when this replica heard from each cluster's agent, and whether the agent holds a stream. It notifies
-// the cluster's watchers when the agent comes and goes. It is safe for concurrent use.
+// Presence records when this replica heard from each cluster's agent, and whether the agent holds a
+// stream. It notifies the cluster's watchers when the agent comes and goes. It is safe for
+// concurrent use.
 //
-// It has a lock of its own, because every call of an agent writes to it. It calls nothing while it holds the lock.
+// It has a lock of its own, because every call of an agent writes to it. It calls nothing while it
+// holds the lock.
 type Presence struct {
 	store   PresenceStore
 	objects *fanout.Hub[catalog.Key]
@@ -61,7 +63,8 @@ func (r *Presence) Heard(cluster *catalog.Cluster) {
 	r.record(cluster, func(p *agentPresence, at time.Time) { p.until = at.Add(pollGrace) })
 }
 
-// Opened records that a cluster's agent opened a stream. The caller calls the returned function when it is closed.
+// Opened records that a cluster's agent opened a stream. The caller calls the returned function
+// when it is closed.
 func (r *Presence) Opened(cluster *catalog.Cluster) (closed func()) {
 	r.record(cluster, func(p *agentPresence, at time.Time) {
 		p.streams++
@@ -144,7 +147,8 @@ func (r *Presence) Connected() int {
 	return n
 }
 
-// StorePresence stores what was heard since the last time, and notifies the watchers of agents that have gone silent.
+// StorePresence stores what was heard since the last time, and notifies the watchers of agents that
+// have gone silent.
 func (r *Presence) StorePresence(ctx context.Context) error {
 	batch, silent := r.collect()
 	r.objects.Publish(silent...)

@@ -36,8 +36,8 @@ func (v *View) List(q Query) (records []Record, more bool) {
 	return records, more
 }
 
-// Describe returns the object with the status that belongs to its name. The object may differ from the catalog's, as in a
-// dry run.
+// Describe returns the object with the status that belongs to its name. The object may differ from
+// the catalog's, as in a dry run.
 func (v *View) Describe(object catalog.Object) Record {
 	r := Record{Object: object}
 	switch o := object.(type) {

@@ -10,8 +10,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// reports are the latest ones of services, by the service's uid: a service that is created again under its name does not
-// inherit one. It is safe for concurrent use.
+// reports are the latest ones of services, by the service's uid: a service that is created again
+// under its name does not inherit one. It is safe for concurrent use.
 type reports struct {
 	mu    sync.RWMutex
 	byUID map[string]*catalog.StoredReport

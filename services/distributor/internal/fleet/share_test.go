@@ -13,8 +13,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// TestEqualPartsAreHeldOnce gives two services of a fleet equal sources and reports, as two reads from a database do: each
-// in a place of its own.
+// TestEqualPartsAreHeldOnce gives two services of a fleet equal sources and reports, as two reads
+// from a database do: each in a place of its own.
 func TestEqualPartsAreHeldOnce(t *testing.T) {
 	t.Parallel()
 	v, l, _ := newView(t)

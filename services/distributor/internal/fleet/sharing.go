@@ -10,8 +10,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// maxShared bounds what is remembered of each kind. Beyond it everything is forgotten, which costs memory for the values
-// that are in use and are shared no longer.
+// maxShared bounds what is remembered of each kind. Beyond it everything is forgotten, which costs
+// memory for the values that are in use and are shared no longer.
 const maxShared = 1 << 16
 
 // interned holds one of equal values, by what makes them equal.
@@ -29,8 +29,9 @@ func (m interned[K, V]) share(key K, value V) V {
 	return value
 }
 
-// sharing lets objects that were read from the store share equal values: most services of a fleet name the same few
-// sources, and most reports the same few digests. It is not safe for concurrent use.
+// sharing lets objects that were read from the store share equal values: most services of a fleet
+// name the same few sources, and most reports the same few digests. It is not safe for concurrent
+// use.
 type sharing struct {
 	texts interned[string, string]
 	// lists and sources are lists of one item, which most services have.

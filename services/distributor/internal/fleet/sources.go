@@ -12,8 +12,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// sourceStates is what is known of the content of sources, and of the mirrors that they are read from. It is safe for
-// concurrent use. Sources are given in their normal spelling.
+// sourceStates is what is known of the content of sources, and of the mirrors that they are read
+// from. It is safe for concurrent use. Sources are given in their normal spelling.
 type sourceStates struct {
 	mu          sync.RWMutex
 	resolutions map[catalog.Source]catalog.Resolution
@@ -37,7 +37,8 @@ func (s *sourceStates) resolution(source catalog.Source) catalog.Resolution {
 	return s.resolutions[source]
 }
 
-// put replaces what is known of a source and returns it, unless next is of an earlier state of the upstream.
+// put replaces what is known of a source and returns it, unless next is of an earlier state of the
+// upstream.
 func (s *sourceStates) put(source catalog.Source, next catalog.Resolution) (last catalog.Resolution, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +98,8 @@ func (s *sourceStates) holding(d digest.Digest) []catalog.Source {
 	return sources
 }
 
-// putMirror replaces what is known of a repository's mirror, unless an owner with a later epoch has spoken; nil means that
-// the mirror is gone. It reports whether other refs are held back now.
+// putMirror replaces what is known of a repository's mirror, unless an owner with a later epoch has
+// spoken; nil means that the mirror is gone. It reports whether other refs are held back now.
 func (s *sourceStates) putMirror(repository string, mirror *catalog.Mirror) (hasOtherRefs bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,8 +147,8 @@ func (s *sourceStates) of(service *catalog.Service) ([]catalog.Resolution, []cat
 	return resolutions, mirrors
 }
 
-// latest returns the plan with the commits at which its sources were last seen with its content. A source that has moved
-// on to other content leaves the commit as it is.
+// latest returns the plan with the commits at which its sources were last seen with its content. A
+// source that has moved on to other content leaves the commit as it is.
 func (s *sourceStates) latest(p *plan.Plan) *plan.Plan {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -159,8 +160,8 @@ func (s *sourceStates) latest(p *plan.Plan) *plan.Plan {
 	})
 }
 
-// isEarlier reports whether next is of an earlier state of the upstream than last. The same content is never earlier, and
-// an answer without a time counts as later than the one before it.
+// isEarlier reports whether next is of an earlier state of the upstream than last. The same content
+// is never earlier, and an answer without a time counts as later than the one before it.
 func isEarlier(next, last catalog.Resolution) bool {
 	return last.Snapshot != nil && next.Snapshot != nil && !next.FreshAt.IsZero() &&
 		next.FreshAt.Before(last.FreshAt) && !equal(last.Snapshot, next.Snapshot)

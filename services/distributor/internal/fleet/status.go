@@ -45,8 +45,9 @@ type serviceFacts struct {
 	report  catalog.StoredReport
 }
 
-// status returns the service's status. A source that cannot be resolved comes first, then what the agent reports about the
-// desired state. A report about another state only shows that the agent has not reached the desired one yet.
+// status returns the service's status. A source that cannot be resolved comes first, then what the
+// agent reports about the desired state. A report about another state only shows that the agent has
+// not reached the desired one yet.
 func (f serviceFacts) status() ServiceStatus {
 	s := ServiceStatus{
 		Phase:              catalog.PhasePending,
@@ -72,8 +73,8 @@ func (f serviceFacts) status() ServiceStatus {
 	return s
 }
 
-// shownSources returns the sources, with a problem if a commit of theirs is held back. That is not a failure: the last good
-// commit is delivered instead.
+// shownSources returns the sources, with a problem if a commit of theirs is held back. That is not
+// a failure: the last good commit is delivered instead.
 func (f serviceFacts) shownSources() []catalog.Resolution {
 	shown := slices.Clone(f.sources)
 	for i, mirror := range f.mirrors {
@@ -86,7 +87,8 @@ func (f serviceFacts) shownSources() []catalog.Resolution {
 	return shown
 }
 
-// sourceProblem returns the first source's problem. hasFailed is true if the problem does not pass without a change.
+// sourceProblem returns the first source's problem. hasFailed is true if the problem does not pass
+// without a change.
 func (f serviceFacts) sourceProblem() (problem *catalog.Problem, hasFailed bool) {
 	for i, source := range f.sources {
 		p := source.Problem
@@ -136,14 +138,14 @@ func (f serviceFacts) isCurrent() bool {
 	return f.report.Entry == f.entry.Digest
 }
 
-// isDryRun reports whether the report is about a dry run of the desired state. The rest of such a report is about what is
-// applied, which is another state.
+// isDryRun reports whether the report is about a dry run of the desired state. The rest of such a
+// report is about what is applied, which is another state.
 func (f serviceFacts) isDryRun() bool {
 	return f.report.Report != nil && f.report.Report.DryRun != nil && f.report.Entry == f.entry.Digest
 }
 
-// observedGeneration returns the generation of the spec if the report is about that spec, whatever the replica that took
-// the report knew, and else the generation that was stored with the report.
+// observedGeneration returns the generation of the spec if the report is about that spec, whatever
+// the replica that took the report knew, and else the generation that was stored with the report.
 func (f serviceFacts) observedGeneration() int64 {
 	if r := f.report.Report; r != nil && len(f.entry.Bundles) > 0 && r.ObservedSpecDigest == f.entry.SpecDigest {
 		return f.service.Generation

@@ -3,8 +3,9 @@
 
 // Package lookup lets callers that miss something share reads of the store.
 //
-// Every caller gets the result of a run that began after its call, so it sees whatever was stored by then. One run is
-// in progress at a time, with a pause between two. The store therefore feels one caller, however many there are.
+// Every caller gets the result of a run that began after its call, so it sees whatever was stored
+// by then. One run is in progress at a time, with a pause between two. The store therefore feels
+// one caller, however many there are.
 package lookup
 
 import (
@@ -27,8 +28,8 @@ func Bounded(ctx context.Context, limit time.Duration) (context.Context, context
 	return context.WithTimeoutCause(ctx, limit, errSlowStore)
 }
 
-// Flight shares the runs of one function. It is safe for concurrent use. It starts a goroutine for as long as a caller
-// waits.
+// Flight shares the runs of one function. It is safe for concurrent use. It starts a goroutine for
+// as long as a caller waits.
 type Flight struct {
 	run   func(context.Context) error
 	pause time.Duration
@@ -50,7 +51,8 @@ func NewFlight(pause time.Duration, run func(context.Context) error) *Flight {
 	return &Flight{run: run, pause: pause}
 }
 
-// Do blocks until a run that began after the call has ended. It returns the error of the run, or the cause of ctx.
+// Do blocks until a run that began after the call has ended. It returns the error of the run, or
+// the cause of ctx.
 func (f *Flight) Do(ctx context.Context) error {
 	r := f.join(ctx)
 	select {

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agents answers the calls of clusters' agents: DistributorService. It enrols them, hands out plans and
-// configurations, and takes reports.
+// Package agents answers the calls of clusters' agents: DistributorService. It enrols them, hands
+// out plans and configurations, and takes reports.
 //
-// An agent is given its own cluster's plan and nothing else. Everything but enrolment, reports and configurations is
-// answered from memory. Before it refuses an agent, a call has the view read the store, because another replica may have
-// just learnt what is missing here. Callers that come all at once are admitted one after another and told when to come
-// again.
+// An agent is given its own cluster's plan and nothing else. Everything but enrolment, reports and
+// configurations is answered from memory. Before it refuses an agent, a call has the view read the
+// store, because another replica may have just learnt what is missing here. Callers that come all
+// at once are admitted one after another and told when to come again.
 package agents
 
 import (
@@ -32,7 +32,8 @@ type Deps struct {
 	Issuer     *identity.Issuer
 	Replay     *admission.Replay
 	JoinTokens *admission.JoinTokens
-	// Streams, Tokens and Joins admit agents that come all at once: to WatchPlan, RefreshToken and Enroll.
+	// Streams, Tokens and Joins admit agents that come all at once: to WatchPlan, RefreshToken and
+	// Enroll.
 	Streams, Tokens, Joins *admission.Gate
 	// Openings bound how often one cluster opens a stream.
 	Openings *admission.Pace

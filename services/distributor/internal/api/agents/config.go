@@ -15,14 +15,16 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// GetServiceConfig implements DistributorService. The secrets are read from the database for this one answer.
+// GetServiceConfig implements DistributorService. The secrets are read from the database for this
+// one answer.
 func (s *Service) GetServiceConfig(ctx context.Context, req *distributorv1.GetServiceConfigRequest) (*distributorv1.GetServiceConfigResponse, error) {
 	cluster, _, err := s.agent(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if call, ok := connect.CallInfoForHandlerContext(ctx); ok {
-		// The call has no side effects, and so can come as a GET that something in between would keep the answer of.
+		// The call has no side effects, and so can come as a GET that something in between would
+		// keep the answer of.
 		call.ResponseHeader().Set("Cache-Control", "no-store")
 	}
 	entry, ok := s.planned(ctx, cluster.Name, req.GetService())

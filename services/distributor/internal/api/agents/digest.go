@@ -26,7 +26,8 @@ func (s *Service) GetDigest(ctx context.Context, req *distributorv1.GetDigestReq
 	known := seen(ctx, req.GetKnownDigest())
 	answer, err := s.digest(cluster.Name, req)
 	if err != nil || answer.GetDigest() != known {
-		// Another replica may have told the caller of what is not known here. Without the store, what is known counts.
+		// Another replica may have told the caller of what is not known here. Without the store,
+		// what is known counts.
 		_ = s.d.View.CatchUp(ctx, cluster.Name, known)
 		answer, err = s.digest(cluster.Name, req)
 	}

@@ -29,8 +29,8 @@ func (s *Service) Enroll(ctx context.Context, req *distributorv1.EnrollRequest) 
 	case len(req.GetAgentVersion()) > wire.MaxText:
 		return nil, rpcerr.Field("agent_version", "is too long")
 	}
-	// A guessed token is rejected here. It does not take a place at the gate or cost an edit, which would delay other
-	// agents.
+	// A guessed token is rejected here. It does not take a place at the gate or cost an edit, which
+	// would delay other agents.
 	hash := admission.Hash(req.GetJoinToken())
 	switch wait, err := s.d.JoinTokens.Admit(ctx, hash, req.GetPublicKey()); {
 	case err != nil:
@@ -99,7 +99,8 @@ type assertion struct {
 	id      string
 }
 
-// verify verifies an assertion. It looks twice, because another replica may just have enrolled the key.
+// verify verifies an assertion. It looks twice, because another replica may just have enrolled the
+// key.
 func (s *Service) verify(ctx context.Context, text string) (assertion, bool) {
 	return fleet.LookTwice(ctx, s.d.View, func() (a assertion, ok bool) {
 		_, id, err := identity.VerifyAssertion(ctx, text, func(_ context.Context, name string) (ed25519.PublicKey, error) {

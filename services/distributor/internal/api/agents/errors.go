@@ -22,7 +22,8 @@ func crowded(wait time.Duration) error {
 		"too many agents connect at once; wait as told", rpcerr.RetryAfter(wait))
 }
 
-// tooOften returns the error for a caller that calls more often than it needs to. Other callers are not affected.
+// tooOften returns the error for a caller that calls more often than it needs to. Other callers are
+// not affected.
 func tooOften(message string, wait time.Duration) error {
 	return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED, message+"; wait as told", rpcerr.RetryAfter(wait))
 }

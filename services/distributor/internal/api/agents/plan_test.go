@@ -35,8 +35,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
-// store holds a catalog of one cluster, and counts what it is asked. Calls that the test does not expect have no
-// implementation: they panic, and the call fails.
+// store holds a catalog of one cluster, and counts what it is asked. Calls that the test does not
+// expect have no implementation: they panic, and the call fails.
 type store struct {
 	fleet.Store
 
@@ -162,8 +162,8 @@ func (h *hub) client(t *testing.T, options ...connect.ClientOption) distributorv
 	return distributorv1connect.NewDistributorServiceClient(c.HTTP, c.BaseURL, append(c.Options, options...)...)
 }
 
-// TestUnchangedCostsNoOtherSystem polls a thousand times, by one way after the other: nothing is asked of the database or of
-// gitcache.
+// TestUnchangedCostsNoOtherSystem polls a thousand times, by one way after the other: nothing is
+// asked of the database or of gitcache.
 func TestUnchangedCostsNoOtherSystem(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, 3)
@@ -209,14 +209,16 @@ func (h *hub) pollByTag(t *testing.T, version string) {
 	}
 }
 
-// TestStalledWatcher has a real HTTP/2 client that lives but does not read. While it does not, a hundred changes are made:
-// it finds one message that leads to the last of them. When it never reads again, its stream ends.
+// TestStalledWatcher has a real HTTP/2 client that lives but does not read. While it does not, a
+// hundred changes are made: it finds one message that leads to the last of them. When it never
+// reads again, its stream ends.
 func TestStalledWatcher(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := startHub(t, 20)
 		defer h.stop(t)
-		// The stream's window takes next to nothing, so that the server's writes wait for the reader.
+		// The stream's window takes next to nothing, so that the server's writes wait for the
+		// reader.
 		h.server.Transport().HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 16}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

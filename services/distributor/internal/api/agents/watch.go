@@ -21,10 +21,11 @@ import (
 )
 
 const (
-	// reconnectAfter is what agents are told to wait, give or take most of it, when a replica goes; where there are many,
-	// those that are left take them one after another.
+	// reconnectAfter is what agents are told to wait, give or take most of it, when a replica goes;
+	// where there are many, those that are left take them one after another.
 	reconnectAfter = 3 * time.Second
-	// seatRetry is when to try again after a cluster held too many streams: those that are dead end within a minute.
+	// seatRetry is when to try again after a cluster held too many streams: those that are dead end
+	// within a minute.
 	seatRetry = 15 * time.Second
 )
 
@@ -42,7 +43,8 @@ func (s *Service) WatchPlan(ctx context.Context, req *distributorv1.WatchPlanReq
 	if err := s.d.View.CatchUp(ctx, cluster.Name, req.GetKnownVersion()); err != nil {
 		return behind(err)
 	}
-	// The watcher comes first, so that no change falls between the plan that is there and those that follow.
+	// The watcher comes first, so that no change falls between the plan that is there and those
+	// that follow.
 	w := s.d.Plans.Watch(cluster.Name)
 	defer w.Close()
 	defer s.d.View.Opened(cluster)()
@@ -84,8 +86,9 @@ func (s *Service) WatchPlan(ctx context.Context, req *distributorv1.WatchPlanReq
 	}
 }
 
-// seat admits a new stream. It checks the cluster's own rate and number of streams before the rate that all clusters
-// share. Otherwise one agent that opens and closes streams would use up the shared rate.
+// seat admits a new stream. It checks the cluster's own rate and number of streams before the rate
+// that all clusters share. Otherwise one agent that opens and closes streams would use up the
+// shared rate.
 func (s *Service) seat(cluster *catalog.Cluster) (leave func(), err error) {
 	if wait, ok := s.d.Openings.Enter(cluster.UID); !ok {
 		return nil, tooOften("the cluster opens streams of its plan too often", wait)
@@ -110,13 +113,15 @@ type planStream struct {
 	identityUID string
 	// sent is the version that the agent has.
 	sent string
-	// deltas tells that the agent can apply them; base is then the plan of version sent, nil while that is unknown here.
+	// deltas tells that the agent can apply them; base is then the plan of version sent, nil while
+	// that is unknown here.
 	deltas bool
 	base   *plan.Plan
 }
 
-// update sends the plan if the agent has another one, and ends the stream if its identity is no longer good. However many
-// changes there were while the agent did not read, the next message leads to the latest plan.
+// update sends the plan if the agent has another one, and ends the stream if its identity is no
+// longer good. However many changes there were while the agent did not read, the next message leads
+// to the latest plan.
 func (p *planStream) update(ctx context.Context) error {
 	if _, ok := p.s.d.View.Admit(ctx, p.cluster.Name, p.identityUID); !ok {
 		return wire.TokenInvalid("the cluster's identity has ended; obtain a new token")

@@ -62,8 +62,8 @@ const (
 	extraBindings = "leat.dev/bindings"
 )
 
-// decision is the answer about a person. What is narrowed is apart from what is not, so that a role never counts for more than the
-// rules that it came with.
+// decision is the answer about a person. What is narrowed is apart from what is not, so that a role
+// never counts for more than the rules that it came with.
 func decision(id identity.Identity, access fleet.Access) *distributorv1.CheckAccessResponse {
 	res := &distributorv1.CheckAccessResponse{MaxAge: durationpb.New(accessMaxAge)}
 	if !access.Until.IsZero() {
@@ -74,7 +74,8 @@ func decision(id identity.Identity, access fleet.Access) *distributorv1.CheckAcc
 	}
 	res.Allowed, res.User, res.Uid = true, id.Name, id.UID
 	res.Groups = access.Groups(fleet.AccessReason.IsUnconditional)
-	// The same uid as in the agent's token: a tunnel that was opened before a revocation is not the cluster's any more.
+	// The same uid as in the agent's token: a tunnel that was opened before a revocation is not the
+	// cluster's any more.
 	res.ClusterUid = admission.IdentityUID(access.Cluster.UID, access.Cluster.Agent.KeyGeneration)
 	res.Narrowed = true
 	var bindings []string

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hub answers the calls of the hub's other services: AccessService, ReceptionService, and the key set by which
-// access tokens verify. All of them are answered from memory.
+// Package hub answers the calls of the hub's other services: AccessService, ReceptionService, and
+// the key set by which access tokens verify. All of them are answered from memory.
 package hub
 
 import (
@@ -30,8 +30,8 @@ func NewReception(view *fleet.View, issuer *identity.Issuer) *Reception {
 	return &Reception{view: view, issuer: issuer}
 }
 
-// checkTunnel returns an error unless the caller is the hub's tunnel. The tunnel is the only service that asks which
-// people may reach which cluster.
+// checkTunnel returns an error unless the caller is the hub's tunnel. The tunnel is the only
+// service that asks which people may reach which cluster.
 func checkTunnel(ctx context.Context) error {
 	if id, _ := identity.FromContext(ctx); id.Kind != identity.KindService || id.Name != identity.ServiceTunnel {
 		return wire.Denied("only the hub's tunnel may call this")

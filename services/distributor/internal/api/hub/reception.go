@@ -42,8 +42,8 @@ func (s *Reception) ListReceptiveClusters(
 	return res, nil
 }
 
-// CreateHubToken implements ReceptionService. Where an agent has enrolled, no other key is vouched to: the caller has pinned it, and a
-// mistake there must not be enough.
+// CreateHubToken implements ReceptionService. Where an agent has enrolled, no other key is vouched
+// to: the caller has pinned it, and a mistake there must not be enough.
 func (s *Reception) CreateHubToken(ctx context.Context, req *distributorv1.CreateHubTokenRequest) (*distributorv1.CreateHubTokenResponse, error) {
 	if err := checkTunnel(ctx); err != nil {
 		return nil, err

@@ -23,8 +23,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 )
 
-// SyncService implements FleetService. An upstream that does not answer does not stand in its way: the agent then
-// reconciles what was last known, and the answer tells so.
+// SyncService implements FleetService. An upstream that does not answer does not stand in its way:
+// the agent then reconciles what was last known, and the answer tells so.
 func (s *Service) SyncService(ctx context.Context, req *fleetv1.SyncServiceRequest) (*fleetv1.SyncServiceResponse, error) {
 	record, err := s.get(ctx, catalog.KindService, req.GetName())
 	if err != nil {
@@ -42,7 +42,8 @@ func (s *Service) SyncService(ctx context.Context, req *fleetv1.SyncServiceReque
 	return &fleetv1.SyncServiceResponse{SyncRequest: request, Problem: problem}, nil
 }
 
-// fetchNow has the repositories fetched and the sources resolved again, and returns why that was not possible.
+// fetchNow has the repositories fetched and the sources resolved again, and returns why that was
+// not possible.
 func (s *Service) fetchNow(ctx context.Context, sources []catalog.Source) *typev1.Problem {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
@@ -107,7 +108,8 @@ func (s *Service) checkCluster(ctx context.Context, name string) error {
 	return wire.Error(catalog.ValidateName("cluster", name))
 }
 
-// CreateAccessToken implements FleetService. An access token does not buy another one: it would never end.
+// CreateAccessToken implements FleetService. An access token does not buy another one: it would
+// never end.
 func (s *Service) CreateAccessToken(ctx context.Context, req *fleetv1.CreateAccessTokenRequest) (*fleetv1.CreateAccessTokenResponse, error) {
 	id, err := s.person(ctx)
 	if err != nil {

@@ -53,7 +53,8 @@ func repositoryOf(m *fleetv1.Repository) (*catalog.Repository, error) {
 	}, nil
 }
 
-// repositoryTypeOf returns the type of a message. An unknown value passes by its number, for validation to refuse.
+// repositoryTypeOf returns the type of a message. An unknown value passes by its number, for
+// validation to refuse.
 func repositoryTypeOf(t gitcachev1.RepositoryType) catalog.RepositoryType {
 	switch t {
 	case gitcachev1.RepositoryType_REPOSITORY_TYPE_UNSPECIFIED, gitcachev1.RepositoryType_REPOSITORY_TYPE_GIT:
@@ -87,7 +88,8 @@ func credentialOf(m *gitcachev1.Credential) *catalog.Credential {
 		c.AppID, c.InstallationID = method.GithubApp.GetAppId(), method.GithubApp.GetInstallationId()
 	default:
 		if c.Empty() {
-			// A credential without anything to show takes the stored one away; nothing else in it counts.
+			// A credential without anything to show takes the stored one away; nothing else in it
+			// counts.
 			return &catalog.Credential{}
 		}
 	}

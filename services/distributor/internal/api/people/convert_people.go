@@ -93,7 +93,8 @@ func operatorMessage(operator catalog.LabelOperator) fleetv1.LabelOperator {
 	return fleetv1.LabelOperator_LABEL_OPERATOR_UNSPECIFIED
 }
 
-// roleOf returns the role of a message. An unknown value passes by its number, for validation to refuse.
+// roleOf returns the role of a message. An unknown value passes by its number, for validation to
+// refuse.
 func roleOf(r typev1.AccessRole) catalog.Role {
 	switch r {
 	case typev1.AccessRole_ACCESS_ROLE_UNSPECIFIED:

@@ -49,7 +49,8 @@ func tombstoneMessage(key catalog.Key) *fleetv1.Document {
 	return nil
 }
 
-// clusterMessage returns nil if the record is of another kind; so do repositoryMessage and serviceMessage.
+// clusterMessage returns nil if the record is of another kind; so do repositoryMessage and
+// serviceMessage.
 func clusterMessage(r fleet.Record) *fleetv1.Cluster {
 	c, ok := r.Object.(*catalog.Cluster)
 	if !ok {

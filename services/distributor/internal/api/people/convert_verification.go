@@ -20,8 +20,8 @@ func verificationOf(v *gitcachev1.Verification) catalog.Verification {
 	return catalog.Verification{Mode: verificationModeOf(v.GetMode()), PGPKeys: v.GetPgpKeys(), SSHAllowedSigners: v.GetSshAllowedSigners()}
 }
 
-// verificationModeOf returns the mode of a message. An unknown value passes by its number, for validation to refuse, and so
-// does a message without a mode.
+// verificationModeOf returns the mode of a message. An unknown value passes by its number, for
+// validation to refuse, and so does a message without a mode.
 func verificationModeOf(m gitcachev1.VerificationMode) catalog.VerificationMode {
 	switch m {
 	case gitcachev1.VerificationMode_VERIFICATION_MODE_COMMIT:

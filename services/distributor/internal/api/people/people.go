@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package people answers the calls of people: FleetService. It reads from the view, and writes through the catalog's
-// editor, which the view then follows.
+// Package people answers the calls of people: FleetService. It reads from the view, and writes
+// through the catalog's editor, which the view then follows.
 //
-// Every call begins with the caller: administrators may do everything, and other people see what concerns themselves.
-// Secrets go in and never come out. The package translates and decides who may call; what an edit may contain is decided
-// by package catalog.
+// Every call begins with the caller: administrators may do everything, and other people see what
+// concerns themselves. Secrets go in and never come out. The package translates and decides who may
+// call; what an edit may contain is decided by package catalog.
 package people
 
 import (
@@ -29,7 +29,8 @@ const refreshTimeout = time.Minute
 
 // Resolver has sources resolved now; resolve.Loop implements it.
 type Resolver interface {
-	// Sync has the sources resolved and waits for the answers, good or bad. The error is the context's.
+	// Sync has the sources resolved and waits for the answers, good or bad. The error is the
+	// context's.
 	Sync(ctx context.Context, sources []catalog.Source) error
 }
 
@@ -39,8 +40,8 @@ type Mirrors interface {
 	Refresh(ctx context.Context, repository string) error
 	// Push has changed definitions handed over soon.
 	Push()
-	// Resolve returns what a source holds, whether a service names it or not. Its error is a *resolve.Failure, or the
-	// context's.
+	// Resolve returns what a source holds, whether a service names it or not. Its error is a
+	// *resolve.Failure, or the context's.
 	Resolve(ctx context.Context, source catalog.Source) (resolve.Answer, error)
 }
 
@@ -70,7 +71,8 @@ type Service struct{ d Deps }
 // New returns the service for people.
 func New(d Deps) *Service { return &Service{d: d} }
 
-// person returns the caller if it is a person, with the groups that it has now: a token may be an hour old.
+// person returns the caller if it is a person, with the groups that it has now: a token may be an
+// hour old.
 func (s *Service) person(ctx context.Context) (identity.Identity, error) {
 	id, _ := identity.FromContext(ctx)
 	if id.Kind != identity.KindUser {

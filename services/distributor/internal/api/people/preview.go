@@ -27,8 +27,8 @@ import (
 // previewTimeout bounds a preview, the fetch of what was just pushed included.
 const previewTimeout = 30 * time.Second
 
-// PreviewService implements FleetService. What the sources hold is asked of the mirror, which refuses what nobody signed where
-// signatures are demanded, as it does for plans.
+// PreviewService implements FleetService. What the sources hold is asked of the mirror, which
+// refuses what nobody signed where signatures are demanded, as it does for plans.
 func (s *Service) PreviewService(ctx context.Context, req *fleetv1.PreviewServiceRequest) (*fleetv1.PreviewServiceResponse, error) {
 	record, err := s.get(ctx, catalog.KindService, req.GetName())
 	if err != nil {
@@ -110,16 +110,16 @@ func (s *Service) preview(ctx context.Context, service *catalog.Service) (plan.E
 	return input.Entry(), nil
 }
 
-// fetchRef has the repository fetched, since what is asked for may have been pushed just now. Should that fail, the mirror answers
-// with what it has, and the answer tells the commit.
+// fetchRef has the repository fetched, since what is asked for may have been pushed just now.
+// Should that fail, the mirror answers with what it has, and the answer tells the commit.
 func (s *Service) fetchRef(ctx context.Context, repository string) {
 	if err := s.d.Mirrors.Refresh(ctx, repository); err != nil {
 		s.d.Logger.WarnContext(ctx, "preview goes on with what was last fetched", slog.Any("error", err))
 	}
 }
 
-// grant lets the cluster's agent read the entry's bundles, and returns until when. This replica knows of it when it returns;
-// the others find out when they are asked.
+// grant lets the cluster's agent read the entry's bundles, and returns until when. This replica
+// knows of it when it returns; the others find out when they are asked.
 func (s *Service) grant(ctx context.Context, clusterUID string, entry plan.Entry) (time.Time, error) {
 	expires := time.Now().Add(catalog.GrantLife).UTC().Truncate(time.Microsecond)
 	grants := make([]catalog.Grant, len(entry.Bundles))

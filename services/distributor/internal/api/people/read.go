@@ -88,8 +88,8 @@ func (s *Service) ListServices(ctx context.Context, req *fleetv1.ListServicesReq
 	return &fleetv1.ListServicesResponse{Services: wire.Each(records, serviceMessage), NextPageToken: next}, err
 }
 
-// concerns returns a function that reports whether a person who is not an administrator may see an object: clusters that
-// they may reach, bindings that name them, and themselves.
+// concerns returns a function that reports whether a person who is not an administrator may see an
+// object: clusters that they may reach, bindings that name them, and themselves.
 func (s *Service) concerns(id identity.Identity) func(catalog.Object) bool {
 	reachable := s.d.View.Reachable(id.Name, id.Groups)
 	return func(object catalog.Object) bool {
@@ -111,7 +111,8 @@ func means(binding *catalog.AccessBinding, id identity.Identity) bool {
 		slices.ContainsFunc(binding.Spec.Groups, func(group string) bool { return slices.Contains(id.Groups, group) })
 }
 
-// getOwn returns an object that concerns the caller. Other callers learn nothing about it, not even that it exists.
+// getOwn returns an object that concerns the caller. Other callers learn nothing about it, not even
+// that it exists.
 func (s *Service) getOwn(ctx context.Context, key catalog.Key) (fleet.Record, error) {
 	id, err := s.person(ctx)
 	if err != nil {
@@ -143,7 +144,8 @@ func (s *Service) listOwn(ctx context.Context, kind catalog.Kind, page *typev1.P
 	return records, next, err
 }
 
-// onlyOwn removes a binding's subjects that the caller is not. Other people's access is not for them to see.
+// onlyOwn removes a binding's subjects that the caller is not. Other people's access is not for
+// them to see.
 func onlyOwn(record fleet.Record, id identity.Identity) fleet.Record {
 	binding, ok := record.Object.(*catalog.AccessBinding)
 	if !ok {
@@ -164,7 +166,8 @@ func (s *Service) list(ctx context.Context, q fleet.Query, page *typev1.Page) ([
 	return s.page(q, page)
 }
 
-// page returns a page of the objects, and the token of the next page, which is the name of this one's last object.
+// page returns a page of the objects, and the token of the next page, which is the name of this
+// one's last object.
 func (s *Service) page(q fleet.Query, page *typev1.Page) ([]fleet.Record, string, error) {
 	var err error
 	if q.After, q.Limit, err = pageOf(page); err != nil {

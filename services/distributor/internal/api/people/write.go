@@ -64,8 +64,8 @@ func actionMessage(a catalog.Action) fleetv1.ApplyAction {
 	return fleetv1.ApplyAction_APPLY_ACTION_UNSPECIFIED
 }
 
-// follow makes an edit visible at once, here and in gitcache. If the database has gone since, the monitor catches up: the
-// edit itself is done.
+// follow makes an edit visible at once, here and in gitcache. If the database has gone since, the
+// monitor catches up: the edit itself is done.
 func (s *Service) follow(ctx context.Context) {
 	if err := s.d.View.Refresh(ctx); err != nil {
 		s.d.Logger.WarnContext(ctx, "edit stored, but not seen yet", slog.Any("error", err))
@@ -73,9 +73,9 @@ func (s *Service) follow(ctx context.Context) {
 	s.d.Mirrors.Push()
 }
 
-// edit returns a function that carries out one edit, and returns what was stored. The function is called with the object
-// of the request, or with the error that the request is wrong. Beside an error it returns a record of nothing, whose
-// message is nil.
+// edit returns a function that carries out one edit, and returns what was stored. The function is
+// called with the object of the request, or with the error that the request is wrong. Beside an
+// error it returns a record of nothing, whose message is nil.
 func (s *Service) edit(ctx context.Context, do func(context.Context, catalog.Object) (catalog.Object, error)) func(catalog.Object, error) (fleet.Record, error) {
 	return func(object catalog.Object, err error) (fleet.Record, error) {
 		if err != nil {

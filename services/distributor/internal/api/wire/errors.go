@@ -18,8 +18,8 @@ import (
 // StoreRetry is after how long a caller tries again if the database did not answer.
 const StoreRetry = 2 * time.Second
 
-// Error returns the error to answer with for an error of the core. An error that it does not know passes unchanged, and
-// becomes INTERNAL.
+// Error returns the error to answer with for an error of the core. An error that it does not know
+// passes unchanged, and becomes INTERNAL.
 func Error(err error) error {
 	if err == nil {
 		return nil

@@ -13,7 +13,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// Bounds of what an agent reports about its cluster. The rest is cut, and counts below zero are read as zero.
+// Bounds of what an agent reports about its cluster. The rest is cut, and counts below zero are
+// read as zero.
 const (
 	maxCapabilities    = 64
 	maxKubeletVersions = 16
@@ -154,7 +155,8 @@ func warningOf(m *distributorv1.ClusterWarning) catalog.ClusterWarning {
 	return w
 }
 
-// cut returns the part of a text that an agent may send about itself, without a broken character at its end.
+// cut returns the part of a text that an agent may send about itself, without a broken character at
+// its end.
 func cut(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), MaxText)], "")
 }

@@ -54,7 +54,8 @@ func applyMessage(a plan.Apply) *distributorv1.ApplySpec {
 	}
 }
 
-// RendererOf returns the renderer of a message. An unknown value passes by its number, for validation to refuse.
+// RendererOf returns the renderer of a message. An unknown value passes by its number, for
+// validation to refuse.
 func RendererOf(r distributorv1.Renderer) catalog.Renderer {
 	switch r {
 	case distributorv1.Renderer_RENDERER_UNSPECIFIED:
