@@ -165,9 +165,10 @@ var rules = []rule{
 var orderedRooms = []string{
 	"services/agent/internal/reconcile/...", "services/agent/internal/fields", "services/agent/internal/kube",
 	"services/agent/internal/control", "services/agent/internal/inventory", "services/agent/internal/health",
-	"services/distributor/internal/api/...", "services/distributor/internal/catalog", "services/distributor/internal/sqlstore",
+	"services/distributor/internal/api/...", "services/distributor/internal/fleet", "services/distributor/internal/bundles",
+	"services/distributor/internal/catalog", "services/distributor/internal/sqlstore",
 	"services/gitcache/internal/pack", "services/gitcache/internal/gitbin", "services/gitcache/internal/gogit",
-	"services/gitcache/internal/webhook", "services/tunnel/internal/audit", "services/tunnel/internal/session",
+	"services/gitcache/internal/webhook", "services/tunnel/internal/fanin", "services/tunnel/internal/audit", "services/tunnel/internal/session",
 	"internal/bundle", "internal/cas/casdisk", "internal/identity", "internal/rpc",
 }
 
@@ -176,12 +177,10 @@ var wideTypes = map[string]string{
 	"services/agent.Config":                               "a configuration: one field per flag",
 	"services/gitcache.Config":                            "a configuration: one field per flag",
 	"services/tunnel.Config":                              "a configuration: one field per flag",
-	"services/distributor/internal/api.Fleet":             "one method per RPC",
+	"services/distributor/internal/api/people.Service":    "one method per RPC",
 	"services/distributor/internal/catalog.ServiceReport": "a wire record",
 	"services/gitcache/internal/redisregistry.record":     "a wire record; goes when repositories are one value everywhere",
 	"services/distributor/internal/sqlstore.Store":        "one method per statement of its port",
-	"services/distributor/internal/api.Deps":              "to be taken apart with the package",
-	"services/distributor/internal/fleet.View":            "to be taken apart",
 	"services/gitcache/internal/mirror.Repository":        "to be taken apart",
 	"internal/h2.conn":                                    "to be taken apart",
 	"internal/h2.stream":                                  "to be taken apart with conn",
