@@ -6,7 +6,6 @@ package gitcache
 import (
 	"log/slog"
 
-	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
@@ -26,12 +25,7 @@ const (
 
 // backend fetches from upstreams, keeps and reads mirrors, and reaches what upstreams have beside Git.
 type backend interface {
-	mirror.Upstream
-	mirror.Gate
-	mirror.Mirrors
-	mirror.Copies
-	mirror.Disk
-	content.Opener
+	mirror.Backend
 	lfshttp.Upstreams
 }
 

@@ -119,10 +119,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Client: client, Prefix: prefix, Sealer: sealer, Path: filepath.Join(cfg.DataDir, "repositories.json"),
 		Apply: func(defs []mirror.Definition) { set.Apply(defs) }, Logger: logger,
 	})
-	filler, _ := disk.git.(mirror.Filler) // only one of the back ends has partial mirrors
 	set, err = mirror.NewSet(mirror.Deps{
-		Upstream: disk.git, Mirrors: disk.git, Copies: disk.git, Disk: disk.git, Named: registry, Contents: disk.git,
-		Gate: disk.git, Filler: filler, Events: events,
+		Backend: disk.git, Named: registry, Events: events,
 		Objects: &lfs.Copier{Store: disk.objects, Holders: others.Objects()},
 		Leases:  leaseredis.New(client, prefix), Peers: members, Replicas: others,
 		Self: trust.self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),

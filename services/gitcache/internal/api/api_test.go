@@ -72,6 +72,17 @@ func (b *backend) Open(context.Context, string) (content.Reader, error) {
 	return reader{backend: b}, nil
 }
 
+func (b *backend) Enter(context.Context, mirror.Definition) (func(), error) { return func() {}, nil }
+
+// whole is a mirror.Backend; what a test does not need of it comes from rest, which has nothing.
+type whole struct {
+	*backend
+	noDisk
+	rest
+}
+
+type rest struct{ mirror.Backend }
+
 // peers are no other replicas.
 type peers struct{ mirror.Replicas }
 
@@ -143,8 +154,8 @@ func newService(t testing.TB, b *backend) *api.Service {
 	logger, tracer := slog.New(slog.DiscardHandler), tracenoop.NewTracerProvider().Tracer("")
 	meter := metricnoop.NewMeterProvider().Meter("")
 	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: b, Mirrors: b, Events: b, Leases: leasemem.New(), Copies: nil, Disk: noDisk{}, Named: noDisk{}, Contents: b, Peers: b, Replicas: peers{}, Self: "http://self",
-		Settings: mirror.Settings{Debounce: time.Millisecond}, Logger: logger, Tracer: tracer, Meter: meter,
+		Backend: whole{b, noDisk{}, rest{}}, Named: noDisk{}, Events: b, Leases: leasemem.New(), Objects: nil, Peers: b, Replicas: peers{},
+		Self: "http://self", Settings: mirror.Settings{Debounce: time.Millisecond}, Logger: logger, Tracer: tracer, Meter: meter,
 	})
 	if err != nil {
 		t.Fatal(err)

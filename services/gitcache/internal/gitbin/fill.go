@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 )
 
-// Fill implements [mirror.Filler].
+// Fill implements [mirror.Upstream].
 func (g *Git) Fill(ctx context.Context, p mirror.FetchParams, ids []string) (mirror.Content, error) {
 	return uploadpack.Fetch(ctx, p, func(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) { return g.fill(ctx, p, ids) })
 }

@@ -77,15 +77,7 @@ type Git struct {
 	logger  *slog.Logger
 }
 
-var (
-	_ mirror.Upstream = (*Git)(nil)
-	_ mirror.Gate     = (*Git)(nil)
-	_ mirror.Mirrors  = (*Git)(nil)
-	_ mirror.Copies   = (*Git)(nil)
-	_ mirror.Disk     = (*Git)(nil)
-	_ mirror.Filler   = (*Git)(nil)
-	_ content.Opener  = (*Git)(nil)
-)
+var _ mirror.Backend = (*Git)(nil)
 
 // New finds git, makes the folder for mirrors and returns a Git on it.
 func New(cfg Config) (*Git, error) {

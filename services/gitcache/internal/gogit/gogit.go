@@ -70,14 +70,7 @@ type Git struct {
 	memory *memory.Budget
 }
 
-var (
-	_ mirror.Upstream = (*Git)(nil)
-	_ mirror.Gate     = (*Git)(nil)
-	_ mirror.Mirrors  = (*Git)(nil)
-	_ mirror.Copies   = (*Git)(nil)
-	_ mirror.Disk     = (*Git)(nil)
-	_ content.Opener  = (*Git)(nil)
-)
+var _ mirror.Backend = (*Git)(nil)
 
 // New makes the folder for mirrors and returns a Git on it.
 func New(cfg Config) (*Git, error) {
@@ -104,6 +97,11 @@ func (g *Git) Check(def mirror.Definition) error {
 		return errPartial
 	}
 	return g.Client.Check(def)
+}
+
+// Fill implements [mirror.Upstream]. Check refuses partial clones, so there is nothing to fill.
+func (g *Git) Fill(context.Context, mirror.FetchParams, []string) (mirror.Content, error) {
+	return mirror.Content{}, errPartial
 }
 
 // errPartial is a definition that this back end cannot serve.

@@ -354,6 +354,20 @@ func (f *fleet) leave(url string) {
 	delete(f.sets, url)
 }
 
+// backend is put together of the doubles that tests change one by one.
+type backend struct {
+	*upstream
+	*filler
+	*gate
+	mirrors
+	*disk
+	content.Opener
+}
+
+func (b backend) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) {
+	return b.upstream.Fetch(ctx, p)
+}
+
 // world is what replicas share.
 type world struct {
 	upstream *upstream
@@ -366,7 +380,7 @@ type world struct {
 	log       io.Writer // nil: nowhere
 	gate      *gate
 	disk      *disk
-	filler    mirror.Filler
+	filler    *filler
 }
 
 func definition(name string) mirror.Definition {
@@ -388,13 +402,9 @@ func (w world) member(t *testing.T, name string, loaded map[string]mirror.Conten
 	if w.log != nil {
 		logger = slog.New(slog.NewTextHandler(w.log, nil))
 	}
-	var hosts mirror.Gate
-	if w.gate != nil {
-		hosts = w.gate
-	}
 	set, err := mirror.NewSet(mirror.Deps{
-		Gate: hosts, Filler: w.filler, Objects: nil, Upstream: w.upstream, Mirrors: mirrors{loaded, w.full, w.disk}, Copies: mirrors{loaded, w.full, w.disk},
-		Contents: w.upstream.objects, Disk: w.disk, Named: w.disk, Events: w.events, Leases: w.leases, Peers: w.fleet,
+		Backend: backend{w.upstream, w.filler, w.gate, mirrors{loaded, w.full, w.disk}, w.disk, w.upstream.objects},
+		Objects: nil, Named: w.disk, Events: w.events, Leases: w.leases, Peers: w.fleet,
 		Replicas: w.fleet, Self: "http://" + name, Settings: mirror.Settings{Followers: w.followers}, Logger: logger,
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 	})

@@ -121,7 +121,7 @@ func (s *shared) fetchOnce(ctx context.Context, p FetchParams, timeout time.Dura
 	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	content, err := s.Upstream.Fetch(limited, p)
+	content, err := s.Backend.Fetch(limited, p)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		return Content{}, &UpstreamError{
 			Reason:  ReasonUnreachable,

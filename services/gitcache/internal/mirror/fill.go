@@ -102,7 +102,7 @@ func (r *Repository) fill(ctx context.Context, e Errand, ids []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.shared.Settings.CloneTimeout)
 	defer cancel()
-	filled, err := r.shared.Filler.Fill(ctx, FetchParams{
+	filled, err := r.shared.Backend.Fill(ctx, FetchParams{
 		Definition: e.Definition, Have: have, Epoch: r.Epoch(), Guard: e.Guard, Received: r.shared.metrics.receiver(ctx, false),
 	}, ids)
 	if err != nil {

@@ -31,13 +31,10 @@ func (e *QuietError) Error() string {
 	return fmt.Sprintf("%s asks to be left alone until %s", e.Host, e.Until.UTC().Format(time.RFC3339))
 }
 
-// enter passes the gate, where there is one.
+// enter waits for a conversation with the upstream's host, and counts the repository among those that wait.
 func (s *shared) enter(ctx context.Context, def Definition) (leave func(), err error) {
-	if s.Gate == nil {
-		return func() {}, nil
-	}
 	defer s.metrics.wait(queueHost)()
-	return s.Gate.Enter(ctx, def)
+	return s.Backend.Enter(ctx, def)
 }
 
 // quietSpread keeps the repositories of a host from coming back all at once.

@@ -158,7 +158,7 @@ func (r *Repository) rejudge(ctx context.Context) error {
 	r.mu.Lock()
 	before, j, version := r.content, r.judge, r.contents
 	r.mu.Unlock()
-	reader, err := r.shared.Contents.Open(ctx, r.uid)
+	reader, err := r.shared.Backend.Open(ctx, r.uid)
 	if err != nil {
 		return fmt.Errorf("open mirror: %w", err)
 	}
@@ -196,7 +196,7 @@ func (r *Repository) keepVerdict(ctx context.Context) error {
 	if !judged || !c.Exists() { // replaced meanwhile
 		return nil
 	}
-	if err := r.shared.Mirrors.Settle(ctx, r.uid, c); err != nil {
+	if err := r.shared.Backend.Settle(ctx, r.uid, c); err != nil {
 		return fmt.Errorf("keep verdict: %w", err)
 	}
 	return nil

@@ -27,7 +27,19 @@ type FetchParams struct {
 	Admit func(ctx context.Context, fetched content.Reader, c Content) (Content, error)
 }
 
-// Upstream fetches. Its methods may be called concurrently, Fetch for different repositories only.
+// Backend is one replica's machinery for mirrors: it talks to upstreams, and keeps and reads mirrors on this replica's disk.
+// One value implements all of it, because the parts share the disk: a fetch writes what Open reads and Export lists. Its
+// methods may be called concurrently, those that write a mirror for different repositories only.
+type Backend interface {
+	Upstream
+	Gate
+	Mirrors
+	Copies
+	Disk
+	content.Opener
+}
+
+// Upstream talks to upstreams. Its methods may be called concurrently, Fetch and Fill for different repositories only.
 type Upstream interface {
 	// Check tells, without talking to anybody, whether a definition can be used. The error is a *FieldError.
 	Check(def Definition) error
@@ -35,13 +47,9 @@ type Upstream interface {
 	// durably holds the content returned. On an error the mirror holds what it held before. Errors are
 	// *UpstreamError, the guard's, or the context's.
 	Fetch(ctx context.Context, p FetchParams) (Content, error)
-}
-
-// Filler fetches the content of files that a partial mirror lacks. Its method may be called concurrently, for different
-// repositories only.
-type Filler interface {
-	// Fill makes the mirror durably hold the blobs of those ids besides what it holds, which is p.Have. Admit is not asked: no
-	// ref moves. On an error some may have arrived. Errors are those of Fetch.
+	// Fill makes a partial mirror durably hold the blobs of those ids besides what it holds, which is p.Have. Admit is not
+	// asked: no ref moves. On an error some may have arrived. Errors are those of Fetch. A back end whose Check refuses
+	// partial clones is never asked to fill one.
 	Fill(ctx context.Context, p FetchParams, ids []string) (Content, error)
 }
 

@@ -230,7 +230,7 @@ func (r *Repository) load(ctx context.Context) {
 		return
 	}
 	defer release()
-	content, err := r.shared.Mirrors.Load(ctx, r.uid)
+	content, err := r.shared.Backend.Load(ctx, r.uid)
 	if err != nil && !errors.Is(err, ErrNoMirror) {
 		r.shared.Logger.WarnContext(ctx, "mirror not readable", slog.String("leat.repository", r.name), slog.Any("error", err))
 	}

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/leatdev/leat/internal/lease"
-	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
 // Settings are the times and bounds of all repositories. A field that is zero takes its default.
@@ -57,22 +56,14 @@ func (s Settings) WithDefaults() Settings {
 	return s
 }
 
-// Deps are what a [Set] works with. All but Gate, Filler and Objects are required.
+// Deps are what a [Set] works with. All but Objects are required.
 type Deps struct {
-	Upstream Upstream
-	Mirrors  Mirrors
-	Copies   Copies
-	Contents content.Opener
-	Disk     Disk
+	Backend  Backend
 	Named    Named
 	Events   EventLog
 	Leases   lease.Store
 	Peers    Peers
 	Replicas Replicas
-	// Gate spreads what goes to one host. Nil: nothing does.
-	Gate Gate
-	// Filler adds to partial mirrors. Nil: there are none.
-	Filler Filler
 	// Objects are copied and removed with the mirrors. Nil: there are none.
 	Objects Objects
 	// Self is the base URL under which other replicas reach this one; it is the owner's name in leases.
@@ -138,7 +129,7 @@ func NewSet(deps Deps) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
-	if s.shared.upkeep, err = newDiskMetrics(deps.Meter, deps.Disk); err != nil {
+	if s.shared.upkeep, err = newDiskMetrics(deps.Meter, deps.Backend); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
 	return s, nil
@@ -255,7 +246,7 @@ func start(ctx context.Context, r *Repository) (stop func()) {
 func (s *Set) removeMirror(ctx context.Context, r *Repository) {
 	s.shared.Logger.InfoContext(ctx, "repository deleted", slog.String("leat.repository", r.name))
 	s.removeObjects(ctx, r)
-	if err := s.shared.Mirrors.Remove(ctx, r.uid); err != nil {
+	if err := s.shared.Backend.Remove(ctx, r.uid); err != nil {
 		s.shared.Logger.WarnContext(ctx, "mirror not removed", slog.String("leat.repository", r.name), slog.Any("error", err))
 	}
 }

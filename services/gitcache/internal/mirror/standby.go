@@ -241,7 +241,7 @@ func (r *Repository) copyFrom(ctx context.Context, replica string) error {
 	}
 	if mine.Exists() && theirs.Fingerprint == mine.Fingerprint() {
 		mine.FreshAt, mine.Epoch = theirs.Content.FreshAt, theirs.Content.Epoch
-		if err := r.shared.Copies.Confirm(ctx, r.uid, mine); err != nil {
+		if err := r.shared.Backend.Confirm(ctx, r.uid, mine); err != nil {
 			return err
 		}
 		r.adopt(mine)
@@ -271,7 +271,7 @@ func (r *Repository) adoptFrom(ctx context.Context, replica string, theirs Copy)
 		attribute.Int64("leat.epoch", int64(theirs.Content.Epoch)), attribute.String("leat.copy.from", ReplicaURL(replica))))
 	defer span.End()
 	started, def := time.Now(), r.Definition()
-	content, err := r.shared.Copies.Adopt(limited, r.uid, theirs, func(ctx context.Context, f File) (io.ReadCloser, error) {
+	content, err := r.shared.Backend.Adopt(limited, r.uid, theirs, func(ctx context.Context, f File) (io.ReadCloser, error) {
 		return r.shared.Replicas.Read(ctx, replica, def, theirs.Generation, f.Name)
 	})
 	if err != nil {

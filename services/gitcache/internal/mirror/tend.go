@@ -66,7 +66,7 @@ func (s *Set) removeStrangers(ctx context.Context, since map[string]time.Time) {
 		named[r.uid] = true
 	}
 	now := time.Now()
-	for _, stored := range s.shared.Disk.Stored() {
+	for _, stored := range s.shared.Backend.Stored() {
 		first, known := since[stored.UID]
 		switch {
 		case named[stored.UID]:
@@ -82,7 +82,7 @@ func (s *Set) removeStrangers(ctx context.Context, since map[string]time.Time) {
 
 func (s *Set) removeStranger(ctx context.Context, stored Stored) {
 	logger := s.shared.Logger.With(slog.String("leat.repository.uid", stored.UID), slog.Int64("bytes", stored.Bytes))
-	if err := s.shared.Mirrors.Remove(ctx, stored.UID); err != nil {
+	if err := s.shared.Backend.Remove(ctx, stored.UID); err != nil {
 		logger.WarnContext(ctx, "mirror not removed", slog.Any("error", err))
 		return
 	}
@@ -94,13 +94,13 @@ func (s *Set) removeStranger(ctx context.Context, stored Stored) {
 // the disk is fuller than it should be.
 func (s *Set) evict(ctx context.Context) {
 	read := map[string]time.Time{}
-	for _, stored := range s.shared.Disk.Stored() {
+	for _, stored := range s.shared.Backend.Stored() {
 		read[stored.UID] = stored.ReadAt
 	}
 	list := s.List()
 	slices.SortStableFunc(list, func(a, b *Repository) int { return read[a.uid].Compare(read[b.uid]) })
 	for _, r := range list {
-		if usage := s.shared.Disk.Usage(); ctx.Err() != nil || usage.Limit == 0 || float64(usage.Bytes) <= highWater*float64(usage.Limit) {
+		if usage := s.shared.Backend.Usage(); ctx.Err() != nil || usage.Limit == 0 || float64(usage.Bytes) <= highWater*float64(usage.Limit) {
 			return
 		}
 		if r.unneeded(ctx) {
@@ -135,7 +135,7 @@ func (r *Repository) evict(ctx context.Context) {
 		return
 	}
 	logger := r.shared.Logger.With(slog.String("leat.repository", r.name))
-	if err := r.shared.Mirrors.Remove(ctx, r.uid); err != nil {
+	if err := r.shared.Backend.Remove(ctx, r.uid); err != nil {
 		logger.WarnContext(ctx, "mirror not removed", slog.Any("error", err))
 		return
 	}
@@ -172,7 +172,7 @@ func (r *Repository) compact(ctx context.Context) error {
 		return nil
 	}
 	entered := false
-	done, err := r.shared.Disk.Compact(ctx, r.uid, func(ctx context.Context) (func(), error) {
+	done, err := r.shared.Backend.Compact(ctx, r.uid, func(ctx context.Context) (func(), error) {
 		if err := r.disk.Acquire(ctx, 1); err != nil {
 			return nil, context.Cause(ctx)
 		}

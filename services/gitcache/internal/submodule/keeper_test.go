@@ -56,12 +56,15 @@ func (r *registry) Append(_ context.Context, e mirror.Event) error {
 
 func (r *registry) Members() []string { return nil }
 
+// noBackend has no mirrors.
+type noBackend struct{ mirror.Backend }
+
 func newKeeper(t *testing.T, root mirror.Definition) (*submodule.Keeper, *registry) {
 	t.Helper()
 	r := &registry{defs: map[string]mirror.Definition{}}
 	var err error
 	r.set, err = mirror.NewSet(mirror.Deps{
-		Upstream: nil, Mirrors: nil, Copies: nil, Events: r, Leases: leasemem.New(), Peers: r, Replicas: nil, Gate: nil, Objects: nil,
+		Backend: noBackend{}, Named: nil, Events: r, Leases: leasemem.New(), Peers: r, Replicas: nil, Objects: nil,
 		Self: "http://self", Settings: mirror.Settings{}, Logger: slog.New(slog.DiscardHandler),
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 	})

@@ -225,7 +225,7 @@ func runOnce(t *testing.T, def mirror.Definition) string {
 	spans := tracetest.NewSpanRecorder()
 	events := &journal{fetched: make(chan mirror.State, 1)}
 	set, err := mirror.NewSet(mirror.Deps{
-		Upstream: f, Mirrors: f, Copies: f, Contents: f, Gate: f, Events: events, Leases: leasemem.New(), Peers: events, Self: "http://self",
+		Backend: f, Events: events, Leases: leasemem.New(), Peers: events, Self: "http://self",
 		Logger: f.logger, Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test"),
 		Meter: metricnoop.NewMeterProvider().Meter("test"),
 	})
