@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
-	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 )
 
@@ -187,8 +187,8 @@ func (c *Config) guard() dialguard.Guard {
 	return dialguard.Guard{AllowLocal: c.AllowLocalUpstreams, RefusePrivate: c.RefusePrivateUpstreams}
 }
 
-func (c *Config) settings() mirror.Settings {
-	return mirror.Settings{
+func (c *Config) settings() mirroring.Settings {
+	return mirroring.Settings{
 		PollInterval: c.PollInterval, LeaseTTL: c.LeaseTTL, LeaseRenew: c.LeaseRenew, FetchTimeout: c.FetchTimeout,
 		CloneTimeout: c.CloneTimeout, Debounce: c.Debounce, Fetches: c.Fetches, Clones: c.Clones,
 		Rebalance: c.Rebalance, Followers: c.Followers,

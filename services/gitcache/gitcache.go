@@ -39,6 +39,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
 	"github.com/leatdev/leat/services/gitcache/internal/lfshttp"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/redisdeliveries"
 	"github.com/leatdev/leat/services/gitcache/internal/redisevents"
 	"github.com/leatdev/leat/services/gitcache/internal/redispeers"
@@ -82,7 +83,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	var set *mirror.Set
+	var set *mirroring.Set
 	disk, err := openDisk(cfg, func(uid string) (string, bool) { return urlOf(set, uid) }, tel)
 	if err != nil {
 		return err
@@ -119,7 +120,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Client: client, Prefix: prefix, Sealer: sealer, Path: filepath.Join(cfg.DataDir, "repositories.json"),
 		Apply: func(defs []mirror.Definition) { set.Apply(defs) }, Logger: logger,
 	})
-	set, err = mirror.NewSet(mirror.Deps{
+	set, err = mirroring.NewSet(mirroring.Deps{
 		Backend: disk.git, Named: registry, Events: events,
 		Objects: &lfs.Copier{Store: disk.objects, Holders: others.Objects()},
 		Leases:  leaseredis.New(client, prefix), Peers: members, Replicas: others,
@@ -186,7 +187,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 }
 
 // urlOf returns the URL of the repository with that UID, or false while the repository is unknown.
-func urlOf(set *mirror.Set, uid string) (string, bool) {
+func urlOf(set *mirroring.Set, uid string) (string, bool) {
 	r, err := set.Find(uid)
 	if err != nil {
 		return "", false
@@ -255,7 +256,7 @@ func newHandler(
 
 // newWebhooks lets webhooks do what RefreshRepository does, at whichever replica they arrive.
 func newWebhooks(
-	cfg Config, set *mirror.Set, service *api.Service, deliveries webhook.Deliveries, tel *telemetry.Telemetry,
+	cfg Config, set *mirroring.Set, service *api.Service, deliveries webhook.Deliveries, tel *telemetry.Telemetry,
 ) (*webhook.Handler, error) {
 	return webhook.New(webhook.Params{
 		Deliveries:   deliveries,

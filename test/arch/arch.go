@@ -33,7 +33,7 @@ var (
 
 // cores are the packages that hold the domain: values in, values out.
 var cores = []string{
-	"services/gitcache/internal/mirror", "services/gitcache/internal/snapshot", "services/gitcache/internal/content",
+	"services/gitcache/internal/mirror", "services/gitcache/internal/mirroring/...", "services/gitcache/internal/snapshot", "services/gitcache/internal/content",
 	"services/gitcache/internal/lfs", "services/gitcache/internal/gitconfig", "services/gitcache/internal/submodule",
 	"internal/rendezvous", "services/gitcache/internal/selection", "services/gitcache/internal/provenance",
 	"services/gitcache/internal/pack", "services/gitcache/internal/memory",

@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
 
@@ -33,7 +34,7 @@ type Checker interface {
 
 // Params are what a [Service] works with. All are required but Heartbeat.
 type Params struct {
-	Set       *mirror.Set
+	Set       *mirroring.Set
 	Registry  Registry
 	Checker   Checker
 	Events    mirror.EventLog
@@ -156,7 +157,7 @@ func (s *Service) RefreshRepository(ctx context.Context, req *gitcachev1.Refresh
 }
 
 // repository returns the repository of a name that a request holds in the given field.
-func (s *Service) repository(ctx context.Context, field, name string) (*mirror.Repository, error) {
+func (s *Service) repository(ctx context.Context, field, name string) (*mirroring.Repository, error) {
 	if err := checkAnyName(field, name); err != nil {
 		return nil, err
 	}

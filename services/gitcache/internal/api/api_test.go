@@ -34,6 +34,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 )
@@ -58,13 +59,13 @@ func (b *backend) Fetch(ctx context.Context, _ mirror.FetchParams) (mirror.Conte
 func (b *backend) Load(context.Context, string) (mirror.Content, error) {
 	return mirror.Content{}, mirror.ErrNoMirror
 }
-func (b *backend) Remove(context.Context, string) error                   { return nil }
-func (b *backend) Settle(context.Context, string, mirror.Content) error   { return nil }
-func (b *backend) Members() []string                                      { return []string{"http://self"} }
-func (b *backend) Put(_ context.Context, d mirror.Definition) error       { return b.put(d) }
-func (b *backend) Missed(context.Context) error                           { return nil }
-func (b *backend) Append(_ context.Context, e mirror.Event) error         { return b.append(e) }
-func (b *backend) States(context.Context) ([]mirror.Event, string, error) { return nil, "t.1", nil }
+func (b *backend) Remove(context.Context, string) error                       { return nil }
+func (b *backend) SaveDelivery(context.Context, string, mirror.Content) error { return nil }
+func (b *backend) Members() []string                                          { return []string{"http://self"} }
+func (b *backend) Put(_ context.Context, d mirror.Definition) error           { return b.put(d) }
+func (b *backend) Missed(context.Context) error                               { return nil }
+func (b *backend) Append(_ context.Context, e mirror.Event) error             { return b.append(e) }
+func (b *backend) States(context.Context) ([]mirror.Event, string, error)     { return nil, "t.1", nil }
 
 func (b *backend) Verify(context.Context, string) (identity.Identity, error) { return b.identity, nil }
 
@@ -153,9 +154,9 @@ func newService(t testing.TB, b *backend) *api.Service {
 	t.Helper()
 	logger, tracer := slog.New(slog.DiscardHandler), tracenoop.NewTracerProvider().Tracer("")
 	meter := metricnoop.NewMeterProvider().Meter("")
-	set, err := mirror.NewSet(mirror.Deps{
+	set, err := mirroring.NewSet(mirroring.Deps{
 		Backend: whole{b, noDisk{}, rest{}}, Named: noDisk{}, Events: b, Leases: leasemem.New(), Objects: nil, Peers: b, Replicas: peers{},
-		Self: "http://self", Settings: mirror.Settings{Debounce: time.Millisecond}, Logger: logger, Tracer: tracer, Meter: meter,
+		Self: "http://self", Settings: mirroring.Settings{Debounce: time.Millisecond}, Logger: logger, Tracer: tracer, Meter: meter,
 	})
 	if err != nil {
 		t.Fatal(err)

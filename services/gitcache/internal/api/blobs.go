@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
 // blobForm are the ids of blobs, by SHA-1 and by SHA-256.
@@ -28,8 +29,8 @@ func (s *Replica) FetchBlobs(ctx context.Context, req *gitcachev1.FetchBlobsRequ
 	if err != nil {
 		return nil, err
 	}
-	if len(req.GetIds()) > mirror.MaxFill {
-		return nil, rpcerr.Field("ids", fmt.Sprintf("It may have %d elements.", mirror.MaxFill))
+	if len(req.GetIds()) > mirroring.MaxFill {
+		return nil, rpcerr.Field("ids", fmt.Sprintf("It may have %d elements.", mirroring.MaxFill))
 	}
 	for _, id := range req.GetIds() {
 		if !blobForm.MatchString(id) {
@@ -46,7 +47,7 @@ func (s *Replica) FetchBlobs(ctx context.Context, req *gitcachev1.FetchBlobsRequ
 const maxFills = 3
 
 // filling uses the mirror of this replica, and fetches between one try and the next what a partial one lacks.
-func (s *Service) filling(ctx context.Context, r *mirror.Repository, use func() error) error {
+func (s *Service) filling(ctx context.Context, r *mirroring.Repository, use func() error) error {
 	for fills := 0; ; fills++ {
 		err := use()
 		absent, ok := errors.AsType[*content.AbsentError](err)

@@ -14,7 +14,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
-	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
 
@@ -93,7 +93,7 @@ func send(blob *cas.Blob, stream *bundleStream) (err error) {
 
 // relay passes on what the owner sends. done is false where there is no owner elsewhere, or it failed before its first
 // frame in a way that this replica can make good.
-func (s *Service) relay(ctx context.Context, r *mirror.Repository, req *gitcachev1.DownloadBundleRequest, stream *bundleStream) (done bool, err error) {
+func (s *Service) relay(ctx context.Context, r *mirroring.Repository, req *gitcachev1.DownloadBundleRequest, stream *bundleStream) (done bool, err error) {
 	owner, url, err := s.elsewhere(ctx, r)
 	if err != nil || owner == nil {
 		return err != nil, err

@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
 
@@ -40,7 +41,7 @@ func (s *Service) ResolveSnapshot(ctx context.Context, req *gitcachev1.ResolveSn
 		func(ctx context.Context) (*gitcachev1.ResolveSnapshotResponse, error) { return s.resolve(ctx, r, src) })
 }
 
-func (s *Service) resolve(ctx context.Context, r *mirror.Repository, src source) (*gitcachev1.ResolveSnapshotResponse, error) {
+func (s *Service) resolve(ctx context.Context, r *mirroring.Repository, src source) (*gitcachev1.ResolveSnapshotResponse, error) {
 	def := r.Definition()
 	ctx, span := s.Tracer.Start(ctx, "snapshot.resolve", trace.WithAttributes(
 		attribute.String("leat.repository", def.Name), attribute.String("leat.repository.uid", def.UID)))
@@ -77,7 +78,7 @@ func (s *Service) resolve(ctx context.Context, r *mirror.Repository, src source)
 }
 
 // resolveCommit finds what a selector means in the mirror of this replica.
-func (s *Service) resolveCommit(ctx context.Context, r *mirror.Repository, selector mirror.Selector) (mirror.Content, string, error) {
+func (s *Service) resolveCommit(ctx context.Context, r *mirroring.Repository, selector mirror.Selector) (mirror.Content, string, error) {
 	c, err := contentOf(r)
 	if err != nil {
 		return c, "", err
@@ -162,7 +163,7 @@ func (s *Service) ListCommits(ctx context.Context, req *gitcachev1.ListCommitsRe
 		})
 }
 
-func (s *Service) listCommits(ctx context.Context, r *mirror.Repository, p content.LogParams) (*gitcachev1.ListCommitsResponse, error) {
+func (s *Service) listCommits(ctx context.Context, r *mirroring.Repository, p content.LogParams) (*gitcachev1.ListCommitsResponse, error) {
 	resp := &gitcachev1.ListCommitsResponse{}
 	err := s.read(ctx, r, func(reader content.Reader) error {
 		log, err := reader.Log(ctx, p)
@@ -178,7 +179,7 @@ func (s *Service) listCommits(ctx context.Context, r *mirror.Repository, p conte
 }
 
 // read opens the mirror of this replica, and maps errors. use is called again where content had to be fetched first.
-func (s *Service) read(ctx context.Context, r *mirror.Repository, use func(content.Reader) error) error {
+func (s *Service) read(ctx context.Context, r *mirroring.Repository, use func(content.Reader) error) error {
 	err := s.filling(ctx, r, func() error {
 		reader, err := s.Mirrors.Open(ctx, r.Definition().UID)
 		if err != nil {
@@ -195,11 +196,11 @@ func (s *Service) read(ctx context.Context, r *mirror.Repository, use func(conte
 
 // failed maps an error of reading a mirror. A mirror that turned out to be damaged is given up: what its refs promise has
 // to be fetched again.
-func (s *Service) failed(ctx context.Context, r *mirror.Repository, err error) error {
+func (s *Service) failed(ctx context.Context, r *mirroring.Repository, err error) error {
 	if errors.Is(err, content.ErrDamaged) {
 		s.Logger.ErrorContext(ctx, "mirror is damaged, it will be cloned again",
 			slog.String("leat.repository", r.Definition().Name), slog.Any("error", err))
-		r.GiveUpContent()
+		r.DiscardContent()
 	}
 	return toError(err, r.Definition().Name)
 }
@@ -296,7 +297,7 @@ func (s *Service) CompareCommits(ctx context.Context, req *gitcachev1.CompareCom
 		})
 }
 
-func (s *Service) compare(ctx context.Context, r *mirror.Repository, at comparePosition, path string, size int) (*gitcachev1.CompareCommitsResponse, error) {
+func (s *Service) compare(ctx context.Context, r *mirroring.Repository, at comparePosition, path string, size int) (*gitcachev1.CompareCommitsResponse, error) {
 	resp := &gitcachev1.CompareCommitsResponse{}
 	return resp, s.read(ctx, r, func(reader content.Reader) error {
 		changes, err := reader.Compare(ctx, content.CompareParams{

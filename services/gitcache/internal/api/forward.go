@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
 const (
@@ -39,7 +40,7 @@ type client = gitcachev1connect.GitCacheServiceClient
 // answer lets the owner of the repository answer, or answers here: where this replica is the owner, where there is none,
 // and where the owner does not answer. What cannot be answered for want of a mirror is asked of a replica that has one.
 func answer[Req, Resp any](
-	ctx context.Context, s *Service, r *mirror.Repository,
+	ctx context.Context, s *Service, r *mirroring.Repository,
 	call func(client, context.Context, *Req) (*Resp, error), req *Req, local func(context.Context) (*Resp, error),
 ) (*Resp, error) {
 	ctx = annotate(ctx, r)
@@ -81,7 +82,7 @@ func answer[Req, Resp any](
 
 // whileOwner returns a context that ends when another replica, or none, owns the repository. An owner may take long to
 // answer, as long as it renews its lease; one that is frozen cannot.
-func whileOwner(ctx context.Context, r *mirror.Repository, url string) (context.Context, context.CancelFunc) {
+func whileOwner(ctx context.Context, r *mirroring.Repository, url string) (context.Context, context.CancelFunc) {
 	asking, cancel := context.WithCancel(ctx)
 	go func() { // ends with asking, which the caller cancels
 		for backoff.Wait(asking, ownerCheck) == nil {
@@ -93,14 +94,14 @@ func whileOwner(ctx context.Context, r *mirror.Repository, url string) (context.
 	return asking, cancel
 }
 
-func annotate(ctx context.Context, r *mirror.Repository) context.Context {
+func annotate(ctx context.Context, r *mirroring.Repository) context.Context {
 	trace.SpanFromContext(ctx).SetAttributes(
 		attribute.String("leat.repository", r.Definition().Name), attribute.Int64("leat.epoch", int64(r.Epoch())))
 	return ctx
 }
 
 // elsewhere returns the replica that owns the repository, or nil where the call is to be answered here.
-func (s *Service) elsewhere(ctx context.Context, r *mirror.Repository) (client, string, error) {
+func (s *Service) elsewhere(ctx context.Context, r *mirroring.Repository) (client, string, error) {
 	if r.Epoch() != 0 || forwardedTo(ctx) == toHolder {
 		return nil, "", nil
 	}
@@ -125,7 +126,7 @@ func (s *Service) elsewhere(ctx context.Context, r *mirror.Repository) (client, 
 
 // unanswered tells whether an error means that the owner could not be reached or is none any more, as opposed to an
 // answer that happens to be an error.
-func (s *Service) unanswered(ctx context.Context, r *mirror.Repository, err error) bool {
+func (s *Service) unanswered(ctx context.Context, r *mirroring.Repository, err error) bool {
 	if ctx.Err() != nil || !isNoAnswer(err) {
 		return false
 	}
@@ -166,7 +167,7 @@ func forwardedTo(ctx context.Context) string {
 
 // contentOf returns what this replica's mirror holds. Where it holds nothing and does not own the repository either, only
 // an owner can help.
-func contentOf(r *mirror.Repository) (mirror.Content, error) {
+func contentOf(r *mirroring.Repository) (mirror.Content, error) {
 	c, err := r.Content()
 	if errors.Is(err, mirror.ErrNotReady) && r.Epoch() == 0 {
 		return mirror.Content{}, rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_OWNER_UNAVAILABLE,

@@ -12,7 +12,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
-	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
 // holderTimeout is how long one replica that may hold a mirror is given: it may be frozen, or have to build a bundle.
@@ -24,7 +24,7 @@ var errNoHolder = errors.New("no other replica holds a mirror")
 // askHolders lets a replica that holds a mirror answer, one hop away, although it does not own the repository. What comes
 // says how old it is. errNoHolder: there is none, or the call came from another replica already.
 func askHolders[Req, Resp any](
-	ctx context.Context, s *Service, r *mirror.Repository, call func(client, context.Context, *Req) (*Resp, error), req *Req,
+	ctx context.Context, s *Service, r *mirroring.Repository, call func(client, context.Context, *Req) (*Resp, error), req *Req,
 ) (*Resp, error) {
 	if forwardedTo(ctx) != "" {
 		return nil, errNoHolder
@@ -49,7 +49,7 @@ func askHolders[Req, Resp any](
 
 // relayHolder is askHolders for a bundle. done is false where no replica has it.
 func (s *Service) relayHolder(
-	ctx context.Context, r *mirror.Repository, req *gitcachev1.DownloadBundleRequest, stream *bundleStream,
+	ctx context.Context, r *mirroring.Repository, req *gitcachev1.DownloadBundleRequest, stream *bundleStream,
 ) (done bool, err error) {
 	if forwardedTo(ctx) != "" {
 		return false, nil

@@ -16,13 +16,14 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
 type fileStream = connect.ServerStream[gitcachev1.ReadMirrorFileResponse]
 
 // Replica implements ReplicaService. Use [ReplicaOptions] with its handler, which lets only other replicas in.
 type Replica struct {
-	set     *mirror.Set
+	set     *mirroring.Set
 	copies  mirror.Copies
 	objects *lfs.Objects
 }
@@ -30,7 +31,7 @@ type Replica struct {
 var _ gitcachev1connect.ReplicaServiceHandler = (*Replica)(nil)
 
 // NewReplica returns a Replica.
-func NewReplica(set *mirror.Set, copies mirror.Copies, objects *lfs.Objects) *Replica {
+func NewReplica(set *mirroring.Set, copies mirror.Copies, objects *lfs.Objects) *Replica {
 	return &Replica{set: set, copies: copies, objects: objects}
 }
 
@@ -117,7 +118,7 @@ func (s *Replica) TakeOver(ctx context.Context, req *gitcachev1.TakeOverRequest)
 }
 
 // repository returns the repository of that name and UID, once its mirror on disk has been looked at.
-func (s *Replica) repository(ctx context.Context, name, uid string) (*mirror.Repository, error) {
+func (s *Replica) repository(ctx context.Context, name, uid string) (*mirroring.Repository, error) {
 	if err := checkAnyName("repository", name); err != nil {
 		return nil, err
 	}

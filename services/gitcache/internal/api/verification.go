@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/provenance"
 )
 
@@ -72,7 +73,7 @@ func fromVerification(v mirror.Verification) *gitcachev1.Verification {
 }
 
 // nameCommit finds the commit that its id, or the beginning of one, names, and makes sure that it may be delivered.
-func (s *Service) nameCommit(ctx context.Context, r *mirror.Repository, id string) (string, error) {
+func (s *Service) nameCommit(ctx context.Context, r *mirroring.Repository, id string) (string, error) {
 	whole := commitForm.MatchString(id)
 	if whole && !r.Verifies() {
 		return id, nil // whoever reads it sees whether it is there

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
 // errand gets objects of one repository that nobody else is getting.
@@ -30,8 +31,8 @@ func (e *errand) run(ctx context.Context, wants []Want) error {
 	if err != nil {
 		return err
 	}
-	err = r.AsOwner(ctx, func(ctx context.Context, right mirror.Errand) error {
-		return e.objects.params.Server.Fetch(ctx, Request{Errand: right, URL: e.url, Wants: wants}, e.take)
+	err = r.AsOwner(ctx, func(ctx context.Context, right mirror.OwnerTask) error {
+		return e.objects.params.Server.Fetch(ctx, Request{OwnerTask: right, URL: e.url, Wants: wants}, e.take)
 	})
 	rest := e.absent(wants)
 	if len(rest) < len(wants) {
@@ -86,7 +87,7 @@ func (e *errand) reason(w Want, err error) error {
 
 // askReplicas gets what other replicas hold: those first that can but look, then the owner, who asks the upstream. err is
 // why this replica could not, and stays the reason for what nobody has, unless the owner gives a better one.
-func (e *errand) askReplicas(ctx context.Context, r *mirror.Repository, wants []Want, err error) error {
+func (e *errand) askReplicas(ctx context.Context, r *mirroring.Repository, wants []Want, err error) error {
 	owner, unknown := r.Owner(ctx)
 	if unknown != nil {
 		owner = ""
@@ -114,7 +115,7 @@ func (e *errand) askReplicas(ctx context.Context, r *mirror.Repository, wants []
 	return err
 }
 
-func (e *errand) askReplica(ctx context.Context, r *mirror.Repository, replica string, w Want) error {
+func (e *errand) askReplica(ctx context.Context, r *mirroring.Repository, replica string, w Want) error {
 	body, err := e.objects.params.Holders.Read(ctx, replica, r.Definition(), e.url, w)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
 // Want is an object, and the file that needs it.
@@ -22,7 +23,7 @@ type Want struct {
 
 // Request asks an LFS server for objects.
 type Request struct {
-	mirror.Errand
+	mirror.OwnerTask
 	// URL is what the commit's .lfsconfig names as the server. It counts only at the repository's own host. Empty: the server
 	// is where the repository's URL leads to.
 	URL   string
@@ -54,7 +55,7 @@ type Params struct {
 	Server  Server
 	Holders Holders
 	// Find returns the repository of a UID.
-	Find   func(uid string) (*mirror.Repository, error)
+	Find   func(uid string) (*mirroring.Repository, error)
 	Logger *slog.Logger
 	// Timeout bounds one download of several objects, whoever waits for it. Zero: 30 min.
 	Timeout time.Duration

@@ -76,7 +76,7 @@ func fetch(t *testing.T, c *lfshttp.Client, r lfs.Request, contents ...string) a
 }
 
 func request(repo *gittest.Repo) lfs.Request {
-	return lfs.Request{Errand: mirror.Errand{Definition: mirror.Definition{Name: "demo", UID: "uid", URL: repo.URL()}}}
+	return lfs.Request{OwnerTask: mirror.OwnerTask{Definition: mirror.Definition{Name: "demo", UID: "uid", URL: repo.URL()}}}
 }
 
 func wantReason(t *testing.T, err error, want mirror.Reason) {
@@ -361,7 +361,7 @@ func TestOldAddresses(t *testing.T) {
 		}}})
 	}))
 	t.Cleanup(server.Close)
-	r := lfs.Request{Errand: mirror.Errand{Definition: mirror.Definition{UID: "uid", URL: server.URL + "/demo"}}}
+	r := lfs.Request{OwnerTask: mirror.OwnerTask{Definition: mirror.Definition{UID: "uid", URL: server.URL + "/demo"}}}
 	if a := fetch(t, newClient(t), r, "x"); a.got["x"] != "x" || a.err != nil || batches != 1 {
 		t.Errorf("got %v after %d batches, want the object after one", a, batches)
 	}

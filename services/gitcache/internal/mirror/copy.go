@@ -49,7 +49,7 @@ type Copies interface {
 var errFalseCopy = errors.New("another replica's mirror does not have the fingerprint that it claims")
 
 // check makes sure that refs arrived as they were sent.
-func (c Copy) check() error {
+func (c Copy) Check() error {
 	if !c.Content.Exists() || c.Content.Fingerprint() != c.Fingerprint {
 		return errFalseCopy
 	}
@@ -71,7 +71,7 @@ func (c Content) Fingerprint() string {
 		}
 	}
 	if c.Partial {
-		fmt.Fprintf(hash, "partial %d\n", c.filled())
+		fmt.Fprintf(hash, "partial %d\n", c.Filled())
 	}
 	if c.Policy != "" {
 		fmt.Fprintf(hash, "policy %s\n", c.Policy)

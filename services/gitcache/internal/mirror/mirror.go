@@ -1,14 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mirror keeps mirrors of upstream repositories fresh.
+// Package mirror has the words of gitcache: what a repository is defined as, what a mirror of it holds, what a selector
+// selects there, the state and the events of its owner, and why things fail.
 //
-// A [Repository] is one mirrored upstream. Of all replicas of the service exactly one, the holder of the repository's
-// lease, talks to the upstream: it polls, fetches when refs moved, and publishes what changed under the epoch of its
-// lease. Every replica answers reads from what its own disk holds; see [Repository.Content].
-//
-// A [Set] runs all repositories that a [Registry] knows. The outside world is behind the ports [Upstream], [Mirrors],
-// [Registry], [EventLog] and [Peers].
+// It holds values and ports, and runs nothing. Values are comparable or never changed once made. Package mirroring runs
+// the repositories of a replica; adapters implement the ports: [Backend], [Registry], [EventLog], [Peers], [Replicas],
+// [Objects] and [Named].
 package mirror
 
 import (
@@ -119,9 +117,9 @@ type Definition struct {
 // SubmoduleMark stands in the names of submodules' repositories, and in no other name.
 const SubmoduleMark = "."
 
-// kin is what decides which replicas should have a repository: it and its submodules, which are needed together, are for
-// the same.
-func (d Definition) kin() string {
+// PlacementKey decides which replicas should have the repository. A repository and its submodules have one key, because a
+// bundle needs them together.
+func (d Definition) PlacementKey() string {
 	if d.ParentUID != "" {
 		return d.ParentUID
 	}
@@ -141,8 +139,8 @@ func (d Definition) Public() Definition {
 	return d
 }
 
-// sameUpstream tells whether two definitions reach the same upstream in the same way, and mirror as much of it.
-func (d Definition) sameUpstream(other Definition) bool {
+// SameUpstream tells whether two definitions reach the same upstream in the same way, and mirror as much of it.
+func (d Definition) SameUpstream(other Definition) bool {
 	return d.URL == other.URL && d.Credential == other.Credential && d.CAPEM == other.CAPEM && d.ProxyURL == other.ProxyURL &&
 		d.PartialClone == other.PartialClone
 }

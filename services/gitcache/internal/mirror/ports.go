@@ -5,7 +5,9 @@ package mirror
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"time"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
@@ -58,8 +60,8 @@ type Mirrors interface {
 	// Load returns what the mirror of that UID holds, after making sure that it can be read. ErrNoMirror: there is none,
 	// or it was damaged and has been dropped.
 	Load(ctx context.Context, uid string) (Content, error)
-	// Settle keeps durably what of the refs is delivered, as c says; all else of the mirror stays as it is.
-	Settle(ctx context.Context, uid string, c Content) error
+	// SaveDelivery keeps durably what of the refs is delivered, as c says; all else of the mirror stays as it is.
+	SaveDelivery(ctx context.Context, uid string, c Content) error
 	// Remove deletes a mirror. Removing one that does not exist is no error.
 	Remove(ctx context.Context, uid string) error
 }
@@ -110,4 +112,39 @@ type Replicas interface {
 	Read(ctx context.Context, replica string, def Definition, generation, name string) (io.ReadCloser, error)
 	// TakeOver tells a replica that a lease is reserved for it, and returns once it owns the repository.
 	TakeOver(ctx context.Context, replica string, def Definition) error
+}
+
+// Gate spreads what goes to one host over time, whatever number of repositories it has. Its methods may be called
+// concurrently.
+type Gate interface {
+	// Enter waits, fairly, until the definition's host may have one more conversation, and returns what ends it. Errors
+	// are the context's, or a *QuietError while the host wants to be left alone.
+	Enter(ctx context.Context, def Definition) (leave func(), err error)
+}
+
+// QuietError tells that a host asked to be left alone, of whichever repository it was asked. It is no failure of the
+// repository: nothing was sent.
+type QuietError struct {
+	Host  string
+	Until time.Time
+}
+
+// Error implements error.
+func (e *QuietError) Error() string {
+	return fmt.Sprintf("%s asks to be left alone until %s", e.Host, e.Until.UTC().Format(time.RFC3339))
+}
+
+// Objects are what repositories have outside Git, beside their mirrors. Its methods may be called concurrently.
+type Objects interface {
+	// Copy makes this replica hold what another one holds of a repository, too.
+	Copy(ctx context.Context, replica string, def Definition) error
+	// Remove deletes all that a repository has. Removing nothing is no error.
+	Remove(ctx context.Context, uid string) error
+}
+
+// OwnerTask is what an owner may ask of its upstream besides fetching.
+type OwnerTask struct {
+	Definition Definition
+	// Guard is asked right before any byte goes to the upstream, as that of [FetchParams].
+	Guard func() error
 }

@@ -117,8 +117,8 @@ type Problem struct {
 	Since   time.Time `json:"since"`
 }
 
-// problemOf makes a state of an error; the beginning of an unchanged problem is kept.
-func problemOf(err error, before *Problem, now time.Time) *Problem {
+// ProblemOf makes a state of an error; the beginning of an unchanged problem is kept.
+func ProblemOf(err error, before *Problem, now time.Time) *Problem {
 	p := &Problem{
 		Reason:  ReasonInternal,
 		Message: "The fetch failed for a reason inside Leat; see the log of the owning replica.",

@@ -209,8 +209,27 @@ func (c Content) resolveHead(s Selector) (string, error) {
 	if c.Head == "" {
 		return "", &RefError{Selector: s, Close: c.Refs.first(BranchPrefix)}
 	}
-	if c.Policy != "" && !c.Refs.delivers(c.Head) {
+	if c.Policy != "" && !c.Refs.Delivers(c.Head) {
 		return "", &RejectedError{Selector: s, Ref: "HEAD", Commit: c.Head, Why: "no ref leads to that is let through"}
 	}
 	return c.Head, nil
+}
+
+// newer tells whether c was seen at the upstream after other, or has had content added since.
+func (c Content) Newer(other Content) bool {
+	if c.Epoch != other.Epoch {
+		return c.Epoch > other.Epoch
+	}
+	if !c.FreshAt.Equal(other.FreshAt) {
+		return c.FreshAt.After(other.FreshAt)
+	}
+	return c.Filled() > other.Filled()
+}
+
+// filled is FilledAt as a number; zero: never.
+func (c Content) Filled() int64 {
+	if c.FilledAt.IsZero() {
+		return 0
+	}
+	return c.FilledAt.UnixNano()
 }

@@ -34,12 +34,12 @@ type State struct {
 	Owner         string    `json:"owner,omitempty"`
 	Failures      int       `json:"failures"`
 	Fetches       int64     `json:"fetches"`
-	// HeldRefs are the full names of refs that are held back, at most maxChangedRefs.
+	// HeldRefs are the full names of refs that are held back, at most MaxChangedRefs.
 	HeldRefs []string `json:"held_refs,omitempty"`
 }
 
-// maxChangedRefs bounds the names in one event; more are "all".
-const maxChangedRefs = 1000
+// MaxChangedRefs bounds the names in one event; more are "all".
+const MaxChangedRefs = 1000
 
 // Event tells that something about a repository changed.
 type Event struct {
@@ -60,11 +60,11 @@ type Event struct {
 }
 
 // merge adds what a later event says to one that has not been published yet.
-func (e *Event) merge(later Event) {
+func (e *Event) Merge(later Event) {
 	changed := slices.Concat(e.Changed, later.Changed)
 	slices.Sort(changed)
 	changed = slices.Compact(changed)
-	all := e.All || later.All || len(changed) > maxChangedRefs
+	all := e.All || later.All || len(changed) > MaxChangedRefs
 	*e = later
 	e.Changed, e.All = changed, all
 	if all {

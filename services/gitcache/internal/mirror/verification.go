@@ -4,14 +4,12 @@
 package mirror
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 
 	"github.com/leatdev/leat/internal/signers"
-	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/provenance"
 )
 
@@ -50,12 +48,6 @@ func (v Verification) Check() error {
 	return nil
 }
 
-// Admit returns next, read by reader, with what of its refs is delivered; before is what the mirror held. It is what
-// [FetchParams.Admit] does.
-func (v Verification) Admit(ctx context.Context, reader content.Reader, before, next Content) (Content, error) {
-	return newJudge(v).admit(ctx, reader, before, next)
-}
-
 // RejectedError tells which selector selects something that is mirrored, but that nobody signed who is allowed to.
 type RejectedError struct {
 	Selector Selector
@@ -71,8 +63,8 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("%s leads to %s, which %s", e.Selector, e.Commit, e.Why)
 }
 
-// branchExcluded is why a branch is held back for good where only tags are delivered. That is no problem of anybody's.
-const branchExcluded = "belongs to a branch, while only signed tags are delivered"
+// ExcludedBranch is why a branch is held back for good where only tags are delivered. That is no problem of anybody's.
+const ExcludedBranch = "belongs to a branch, while only signed tags are delivered"
 
 // Delivered is the commit that the ref delivers: its own, or the last one that was let through. Empty: there is none.
 func (r Ref) Delivered() string {
@@ -97,14 +89,14 @@ func (r Ref) deliver(s Selector) (string, error) {
 	case commit != "":
 		return commit, nil
 	case r.Held != "":
-		return "", &RejectedError{Selector: s, Ref: r.Name, Commit: r.Commit, Why: r.Held, Excluded: r.Held == branchExcluded}
+		return "", &RejectedError{Selector: s, Ref: r.Name, Commit: r.Commit, Why: r.Held, Excluded: r.Held == ExcludedBranch}
 	default:
 		return "", &RefError{Selector: s, NoCommit: true}
 	}
 }
 
 // delivers tells whether a ref delivers the commit.
-func (r Refs) delivers(commit string) bool {
+func (r Refs) Delivers(commit string) bool {
 	for _, ref := range r {
 		if ref.Delivered() == commit {
 			return true

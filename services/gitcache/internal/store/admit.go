@@ -31,8 +31,8 @@ func (d *Draft) admit(ctx context.Context, p mirror.FetchParams, c mirror.Conten
 	return c, errors.Join(err, reader.Close())
 }
 
-// Settle implements [mirror.Mirrors].
-func (s *Store) Settle(_ context.Context, uid string, c mirror.Content) error {
+// SaveDelivery implements [mirror.Mirrors].
+func (s *Store) SaveDelivery(_ context.Context, uid string, c mirror.Content) error {
 	home, err := s.home(uid)
 	if err != nil {
 		return err

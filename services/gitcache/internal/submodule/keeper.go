@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 
 // Params configures a [Keeper]. All fields are required except Shared and Patience.
 type Params struct {
-	Set      *mirror.Set
+	Set      *mirroring.Set
 	Registry mirror.Registry
 	Mirrors  content.Opener
 	Events   mirror.EventLog
@@ -114,7 +115,7 @@ func (k *Keeper) Obtain(ctx context.Context, l Link) error {
 }
 
 // mirrored returns the repository, which it makes known to all replicas where it is not.
-func (k *Keeper) mirrored(ctx context.Context, l Link, def mirror.Definition) (*mirror.Repository, error) {
+func (k *Keeper) mirrored(ctx context.Context, l Link, def mirror.Definition) (*mirroring.Repository, error) {
 	if r, err := k.params.Set.Find(def.UID); err == nil {
 		return r, nil
 	}
@@ -148,7 +149,7 @@ func (k *Keeper) count(root string) int {
 // GiveUp has the mirror of a submodule fetched anew, because it turned out to be damaged.
 func (k *Keeper) GiveUp(uid string) {
 	if r, err := k.params.Set.Find(uid); err == nil {
-		r.GiveUpContent()
+		r.DiscardContent()
 	}
 }
 

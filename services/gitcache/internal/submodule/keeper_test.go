@@ -15,13 +15,14 @@ import (
 
 	"github.com/leatdev/leat/internal/lease/leasemem"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 )
 
 // registry is what replicas share, in memory: definitions, and the events about those that went.
 type registry struct {
 	mirror.EventLog
-	set  *mirror.Set
+	set  *mirroring.Set
 	defs map[string]mirror.Definition
 	gone []string
 }
@@ -63,9 +64,9 @@ func newKeeper(t *testing.T, root mirror.Definition) (*submodule.Keeper, *regist
 	t.Helper()
 	r := &registry{defs: map[string]mirror.Definition{}}
 	var err error
-	r.set, err = mirror.NewSet(mirror.Deps{
+	r.set, err = mirroring.NewSet(mirroring.Deps{
 		Backend: noBackend{}, Named: nil, Events: r, Leases: leasemem.New(), Peers: r, Replicas: nil, Objects: nil,
-		Self: "http://self", Settings: mirror.Settings{}, Logger: slog.New(slog.DiscardHandler),
+		Self: "http://self", Settings: mirroring.Settings{}, Logger: slog.New(slog.DiscardHandler),
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 	})
 	if err != nil {

@@ -11,13 +11,14 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
 // wait is for one commit of one submodule to arrive in this replica's mirror.
 type wait struct {
 	keeper     *Keeper
 	link       Link
-	repository *mirror.Repository
+	repository *mirroring.Repository
 	refreshed  bool
 }
 

@@ -86,7 +86,7 @@ func TestAdmission(t *testing.T) {
 	f.git(t, "fsck", "--strict")
 
 	loaded.Refs, loaded.Policy = mirror.NewRefs([]mirror.Ref{{Name: "refs/heads/main", Object: second, Commit: second}}), "p2"
-	if err := f.Settle(t.Context(), f.def.UID, loaded); err != nil {
+	if err := f.SaveDelivery(t.Context(), f.def.UID, loaded); err != nil {
 		t.Fatal(err)
 	}
 	again, err := f.Load(t.Context(), f.def.UID)

@@ -26,6 +26,7 @@ import (
 	"github.com/leatdev/leat/internal/lease/leasemem"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
 // text is a place where words are left, by anybody at any time.
@@ -224,7 +225,7 @@ func runOnce(t *testing.T, def mirror.Definition) string {
 	f.reopen(t)
 	spans := tracetest.NewSpanRecorder()
 	events := &journal{fetched: make(chan mirror.State, 1)}
-	set, err := mirror.NewSet(mirror.Deps{
+	set, err := mirroring.NewSet(mirroring.Deps{
 		Backend: f, Events: events, Leases: leasemem.New(), Peers: events, Self: "http://self",
 		Logger: f.logger, Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test"),
 		Meter: metricnoop.NewMeterProvider().Meter("test"),

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror_test
+package mirroring_test
 
 import (
 	"context"
@@ -28,13 +28,13 @@ func TestErrandsEndWithTheTenure(t *testing.T) {
 			a, b = b, a
 			stopA, stopB = stopB, stopA
 		}
-		if err := b.AsOwner(t.Context(), func(context.Context, mirror.Errand) error { return nil }); !errors.Is(err, mirror.ErrNotOwner) {
+		if err := b.AsOwner(t.Context(), func(context.Context, mirror.OwnerTask) error { return nil }); !errors.Is(err, mirror.ErrNotOwner) {
 			t.Errorf("got %v where the repository is not owned, want ErrNotOwner", err)
 		}
 		running, ended := make(chan struct{}), make(chan error, 1)
 		slow := errors.New("slow to end")
 		go func() {
-			ended <- a.AsOwner(t.Context(), func(ctx context.Context, e mirror.Errand) error {
+			ended <- a.AsOwner(t.Context(), func(ctx context.Context, e mirror.OwnerTask) error {
 				close(running)
 				<-ctx.Done()
 				time.Sleep(time.Second)
@@ -50,10 +50,10 @@ func TestErrandsEndWithTheTenure(t *testing.T) {
 			t.Errorf("got %v from an errand that was cut off, want ErrNotOwner and its own error", err)
 		}
 		time.Sleep(time.Minute)
-		if err := b.AsOwner(t.Context(), func(_ context.Context, e mirror.Errand) error { return e.Guard() }); err != nil {
+		if err := b.AsOwner(t.Context(), func(_ context.Context, e mirror.OwnerTask) error { return e.Guard() }); err != nil {
 			t.Errorf("got %v from the new owner, want nil", err)
 		}
-		if err := a.AsOwner(t.Context(), func(context.Context, mirror.Errand) error { return nil }); !errors.Is(err, mirror.ErrNotOwner) {
+		if err := a.AsOwner(t.Context(), func(context.Context, mirror.OwnerTask) error { return nil }); !errors.Is(err, mirror.ErrNotOwner) {
 			t.Errorf("got %v from the owner before, want ErrNotOwner", err)
 		}
 	})

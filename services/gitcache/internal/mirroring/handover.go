@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror
+package mirroring
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
 	"github.com/leatdev/leat/internal/rendezvous"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 const (
@@ -204,7 +205,7 @@ func (r *Repository) TakeOver(ctx context.Context) (uint64, error) {
 	defer r.mu.Unlock()
 	for r.epoch == 0 {
 		if err := r.awaitChangeLocked(waiting); err != nil {
-			return 0, fmt.Errorf("take %q over: %w", r.name, ErrNotOwner)
+			return 0, fmt.Errorf("take %q over: %w", r.name, mirror.ErrNotOwner)
 		}
 	}
 	return r.epoch, nil

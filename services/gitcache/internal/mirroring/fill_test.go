@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror_test
+package mirroring_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
 // filler is an upstream's blobs.
@@ -67,10 +68,10 @@ func TestBlobsAreFetchedByTheOwner(t *testing.T) {
 		if err := other.Fill(t.Context(), []string{"b1"}); !errors.Is(err, mirror.ErrNotOwner) || len(f.requests()) > 0 {
 			t.Errorf("got %v and requests %v of a replica that is not the owner, want ErrNotOwner and none", err, f.requests())
 		}
-		if err := other.FetchBlobs(t.Context(), make([]string, mirror.MaxFill+1)); err != nil {
+		if err := other.FetchBlobs(t.Context(), make([]string, mirroring.MaxFill+1)); err != nil {
 			t.Fatal(err)
 		}
-		if got := f.requests(); !slices.Equal(got, []int{mirror.MaxFill, 1}) {
+		if got := f.requests(); !slices.Equal(got, []int{mirroring.MaxFill, 1}) {
 			t.Errorf("got requests for %v blobs, want them in two", got)
 		}
 		mine, err := owner.Mirrored()

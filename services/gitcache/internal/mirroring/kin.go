@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror
+package mirroring
 
 import (
 	"context"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"slices"
 )
 
 // partOrphans takes those out whose parent is not there: it was deleted, and they go with it.
-func partOrphans(defs []Definition) (kept, orphans []Definition) {
+func partOrphans(defs []mirror.Definition) (kept, orphans []mirror.Definition) {
 	type identity struct{ name, uid string }
 	known := make(map[identity]bool, len(defs))
 	for _, def := range defs {
@@ -26,7 +27,7 @@ func partOrphans(defs []Definition) (kept, orphans []Definition) {
 }
 
 // Orphans returns the definitions of submodules whose parent is gone. They are not part of the set.
-func (s *Set) Orphans() []Definition {
+func (s *Set) Orphans() []mirror.Definition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.orphans)
@@ -49,7 +50,7 @@ func (r *Repository) Borrow(ctx context.Context) error {
 		}
 	}
 	if _, missing := r.Content(); err == nil && missing != nil {
-		return ErrNoMirror
+		return mirror.ErrNoMirror
 	}
 	return err
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror
+package mirroring
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
 	"github.com/leatdev/leat/internal/rendezvous"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 const (
@@ -90,7 +91,7 @@ func (r *Repository) Owner(ctx context.Context) (string, error) {
 		return "", context.Cause(ctx)
 	}
 	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrDependency, err)
+		err = fmt.Errorf("%w: %w", mirror.ErrDependency, err)
 	}
 	r.shared.outage.note(err)
 	r.owner.url, r.owner.err, r.owner.until = holder.Owner, err, time.Now().Add(ownerMemory)

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror
+// Package mirroring keeps mirrors of upstream repositories fresh.
+package mirroring
 
 import (
 	"context"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 // Settings are the times and bounds of all repositories. A field that is zero takes its default.
@@ -58,14 +60,14 @@ func (s Settings) WithDefaults() Settings {
 
 // Deps are what a [Set] works with. All but Objects are required.
 type Deps struct {
-	Backend  Backend
-	Named    Named
-	Events   EventLog
+	Backend  mirror.Backend
+	Named    mirror.Named
+	Events   mirror.EventLog
 	Leases   lease.Store
-	Peers    Peers
-	Replicas Replicas
+	Peers    mirror.Peers
+	Replicas mirror.Replicas
 	// Objects are copied and removed with the mirrors. Nil: there are none.
-	Objects Objects
+	Objects mirror.Objects
 	// Self is the base URL under which other replicas reach this one; it is the owner's name in leases.
 	Self     string
 	Settings Settings
@@ -106,7 +108,7 @@ type Set struct {
 
 	mu      sync.Mutex
 	byName  map[string]*Repository
-	orphans []Definition
+	orphans []mirror.Definition
 	wake    chan struct{} // holds one token when byName changed
 }
 
@@ -136,7 +138,7 @@ func NewSet(deps Deps) (*Set, error) {
 }
 
 // Apply makes the set hold exactly these definitions, without submodules whose parent is not among them. Repositories that are gone are stopped, and their mirrors removed.
-func (s *Set) Apply(defs []Definition) {
+func (s *Set) Apply(defs []mirror.Definition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defs, s.orphans = partOrphans(defs)
@@ -162,7 +164,7 @@ func (s *Set) Get(name string) (*Repository, error) {
 	defer s.mu.Unlock()
 	r, ok := s.byName[name]
 	if !ok {
-		return nil, ErrUnknownRepository
+		return nil, mirror.ErrUnknownRepository
 	}
 	return r, nil
 }
@@ -180,10 +182,10 @@ func (s *Set) List() []*Repository {
 }
 
 // Definitions returns the definitions of all repositories, secrets included, in no order.
-func (s *Set) Definitions() []Definition {
+func (s *Set) Definitions() []mirror.Definition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defs := make([]Definition, 0, len(s.byName))
+	defs := make([]mirror.Definition, 0, len(s.byName))
 	for _, r := range s.byName {
 		defs = append(defs, r.Definition())
 	}

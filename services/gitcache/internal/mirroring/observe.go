@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror
+package mirroring
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/leatdev/leat/internal/rendezvous"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 // role is what a replica has to do with a repository.
@@ -33,7 +34,7 @@ const (
 // standing is how a mirror stands at one moment.
 type standing struct {
 	role    role
-	phase   Phase
+	phase   mirror.Phase
 	age     time.Duration // since it equalled the upstream; 0 where there is no mirror
 	overdue bool
 	packs   int
@@ -71,7 +72,7 @@ func (r *Repository) roleLocked() role {
 
 // summary is what the gauges show of all mirrors together.
 type summary struct {
-	phases  map[Phase]int64 // of those that are owned
+	phases  map[mirror.Phase]int64 // of those that are owned
 	worst   map[role]time.Duration
 	overdue map[role]int64
 	packs   int // of the mirror that has most
@@ -79,7 +80,7 @@ type summary struct {
 
 func (s *Set) summarize(now time.Time) summary {
 	all := summary{
-		phases:  map[Phase]int64{PhaseCloning: 0, PhaseReady: 0, PhaseStale: 0, PhaseFailed: 0, PhaseSuspended: 0},
+		phases:  map[mirror.Phase]int64{mirror.PhaseCloning: 0, mirror.PhaseReady: 0, mirror.PhaseStale: 0, mirror.PhaseFailed: 0, mirror.PhaseSuspended: 0},
 		worst:   map[role]time.Duration{roleOwner: 0, roleFollower: 0},
 		overdue: map[role]int64{roleOwner: 0, roleFollower: 0},
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror
+package mirroring
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 const (
@@ -80,7 +81,7 @@ func (s *Set) removeStrangers(ctx context.Context, since map[string]time.Time) {
 	}
 }
 
-func (s *Set) removeStranger(ctx context.Context, stored Stored) {
+func (s *Set) removeStranger(ctx context.Context, stored mirror.Stored) {
 	logger := s.shared.Logger.With(slog.String("leat.repository.uid", stored.UID), slog.Int64("bytes", stored.Bytes))
 	if err := s.shared.Backend.Remove(ctx, stored.UID); err != nil {
 		logger.WarnContext(ctx, "mirror not removed", slog.Any("error", err))
@@ -140,7 +141,7 @@ func (r *Repository) evict(ctx context.Context) {
 		return
 	}
 	r.mu.Lock()
-	r.content = Content{Epoch: r.content.Epoch}
+	r.content = mirror.Content{Epoch: r.content.Epoch}
 	r.signalLocked()
 	r.mu.Unlock()
 	r.shared.upkeep.evicted(ctx, evictedUnneeded)
@@ -168,7 +169,7 @@ func (s *Set) compact(ctx context.Context) {
 var errNoLongerOwned = errors.New("the repository is another replica's now")
 
 func (r *Repository) compact(ctx context.Context) error {
-	if !r.State().hasContent() || r.Epoch() == 0 {
+	if r.State().FreshAt.IsZero() || r.Epoch() == 0 {
 		return nil
 	}
 	entered := false

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror
+package mirroring
 
 import (
 	"context"
@@ -12,28 +12,14 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
-
-// Objects are what repositories have outside Git, beside their mirrors. Its methods may be called concurrently.
-type Objects interface {
-	// Copy makes this replica hold what another one holds of a repository, too.
-	Copy(ctx context.Context, replica string, def Definition) error
-	// Remove deletes all that a repository has. Removing nothing is no error.
-	Remove(ctx context.Context, uid string) error
-}
-
-// Errand is what an owner may ask of its upstream besides fetching.
-type Errand struct {
-	Definition Definition
-	// Guard is asked right before any byte goes to the upstream, as that of [FetchParams].
-	Guard func() error
-}
 
 // errands are under way for the owner of a repository. The lease is not given up before they have ended.
 type errands struct {
 	mu      sync.Mutex
 	held    *lease.Held // nil: this replica does not own the repository
-	cancel  map[*Errand]context.CancelCauseFunc
+	cancel  map[*mirror.OwnerTask]context.CancelCauseFunc
 	running sync.WaitGroup
 }
 
@@ -42,7 +28,7 @@ type errands struct {
 func (e *errands) admit(ctx context.Context, held *lease.Held) (end func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.held, e.cancel = held, map[*Errand]context.CancelCauseFunc{}
+	e.held, e.cancel = held, map[*mirror.OwnerTask]context.CancelCauseFunc{}
 	stop := context.AfterFunc(ctx, e.refuse)
 	return func() {
 		stop()
@@ -56,24 +42,24 @@ func (e *errands) refuse() {
 	defer e.mu.Unlock()
 	e.held = nil
 	for _, cancel := range e.cancel {
-		cancel(ErrNotOwner)
+		cancel(mirror.ErrNotOwner)
 	}
 }
 
-func (e *errands) begin(ctx context.Context, def Definition) (context.Context, *Errand, error) {
+func (e *errands) begin(ctx context.Context, def mirror.Definition) (context.Context, *mirror.OwnerTask, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.held == nil || e.held.Check() != nil {
-		return nil, nil, fmt.Errorf("run errand for %q: %w", def.Name, ErrNotOwner)
+		return nil, nil, fmt.Errorf("run errand for %q: %w", def.Name, mirror.ErrNotOwner)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	errand := &Errand{Definition: def, Guard: e.held.Check}
+	errand := &mirror.OwnerTask{Definition: def, Guard: e.held.Check}
 	e.cancel[errand] = cancel
 	e.running.Add(1)
 	return ctx, errand, nil
 }
 
-func (e *errands) end(errand *Errand) {
+func (e *errands) end(errand *mirror.OwnerTask) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.cancel[errand](nil)
@@ -84,7 +70,7 @@ func (e *errands) end(errand *Errand) {
 // AsOwner runs what only the owner of the repository may do, and ends its context when the lease is lost or given up.
 // ErrNotOwner: this replica is not the owner, or stopped to be meanwhile. A *QuietError: the upstream's host wants to be
 // left alone.
-func (r *Repository) AsOwner(ctx context.Context, run func(ctx context.Context, e Errand) error) error {
+func (r *Repository) AsOwner(ctx context.Context, run func(ctx context.Context, e mirror.OwnerTask) error) error {
 	ctx, errand, err := r.errands.begin(ctx, r.Definition())
 	if err != nil {
 		return err
@@ -95,8 +81,8 @@ func (r *Repository) AsOwner(ctx context.Context, run func(ctx context.Context, 
 		defer leave()
 		err = run(ctx, *errand)
 	}
-	if err != nil && (errors.Is(context.Cause(ctx), ErrNotOwner) || errand.Guard() != nil) {
-		return fmt.Errorf("run errand for %q: %w: %w", r.name, ErrNotOwner, err)
+	if err != nil && (errors.Is(context.Cause(ctx), mirror.ErrNotOwner) || errand.Guard() != nil) {
+		return fmt.Errorf("run errand for %q: %w: %w", r.name, mirror.ErrNotOwner, err)
 	}
 	return err
 }
@@ -119,7 +105,7 @@ func (r *Repository) takeAnnounced() bool {
 
 // noteState queues an event if health changed, or followers are to look.
 func (t *tenure) noteState() {
-	e := Event{Time: time.Now()}
+	e := mirror.Event{Time: time.Now()}
 	if t.repo.takeAnnounced() {
 		t.note(e)
 		return
@@ -156,5 +142,5 @@ func (s *Set) Find(uid string) (*Repository, error) {
 			return r, nil
 		}
 	}
-	return nil, ErrUnknownRepository
+	return nil, mirror.ErrUnknownRepository
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror
+package mirroring
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 // tenure is the time from winning the lease of a repository to losing it. One goroutine uses it.
@@ -26,18 +27,18 @@ type tenure struct {
 	held *lease.Held
 
 	sequence  uint64
-	health    Problem // as last put into an event; zero: none
-	phase     Phase
+	health    mirror.Problem // as last put into an event; zero: none
+	phase     mirror.Phase
 	heldRefs  []string
-	pending   *Event    // an event that has not reached the log yet
-	attempts  int       // failed tries to publish it
-	publishAt time.Time // when to try next; zero: nothing is pending
+	pending   *mirror.Event // an event that has not reached the log yet
+	attempts  int           // failed tries to publish it
+	publishAt time.Time     // when to try next; zero: nothing is pending
 }
 
 // run fetches whenever a fetch is due. It returns when the lease is lost, ctx is done, or a newer owner was seen.
 func (t *tenure) run(ctx context.Context) error {
 	// Whatever the owner before may have fetched without being able to tell, this event covers.
-	t.note(Event{All: true, Time: time.Now()})
+	t.note(mirror.Event{All: true, Time: time.Now()})
 	for {
 		if err := t.publish(ctx); err != nil {
 			return err
@@ -60,25 +61,25 @@ func (t *tenure) run(ctx context.Context) error {
 }
 
 // note queues an event. Events that could not be published are merged: their order matters, their number does not.
-func (t *tenure) note(e Event) {
+func (t *tenure) note(e mirror.Event) {
 	e.Repository, e.UID, e.Epoch, e.State = t.repo.name, t.repo.uid, t.held.Epoch(), t.repo.State()
-	t.health, t.phase, t.heldRefs = Problem{}, e.State.Phase, e.State.HeldRefs
+	t.health, t.phase, t.heldRefs = mirror.Problem{}, e.State.Phase, e.State.HeldRefs
 	if e.State.Problem != nil {
 		t.health = *e.State.Problem
 	}
 	if t.pending == nil {
-		t.pending = &Event{}
+		t.pending = &mirror.Event{}
 	}
-	t.pending.merge(e)
+	t.pending.Merge(e)
 	if t.publishAt.IsZero() {
 		t.publishAt = time.Now()
 	}
 }
 
 // noteHealth queues an event only if phase, problem or held refs differ from what the last event said.
-func (t *tenure) noteHealth(e Event) {
+func (t *tenure) noteHealth(e mirror.Event) {
 	state := t.repo.State()
-	var health Problem
+	var health mirror.Problem
 	if state.Problem != nil {
 		health = *state.Problem
 	}
@@ -103,7 +104,7 @@ func (t *tenure) publish(ctx context.Context) error {
 		t.sequence++
 		t.pending, t.attempts, t.publishAt = nil, 0, time.Time{}
 		return nil
-	case errors.Is(err, ErrEpochStale):
+	case errors.Is(err, mirror.ErrEpochStale):
 		return fmt.Errorf("publish event of %q: %w", t.repo.name, err)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -123,7 +124,7 @@ func (t *tenure) publish(ctx context.Context) error {
 func (t *tenure) fetch(ctx context.Context) error {
 	r := t.repo
 	leave, err := r.shared.enter(ctx, r.Definition())
-	if quiet, ok := errors.AsType[*QuietError](err); ok {
+	if quiet, ok := errors.AsType[*mirror.QuietError](err); ok {
 		t.postpone(quiet)
 		return nil
 	}
@@ -131,7 +132,7 @@ func (t *tenure) fetch(ctx context.Context) error {
 		return err
 	}
 	defer leave()
-	release, err := r.shared.slot(ctx, !r.State().hasContent())
+	release, err := r.shared.slot(ctx, r.State().FreshAt.IsZero())
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (t *tenure) fetch(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	defer r.disk.Release(1)
-	if !r.State().hasContent() {
+	if r.State().FreshAt.IsZero() {
 		r.inherit(ctx)
 	}
 	ctx, p, timeout := r.beginFetch(ctx, t.held)
@@ -158,13 +159,13 @@ func (t *tenure) fetch(ctx context.Context) error {
 		span.SetStatus(codes.Error, "ownership lost")
 		return gone
 	}
-	if quiet, ok := errors.AsType[*QuietError](err); ok {
+	if quiet, ok := errors.AsType[*mirror.QuietError](err); ok {
 		t.postpone(quiet) // first, so that who waits for this fetch is told why
 		r.abandonFetch()
 		return nil
 	}
 	outcome := r.finishFetch(p, content, err)
-	if outcome.reason == ReasonStorageFull {
+	if outcome.reason == mirror.ReasonStorageFull {
 		r.shared.noteFull()
 	}
 	r.shared.metrics.fetched(ctx, outcome, took, !p.Have.Exists())
@@ -184,7 +185,7 @@ func (t *tenure) gone(ctx context.Context) error {
 func (t *tenure) report(ctx context.Context, span trace.Span, o outcome, err error, took time.Duration) {
 	logger := t.repo.shared.Logger.With(slog.String("leat.repository", t.repo.name),
 		slog.Uint64("leat.epoch", t.held.Epoch()), slog.Duration("duration", took))
-	event := Event{Changed: o.changed, All: o.all, Time: time.Now(), FetchDuration: took, Traceparent: traceparent(ctx)}
+	event := mirror.Event{Changed: o.changed, All: o.all, Time: time.Now(), FetchDuration: took, Traceparent: traceparent(ctx)}
 	span.SetAttributes(attribute.Int("leat.refs.changed", len(o.changed)))
 	switch {
 	case err != nil:

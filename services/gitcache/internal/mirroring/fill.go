@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror
+package mirroring
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"slices"
 	"time"
 )
@@ -75,7 +76,7 @@ func (r *Repository) fillFromOthers(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("fetch blobs of %q: %w", r.name, errors.Join(ErrNotOwner, err))
+	return fmt.Errorf("fetch blobs of %q: %w", r.name, errors.Join(mirror.ErrNotOwner, err))
 }
 
 // Fill fetches blobs into this replica's partial mirror. ErrNotOwner: only the owner may. The mirror of a repository that has
@@ -84,14 +85,14 @@ func (r *Repository) Fill(ctx context.Context, ids []string) error {
 	if err := r.failedLately(); err != nil {
 		return err
 	}
-	err := r.AsOwner(ctx, func(ctx context.Context, e Errand) error { return r.fill(ctx, e, ids) })
-	if _, ok := errors.AsType[*UpstreamError](err); ok {
+	err := r.AsOwner(ctx, func(ctx context.Context, e mirror.OwnerTask) error { return r.fill(ctx, e, ids) })
+	if _, ok := errors.AsType[*mirror.UpstreamError](err); ok {
 		r.noteFillFailure(err)
 	}
 	return err
 }
 
-func (r *Repository) fill(ctx context.Context, e Errand, ids []string) error {
+func (r *Repository) fill(ctx context.Context, e mirror.OwnerTask, ids []string) error {
 	if err := r.disk.Acquire(ctx, 1); err != nil {
 		return context.Cause(ctx)
 	}
@@ -102,13 +103,13 @@ func (r *Repository) fill(ctx context.Context, e Errand, ids []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.shared.Settings.CloneTimeout)
 	defer cancel()
-	filled, err := r.shared.Backend.Fill(ctx, FetchParams{
+	filled, err := r.shared.Backend.Fill(ctx, mirror.FetchParams{
 		Definition: e.Definition, Have: have, Epoch: r.Epoch(), Guard: e.Guard, Received: r.shared.metrics.receiver(ctx, false),
 	}, ids)
 	if err != nil {
 		return err
 	}
-	if filled.filled() != have.filled() {
+	if filled.Filled() != have.Filled() {
 		r.takeFilled(filled)
 		r.Announce()
 	}
@@ -116,7 +117,7 @@ func (r *Repository) fill(ctx context.Context, e Errand, ids []string) error {
 }
 
 // takeFilled takes over what filling changes, and no refs: those may have been judged anew meanwhile.
-func (r *Repository) takeFilled(filled Content) {
+func (r *Repository) takeFilled(filled mirror.Content) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.content

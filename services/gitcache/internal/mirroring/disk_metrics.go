@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror
+package mirroring
 
 import (
 	"context"
 	"errors"
 
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 )
@@ -23,7 +24,7 @@ type diskMetrics struct {
 	evictions   metric.Int64Counter
 }
 
-func newDiskMetrics(meter metric.Meter, disk Disk) (diskMetrics, error) {
+func newDiskMetrics(meter metric.Meter, disk mirror.Disk) (diskMetrics, error) {
 	compactions, err := meter.Float64Histogram("leat.mirror.compaction.duration",
 		metric.WithUnit("s"), metric.WithDescription("Time it took to make fewer files of a mirror's."))
 	evictions, err2 := meter.Int64Counter("leat.mirror.evictions",
@@ -37,7 +38,7 @@ func newDiskMetrics(meter metric.Meter, disk Disk) (diskMetrics, error) {
 	return diskMetrics{compactions: compactions, evictions: evictions}, nil
 }
 
-func observeDisk(meter metric.Meter, disk Disk) error {
+func observeDisk(meter metric.Meter, disk mirror.Disk) error {
 	used, err := meter.Int64ObservableGauge("leat.mirror.disk.usage",
 		metric.WithUnit("By"), metric.WithDescription("Bytes of mirrors on disk."))
 	limit, err2 := meter.Int64ObservableGauge("leat.mirror.disk.limit",
@@ -61,7 +62,7 @@ func (m diskMetrics) evicted(ctx context.Context, why string) {
 	m.evictions.Add(ctx, 1, metric.WithAttributes(attribute.String("leat.eviction.reason", why)))
 }
 
-func (m diskMetrics) compacted(ctx context.Context, done Compaction, err error) {
+func (m diskMetrics) compacted(ctx context.Context, done mirror.Compaction, err error) {
 	result := "small"
 	switch {
 	case err != nil:

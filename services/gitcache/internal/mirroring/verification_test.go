@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror_test
+package mirroring_test
 
 import (
 	"errors"
@@ -14,6 +14,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/signtest"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring/verify"
 	"github.com/leatdev/leat/services/gitcache/internal/provenance"
 )
 
@@ -40,7 +42,7 @@ func signed(t *testing.T) (world, mirror.Definition) {
 	return w, def
 }
 
-func wantMain(t *testing.T, r *mirror.Repository, want string) {
+func wantMain(t *testing.T, r *mirroring.Repository, want string) {
 	t.Helper()
 	c, err := r.Content()
 	if err != nil {
@@ -52,7 +54,7 @@ func wantMain(t *testing.T, r *mirror.Repository, want string) {
 	}
 }
 
-func push(t *testing.T, w world, r *mirror.Repository, commit string) {
+func push(t *testing.T, w world, r *mirroring.Repository, commit string) {
 	t.Helper()
 	w.upstream.set(map[string]string{"refs/heads/main": commit}, nil)
 	if _, err := r.Refresh(t.Context(), true); err != nil {
@@ -218,7 +220,7 @@ func TestUpstreamLiesAboutTags(t *testing.T) {
 		refs mirror.Refs
 		want []string
 	}{"truth": {refs, []string{goodCommit, goodCommit, ""}}, "lies": {lies, []string{"", "", ""}}} {
-		admitted, err := def.Verification.Admit(t.Context(), w.upstream.objects, mirror.Content{}, mirror.Content{Refs: test.refs})
+		admitted, err := verify.New(def.Verification).Admit(t.Context(), w.upstream.objects, mirror.Content{}, mirror.Content{Refs: test.refs})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,32 +1,29 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror
+package mirroring
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring/verify"
 )
-
-// maxHeldNames bounds the refs that the state of a repository tells of.
-const maxHeldNames = 3
 
 // Mirrored returns what this replica's mirror holds, whether or not the repository's policy has been asked about it. It is
 // for copying, never for delivery. The error matches ErrNotReady where the mirror holds nothing.
-func (r *Repository) Mirrored() (Content, error) {
+func (r *Repository) Mirrored() (mirror.Content, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.content.Exists() {
-		return Content{}, &NotReadyError{Repository: r.name, Problem: r.problem}
+		return mirror.Content{}, &mirror.NotReadyError{Repository: r.name, Problem: r.problem}
 	}
 	return r.content, nil
 }
@@ -35,7 +32,7 @@ func (r *Repository) Mirrored() (Content, error) {
 func (r *Repository) Verifies() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.judge.fingerprint != ""
+	return r.judge.IsRequired()
 }
 
 // CheckCommit tells whether a commit that was named by its id, and not by a ref, is delivered. The error is a *RejectedError
@@ -48,72 +45,14 @@ func (r *Repository) CheckCommit(ctx context.Context, reader content.Reader, id 
 	r.mu.Lock()
 	j := r.judge
 	r.mu.Unlock()
-	return j.checkCommit(ctx, reader, c, id)
+	return j.CheckCommit(ctx, reader, c, id)
 }
 
 // setContentLocked replaces what the mirror holds.
-func (r *Repository) setContentLocked(c Content) {
+func (r *Repository) setContentLocked(c mirror.Content) {
 	r.content = c
 	r.contents++
-	held := c.heldBack()
-	r.rejected, r.held = rejection(held, r.rejected, time.Now()), nil
-	for _, ref := range held[:min(len(held), maxChangedRefs)] {
-		r.held = append(r.held, ref.Name)
-	}
-}
-
-// heldBack returns the refs that are held back, the most urgent first.
-func (c Content) heldBack() []Ref {
-	var held []Ref
-	for _, ref := range c.Refs {
-		if ref.Held != "" && ref.Held != branchExcluded {
-			held = append(held, ref)
-		}
-	}
-	slices.SortStableFunc(held, func(a, b Ref) int { return cmp.Compare(c.urgency(a), c.urgency(b)) })
-	return held
-}
-
-// rejection makes a state of refs that are held back, nil where there are none; the beginning of what stands already is
-// kept.
-func rejection(held []Ref, before *Problem, now time.Time) *Problem {
-	if len(held) == 0 {
-		return nil
-	}
-	p := &Problem{Reason: ReasonSignatureRejected, Message: rejectionMessage(held), Since: now}
-	if before != nil {
-		p.Since = before.Since
-	}
-	return p
-}
-
-// urgency orders refs that are held back: the default branch, those that delivered something before, the rest.
-func (c Content) urgency(ref Ref) int {
-	switch {
-	case ref.Name == c.DefaultBranch:
-		return 0
-	case ref.GoodCommit != "":
-		return 1
-	default:
-		return 2
-	}
-}
-
-func rejectionMessage(held []Ref) string {
-	var told []string
-	for _, ref := range held[:min(len(held), maxHeldNames)] {
-		instead := "nothing is delivered"
-		if ref.GoodCommit != "" {
-			instead = ref.GoodCommit + " is delivered instead"
-		}
-		told = append(told, fmt.Sprintf("%s leads to %s, which %s; %s", ref.Name, ref.Commit, ref.Held, instead))
-	}
-	count := "1 ref is held back"
-	if len(held) > 1 {
-		count = fmt.Sprintf("%d refs are held back", len(held))
-	}
-	return fmt.Sprintf("%s: %s. Sign and push, or add the signer's key to the repository's verification.",
-		count, strings.Join(told, "; "))
+	r.rejected, r.held = verify.Problem(c, r.rejected, time.Now())
 }
 
 // keepJudged has the policy asked about what the mirror holds whenever it has not been, until ctx is done: it was changed, or
@@ -127,7 +66,7 @@ func (r *Repository) keepJudged(ctx context.Context) {
 			continue
 		}
 		if errors.Is(err, content.ErrDamaged) {
-			r.GiveUpContent()
+			r.DiscardContent()
 		}
 		if failures == 0 {
 			r.shared.Logger.WarnContext(ctx, "mirror not judged, trying again", slog.String("leat.repository", r.name), slog.Any("error", err))
@@ -138,7 +77,7 @@ func (r *Repository) keepJudged(ctx context.Context) {
 }
 
 func (r *Repository) judgedLocked() bool {
-	return !r.content.Exists() || r.content.Policy == r.judge.fingerprint
+	return !r.content.Exists() || r.judge.HasVerified(r.content)
 }
 
 func (r *Repository) awaitUnjudged(ctx context.Context) error {
@@ -162,7 +101,7 @@ func (r *Repository) rejudge(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open mirror: %w", err)
 	}
-	judged, err := j.admit(ctx, reader, before, before)
+	judged, err := j.Admit(ctx, reader, before, before)
 	if err = errors.Join(err, reader.Close()); err != nil {
 		return err
 	}
@@ -173,7 +112,7 @@ func (r *Repository) rejudge(ctx context.Context) error {
 }
 
 // takeJudged takes a verdict over, unless what it is about has been replaced meanwhile.
-func (r *Repository) takeJudged(before, judged Content, version uint64) bool {
+func (r *Repository) takeJudged(before, judged mirror.Content, version uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.contents != version {
@@ -196,7 +135,7 @@ func (r *Repository) keepVerdict(ctx context.Context) error {
 	if !judged || !c.Exists() { // replaced meanwhile
 		return nil
 	}
-	if err := r.shared.Backend.Settle(ctx, r.uid, c); err != nil {
+	if err := r.shared.Backend.SaveDelivery(ctx, r.uid, c); err != nil {
 		return fmt.Errorf("keep verdict: %w", err)
 	}
 	return nil
@@ -212,7 +151,7 @@ func (t *tenure) noteVerdict() {
 	if len(changed) == 0 {
 		return
 	}
-	event := Event{Time: time.Now()}
-	event.merge(Event{Changed: changed, Time: event.Time})
+	event := mirror.Event{Time: time.Now()}
+	event.Merge(mirror.Event{Changed: changed, Time: event.Time})
 	t.note(event)
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror
+package mirroring
 
 import (
 	"context"
@@ -17,6 +17,8 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring/verify"
 )
 
 const (
@@ -37,18 +39,18 @@ type Repository struct {
 	shared    *shared
 
 	mu      sync.Mutex
-	def     Definition
-	content Content
+	def     mirror.Definition
+	content mirror.Content
 	loaded  bool // content is what the disk holds
 
-	judge    *judge   // of the definition's verification
-	contents uint64   // grows with every change of content
-	rejected *Problem // what judge holds back of content; nil: nothing
-	held     []string // the refs that rejected is about
-	verdict  []string // refs that a new judge changed, and no event has told of
+	judge    *verify.Verifier // of the definition's verification
+	contents uint64           // grows with every change of content
+	rejected *mirror.Problem  // what judge holds back of content; nil: nothing
+	held     []string         // the refs that rejected is about
+	verdict  []string         // refs that a new judge changed, and no event has told of
 
 	epoch    uint64 // that of the lease; 0 while this replica does not own the repository
-	problem  *Problem
+	problem  *mirror.Problem
 	failures int
 	fetches  int64
 
@@ -80,15 +82,15 @@ type Repository struct {
 	summoned atomic.Bool   // the next request for the lease need not let others go first
 }
 
-func newRepository(def Definition, s *shared) *Repository {
+func newRepository(def mirror.Definition, s *shared) *Repository {
 	return &Repository{
-		name: def.Name, uid: def.UID, kin: def.kin(), def: def, judge: newJudge(def.Verification), shared: s, changed: make(chan struct{}), disk: semaphore.NewWeighted(1),
+		name: def.Name, uid: def.UID, kin: def.PlacementKey(), def: def, judge: verify.New(def.Verification), shared: s, changed: make(chan struct{}), disk: semaphore.NewWeighted(1),
 		news: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 	}
 }
 
 // Definition returns the definition, credential included.
-func (r *Repository) Definition() Definition {
+func (r *Repository) Definition() mirror.Definition {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.def
@@ -96,11 +98,11 @@ func (r *Repository) Definition() Definition {
 
 // Content returns what this replica's mirror holds, with what of it is delivered. The error matches ErrNotReady where it
 // holds nothing, and while the repository's policy is being asked about it.
-func (r *Repository) Content() (Content, error) {
+func (r *Repository) Content() (mirror.Content, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.content.Exists() || !r.judgedLocked() {
-		return Content{}, &NotReadyError{Repository: r.name, Problem: r.problem, Unjudged: r.content.Exists()}
+		return mirror.Content{}, &mirror.NotReadyError{Repository: r.name, Problem: r.problem, Unjudged: r.content.Exists()}
 	}
 	return r.content, nil
 }
@@ -113,14 +115,14 @@ func (r *Repository) Epoch() uint64 {
 }
 
 // State returns what this replica knows.
-func (r *Repository) State() State {
+func (r *Repository) State() mirror.State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.stateLocked()
 }
 
-func (r *Repository) stateLocked() State {
-	s := State{
+func (r *Repository) stateLocked() mirror.State {
+	s := mirror.State{
 		Phase: r.phaseLocked(), Problem: r.problem, FreshAt: r.content.FreshAt, ChangedAt: r.content.ChangedAt,
 		DefaultBranch: r.content.DefaultBranch, RefCount: len(r.content.Refs), DiskBytes: r.content.DiskBytes,
 		Epoch: r.content.Epoch, Failures: r.failures, Fetches: r.fetches,
@@ -135,34 +137,34 @@ func (r *Repository) stateLocked() State {
 	return s
 }
 
-func (r *Repository) phaseLocked() Phase {
+func (r *Repository) phaseLocked() mirror.Phase {
 	switch {
 	case r.def.Suspended:
-		return PhaseSuspended
+		return mirror.PhaseSuspended
 	case r.content.Exists() && r.failures > 0:
-		return PhaseStale
+		return mirror.PhaseStale
 	case r.content.Exists():
-		return PhaseReady
+		return mirror.PhaseReady
 	case r.failures > 0:
-		return PhaseFailed
+		return mirror.PhaseFailed
 	default:
-		return PhaseCloning
+		return mirror.PhaseCloning
 	}
 }
 
 // update replaces the definition. What concerns the upstream is tried at once, and a shorter interval counts from now.
-func (r *Repository) update(def Definition) {
+func (r *Repository) update(def mirror.Definition) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if def == r.def {
 		return
 	}
-	if !def.sameUpstream(r.def) || (r.def.Suspended && !def.Suspended) {
+	if !def.SameUpstream(r.def) || (r.def.Suspended && !def.Suspended) {
 		r.next, r.notBefore, r.unfilled = time.Now(), time.Time{}, fillFailure{}
 	}
 	sooner := def.PollInterval != r.def.PollInterval
 	if def.Verification != r.def.Verification {
-		r.judge = newJudge(def.Verification)
+		r.judge = verify.New(def.Verification)
 	}
 	r.def = def
 	// Not while the upstream fails: how long to leave it alone is no matter of the interval.
@@ -212,12 +214,12 @@ func (r *Repository) knownEpoch() uint64 {
 	return r.content.Epoch
 }
 
-// GiveUpContent forgets what this replica's mirror holds, because it turned out to be damaged. The owner copies or clones
+// DiscardContent forgets what this replica's mirror holds, because it turned out to be damaged. The owner copies or clones
 // it again at once, a follower copies it.
-func (r *Repository) GiveUpContent() {
+func (r *Repository) DiscardContent() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.setContentLocked(Content{Epoch: r.content.Epoch})
+	r.setContentLocked(mirror.Content{Epoch: r.content.Epoch})
 	r.next = time.Now()
 	r.signalLocked()
 	r.hear()
@@ -231,7 +233,7 @@ func (r *Repository) load(ctx context.Context) {
 	}
 	defer release()
 	content, err := r.shared.Backend.Load(ctx, r.uid)
-	if err != nil && !errors.Is(err, ErrNoMirror) {
+	if err != nil && !errors.Is(err, mirror.ErrNoMirror) {
 		r.shared.Logger.WarnContext(ctx, "mirror not readable", slog.String("leat.repository", r.name), slog.Any("error", err))
 	}
 	r.mu.Lock()
@@ -334,12 +336,12 @@ func (r *Repository) isDue(now time.Time) bool {
 // made: while polling is suspended, or the upstream asked to be left alone for longer. The fetch belongs to the trace of
 // the first call that asked for it. ErrNotOwner: this replica does not
 // own the repository, or stopped to meanwhile.
-func (r *Repository) Refresh(ctx context.Context, wait bool) (State, error) {
+func (r *Repository) Refresh(ctx context.Context, wait bool) (mirror.State, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	epoch, at := r.epoch, time.Now().Add(r.shared.Settings.Debounce)
 	if epoch == 0 {
-		return State{}, fmt.Errorf("refresh %q: %w", r.name, ErrNotOwner)
+		return mirror.State{}, fmt.Errorf("refresh %q: %w", r.name, mirror.ErrNotOwner)
 	}
 	if r.def.Suspended || r.notBefore.After(at) {
 		return r.stateLocked(), nil
@@ -350,10 +352,10 @@ func (r *Repository) Refresh(ctx context.Context, wait bool) (State, error) {
 	}
 	for target := r.began + 1; wait && r.finished < target; {
 		if err := r.awaitChangeLocked(ctx); err != nil {
-			return State{}, err
+			return mirror.State{}, err
 		}
 		if r.epoch != epoch {
-			return State{}, fmt.Errorf("refresh %q: %w", r.name, ErrNotOwner)
+			return mirror.State{}, fmt.Errorf("refresh %q: %w", r.name, mirror.ErrNotOwner)
 		}
 		if r.def.Suspended || r.notBefore.After(at) {
 			break

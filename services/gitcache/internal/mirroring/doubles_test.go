@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror_test
+package mirroring_test
 
 import (
 	"context"
@@ -23,6 +23,7 @@ import (
 	"github.com/leatdev/leat/internal/lease"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
 // upstream answers fetches with what a test puts into it, and counts.
@@ -157,7 +158,7 @@ func (m mirrors) Remove(_ context.Context, uid string) error {
 	return nil
 }
 
-func (m mirrors) Settle(context.Context, string, mirror.Content) error { return nil }
+func (m mirrors) SaveDelivery(context.Context, string, mirror.Content) error { return nil }
 
 func (m mirrors) Export(context.Context, string) (string, []mirror.File, error) {
 	return "gen-1", nil, nil
@@ -290,7 +291,7 @@ func (l *eventLog) all() []mirror.Event {
 // fleet are the replicas that live now. All know of one another at once.
 type fleet struct {
 	mu   sync.Mutex
-	sets map[string]*mirror.Set
+	sets map[string]*mirroring.Set
 }
 
 func (f *fleet) Members() []string {
@@ -299,7 +300,7 @@ func (f *fleet) Members() []string {
 	return slices.Collect(maps.Keys(f.sets))
 }
 
-func (f *fleet) repository(replica string, def mirror.Definition) (*mirror.Repository, error) {
+func (f *fleet) repository(replica string, def mirror.Definition) (*mirroring.Repository, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	set, ok := f.sets[replica]
@@ -342,7 +343,7 @@ func (f *fleet) TakeOver(ctx context.Context, replica string, def mirror.Definit
 	return err
 }
 
-func (f *fleet) join(url string, set *mirror.Set) {
+func (f *fleet) join(url string, set *mirroring.Set) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sets[url] = set
@@ -388,7 +389,7 @@ func definition(name string) mirror.Definition {
 }
 
 // replica starts a set with these repositories; stop ends it and waits.
-func (w world) replica(t *testing.T, name string, loaded map[string]mirror.Content, defs ...mirror.Definition) (set *mirror.Set, stop func()) {
+func (w world) replica(t *testing.T, name string, loaded map[string]mirror.Content, defs ...mirror.Definition) (set *mirroring.Set, stop func()) {
 	t.Helper()
 	set, run := w.member(t, name, loaded, defs...)
 	return set, run()
@@ -396,16 +397,16 @@ func (w world) replica(t *testing.T, name string, loaded map[string]mirror.Conte
 
 // member makes a set that the others count as a replica already, and that does nothing before run is called: where it
 // matters that several replicas know each other from the first moment.
-func (w world) member(t *testing.T, name string, loaded map[string]mirror.Content, defs ...mirror.Definition) (set *mirror.Set, run func() (stop func())) {
+func (w world) member(t *testing.T, name string, loaded map[string]mirror.Content, defs ...mirror.Definition) (set *mirroring.Set, run func() (stop func())) {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	if w.log != nil {
 		logger = slog.New(slog.NewTextHandler(w.log, nil))
 	}
-	set, err := mirror.NewSet(mirror.Deps{
+	set, err := mirroring.NewSet(mirroring.Deps{
 		Backend: backend{w.upstream, w.filler, w.gate, mirrors{loaded, w.full, w.disk}, w.disk, w.upstream.objects},
 		Objects: nil, Named: w.disk, Events: w.events, Leases: w.leases, Peers: w.fleet,
-		Replicas: w.fleet, Self: "http://" + name, Settings: mirror.Settings{Followers: w.followers}, Logger: logger,
+		Replicas: w.fleet, Self: "http://" + name, Settings: mirroring.Settings{Followers: w.followers}, Logger: logger,
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 	})
 	if err != nil {
@@ -428,7 +429,7 @@ func (w world) member(t *testing.T, name string, loaded map[string]mirror.Conten
 	}
 }
 
-func get(t *testing.T, set *mirror.Set, name string) *mirror.Repository {
+func get(t *testing.T, set *mirroring.Set, name string) *mirroring.Repository {
 	t.Helper()
 	r, err := set.Get(name)
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror
+package mirroring
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/rendezvous"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 const (
@@ -153,7 +154,7 @@ func (r *Repository) catchUpWith(ctx context.Context, owner string) error {
 	if err == nil {
 		err = r.copyObjects(copying, owner)
 	}
-	if errors.Is(err, ErrNoMirror) || r.Epoch() != 0 { // its event will tell; or the tenure has begun and sees for itself
+	if errors.Is(err, mirror.ErrNoMirror) || r.Epoch() != 0 { // its event will tell; or the tenure has begun and sees for itself
 		return nil
 	}
 	return err
@@ -219,7 +220,7 @@ func (r *Repository) inherit(ctx context.Context) {
 			r.shared.Logger.InfoContext(ctx, "mirror inherited", slog.String("leat.repository", r.name), slog.String("from", member))
 			return
 		}
-		if !errors.Is(err, ErrNoMirror) {
+		if !errors.Is(err, mirror.ErrNoMirror) {
 			r.shared.Logger.InfoContext(ctx, "mirror not inherited",
 				slog.String("leat.repository", r.name), slog.String("from", member), slog.Any("error", err))
 		}
@@ -236,7 +237,7 @@ func (r *Repository) copyFrom(ctx context.Context, replica string) error {
 	if err != nil {
 		return fmt.Errorf("inspect mirror: %w", err)
 	}
-	if mine.Exists() && !theirs.Content.newer(mine) {
+	if mine.Exists() && !theirs.Content.Newer(mine) {
 		return nil
 	}
 	if mine.Exists() && theirs.Fingerprint == mine.Fingerprint() {
@@ -247,12 +248,12 @@ func (r *Repository) copyFrom(ctx context.Context, replica string) error {
 		r.adopt(mine)
 		return nil
 	}
-	if err := theirs.check(); err != nil {
+	if err := theirs.Check(); err != nil {
 		return err
 	}
 	theirs.Doubted = !mine.Exists()
 	content, err := r.adoptFrom(ctx, replica, theirs)
-	if errors.Is(err, ErrNoMirror) {
+	if errors.Is(err, mirror.ErrNoMirror) {
 		return errCompacted
 	}
 	if err != nil {
@@ -263,15 +264,15 @@ func (r *Repository) copyFrom(ctx context.Context, replica string) error {
 }
 
 // adoptFrom copies the files that this replica's mirror lacks.
-func (r *Repository) adoptFrom(ctx context.Context, replica string, theirs Copy) (Content, error) {
+func (r *Repository) adoptFrom(ctx context.Context, replica string, theirs mirror.Copy) (mirror.Content, error) {
 	limited, stop := context.WithTimeout(ctx, r.shared.Settings.CloneTimeout)
 	defer stop()
 	limited, span := r.shared.Tracer.Start(limited, "mirror.copy", trace.WithAttributes(
 		attribute.String("leat.repository", r.name), attribute.String("leat.repository.uid", r.uid),
-		attribute.Int64("leat.epoch", int64(theirs.Content.Epoch)), attribute.String("leat.copy.from", ReplicaURL(replica))))
+		attribute.Int64("leat.epoch", int64(theirs.Content.Epoch)), attribute.String("leat.copy.from", mirror.ReplicaURL(replica))))
 	defer span.End()
 	started, def := time.Now(), r.Definition()
-	content, err := r.shared.Backend.Adopt(limited, r.uid, theirs, func(ctx context.Context, f File) (io.ReadCloser, error) {
+	content, err := r.shared.Backend.Adopt(limited, r.uid, theirs, func(ctx context.Context, f mirror.File) (io.ReadCloser, error) {
 		return r.shared.Replicas.Read(ctx, replica, def, theirs.Generation, f.Name)
 	})
 	if err != nil {
@@ -281,26 +282,7 @@ func (r *Repository) adoptFrom(ctx context.Context, replica string, theirs Copy)
 	return content, err
 }
 
-// newer tells whether c was seen at the upstream after other, or has had content added since.
-func (c Content) newer(other Content) bool {
-	if c.Epoch != other.Epoch {
-		return c.Epoch > other.Epoch
-	}
-	if !c.FreshAt.Equal(other.FreshAt) {
-		return c.FreshAt.After(other.FreshAt)
-	}
-	return c.filled() > other.filled()
-}
-
-// filled is FilledAt as a number; zero: never.
-func (c Content) filled() int64 {
-	if c.FilledAt.IsZero() {
-		return 0
-	}
-	return c.FilledAt.UnixNano()
-}
-
-func (r *Repository) adopt(c Content) {
+func (r *Repository) adopt(c mirror.Content) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.setContentLocked(c)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror_test
+package mirroring_test
 
 import (
 	"testing"
@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/rendezvous"
-	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
 // holders returns the replicas that have a mirror of the repository.
-func holders(t *testing.T, sets map[string]*mirror.Set, name string) []string {
+func holders(t *testing.T, sets map[string]*mirroring.Set, name string) []string {
 	t.Helper()
 	var found []string
 	for url, set := range sets {
@@ -29,7 +29,7 @@ func TestFollowersCopyFromTheOwner(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
 			w.followers = followers
-			sets := map[string]*mirror.Set{}
+			sets := map[string]*mirroring.Set{}
 			var runs []func() (stop func())
 			for _, name := range []string{"a", "b", "c", "d"} {
 				set, run := w.member(t, name, nil, definition("demo"))

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror_test
+package mirroring_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/leatdev/leat/internal/rendezvous"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
 // TestRebalance adds a replica that holds the same mirrors: within some minutes everything is where rendezvous hashing
@@ -88,7 +89,7 @@ func TestShutdownLeavesToSuccessor(t *testing.T) {
 		for i := range 20 {
 			defs = append(defs, definition(fmt.Sprint("demo-", i)))
 		}
-		sets, stops := map[string]*mirror.Set{}, map[string]func(){}
+		sets, stops := map[string]*mirroring.Set{}, map[string]func(){}
 		for _, name := range []string{"a", "b", "c"} {
 			sets[name], stops[name] = w.replica(t, name, nil, defs...)
 		}

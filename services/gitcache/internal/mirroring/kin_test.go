@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror_test
+package mirroring_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
 func submoduleOf(parent mirror.Definition, name string) mirror.Definition {
@@ -35,13 +36,13 @@ func TestSubmodulesLiveWithTheirParents(t *testing.T) {
 		defer runA()()
 		defer runB()()
 		time.Sleep(5 * time.Minute)
-		owned := map[*mirror.Set]int{}
+		owned := map[*mirroring.Set]int{}
 		for _, def := range defs {
 			of := def.Name
 			if def.Parent != "" {
 				of = def.Parent
 			}
-			for _, set := range []*mirror.Set{a, b} {
+			for _, set := range []*mirroring.Set{a, b} {
 				mine, parents := get(t, set, def.Name).Epoch() != 0, get(t, set, of).Epoch() != 0
 				if mine != parents {
 					t.Errorf("%s: got owned here %v, want %v as its parent", def.Name, mine, parents)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror
+package mirroring
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 // metrics are those of all repositories of a set; README.md lists them. None names a repository: each would be a time
@@ -119,7 +120,7 @@ func (m *metrics) left(ctx context.Context, held *lease.Held, err error) {
 		m.changed(ctx, "lost", "not_renewed")
 	case handed:
 		m.changed(ctx, "given", "handover")
-	case errors.Is(err, ErrEpochStale):
+	case errors.Is(err, mirror.ErrEpochStale):
 		m.changed(ctx, "lost", "epoch_stale")
 	default:
 		m.changed(ctx, "given", "stopped")

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror
+package mirroring
 
 import (
 	"context"
@@ -14,21 +14,20 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 // outcome is what a fetch changed.
 type outcome struct {
 	changed []string
-	all     bool   // more names than an event carries
-	reason  Reason // why it failed; empty when it did not
-	turned  bool   // the fetch before it came out otherwise: well, or for another reason
+	all     bool          // more names than an event carries
+	reason  mirror.Reason // why it failed; empty when it did not
+	turned  bool          // the fetch before it came out otherwise: well, or for another reason
 }
-
-func (s State) hasContent() bool { return !s.FreshAt.IsZero() }
 
 // beginFetch takes what a fetch needs, and puts the fetch into the trace of who asked for it. Refreshes that were asked for
 // until now are answered by this fetch.
-func (r *Repository) beginFetch(ctx context.Context, held *lease.Held) (context.Context, FetchParams, time.Duration) {
+func (r *Repository) beginFetch(ctx context.Context, held *lease.Held) (context.Context, mirror.FetchParams, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.began++
@@ -41,10 +40,10 @@ func (r *Repository) beginFetch(ctx context.Context, held *lease.Held) (context.
 		timeout = r.shared.Settings.CloneTimeout
 	}
 	before, judge := r.content, r.judge
-	return ctx, FetchParams{
+	return ctx, mirror.FetchParams{
 		Definition: r.def, Have: before, Epoch: held.Epoch(), Guard: held.Check,
-		Admit: func(ctx context.Context, fetched content.Reader, c Content) (Content, error) {
-			return judge.admit(ctx, fetched, before, c)
+		Admit: func(ctx context.Context, fetched content.Reader, c mirror.Content) (mirror.Content, error) {
+			return judge.Admit(ctx, fetched, before, c)
 		},
 	}, timeout
 }
@@ -58,7 +57,7 @@ func (r *Repository) abandonFetch() {
 }
 
 // finishFetch takes over the result of a fetch and says when the next one is due.
-func (r *Repository) finishFetch(p FetchParams, fetched Content, err error) outcome {
+func (r *Repository) finishFetch(p mirror.FetchParams, fetched mirror.Content, err error) outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.signalLocked()
@@ -69,12 +68,12 @@ func (r *Repository) finishFetch(p FetchParams, fetched Content, err error) outc
 	before := r.problem
 	if err != nil {
 		r.failures++
-		r.problem = problemOf(err, r.problem, now)
+		r.problem = mirror.ProblemOf(err, r.problem, now)
 		r.next, r.notBefore = now.Add(r.failureDelay()), now.Add(retryAfter(err))
 		o.reason = r.problem.Reason
 	} else {
 		o.changed = r.content.Changed(fetched)
-		o.all = len(o.changed) > maxChangedRefs || !r.content.Exists()
+		o.all = len(o.changed) > mirror.MaxChangedRefs || !r.content.Exists()
 		r.announced = r.announced || fetched.Partial != r.content.Partial
 		r.setContentLocked(fetched)
 		r.failures, r.problem = 0, nil
@@ -106,7 +105,7 @@ func (r *Repository) failureDelay() time.Duration {
 const maxRetryAfter = time.Hour
 
 func retryAfter(err error) time.Duration {
-	upstream, ok := errors.AsType[*UpstreamError](err)
+	upstream, ok := errors.AsType[*mirror.UpstreamError](err)
 	if !ok || upstream.RetryAfter <= 0 {
 		return 0
 	}
@@ -115,16 +114,16 @@ func retryAfter(err error) time.Duration {
 }
 
 // fetchOnce fetches within a time limit of its own.
-func (s *shared) fetchOnce(ctx context.Context, p FetchParams, timeout time.Duration) (Content, error) {
+func (s *shared) fetchOnce(ctx context.Context, p mirror.FetchParams, timeout time.Duration) (mirror.Content, error) {
 	if err := p.Guard(); err != nil {
-		return Content{}, err
+		return mirror.Content{}, err
 	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	content, err := s.Backend.Fetch(limited, p)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return Content{}, &UpstreamError{
-			Reason:  ReasonUnreachable,
+		return mirror.Content{}, &mirror.UpstreamError{
+			Reason:  mirror.ReasonUnreachable,
 			Message: fmt.Sprintf("The upstream did not finish within %s; Leat retries by itself.", timeout),
 			Cause:   err,
 		}

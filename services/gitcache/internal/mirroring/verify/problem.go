@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+// maxNamedRefs bounds the refs that the message of a problem describes.
+const maxNamedRefs = 3
+
+// Problem returns the problem that a mirror has because refs of it are held back, and the names of those refs. Both are
+// nil where no ref is. A problem that stands already keeps its beginning. Branches are no problem where the policy is
+// for tags alone.
+func Problem(c mirror.Content, before *mirror.Problem, now time.Time) (*mirror.Problem, []string) {
+	var held []mirror.Ref
+	for _, ref := range c.Refs {
+		if ref.Held != "" && ref.Held != mirror.ExcludedBranch {
+			held = append(held, ref)
+		}
+	}
+	if len(held) == 0 {
+		return nil, nil
+	}
+	slices.SortStableFunc(held, func(a, b mirror.Ref) int { return cmp.Compare(urgency(c, a), urgency(c, b)) })
+	p := &mirror.Problem{Reason: mirror.ReasonSignatureRejected, Message: message(held), Since: now}
+	if before != nil {
+		p.Since = before.Since
+	}
+	var names []string
+	for _, ref := range held[:min(len(held), mirror.MaxChangedRefs)] {
+		names = append(names, ref.Name)
+	}
+	return p, names
+}
+
+// urgency orders refs that are held back: the default branch, refs that delivered something before, the others.
+func urgency(c mirror.Content, ref mirror.Ref) int {
+	switch {
+	case ref.Name == c.DefaultBranch:
+		return 0
+	case ref.GoodCommit != "":
+		return 1
+	default:
+		return 2
+	}
+}
+
+func message(held []mirror.Ref) string {
+	var described []string
+	for _, ref := range held[:min(len(held), maxNamedRefs)] {
+		instead := "nothing is delivered"
+		if ref.GoodCommit != "" {
+			instead = ref.GoodCommit + " is delivered instead"
+		}
+		described = append(described, fmt.Sprintf("%s leads to %s, which %s; %s", ref.Name, ref.Commit, ref.Held, instead))
+	}
+	count := "1 ref is held back"
+	if len(held) > 1 {
+		count = fmt.Sprintf("%d refs are held back", len(held))
+	}
+	return fmt.Sprintf("%s: %s. Sign and push, or add the signer's key to the repository's verification.",
+		count, strings.Join(described, "; "))
+}
