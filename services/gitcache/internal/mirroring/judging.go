@@ -61,7 +61,10 @@ func (r *Repository) keepJudged(ctx context.Context) {
 	failures := 0
 	for r.awaitUnjudged(ctx) == nil {
 		err := r.rejudge(ctx)
-		if err == nil || ctx.Err() != nil {
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
 			failures = 0
 			continue
 		}

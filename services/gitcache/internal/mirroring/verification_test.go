@@ -244,3 +244,19 @@ func TestDetachedHead(t *testing.T) {
 		}
 	}
 }
+
+// TestStopWhileVerificationFails stops a replica whose mirror cannot be verified: it ends, instead of trying for ever.
+func TestStopWhileVerificationFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, strict := signed(t)
+		open := strict
+		open.Verification = mirror.Verification{}
+		set, stop := w.replica(t, "a", nil, open)
+		synctest.Wait()
+		w.upstream.objects.fail(errors.New("disk is slow"))
+		set.Apply([]mirror.Definition{strict})
+		synctest.Wait()
+		stop()
+	})
+}
