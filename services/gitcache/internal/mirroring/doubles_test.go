@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/metric"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/leatdev/leat/internal/backoff"
@@ -382,6 +382,7 @@ type world struct {
 	gate      *gate
 	disk      *disk
 	filler    *filler
+	meter     metric.Meter
 }
 
 func definition(name string) mirror.Definition {
@@ -407,7 +408,7 @@ func (w world) member(t *testing.T, name string, loaded map[string]mirror.Conten
 		Backend: backend{w.upstream, w.filler, w.gate, mirrors{loaded, w.full, w.disk}, w.disk, w.upstream.objects},
 		Objects: nil, Named: w.disk, Events: w.events, Leases: w.leases, Peers: w.fleet,
 		Replicas: w.fleet, Self: "http://" + name, Settings: mirroring.Settings{Followers: w.followers}, Logger: logger,
-		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
+		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: w.meter,
 	})
 	if err != nil {
 		t.Fatal(err)

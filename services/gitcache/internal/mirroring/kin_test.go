@@ -6,10 +6,15 @@ package mirroring_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/leatdev/leat/internal/rendezvous"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
@@ -107,4 +112,64 @@ func TestBorrow(t *testing.T) {
 			t.Errorf("got %d clones, want the owner's alone", got)
 		}
 	})
+}
+
+// TestSubmodulesCountWhereTheyAreFollowed has mirrors that all are too old: the gauges count a submodule at the replica
+// that follows its parent, and at no other.
+func TestSubmodulesCountWhereTheyAreFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.followers = 1
+		w.upstream.set(nil, &mirror.UpstreamError{Reason: mirror.ReasonUnreachable, Message: "no answer"})
+		parent := definition("demo")
+		defs := []mirror.Definition{parent}
+		for i := range 10 {
+			defs = append(defs, submoduleOf(parent, fmt.Sprint("demo.", i)))
+		}
+		loaded := map[string]mirror.Content{}
+		for _, def := range defs {
+			loaded[def.UID] = mirror.Content{FreshAt: time.Now().Add(-24 * time.Hour), Epoch: 1}
+		}
+		var readers []*sdkmetric.ManualReader
+		var runs []func() func()
+		for _, url := range rendezvous.Order(parent.UID, []string{"http://a", "http://b", "http://c"}) {
+			reader := sdkmetric.NewManualReader()
+			w.meter = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("")
+			_, run := w.member(t, strings.TrimPrefix(url, "http://"), loaded, defs...)
+			readers, runs = append(readers, reader), append(runs, run)
+		}
+		for _, run := range runs {
+			defer run()()
+		}
+		time.Sleep(time.Minute)
+		for place, want := range []int64{0, int64(len(defs)), 0} {
+			if got := overdueCopies(t, readers[place]); got != want {
+				t.Errorf("replica %d in the parent's order: got %d copies overdue, want %d", place, got, want)
+			}
+		}
+	})
+}
+
+// overdueCopies returns how many mirrors that a replica follows its gauge counts as overdue.
+func overdueCopies(t *testing.T, reader *sdkmetric.ManualReader) int64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			sum, ok := m.Data.(metricdata.Sum[int64])
+			if m.Name != "leat.mirror.overdue" || !ok {
+				continue
+			}
+			for _, point := range sum.DataPoints {
+				if role, _ := point.Attributes.Value("leat.mirror.role"); role.AsString() == "follower" {
+					return point.Value
+				}
+			}
+		}
+	}
+	t.Fatal("the gauge leat.mirror.overdue shows nothing")
+	return 0
 }

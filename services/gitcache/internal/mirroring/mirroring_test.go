@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+
 	"github.com/leatdev/leat/internal/lease/leasemem"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
@@ -23,7 +25,7 @@ import (
 func newWorld() world {
 	return world{
 		upstream: &upstream{refs: map[string]string{"refs/heads/main": "c1"}}, events: &eventLog{}, leases: leasemem.New(), fleet: &fleet{sets: map[string]*mirroring.Set{}},
-		disk: &disk{}, gate: &gate{}, filler: &filler{},
+		disk: &disk{}, gate: &gate{}, filler: &filler{}, meter: metricnoop.NewMeterProvider().Meter(""),
 	}
 }
 

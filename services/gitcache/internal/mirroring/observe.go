@@ -64,7 +64,7 @@ func (r *Repository) roleLocked() role {
 		return roleOwner
 	}
 	members := r.shared.Peers.Members()
-	if len(members) > 1 && rendezvous.Rank(r.uid, members, r.shared.Self) <= r.shared.Settings.Followers {
+	if len(members) > 1 && rendezvous.Rank(r.kin, members, r.shared.Self) <= r.shared.Settings.Followers {
 		return roleFollower
 	}
 	return roleNone
