@@ -12,7 +12,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/leatdev/leat/internal/lease"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -41,7 +40,7 @@ const (
 // String returns the value of the attribute leat.queue.
 func (q queue) String() string { return [...]string{"host", "fetch", "clone", "copy"}[q] }
 
-// transferTimes are the buckets, in seconds, of what goes over a network: from a poll that finds nothing to a clone that
+// transferTimes are the buckets, in seconds, of transfers over a network: from a poll that finds nothing to a clone that
 // takes all its time.
 var transferTimes = metric.WithExplicitBucketBoundaries(.025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 1800)
 
@@ -61,7 +60,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	return m, errors.Join(errs[:]...)
 }
 
-// wait counts a repository among those that wait, until done is called.
+// wait counts a repository among those that wait for q until done is called.
 func (m *metrics) wait(q queue) (done func()) {
 	m.waiting[q].Add(1)
 	return func() { m.waiting[q].Add(-1) }
@@ -80,19 +79,30 @@ func (m *metrics) receiver(ctx context.Context, clone bool) func(bytes int) {
 	return func(bytes int) { m.received.Add(ctx, int64(bytes), kind) }
 }
 
-func (m *metrics) fetched(ctx context.Context, o outcome, took time.Duration, clone bool) {
-	attributes := []attribute.KeyValue{kindOf(clone)}
+// fetchResult is how a fetch ended, for metrics and logs.
+type fetchResult struct {
+	isClone bool
+	took    time.Duration
+	changed []string
+	isAll   bool          // more refs changed than an event names
+	reason  mirror.Reason // why it failed; empty: it did not
+	// hasTurned: the fetch before it came out otherwise.
+	hasTurned bool
+}
+
+func (m *metrics) fetched(ctx context.Context, r fetchResult) {
+	attributes := []attribute.KeyValue{kindOf(r.isClone)}
 	result := "unchanged"
 	switch {
-	case o.reason != "":
-		attributes = append(attributes, attribute.String("error.type", string(o.reason)))
+	case r.reason != "":
+		attributes = append(attributes, attribute.String("error.type", string(r.reason)))
 		result = "failed"
-	case o.all || len(o.changed) > 0:
+	case r.isAll || len(r.changed) > 0:
 		result = "changed"
 	}
 	attributes = append(attributes, attribute.String("leat.fetch.result", result))
-	m.fetches.Record(ctx, took.Seconds(), metric.WithAttributes(attributes...))
-	m.moved.Add(ctx, int64(len(o.changed)))
+	m.fetches.Record(ctx, r.took.Seconds(), metric.WithAttributes(attributes...))
+	m.moved.Add(ctx, int64(len(r.changed)))
 }
 
 func (m *metrics) copied(ctx context.Context, took time.Duration, err error) {
@@ -103,31 +113,8 @@ func (m *metrics) copied(ctx context.Context, took time.Duration, err error) {
 	m.copies.Record(ctx, took.Seconds(), metric.WithAttributes(attribute.String("leat.copy.result", result)))
 }
 
-// won counts a lease that was acquired: left to this replica by another, or found free.
-func (m *metrics) won(ctx context.Context, inherited bool) {
-	cause := "vacant"
-	if inherited {
-		cause = "handover"
-	}
-	m.changed(ctx, "won", cause)
-}
-
-// left counts the end of a tenure, which returned err.
-func (m *metrics) left(ctx context.Context, held *lease.Held, err error) {
-	_, handed := errors.AsType[*handedOver](err)
-	switch {
-	case held.Check() != nil:
-		m.changed(ctx, "lost", "not_renewed")
-	case handed:
-		m.changed(ctx, "given", "handover")
-	case errors.Is(err, mirror.ErrEpochStale):
-		m.changed(ctx, "lost", "epoch_stale")
-	default:
-		m.changed(ctx, "given", "stopped")
-	}
-}
-
-func (m *metrics) changed(ctx context.Context, change, cause string) {
+// leaseChanged counts a lease that this replica won, gave or lost, and why.
+func (m *metrics) leaseChanged(ctx context.Context, change, cause string) {
 	m.leases.Add(ctx, 1, metric.WithAttributes(
 		attribute.String("leat.lease.change", change), attribute.String("leat.lease.cause", cause)))
 }

@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/leatdev/leat/internal/rendezvous"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring/placement"
 )
 
 // role is what a replica has to do with a repository.
@@ -33,41 +33,29 @@ const (
 
 // standing is how a mirror stands at one moment.
 type standing struct {
-	role    role
-	phase   mirror.Phase
-	age     time.Duration // since it equalled the upstream; 0 where there is no mirror
-	overdue bool
-	packs   int
+	role      role
+	phase     mirror.Phase
+	age       time.Duration // since it equalled the upstream; 0 where there is no mirror
+	isOverdue bool
+	packs     int
 }
 
-func (r *Repository) standing(now time.Time) standing {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := standing{role: r.roleLocked(), phase: r.phaseLocked(), packs: r.content.Packs}
-	if r.def.Suspended || s.role == roleNone {
-		return s
-	}
+// standingOf returns how a mirror stands. It answers from memory: isPlaced says who follows as if everybody owned what they
+// should.
+func standingOf(f fetchState, m mirrored, isPlaced bool, now time.Time) standing {
+	s := standing{phase: phaseOf(f, m.content.Exists()), packs: m.content.Packs}
 	late := lateOwner
-	if s.role == roleFollower {
-		late = lateFollower
+	switch {
+	case f.epoch != 0:
+		s.role = roleOwner
+	case isPlaced:
+		s.role, late = roleFollower, lateFollower
 	}
-	if r.content.Exists() {
-		s.age = max(now.Sub(r.content.FreshAt), 0)
-		s.overdue = s.age > time.Duration(late)*r.interval()
+	if s.role != roleNone && !f.definition.Suspended && m.content.Exists() {
+		s.age = max(now.Sub(m.content.FreshAt), 0)
+		s.isOverdue = s.age > time.Duration(late)*f.schedule.Interval
 	}
 	return s
-}
-
-// roleLocked answers from memory: who follows is told by rendezvous, as if everybody owned what they should.
-func (r *Repository) roleLocked() role {
-	if r.epoch != 0 {
-		return roleOwner
-	}
-	members := r.shared.Peers.Members()
-	if len(members) > 1 && rendezvous.Rank(r.kin, members, r.shared.Self) <= r.shared.Settings.Followers {
-		return roleFollower
-	}
-	return roleNone
 }
 
 // summary is what the gauges show of all mirrors together.
@@ -78,21 +66,23 @@ type summary struct {
 	packs   int // of the mirror that has most
 }
 
-func (s *Set) summarize(now time.Time) summary {
+func summarize(view placement.View, list []*Repository, now time.Time) summary {
 	all := summary{
-		phases:  map[mirror.Phase]int64{mirror.PhaseCloning: 0, mirror.PhaseReady: 0, mirror.PhaseStale: 0, mirror.PhaseFailed: 0, mirror.PhaseSuspended: 0},
+		phases: map[mirror.Phase]int64{
+			mirror.PhaseCloning: 0, mirror.PhaseReady: 0, mirror.PhaseStale: 0, mirror.PhaseFailed: 0, mirror.PhaseSuspended: 0,
+		},
 		worst:   map[role]time.Duration{roleOwner: 0, roleFollower: 0},
 		overdue: map[role]int64{roleOwner: 0, roleFollower: 0},
 	}
-	for _, r := range s.List() {
-		one := r.standing(now)
+	for _, r := range list {
+		one := standingOf(r.status.fetching.read(), r.status.holding.read(), view.IsPlaced(r.status.placementKey), now)
 		if one.role == roleOwner {
 			all.phases[one.phase]++
 		}
 		if one.role != roleNone {
 			all.worst[one.role] = max(all.worst[one.role], one.age)
 		}
-		if one.overdue {
+		if one.isOverdue {
 			all.overdue[one.role]++
 		}
 		all.packs = max(all.packs, one.packs)
@@ -107,8 +97,8 @@ type gauges struct {
 	packs                   metric.Int64ObservableGauge
 }
 
-// observe registers the gauges of the set.
-func (s *Set) observe(meter metric.Meter) error {
+// observe registers the gauges of the repositories that list returns.
+func observe(meter metric.Meter, shared *shared, list func() []*Repository) error {
 	var g gauges
 	var errs [6]error
 	g.owned, errs[0] = meter.Int64ObservableUpDownCounter("leat.mirror.owned", metric.WithUnit("{repository}"),
@@ -122,14 +112,17 @@ func (s *Set) observe(meter metric.Meter) error {
 	g.packs, errs[4] = meter.Int64ObservableGauge("leat.mirror.packs.max", metric.WithUnit("{pack}"),
 		metric.WithDescription("Packs of the mirror that has most of them."))
 	_, errs[5] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		s.report(o, g)
+		g.report(o, summarize(shared.view(), list(), time.Now()))
+		for q := range queues {
+			is := metric.WithAttributes(attribute.Stringer("leat.queue", q))
+			o.ObserveInt64(g.waiting, shared.metrics.waiting[q].Load(), is)
+		}
 		return nil
 	}, g.owned, g.staleness, g.overdue, g.waiting, g.packs)
 	return errors.Join(errs[:]...)
 }
 
-func (s *Set) report(o metric.Observer, g gauges) {
-	all := s.summarize(time.Now())
+func (g gauges) report(o metric.Observer, all summary) {
 	for phase, n := range all.phases {
 		o.ObserveInt64(g.owned, n, metric.WithAttributes(attribute.String("leat.mirror.phase", string(phase))))
 	}
@@ -137,9 +130,6 @@ func (s *Set) report(o metric.Observer, g gauges) {
 		is := metric.WithAttributes(attribute.String("leat.mirror.role", string(role)))
 		o.ObserveFloat64(g.staleness, all.worst[role].Seconds(), is)
 		o.ObserveInt64(g.overdue, all.overdue[role], is)
-	}
-	for q := range queues {
-		o.ObserveInt64(g.waiting, s.shared.metrics.waiting[q].Load(), metric.WithAttributes(attribute.Stringer("leat.queue", q)))
 	}
 	o.ObserveInt64(g.packs, int64(all.packs))
 }

@@ -1,106 +1,25 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mirroring keeps mirrors of upstream repositories fresh.
 package mirroring
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/sync/semaphore"
-
-	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// Settings are the times and bounds of all repositories. A field that is zero takes its default.
-type Settings struct {
-	PollInterval time.Duration // where a definition has none; 2 min
-	LeaseTTL     time.Duration // 15 s
-	LeaseRenew   time.Duration // a third of LeaseTTL
-	FetchTimeout time.Duration // 5 min
-	CloneTimeout time.Duration // 30 min
-	Debounce     time.Duration // from a refresh request to its fetch; 1 s
-	Fetches      int           // at once on this replica; 16
-	Clones       int           // at once on this replica; 8
-	Rebalance    time.Duration // mean time between looks at who should own what; 30 s
-	Followers    int           // replicas besides the owner that keep a copy; zero: none
-}
-
-// WithDefaults fills in what is zero.
-func (s Settings) WithDefaults() Settings {
-	fill := func(d *time.Duration, fallback time.Duration) {
-		if *d <= 0 {
-			*d = fallback
-		}
-	}
-	fill(&s.PollInterval, 2*time.Minute)
-	fill(&s.LeaseTTL, 15*time.Second)
-	fill(&s.LeaseRenew, s.LeaseTTL/3)
-	fill(&s.FetchTimeout, 5*time.Minute)
-	fill(&s.CloneTimeout, 30*time.Minute)
-	fill(&s.Debounce, time.Second)
-	fill(&s.Rebalance, 30*time.Second)
-	if s.Fetches <= 0 {
-		s.Fetches = 16
-	}
-	if s.Clones <= 0 {
-		s.Clones = 8
-	}
-	return s
-}
-
-// Deps are what a [Set] works with. All but Objects are required.
-type Deps struct {
-	Backend  mirror.Backend
-	Named    mirror.Named
-	Events   mirror.EventLog
-	Leases   lease.Store
-	Peers    mirror.Peers
-	Replicas mirror.Replicas
-	// Objects are copied and removed with the mirrors. Nil: there are none.
-	Objects mirror.Objects
-	// Self is the base URL under which other replicas reach this one; it is the owner's name in leases.
-	Self     string
-	Settings Settings
-	Logger   *slog.Logger
-	Tracer   trace.Tracer
-	Meter    metric.Meter
-}
-
-// shared is what all repositories of a set have in common.
-type shared struct {
-	Deps
-	metrics *metrics
-	upkeep  diskMetrics
-	fetches *semaphore.Weighted
-	clones  *semaphore.Weighted
-	notices *semaphore.Weighted // calls that tell heirs
-	copies  *semaphore.Weighted
-	full    chan struct{} // holds one token when a fetch found the disk full
-	outage  outage
-}
-
-// slot waits for the right to fetch. Clones have their own, so that a few large ones do not hold up every poll.
-func (s *shared) slot(ctx context.Context, clone bool) (release func(), err error) {
-	pool, q := s.fetches, queueFetch
-	if clone {
-		pool, q = s.clones, queueClone
-	}
-	defer s.metrics.wait(q)()
-	if err := pool.Acquire(ctx, 1); err != nil {
-		return nil, context.Cause(ctx)
-	}
-	return func() { pool.Release(1) }, nil
-}
+const (
+	// listenRetry is the pause before the log of events is read again.
+	listenRetry   = 2 * time.Second
+	rebalanceSpan = 0.25
+)
 
 // Set runs the repositories of one replica. All methods may be called concurrently.
 type Set struct {
@@ -109,42 +28,28 @@ type Set struct {
 	mu      sync.Mutex
 	byName  map[string]*Repository
 	orphans []mirror.Definition
-	wake    chan struct{} // holds one token when byName changed
+	wake    signal // byName changed
 }
 
 // NewSet returns an empty set; [Set.Apply] fills it and [Set.Run] makes it work.
 func NewSet(deps Deps) (*Set, error) {
-	deps.Settings = deps.Settings.WithDefaults()
-	s := &Set{byName: map[string]*Repository{}, wake: make(chan struct{}, 1)}
-	s.shared = &shared{
-		Deps:    deps,
-		fetches: semaphore.NewWeighted(int64(deps.Settings.Fetches)),
-		clones:  semaphore.NewWeighted(int64(deps.Settings.Clones)),
-		notices: semaphore.NewWeighted(maxNotices),
-		copies:  semaphore.NewWeighted(maxCopies),
-		full:    make(chan struct{}, 1),
-	}
-	var err error
-	if s.shared.metrics, err = newMetrics(deps.Meter); err == nil {
-		err = s.observe(deps.Meter)
-	}
+	all, err := newShared(deps)
 	if err != nil {
-		return nil, fmt.Errorf("make metrics: %w", err)
+		return nil, err
 	}
-	if s.shared.upkeep, err = newDiskMetrics(deps.Meter, deps.Backend); err != nil {
-		return nil, fmt.Errorf("make metrics: %w", err)
-	}
-	return s, nil
+	s := &Set{shared: all, byName: map[string]*Repository{}, wake: newSignal()}
+	return s, observe(deps.Meter, all, s.List)
 }
 
-// Apply makes the set hold exactly these definitions, without submodules whose parent is not among them. Repositories that are gone are stopped, and their mirrors removed.
+// Apply makes the set hold exactly these definitions, without submodules whose parent is not among them. Repositories that
+// are gone are stopped, and their mirrors removed.
 func (s *Set) Apply(defs []mirror.Definition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defs, s.orphans = partOrphans(defs)
+	defs, s.orphans = splitOrphans(defs)
 	keep := make(map[string]*Repository, len(defs))
 	for _, def := range defs {
-		if r, ok := s.byName[def.Name]; ok && r.uid == def.UID {
+		if r, ok := s.byName[def.Name]; ok && r.status.uid == def.UID {
 			r.update(def)
 			keep[def.Name] = r
 			continue
@@ -152,13 +57,34 @@ func (s *Set) Apply(defs []mirror.Definition) {
 		keep[def.Name] = newRepository(def, s.shared)
 	}
 	s.byName = keep
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.wake.set()
 }
 
-// Get returns the repository of that name; the error is ErrUnknownRepository.
+// splitOrphans separates the submodules whose parent is not defined: it was deleted, and they go with it.
+func splitOrphans(defs []mirror.Definition) (kept, orphans []mirror.Definition) {
+	type identity struct{ name, uid string }
+	known := make(map[identity]bool, len(defs))
+	for _, def := range defs {
+		known[identity{def.Name, def.UID}] = true
+	}
+	for _, def := range defs {
+		if def.Parent != "" && !known[identity{def.Parent, def.ParentUID}] {
+			orphans = append(orphans, def)
+			continue
+		}
+		kept = append(kept, def)
+	}
+	return kept, orphans
+}
+
+// Orphans returns the definitions of submodules whose parent is gone. They are not part of the set.
+func (s *Set) Orphans() []mirror.Definition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.orphans)
+}
+
+// Get returns the repository of that name; the error is mirror.ErrUnknownRepository.
 func (s *Set) Get(name string) (*Repository, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,6 +95,18 @@ func (s *Set) Get(name string) (*Repository, error) {
 	return r, nil
 }
 
+// Find returns the repository of that UID; the error is mirror.ErrUnknownRepository.
+func (s *Set) Find(uid string) (*Repository, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.byName {
+		if r.status.uid == uid {
+			return r, nil
+		}
+	}
+	return nil, mirror.ErrUnknownRepository
+}
+
 // List returns all repositories by name.
 func (s *Set) List() []*Repository {
 	s.mu.Lock()
@@ -177,19 +115,28 @@ func (s *Set) List() []*Repository {
 	for _, r := range s.byName {
 		list = append(list, r)
 	}
-	slices.SortFunc(list, func(a, b *Repository) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(list, func(a, b *Repository) int { return strings.Compare(a.status.name, b.status.name) })
 	return list
 }
 
-// Definitions returns the definitions of all repositories, secrets included, in no order.
+// Definitions returns the definitions of all repositories by name, secrets included.
 func (s *Set) Definitions() []mirror.Definition {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defs := make([]mirror.Definition, 0, len(s.byName))
-	for _, r := range s.byName {
+	list := s.List()
+	defs := make([]mirror.Definition, 0, len(list))
+	for _, r := range list {
 		defs = append(defs, r.Definition())
 	}
 	return defs
+}
+
+// FetchBlobs makes the partial mirror of that UID hold blobs here, on whatever replica this is. Errors are those of
+// [Repository.FetchBlobs], and mirror.ErrUnknownRepository.
+func (s *Set) FetchBlobs(ctx context.Context, uid string, ids []string) error {
+	r, err := s.Find(uid)
+	if err != nil {
+		return err
+	}
+	return r.FetchBlobs(ctx, ids)
 }
 
 // Run runs every repository of the set, those that come later included, until ctx is done. Leases are given back before
@@ -203,14 +150,14 @@ func (s *Set) Run(ctx context.Context) error {
 		}
 		stopping.Wait()
 	}()
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	watching.Go(func() { s.rebalance(ctx) })
-	watching.Go(func() { s.listen(ctx) })
-	watching.Go(func() { s.tend(ctx) })
-	watching.Go(func() { s.compact(ctx) })
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	janitor := &janitor{shared: s.shared, list: s.List}
+	for _, loop := range []func(context.Context){s.rebalance, s.listen, janitor.makeRoom, janitor.compact} {
+		beside.Go(func() { loop(ctx) })
+	}
 	for {
-		s.reconcile(ctx, running)
+		s.startAndStop(ctx, running)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -219,13 +166,14 @@ func (s *Set) Run(ctx context.Context) error {
 	}
 }
 
-func (s *Set) reconcile(ctx context.Context, running map[*Repository]func()) {
+// startAndStop makes exactly the repositories of the set run.
+func (s *Set) startAndStop(ctx context.Context, running map[*Repository]func()) {
 	wanted := s.List()
 	for r, stop := range running {
 		if !slices.Contains(wanted, r) {
 			stop()
 			delete(running, r)
-			s.removeMirror(ctx, r)
+			r.local.remove(ctx)
 		}
 	}
 	for _, r := range wanted {
@@ -245,10 +193,47 @@ func start(ctx context.Context, r *Repository) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-func (s *Set) removeMirror(ctx context.Context, r *Repository) {
-	s.shared.Logger.InfoContext(ctx, "repository deleted", slog.String("leat.repository", r.name))
-	s.removeObjects(ctx, r)
-	if err := s.shared.Backend.Remove(ctx, r.uid); err != nil {
-		s.shared.Logger.WarnContext(ctx, "mirror not removed", slog.String("leat.repository", r.name), slog.Any("error", err))
+// rebalance hands over what other replicas should own, one repository at a time, until ctx is done.
+func (s *Set) rebalance(ctx context.Context) {
+	for backoff.Wait(ctx, backoff.Jitter(s.shared.Settings.Rebalance, rebalanceSpan)) == nil {
+		for _, r := range s.List() {
+			r.follower.checkPlacement()
+			if ctx.Err() == nil {
+				r.handover.run(ctx)
+			}
+		}
 	}
+}
+
+// listen wakes followers when an owner published something, until ctx is done. What it misses is noticed at the next poll.
+func (s *Set) listen(ctx context.Context) {
+	for ctx.Err() == nil {
+		_, token, err := s.shared.Events.States(ctx)
+		if err == nil {
+			for _, r := range s.List() {
+				r.status.news.set()
+			}
+			err = s.listenFrom(ctx, token)
+		}
+		if ctx.Err() == nil {
+			s.shared.Logger.DebugContext(ctx, "events not heard", slog.Any("error", err))
+			_ = backoff.Wait(ctx, backoff.Jitter(listenRetry, 0.5)) // the loop looks at ctx
+		}
+	}
+}
+
+func (s *Set) listenFrom(ctx context.Context, token string) error {
+	for ctx.Err() == nil {
+		batch, err := s.shared.Events.Read(ctx, token)
+		if err != nil {
+			return err
+		}
+		for _, logged := range batch {
+			token = logged.Token
+			if r, err := s.Get(logged.Event.Repository); err == nil {
+				r.status.news.set()
+			}
+		}
+	}
+	return context.Cause(ctx)
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -16,114 +15,109 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 // tenure is the time from winning the lease of a repository to losing it. One goroutine uses it.
 type tenure struct {
-	repo *Repository
-	held *lease.Held
-
-	sequence  uint64
-	health    mirror.Problem // as last put into an event; zero: none
-	phase     mirror.Phase
-	heldRefs  []string
-	pending   *mirror.Event // an event that has not reached the log yet
-	attempts  int           // failed tries to publish it
-	publishAt time.Time     // when to try next; zero: nothing is pending
+	shared   *shared
+	status   *status
+	local    *localMirror
+	copier   *copier
+	inbox    *inbox
+	handover *handover
+	held     *lease.Held
+	outbox   *outbox
 }
 
-// run fetches whenever a fetch is due. It returns when the lease is lost, ctx is done, or a newer owner was seen.
+// handedOver is how a tenure ends that gave its repository away.
+type handedOver struct{ offer *offer }
+
+// Error implements error.
+func (h *handedOver) Error() string { return "handed over to " + h.offer.successor }
+
+// run fetches whenever a fetch is due, and publishes what changed. It returns when the lease is lost, ctx is done, a newer
+// owner was seen, or the repository is handed over.
 func (t *tenure) run(ctx context.Context) error {
-	// Whatever the owner before may have fetched without being able to tell, this event covers.
-	t.note(mirror.Event{All: true, Time: time.Now()})
-	for {
-		if err := t.publish(ctx); err != nil {
+	// Whatever the owner before may have fetched without being able to publish it, this event covers.
+	t.outbox.add(mirror.Event{All: true, Time: time.Now()})
+	for ctx.Err() == nil {
+		changed := t.status.changes.wait() // taken first: what changes during the round wakes the next one
+		if err := t.outbox.publish(ctx); err != nil {
 			return err
 		}
 		if err := t.handOver(ctx); err != nil {
 			return err
 		}
-		if err := t.repo.awaitDue(ctx, t.publishAt); err != nil {
-			return err
-		}
-		if t.repo.isDue(time.Now()) {
+		if t.status.fetching.read().schedule.IsDue(time.Now()) {
 			if err := t.fetch(ctx); err != nil {
 				return err
 			}
 			continue
 		}
-		t.noteVerdict()
-		t.noteState()
+		if !t.addNews() {
+			t.await(ctx, changed)
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// await blocks until something changed, it is time to fetch or to publish, or ctx is done.
+func (t *tenure) await(ctx context.Context, changed <-chan struct{}) {
+	due, isScheduled := t.status.fetching.read().schedule.Due()
+	if at := t.outbox.publishAt; !at.IsZero() && (!isScheduled || at.Before(due)) {
+		due, isScheduled = at, true
+	}
+	var expired <-chan time.Time
+	if isScheduled {
+		timer := time.NewTimer(time.Until(due))
+		defer timer.Stop()
+		expired = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-changed:
+	case <-expired:
 	}
 }
 
-// note queues an event. Events that could not be published are merged: their order matters, their number does not.
-func (t *tenure) note(e mirror.Event) {
-	e.Repository, e.UID, e.Epoch, e.State = t.repo.name, t.repo.uid, t.held.Epoch(), t.repo.State()
-	t.health, t.phase, t.heldRefs = mirror.Problem{}, e.State.Phase, e.State.HeldRefs
-	if e.State.Problem != nil {
-		t.health = *e.State.Problem
+// addNews queues an event for what changed without a fetch, and reports whether it did: refs that a new policy delivers
+// otherwise, an announcement, or the repository's health.
+func (t *tenure) addNews() bool {
+	event := mirror.Event{Time: time.Now()}
+	event.Merge(mirror.Event{Changed: t.status.holding.takeUnreported(), Time: event.Time})
+	if isAnnounced := t.inbox.takeAnnouncement(); isAnnounced || event.All || len(event.Changed) > 0 {
+		t.outbox.add(event)
+		return true
 	}
-	if t.pending == nil {
-		t.pending = &mirror.Event{}
-	}
-	t.pending.Merge(e)
-	if t.publishAt.IsZero() {
-		t.publishAt = time.Now()
-	}
+	return t.outbox.addIfChanged(event)
 }
 
-// noteHealth queues an event only if phase, problem or held refs differ from what the last event said.
-func (t *tenure) noteHealth(e mirror.Event) {
-	state := t.repo.State()
-	var health mirror.Problem
-	if state.Problem != nil {
-		health = *state.Problem
-	}
-	if state.Phase != t.phase || health != t.health || !slices.Equal(state.HeldRefs, t.heldRefs) {
-		t.note(e)
-	}
-}
-
-// publish appends the pending event, if it is time to try. Only a stale epoch and a lost lease are errors: while the log
-// does not answer the event stays pending.
-func (t *tenure) publish(ctx context.Context) error {
-	if t.pending == nil || time.Now().Before(t.publishAt) {
+// handOver ends the tenure in favour of the replica that the repository was offered to. No fetch is running and none begins
+// any more, and the successor is compared once more: what it holds now is all that there is.
+func (t *tenure) handOver(ctx context.Context) error {
+	o := t.inbox.takeOffer()
+	if o == nil {
 		return nil
 	}
-	if err := t.held.Check(); err != nil {
-		return err
+	err := t.handover.compare(ctx, o.successor)
+	if t.outbox.pending != nil {
+		err = errUnpublished
 	}
-	t.pending.Sequence = t.sequence + 1
-	err := t.repo.shared.Events.Append(ctx, *t.pending)
-	switch {
-	case err == nil:
-		t.sequence++
-		t.pending, t.attempts, t.publishAt = nil, 0, time.Time{}
+	if err != nil {
+		o.done <- err
 		return nil
-	case errors.Is(err, mirror.ErrEpochStale):
-		return fmt.Errorf("publish event of %q: %w", t.repo.name, err)
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
 	}
-	if t.attempts == 0 {
-		t.repo.shared.Logger.WarnContext(ctx, "event kept back",
-			slog.String("leat.repository", t.repo.name), slog.Any("error", err))
-	}
-	retry := backoff.Policy{Initial: 200 * time.Millisecond, Max: 5 * time.Second}
-	t.publishAt = time.Now().Add(retry.Delay(t.attempts))
-	t.attempts++
-	return nil
+	t.held.Bequeath(o.successor, reservation)
+	return &handedOver{offer: o}
 }
 
-// fetch makes one fetch and takes its outcome over. The error is the lease's or the context's; a failing upstream is a
-// state, not an error.
+// fetch waits for its turn, makes one fetch and takes its outcome over. The error is the lease's or the context's: an
+// upstream that fails is a state, not an error.
 func (t *tenure) fetch(ctx context.Context) error {
-	r := t.repo
-	leave, err := r.shared.enter(ctx, r.Definition())
+	leave, err := t.shared.enter(ctx, t.status.definition())
 	if quiet, ok := errors.AsType[*mirror.QuietError](err); ok {
 		t.postpone(quiet)
 		return nil
@@ -132,87 +126,156 @@ func (t *tenure) fetch(ctx context.Context) error {
 		return err
 	}
 	defer leave()
-	release, err := r.shared.slot(ctx, r.State().FreshAt.IsZero())
+	q := queueFetch
+	if !t.status.holding.read().content.Exists() {
+		q = queueClone
+	}
+	release, err := t.shared.slot(ctx, q)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := r.disk.Acquire(ctx, 1); err != nil {
-		return context.Cause(ctx)
+	unlock, err := t.local.lock(ctx)
+	if err != nil {
+		return err
 	}
-	defer r.disk.Release(1)
-	if r.State().FreshAt.IsZero() {
-		r.inherit(ctx)
+	defer unlock()
+	if !t.status.holding.read().content.Exists() {
+		t.copier.inherit(ctx)
 	}
-	ctx, p, timeout := r.beginFetch(ctx, t.held)
-	p.Received = r.shared.metrics.receiver(ctx, !p.Have.Exists())
-	ctx, span := r.shared.Tracer.Start(ctx, "mirror.fetch", trace.WithAttributes(
-		attribute.String("leat.repository", r.name), attribute.String("leat.repository.uid", r.uid),
-		attribute.Int64("leat.epoch", int64(p.Epoch)),
-		attribute.Bool("leat.clone", !p.Have.Exists())))
+	return t.fetchNow(ctx)
+}
+
+// fetchNow makes the fetch. The caller is the writer of the mirror.
+func (t *tenure) fetchNow(ctx context.Context) error {
+	// The definition first and the policy second: see status.
+	was := t.status.fetching.change((*fetchState).begin)
+	verifier, have, _ := t.status.holding.policy()
+	if was.cause.IsValid() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, was.cause)
+	}
+	result := fetchResult{isClone: !have.Exists()}
+	ctx, span := t.shared.Tracer.Start(ctx, "mirror.fetch", trace.WithAttributes(
+		attribute.String("leat.repository", t.status.name), attribute.String("leat.repository.uid", t.status.uid),
+		attribute.Int64("leat.epoch", int64(t.held.Epoch())), attribute.Bool("leat.clone", result.isClone)))
 	defer span.End()
 	started := time.Now()
-	content, err := r.shared.fetchOnce(ctx, p, timeout)
-	took := time.Since(started)
-	if gone := t.gone(ctx); gone != nil {
-		r.abandonFetch()
+	fetched, err := t.fetchWithin(ctx, t.timeout(was.definition, have), mirror.FetchParams{
+		Definition: was.definition, Have: have, Epoch: t.held.Epoch(), Guard: t.held.Check,
+		Received: t.shared.metrics.receiver(ctx, result.isClone),
+		Admit: func(ctx context.Context, reader content.Reader, c mirror.Content) (mirror.Content, error) {
+			return verifier.Admit(ctx, reader, have, c)
+		},
+	})
+	result.took = time.Since(started)
+	if gone := t.checkRight(ctx); gone != nil {
+		t.status.fetching.change((*fetchState).abandon)
 		span.SetStatus(codes.Error, "ownership lost")
 		return gone
 	}
 	if quiet, ok := errors.AsType[*mirror.QuietError](err); ok {
-		t.postpone(quiet) // first, so that who waits for this fetch is told why
-		r.abandonFetch()
+		t.postpone(quiet) // first, so that callers who wait for this fetch get the reason
+		t.status.fetching.change((*fetchState).abandon)
 		return nil
 	}
-	outcome := r.finishFetch(p, content, err)
-	if outcome.reason == mirror.ReasonStorageFull {
-		r.shared.noteFull()
-	}
-	r.shared.metrics.fetched(ctx, outcome, took, !p.Have.Exists())
-	t.report(ctx, span, outcome, err, took)
+	t.finish(&result, was.definition, fetched, err)
+	t.shared.metrics.fetched(ctx, result)
+	t.report(ctx, span, result, err)
 	return nil
 }
 
-// gone tells why the result of a fetch may no longer be used, if so.
-func (t *tenure) gone(ctx context.Context) error {
+// timeout returns how long a fetch may take.
+func (t *tenure) timeout(def mirror.Definition, have mirror.Content) time.Duration {
+	if !have.Exists() || have.Partial != def.PartialClone {
+		return t.shared.Settings.CloneTimeout
+	}
+	return t.shared.Settings.FetchTimeout
+}
+
+// fetchWithin fetches within a time limit of its own, which counts as a failure of the upstream.
+func (t *tenure) fetchWithin(ctx context.Context, timeout time.Duration, p mirror.FetchParams) (mirror.Content, error) {
+	if err := p.Guard(); err != nil {
+		return mirror.Content{}, err
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	fetched, err := t.shared.Backend.Fetch(limited, p)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return mirror.Content{}, &mirror.UpstreamError{
+			Reason:  mirror.ReasonUnreachable,
+			Message: fmt.Sprintf("The upstream did not finish within %s; Leat retries by itself.", timeout),
+			Cause:   err,
+		}
+	}
+	return fetched, err
+}
+
+// checkRight returns why the result of a fetch may not be used any more, or nil.
+func (t *tenure) checkRight(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return t.held.Check()
 }
 
-// report tells the log, the trace and the event log about a fetch.
-func (t *tenure) report(ctx context.Context, span trace.Span, o outcome, err error, took time.Duration) {
-	logger := t.repo.shared.Logger.With(slog.String("leat.repository", t.repo.name),
-		slog.Uint64("leat.epoch", t.held.Epoch()), slog.Duration("duration", took))
-	event := mirror.Event{Changed: o.changed, All: o.all, Time: time.Now(), FetchDuration: took, Traceparent: traceparent(ctx)}
-	span.SetAttributes(attribute.Int("leat.refs.changed", len(o.changed)))
+// finish takes the outcome over: the content first, then the state of the fetches.
+func (t *tenure) finish(result *fetchResult, def mirror.Definition, fetched mirror.Content, err error) {
+	if err == nil {
+		before := t.status.holding.replace(fetched)
+		result.changed = before.Changed(fetched)
+		result.isAll = len(result.changed) > mirror.MaxChangedRefs || !before.Exists()
+		if fetched.Partial != before.Partial {
+			t.inbox.announce()
+		}
+	}
+	t.status.fetching.change(func(s *fetchState) {
+		result.hasTurned = s.finish(def, err, time.Now())
+		if err != nil {
+			result.reason = s.problem.Reason
+		}
+	})
+	if result.reason == mirror.ReasonStorageFull {
+		t.shared.diskFull.set()
+	}
+}
+
+// postpone puts the next fetch off, because the host wants to be left alone.
+func (t *tenure) postpone(quiet *mirror.QuietError) {
+	t.status.fetching.change(func(s *fetchState) { s.postpone(quiet, time.Now()) })
+	t.outbox.addIfChanged(mirror.Event{Time: time.Now()})
+}
+
+// report puts a fetch into the log, the trace and the outbox. A failure is a warning when it begins. While it goes on it is
+// for debugging: a forge that is down for a day would fill the log with a line for each of a thousand repositories every
+// few minutes.
+func (t *tenure) report(ctx context.Context, span trace.Span, result fetchResult, err error) {
+	logger := t.shared.logger(t.status).With(slog.Uint64("leat.epoch", t.held.Epoch()), slog.Duration("duration", result.took))
+	event := mirror.Event{
+		Changed: result.changed, All: result.isAll, Time: time.Now(), FetchDuration: result.took, Traceparent: traceparent(ctx),
+	}
+	span.SetAttributes(attribute.Int("leat.refs.changed", len(result.changed)))
+	if err == nil && (result.isAll || len(result.changed) > 0) {
+		logger.InfoContext(ctx, "refs moved", slog.Int("refs", len(result.changed)))
+		t.outbox.add(event)
+		return
+	}
+	t.outbox.addIfChanged(event)
 	switch {
 	case err != nil:
-		span.SetStatus(codes.Error, string(o.reason))
-		logger.Log(ctx, o.level(), "fetch did not succeed", slog.String("reason", string(o.reason)), slog.Any("error", err))
-		t.noteHealth(event)
-	case o.all || len(o.changed) > 0:
-		logger.InfoContext(ctx, "refs moved", slog.Int("refs", len(o.changed)))
-		t.note(event)
-	case o.turned:
+		level := slog.LevelDebug
+		if result.hasTurned {
+			level = slog.LevelWarn
+		}
+		span.SetStatus(codes.Error, string(result.reason))
+		logger.Log(ctx, level, "fetch did not succeed", slog.String("reason", string(result.reason)), slog.Any("error", err))
+	case result.hasTurned:
 		logger.InfoContext(ctx, "fetch succeeds again")
-		t.noteHealth(event)
 	default:
 		logger.DebugContext(ctx, "refs unchanged")
-		t.noteHealth(event)
 	}
 }
 
-// level is that of a failure. One that merely goes on is told only to who asks for it: a forge that is down for a day would
-// fill the log otherwise, with a line for each of a thousand repositories every few minutes.
-func (o outcome) level() slog.Level {
-	if o.turned {
-		return slog.LevelWarn
-	}
-	return slog.LevelDebug
-}
-
+// traceparent returns the trace that ctx belongs to, as an event carries it.
 func traceparent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)

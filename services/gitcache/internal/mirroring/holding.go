@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirroring
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring/verify"
+)
+
+// mirrored is what this replica's mirror holds, and what of it is delivered. It is a value.
+type mirrored struct {
+	content    mirror.Content
+	isVerified bool            // by the policy that counts now; only then is anything delivered
+	problem    *mirror.Problem // the refs that are held back; nil: none is
+	heldRefs   []string        // their names
+}
+
+// holding keeps what the mirror holds. The policy is under the same lock, so that nothing is ever delivered by a policy
+// that does not count any more.
+//
+// Only the goroutine that has the mirror's files for writing (see localMirror) replaces content by other content of the
+// mirror. Two changes come without the files: applyVerified, which gives way to any other change, and discard.
+type holding struct {
+	changes *changes
+
+	mu         sync.Mutex
+	content    mirror.Content
+	isLoaded   bool   // content is what the disk holds
+	version    uint64 // grows with every change of content
+	verifier   *verify.Verifier
+	problem    *mirror.Problem
+	heldRefs   []string
+	unreported []string // refs that a new policy changed, and that no event has named
+}
+
+// read returns what the mirror holds.
+func (h *holding) read() mirrored {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return mirrored{content: h.content, isVerified: h.verifier.HasVerified(h.content), problem: h.problem, heldRefs: h.heldRefs}
+}
+
+func (h *holding) setLocked(c mirror.Content) {
+	h.content = c
+	h.version++
+	h.problem, h.heldRefs = verify.Problem(c, h.problem, time.Now())
+	h.changes.notify()
+}
+
+// load takes over what the disk holds when the process starts.
+func (h *holding) load(c mirror.Content) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.isLoaded = true
+	h.setLocked(c)
+}
+
+// hasLoaded reports whether load was called.
+func (h *holding) hasLoaded() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.isLoaded
+}
+
+// replace takes over what was fetched or copied, and returns what the mirror held before.
+func (h *holding) replace(c mirror.Content) (before mirror.Content) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before = h.content
+	h.setLocked(c)
+	return before
+}
+
+// discard forgets the content, but not the epoch: no older one may be believed.
+func (h *holding) discard() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.setLocked(mirror.Content{Epoch: h.content.Epoch})
+}
+
+// amend applies a change of the files that moves no ref. The refs themselves may have been verified again meanwhile.
+func (h *holding) amend(apply func(c *mirror.Content)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.content
+	apply(&c)
+	h.setLocked(c)
+}
+
+// setPolicy makes another policy count. From here on nothing is delivered that it has not verified.
+func (h *holding) setPolicy(v mirror.Verification) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.verifier = verify.New(v)
+	h.changes.notify()
+}
+
+// policy returns the policy that counts, what there is to verify, and the version of that for applyVerified.
+func (h *holding) policy() (*verify.Verifier, mirror.Content, uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.verifier, h.content, h.version
+}
+
+// needsVerification reports whether there is content that the policy has not verified: the policy was changed, or the
+// content comes from a replica, or from a time, with another one.
+func (h *holding) needsVerification() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.content.Exists() && !h.verifier.HasVerified(h.content)
+}
+
+// applyVerified takes over a verification, unless the content of that version has been replaced meanwhile.
+func (h *holding) applyVerified(verified mirror.Content, version uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.version != version {
+		return false
+	}
+	h.unreported = slices.Concat(h.unreported, h.content.Changed(verified))
+	h.setLocked(verified)
+	return true
+}
+
+// takeUnreported returns the refs that the next event has to name, once.
+func (h *holding) takeUnreported() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	refs := h.unreported
+	h.unreported = nil
+	return refs
+}

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mirroring runs the repositories of one replica: it owns, fetches, copies, verifies and keeps their mirrors.
+//
+// # Promises
+//
+// Of all replicas exactly one, the holder of a repository's lease, talks to its upstream: it polls, fetches when refs
+// moved, and publishes what changed under the epoch of its lease. Nothing goes upstream, and no fetched ref becomes the
+// mirror's, without a look at the lease. Every replica answers reads from its own disk, and delivers only what the
+// repository's policy accepts. An upstream that fails, or that vanishes, takes nothing away from what is mirrored.
+//
+// # States
+//
+// A [Repository] competes for its lease for as long as it is defined. Without the lease it follows: it copies what the
+// owner has, if the placement says so. With it, it is in a tenure: it fetches whenever its schedule says so, and does what
+// only an owner may ([Repository.AsOwner]). A tenure ends when the lease is lost, the process ends, a newer owner was
+// seen, or the repository is handed over to the replica that should own it. Its phase, which callers see, is cloning until
+// the first fetch ended; then ready or stale with a mirror, failed without one; and suspended whenever its definition is.
+//
+// # Parts
+//
+// The decisions are pure, in packages of their own: schedule says when a fetch is due, placement who should own and follow
+// a repository, verify which commits are delivered. The effects are parts of a Repository, each with one subject:
+//
+//	candidate      competes for the lease, and gives it to a successor
+//	tenure         fetches, publishes and hands over while the lease is held
+//	ownerTasks     what else only the owner does: LFS objects, blobs
+//	follower       keeps the copy in step with the owner's mirror
+//	copier         copies from another replica
+//	verification   verifies what is mirrored when the policy or the content changed
+//	localMirror    the files: one writer at a time
+//	status         what is known: holding (content and policy) and fetching (definition, schedule and epoch)
+//
+// # Locks
+//
+// Only two are ever held together, and in this order: the writer of localMirror, which a fetch, a copy or a compaction
+// holds for long, before any other. The mutexes of holding, fetching, copier, ownerTasks, inbox, ownerLookup and
+// blobFetcher guard a few fields each for a few instructions; none is held while another one is taken, but for that of
+// changes, which is a leaf. Set.mu comes before those of the repositories. What spans two of them is described at status
+// and at copier.
+//
+// # What it does not do
+//
+// It knows neither Git nor Redis nor the wire: those are behind the ports of package mirror. It stores no state of its own,
+// beside the mirrors: a replica that restarts finds out again who owns what. It builds no bundles.
+package mirroring
+
+import (
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+// Settings are the times and bounds of all repositories. A field that is zero takes its default.
+type Settings struct {
+	PollInterval time.Duration // where a definition has none; 2 min
+	LeaseTTL     time.Duration // 15 s
+	LeaseRenew   time.Duration // a third of LeaseTTL
+	FetchTimeout time.Duration // 5 min
+	CloneTimeout time.Duration // 30 min
+	Debounce     time.Duration // from a refresh request to its fetch; 1 s
+	Fetches      int           // at once on this replica; 16
+	Clones       int           // at once on this replica; 8
+	Rebalance    time.Duration // mean time between looks at who should own what; 30 s
+	Followers    int           // replicas besides the owner that keep a copy; zero: none
+}
+
+// WithDefaults fills in what is zero.
+func (s Settings) WithDefaults() Settings {
+	fill := func(d *time.Duration, fallback time.Duration) {
+		if *d <= 0 {
+			*d = fallback
+		}
+	}
+	fill(&s.PollInterval, 2*time.Minute)
+	fill(&s.LeaseTTL, 15*time.Second)
+	fill(&s.LeaseRenew, s.LeaseTTL/3)
+	fill(&s.FetchTimeout, 5*time.Minute)
+	fill(&s.CloneTimeout, 30*time.Minute)
+	fill(&s.Debounce, time.Second)
+	fill(&s.Rebalance, 30*time.Second)
+	if s.Fetches <= 0 {
+		s.Fetches = 16
+	}
+	if s.Clones <= 0 {
+		s.Clones = 8
+	}
+	return s
+}
+
+// Deps are what a [Set] works with. All but Objects are required.
+type Deps struct {
+	Backend  mirror.Backend
+	Named    mirror.Named
+	Events   mirror.EventLog
+	Leases   lease.Store
+	Peers    mirror.Peers
+	Replicas mirror.Replicas
+	// Objects are copied and removed with the mirrors. Nil: there are none.
+	Objects mirror.Objects
+	// Self is the name under which other replicas reach this one; it is the owner's name in leases.
+	Self     string
+	Settings Settings
+	Logger   *slog.Logger
+	Tracer   trace.Tracer
+	Meter    metric.Meter
+}

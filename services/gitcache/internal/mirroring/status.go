@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirroring
+
+import (
+	"time"
+
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+// status is what one replica knows of one repository. All parts of a repository share it.
+//
+// Its two halves have a lock each, and nobody holds both. What spans them stays true by order:
+//   - A fetch replaces the holding first and ends in fetching second, so that a caller who sees a fetch ended sees what it
+//     brought. read therefore looks at fetching first.
+//   - A new definition changes the policy first and the definition second, so that nobody who sees the new definition is
+//     delivered anything by the old policy. A fetch therefore looks at the definition first and takes the policy second.
+//     It may fetch an old definition under the new policy; ending, it sees that the definition was replaced, and the next
+//     fetch begins at once.
+type status struct {
+	name, uid    string
+	placementKey string
+	self         string // name of this replica
+	changes      *changes
+	holding      *holding
+	fetching     *fetching
+	// news wakes the follower: the owner may have something new.
+	news signal
+}
+
+func newStatus(def mirror.Definition, interval time.Duration, self string) *status {
+	c := newChanges()
+	s := &status{
+		name: def.Name, uid: def.UID, placementKey: def.PlacementKey(), self: self, changes: c,
+		holding: &holding{changes: c}, fetching: &fetching{changes: c}, news: newSignal(),
+	}
+	s.holding.setPolicy(def.Verification)
+	s.fetching.state.definition = def
+	s.fetching.state.schedule.Interval, s.fetching.state.schedule.IsSuspended = interval, def.Suspended
+	return s
+}
+
+func (s *status) definition() mirror.Definition { return s.fetching.read().definition }
+
+func (s *status) epoch() uint64 { return s.fetching.read().epoch }
+
+// read returns the state as callers and events show it.
+func (s *status) read() mirror.State {
+	f := s.fetching.read()
+	return stateOf(f, s.holding.read(), s.self)
+}
+
+// discard forgets what the mirror holds, because it turned out to be damaged. The owner copies or clones it again at once, a
+// follower copies it.
+func (s *status) discard() {
+	s.holding.discard()
+	s.fetching.change(func(f *fetchState) { f.schedule = f.schedule.PollNow(time.Now()) })
+	s.news.set()
+}
+
+// stateOf puts the two halves together.
+func stateOf(f fetchState, m mirrored, self string) mirror.State {
+	s := mirror.State{
+		Phase: phaseOf(f, m.content.Exists()), Problem: f.problem, FreshAt: m.content.FreshAt, ChangedAt: m.content.ChangedAt,
+		DefaultBranch: m.content.DefaultBranch, RefCount: len(m.content.Refs), DiskBytes: m.content.DiskBytes,
+		Epoch: m.content.Epoch, Failures: f.schedule.Failures, Fetches: f.fetches, HeldRefs: m.heldRefs,
+	}
+	if s.Problem == nil {
+		s.Problem = m.problem
+	}
+	if f.epoch != 0 {
+		s.Epoch, s.Owner = f.epoch, self
+		s.NextPollAt, _ = f.schedule.Due()
+	}
+	return s
+}
+
+func phaseOf(f fetchState, hasContent bool) mirror.Phase {
+	isFailing := f.schedule.Failures > 0
+	switch {
+	case f.definition.Suspended:
+		return mirror.PhaseSuspended
+	case hasContent && isFailing:
+		return mirror.PhaseStale
+	case hasContent:
+		return mirror.PhaseReady
+	case isFailing:
+		return mirror.PhaseFailed
+	default:
+		return mirror.PhaseCloning
+	}
+}

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirroring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+// ownerTasks are what the owner asks of the upstream besides fetching. The lease is not given up before they have ended.
+type ownerTasks struct {
+	shared *shared
+	status *status
+
+	mu      sync.Mutex
+	held    *lease.Held // nil: this replica does not own the repository
+	cancels map[*mirror.OwnerTask]context.CancelCauseFunc
+	running sync.WaitGroup
+}
+
+// open admits tasks until ctx, the tenure's, is done or the returned function is called. That function ends the tasks that
+// are running and waits for them.
+func (t *ownerTasks) open(ctx context.Context, held *lease.Held) (finish func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.held, t.cancels = held, map[*mirror.OwnerTask]context.CancelCauseFunc{}
+	stop := context.AfterFunc(ctx, t.shut)
+	return func() {
+		stop()
+		t.shut()
+		t.running.Wait()
+	}
+}
+
+// shut admits no more tasks, and ends the contexts of those that are running.
+func (t *ownerTasks) shut() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.held = nil
+	for _, cancel := range t.cancels {
+		cancel(mirror.ErrNotOwner)
+	}
+}
+
+// run runs a task; see [Repository.AsOwner].
+func (t *ownerTasks) run(ctx context.Context, run func(ctx context.Context, task mirror.OwnerTask) error) error {
+	ctx, task, err := t.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer t.end(task)
+	leave, err := t.shared.enter(ctx, task.Definition)
+	if err == nil {
+		defer leave()
+		err = run(ctx, *task)
+	}
+	if err != nil && (errors.Is(context.Cause(ctx), mirror.ErrNotOwner) || task.Guard() != nil) {
+		return fmt.Errorf("run task of the owner of %q: %w: %w", t.status.name, mirror.ErrNotOwner, err)
+	}
+	return err
+}
+
+func (t *ownerTasks) begin(ctx context.Context) (context.Context, *mirror.OwnerTask, error) {
+	def := t.status.definition()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.held == nil || t.held.Check() != nil {
+		return nil, nil, fmt.Errorf("run task of the owner of %q: %w", t.status.name, mirror.ErrNotOwner)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	task := &mirror.OwnerTask{Definition: def, Guard: t.held.Check}
+	t.cancels[task] = cancel
+	t.running.Add(1)
+	return ctx, task, nil
+}
+
+func (t *ownerTasks) end(task *mirror.OwnerTask) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cancels[task](nil)
+	delete(t.cancels, task)
+	t.running.Done()
+}
