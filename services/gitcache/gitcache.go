@@ -21,7 +21,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/errgroup"
 
-	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/cas"
@@ -115,7 +114,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	members := redispeers.New(redispeers.Params{
 		Client: client, Prefix: prefix, Self: trust.self, TTL: settings.LeaseTTL, Logger: logger,
 	})
-	others := replicas.New(trust.dialReplica)
+	others := replicas.New(trust.dial)
 	registry := redisregistry.New(redisregistry.Params{
 		Client: client, Prefix: prefix, Sealer: sealer, Path: filepath.Join(cfg.DataDir, "repositories.json"),
 		Apply: func(defs []mirror.Definition) { set.Apply(defs) }, Logger: logger,
@@ -138,24 +137,22 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	objects := lfs.NewObjects(lfs.Params{
 		Store: disk.objects, Server: lfshttp.New(disk.git), Holders: others.Objects(), Find: set.Find, Logger: logger,
 	})
-	var service *api.Service
 	shared, err := cfg.submodulePrefixes()
 	if err != nil {
 		return err
 	}
 	submodules := submodule.New(submodule.Params{
 		Set: set, Shared: shared, Registry: registry, Mirrors: disk.git, Events: events, Check: disk.git.Check, Logger: logger,
-		Refresh: func(ctx context.Context, name string) (mirror.State, error) { return service.Refresh(ctx, name) },
 	})
 	snapshots, err := disk.newBuilder(cfg, set, objects, submodules, tel)
 	if err != nil {
 		return err
 	}
-	service = api.New(api.Params{
+	service := api.New(api.Params{
 		Set: set, Registry: registry, Checker: disk.git, Events: events, Mirrors: disk.git, Snapshots: snapshots,
-		Self: trust.self, Dial: trust.dial, Logger: logger, Tracer: tel.Tracer(scope), Heartbeat: cfg.Heartbeat,
+		Dial: others.GitCache, Logger: logger, Tracer: tel.Tracer(scope), Heartbeat: cfg.Heartbeat,
 	})
-	webhooks, err := newWebhooks(cfg, set, service, redisdeliveries.New(client, prefix), tel)
+	webhooks, err := newWebhooks(cfg, set, redisdeliveries.New(client, prefix), tel)
 	if err != nil {
 		return err
 	}
@@ -254,15 +251,15 @@ func newHandler(
 	return mux, nil
 }
 
-// newWebhooks lets webhooks do what RefreshRepository does, at whichever replica they arrive.
+// newWebhooks returns what answers webhooks, at whichever replica they arrive.
 func newWebhooks(
-	cfg Config, set *mirroring.Set, service *api.Service, deliveries webhook.Deliveries, tel *telemetry.Telemetry,
+	cfg Config, set *mirroring.Set, deliveries webhook.Deliveries, tel *telemetry.Telemetry,
 ) (*webhook.Handler, error) {
 	return webhook.New(webhook.Params{
 		Deliveries:   deliveries,
 		Repositories: set.Definitions,
 		Refresh: func(ctx context.Context, name string) error {
-			_, err := service.RefreshRepository(ctx, &gitcachev1.RefreshRepositoryRequest{Name: name})
+			_, err := set.Refresh(ctx, name, false)
 			return err
 		},
 		DefaultSecret: mirror.Secret(cfg.WebhookSecret.Reveal()), MaxBody: int64(cfg.MaxWebhook),

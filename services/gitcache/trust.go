@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
@@ -49,8 +48,8 @@ func openTrust(cfg Config, url string, tel *telemetry.Telemetry) (*trust, error)
 	return t, nil
 }
 
-// client returns a client for the replica with that name. Only that replica accepts the client's tokens.
-func (t *trust) client(name string) (rpc.Client, error) {
+// dial returns a client for the replica with that name. Only that replica accepts the client's tokens.
+func (t *trust) dial(name string) (rpc.Client, error) {
 	url, err := t.names.URL(name)
 	if err != nil {
 		return rpc.Client{}, err
@@ -62,22 +61,4 @@ func (t *trust) client(name string) (rpc.Client, error) {
 		return rpc.Client{}, fmt.Errorf("reach replica: %w", err)
 	}
 	return c, nil
-}
-
-// dial returns a client for calls that another replica answers.
-func (t *trust) dial(name string) (gitcachev1connect.GitCacheServiceClient, error) {
-	c, err := t.client(name)
-	if err != nil {
-		return nil, err
-	}
-	return gitcachev1connect.NewGitCacheServiceClient(c.HTTP, c.BaseURL, c.Options...), nil
-}
-
-// dialReplica returns a client for the service that replicas offer to one another.
-func (t *trust) dialReplica(name string) (gitcachev1connect.ReplicaServiceClient, error) {
-	c, err := t.client(name)
-	if err != nil {
-		return nil, err
-	}
-	return gitcachev1connect.NewReplicaServiceClient(c.HTTP, c.BaseURL, c.Options...), nil
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package api answers GitCacheService: it checks requests, translates between the wire and the core, maps the core's
-// errors to reasons, and forwards a call to the replica that owns the repository.
+// errors to reasons, and passes calls on to the replica that the core names.
 package api
 
 import (
@@ -15,6 +15,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/forward"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
@@ -40,10 +41,8 @@ type Params struct {
 	Events    mirror.EventLog
 	Mirrors   content.Opener
 	Snapshots *snapshot.Builder
-	// Self is the base URL of this replica; calls are never forwarded to it.
-	Self string
-	// Dial makes the client for another replica; it is called once for each.
-	Dial   func(baseURL string) (gitcachev1connect.GitCacheServiceClient, error)
+	// Dial returns the client for the replica of a name.
+	Dial   func(replica string) (gitcachev1connect.GitCacheServiceClient, error)
 	Logger *slog.Logger
 	Tracer trace.Tracer
 	// Heartbeat is the longest silence of a stream of events. Zero: 20 s.
@@ -53,10 +52,7 @@ type Params struct {
 const defaultHeartbeat = 20 * time.Second
 
 // Service implements GitCacheService. Use [Options] with its handler, which lets only services in.
-type Service struct {
-	Params
-	peers *peers
-}
+type Service struct{ Params }
 
 var _ gitcachev1connect.GitCacheServiceHandler = (*Service)(nil)
 
@@ -65,7 +61,7 @@ func New(p Params) *Service {
 	if p.Heartbeat <= 0 {
 		p.Heartbeat = defaultHeartbeat
 	}
-	return &Service{Params: p, peers: newPeers(p.Dial)}
+	return &Service{Params: p}
 }
 
 // PutRepository implements the call.
@@ -111,7 +107,7 @@ func (s *Service) GetRepository(ctx context.Context, req *gitcachev1.GetReposito
 	}
 	return answer(ctx, s, r, gitcachev1connect.GitCacheServiceClient.GetRepository, req,
 		func(ctx context.Context) (*gitcachev1.GetRepositoryResponse, error) {
-			if _, err := contentOf(r); err != nil && forwardedTo(ctx) == toHolder {
+			if _, err := contentOf(r); err != nil && forward.Via(ctx) == mirror.ViaHolder {
 				return nil, err // nothing that the asker does not know
 			}
 			return &gitcachev1.GetRepositoryResponse{Repository: fromDefinition(r.Definition()), State: fromState(r.State())}, nil

@@ -173,7 +173,7 @@ func newService(t testing.TB, b *backend) *api.Service {
 		t.Fatal(err)
 	}
 	return api.New(api.Params{
-		Set: set, Registry: b, Checker: b, Events: b, Mirrors: b, Snapshots: snapshots, Self: "http://self",
+		Set: set, Registry: b, Checker: b, Events: b, Mirrors: b, Snapshots: snapshots,
 		Dial: func(string) (gitcachev1connect.GitCacheServiceClient, error) {
 			return nil, errors.New("no other replica")
 		},

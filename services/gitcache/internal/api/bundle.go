@@ -14,7 +14,6 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
-	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
 
@@ -40,28 +39,19 @@ func (s *Service) DownloadBundle(ctx context.Context, req *gitcachev1.DownloadBu
 	if !errors.Is(err, snapshot.ErrBundleNotFound) {
 		return toError(err, req.GetRepository())
 	}
-	done, cold := s.relay(annotate(ctx, r), r, req, stream)
-	if done {
-		return cold
-	}
-	if _, err := r.Content(); err != nil {
-		if done, err := s.relayHolder(ctx, r, req, stream); done {
-			return err
+	return s.relay(ctx, r, req, stream, func(ctx context.Context) error {
+		folder.Repository, folder.Epoch = req.GetRepository(), r.Epoch()
+		if folder.Commit != "" {
+			if _, err := contentOf(r); err != nil {
+				return err
+			}
 		}
-		if isCold(cold) {
-			return cold
+		blob, err := s.Snapshots.Open(ctx, d, folder)
+		if err != nil {
+			return s.failed(ctx, r, err)
 		}
-	}
-	folder.Repository, folder.Epoch = req.GetRepository(), r.Epoch()
-	if folder.Commit != "" {
-		if _, err := contentOf(r); err != nil {
-			return err
-		}
-	}
-	if blob, err = s.Snapshots.Open(ctx, d, folder); err != nil {
-		return s.failed(ctx, r, err)
-	}
-	return send(blob, stream)
+		return send(blob, stream)
+	})
 }
 
 // send sends a bundle and closes it.
@@ -89,38 +79,4 @@ func send(blob *cas.Blob, stream *bundleStream) (err error) {
 			return fmt.Errorf("read bundle: %w", err)
 		}
 	}
-}
-
-// relay passes on what the owner sends. done is false where there is no owner elsewhere, or it failed before its first
-// frame in a way that this replica can make good.
-func (s *Service) relay(ctx context.Context, r *mirroring.Repository, req *gitcachev1.DownloadBundleRequest, stream *bundleStream) (done bool, err error) {
-	owner, url, err := s.elsewhere(ctx, r)
-	if err != nil || owner == nil {
-		return err != nil, err
-	}
-	asking, cancel := context.WithCancel(ctx)
-	defer cancel()
-	// Until its first frame the owner must stay the owner, as for any call; one that is sending may finish.
-	watching, unwatch := whileOwner(ctx, r, url)
-	defer unwatch()
-	release := context.AfterFunc(watching, cancel)
-	frames, err := owner.DownloadBundle(forwarded(asking, toOwner), req)
-	if err != nil {
-		return !isCold(err) && !s.unanswered(ctx, r, err), err
-	}
-	defer func() { _ = frames.Close() }()
-	for frames.Receive() {
-		if !done {
-			release()
-			unwatch()
-		}
-		done = true
-		if err := stream.Send(frames.Msg()); err != nil {
-			return true, fmt.Errorf("relay frame: %w", err)
-		}
-	}
-	if err := frames.Err(); err != nil {
-		return done || (!isCold(err) && !s.unanswered(ctx, r, err)), err
-	}
-	return true, nil
 }

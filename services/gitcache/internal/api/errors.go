@@ -125,6 +125,9 @@ func sentinelError(err error, repository string, in rpcerr.Option) error {
 	case errors.Is(err, cas.ErrTooLarge):
 		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_BUNDLE_TOO_LARGE,
 			"The folder is larger than the store takes; split it, or raise the limit.", in)
+	case errors.Is(err, mirror.ErrOwnershipLost):
+		return rpcerr.New(connect.CodeAborted, errorsv1.Reason_REASON_OWNERSHIP_LOST,
+			"This replica does not own the repository any more; call again, another one takes over.")
 	case errors.Is(err, mirror.ErrNotOwner):
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_OWNER_UNAVAILABLE,
 			"No replica owns the repository at the moment; call again.", rpcerr.RetryAfter(retryOwner), in)
@@ -146,7 +149,7 @@ func sentinelError(err error, repository string, in rpcerr.Option) error {
 
 // notReadyError tells a caller what keeps a repository from being ready, where that is known.
 func notReadyError(e *mirror.NotReadyError, in rpcerr.Option) error {
-	if e.Unjudged {
+	if e.Unverified {
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY,
 			"The repository's new verification is being applied to what is mirrored.", rpcerr.RetryAfter(retryReady), in)
 	}

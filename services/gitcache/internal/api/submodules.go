@@ -4,18 +4,13 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"connectrpc.com/connect"
-	"go.opentelemetry.io/otel/trace"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
-	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
-	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 )
 
@@ -40,25 +35,4 @@ func submoduleError(err error, in rpcerr.Option) error {
 	}
 	return rpcerr.New(codeOf(late.Problem.Reason), fromReason(late.Problem.Reason),
 		fmt.Sprintf("The submodule %q is not mirrored. %s", late.Path, late.Problem.Message), append(of, rpcerr.RetryAfter(retryUpstream))...)
-}
-
-// Refresh has a repository fetched by whoever owns it, and returns its problem after that and when it was fresh. It is a call
-// of this replica's own, whatever call ctx belongs to.
-func (s *Service) Refresh(ctx context.Context, name string) (mirror.State, error) {
-	own, cancel := context.WithCancel(trace.ContextWithSpan(context.Background(), trace.SpanFromContext(ctx)))
-	defer cancel()
-	defer context.AfterFunc(ctx, cancel)()
-	resp, err := s.RefreshRepository(own, &gitcachev1.RefreshRepositoryRequest{Name: name, Wait: true})
-	if err != nil {
-		return mirror.State{}, err
-	}
-	var state mirror.State
-	if at := resp.GetState().GetFreshAt(); at != nil {
-		state.FreshAt = at.AsTime()
-	}
-	if p := resp.GetState().GetProblem(); p != nil {
-		reason := mirror.Reason(strings.TrimPrefix(p.GetReason().String(), "REASON_"))
-		state.Problem = &mirror.Problem{Reason: reason, Message: p.GetMessage(), Since: p.GetSince().AsTime()}
-	}
-	return state, nil
 }

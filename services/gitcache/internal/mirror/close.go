@@ -13,14 +13,14 @@ const (
 	maxClose = 3
 	// maxCompared bounds the names that are compared letter by letter.
 	maxCompared = 10_000
-	// maxTypos is how many letters may differ in a name that is taken for a misspelling; a short name allows fewer.
+	// maxTypos is how many letters may differ in a misspelled name; a short name allows fewer.
 	maxTypos = 3
 	// lettersPerTypo is how many letters of a name allow for one typo.
 	lettersPerTypo = 3
 )
 
-// closeTo returns full names of refs that may have been meant by one that does not exist: the same short name among the
-// other kind (branch or tag), the same in other letters' case, then misspellings.
+// closeTo returns the full names of refs that a name which does not exist may have meant: the same
+// short name of the other kind (branch or tag), the same with other capitals, then misspellings.
 func (r Refs) closeTo(name string) []string {
 	type candidate struct {
 		name  string
@@ -48,7 +48,7 @@ func (r Refs) closeTo(name string) []string {
 	return names
 }
 
-// first returns the first names below prefix.
+// first returns the first few names below prefix.
 func (r Refs) first(prefix string) []string {
 	var names []string
 	for _, ref := range r.Below(prefix, "", maxClose) {
@@ -61,7 +61,8 @@ func shortName(name string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(name, BranchPrefix), TagPrefix)
 }
 
-// distance is the number of bytes to insert, delete, replace or swap with their neighbour to make b of a.
+// distance returns how many bytes to insert, delete, replace or swap with their neighbour to make b
+// of a.
 func distance(a, b string) int {
 	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range above {

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mirror has the words of gitcache: what a repository is defined as, what a mirror of it holds, what a selector
-// selects there, the state and the events of its owner, and why things fail.
+// Package mirror has the words of gitcache: what a repository is defined as, what a mirror of it
+// holds, what a selector selects there, the state and the events of its owner, and why things fail.
 //
-// It holds values and ports, and runs nothing. Values are comparable or never changed once made. Package mirroring runs
-// the repositories of a replica; adapters implement the ports: [Backend], [Registry], [EventLog], [Peers], [Replicas],
-// [Objects] and [Named].
+// It holds values and ports, and runs nothing. Values are comparable or never changed once made.
+// Package mirroring runs the repositories of a replica; adapters implement the ports: [Backend],
+// [Registry], [EventLog], [Peers], [Replicas], [Objects] and [Named].
 package mirror
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Secret is text that must not be seen: it prints, logs and marshals as "redacted".
+// Secret is text that must not be seen. It prints, logs and marshals as "redacted".
 type Secret string
 
 const redacted = "redacted"
@@ -49,7 +49,8 @@ const (
 	MethodGitHubApp Method = "github_app"
 )
 
-// Credential authenticates the hub to one upstream. Only the fields of its Method count, and those that need none.
+// Credential authenticates the hub to one upstream. The fields of its Method count, and those that
+// go with any method.
 type Credential struct {
 	Method     Method
 	Username   string // basic
@@ -65,31 +66,32 @@ type Credential struct {
 
 	// AllowPlainHTTP lets the credential travel unencrypted.
 	AllowPlainHTTP bool
-	// ClientCertPEM and ClientKeyPEM are shown to an https upstream that asks for a certificate, with any method. Both
-	// or none are set.
+	// ClientCertPEM and ClientKeyPEM are shown to an https upstream that asks for a certificate,
+	// with any method. Both are set, or neither is.
 	ClientCertPEM string
 	ClientKeyPEM  Secret
 }
 
-// IsZero tells whether there is nothing to authenticate with.
+// IsZero reports whether there is nothing to authenticate with.
 func (c Credential) IsZero() bool {
 	return c.Method == MethodNone && c.ClientCertPEM == "" && c.ClientKeyPEM == ""
 }
 
-// SharedCredential is for all repositories whose URL begins with a prefix, unless they have their own.
+// SharedCredential is for all repositories whose URL begins with a prefix, unless they have their
+// own.
 type SharedCredential struct {
 	Credential
 	// CAPEM are the certificates to trust where the credential is sent. Empty: the system's.
 	CAPEM string
-	// Prefix is what it is for, as a person wrote it.
+	// Prefix is the prefix, as a person wrote it.
 	Prefix string
 }
 
-// Definition is all that is needed to mirror a repository. It is a comparable value.
+// Definition is everything that a replica needs to mirror a repository. It is a comparable value.
 type Definition struct {
 	// Name is unique among the repositories known now.
 	Name string
-	// UID is unique for ever: a new UID under an old name is another repository.
+	// UID is never used again: a new UID under an old name is another repository.
 	UID string
 	// Version grows with every change of the definition.
 	Version int64
@@ -100,15 +102,18 @@ type Definition struct {
 	Credential   Credential
 	// CAPEM are the certificates to trust for this upstream. Empty: the system's.
 	CAPEM string
-	// ProxyURL is the proxy to reach the upstream through, with its credentials. Empty: what the environment says.
+	// ProxyURL is the proxy to reach the upstream through, with its credentials. Empty: the proxy
+	// that the environment names.
 	ProxyURL Secret
 	// Suspended stops polling; reads go on.
 	Suspended bool
-	// WebhookSecret is what the repository's webhooks are signed with, or carry. Empty: the service's default counts.
+	// WebhookSecret signs the repository's webhooks, or goes with them. Empty: the service's
+	// default counts.
 	WebhookSecret Secret
-	// Verification is who has to have signed what is delivered.
+	// Verification says who has to have signed what is delivered.
 	Verification Verification
-	// Parent and ParentUID are of the repository that this one is a submodule of. Empty: it stands for itself.
+	// Parent and ParentUID are those of the repository that this one is a submodule of. Empty: it
+	// is no submodule.
 	Parent, ParentUID string
 	// PartialClone: the content of files is mirrored when it is first needed.
 	PartialClone bool
@@ -117,8 +122,8 @@ type Definition struct {
 // SubmoduleMark stands in the names of submodules' repositories, and in no other name.
 const SubmoduleMark = "."
 
-// PlacementKey decides which replicas should have the repository. A repository and its submodules have one key, because a
-// bundle needs them together.
+// PlacementKey decides which replicas should have the repository. A repository and its submodules
+// have one key, because a bundle needs them together.
 func (d Definition) PlacementKey() string {
 	if d.ParentUID != "" {
 		return d.ParentUID
@@ -139,7 +144,8 @@ func (d Definition) Public() Definition {
 	return d
 }
 
-// SameUpstream tells whether two definitions reach the same upstream in the same way, and mirror as much of it.
+// SameUpstream tells whether two definitions reach the same upstream in the same way, and mirror as
+// much of it.
 func (d Definition) SameUpstream(other Definition) bool {
 	return d.URL == other.URL && d.Credential == other.Credential && d.CAPEM == other.CAPEM && d.ProxyURL == other.ProxyURL &&
 		d.PartialClone == other.PartialClone

@@ -7,31 +7,35 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
-// FetchParams says what to fetch, into what, and under which right.
+// FetchParams says what to fetch, into which mirror, and by which right.
 type FetchParams struct {
 	Definition Definition
-	// Have is what the mirror holds; the zero Content means that it has to be cloned.
+	// Have is what the mirror holds. The zero Content: it has to be cloned.
 	Have Content
-	// Epoch is that of the lease; it is kept with the content.
+	// Epoch is the lease's. It is kept with the content.
 	Epoch uint64
-	// Guard is asked right before any byte goes to the upstream, and before the fetched refs become the mirror's. An
-	// error means that the right to fetch is gone: the fetch ends with it.
+	// Guard is called right before any byte goes to the upstream, and before the fetched refs
+	// become the mirror's. Its error means that the right to fetch is gone, and ends the fetch.
 	Guard func() error
-	// Received is told how many bytes came from the upstream, as they come, from any goroutine. Nil: nobody counts.
+	// Received is called with the number of bytes that came from the upstream, as they come, from
+	// any goroutine. Nil: the bytes are not counted.
 	Received func(bytes int)
-	// Admit is asked right before the fetched refs become the mirror's, with a reader of what was fetched, and returns them
-	// with what of each is delivered. An error ends the fetch. Nil: everything is.
+	// Admit is called right before the fetched refs become the mirror's, with a reader of what was
+	// fetched. It returns the content with what each ref delivers. An error ends the fetch. Nil:
+	// every ref delivers what it leads to.
 	Admit func(ctx context.Context, fetched content.Reader, c Content) (Content, error)
 }
 
-// Backend is one replica's machinery for mirrors: it talks to upstreams, and keeps and reads mirrors on this replica's disk.
-// One value implements all of it, because the parts share the disk: a fetch writes what Open reads and Export lists. Its
-// methods may be called concurrently, those that write a mirror for different repositories only.
+// Backend is one replica's machinery for mirrors: it talks to upstreams, and keeps and reads
+// mirrors on this replica's disk. One value implements all of it, because the parts share the disk:
+// a fetch writes what Open reads and Export lists. Its methods may be called concurrently, those
+// that write a mirror for different repositories only.
 type Backend interface {
 	Upstream
 	Gate
@@ -41,26 +45,28 @@ type Backend interface {
 	content.Opener
 }
 
-// Upstream talks to upstreams. Its methods may be called concurrently, Fetch and Fill for different repositories only.
+// Upstream talks to upstreams. Its methods may be called concurrently, Fetch and Fill for different
+// repositories only.
 type Upstream interface {
-	// Check tells, without talking to anybody, whether a definition can be used. The error is a *FieldError.
+	// Check returns nil if a definition can be used. It asks nobody. The error is a *FieldError.
 	Check(def Definition) error
-	// Fetch lists the upstream's refs and, if any moved, brings the mirror up to them. When it returns, the mirror
-	// durably holds the content returned. On an error the mirror holds what it held before. Errors are
-	// *UpstreamError, the guard's, or the context's.
+	// Fetch lists the upstream's refs and, if any moved, brings the mirror up to them. When it
+	// returns, the mirror durably holds the content returned. On an error the mirror holds what it
+	// held before. Errors are *UpstreamError, the guard's, or the context's.
 	Fetch(ctx context.Context, p FetchParams) (Content, error)
-	// Fill makes a partial mirror durably hold the blobs of those ids besides what it holds, which is p.Have. Admit is not
-	// asked: no ref moves. On an error some may have arrived. Errors are those of Fetch. A back end whose Check refuses
-	// partial clones is never asked to fill one.
+	// Fill makes a partial mirror durably hold the blobs of those ids besides what it holds, which
+	// is p.Have. Admit is not called: no ref moves. On an error some may have arrived. Errors are
+	// those of Fetch. A back end whose Check refuses partial clones is never asked to fill one.
 	Fill(ctx context.Context, p FetchParams, ids []string) (Content, error)
 }
 
 // Mirrors are the mirrors on this replica's disk.
 type Mirrors interface {
-	// Load returns what the mirror of that UID holds, after making sure that it can be read. ErrNoMirror: there is none,
-	// or it was damaged and has been dropped.
+	// Load returns what the mirror of that UID holds, after it has made sure that it can be read.
+	// ErrNoMirror: there is none, or it was damaged and has been dropped.
 	Load(ctx context.Context, uid string) (Content, error)
-	// SaveDelivery keeps durably what of the refs is delivered, as c says; all else of the mirror stays as it is.
+	// SaveDelivery durably keeps what the refs deliver, as c has it. The rest of the mirror stays
+	// as it is.
 	SaveDelivery(ctx context.Context, uid string, c Content) error
 	// Remove deletes a mirror. Removing one that does not exist is no error.
 	Remove(ctx context.Context, uid string) error
@@ -68,10 +74,12 @@ type Mirrors interface {
 
 // Registry keeps the definitions that all replicas share. All methods may be called concurrently.
 type Registry interface {
-	// Put makes a definition known to all replicas, unless a newer version of the same UID is known already.
+	// Put makes a definition known to all replicas, unless a newer version of the same UID is known
+	// already.
 	Put(ctx context.Context, def Definition) error
-	// Delete forgets a repository. A definition with a version higher than the given one stays; version 0 deletes
-	// whatever is there. It returns the definition that was deleted, and false when there was none.
+	// Delete forgets a repository. A definition with a version higher than the given one stays;
+	// version 0 deletes any. It returns the definition that was deleted, or false where there was
+	// none.
 	Delete(ctx context.Context, name string, version int64) (Definition, bool, error)
 }
 
@@ -81,49 +89,70 @@ type Logged struct {
 	Event Event
 }
 
-// EventLog carries events between replicas: ordered, bounded, fenced. All methods may be called concurrently. Failures of
-// the store behind it match ErrDependency.
+// EventLog carries events between replicas: ordered, bounded, fenced. All methods may be called
+// concurrently. Failures of the store behind it match ErrDependency.
 type EventLog interface {
-	// Append adds an event, and keeps its state as the repository's last. ErrEpochStale: a newer owner exists.
+	// Append adds an event, and keeps its state as the repository's last. ErrEpochStale: a newer
+	// owner exists.
 	Append(ctx context.Context, e Event) error
-	// States returns the last event of every repository, and the token after which live events follow.
+	// States returns the last event of every repository, and the token after which live events
+	// follow.
 	States(ctx context.Context) ([]Event, string, error)
-	// Read returns events after token, oldest first; it waits for one until ctx is done, and then returns none.
-	// ErrResumeExpired: events after token have been dropped.
+	// Read returns events after token, oldest first. It blocks until there is one, or ctx is done;
+	// then it returns none. ErrResumeExpired: events after token have been dropped.
 	Read(ctx context.Context, token string) ([]Logged, error)
 }
 
 // Peers are the replicas that share the repositories.
 type Peers interface {
-	// Members returns the base URLs of the live replicas, in any order. It answers from memory, and may not know of this
-	// replica before its first heartbeat.
+	// Members returns the base URLs of the live replicas, in any order. It answers from memory, and
+	// may not know of this replica before its first heartbeat.
 	Members() []string
 }
 
-// Replicas reaches other replicas by their base URLs.
+// Via says how a call came to a replica. Its text goes along with a call that is forwarded.
+type Via string
+
+// The ways.
+const (
+	ViaCaller Via = ""       // from a caller that is not a replica of gitcache
+	ViaOwner  Via = "1"      // from a replica that takes this one for the owner of the repository
+	ViaHolder Via = "holder" // from a replica that hopes for a mirror here
+)
+
+// Replicas reaches other replicas by their names. Its methods may be called concurrently.
 type Replicas interface {
-	// FetchBlobs makes the owner's partial mirror hold blobs. ErrNotOwner: that replica is not the owner.
+	// Refresh has another replica fetch the repository, and returns what is wrong with the
+	// repository after that; nil: nothing. The error matches ErrNoAnswer where the replica cannot
+	// be reached, or answers that it is not the owner any more, and ErrNotOwner where there is
+	// none.
+	Refresh(ctx context.Context, replica string, def Definition, via Via, wait bool) (*Problem, error)
+	// FetchBlobs makes the owner's partial mirror hold blobs. ErrNotOwner: that replica is not the
+	// owner.
 	FetchBlobs(ctx context.Context, replica string, def Definition, ids []string) error
-	// Inspect tells what a replica's mirror of a repository holds. known is the fingerprint of what this replica's own
-	// holds; where the two are the same, the answer has no refs and files. ErrNoMirror: there is none over there.
+	// Inspect returns what a replica's mirror of a repository holds. known is the fingerprint of
+	// this replica's own mirror; where the two are the same, the answer has no refs and files.
+	// ErrNoMirror: there is no mirror over there.
 	Inspect(ctx context.Context, replica string, def Definition, known string) (Copy, error)
-	// Read opens a file of the mirror that Inspect described. ErrNoMirror: it is gone. Reading fails when the other
-	// replica sends nothing for some seconds.
+	// Read opens a file of the mirror that Inspect described. ErrNoMirror: it is gone. Reading
+	// fails when the other replica sends nothing for some seconds.
 	Read(ctx context.Context, replica string, def Definition, generation, name string) (io.ReadCloser, error)
-	// TakeOver tells a replica that a lease is reserved for it, and returns once it owns the repository.
+	// TakeOver notifies a replica that a lease is reserved for it, and returns once it owns the
+	// repository.
 	TakeOver(ctx context.Context, replica string, def Definition) error
 }
 
-// Gate spreads what goes to one host over time, whatever number of repositories it has. Its methods may be called
-// concurrently.
+// Gate spreads what goes to one host over time, whatever number of repositories it has. Its methods
+// may be called concurrently.
 type Gate interface {
-	// Enter waits, fairly, until the definition's host may have one more conversation, and returns what ends it. Errors
-	// are the context's, or a *QuietError while the host wants to be left alone.
+	// Enter blocks, fairly, until the definition's host may have one more conversation. The caller
+	// calls leave when that is over. The error is the context's, or a *QuietError while the host
+	// wants to be left alone.
 	Enter(ctx context.Context, def Definition) (leave func(), err error)
 }
 
-// QuietError tells that a host asked to be left alone, of whichever repository it was asked. It is no failure of the
-// repository: nothing was sent.
+// QuietError means that a host asked to be left alone, whichever repository it was asked about. It
+// is not a failure of the repository: nothing was sent.
 type QuietError struct {
 	Host  string
 	Until time.Time
@@ -134,17 +163,83 @@ func (e *QuietError) Error() string {
 	return fmt.Sprintf("%s asks to be left alone until %s", e.Host, e.Until.UTC().Format(time.RFC3339))
 }
 
-// Objects are what repositories have outside Git, beside their mirrors. Its methods may be called concurrently.
+// Objects are what repositories have outside Git, beside their mirrors. Its methods may be called
+// concurrently.
 type Objects interface {
-	// Copy makes this replica hold what another one holds of a repository, too.
+	// Copy makes this replica hold what another one holds of a repository.
 	Copy(ctx context.Context, replica string, def Definition) error
 	// Remove deletes all that a repository has. Removing nothing is no error.
 	Remove(ctx context.Context, uid string) error
 }
 
-// OwnerTask is what an owner may ask of its upstream besides fetching.
+// OwnerTask is the right of the owner to ask an upstream for something besides a fetch.
 type OwnerTask struct {
 	Definition Definition
-	// Guard is asked right before any byte goes to the upstream, as that of [FetchParams].
+	// Guard is called right before any byte goes to the upstream, as that of [FetchParams].
 	Guard func() error
+}
+
+// Copies are the mirrors on this replica's disk as files, which replicas copy from one another.
+type Copies interface {
+	// Export lists the files of a mirror. ErrNoMirror: there is none.
+	Export(ctx context.Context, uid string) (generation string, files []File, err error)
+	// OpenFile opens one of them. ErrNoMirror: the generation is gone, or never had that file.
+	OpenFile(ctx context.Context, uid, generation, name string) (io.ReadCloser, error)
+	// Adopt makes the mirror of that UID durably hold what c describes. It opens only the files
+	// that the mirror lacks, verifies everything before it uses it, and leaves the mirror as it was
+	// on an error.
+	Adopt(ctx context.Context, uid string, c Copy, open func(context.Context, File) (io.ReadCloser, error)) (Content, error)
+	// Confirm durably records that the mirror equalled the upstream at content's FreshAt and Epoch.
+	Confirm(ctx context.Context, uid string, content Content) error
+}
+
+// Disk is the folder of this replica's mirrors. Its methods may be called concurrently, Compact for
+// different mirrors only.
+type Disk interface {
+	// Stored lists all mirrors by UID, those included that belong to no repository known here.
+	Stored() []Stored
+	// Usage returns how full the folder is.
+	Usage() Usage
+	// Compact makes fewer and smaller files of a mirror where that pays; its content stays.
+	// Meanwhile the mirror may be read, fetched into and copied to. At the end Compact calls enter,
+	// and then leave: nobody else may write the mirror in between. Where there is nothing to do, it
+	// calls neither, and returns a Compaction without packs.
+	Compact(ctx context.Context, uid string, enter func(context.Context) (leave func(), err error)) (Compaction, error)
+}
+
+// Stored is a mirror on disk.
+type Stored struct {
+	UID   string
+	Bytes int64
+	// ReadAt is when it was last opened for reading; zero: not since the process started.
+	ReadAt time.Time
+}
+
+// Usage is how full the folder of mirrors is.
+type Usage struct {
+	Bytes int64
+	Limit int64 // zero: there is none
+	Packs int   // of all mirrors that are in use
+}
+
+// Compaction says what became of a mirror's files.
+type Compaction struct {
+	PacksBefore, PacksAfter int
+	BytesBefore, BytesAfter int64
+	// Full: objects that no ref reaches any more are gone, too.
+	Full bool
+	Took time.Duration
+}
+
+// Named knows which repositories are defined anywhere in the hub.
+type Named interface {
+	// Named returns their UIDs, those included whose definitions cannot be read here. False: the
+	// list may be incomplete now, because the shared store does not answer or has lost its memory.
+	Named() (uids map[string]bool, sure bool)
+}
+
+// ReplicaURL returns the URL of a replica for display: the replica's name without its signature.
+func ReplicaURL(name string) string {
+	url, _, _ := strings.Cut(name, "#")
+	return url
 }

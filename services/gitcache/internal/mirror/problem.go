@@ -24,31 +24,22 @@ var (
 	ErrResumeExpired = errors.New("resume token has expired")
 	// ErrNotOwner means that this replica does not own the repository.
 	ErrNotOwner = errors.New("not the owner of the repository")
-	// ErrDependency is matched by failures of what replicas share (Redis): trying again later can help.
+	// ErrOwnershipLost means that another replica takes this one for the owner of the repository,
+	// and it is not.
+	ErrOwnershipLost = errors.New("the repository has another owner")
+	// ErrNoAnswer means that another replica could not be reached, or could not answer.
+	ErrNoAnswer = errors.New("replica does not answer")
+	// ErrDependency is matched by failures of what replicas share (Redis): trying again later can
+	// help.
 	ErrDependency = errors.New("shared store does not answer")
 )
 
-// RefError tells which selector selects nothing. It matches [ErrRefNotFound].
-type RefError struct {
-	Selector Selector
-	// Close are full names of refs that may have been meant, the likeliest first; at most three.
-	Close []string
-	// NoCommit: the ref exists, but leads to something else than a commit.
-	NoCommit bool
-}
-
-// Error implements error.
-func (e *RefError) Error() string { return fmt.Sprintf("%v: %s", ErrRefNotFound, e.Selector) }
-
-// Is makes errors.Is(err, ErrRefNotFound) true.
-func (e *RefError) Is(target error) bool { return target == ErrRefNotFound }
-
-// NotReadyError tells that a repository has no content yet, and why when its fetches fail. It matches [ErrNotReady].
+// NotReadyError means that a repository delivers nothing yet. It matches [ErrNotReady].
 type NotReadyError struct {
 	Repository string
-	Problem    *Problem // nil while the first fetch is under way
-	// Unjudged: there is content, and the repository's policy is being asked about it.
-	Unjudged bool
+	Problem    *Problem // why its fetches fail; nil while the first one is under way
+	// Unverified: there is content, and the repository's verification is being applied to it.
+	Unverified bool
 }
 
 // Error implements error.
@@ -62,7 +53,7 @@ func (e *NotReadyError) Error() string {
 // Is makes errors.Is(err, ErrNotReady) true.
 func (e *NotReadyError) Is(target error) bool { return target == ErrNotReady }
 
-// FieldError tells which field of a definition cannot be used, and why.
+// FieldError means that a field of a definition cannot be used.
 type FieldError struct {
 	Field   string // path within the definition, such as "credential.ssh.private_key"
 	Message string // a sentence for a person, without secrets
@@ -71,7 +62,7 @@ type FieldError struct {
 // Error implements error.
 func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
 
-// Reason says why a fetch failed, from a closed list.
+// Reason is why a fetch failed. The list is closed.
 type Reason string
 
 // The reasons.
@@ -93,7 +84,7 @@ type UpstreamError struct {
 	Reason Reason
 	// Message is a sentence for a person that says what to do, without secrets.
 	Message string
-	// RetryAfter is how long the upstream asks to be left alone; zero when it did not say.
+	// RetryAfter is how long the upstream asks to be left alone. Zero: it does not.
 	RetryAfter time.Duration
 	// Cause is for the log; it must hold no secrets either. May be nil.
 	Cause error
@@ -117,7 +108,7 @@ type Problem struct {
 	Since   time.Time `json:"since"`
 }
 
-// ProblemOf makes a state of an error; the beginning of an unchanged problem is kept.
+// ProblemOf returns the problem that an error is. A problem that lasts keeps its beginning.
 func ProblemOf(err error, before *Problem, now time.Time) *Problem {
 	p := &Problem{
 		Reason:  ReasonInternal,

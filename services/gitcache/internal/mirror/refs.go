@@ -6,7 +6,6 @@ package mirror
 import (
 	"slices"
 	"strings"
-	"time"
 )
 
 // Prefixes of full reference names.
@@ -19,22 +18,26 @@ const (
 type Ref struct {
 	// Name is the full name, such as "refs/heads/main".
 	Name string `json:"name"`
-	// Object is what the upstream advertises for the name: the commit, or an annotated tag's own object.
+	// Object is what the upstream advertises for the name: the commit, or an annotated tag's own
+	// object.
 	Object string `json:"object"`
-	// Commit is what Object leads to once tags are peeled; empty for a tag of something that is no commit.
+	// Commit is what Object leads to once tags are peeled; empty for a tag of something that is not
+	// a commit.
 	Commit string `json:"commit"`
 
-	// Held is why the repository's policy does not let Object through, a phrase that follows the commit. Empty: it does.
+	// Held is why the repository's policy rejects Object, as a phrase that follows the commit.
+	// Empty: it accepts it.
 	Held string `json:"held,omitempty"`
-	// GoodObject and GoodCommit are what is delivered instead: the last that was let through. Empty: nothing was.
+	// GoodObject and GoodCommit are delivered instead: the last that the policy accepted. Empty: it
+	// accepted none.
 	GoodObject string `json:"good_object,omitempty"`
 	GoodCommit string `json:"good_commit,omitempty"`
 }
 
-// Refs is a list of refs that rises strictly by name. It is never changed once made.
+// Refs is a list of refs in strictly rising order of their names. It is never changed once made.
 type Refs []Ref
 
-// NewRefs sorts refs; of several with one name the last counts.
+// NewRefs returns refs in order; of several with one name the last counts.
 func NewRefs(refs []Ref) Refs {
 	sorted := slices.Clone(refs)
 	slices.SortStableFunc(sorted, func(a, b Ref) int { return strings.Compare(a.Name, b.Name) })
@@ -49,7 +52,7 @@ func NewRefs(refs []Ref) Refs {
 	return kept
 }
 
-// Get returns the ref of that full name.
+// Get returns the ref of that full name, or false where there is none.
 func (r Refs) Get(name string) (Ref, bool) {
 	i, found := slices.BinarySearchFunc(r, name, func(ref Ref, name string) int { return strings.Compare(ref.Name, name) })
 	if !found {
@@ -73,8 +76,8 @@ func (r Refs) Below(prefix, after string, limit int) Refs {
 	return r[start:end:end]
 }
 
-// Changed returns the names of the refs that differ between two lists, in what they deliver: moved, appeared or vanished;
-// sorted.
+// Changed returns the names of the refs that deliver something else in newer, sorted: they moved,
+// appeared or vanished.
 func (r Refs) Changed(newer Refs) []string {
 	var names []string
 	i, j := 0, 0
@@ -97,139 +100,33 @@ func (r Refs) Changed(newer Refs) []string {
 	return names
 }
 
-// Content is what a mirror holds as of its last complete fetch. The zero Content means that there is no mirror.
-type Content struct {
-	Refs Refs
-	// Head is the commit of the upstream's HEAD; empty when it has none.
-	Head string
-	// DefaultBranch is the full name of the branch that HEAD points to; empty when the upstream does not tell.
-	DefaultBranch string
-	// FreshAt is when the mirror was last known to equal the upstream. Zero: there is no mirror.
-	FreshAt time.Time
-	// ChangedAt is when refs last moved.
-	ChangedAt time.Time
-	// Epoch is that of the lease under which the content was fetched.
-	Epoch uint64
-	// DiskBytes is the size of the mirror on disk, Packs the number of packs that it consists of.
-	DiskBytes int64
-	Packs     int
-	// Partial: the mirror lacks the content of files that nobody needed yet.
-	Partial bool
-	// FilledAt is when content was last added to a partial mirror. Zero: it never was.
-	FilledAt time.Time
-	// Policy is the fingerprint of the verification by which the refs were judged. Empty: they were not, since there was none.
-	Policy string
+// ExcludedBranch is why a branch is held back permanently where only tags are delivered. Nothing is
+// wrong with it.
+const ExcludedBranch = "belongs to a branch, while only signed tags are delivered"
+
+// Delivered returns the commit that the ref delivers: its own, or the last one that the policy
+// accepted. Empty: none.
+func (r Ref) Delivered() string {
+	if r.Held != "" {
+		return r.GoodCommit
+	}
+	return r.Commit
 }
 
-// Exists tells whether there is a mirror at all.
-func (c Content) Exists() bool { return !c.FreshAt.IsZero() }
-
-// SelectorKind tells how a [Selector] names a commit.
-type SelectorKind int
-
-// The kinds of selectors.
-const (
-	SelectHead   SelectorKind = iota // HEAD, the upstream's default branch
-	SelectBranch                     // a branch's short name
-	SelectTag                        // a tag's short name
-	SelectCommit                     // a commit id, or leading digits of one
-	SelectName                       // a full reference name
-	SelectSemver                     // a range of versions; see [Content.Resolve]
-)
-
-// Selector names a commit of a repository. The zero Selector is HEAD.
-type Selector struct {
-	Kind  SelectorKind
-	Value string // empty for SelectHead
+// shown returns the ref as its readers see it.
+func (r Ref) shown() Ref {
+	if r.Held == "" || r.GoodCommit == "" {
+		return r
+	}
+	return Ref{Name: r.Name, Object: r.GoodObject, Commit: r.GoodCommit}
 }
 
-// String names the selector in messages.
-func (s Selector) String() string {
-	switch s.Kind {
-	case SelectBranch:
-		return "branch " + s.Value
-	case SelectTag:
-		return "tag " + s.Value
-	case SelectCommit:
-		return "commit " + s.Value
-	case SelectName:
-		return s.Value
-	case SelectSemver:
-		return "tag in the range " + s.Value
-	default:
-		return "HEAD"
+// Delivers reports whether any ref delivers the commit.
+func (r Refs) Delivers(commit string) bool {
+	for _, ref := range r {
+		if ref.Delivered() == commit {
+			return true
+		}
 	}
-}
-
-// Resolve returns the commit that s selects, from memory. The error is a *RefError where there is none, and a *RejectedError
-// where there is one that nobody may have. A commit id is returned as it is: only the mirror's objects can tell whether it
-// exists, and [Repository.CheckCommit] whether it is delivered. A range selects the highest version among the
-// tags within it; of tags that say the same version the last by name.
-func (c Content) Resolve(s Selector) (string, error) {
-	name := s.Value
-	switch s.Kind {
-	case SelectCommit:
-		return s.Value, nil
-	case SelectSemver:
-		return c.resolveRange(s)
-	case SelectBranch:
-		name = BranchPrefix + s.Value
-	case SelectTag:
-		name = TagPrefix + s.Value
-	case SelectName:
-	default:
-		name = "HEAD"
-	}
-	if name == "HEAD" {
-		return c.resolveHead(s)
-	}
-	ref, ok := c.Refs.Get(name)
-	if !ok {
-		return "", &RefError{Selector: s, Close: c.Refs.closeTo(name)}
-	}
-	return ref.deliver(s)
-}
-
-// Changed returns the names of the refs that differ between two contents, sorted; "HEAD" is one of them when it leads to
-// another commit.
-func (c Content) Changed(newer Content) []string {
-	changed := c.Refs.Changed(newer.Refs)
-	before, _ := c.Resolve(Selector{}) // none is a value too
-	after, _ := newer.Resolve(Selector{})
-	if before != after {
-		changed = slices.Insert(changed, 0, "HEAD")
-	}
-	return changed
-}
-
-func (c Content) resolveHead(s Selector) (string, error) {
-	if ref, ok := c.Refs.Get(c.DefaultBranch); ok {
-		return ref.deliver(s)
-	}
-	if c.Head == "" {
-		return "", &RefError{Selector: s, Close: c.Refs.first(BranchPrefix)}
-	}
-	if c.Policy != "" && !c.Refs.Delivers(c.Head) {
-		return "", &RejectedError{Selector: s, Ref: "HEAD", Commit: c.Head, Why: "no ref leads to that is let through"}
-	}
-	return c.Head, nil
-}
-
-// newer tells whether c was seen at the upstream after other, or has had content added since.
-func (c Content) Newer(other Content) bool {
-	if c.Epoch != other.Epoch {
-		return c.Epoch > other.Epoch
-	}
-	if !c.FreshAt.Equal(other.FreshAt) {
-		return c.FreshAt.After(other.FreshAt)
-	}
-	return c.Filled() > other.Filled()
-}
-
-// filled is FilledAt as a number; zero: never.
-func (c Content) Filled() int64 {
-	if c.FilledAt.IsZero() {
-		return 0
-	}
-	return c.FilledAt.UnixNano()
+	return false
 }

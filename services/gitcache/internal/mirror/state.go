@@ -20,7 +20,7 @@ const (
 	PhaseSuspended Phase = "suspended" // polling is suspended
 )
 
-// State is what a replica knows of a repository; only the owner's is up to date.
+// State is what a replica knows of a repository. Only the owner's is up to date.
 type State struct {
 	Phase         Phase     `json:"phase"`
 	Problem       *Problem  `json:"problem,omitempty"`
@@ -38,10 +38,11 @@ type State struct {
 	HeldRefs []string `json:"held_refs,omitempty"`
 }
 
-// MaxChangedRefs bounds the names in one event; more are "all".
+// MaxChangedRefs bounds the names in one event. Where more changed, the event says that any may
+// have.
 const MaxChangedRefs = 1000
 
-// Event tells that something about a repository changed.
+// Event says that something about a repository changed.
 type Event struct {
 	Repository string `json:"repository"`
 	UID        string `json:"uid"`
@@ -59,7 +60,7 @@ type Event struct {
 	FetchDuration time.Duration `json:"fetch_duration,omitempty"`
 }
 
-// merge adds what a later event says to one that has not been published yet.
+// Merge adds a later event to one that has not been published yet.
 func (e *Event) Merge(later Event) {
 	changed := slices.Concat(e.Changed, later.Changed)
 	slices.Sort(changed)

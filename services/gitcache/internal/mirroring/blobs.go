@@ -17,7 +17,8 @@ import (
 const (
 	// MaxFill is how many blobs are asked for at once.
 	MaxFill = 10_000
-	// fillMemory is how long the upstream is not asked again after it failed: a thousand callers cost one request.
+	// fillMemory is how long the upstream is not asked again after it failed: a thousand callers
+	// cost one request.
 	fillMemory = 10 * time.Second
 )
 

@@ -62,8 +62,8 @@ func (c *candidate) run(ctx context.Context) {
 	}
 }
 
-// own holds one tenure, until it ends. Other replicas may take the lease only when it has returned, so it ends everything
-// that is for the owner.
+// own holds one tenure, until it ends. Other replicas may take the lease only when it has returned,
+// so it ends everything that is for the owner.
 func (c *candidate) own(ctx context.Context, held *lease.Held) error {
 	c.status.fetching.change(func(s *fetchState) { s.own(held.Epoch(), time.Now()) })
 	c.copier.stop() // second: see copier
@@ -85,7 +85,8 @@ func (c *candidate) own(ctx context.Context, held *lease.Held) error {
 	return err
 }
 
-// lossOf names how and why a tenure ended that returned err, with what a look at the lease returned.
+// lossOf names how and why a tenure ended that returned err, with what a look at the lease
+// returned.
 func lossOf(err, lost error) (change, cause string) {
 	_, isHandedOver := errors.AsType[*handedOver](err)
 	switch {
@@ -108,7 +109,8 @@ func (c *candidate) leaveToSuccessor(held *lease.Held) {
 	}
 }
 
-// notifySuccessor tells the successor of a repository that was owned until the shutdown. The lease is released already.
+// notifySuccessor tells the successor of a repository that was owned until the shutdown. The lease
+// is released already.
 func (c *candidate) notifySuccessor(ctx context.Context) {
 	if c.successor == "" {
 		return
@@ -147,19 +149,22 @@ func (c *candidate) takeOver(ctx context.Context) (epoch uint64, err error) {
 	return epoch, nil
 }
 
-// turnStore is the lease store as one candidate sees it: replicas ask for a free lease one after the other, in the order
-// that the placement gives them.
+// turnStore is the lease store as one candidate sees it: replicas ask for a free lease one after
+// the other, in the order that the placement gives them.
 type turnStore struct {
 	lease.Store
 	candidate *candidate
 }
 
-// Acquire implements [lease.Store]. While another replica holds the lease, one question finds that out, and nobody waits.
+// Acquire implements [lease.Store]. While another replica holds the lease, one question finds that
+// out, and nobody waits.
 func (t turnStore) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Lease, error) {
 	if wait := t.candidate.acquireDelay(); wait > 0 && !p.Reclaim {
 		holder, err := t.Holder(ctx, p.Key)
 		if err == nil {
-			return lease.Lease{}, &lease.HeldError{Key: p.Key, Owner: holder.Owner, Epoch: holder.Epoch, Remaining: holder.Remaining}
+			return lease.Lease{}, &lease.HeldError{
+				Key: p.Key, Owner: holder.Owner, Epoch: holder.Epoch, Remaining: holder.Remaining,
+			}
 		}
 		if !errors.Is(err, lease.ErrNotHeld) {
 			return lease.Lease{}, err
@@ -171,8 +176,8 @@ func (t turnStore) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Le
 	return t.Store.Acquire(ctx, p)
 }
 
-// acquireDelay returns how long this replica lets others take a free lease first. A request for a lease has no longer than a
-// lease lives.
+// acquireDelay returns how long this replica lets others take a free lease first. A request for a
+// lease has no longer than a lease lives.
 func (c *candidate) acquireDelay() time.Duration {
 	view := c.shared.view()
 	if len(view.Members) > 1 && c.skipsDelay.Swap(false) {

@@ -19,13 +19,15 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// errCompacted means that the files which were being copied have made way for newer ones: those are there to be copied.
+// errCompacted means that the files which were being copied have made way for newer ones: those are
+// there to be copied.
 var errCompacted = errors.New("copy mirror: the other replica's files are others now")
 
 // copier makes this replica's mirror hold what another replica's does.
 //
-// A tenure that begins ends the copy that is being made. The tenure sets the epoch first and calls stop second; a copy
-// registers first and looks at the epoch second. So the copy sees the tenure, or the tenure sees the copy.
+// A tenure that begins ends the copy that is being made. The tenure sets the epoch first and calls
+// stop second; a copy registers first and looks at the epoch second. So the copy sees the tenure,
+// or the tenure sees the copy.
 type copier struct {
 	shared *shared
 	status *status
@@ -50,7 +52,8 @@ func (c *copier) setCancel(cancel context.CancelFunc) {
 	c.cancel = cancel
 }
 
-// catchUp copies what another replica has and this one lacks. It does nothing where this replica is the owner.
+// catchUp copies what another replica has and this one lacks. It does nothing where this replica is
+// the owner.
 func (c *copier) catchUp(ctx context.Context, replica string) error {
 	release, err := c.shared.slot(ctx, queueCopy)
 	if err != nil {
@@ -73,15 +76,16 @@ func (c *copier) catchUp(ctx context.Context, replica string) error {
 	if err == nil {
 		err = c.copyObjects(copying, replica)
 	}
-	// Without a mirror over there, the event of its first fetch wakes the follower. A tenure that has begun copies on its own.
+	// Without a mirror over there, the event of its first fetch wakes the follower. A tenure that
+	// has begun copies on its own.
 	if errors.Is(err, mirror.ErrNoMirror) || c.status.epoch() != 0 {
 		return nil
 	}
 	return err
 }
 
-// inherit fills an empty mirror from whatever replica holds one, so that the upstream is asked only for what is new. Where
-// none does, the mirror stays empty. The caller is the writer.
+// inherit fills an empty mirror from whatever replica holds one, so that the upstream is asked only
+// for what is new. Where none does, the mirror stays empty. The caller is the writer.
 func (c *copier) inherit(ctx context.Context) {
 	logger := c.shared.logger(c.status)
 	for _, member := range c.shared.view().Others(c.status.placementKey) {
@@ -102,7 +106,8 @@ func (c *copier) inherit(ctx context.Context) {
 	}
 }
 
-// copyMirror makes this replica's mirror hold what another's does, unless its own is newer. The caller is the writer.
+// copyMirror makes this replica's mirror hold what another's does, unless its own is newer. The
+// caller is the writer.
 func (c *copier) copyMirror(ctx context.Context, replica string) error {
 	mine := c.status.holding.read().content // none is a value too
 	theirs, err := c.shared.inspect(ctx, replica, c.status.definition(), mine.Fingerprint())

@@ -7,9 +7,10 @@ import (
 	"context"
 	"errors"
 
-	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 // Why a mirror was removed from the disk.

@@ -6,6 +6,7 @@ package mirroring_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -290,8 +291,9 @@ func (l *eventLog) all() []mirror.Event {
 
 // fleet are the replicas that live now. All know of one another at once.
 type fleet struct {
-	mu   sync.Mutex
-	sets map[string]*mirroring.Set
+	mu    sync.Mutex
+	sets  map[string]*mirroring.Set
+	asked []string // which replicas were asked to refresh, and as what
 }
 
 func (f *fleet) Members() []string {
@@ -332,6 +334,18 @@ func (f *fleet) FetchBlobs(ctx context.Context, replica string, def mirror.Defin
 		return err
 	}
 	return r.Fill(ctx, ids)
+}
+
+func (f *fleet) Refresh(ctx context.Context, replica string, def mirror.Definition, via mirror.Via, wait bool) (*mirror.Problem, error) {
+	r, err := f.repository(replica, def)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", mirror.ErrNoAnswer, err)
+	}
+	f.mu.Lock()
+	f.asked = append(f.asked, string(via)+" "+replica)
+	f.mu.Unlock()
+	state, err := r.Refresh(ctx, wait)
+	return state.Problem, err
 }
 
 func (f *fleet) TakeOver(ctx context.Context, replica string, def mirror.Definition) error {

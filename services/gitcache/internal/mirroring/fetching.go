@@ -14,18 +14,19 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring/schedule"
 )
 
-// fetchState is what a replica knows of the fetches of a repository: what to fetch, when, under which epoch, and how the
-// last one ended. It is a value; its methods change nothing but it.
+// fetchState is what a replica knows of the fetches of a repository: what to fetch, when, under
+// which epoch, and how the last one ended. It is a value; its methods change nothing but it.
 type fetchState struct {
 	definition mirror.Definition
 	schedule   schedule.Schedule
 	epoch      uint64          // that of the lease; 0 while this replica does not own the repository
 	problem    *mirror.Problem // why fetches do not succeed; nil: they do
 	fetches    int64           // of this tenure, whatever came of them
-	// cause is the trace of the first call that requested the fetch which is due; it may be invalid.
+	// cause is the trace of the first call that requested the fetch which is due; it may be
+	// invalid.
 	cause trace.SpanContext
-	// begun and finished count fetches since the process started. A caller that waits for a fetch of its own waits until as
-	// many are finished as had begun when it called, and one more.
+	// begun and finished count fetches since the process started. A caller that waits for a fetch
+	// of its own waits until as many are finished as had begun when it called, and one more.
 	begun, finished uint64
 }
 
@@ -39,7 +40,8 @@ func (s *fetchState) define(def mirror.Definition, interval time.Duration, now t
 	s.definition = def
 }
 
-// own begins a tenure, and a fetch with it: the owner before may have fetched without being able to publish it.
+// own begins a tenure, and a fetch with it: the owner before may have fetched without being able to
+// publish it.
 func (s *fetchState) own(epoch uint64, now time.Time) {
 	s.epoch, s.fetches, s.problem = epoch, 0, nil
 	s.schedule.Failures = 0
@@ -62,8 +64,8 @@ func (s *fetchState) begin() {
 // abandon ends a fetch whose result does not count.
 func (s *fetchState) abandon() { s.finished = s.begun }
 
-// finish ends a fetch of a definition, and reports whether the fetch before it came out otherwise: well, or for another
-// reason.
+// finish ends a fetch of a definition, and reports whether the fetch before it came out otherwise:
+// well, or for another reason.
 func (s *fetchState) finish(fetched mirror.Definition, err error, now time.Time) (hasTurned bool) {
 	before := s.problem
 	s.finished = s.begun
@@ -90,8 +92,9 @@ func (s *fetchState) postpone(quiet *mirror.QuietError, now time.Time) {
 	s.schedule = s.schedule.Postpone(now, quiet.Until)
 	if s.schedule.Failures == 0 { // the repository's own failure says more
 		s.problem = mirror.ProblemOf(&mirror.UpstreamError{
-			Reason:  mirror.ReasonRateLimited,
-			Message: quiet.Host + " asks to slow down; Leat leaves all its repositories alone for that long, and goes on by itself.",
+			Reason: mirror.ReasonRateLimited,
+			Message: quiet.Host + " asks to slow down; " +
+				"Leat leaves all its repositories alone for that long, and goes on by itself.",
 		}, s.problem, now)
 	}
 }
@@ -121,8 +124,8 @@ func (f *fetching) change(apply func(s *fetchState)) (before fetchState) {
 	return before
 }
 
-// request has a fetch made at an instant, unless one is requested already, this replica is not the owner, or none will be
-// made then. It returns the state as it was.
+// request has a fetch made at an instant, unless one is requested already, this replica is not the
+// owner, or none will be made then. It returns the state as it was.
 func (f *fetching) request(at time.Time, cause trace.SpanContext) (before fetchState) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

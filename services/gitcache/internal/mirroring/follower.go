@@ -24,8 +24,9 @@ type follower struct {
 	copier *copier
 }
 
-// run copies, as long as this replica is to follow the owner, until ctx is done. It looks at the owner's mirror after every
-// event, and as often as the owner polls, to learn how fresh the copy is.
+// run copies, as long as this replica is to follow the owner, until ctx is done. It looks at the
+// owner's mirror after every event, and as often as the owner polls, to learn how fresh the copy
+// is.
 func (f *follower) run(ctx context.Context) {
 	failures := 0
 	for {
@@ -60,7 +61,8 @@ func (f *follower) awaitNews(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// followOwner copies what the owner has and this replica lacks, if it is to follow. Nothing to copy is no error.
+// followOwner copies what the owner has and this replica lacks, if it is to follow. Nothing to copy
+// is no error.
 func (f *follower) followOwner(ctx context.Context) error {
 	if f.status.epoch() != 0 {
 		return nil
@@ -79,8 +81,8 @@ func (f *follower) checkPlacement() {
 	}
 }
 
-// borrow copies from the owner, or from any replica where there is none, whether or not this one is to follow. The error is
-// mirror.ErrNoMirror where none holds anything.
+// borrow copies from the owner, or from any replica where there is none, whether or not this one is
+// to follow. The error is mirror.ErrNoMirror where none holds anything.
 func (f *follower) borrow(ctx context.Context) error {
 	owner, err := f.owners.find(ctx)
 	if err != nil {
@@ -101,7 +103,8 @@ func (f *follower) borrow(ctx context.Context) error {
 	return err
 }
 
-// isRedundant reports whether the owner has the repository's mirror, and this replica's copy of it is one too many.
+// isRedundant reports whether the owner has the repository's mirror, and this replica's copy of it
+// is one too many.
 func (f *follower) isRedundant(ctx context.Context) bool {
 	now := f.status.holding.read()
 	if f.status.epoch() != 0 || !now.content.Exists() || !now.isVerified {

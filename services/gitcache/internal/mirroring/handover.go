@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// reservation is how long nobody but the successor can take a lease that was handed over; then anybody may.
+	// reservation is how long nobody but the successor can take a lease that was handed over; then
+	// anybody may.
 	reservation = 5 * time.Second
 	// offerTimeout is how long a hand-over waits for a running fetch to end.
 	offerTimeout = 30 * time.Second
@@ -24,16 +25,18 @@ var (
 
 // handover moves a repository from this replica, which owns it, to the one that should.
 //
-// The mover finds out that the successor holds what this replica does, and makes an offer. The tenure takes the offer
-// between two fetches, compares once more, and ends; the lease is reserved for the successor, which is notified. So a
-// repository changes hands without a clone, and without a pause longer than a call.
+// The mover finds out that the successor holds what this replica does, and makes an offer. The
+// tenure takes the offer between two fetches, compares once more, and ends; the lease is reserved
+// for the successor, which is notified. So a repository changes hands without a clone, and without
+// a pause longer than a call.
 type handover struct {
 	shared *shared
 	status *status
 	inbox  *inbox
 }
 
-// run hands the repository over, if another replica should own it and can, and returns when that is done or has failed.
+// run hands the repository over, if another replica should own it and can, and returns when that is
+// done or has failed.
 func (h *handover) run(ctx context.Context) {
 	if h.status.epoch() == 0 || !h.status.holding.read().content.Exists() {
 		return

@@ -20,11 +20,12 @@ type mirrored struct {
 	heldRefs   []string        // their names
 }
 
-// holding keeps what the mirror holds. The policy is under the same lock, so that nothing is ever delivered by a policy
-// that does not count any more.
+// holding keeps what the mirror holds. The policy is under the same lock, so that nothing is ever
+// delivered by a policy that does not count any more.
 //
-// Only the goroutine that has the mirror's files for writing (see localMirror) replaces content by other content of the
-// mirror. Two changes come without the files: applyVerified, which gives way to any other change, and discard.
+// Only the goroutine that has the mirror's files for writing (see localMirror) replaces content by
+// other content of the mirror. Two changes come without the files: applyVerified, which gives way
+// to any other change, and discard.
 type holding struct {
 	changes *changes
 
@@ -83,7 +84,8 @@ func (h *holding) discard() {
 	h.setLocked(mirror.Content{Epoch: h.content.Epoch})
 }
 
-// amend applies a change of the files that moves no ref. The refs themselves may have been verified again meanwhile.
+// amend applies a change of the files that moves no ref. The refs themselves may have been verified
+// again meanwhile.
 func (h *holding) amend(apply func(c *mirror.Content)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,22 +102,24 @@ func (h *holding) setPolicy(v mirror.Verification) {
 	h.changes.notify()
 }
 
-// policy returns the policy that counts, what there is to verify, and the version of that for applyVerified.
+// policy returns the policy that counts, what there is to verify, and the version of that for
+// applyVerified.
 func (h *holding) policy() (*verify.Verifier, mirror.Content, uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.verifier, h.content, h.version
 }
 
-// needsVerification reports whether there is content that the policy has not verified: the policy was changed, or the
-// content comes from a replica, or from a time, with another one.
+// needsVerification reports whether there is content that the policy has not verified: the policy
+// was changed, or the content comes from a replica, or from a time, with another one.
 func (h *holding) needsVerification() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.content.Exists() && !h.verifier.HasVerified(h.content)
 }
 
-// applyVerified takes over a verification, unless the content of that version has been replaced meanwhile.
+// applyVerified takes over a verification, unless the content of that version has been replaced
+// meanwhile.
 func (h *holding) applyVerified(verified mirror.Content, version uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

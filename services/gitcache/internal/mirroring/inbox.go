@@ -11,8 +11,8 @@ type offer struct {
 	done      chan error // takes one answer: nil once the successor owns the repository
 }
 
-// inbox holds what others on this replica want of the tenure. What arrives while this replica is not the owner waits for the
-// next tenure, but for an offer, which its maker withdraws.
+// inbox holds what others on this replica want of the tenure. What arrives while this replica is
+// not the owner waits for the next tenure, but for an offer, which its maker withdraws.
 type inbox struct {
 	changes *changes
 

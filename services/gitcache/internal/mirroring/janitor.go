@@ -16,7 +16,8 @@ import (
 const (
 	janitorEvery  = time.Minute
 	janitorSpread = 0.25
-	// undefinedGrace is how long a mirror without a definition stays: definitions that got lost are put back sooner.
+	// undefinedGrace is how long a mirror without a definition stays: definitions that got lost are
+	// put back sooner.
 	undefinedGrace = 10 * time.Minute
 	// highWater is the share of the disk from which copies that are not needed go.
 	highWater = 0.9
@@ -30,8 +31,8 @@ type janitor struct {
 	list   func() []*Repository
 }
 
-// makeRoom removes mirrors that nobody defines and copies that nobody needs, until ctx is done. It looks now and then, and
-// at once when a fetch found the disk full.
+// makeRoom removes mirrors that nobody defines and copies that nobody needs, until ctx is done. It
+// looks now and then, and at once when a fetch found the disk full.
 func (j *janitor) makeRoom(ctx context.Context) {
 	undefinedSince := map[string]time.Time{} // by UID
 	for {
@@ -49,8 +50,9 @@ func (j *janitor) makeRoom(ctx context.Context) {
 	}
 }
 
-// removeUndefined removes mirrors that no definition has named for a while: their repositories were deleted while this
-// replica was down, or defined anew under another UID. A moment in which nobody knows all definitions begins the while again.
+// removeUndefined removes mirrors that no definition has named for a while: their repositories were
+// deleted while this replica was down, or defined anew under another UID. A moment in which nobody
+// knows all definitions begins the while again.
 func (j *janitor) removeUndefined(ctx context.Context, since map[string]time.Time) {
 	defined, isCertain := j.shared.Named.Named()
 	if !isCertain {
@@ -85,8 +87,8 @@ func (j *janitor) remove(ctx context.Context, stored mirror.Stored) {
 	logger.InfoContext(ctx, "mirror of a deleted repository removed")
 }
 
-// evict removes copies that this replica neither owns nor has to follow, those first that were not read for longest, while
-// the disk is fuller than it should be.
+// evict removes copies that this replica neither owns nor has to follow, those first that were not
+// read for longest, while the disk is fuller than it should be.
 func (j *janitor) evict(ctx context.Context) {
 	read := map[string]time.Time{}
 	for _, stored := range j.shared.Backend.Stored() {
@@ -105,7 +107,8 @@ func (j *janitor) evict(ctx context.Context) {
 	}
 }
 
-// compact makes fewer files of the mirrors that this replica owns, one mirror after the other, until ctx is done.
+// compact makes fewer files of the mirrors that this replica owns, one mirror after the other,
+// until ctx is done.
 func (j *janitor) compact(ctx context.Context) {
 	retryAt := map[*Repository]time.Time{}
 	for backoff.Wait(ctx, backoff.Jitter(janitorEvery, janitorSpread)) == nil {

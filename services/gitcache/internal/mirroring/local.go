@@ -16,8 +16,9 @@ import (
 
 var errNotOwned = errors.New("another replica owns the repository now")
 
-// localMirror is the mirror of a repository on this replica's disk. Its files have one writer at a time: a fetch, a copy, a
-// compaction's last step or an eviction. What they leave of refs is in the holding before the next writer begins.
+// localMirror is the mirror of a repository on this replica's disk. Its files have one writer at a
+// time: a fetch, a copy, a compaction's last step or an eviction. What they leave of refs is in the
+// holding before the next writer begins.
 type localMirror struct {
 	shared *shared
 	status *status
@@ -32,7 +33,8 @@ func (m *localMirror) lock(ctx context.Context) (unlock func(), err error) {
 	return func() { m.writer.Release(1) }, nil
 }
 
-// load takes over what the disk holds. A mirror that cannot be read is cloned again; that is no reason not to run.
+// load takes over what the disk holds. A mirror that cannot be read is cloned again; that is no
+// reason not to run.
 func (m *localMirror) load(ctx context.Context) {
 	release, err := m.shared.slot(ctx, queueFetch) // a thousand mirrors are not verified at once
 	if err != nil {
@@ -46,8 +48,8 @@ func (m *localMirror) load(ctx context.Context) {
 	m.status.holding.load(content)
 }
 
-// saveDelivery keeps durably what is delivered: a restart has to know the last commits that passed. Content that another
-// change has replaced is saved by that change.
+// saveDelivery keeps durably what is delivered: a restart has to know the last commits that passed.
+// Content that another change has replaced is saved by that change.
 func (m *localMirror) saveDelivery(ctx context.Context) error {
 	unlock, err := m.lock(ctx)
 	if err != nil {
@@ -97,8 +99,9 @@ func (m *localMirror) remove(ctx context.Context) {
 	}
 }
 
-// compact makes fewer files of the mirror, if this replica owns it. Followers copy what comes of it; if they compacted on
-// their own, they would have files that the owner has not, and copy for ever.
+// compact makes fewer files of the mirror, if this replica owns it. Followers copy what comes of
+// it; if they compacted on their own, they would have files that the owner has not, and copy for
+// ever.
 func (m *localMirror) compact(ctx context.Context) error {
 	if !m.status.holding.read().content.Exists() || m.status.epoch() == 0 {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// metrics are those of all repositories of a set; README.md lists them. None names a repository: each would be a time
-// series of its own, and logs and traces name them.
+// metrics are those of all repositories of a set; README.md lists them. None names a repository:
+// each would be a time series of its own, and logs and traces name them.
 type metrics struct {
 	fetches  metric.Float64Histogram
 	received metric.Int64Counter
@@ -40,8 +40,8 @@ const (
 // String returns the value of the attribute leat.queue.
 func (q queue) String() string { return [...]string{"host", "fetch", "clone", "copy"}[q] }
 
-// transferTimes are the buckets, in seconds, of transfers over a network: from a poll that finds nothing to a clone that
-// takes all its time.
+// transferTimes are the buckets, in seconds, of transfers over a network: from a poll that finds
+// nothing to a clone that takes all its time.
 var transferTimes = metric.WithExplicitBucketBoundaries(.025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 1800)
 
 func newMetrics(meter metric.Meter) (*metrics, error) {

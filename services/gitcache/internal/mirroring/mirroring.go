@@ -1,27 +1,32 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mirroring runs the repositories of one replica: it owns, fetches, copies, verifies and keeps their mirrors.
+// Package mirroring runs the repositories of one replica: it owns, fetches, copies, verifies and
+// keeps their mirrors.
 //
 // # Promises
 //
-// Of all replicas exactly one, the holder of a repository's lease, talks to its upstream: it polls, fetches when refs
-// moved, and publishes what changed under the epoch of its lease. Nothing goes upstream, and no fetched ref becomes the
-// mirror's, without a look at the lease. Every replica answers reads from its own disk, and delivers only what the
-// repository's policy accepts. An upstream that fails, or that vanishes, takes nothing away from what is mirrored.
+// Of all replicas exactly one, the holder of a repository's lease, talks to its upstream: it polls,
+// fetches when refs moved, and publishes what changed under the epoch of its lease. Nothing goes
+// upstream, and no fetched ref becomes the mirror's, without a look at the lease. Every replica
+// answers reads from its own disk, and delivers only what the repository's policy accepts. An
+// upstream that fails, or that vanishes, takes nothing away from what is mirrored.
 //
 // # States
 //
-// A [Repository] competes for its lease for as long as it is defined. Without the lease it follows: it copies what the
-// owner has, if the placement says so. With it, it is in a tenure: it fetches whenever its schedule says so, and does what
-// only an owner may ([Repository.AsOwner]). A tenure ends when the lease is lost, the process ends, a newer owner was
-// seen, or the repository is handed over to the replica that should own it. Its phase, which callers see, is cloning until
-// the first fetch ended; then ready or stale with a mirror, failed without one; and suspended whenever its definition is.
+// A [Repository] competes for its lease for as long as it is defined. Without the lease it follows:
+// it copies what the owner has, if the placement says so. With it, it is in a tenure: it fetches
+// whenever its schedule says so, and does what only an owner may ([Repository.AsOwner]). A tenure
+// ends when the lease is lost, the process ends, a newer owner was seen, or the repository is
+// handed over to the replica that should own it. Its phase, which callers see, is cloning until the
+// first fetch ended; then ready or stale with a mirror, failed without one; and suspended whenever
+// its definition is.
 //
 // # Parts
 //
-// The decisions are pure, in packages of their own: schedule says when a fetch is due, placement who should own and follow
-// a repository, verify which commits are delivered. The effects are parts of a Repository, each with one subject:
+// The decisions are pure, in packages of their own: schedule says when a fetch is due, placement
+// who should own and follow a repository, verify which commits are delivered. The effects are parts
+// of a Repository, each with one subject:
 //
 //	candidate      competes for the lease, and gives it to a successor
 //	tenure         fetches, publishes and hands over while the lease is held
@@ -34,16 +39,17 @@
 //
 // # Locks
 //
-// Only two are ever held together, and in this order: the writer of localMirror, which a fetch, a copy or a compaction
-// holds for long, before any other. The mutexes of holding, fetching, copier, ownerTasks, inbox, ownerLookup and
-// blobFetcher guard a few fields each for a few instructions; none is held while another one is taken, but for that of
-// changes, which is a leaf. Set.mu comes before those of the repositories. What spans two of them is described at status
-// and at copier.
+// Only two are ever held together, and in this order: the writer of localMirror, which a fetch, a
+// copy or a compaction holds for long, before any other. The mutexes of holding, fetching, copier,
+// ownerTasks, inbox, ownerLookup and blobFetcher guard a few fields each for a few instructions;
+// none is held while another one is taken, but for that of changes, which is a leaf. Set.mu comes
+// before those of the repositories. What spans two of them is described at status and at copier.
 //
 // # What it does not do
 //
-// It knows neither Git nor Redis nor the wire: those are behind the ports of package mirror. It stores no state of its own,
-// beside the mirrors: a replica that restarts finds out again who owns what. It builds no bundles.
+// It knows neither Git nor Redis nor the wire: those are behind the ports of package mirror. It
+// stores no state of its own, beside the mirrors: a replica that restarts finds out again who owns
+// what. It builds no bundles.
 package mirroring
 
 import (

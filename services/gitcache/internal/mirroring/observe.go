@@ -25,8 +25,8 @@ const (
 )
 
 const (
-	// lateOwner and lateFollower are how many poll intervals old a mirror may be before it counts as overdue. One is usual
-	// for an owner; a follower learns of it an interval later.
+	// lateOwner and lateFollower are how many poll intervals old a mirror may be before it counts
+	// as overdue. One is usual for an owner; a follower learns of it an interval later.
 	lateOwner    = 2
 	lateFollower = 4
 )
@@ -40,8 +40,8 @@ type standing struct {
 	packs     int
 }
 
-// standingOf returns how a mirror stands. It answers from memory: isPlaced says who follows as if everybody owned what they
-// should.
+// standingOf returns how a mirror stands. It answers from memory: isPlaced says who follows as if
+// everybody owned what they should.
 func standingOf(f fetchState, m mirrored, isPlaced bool, now time.Time) standing {
 	s := standing{phase: phaseOf(f, m.content.Exists()), packs: m.content.Packs}
 	late := lateOwner

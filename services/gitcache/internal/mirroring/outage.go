@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	// ownerTimeout bounds one question of the lease store, so that reads go on while the store hangs.
+	// ownerTimeout bounds one question of the lease store, so that reads go on while the store
+	// hangs.
 	ownerTimeout = time.Second
-	// outageMemory is how long a lease store that did not answer is left alone by all repositories, so that reads go on at
-	// their usual speed.
+	// outageMemory is how long a lease store that did not answer is left alone by all repositories,
+	// so that reads go on at their usual speed.
 	outageMemory = 2 * time.Second
 )
 
@@ -23,8 +24,8 @@ type outage struct {
 	until time.Time
 }
 
-// check returns the recent failure of the store, or nil where the caller is to ask it. After a while one caller asks, and the
-// others get the failure until that one has an answer.
+// check returns the recent failure of the store, or nil where the caller is to ask it. After a
+// while one caller asks, and the others get the failure until that one has an answer.
 func (o *outage) check() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -16,8 +16,9 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// outbox holds the event that a tenure has not published yet. One goroutine uses it. While the log does not answer, later
-// events are merged into the one that waits: their order matters, their number does not.
+// outbox holds the event that a tenure has not published yet. One goroutine uses it. While the log
+// does not answer, later events are merged into the one that waits: their order matters, their
+// number does not.
 type outbox struct {
 	shared *shared
 	status *status
@@ -40,7 +41,8 @@ func (o *outbox) add(e mirror.Event) {
 	o.pending.Merge(e)
 }
 
-// addIfChanged queues an event only if phase, problem or held refs differ from the last event, and reports whether it did.
+// addIfChanged queues an event only if phase, problem or held refs differ from the last event, and
+// reports whether it did.
 func (o *outbox) addIfChanged(e mirror.Event) bool {
 	now := o.status.read()
 	if now.Phase == o.last.Phase && equalProblems(now.Problem, o.last.Problem) && slices.Equal(now.HeldRefs, o.last.HeldRefs) {
@@ -57,8 +59,8 @@ func equalProblems(a, b *mirror.Problem) bool {
 	return *a == *b
 }
 
-// publish appends the pending event, if it is time to. Only a stale epoch and a lost lease are errors: while the log does not
-// answer, the event stays pending.
+// publish appends the pending event, if it is time to. Only a stale epoch and a lost lease are
+// errors: while the log does not answer, the event stays pending.
 func (o *outbox) publish(ctx context.Context) error {
 	if o.pending == nil || time.Now().Before(o.publishAt) {
 		return nil

@@ -14,7 +14,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// ownerMemory is how long the answer to "who owns it" is good for: a burst of calls costs one question.
+// ownerMemory is how long the answer to "who owns it" is good for: a burst of calls costs one
+// question.
 const ownerMemory = 500 * time.Millisecond
 
 // ownerLookup finds out who owns a repository, and remembers it for a moment.
@@ -28,8 +29,8 @@ type ownerLookup struct {
 	until time.Time
 }
 
-// find returns the name of the owner: this replica, another one, or "" where nobody owns the repository. An error means
-// that the lease store does not answer, or is the context's.
+// find returns the name of the owner: this replica, another one, or "" where nobody owns the
+// repository. An error means that the lease store does not answer, or is the context's.
 func (o *ownerLookup) find(ctx context.Context) (string, error) {
 	if o.status.epoch() != 0 {
 		return o.shared.Self, nil

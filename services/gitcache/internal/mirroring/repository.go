@@ -16,8 +16,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// Repository is one mirrored upstream on one replica: owner of its lease or not. All exported methods may be called
-// concurrently and answer from memory unless they say otherwise.
+// Repository is one mirrored upstream on one replica: owner of its lease or not. All exported
+// methods may be called concurrently and answer from memory unless they say otherwise.
 type Repository struct {
 	shared    *shared
 	status    *status
@@ -44,7 +44,9 @@ func newRepository(def mirror.Definition, s *shared) *Repository {
 	return &Repository{
 		shared: s, status: of, owners: owners, local: local, follower: follower, inbox: inbox, tasks: tasks, handover: moves,
 		verifying: &verification{shared: s, status: of, local: local},
-		blobs:     &blobFetcher{shared: s, status: of, owners: owners, local: local, tasks: tasks, inbox: inbox, follower: follower},
+		blobs: &blobFetcher{
+			shared: s, status: of, owners: owners, local: local, tasks: tasks, inbox: inbox, follower: follower,
+		},
 		candidate: &candidate{
 			shared: s, status: of, owners: owners, copier: copier, tasks: tasks, wake: newSignal(),
 			tenure: tenure{shared: s, status: of, local: local, copier: copier, inbox: inbox, handover: moves},
@@ -52,7 +54,8 @@ func newRepository(def mirror.Definition, s *shared) *Repository {
 	}
 }
 
-// run loads the mirror, and then follows the owner, verifies and competes for the lease until ctx is done.
+// run loads the mirror, and then follows the owner, verifies and competes for the lease until ctx
+// is done.
 func (r *Repository) run(ctx context.Context) {
 	r.local.load(ctx)
 	var beside sync.WaitGroup
@@ -78,14 +81,16 @@ func (r *Repository) update(def mirror.Definition) {
 // Definition returns the definition, credential included.
 func (r *Repository) Definition() mirror.Definition { return r.status.definition() }
 
-// Epoch returns the epoch of the lease that this replica holds, or 0 while it does not own the repository.
+// Epoch returns the epoch of the lease that this replica holds, or 0 while it does not own the
+// repository.
 func (r *Repository) Epoch() uint64 { return r.status.epoch() }
 
 // State returns what this replica knows.
 func (r *Repository) State() mirror.State { return r.status.read() }
 
-// Content returns what this replica's mirror holds, with what of it is delivered. The error matches mirror.ErrNotReady where
-// it holds nothing, and while the repository's policy is being applied to it.
+// Content returns what this replica's mirror holds, with what of it is delivered. The error matches
+// mirror.ErrNotReady where it holds nothing, and while the repository's policy is being applied to
+// it.
 func (r *Repository) Content() (mirror.Content, error) {
 	now := r.status.holding.read()
 	if !now.content.Exists() || !now.isVerified {
@@ -94,8 +99,8 @@ func (r *Repository) Content() (mirror.Content, error) {
 	return now.content, nil
 }
 
-// Mirrored returns what this replica's mirror holds, verified or not. It is for copying, never for delivery. The error matches
-// mirror.ErrNotReady where the mirror holds nothing.
+// Mirrored returns what this replica's mirror holds, verified or not. It is for copying, never for
+// delivery. The error matches mirror.ErrNotReady where the mirror holds nothing.
 func (r *Repository) Mirrored() (mirror.Content, error) {
 	now := r.status.holding.read()
 	if !now.content.Exists() {
@@ -105,7 +110,7 @@ func (r *Repository) Mirrored() (mirror.Content, error) {
 }
 
 func (r *Repository) notReady(hasContent bool) error {
-	return &mirror.NotReadyError{Repository: r.status.name, Problem: r.status.fetching.read().problem, Unjudged: hasContent}
+	return &mirror.NotReadyError{Repository: r.status.name, Problem: r.status.fetching.read().problem, Unverified: hasContent}
 }
 
 // Verifies reports whether what is delivered has to be signed.
@@ -114,8 +119,8 @@ func (r *Repository) Verifies() bool {
 	return verifier.IsRequired()
 }
 
-// CheckCommit returns nil if a commit that a caller named by its id, and not by a ref, is delivered. The error is a
-// *mirror.RejectedError where it is not, or the reader's.
+// CheckCommit returns nil if a commit that a caller named by its id, and not by a ref, is
+// delivered. The error is a *mirror.RejectedError where it is not, or the reader's.
 func (r *Repository) CheckCommit(ctx context.Context, reader content.Reader, id string) error {
 	c, err := r.Content()
 	if err != nil {
@@ -125,37 +130,41 @@ func (r *Repository) CheckCommit(ctx context.Context, reader content.Reader, id 
 	return verifier.CheckCommit(ctx, reader, c, id)
 }
 
-// AwaitLoaded blocks until the mirror on disk, if any, has been taken over. The error is the context's cause.
+// AwaitLoaded blocks until the mirror on disk, if any, has been taken over. The error is the
+// context's cause.
 func (r *Repository) AwaitLoaded(ctx context.Context) error {
 	return r.status.changes.await(ctx, r.status.holding.hasLoaded)
 }
 
-// DiscardContent forgets what this replica's mirror holds, because it turned out to be damaged. The owner copies or clones it
-// again at once, a follower copies it.
+// DiscardContent forgets what this replica's mirror holds, because it turned out to be damaged. The
+// owner copies or clones it again at once, a follower copies it.
 func (r *Repository) DiscardContent() { r.status.discard() }
 
-// Owner returns the name of the replica that owns the repository: this one's own, another's, or "" where nobody owns it. It
-// asks the lease store, at most once per half second, and in an outage with one question for all repositories every two
-// seconds. An error means that the store does not answer.
+// Owner returns the name of the replica that owns the repository: this one's own, another's, or ""
+// where nobody owns it. It asks the lease store, at most once per half second, and in an outage
+// with one question for all repositories every two seconds. An error means that the store does not
+// answer.
 func (r *Repository) Owner(ctx context.Context) (string, error) { return r.owners.find(ctx) }
 
 // ForgetOwner makes the next Owner ask again: the one that it named did not answer.
 func (r *Repository) ForgetOwner() { r.owners.forget() }
 
-// Others returns the names of the other live replicas, those first that are most likely to hold a mirror.
+// Others returns the names of the other live replicas, those first that are most likely to hold a
+// mirror.
 func (r *Repository) Others() []string { return r.shared.view().Others(r.status.placementKey) }
 
-// Borrow copies what another replica's mirror holds, the owner's if there is one, whether or not this replica should keep
-// a copy. The error is mirror.ErrNoMirror where none holds anything.
+// Borrow copies what another replica's mirror holds, the owner's if there is one, whether or not
+// this replica should keep a copy. The error is mirror.ErrNoMirror where none holds anything.
 func (r *Repository) Borrow(ctx context.Context) error { return r.follower.borrow(ctx) }
 
-// TakeOver takes a lease that was given up in this replica's favour, and returns the new epoch. The error matches
-// mirror.ErrNotOwner where it did not come to that within some seconds.
+// TakeOver takes a lease that was given up in this replica's favour, and returns the new epoch. The
+// error matches mirror.ErrNotOwner where it did not come to that within some seconds.
 func (r *Repository) TakeOver(ctx context.Context) (uint64, error) { return r.candidate.takeOver(ctx) }
 
-// AsOwner runs what only the owner of the repository may do, and ends its context when the lease is lost or given up. The
-// error matches mirror.ErrNotOwner where this replica is not the owner, or stopped to be meanwhile. It is a
-// *mirror.QuietError where the upstream's host wants to be left alone.
+// AsOwner runs what only the owner of the repository may do, and ends its context when the lease is
+// lost or given up. The error matches mirror.ErrNotOwner where this replica is not the owner, or
+// stopped to be meanwhile. It is a *mirror.QuietError where the upstream's host wants to be left
+// alone.
 func (r *Repository) AsOwner(ctx context.Context, run func(ctx context.Context, task mirror.OwnerTask) error) error {
 	return r.tasks.run(ctx, run)
 }
@@ -163,22 +172,25 @@ func (r *Repository) AsOwner(ctx context.Context, run func(ctx context.Context, 
 // Announce makes followers look at what this replica holds, if it is the owner.
 func (r *Repository) Announce() { r.inbox.announce() }
 
-// FetchBlobs makes this replica's partial mirror hold blobs: as the owner by asking the upstream, else by having the owner do
-// so and copying. The error matches mirror.ErrNotOwner where nobody can ask the upstream at the moment. Other errors are
-// *mirror.UpstreamError, *mirror.QuietError, the context's, and what other replicas answer.
+// FetchBlobs makes this replica's partial mirror hold blobs: as the owner by asking the upstream,
+// else by having the owner do so and copying. The error matches mirror.ErrNotOwner where nobody can
+// ask the upstream at the moment. Other errors are *mirror.UpstreamError, *mirror.QuietError, the
+// context's, and what other replicas answer.
 func (r *Repository) FetchBlobs(ctx context.Context, ids []string) error {
 	return r.blobs.fetch(ctx, ids)
 }
 
-// Fill fetches blobs into this replica's partial mirror. The error matches mirror.ErrNotOwner where this replica is not the
-// owner. The mirror of a repository that is no longer partial needs no blobs, which is no error.
+// Fill fetches blobs into this replica's partial mirror. The error matches mirror.ErrNotOwner where
+// this replica is not the owner. The mirror of a repository that is no longer partial needs no
+// blobs, which is no error.
 func (r *Repository) Fill(ctx context.Context, ids []string) error { return r.blobs.fill(ctx, ids) }
 
-// Refresh requests a fetch after the debounce time; calls within that time share one. With wait it returns after a fetch that
-// began after the call, or with the context's cause. It returns at once, without an error, where no fetch will be made:
-// while polling is suspended, or the upstream wants to be left alone for longer. The fetch belongs to the trace of the
-// first call that requested it. The error matches mirror.ErrNotOwner where this replica does not own the repository, or
-// stopped to meanwhile.
+// Refresh requests a fetch after the debounce time; calls within that time share one. With wait it
+// returns after a fetch that began after the call, or with the context's cause. It returns at once,
+// without an error, where no fetch will be made: while polling is suspended, or the upstream wants
+// to be left alone for longer. The fetch belongs to the trace of the first call that requested it.
+// The error matches mirror.ErrNotOwner where this replica does not own the repository, or stopped
+// to meanwhile.
 func (r *Repository) Refresh(ctx context.Context, wait bool) (mirror.State, error) {
 	at := time.Now().Add(r.shared.Settings.Debounce)
 	asked := r.status.fetching.request(at, trace.SpanContextFromContext(ctx))

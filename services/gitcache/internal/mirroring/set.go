@@ -41,8 +41,8 @@ func NewSet(deps Deps) (*Set, error) {
 	return s, observe(deps.Meter, all, s.List)
 }
 
-// Apply makes the set hold exactly these definitions, without submodules whose parent is not among them. Repositories that
-// are gone are stopped, and their mirrors removed.
+// Apply makes the set hold exactly these definitions, without submodules whose parent is not among
+// them. Repositories that are gone are stopped, and their mirrors removed.
 func (s *Set) Apply(defs []mirror.Definition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,8 @@ func (s *Set) Apply(defs []mirror.Definition) {
 	s.wake.set()
 }
 
-// splitOrphans separates the submodules whose parent is not defined: it was deleted, and they go with it.
+// splitOrphans separates the submodules whose parent is not defined: it was deleted, and they go
+// with it.
 func splitOrphans(defs []mirror.Definition) (kept, orphans []mirror.Definition) {
 	type identity struct{ name, uid string }
 	known := make(map[identity]bool, len(defs))
@@ -129,8 +130,8 @@ func (s *Set) Definitions() []mirror.Definition {
 	return defs
 }
 
-// FetchBlobs makes the partial mirror of that UID hold blobs here, on whatever replica this is. Errors are those of
-// [Repository.FetchBlobs], and mirror.ErrUnknownRepository.
+// FetchBlobs makes the partial mirror of that UID hold blobs here, on whatever replica this is.
+// Errors are those of [Repository.FetchBlobs], and mirror.ErrUnknownRepository.
 func (s *Set) FetchBlobs(ctx context.Context, uid string, ids []string) error {
 	r, err := s.Find(uid)
 	if err != nil {
@@ -139,8 +140,8 @@ func (s *Set) FetchBlobs(ctx context.Context, uid string, ids []string) error {
 	return r.FetchBlobs(ctx, ids)
 }
 
-// Run runs every repository of the set, those that come later included, until ctx is done. Leases are given back before
-// it returns. It returns nil.
+// Run runs every repository of the set, those that come later included, until ctx is done. Leases
+// are given back before it returns. It returns nil.
 func (s *Set) Run(ctx context.Context) error {
 	running := map[*Repository]func(){} // each stops its repository and waits for it
 	defer func() {
@@ -205,7 +206,8 @@ func (s *Set) rebalance(ctx context.Context) {
 	}
 }
 
-// listen wakes followers when an owner published something, until ctx is done. What it misses is noticed at the next poll.
+// listen wakes followers when an owner published something, until ctx is done. What it misses is
+// noticed at the next poll.
 func (s *Set) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		_, token, err := s.shared.Events.States(ctx)

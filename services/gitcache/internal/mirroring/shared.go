@@ -64,8 +64,8 @@ func (s *shared) interval(def mirror.Definition) time.Duration {
 	return s.Settings.PollInterval
 }
 
-// slot blocks until this replica may fetch, clone or copy once more. Clones have slots of their own, so that a few large ones
-// do not hold up every poll.
+// slot blocks until this replica may fetch, clone or copy once more. Clones have slots of their
+// own, so that a few large ones do not hold up every poll.
 func (s *shared) slot(ctx context.Context, q queue) (release func(), err error) {
 	defer s.metrics.wait(q)()
 	if err := s.slots[q].Acquire(ctx, 1); err != nil {
@@ -74,14 +74,15 @@ func (s *shared) slot(ctx context.Context, q queue) (release func(), err error) 
 	return func() { s.slots[q].Release(1) }, nil
 }
 
-// enter blocks until the upstream's host may have one more conversation. The error is the context's, or a
-// *mirror.QuietError.
+// enter blocks until the upstream's host may have one more conversation. The error is the
+// context's, or a *mirror.QuietError.
 func (s *shared) enter(ctx context.Context, def mirror.Definition) (leave func(), err error) {
 	defer s.metrics.wait(queueHost)()
 	return s.Backend.Enter(ctx, def)
 }
 
-// inspect asks another replica what its mirror holds. known is the fingerprint of what this one holds.
+// inspect asks another replica what its mirror holds. known is the fingerprint of what this one
+// holds.
 func (s *shared) inspect(ctx context.Context, replica string, def mirror.Definition, known string) (mirror.Copy, error) {
 	asking, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()

@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// signal wakes one loop. It holds at most one token, so that any number of reasons to wake cost one round.
+// signal wakes one loop. It holds at most one token, so that any number of reasons to wake cost one
+// round.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }
@@ -21,8 +22,8 @@ func (s signal) set() {
 	}
 }
 
-// changes wakes everybody who waits for a change of one repository. Its lock is a leaf: notify may be called with any
-// other lock held.
+// changes wakes everybody who waits for a change of one repository. Its lock is a leaf: notify may
+// be called with any other lock held.
 type changes struct {
 	mu   sync.Mutex
 	next chan struct{} // closed at the next change
@@ -38,15 +39,16 @@ func (c *changes) notify() {
 	c.next = make(chan struct{})
 }
 
-// wait returns a channel that is closed at the next change. Whoever takes it before looking at anything misses no change:
-// one that comes after the look closes the channel.
+// wait returns a channel that is closed at the next change. Whoever takes it before looking at
+// anything misses no change: one that comes after the look closes the channel.
 func (c *changes) wait() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.next
 }
 
-// await blocks until isDone returns true, and asks it again after every change. The error is the context's cause.
+// await blocks until isDone returns true, and asks it again after every change. The error is the
+// context's cause.
 func (c *changes) await(ctx context.Context, isDone func() bool) error {
 	for {
 		changed := c.wait()

@@ -12,12 +12,12 @@ import (
 // status is what one replica knows of one repository. All parts of a repository share it.
 //
 // Its two halves have a lock each, and nobody holds both. What spans them stays true by order:
-//   - A fetch replaces the holding first and ends in fetching second, so that a caller who sees a fetch ended sees what it
-//     brought. read therefore looks at fetching first.
-//   - A new definition changes the policy first and the definition second, so that nobody who sees the new definition is
-//     delivered anything by the old policy. A fetch therefore looks at the definition first and takes the policy second.
-//     It may fetch an old definition under the new policy; ending, it sees that the definition was replaced, and the next
-//     fetch begins at once.
+//   - A fetch replaces the holding first and ends in fetching second, so that a caller who sees a
+//     fetch ended sees what it brought. read therefore looks at fetching first.
+//   - A new definition changes the policy first and the definition second, so that nobody who sees
+//     the new definition is delivered anything by the old policy. A fetch therefore looks at the
+//     definition first and takes the policy second. It may fetch an old definition under the new
+//     policy; ending, it sees that the definition was replaced, and the next fetch begins at once.
 type status struct {
 	name, uid    string
 	placementKey string
@@ -51,8 +51,8 @@ func (s *status) read() mirror.State {
 	return stateOf(f, s.holding.read(), s.self)
 }
 
-// discard forgets what the mirror holds, because it turned out to be damaged. The owner copies or clones it again at once, a
-// follower copies it.
+// discard forgets what the mirror holds, because it turned out to be damaged. The owner copies or
+// clones it again at once, a follower copies it.
 func (s *status) discard() {
 	s.holding.discard()
 	s.fetching.change(func(f *fetchState) { f.schedule = f.schedule.PollNow(time.Now()) })

@@ -13,7 +13,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// ownerTasks are what the owner asks of the upstream besides fetching. The lease is not given up before they have ended.
+// ownerTasks are what the owner asks of the upstream besides fetching. The lease is not given up
+// before they have ended.
 type ownerTasks struct {
 	shared *shared
 	status *status
@@ -24,8 +25,8 @@ type ownerTasks struct {
 	running sync.WaitGroup
 }
 
-// open admits tasks until ctx, the tenure's, is done or the returned function is called. That function ends the tasks that
-// are running and waits for them.
+// open admits tasks until ctx, the tenure's, is done or the returned function is called. That
+// function ends the tasks that are running and waits for them.
 func (t *ownerTasks) open(ctx context.Context, held *lease.Held) (finish func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

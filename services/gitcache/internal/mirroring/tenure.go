@@ -38,10 +38,11 @@ type handedOver struct{ offer *offer }
 // Error implements error.
 func (h *handedOver) Error() string { return "handed over to " + h.offer.successor }
 
-// run fetches whenever a fetch is due, and publishes what changed. It returns when the lease is lost, ctx is done, a newer
-// owner was seen, or the repository is handed over.
+// run fetches whenever a fetch is due, and publishes what changed. It returns when the lease is
+// lost, ctx is done, a newer owner was seen, or the repository is handed over.
 func (t *tenure) run(ctx context.Context) error {
-	// Whatever the owner before may have fetched without being able to publish it, this event covers.
+	// Whatever the owner before may have fetched without being able to publish it, this event
+	// covers.
 	t.outbox.add(mirror.Event{All: true, Time: time.Now()})
 	for ctx.Err() == nil {
 		changed := t.status.changes.wait() // taken first: what changes during the round wakes the next one
@@ -83,8 +84,8 @@ func (t *tenure) await(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// addNews queues an event for what changed without a fetch, and reports whether it did: refs that a new policy delivers
-// otherwise, an announcement, or the repository's health.
+// addNews queues an event for what changed without a fetch, and reports whether it did: refs that a
+// new policy delivers otherwise, an announcement, or the repository's health.
 func (t *tenure) addNews() bool {
 	event := mirror.Event{Time: time.Now()}
 	event.Merge(mirror.Event{Changed: t.status.holding.takeUnreported(), Time: event.Time})
@@ -95,27 +96,33 @@ func (t *tenure) addNews() bool {
 	return t.outbox.addIfChanged(event)
 }
 
-// handOver ends the tenure in favour of the replica that the repository was offered to. No fetch is running and none begins
-// any more, and the successor is compared once more: what it holds now is all that there is.
+// handOver ends the tenure in favour of the replica that the repository was offered to. No fetch is
+// running and none begins any more, and the successor is compared once more: what it holds now is
+// all that there is.
 func (t *tenure) handOver(ctx context.Context) error {
 	o := t.inbox.takeOffer()
-	if o == nil {
-		return nil
-	}
-	err := t.handover.compare(ctx, o.successor)
-	if t.outbox.pending != nil {
-		err = errUnpublished
-	}
-	if err != nil {
-		o.done <- err
+	if o == nil || !t.canHandOver(ctx, o) {
 		return nil
 	}
 	t.held.Bequeath(o.successor, reservation)
 	return &handedOver{offer: o}
 }
 
-// fetch waits for its turn, makes one fetch and takes its outcome over. The error is the lease's or the context's: an
-// upstream that fails is a state, not an error.
+// canHandOver reports whether the repository can be handed over now, and answers the offer where it
+// cannot.
+func (t *tenure) canHandOver(ctx context.Context, o *offer) bool {
+	err := t.handover.compare(ctx, o.successor)
+	if t.outbox.pending != nil {
+		err = errUnpublished
+	}
+	if err != nil {
+		o.done <- err
+	}
+	return err == nil
+}
+
+// fetch waits for its turn, makes one fetch and takes its outcome over. The error is the lease's or
+// the context's: an upstream that fails is a state, not an error.
 func (t *tenure) fetch(ctx context.Context) error {
 	leave, err := t.shared.enter(ctx, t.status.definition())
 	if quiet, ok := errors.AsType[*mirror.QuietError](err); ok {
@@ -245,9 +252,9 @@ func (t *tenure) postpone(quiet *mirror.QuietError) {
 	t.outbox.addIfChanged(mirror.Event{Time: time.Now()})
 }
 
-// report puts a fetch into the log, the trace and the outbox. A failure is a warning when it begins. While it goes on it is
-// for debugging: a forge that is down for a day would fill the log with a line for each of a thousand repositories every
-// few minutes.
+// report puts a fetch into the log, the trace and the outbox. A failure is a warning when it
+// begins. While it goes on it is for debugging: a forge that is down for a day would fill the log
+// with a line for each of a thousand repositories every few minutes.
 func (t *tenure) report(ctx context.Context, span trace.Span, result fetchResult, err error) {
 	logger := t.shared.logger(t.status).With(slog.Uint64("leat.epoch", t.held.Epoch()), slog.Duration("duration", result.took))
 	event := mirror.Event{

@@ -14,16 +14,17 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
-// verification verifies what is mirrored whenever the policy that counts has not: it was changed, or the content comes
-// from a replica, or a time, with another one. Fetches verify what they bring themselves.
+// verification verifies what is mirrored whenever the policy that counts has not: it was changed,
+// or the content comes from a replica, or a time, with another one. Fetches verify what they bring
+// themselves.
 type verification struct {
 	shared *shared
 	status *status
 	local  *localMirror
 }
 
-// run verifies until ctx is done. Until a verification succeeds nothing is delivered. A mirror that turns out to be damaged
-// is discarded.
+// run verifies until ctx is done. Until a verification succeeds nothing is delivered. A mirror that
+// turns out to be damaged is discarded.
 func (v *verification) run(ctx context.Context) {
 	failures := 0
 	for v.status.changes.await(ctx, v.status.holding.needsVerification) == nil {
@@ -46,8 +47,8 @@ func (v *verification) run(ctx context.Context) {
 	}
 }
 
-// verify verifies what the mirror holds. The result counts at once, however long a fetch keeps the files, and is saved
-// after that.
+// verify verifies what the mirror holds. The result counts at once, however long a fetch keeps the
+// files, and is saved after that.
 func (v *verification) verify(ctx context.Context) error {
 	verifier, before, version := v.status.holding.policy()
 	reader, err := v.shared.Backend.Open(ctx, v.status.uid)

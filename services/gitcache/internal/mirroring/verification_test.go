@@ -115,7 +115,7 @@ func TestNewPolicyCountsBeforeAnythingIsDelivered(t *testing.T) {
 		w.upstream.objects.fail(errors.New("disk is slow"))
 		set.Apply([]mirror.Definition{strict})
 		notReady := new(mirror.NotReadyError)
-		if _, err := r.Content(); !errors.As(err, &notReady) || !notReady.Unjudged {
+		if _, err := r.Content(); !errors.As(err, &notReady) || !notReady.Unverified {
 			t.Fatalf("got %v, want that it has not been judged", err)
 		}
 		if _, err := r.Mirrored(); err != nil {

@@ -1,51 +1,105 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replicas calls other replicas of gitcache about mirrors and ownership.
+// Package replicas calls other replicas of gitcache. It is the only way to reach one.
 package replicas
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
+	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/gitcache/internal/forward"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-type client = gitcachev1connect.ReplicaServiceClient
+// peer is another replica: its answers to calls, and what replicas offer one another.
+type peer struct {
+	calls   gitcachev1connect.GitCacheServiceClient
+	mirrors gitcachev1connect.ReplicaServiceClient
+}
 
-// Replicas are the other replicas, by their base URLs. It may be used concurrently.
+// Replicas are the other replicas, by their names. It may be used concurrently.
 type Replicas struct {
-	dial func(baseURL string) (client, error)
+	dial func(name string) (rpc.Client, error)
 
-	mu    sync.Mutex
-	byURL map[string]client // as many as there have been replicas
+	mu     sync.Mutex
+	byName map[string]peer // as many as there have been replicas
 }
 
 var _ mirror.Replicas = (*Replicas)(nil)
 
 // New returns replicas; dial is called once for each.
-func New(dial func(baseURL string) (gitcachev1connect.ReplicaServiceClient, error)) *Replicas {
-	return &Replicas{dial: dial, byURL: map[string]client{}}
+func New(dial func(name string) (rpc.Client, error)) *Replicas {
+	return &Replicas{dial: dial, byName: map[string]peer{}}
 }
 
-func (r *Replicas) client(url string) (client, error) {
+func (r *Replicas) reach(name string) (peer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c, ok := r.byURL[url]; ok {
-		return c, nil
+	if p, ok := r.byName[name]; ok {
+		return p, nil
 	}
-	c, err := r.dial(url)
+	c, err := r.dial(name)
 	if err != nil {
-		return nil, err
+		return peer{}, err
 	}
-	r.byURL[url] = c
-	return c, nil
+	p := peer{
+		calls:   gitcachev1connect.NewGitCacheServiceClient(c.HTTP, c.BaseURL, c.Options...),
+		mirrors: gitcachev1connect.NewReplicaServiceClient(c.HTTP, c.BaseURL, c.Options...),
+	}
+	r.byName[name] = p
+	return p, nil
+}
+
+// client returns a client for what replicas offer one another.
+func (r *Replicas) client(name string) (gitcachev1connect.ReplicaServiceClient, error) {
+	p, err := r.reach(name)
+	return p.mirrors, err
+}
+
+// GitCache returns a client for calls that another replica is to answer.
+func (r *Replicas) GitCache(name string) (gitcachev1connect.GitCacheServiceClient, error) {
+	p, err := r.reach(name)
+	return p.calls, err
+}
+
+// Refresh implements [mirror.Replicas].
+func (r *Replicas) Refresh(ctx context.Context, replica string, def mirror.Definition, via mirror.Via, wait bool) (*mirror.Problem, error) {
+	c, err := r.GitCache(replica)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", mirror.ErrNoAnswer, err)
+	}
+	resp, err := c.RefreshRepository(forward.Mark(ctx, via), &gitcachev1.RefreshRepositoryRequest{Name: def.Name, Wait: wait})
+	if err != nil {
+		return nil, refreshError(err)
+	}
+	problem := resp.GetState().GetProblem()
+	if problem == nil {
+		return nil, nil
+	}
+	reason := mirror.Reason(strings.TrimPrefix(problem.GetReason().String(), "REASON_"))
+	return &mirror.Problem{Reason: reason, Message: problem.GetMessage(), Since: problem.GetSince().AsTime()}, nil
+}
+
+func refreshError(err error) error {
+	kind := rpcerr.ReasonOf(err)
+	switch {
+	case forward.IsNoAnswer(err):
+		return fmt.Errorf("refresh: %w: %w", mirror.ErrNoAnswer, err)
+	case kind == errorsv1.Reason_REASON_OWNER_UNAVAILABLE:
+		return fmt.Errorf("refresh: %w: %w", mirror.ErrNotOwner, err)
+	case kind == errorsv1.Reason_REASON_NOT_FOUND:
+		return fmt.Errorf("refresh: %w: %w", mirror.ErrUnknownRepository, err)
+	}
+	return fmt.Errorf("refresh: %w", err)
 }
 
 // Inspect implements [mirror.Replicas].

@@ -35,10 +35,8 @@ type Params struct {
 	Mirrors  content.Opener
 	Events   mirror.EventLog
 	// Check tells whether a definition can be used; the error is a *mirror.FieldError.
-	Check func(mirror.Definition) error
-	// Refresh has a repository fetched now, by whoever owns it, and returns its state after that.
-	Refresh func(ctx context.Context, name string) (mirror.State, error)
-	Logger  *slog.Logger
+	Check  func(mirror.Definition) error
+	Logger *slog.Logger
 	// Shared lists folders in which submodules get the credential of the repository that they belong to, if that
 	// repository is at the same host. Empty: only submodules in that repository's own folder get it.
 	Shared []Prefix

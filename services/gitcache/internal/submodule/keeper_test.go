@@ -76,8 +76,7 @@ func newKeeper(t *testing.T, root mirror.Definition) (*submodule.Keeper, *regist
 	r.apply()
 	return submodule.New(submodule.Params{
 		Set: r.set, Registry: r, Mirrors: nil, Events: r, Logger: slog.New(slog.DiscardHandler),
-		Check:   func(mirror.Definition) error { return nil },
-		Refresh: func(context.Context, string) (mirror.State, error) { return mirror.State{}, errors.New("not asked") },
+		Check: func(mirror.Definition) error { return nil },
 	}), r
 }
 

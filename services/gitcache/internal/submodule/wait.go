@@ -99,12 +99,12 @@ func (w *wait) refresh(ctx context.Context) error {
 		w.keeper.remember(w.repository.Definition().UID, w.link.Commit, said)
 		return w.link.unavailable(said)
 	}
-	state, err := w.keeper.params.Refresh(ctx, w.repository.Definition().Name)
+	problem, err := w.keeper.params.Set.Refresh(ctx, w.repository.Definition().Name, true)
 	switch {
 	case err != nil:
 		return nil //nolint:nilerr // no owner at the moment, for instance; there may be one within the time that is left
-	case state.Problem != nil:
-		return w.notReady(state.Problem)
+	case problem != nil:
+		return w.notReady(problem)
 	}
 	w.refreshed = true
 	return nil

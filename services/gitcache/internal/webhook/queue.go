@@ -6,15 +6,16 @@ package webhook
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
-	"connectrpc.com/connect"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 const (
@@ -114,7 +115,7 @@ func (h *Handler) refresh(ctx context.Context, t task) {
 	policy := backoff.Policy{Initial: 500 * time.Millisecond, Max: 5 * time.Second}
 	err := backoff.Retry(limited, policy, func(ctx context.Context) error {
 		err := h.params.Refresh(ctx, t.repository)
-		if err != nil && connect.CodeOf(err) == connect.CodeNotFound {
+		if errors.Is(err, mirror.ErrUnknownRepository) {
 			return backoff.Permanent(err)
 		}
 		return err

@@ -61,7 +61,8 @@ type Params struct {
 	Deliveries Deliveries
 	// Repositories returns all definitions that are known now.
 	Repositories func() []mirror.Definition
-	// Refresh has the repository of that name fetched soon, by whichever replica owns it.
+	// Refresh has the repository of that name fetched soon, by whichever replica owns it. The error matches
+	// mirror.ErrUnknownRepository where there is none; after any other one, trying again can help.
 	Refresh func(ctx context.Context, name string) error
 	// DefaultSecret counts for repositories that have none of their own. Empty: those take no webhooks.
 	DefaultSecret mirror.Secret

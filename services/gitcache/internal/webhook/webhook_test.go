@@ -254,7 +254,7 @@ func TestAFailedRefreshMayBeSentAgain(t *testing.T) {
 			repositories: []mirror.Definition{repository("shop", "https://github.com/Acme/shop", own)},
 			fail: func(string) error {
 				if calls.Add(1) == 1 {
-					return connect.NewError(connect.CodeNotFound, errors.New("gone"))
+					return mirror.ErrUnknownRepository
 				}
 				return nil
 			},

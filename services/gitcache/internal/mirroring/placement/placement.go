@@ -3,9 +3,10 @@
 
 // Package placement decides which replicas should own a repository and which should follow it.
 //
-// Every decision is a pure function of the replicas that live now and of the repository's key. Replicas that know the same
-// members therefore decide alike, without a word between them. While they know different members, two may want the same
-// repository or none may: the lease keeps owners apart, and the next look at the members puts the rest right.
+// Every decision is a pure function of the replicas that live now and of the repository's key.
+// Replicas that know the same members therefore decide alike, without a word between them. While
+// they know different members, two may want the same repository or none may: the lease keeps owners
+// apart, and the next look at the members puts the rest right.
 package placement
 
 import (
@@ -16,16 +17,19 @@ import (
 )
 
 const (
-	// turnDelay is how much later than the replica before it in the order a replica asks for a free lease.
+	// turnDelay is how much later than the replica before it in the order a replica asks for a free
+	// lease.
 	turnDelay    = 250 * time.Millisecond
 	maxTurnDelay = time.Second
-	// noMirrorDelay lets replicas that hold a mirror ask before replicas that would have to copy it.
+	// noMirrorDelay lets replicas that hold a mirror ask before replicas that would have to copy
+	// it.
 	noMirrorDelay = 1250 * time.Millisecond
 )
 
 // View is what one replica knows of the others.
 type View struct {
-	// Members are the live replicas. Self is this one; it is missing from Members before its first heartbeat.
+	// Members are the live replicas. Self is this one; it is missing from Members before its first
+	// heartbeat.
 	Members []string
 	Self    string
 	// Followers is how many replicas besides the owner keep a copy.
@@ -37,8 +41,9 @@ func (v View) Others(key string) []string {
 	return slices.DeleteFunc(rendezvous.Order(key, v.Members), func(member string) bool { return member == v.Self })
 }
 
-// BetterOwner returns the replica that should own the repository instead of this one, or "" where this one should. It
-// returns "" also while this replica is not a member: its knowledge of the others may be as old as their knowledge of it.
+// BetterOwner returns the replica that should own the repository instead of this one, or "" where
+// this one should. It returns "" also while this replica is not a member: its knowledge of the
+// others may be as old as their knowledge of it.
 func (v View) BetterOwner(key string) string {
 	if !slices.Contains(v.Members, v.Self) {
 		return ""
@@ -49,9 +54,10 @@ func (v View) BetterOwner(key string) string {
 	return ""
 }
 
-// ShouldFollow reports whether this replica should keep a copy of the owner's mirror. The followers are the next in the
-// order after the owner. Where another replica should be the owner, that one follows even if nobody else does, because it
-// takes over only what it holds. Nobody follows while nobody owns the repository ("").
+// ShouldFollow reports whether this replica should keep a copy of the owner's mirror. The followers
+// are the next in the order after the owner. Where another replica should be the owner, that one
+// follows even if nobody else does, because it takes over only what it holds. Nobody follows while
+// nobody owns the repository ("").
 func (v View) ShouldFollow(key, owner string) bool {
 	order := rendezvous.Order(key, v.Members)
 	wanted := v.Followers
@@ -72,14 +78,14 @@ func (v View) ShouldFollow(key, owner string) bool {
 	return false
 }
 
-// IsPlaced reports whether the order gives this replica the repository, as its owner or as a follower. Unlike
-// [View.ShouldFollow] it needs no owner, so it can be asked from memory.
+// IsPlaced reports whether the order gives this replica the repository, as its owner or as a
+// follower. Unlike [View.ShouldFollow] it needs no owner, so it can be asked from memory.
 func (v View) IsPlaced(key string) bool {
 	return len(v.Members) > 1 && rendezvous.Rank(key, v.Members, v.Self) <= v.Followers
 }
 
-// AcquireDelay returns how long this replica lets others ask for a free lease first, at most limit. The order is a
-// courtesy: it spares copies, and the lease alone keeps owners apart.
+// AcquireDelay returns how long this replica lets others ask for a free lease first, at most limit.
+// The order is a courtesy: it spares copies, and the lease alone keeps owners apart.
 func (v View) AcquireDelay(key string, hasMirror bool, limit time.Duration) time.Duration {
 	if len(v.Members) < 2 {
 		return 0

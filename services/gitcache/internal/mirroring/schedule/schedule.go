@@ -3,9 +3,9 @@
 
 // Package schedule decides when the owner of a repository asks the upstream next.
 //
-// A [Schedule] is a value. Its methods look at it and at a time, and return another one; nothing here waits or sends. Three
-// instants make up the decision: the next poll, a fetch that was requested, and the time until which the upstream wants to
-// be left alone, which holds for both.
+// A [Schedule] is a value. Its methods look at it and at a time, and return another one; nothing
+// here waits or sends. Three instants make up the decision: the next poll, a fetch that was
+// requested, and the time until which the upstream wants to be left alone, which holds for both.
 package schedule
 
 import (
@@ -17,7 +17,8 @@ import (
 const (
 	// Spread is how far polls stray from their interval, so that repositories do not stay in step.
 	Spread = 0.25
-	// failureFloor keeps a failing upstream from being asked in a tight loop, whatever the jitter says.
+	// failureFloor keeps a failing upstream from being asked in a tight loop, whatever the jitter
+	// says.
 	failureFloor   = time.Second
 	failureInitial = 5 * time.Second
 	failureMax     = 5 * time.Minute
@@ -62,8 +63,8 @@ func (s Schedule) IsDue(now time.Time) bool {
 	return ok && !now.Before(due)
 }
 
-// AllowsFetchAt reports whether a fetch that is requested for an instant begins then: it does not while polling is
-// suspended, or the upstream wants to be left alone for longer.
+// AllowsFetchAt reports whether a fetch that is requested for an instant begins then: it does not
+// while polling is suspended, or the upstream wants to be left alone for longer.
 func (s Schedule) AllowsFetchAt(at time.Time) bool {
 	return !s.IsSuspended && !s.notBefore.After(at)
 }
@@ -91,15 +92,15 @@ func (s Schedule) PollNow(now time.Time) Schedule {
 	return s
 }
 
-// Restart is PollNow for an upstream that is another one than before, or reached in another way: what the one before asked
-// for does not count.
+// Restart is PollNow for an upstream that is another one than before, or reached in another way:
+// what the one before asked for does not count.
 func (s Schedule) Restart(now time.Time) Schedule {
 	s.pollAt, s.notBefore = now, time.Time{}
 	return s
 }
 
-// WithInterval changes the interval. A shorter one counts from now, except while fetches fail: how long to leave a failing
-// upstream alone has nothing to do with the interval.
+// WithInterval changes the interval. A shorter one counts from now, except while fetches fail: how
+// long to leave a failing upstream alone has nothing to do with the interval.
 func (s Schedule) WithInterval(interval time.Duration, now time.Time) Schedule {
 	if interval == s.Interval {
 		return s
@@ -118,8 +119,8 @@ func (s Schedule) Succeed(now time.Time) Schedule {
 	return s
 }
 
-// Fail schedules the try after a fetch that failed. The wait grows with the failures up to the poll interval, and is at
-// least retryAfter, for which the upstream asked. Zero: it did not.
+// Fail schedules the try after a fetch that failed. The wait grows with the failures up to the poll
+// interval, and is at least retryAfter, for which the upstream asked. Zero: it did not.
 func (s Schedule) Fail(now time.Time, retryAfter time.Duration) Schedule {
 	s.Failures++
 	longest := min(s.Interval, failureMax)
@@ -132,8 +133,8 @@ func (s Schedule) Fail(now time.Time, retryAfter time.Duration) Schedule {
 	return s
 }
 
-// Postpone moves the next fetch behind the time until which the upstream's host wants to be left alone, and drops a
-// request. Nothing was sent, so it is not a failure.
+// Postpone moves the next fetch behind the time until which the upstream's host wants to be left
+// alone, and drops a request. Nothing was sent, so it is not a failure.
 func (s Schedule) Postpone(now, until time.Time) Schedule {
 	wait := max(min(until.Sub(now), maxQuiet), failureFloor)
 	s.notBefore = now.Add(wait + backoff.Jitter(time.Duration(quietSpread*float64(wait)), 1))

@@ -16,9 +16,9 @@ import (
 // maxNamedRefs bounds the refs that the message of a problem describes.
 const maxNamedRefs = 3
 
-// Problem returns the problem that a mirror has because refs of it are held back, and the names of those refs. Both are
-// nil where no ref is. A problem that stands already keeps its beginning. Branches are no problem where the policy is
-// for tags alone.
+// Problem returns the problem that a mirror has because refs of it are held back, and the names of
+// those refs. Both are nil where no ref is. A problem that stands already keeps its beginning.
+// Branches are no problem where the policy is for tags alone.
 func Problem(c mirror.Content, before *mirror.Problem, now time.Time) (*mirror.Problem, []string) {
 	var held []mirror.Ref
 	for _, ref := range c.Refs {
@@ -41,7 +41,8 @@ func Problem(c mirror.Content, before *mirror.Problem, now time.Time) (*mirror.P
 	return p, names
 }
 
-// urgency orders refs that are held back: the default branch, refs that delivered something before, the others.
+// urgency orders refs that are held back: the default branch, refs that delivered something before,
+// the others.
 func urgency(c mirror.Content, ref mirror.Ref) int {
 	switch {
 	case ref.Name == c.DefaultBranch:

@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verify decides which commits of a mirror a repository delivers, by the signatures that its policy demands.
+// Package verify decides which commits of a mirror a repository delivers, by the signatures that
+// its policy demands.
 //
-// A [Verifier] is one policy, ready for use. [Verifier.Admit] verifies the refs of a mirror. A ref that the policy rejects
-// is held back: it goes on delivering the last object that passed, or nothing. The result is part of the content, so that
-// it travels to followers and survives a restart. [Verifier.CheckCommit] verifies a commit that a caller names by its id.
+// A [Verifier] is one policy, ready for use. [Verifier.Admit] verifies the refs of a mirror. A ref
+// that the policy rejects is held back: it goes on delivering the last object that passed, or
+// nothing. The result is part of the content, so that it travels to followers and survives a
+// restart. [Verifier.CheckCommit] verifies a commit that a caller names by its id.
 //
-// The package trusts nothing that an upstream says about its own objects. It reads each object, and looks where a signed
-// tag really points.
+// The package trusts nothing that an upstream says about its own objects. It reads each object, and
+// looks where a signed tag really points.
 package verify
 
 import (
@@ -46,10 +48,11 @@ func (v *Verifier) IsRequired() bool { return v.fingerprint != "" }
 // HasVerified reports whether the refs of c were verified by this policy.
 func (v *Verifier) HasVerified(c mirror.Content) bool { return c.Policy == v.fingerprint }
 
-// Admit returns next with the verification of each of its refs. A ref that has not moved keeps the result that before has
-// for it, if the same policy found it. A ref that is held back delivers what it delivered before, if the policy accepts
-// that. The error is a *mirror.UpstreamError where the policy cannot be used; it matches content.ErrDamaged where the
-// mirror lacks an object that a ref leads to.
+// Admit returns next with the verification of each of its refs. A ref that has not moved keeps the
+// result that before has for it, if the same policy found it. A ref that is held back delivers what
+// it delivered before, if the policy accepts that. The error is a *mirror.UpstreamError where the
+// policy cannot be used; it matches content.ErrDamaged where the mirror lacks an object that a ref
+// leads to.
 func (v *Verifier) Admit(ctx context.Context, reader content.Reader, before, next mirror.Content) (mirror.Content, error) {
 	if v.policyErr != nil {
 		return mirror.Content{}, &mirror.UpstreamError{
@@ -71,8 +74,9 @@ func (v *Verifier) Admit(ctx context.Context, reader content.Reader, before, nex
 	return next, nil
 }
 
-// CheckCommit returns nil if a commit that a caller named by its id is delivered. It has to be signed itself or, where
-// only tags are signed, a tag has to deliver it. The error is a *mirror.RejectedError, or the reader's.
+// CheckCommit returns nil if a commit that a caller named by its id is delivered. It has to be
+// signed itself or, where only tags are signed, a tag has to deliver it. The error is a
+// *mirror.RejectedError, or the reader's.
 func (v *Verifier) CheckCommit(ctx context.Context, reader content.Reader, c mirror.Content, id string) error {
 	if !v.IsRequired() {
 		return nil
@@ -96,16 +100,16 @@ func (v *Verifier) CheckCommit(ctx context.Context, reader content.Reader, c mir
 
 // pass verifies the objects of one mirror, each once.
 //
-// Its methods return why an object is rejected, as a phrase that follows the name of the commit, or "" where it passes.
-// Their errors are failures to verify, which say nothing about the object.
+// Its methods return why an object is rejected, as a phrase that follows the name of the commit, or
+// "" where it passes. Their errors are failures to verify, which say nothing about the object.
 type pass struct {
 	verifier   *Verifier
 	reader     content.Reader
 	rejections map[string]string // by object and name; nil: nothing is remembered
 }
 
-// verifyRef returns ref with its verification. old is the ref before it moved; isSamePolicy says that this policy
-// verified it.
+// verifyRef returns ref with its verification. old is the ref before it moved; isSamePolicy says
+// that this policy verified it.
 func (p *pass) verifyRef(ctx context.Context, ref, old mirror.Ref, isSamePolicy bool) (mirror.Ref, error) {
 	ref.Held, ref.GoodObject, ref.GoodCommit = "", "", ""
 	switch {
@@ -163,7 +167,8 @@ func (p *pass) rejection(ctx context.Context, ref mirror.Ref) (string, error) {
 	return p.once(ref.Commit, func() (string, error) { return p.verifyCommit(ctx, ref.Commit) })
 }
 
-// once returns what verifyObject returned for the key before, or calls it. Many refs lead to one commit.
+// once returns what verifyObject returned for the key before, or calls it. Many refs lead to one
+// commit.
 func (p *pass) once(key string, verifyObject func() (string, error)) (string, error) {
 	if why, ok := p.rejections[key]; ok {
 		return why, nil
@@ -196,8 +201,9 @@ func (p *pass) verifyTag(ctx context.Context, ref mirror.Ref, name string) (stri
 	return why, err
 }
 
-// verifyTarget rejects a signed tag that does not point to the commit. Which commit a tag leads to is only the upstream's
-// word until the tags are read: the upstream must not be able to put a commit of its choice behind a signed tag.
+// verifyTarget rejects a signed tag that does not point to the commit. Which commit a tag leads to
+// is only the upstream's word until the tags are read: the upstream must not be able to put a
+// commit of its choice behind a signed tag.
 func (p *pass) verifyTarget(ctx context.Context, tag []byte, commit string) (string, error) {
 	for range maxNestedTags {
 		id, isTag, err := provenance.Target(tag)
@@ -219,7 +225,8 @@ func (p *pass) verifyTarget(ctx context.Context, tag []byte, commit string) (str
 	return "points to tags without end", nil
 }
 
-// verifyCommit rejects a commit that is not signed. Where commits need no signature the commit still has to exist.
+// verifyCommit rejects a commit that is not signed. Where commits need no signature the commit
+// still has to exist.
 func (p *pass) verifyCommit(ctx context.Context, id string) (string, error) {
 	commit, err := p.reader.Object(ctx, id)
 	if err != nil {
@@ -235,8 +242,8 @@ func (p *pass) verifyCommit(ctx context.Context, id string) (string, error) {
 	if why, err := rejectionOf(policy.VerifyCommit(commit.Data, time.Now())); why != "" || err != nil {
 		return why, err
 	}
-	// Bundles are built from the tree that the back end reads. It has to be the tree that was signed, whatever the back end
-	// makes of a commit with two tree lines.
+	// Bundles are built from the tree that the back end reads. It has to be the tree that was
+	// signed, whatever the back end makes of a commit with two tree lines.
 	signed, err := provenance.Tree(commit.Data)
 	if err != nil {
 		return rejectionOf(err)
