@@ -163,18 +163,17 @@ func Run(ctx context.Context, cfg Config) (err error) {
 
 	logger.InfoContext(ctx, "replica started", slog.String("url", self), slog.String("version", app.Version()))
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return registry.Run(ctx) })
+	loops := []func(context.Context) error{registry.Run, members.Run, set.Run, submodules.Run, webhooks.Run}
 	if disk.credentials != nil {
-		group.Go(func() error { return disk.credentials.Run(ctx) })
+		loops = append(loops, disk.credentials.Run)
+	}
+	for _, run := range loops {
+		group.Go(func() error { return run(ctx) })
 	}
 	group.Go(func() error {
 		_ = disk.bundles.Run(ctx, nil) // returns only why ctx ended
 		return nil
 	})
-	group.Go(func() error { return members.Run(ctx) })
-	group.Go(func() error { return set.Run(ctx) })
-	group.Go(func() error { return submodules.Run(ctx) })
-	group.Go(func() error { return webhooks.Run(ctx) })
 	group.Go(func() error {
 		return serve.Run(ctx, serve.Params{
 			Config: cfg.Serve, Public: handler, Internal: newInternal(registry, tel), Logger: logger, Meter: tel.Meter(scope),
@@ -195,14 +194,8 @@ func urlOf(set *mirroring.Set, uid string) (string, bool) {
 // observeStore shows how full the store for bundles is.
 func observeStore(meter metric.Meter, store cas.Store) error {
 	used, err := meter.Int64ObservableGauge("leat.cas.usage", metric.WithUnit("By"), metric.WithDescription("Bytes of stored bundles."))
-	if err != nil {
-		return fmt.Errorf("make metrics: %w", err)
-	}
-	limit, err := meter.Int64ObservableGauge("leat.cas.limit", metric.WithUnit("By"), metric.WithDescription("Bound of leat.cas.usage."))
-	if err != nil {
-		return fmt.Errorf("make metrics: %w", err)
-	}
-	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+	limit, err2 := meter.Int64ObservableGauge("leat.cas.limit", metric.WithUnit("By"), metric.WithDescription("Bound of leat.cas.usage."))
+	_, err3 := meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		usage, err := store.Usage(ctx)
 		if err != nil {
 			return err
@@ -211,7 +204,7 @@ func observeStore(meter metric.Meter, store cas.Store) error {
 		o.ObserveInt64(limit, usage.MaxBytes)
 		return nil
 	}, used, limit)
-	if err != nil {
+	if err := errors.Join(err, err2, err3); err != nil {
 		return fmt.Errorf("make metrics: %w", err)
 	}
 	return nil

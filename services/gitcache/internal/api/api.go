@@ -101,12 +101,8 @@ func (s *Service) DeleteRepository(ctx context.Context, req *gitcachev1.DeleteRe
 
 // GetRepository implements the call.
 func (s *Service) GetRepository(ctx context.Context, req *gitcachev1.GetRepositoryRequest) (*gitcachev1.GetRepositoryResponse, error) {
-	r, err := s.repository(ctx, "name", req.GetName())
-	if err != nil {
-		return nil, err
-	}
-	return answer(ctx, s, r, gitcachev1connect.GitCacheServiceClient.GetRepository, req,
-		func(ctx context.Context) (*gitcachev1.GetRepositoryResponse, error) {
+	return answer(ctx, s, "name", req.GetName(), client.GetRepository, req,
+		func(ctx context.Context, r *mirroring.Repository) (*gitcachev1.GetRepositoryResponse, error) {
 			if _, err := contentOf(r); err != nil && forward.Via(ctx) == mirror.ViaHolder {
 				return nil, err // nothing that the asker does not know
 			}
@@ -138,12 +134,8 @@ func (s *Service) ListRepositories(_ context.Context, req *gitcachev1.ListReposi
 
 // RefreshRepository implements the call. Only the owner can fetch, so there is no answer without one.
 func (s *Service) RefreshRepository(ctx context.Context, req *gitcachev1.RefreshRepositoryRequest) (*gitcachev1.RefreshRepositoryResponse, error) {
-	r, err := s.repository(ctx, "name", req.GetName())
-	if err != nil {
-		return nil, err
-	}
-	return answer(ctx, s, r, gitcachev1connect.GitCacheServiceClient.RefreshRepository, req,
-		func(ctx context.Context) (*gitcachev1.RefreshRepositoryResponse, error) {
+	return answer(ctx, s, "name", req.GetName(), client.RefreshRepository, req,
+		func(ctx context.Context, r *mirroring.Repository) (*gitcachev1.RefreshRepositoryResponse, error) {
 			state, err := r.Refresh(ctx, req.GetWait())
 			if err != nil {
 				return nil, toError(err, req.GetName())

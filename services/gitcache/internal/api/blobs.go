@@ -60,20 +60,26 @@ func (s *Service) filling(ctx context.Context, r *mirroring.Repository, use func
 	}
 }
 
-// upstreamError maps what keeps the content of files from being fetched; nil: err is of another kind.
-func upstreamError(err error, in rpcerr.Option) error {
+// upstreamError maps what keeps something from being fetched; nil: err is of another kind. what names it.
+func upstreamError(err error, what string, of ...rpcerr.Option) error {
 	if quiet, ok := errors.AsType[*mirror.QuietError](err); ok {
 		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_UPSTREAM_RATE_LIMITED,
-			fmt.Sprintf("The content of files has to wait: %s asks to slow down.", quiet.Host),
-			rpcerr.RetryAfter(max(time.Until(quiet.Until), retryReady)), in)
+			fmt.Sprintf("%s has to wait: %s asks to slow down.", what, quiet.Host),
+			append(of, rpcerr.RetryAfter(max(time.Until(quiet.Until), retryReady)))...)
 	}
 	if upstream, ok := errors.AsType[*mirror.UpstreamError](err); ok {
 		return rpcerr.New(codeOf(upstream.Reason), fromReason(upstream.Reason),
-			"The content of files cannot be fetched: "+upstream.Message, rpcerr.RetryAfter(max(upstream.RetryAfter, retryUpstream)), in)
+			what+" cannot be fetched: "+upstream.Message,
+			append(of, rpcerr.RetryAfter(max(upstream.RetryAfter, retryUpstream)))...)
 	}
+	return nil
+}
+
+// blobError maps what keeps the content of files from being fetched; nil: err is of another kind.
+func blobError(err error, in rpcerr.Option) error {
 	if _, ok := errors.AsType[*content.AbsentError](err); ok {
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY,
 			"The content of files is still being fetched; call again.", rpcerr.RetryAfter(retryReady), in)
 	}
-	return nil
+	return upstreamError(err, "The content of files", in)
 }

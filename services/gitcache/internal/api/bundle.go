@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"connectrpc.com/connect"
 
@@ -63,20 +62,7 @@ func send(blob *cas.Blob, stream *bundleStream) (err error) {
 	if err := stream.Send(&gitcachev1.DownloadBundleResponse{Frame: &gitcachev1.DownloadBundleResponse_Header{Header: header}}); err != nil {
 		return fmt.Errorf("send header: %w", err)
 	}
-	buffer := make([]byte, chunkSize)
-	for {
-		n, err := io.ReadFull(blob, buffer)
-		if n > 0 {
-			frame := &gitcachev1.DownloadBundleResponse{Frame: &gitcachev1.DownloadBundleResponse_Chunk{Chunk: buffer[:n]}}
-			if err := stream.Send(frame); err != nil {
-				return fmt.Errorf("send chunk: %w", err)
-			}
-		}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read bundle: %w", err)
-		}
-	}
+	return sendChunks(blob, func(chunk []byte) error {
+		return stream.Send(&gitcachev1.DownloadBundleResponse{Frame: &gitcachev1.DownloadBundleResponse_Chunk{Chunk: chunk}})
+	})
 }

@@ -16,7 +16,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
-	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
@@ -33,12 +32,10 @@ func (s *Service) ResolveSnapshot(ctx context.Context, req *gitcachev1.ResolveSn
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.repository(ctx, "source.repository", req.GetSource().GetRepository())
-	if err != nil {
-		return nil, err
-	}
-	return answer(ctx, s, r, gitcachev1connect.GitCacheServiceClient.ResolveSnapshot, req,
-		func(ctx context.Context) (*gitcachev1.ResolveSnapshotResponse, error) { return s.resolve(ctx, r, src) })
+	return answer(ctx, s, "source.repository", req.GetSource().GetRepository(), client.ResolveSnapshot, req,
+		func(ctx context.Context, r *mirroring.Repository) (*gitcachev1.ResolveSnapshotResponse, error) {
+			return s.resolve(ctx, r, src)
+		})
 }
 
 func (s *Service) resolve(ctx context.Context, r *mirroring.Repository, src source) (*gitcachev1.ResolveSnapshotResponse, error) {
@@ -99,12 +96,8 @@ func (s *Service) ListRefs(ctx context.Context, req *gitcachev1.ListRefsRequest)
 	if err := parseToken(req.GetPage(), &after); err != nil {
 		return nil, err
 	}
-	r, err := s.repository(ctx, "repository", req.GetRepository())
-	if err != nil {
-		return nil, err
-	}
-	return answer(ctx, s, r, gitcachev1connect.GitCacheServiceClient.ListRefs, req,
-		func(context.Context) (*gitcachev1.ListRefsResponse, error) {
+	return answer(ctx, s, "repository", req.GetRepository(), client.ListRefs, req,
+		func(_ context.Context, r *mirroring.Repository) (*gitcachev1.ListRefsResponse, error) {
 			c, err := contentOf(r)
 			if err != nil {
 				return nil, err
@@ -147,13 +140,9 @@ func (s *Service) ListCommits(ctx context.Context, req *gitcachev1.ListCommitsRe
 	if at.Skip < 0 || at.Skip > math.MaxInt32 || (at.From != "" && !commitForm.MatchString(at.From)) {
 		return nil, rpcerr.Field("page.token", "It is not a token that this listing returned.")
 	}
-	r, err := s.repository(ctx, "source.repository", req.GetSource().GetRepository())
-	if err != nil {
-		return nil, err
-	}
-	return answer(ctx, s, r, gitcachev1connect.GitCacheServiceClient.ListCommits, req,
-		func(ctx context.Context) (*gitcachev1.ListCommitsResponse, error) {
-			from := at.From
+	return answer(ctx, s, "source.repository", req.GetSource().GetRepository(), client.ListCommits, req,
+		func(ctx context.Context, r *mirroring.Repository) (*gitcachev1.ListCommitsResponse, error) {
+			from, err := at.From, error(nil)
 			if from == "" {
 				if _, from, err = s.resolveCommit(ctx, r, src.selector); err != nil {
 					return nil, err
@@ -218,18 +207,14 @@ func (s *Service) ReadFile(ctx context.Context, req *gitcachev1.ReadFileRequest)
 	case req.GetLimit() < 0:
 		return nil, rpcerr.Field("limit", "It must not be negative.")
 	}
-	r, err := s.repository(ctx, "source.repository", req.GetSource().GetRepository())
-	if err != nil {
-		return nil, err
-	}
-	return answer(ctx, s, r, gitcachev1connect.GitCacheServiceClient.ReadFile, req,
-		func(ctx context.Context) (*gitcachev1.ReadFileResponse, error) {
+	return answer(ctx, s, "source.repository", req.GetSource().GetRepository(), client.ReadFile, req,
+		func(ctx context.Context, r *mirroring.Repository) (*gitcachev1.ReadFileResponse, error) {
 			_, commit, err := s.resolveCommit(ctx, r, src.selector)
 			if err != nil {
 				return nil, err
 			}
 			resp := &gitcachev1.ReadFileResponse{Commit: commit}
-			return resp, s.read(ctx, r, func(reader content.Reader) error {
+			return resp, s.read(ctx, r, func(reader content.Reader) (err error) {
 				resp.Content, resp.Size, err = readRange(ctx, reader, commit, src.selection.Path(), req.GetOffset(), req.GetLimit())
 				return err
 			})
@@ -279,12 +264,9 @@ func (s *Service) CompareCommits(ctx context.Context, req *gitcachev1.CompareCom
 	if at != (comparePosition{}) && (!commitForm.MatchString(at.Base) || !commitForm.MatchString(at.Head)) {
 		return nil, rpcerr.Field("page.token", "It is not a token that this listing returned.")
 	}
-	r, err := s.repository(ctx, "repository", req.GetRepository())
-	if err != nil {
-		return nil, err
-	}
-	return answer(ctx, s, r, gitcachev1connect.GitCacheServiceClient.CompareCommits, req,
-		func(ctx context.Context) (*gitcachev1.CompareCommitsResponse, error) {
+	return answer(ctx, s, "repository", req.GetRepository(), client.CompareCommits, req,
+		func(ctx context.Context, r *mirroring.Repository) (*gitcachev1.CompareCommitsResponse, error) {
+			var err error
 			if at.Base == "" {
 				if _, at.Base, err = s.resolveCommit(ctx, r, base); err != nil {
 					return nil, err

@@ -41,14 +41,10 @@ func toError(err error, repository string) error {
 	if notReady, ok := errors.AsType[*mirror.NotReadyError](err); ok {
 		return notReadyError(notReady, in)
 	}
-	if mapped := objectError(err, in); mapped != nil {
-		return mapped
-	}
-	if mapped := submoduleError(err, in); mapped != nil {
-		return mapped
-	}
-	if mapped := upstreamError(err, in); mapped != nil {
-		return mapped
+	for _, mapError := range []func(error, rpcerr.Option) error{objectError, submoduleError, blobError} {
+		if mapped := mapError(err, in); mapped != nil {
+			return mapped
+		}
 	}
 	if limit, ok := errors.AsType[*bundle.LimitError](err); ok {
 		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_BUNDLE_TOO_LARGE,

@@ -27,13 +27,19 @@ const retryOwner = 2 * time.Second
 type client = gitcachev1connect.GitCacheServiceClient
 
 // answer has a call answered by the replica that [mirroring.Route] chooses: by local, where it is this one.
+// The request holds the name of the repository in the given field.
 func answer[Req, Resp any](
-	ctx context.Context, s *Service, r *mirroring.Repository,
-	call func(client, context.Context, *Req) (*Resp, error), req *Req, local func(context.Context) (*Resp, error),
+	ctx context.Context, s *Service, field, name string, call func(client, context.Context, *Req) (*Resp, error), req *Req,
+	local func(ctx context.Context, r *mirroring.Repository) (*Resp, error),
 ) (*Resp, error) {
+	r, err := s.repository(ctx, field, name)
+	if err != nil {
+		return nil, err
+	}
 	annotate(ctx, r)
 	resp, err := mirroring.Route(ctx, r, mirroring.Call[*Resp]{
-		Via: forward.Via(ctx), Here: local, Classify: classify,
+		Via: forward.Via(ctx), Classify: classify,
+		Here: func(ctx context.Context) (*Resp, error) { return local(ctx, r) },
 		There: func(ctx context.Context, replica string, via mirror.Via, _ func()) (*Resp, error) {
 			other, err := s.Dial(replica)
 			if err != nil {

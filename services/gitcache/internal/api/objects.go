@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -15,7 +14,6 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
-	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 type objectStream = connect.ServerStream[gitcachev1.ReadLFSObjectResponse]
@@ -74,16 +72,5 @@ func objectError(err error, in rpcerr.Option) error {
 	if !ok {
 		return nil
 	}
-	of := rpcerr.With("path", file.Path)
-	if quiet, ok := errors.AsType[*mirror.QuietError](err); ok {
-		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_UPSTREAM_RATE_LIMITED,
-			fmt.Sprintf("The Git LFS object of %q has to wait: %s asks to slow down.", file.Path, quiet.Host),
-			rpcerr.RetryAfter(max(time.Until(quiet.Until), retryReady)), in, of)
-	}
-	if upstream, ok := errors.AsType[*mirror.UpstreamError](err); ok {
-		return rpcerr.New(codeOf(upstream.Reason), fromReason(upstream.Reason),
-			fmt.Sprintf("The Git LFS object of %q cannot be fetched: %s", file.Path, upstream.Message),
-			rpcerr.RetryAfter(max(upstream.RetryAfter, retryUpstream)), in, of)
-	}
-	return nil
+	return upstreamError(err, fmt.Sprintf("The Git LFS object of %q", file.Path), in, rpcerr.With("path", file.Path))
 }

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -31,10 +31,13 @@ type blobFetcher struct {
 	tasks    *ownerTasks
 	inbox    *inbox
 	follower *follower
+	failure  atomic.Pointer[fillFailure] // the last one; nil: there is none
+}
 
-	mu          sync.Mutex
-	failure     error // why the upstream gave no blobs lately
-	failedUntil time.Time
+// fillFailure is why the upstream gave no blobs.
+type fillFailure struct {
+	err   error
+	until time.Time // it counts until then
 }
 
 // fetch makes this replica's mirror hold blobs, as [Repository.FetchBlobs] says.
@@ -80,12 +83,12 @@ func (b *blobFetcher) fetchFromOthers(ctx context.Context) error {
 
 // fill asks the upstream for blobs, which only the owner may.
 func (b *blobFetcher) fill(ctx context.Context, ids []string) error {
-	if err := b.recentFailure(); err != nil {
-		return err
+	if f := b.failure.Load(); f != nil && time.Now().Before(f.until) {
+		return f.err
 	}
 	err := b.tasks.run(ctx, func(ctx context.Context, task mirror.OwnerTask) error { return b.fillMirror(ctx, task, ids) })
 	if _, ok := errors.AsType[*mirror.UpstreamError](err); ok {
-		b.setFailure(err)
+		b.failure.Store(&fillFailure{err: err, until: time.Now().Add(fillMemory)})
 	}
 	return err
 }
@@ -121,18 +124,5 @@ func (b *blobFetcher) fillMirror(ctx context.Context, task mirror.OwnerTask, ids
 	return nil
 }
 
-func (b *blobFetcher) recentFailure() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if time.Now().Before(b.failedUntil) {
-		return b.failure
-	}
-	return nil
-}
-
-// setFailure remembers a failure of the upstream; nil forgets it.
-func (b *blobFetcher) setFailure(err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.failure, b.failedUntil = err, time.Now().Add(fillMemory)
-}
+// forgetFailure has the upstream asked again at once.
+func (b *blobFetcher) forgetFailure() { b.failure.Store(nil) }

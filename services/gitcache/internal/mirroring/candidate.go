@@ -52,7 +52,11 @@ func (c *candidate) run(ctx context.Context) {
 			continue
 		}
 		if ctx.Err() != nil {
-			c.notifySuccessor(ctx)
+			if c.successor != "" { // the lease is released already
+				if err := c.requestTakeOver(context.WithoutCancel(ctx), c.successor); err != nil {
+					logger.DebugContext(ctx, "successor not notified", slog.Any("error", err))
+				}
+			}
 			return
 		}
 		if err != nil {
@@ -106,17 +110,6 @@ func (c *candidate) leaveToSuccessor(held *lease.Held) {
 	if others := c.shared.view().Others(c.status.placementKey); len(others) > 0 {
 		c.successor = others[0]
 		held.Bequeath(c.successor, reservation)
-	}
-}
-
-// notifySuccessor tells the successor of a repository that was owned until the shutdown. The lease
-// is released already.
-func (c *candidate) notifySuccessor(ctx context.Context) {
-	if c.successor == "" {
-		return
-	}
-	if err := c.requestTakeOver(context.WithoutCancel(ctx), c.successor); err != nil {
-		c.shared.logger(c.status).DebugContext(ctx, "successor not notified", slog.Any("error", err))
 	}
 }
 

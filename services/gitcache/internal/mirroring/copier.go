@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -32,24 +32,14 @@ type copier struct {
 	shared *shared
 	status *status
 	local  *localMirror
-
-	mu     sync.Mutex
-	cancel context.CancelFunc // ends the copy that is being made; nil: none is
+	cancel atomic.Pointer[context.CancelFunc] // ends the copy that is being made; nil: none is
 }
 
 // stop ends the copy that is being made.
 func (c *copier) stop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cancel != nil {
-		c.cancel()
+	if cancel := c.cancel.Load(); cancel != nil {
+		(*cancel)()
 	}
-}
-
-func (c *copier) setCancel(cancel context.CancelFunc) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cancel = cancel
 }
 
 // catchUp copies what another replica has and this one lacks. It does nothing where this replica is
@@ -67,8 +57,8 @@ func (c *copier) catchUp(ctx context.Context, replica string) error {
 	defer unlock()
 	copying, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c.setCancel(cancel)
-	defer c.setCancel(nil)
+	c.cancel.Store(&cancel)
+	defer c.cancel.Store(nil)
 	if c.status.epoch() != 0 {
 		return nil
 	}

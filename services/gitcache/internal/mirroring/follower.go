@@ -34,7 +34,7 @@ func (f *follower) run(ctx context.Context) {
 		if failures > 0 {
 			wait = min(wait, backoff.Policy{Initial: time.Second, Max: followRetry}.Delay(failures-1))
 		}
-		if f.awaitNews(ctx, wait) != nil {
+		if f.status.news.await(ctx, wait) != nil {
 			return
 		}
 		err := f.followOwner(ctx)
@@ -47,18 +47,6 @@ func (f *follower) run(ctx context.Context) {
 		}
 		failures++
 	}
-}
-
-func (f *follower) awaitNews(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-f.status.news:
-	case <-timer.C:
-	}
-	return nil
 }
 
 // followOwner copies what the owner has and this replica lacks, if it is to follow. Nothing to copy
@@ -97,7 +85,7 @@ func (f *follower) borrow(ctx context.Context) error {
 			break
 		}
 	}
-	if now := f.status.holding.read(); err == nil && (!now.content.Exists() || !now.isVerified) {
+	if err == nil && !f.status.holding.read().isDelivered() {
 		return mirror.ErrNoMirror
 	}
 	return err
@@ -107,7 +95,7 @@ func (f *follower) borrow(ctx context.Context) error {
 // is one too many.
 func (f *follower) isRedundant(ctx context.Context) bool {
 	now := f.status.holding.read()
-	if f.status.epoch() != 0 || !now.content.Exists() || !now.isVerified {
+	if f.status.epoch() != 0 || !now.isDelivered() {
 		return false
 	}
 	owner, err := f.owners.find(ctx)

@@ -18,7 +18,12 @@ type mirrored struct {
 	isVerified bool            // by the policy that counts now; only then is anything delivered
 	problem    *mirror.Problem // the refs that are held back; nil: none is
 	heldRefs   []string        // their names
+	isLoaded   bool            // content is what the disk holds
 }
+
+// isDelivered reports whether there is content, and the policy that counts has verified it. Content
+// that it has not comes from before the policy was changed, or from a replica with another one.
+func (m mirrored) isDelivered() bool { return m.content.Exists() && m.isVerified }
 
 // holding keeps what the mirror holds. The policy is under the same lock, so that nothing is ever
 // delivered by a policy that does not count any more.
@@ -43,7 +48,10 @@ type holding struct {
 func (h *holding) read() mirrored {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return mirrored{content: h.content, isVerified: h.verifier.HasVerified(h.content), problem: h.problem, heldRefs: h.heldRefs}
+	return mirrored{
+		content: h.content, isVerified: h.verifier.HasVerified(h.content), problem: h.problem, heldRefs: h.heldRefs,
+		isLoaded: h.isLoaded,
+	}
 }
 
 func (h *holding) setLocked(c mirror.Content) {
@@ -59,13 +67,6 @@ func (h *holding) load(c mirror.Content) {
 	defer h.mu.Unlock()
 	h.isLoaded = true
 	h.setLocked(c)
-}
-
-// hasLoaded reports whether load was called.
-func (h *holding) hasLoaded() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.isLoaded
 }
 
 // replace takes over what was fetched or copied, and returns what the mirror held before.
@@ -108,14 +109,6 @@ func (h *holding) policy() (*verify.Verifier, mirror.Content, uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.verifier, h.content, h.version
-}
-
-// needsVerification reports whether there is content that the policy has not verified: the policy
-// was changed, or the content comes from a replica, or from a time, with another one.
-func (h *holding) needsVerification() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.content.Exists() && !h.verifier.HasVerified(h.content)
 }
 
 // applyVerified takes over a verification, unless the content of that version has been replaced

@@ -35,16 +35,7 @@ type janitor struct {
 // looks now and then, and at once when a fetch found the disk full.
 func (j *janitor) makeRoom(ctx context.Context) {
 	undefinedSince := map[string]time.Time{} // by UID
-	for {
-		timer := time.NewTimer(backoff.Jitter(janitorEvery, janitorSpread))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		case <-j.shared.diskFull:
-			timer.Stop()
-		}
+	for j.shared.diskFull.await(ctx, backoff.Jitter(janitorEvery, janitorSpread)) == nil {
 		j.removeUndefined(ctx, undefinedSince)
 		j.evict(ctx)
 	}
@@ -83,7 +74,7 @@ func (j *janitor) remove(ctx context.Context, stored mirror.Stored) {
 		logger.WarnContext(ctx, "mirror not removed", slog.Any("error", err))
 		return
 	}
-	j.shared.diskMetrics.evicted(ctx, evictedUndefined)
+	j.shared.metrics.evicted(ctx, evictedUndefined)
 	logger.InfoContext(ctx, "mirror of a deleted repository removed")
 }
 

@@ -57,7 +57,7 @@ func (m *localMirror) saveDelivery(ctx context.Context) error {
 	}
 	defer unlock()
 	now := m.status.holding.read()
-	if !now.isVerified || !now.content.Exists() {
+	if !now.isDelivered() {
 		return nil
 	}
 	if err := m.shared.Backend.SaveDelivery(ctx, m.status.uid, now.content); err != nil {
@@ -81,7 +81,7 @@ func (m *localMirror) evict(ctx context.Context) {
 		return
 	}
 	m.status.holding.discard()
-	m.shared.diskMetrics.evicted(ctx, evictedUnneeded)
+	m.shared.metrics.evicted(ctx, evictedUnneeded)
 	logger.InfoContext(ctx, "copy of a mirror evicted")
 }
 
@@ -122,7 +122,7 @@ func (m *localMirror) compact(ctx context.Context) error {
 	if errors.Is(err, errNotOwned) || err == nil && !hasEntered {
 		return nil
 	}
-	m.shared.diskMetrics.compacted(ctx, done, err)
+	m.shared.metrics.compacted(ctx, done, err)
 	if err != nil {
 		return err
 	}

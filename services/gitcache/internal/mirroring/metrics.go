@@ -18,12 +18,14 @@ import (
 // metrics are those of all repositories of a set; README.md lists them. None names a repository:
 // each would be a time series of its own, and logs and traces name them.
 type metrics struct {
-	fetches  metric.Float64Histogram
-	received metric.Int64Counter
-	moved    metric.Int64Counter
-	leases   metric.Int64Counter
-	copies   metric.Float64Histogram
-	waiting  [queues]atomic.Int64
+	fetches     metric.Float64Histogram
+	received    metric.Int64Counter
+	moved       metric.Int64Counter
+	leases      metric.Int64Counter
+	copies      metric.Float64Histogram
+	compactions metric.Float64Histogram
+	evictions   metric.Int64Counter
+	waiting     [queues]atomic.Int64
 }
 
 // queue is something that repositories wait for.
@@ -46,7 +48,7 @@ var transferTimes = metric.WithExplicitBucketBoundaries(.025, .05, .1, .25, .5, 
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
 	m := &metrics{}
-	var errs [5]error
+	var errs [7]error
 	m.fetches, errs[0] = meter.Float64Histogram("leat.mirror.fetch.duration", metric.WithUnit("s"), transferTimes,
 		metric.WithDescription("Time a fetch from an upstream took, polls that found nothing new included."))
 	m.received, errs[1] = meter.Int64Counter("leat.mirror.fetch.received", metric.WithUnit("By"),
@@ -57,7 +59,17 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		metric.WithDescription("Leases of repositories that this replica won, gave away or lost."))
 	m.copies, errs[4] = meter.Float64Histogram("leat.mirror.copy.duration", metric.WithUnit("s"), transferTimes,
 		metric.WithDescription("Time it took to copy what a mirror lacked from another replica."))
-	return m, errors.Join(errs[:]...)
+	m.compactions, errs[5] = meter.Float64Histogram("leat.mirror.compaction.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time it took to make fewer files of a mirror's."))
+	m.evictions, errs[6] = meter.Int64Counter("leat.mirror.evictions", metric.WithUnit("{mirror}"),
+		metric.WithDescription("Mirrors that were removed because nobody needs them on this replica."))
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	for _, why := range []string{evictedUndefined, evictedUnneeded} { // a rule about an increase needs a zero to begin with
+		m.evictions.Add(context.Background(), 0, metric.WithAttributes(attribute.String("leat.eviction.reason", why)))
+	}
+	return m, nil
 }
 
 // wait counts a repository among those that wait for q until done is called.
@@ -117,4 +129,25 @@ func (m *metrics) copied(ctx context.Context, took time.Duration, err error) {
 func (m *metrics) leaseChanged(ctx context.Context, change, cause string) {
 	m.leases.Add(ctx, 1, metric.WithAttributes(
 		attribute.String("leat.lease.change", change), attribute.String("leat.lease.cause", cause)))
+}
+
+// Why a mirror was removed from the disk.
+const (
+	evictedUndefined = "undefined"
+	evictedUnneeded  = "unneeded"
+)
+
+func (m *metrics) evicted(ctx context.Context, why string) {
+	m.evictions.Add(ctx, 1, metric.WithAttributes(attribute.String("leat.eviction.reason", why)))
+}
+
+func (m *metrics) compacted(ctx context.Context, done mirror.Compaction, err error) {
+	result := "small"
+	switch {
+	case err != nil:
+		result = "failed"
+	case done.Full:
+		result = "full"
+	}
+	m.compactions.Record(ctx, done.Took.Seconds(), metric.WithAttributes(attribute.String("leat.compaction.result", result)))
 }

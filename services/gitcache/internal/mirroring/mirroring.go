@@ -40,10 +40,11 @@
 // # Locks
 //
 // Only two are ever held together, and in this order: the writer of localMirror, which a fetch, a
-// copy or a compaction holds for long, before any other. The mutexes of holding, fetching, copier,
-// ownerTasks, inbox, ownerLookup and blobFetcher guard a few fields each for a few instructions;
-// none is held while another one is taken, but for that of changes, which is a leaf. Set.mu comes
-// before those of the repositories. What spans two of them is described at status and at copier.
+// copy or a compaction holds for long, before any other. The mutexes of holding, fetching and
+// ownerTasks guard a few fields each for a few instructions, and none is held while another one is
+// taken, but for that of changes, which is a leaf. That of ownerLookup is held during one question
+// of the lease store. Set.mu comes before those of the repositories. What spans two of them is
+// described at status and at copier.
 //
 // # What it does not do
 //
@@ -79,25 +80,23 @@ type Settings struct {
 
 // WithDefaults fills in what is zero.
 func (s Settings) WithDefaults() Settings {
-	fill := func(d *time.Duration, fallback time.Duration) {
-		if *d <= 0 {
-			*d = fallback
-		}
-	}
-	fill(&s.PollInterval, 2*time.Minute)
-	fill(&s.LeaseTTL, 15*time.Second)
-	fill(&s.LeaseRenew, s.LeaseTTL/3)
-	fill(&s.FetchTimeout, 5*time.Minute)
-	fill(&s.CloneTimeout, 30*time.Minute)
-	fill(&s.Debounce, time.Second)
-	fill(&s.Rebalance, 30*time.Second)
-	if s.Fetches <= 0 {
-		s.Fetches = 16
-	}
-	if s.Clones <= 0 {
-		s.Clones = 8
-	}
+	s.PollInterval = positive(s.PollInterval, 2*time.Minute)
+	s.LeaseTTL = positive(s.LeaseTTL, 15*time.Second)
+	s.LeaseRenew = positive(s.LeaseRenew, s.LeaseTTL/3)
+	s.FetchTimeout = positive(s.FetchTimeout, 5*time.Minute)
+	s.CloneTimeout = positive(s.CloneTimeout, 30*time.Minute)
+	s.Debounce = positive(s.Debounce, time.Second)
+	s.Rebalance = positive(s.Rebalance, 30*time.Second)
+	s.Fetches = positive(s.Fetches, 16)
+	s.Clones = positive(s.Clones, 8)
 	return s
+}
+
+func positive[T int | time.Duration](value, fallback T) T {
+	if value <= 0 {
+		return fallback
+	}
+	return value
 }
 
 // Deps are what a [Set] works with. All but Objects are required.

@@ -12,14 +12,12 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
-	"github.com/leatdev/leat/services/gitcache/internal/mirroring/placement"
 )
 
 // role is what a replica has to do with a repository.
 type role string
 
 const (
-	roleNone     role = ""
 	roleOwner    role = "owner"
 	roleFollower role = "follower" // should have a copy
 )
@@ -31,76 +29,56 @@ const (
 	lateFollower = 4
 )
 
-// standing is how a mirror stands at one moment.
-type standing struct {
-	role      role
-	phase     mirror.Phase
-	age       time.Duration // since it equalled the upstream; 0 where there is no mirror
-	isOverdue bool
-	packs     int
-}
-
-// standingOf returns how a mirror stands. It answers from memory: isPlaced says who follows as if
-// everybody owned what they should.
-func standingOf(f fetchState, m mirrored, isPlaced bool, now time.Time) standing {
-	s := standing{phase: phaseOf(f, m.content.Exists()), packs: m.content.Packs}
-	late := lateOwner
-	switch {
-	case f.epoch != 0:
-		s.role = roleOwner
-	case isPlaced:
-		s.role, late = roleFollower, lateFollower
-	}
-	if s.role != roleNone && !f.definition.Suspended && m.content.Exists() {
-		s.age = max(now.Sub(m.content.FreshAt), 0)
-		s.isOverdue = s.age > time.Duration(late)*f.schedule.Interval
-	}
-	return s
-}
-
 // summary is what the gauges show of all mirrors together.
 type summary struct {
 	phases  map[mirror.Phase]int64 // of those that are owned
-	worst   map[role]time.Duration
+	ages    map[role]time.Duration // since the stalest mirror equalled its upstream
 	overdue map[role]int64
 	packs   int // of the mirror that has most
 }
 
-func summarize(view placement.View, list []*Repository, now time.Time) summary {
-	all := summary{
+func newSummary() summary {
+	return summary{
 		phases: map[mirror.Phase]int64{
 			mirror.PhaseCloning: 0, mirror.PhaseReady: 0, mirror.PhaseStale: 0, mirror.PhaseFailed: 0, mirror.PhaseSuspended: 0,
 		},
-		worst:   map[role]time.Duration{roleOwner: 0, roleFollower: 0},
-		overdue: map[role]int64{roleOwner: 0, roleFollower: 0},
+		ages: map[role]time.Duration{}, overdue: map[role]int64{},
 	}
-	for _, r := range list {
-		one := standingOf(r.status.fetching.read(), r.status.holding.read(), view.IsPlaced(r.status.placementKey), now)
-		if one.role == roleOwner {
-			all.phases[one.phase]++
-		}
-		if one.role != roleNone {
-			all.worst[one.role] = max(all.worst[one.role], one.age)
-		}
-		if one.isOverdue {
-			all.overdue[one.role]++
-		}
-		all.packs = max(all.packs, one.packs)
+}
+
+// add adds a mirror. It counts from memory: isPlaced says who follows as if everybody owned what
+// they should.
+func (s *summary) add(f fetchState, m mirrored, isPlaced bool, now time.Time) {
+	s.packs = max(s.packs, m.content.Packs)
+	is, late := roleFollower, lateFollower
+	switch {
+	case f.epoch != 0:
+		is, late = roleOwner, lateOwner
+		s.phases[phaseOf(f, m.content.Exists())]++
+	case !isPlaced:
+		return
 	}
-	return all
+	if f.definition.Suspended || !m.content.Exists() {
+		return
+	}
+	age := now.Sub(m.content.FreshAt)
+	s.ages[is] = max(s.ages[is], age)
+	if age > time.Duration(late)*f.schedule.Interval {
+		s.overdue[is]++
+	}
 }
 
 // gauges are read when somebody looks at the metrics.
 type gauges struct {
-	owned, overdue, waiting metric.Int64ObservableUpDownCounter
-	staleness               metric.Float64ObservableGauge
-	packs                   metric.Int64ObservableGauge
+	owned, overdue, waiting               metric.Int64ObservableUpDownCounter
+	staleness                             metric.Float64ObservableGauge
+	maxPacks, packs, diskUsage, diskLimit metric.Int64ObservableGauge
 }
 
-// observe registers the gauges of the repositories that list returns.
+// observe registers the gauges of the repositories that list returns, and of their disk.
 func observe(meter metric.Meter, shared *shared, list func() []*Repository) error {
 	var g gauges
-	var errs [6]error
+	var errs [9]error
 	g.owned, errs[0] = meter.Int64ObservableUpDownCounter("leat.mirror.owned", metric.WithUnit("{repository}"),
 		metric.WithDescription("Repositories that this replica owns, by phase."))
 	g.staleness, errs[1] = meter.Float64ObservableGauge("leat.mirror.staleness", metric.WithUnit("s"),
@@ -109,27 +87,39 @@ func observe(meter metric.Meter, shared *shared, list func() []*Repository) erro
 		metric.WithDescription("Mirrors that are older than their poll interval explains."))
 	g.waiting, errs[3] = meter.Int64ObservableUpDownCounter("leat.mirror.waiting", metric.WithUnit("{repository}"),
 		metric.WithDescription("Repositories that wait for their turn."))
-	g.packs, errs[4] = meter.Int64ObservableGauge("leat.mirror.packs.max", metric.WithUnit("{pack}"),
+	g.maxPacks, errs[4] = meter.Int64ObservableGauge("leat.mirror.packs.max", metric.WithUnit("{pack}"),
 		metric.WithDescription("Packs of the mirror that has most of them."))
-	_, errs[5] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		g.report(o, summarize(shared.view(), list(), time.Now()))
-		for q := range queues {
-			is := metric.WithAttributes(attribute.Stringer("leat.queue", q))
-			o.ObserveInt64(g.waiting, shared.metrics.waiting[q].Load(), is)
+	g.packs, errs[5] = meter.Int64ObservableGauge("leat.mirror.packs", metric.WithUnit("{pack}"),
+		metric.WithDescription("Packs of all mirrors on disk."))
+	g.diskUsage, errs[6] = meter.Int64ObservableGauge("leat.mirror.disk.usage", metric.WithUnit("By"),
+		metric.WithDescription("Bytes of mirrors on disk."))
+	g.diskLimit, errs[7] = meter.Int64ObservableGauge("leat.mirror.disk.limit", metric.WithUnit("By"),
+		metric.WithDescription("Bound of leat.mirror.disk.usage; 0: only the disk's."))
+	_, errs[8] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		all, view := newSummary(), shared.view()
+		for _, r := range list() {
+			all.add(r.status.fetching.read(), r.status.holding.read(), view.IsPlaced(r.status.placementKey), time.Now())
 		}
+		g.report(o, all, shared.Backend.Usage(), shared.metrics)
 		return nil
-	}, g.owned, g.staleness, g.overdue, g.waiting, g.packs)
+	}, g.owned, g.staleness, g.overdue, g.waiting, g.maxPacks, g.packs, g.diskUsage, g.diskLimit)
 	return errors.Join(errs[:]...)
 }
 
-func (g gauges) report(o metric.Observer, all summary) {
+func (g gauges) report(o metric.Observer, all summary, disk mirror.Usage, m *metrics) {
 	for phase, n := range all.phases {
 		o.ObserveInt64(g.owned, n, metric.WithAttributes(attribute.String("leat.mirror.phase", string(phase))))
 	}
 	for _, role := range []role{roleOwner, roleFollower} {
 		is := metric.WithAttributes(attribute.String("leat.mirror.role", string(role)))
-		o.ObserveFloat64(g.staleness, all.worst[role].Seconds(), is)
+		o.ObserveFloat64(g.staleness, all.ages[role].Seconds(), is)
 		o.ObserveInt64(g.overdue, all.overdue[role], is)
 	}
-	o.ObserveInt64(g.packs, int64(all.packs))
+	for q := range queues {
+		o.ObserveInt64(g.waiting, m.waiting[q].Load(), metric.WithAttributes(attribute.Stringer("leat.queue", q)))
+	}
+	o.ObserveInt64(g.maxPacks, int64(all.packs))
+	o.ObserveInt64(g.packs, int64(disk.Packs))
+	o.ObserveInt64(g.diskUsage, disk.Bytes)
+	o.ObserveInt64(g.diskLimit, disk.Limit)
 }

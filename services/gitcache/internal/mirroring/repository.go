@@ -74,7 +74,7 @@ func (r *Repository) update(def mirror.Definition) {
 	if def.Verification != before.Verification {
 		r.status.holding.setPolicy(def.Verification)
 	}
-	r.blobs.setFailure(nil) // the upstream may be another one
+	r.blobs.forgetFailure() // the upstream may be another one
 	r.status.fetching.change(func(s *fetchState) { s.define(def, r.shared.interval(def), time.Now()) })
 }
 
@@ -93,7 +93,7 @@ func (r *Repository) State() mirror.State { return r.status.read() }
 // it.
 func (r *Repository) Content() (mirror.Content, error) {
 	now := r.status.holding.read()
-	if !now.content.Exists() || !now.isVerified {
+	if !now.isDelivered() {
 		return mirror.Content{}, r.notReady(now.content.Exists())
 	}
 	return now.content, nil
@@ -133,7 +133,7 @@ func (r *Repository) CheckCommit(ctx context.Context, reader content.Reader, id 
 // AwaitLoaded blocks until the mirror on disk, if any, has been taken over. The error is the
 // context's cause.
 func (r *Repository) AwaitLoaded(ctx context.Context) error {
-	return r.status.changes.await(ctx, r.status.holding.hasLoaded)
+	return r.status.changes.await(ctx, func() bool { return r.status.holding.read().isLoaded })
 }
 
 // DiscardContent forgets what this replica's mirror holds, because it turned out to be damaged. The

@@ -5,6 +5,7 @@ package mirroring
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -38,7 +39,10 @@ func NewSet(deps Deps) (*Set, error) {
 		return nil, err
 	}
 	s := &Set{shared: all, byName: map[string]*Repository{}, wake: newSignal()}
-	return s, observe(deps.Meter, all, s.List)
+	if err := observe(deps.Meter, all, s.List); err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
+	return s, nil
 }
 
 // Apply makes the set hold exactly these definitions, without submodules whose parent is not among

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -27,12 +28,11 @@ const (
 // shared is what all repositories of a set have in common.
 type shared struct {
 	Deps
-	metrics     *metrics
-	diskMetrics diskMetrics
-	slots       [queues]*semaphore.Weighted // by what repositories wait for; the back end spreads queueHost
-	notices     *semaphore.Weighted
-	diskFull    signal // wakes what makes room
-	outage      outage
+	metrics  *metrics
+	slots    [queues]*semaphore.Weighted // by what repositories wait for; the back end spreads queueHost
+	notices  *semaphore.Weighted
+	diskFull signal // wakes what makes room
+	outage   outage
 }
 
 func newShared(deps Deps) (*shared, error) {
@@ -42,10 +42,7 @@ func newShared(deps Deps) (*shared, error) {
 	s.slots[queueClone] = semaphore.NewWeighted(int64(deps.Settings.Clones))
 	s.slots[queueCopy] = semaphore.NewWeighted(maxCopies)
 	var err error
-	if s.metrics, err = newMetrics(deps.Meter); err == nil {
-		s.diskMetrics, err = newDiskMetrics(deps.Meter, deps.Backend)
-	}
-	if err != nil {
+	if s.metrics, err = newMetrics(deps.Meter); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
 	return s, nil
@@ -96,4 +93,39 @@ func (s *shared) inspect(ctx context.Context, replica string, def mirror.Definit
 // logger returns a logger for a repository.
 func (s *shared) logger(of *status) *slog.Logger {
 	return s.Logger.With(slog.String("leat.repository", of.name))
+}
+
+const (
+	// ownerTimeout bounds one question of the lease store, so that reads go on while the store
+	// hangs.
+	ownerTimeout = time.Second
+	// outageMemory is how long a lease store that did not answer is left alone by all repositories,
+	// so that reads go on at their usual speed.
+	outageMemory = 2 * time.Second
+)
+
+// outage remembers, for all repositories, that the lease store does not answer.
+type outage struct {
+	mu    sync.Mutex
+	err   error
+	until time.Time
+}
+
+// check returns the recent failure of the store, or nil where the caller is to ask it. After a
+// while one caller asks, and the others get the failure until that one has an answer.
+func (o *outage) check() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil && time.Now().After(o.until) {
+		o.until = time.Now().Add(ownerTimeout)
+		return nil
+	}
+	return o.err
+}
+
+// record takes over how a question ended; nil ends the outage.
+func (o *outage) record(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.err, o.until = err, time.Now().Add(outageMemory)
 }

@@ -6,6 +6,7 @@ package mirroring
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // signal wakes one loop. It holds at most one token, so that any number of reasons to wake cost one
@@ -20,6 +21,19 @@ func (s signal) set() {
 	case s <- struct{}{}:
 	default:
 	}
+}
+
+// await blocks until the signal is set or the time is over. The error is the context's cause.
+func (s signal) await(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s:
+	case <-timer.C:
+	}
+	return nil
 }
 
 // changes wakes everybody who waits for a change of one repository. Its lock is a leaf: notify may

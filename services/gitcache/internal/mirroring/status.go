@@ -36,8 +36,7 @@ func newStatus(def mirror.Definition, interval time.Duration, self string) *stat
 		holding: &holding{changes: c}, fetching: &fetching{changes: c}, news: newSignal(),
 	}
 	s.holding.setPolicy(def.Verification)
-	s.fetching.state.definition = def
-	s.fetching.state.schedule.Interval, s.fetching.state.schedule.IsSuspended = interval, def.Suspended
+	s.fetching.state.define(def, interval, time.Time{})
 	return s
 }
 

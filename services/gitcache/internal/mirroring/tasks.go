@@ -51,7 +51,10 @@ func (t *ownerTasks) shut() {
 
 // run runs a task; see [Repository.AsOwner].
 func (t *ownerTasks) run(ctx context.Context, run func(ctx context.Context, task mirror.OwnerTask) error) error {
-	ctx, task, err := t.begin(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	task := &mirror.OwnerTask{Definition: t.status.definition()}
+	err := t.begin(task, cancel)
 	if err != nil {
 		return err
 	}
@@ -67,24 +70,21 @@ func (t *ownerTasks) run(ctx context.Context, run func(ctx context.Context, task
 	return err
 }
 
-func (t *ownerTasks) begin(ctx context.Context) (context.Context, *mirror.OwnerTask, error) {
-	def := t.status.definition()
+func (t *ownerTasks) begin(task *mirror.OwnerTask, cancel context.CancelCauseFunc) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.held == nil || t.held.Check() != nil {
-		return nil, nil, fmt.Errorf("run task of the owner of %q: %w", t.status.name, mirror.ErrNotOwner)
+		return fmt.Errorf("run task of the owner of %q: %w", t.status.name, mirror.ErrNotOwner)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	task := &mirror.OwnerTask{Definition: def, Guard: t.held.Check}
+	task.Guard = t.held.Check
 	t.cancels[task] = cancel
 	t.running.Add(1)
-	return ctx, task, nil
+	return nil
 }
 
 func (t *ownerTasks) end(task *mirror.OwnerTask) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.cancels[task](nil)
 	delete(t.cancels, task)
 	t.running.Done()
 }

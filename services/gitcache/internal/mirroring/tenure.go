@@ -89,7 +89,7 @@ func (t *tenure) await(ctx context.Context, changed <-chan struct{}) {
 func (t *tenure) addNews() bool {
 	event := mirror.Event{Time: time.Now()}
 	event.Merge(mirror.Event{Changed: t.status.holding.takeUnreported(), Time: event.Time})
-	if isAnnounced := t.inbox.takeAnnouncement(); isAnnounced || event.All || len(event.Changed) > 0 {
+	if isAnnounced := t.inbox.isAnnounced.Swap(false); isAnnounced || event.All || len(event.Changed) > 0 {
 		t.outbox.add(event)
 		return true
 	}
@@ -100,7 +100,7 @@ func (t *tenure) addNews() bool {
 // running and none begins any more, and the successor is compared once more: what it holds now is
 // all that there is.
 func (t *tenure) handOver(ctx context.Context) error {
-	o := t.inbox.takeOffer()
+	o := t.inbox.offer.Swap(nil)
 	if o == nil || !t.canHandOver(ctx, o) {
 		return nil
 	}

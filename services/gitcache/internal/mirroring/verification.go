@@ -27,7 +27,11 @@ type verification struct {
 // turns out to be damaged is discarded.
 func (v *verification) run(ctx context.Context) {
 	failures := 0
-	for v.status.changes.await(ctx, v.status.holding.needsVerification) == nil {
+	needsVerification := func() bool {
+		now := v.status.holding.read()
+		return now.content.Exists() && !now.isVerified
+	}
+	for v.status.changes.await(ctx, needsVerification) == nil {
 		err := v.verify(ctx)
 		if ctx.Err() != nil {
 			return
