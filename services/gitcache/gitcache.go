@@ -82,6 +82,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	// The set works on the disk and on the definitions of the registry, and both ask it about repositories. They do so only
+	// when it exists: the registry from Start on, the disk when a repository of the set is fetched.
 	var set *mirroring.Set
 	disk, err := openDisk(cfg, func(uid string) (string, bool) { return urlOf(set, uid) }, tel)
 	if err != nil {
@@ -114,7 +116,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	members := redispeers.New(redispeers.Params{
 		Client: client, Prefix: prefix, Self: trust.self, TTL: settings.LeaseTTL, Logger: logger,
 	})
-	others := replicas.New(trust.dial)
+	others := replicas.New(trust.dial) // the one way to reach another replica, for the core and for the edge
 	registry := redisregistry.New(redisregistry.Params{
 		Client: client, Prefix: prefix, Sealer: sealer, Path: filepath.Join(cfg.DataDir, "repositories.json"),
 		Apply: func(defs []mirror.Definition) { set.Apply(defs) }, Logger: logger,
@@ -244,7 +246,8 @@ func newHandler(
 	return mux, nil
 }
 
-// newWebhooks returns what answers webhooks, at whichever replica they arrive.
+// newWebhooks returns the handler of webhooks. One may arrive at any replica; the set finds the
+// owner.
 func newWebhooks(
 	cfg Config, set *mirroring.Set, deliveries webhook.Deliveries, tel *telemetry.Telemetry,
 ) (*webhook.Handler, error) {
@@ -260,7 +263,7 @@ func newWebhooks(
 	})
 }
 
-// disk is what lives below the data folder.
+// disk is everything below the data folder. It is opened as a whole, before anything that could change it runs.
 type disk struct {
 	git backend
 	// credentials are those by URL prefix; nil where no file is set.

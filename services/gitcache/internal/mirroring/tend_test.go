@@ -202,3 +202,35 @@ func TestOwnersCompact(t *testing.T) {
 		}
 	})
 }
+
+// TestEvictedCopyForgetsHeldRefs evicts a copy of which a ref was held back: what is gone has no problem any more.
+func TestEvictedCopyForgetsHeldRefs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, def := signed(t)
+		held := mirror.Ref{Name: "refs/heads/main", Object: badCommit, Commit: badCommit, Held: "is not signed"}
+		loaded := map[string]mirror.Content{def.UID: {
+			Refs: mirror.Refs{held}, FreshAt: time.Now(), Epoch: 1, Policy: def.Verification.Fingerprint(),
+		}}
+		w.upstream.set(nil, &mirror.UpstreamError{Reason: mirror.ReasonUnreachable})
+		order := rendezvous.Order(def.UID, []string{"http://a", "http://b"})
+		owner, other := w, w
+		owner.disk, other.disk = &disk{}, &disk{stored: []mirror.Stored{{UID: def.UID, Bytes: 10}}, limit: 1}
+		_, runOwner := owner.member(t, strings.TrimPrefix(order[0], "http://"), loaded, def)
+		set, runOther := other.member(t, strings.TrimPrefix(order[1], "http://"), loaded, def)
+		defer runOwner()()
+		defer runOther()()
+		synctest.Wait()
+		r := get(t, set, "demo")
+		if p := r.State().Problem; p == nil || p.Reason != mirror.ReasonSignatureRejected {
+			t.Fatalf("got the problem %v, want the ref that is held back", p)
+		}
+		time.Sleep(3 * time.Minute)
+		if got := other.disk.gone(); len(got) != 1 {
+			t.Fatalf("got %v evicted, want the copy", got)
+		}
+		if state := r.State(); state.Problem != nil || len(state.HeldRefs) > 0 {
+			t.Errorf("got %+v of a copy that is gone, want no refs held back", state)
+		}
+	})
+}
