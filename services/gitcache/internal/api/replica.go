@@ -24,15 +24,15 @@ type fileStream = connect.ServerStream[gitcachev1.ReadMirrorFileResponse]
 // Replica implements ReplicaService. Use [ReplicaOptions] with its handler, which lets only other replicas in.
 type Replica struct {
 	set     *mirroring.Set
-	copies  mirror.Copies
+	storage mirror.Storage
 	objects *lfs.Objects
 }
 
 var _ gitcachev1connect.ReplicaServiceHandler = (*Replica)(nil)
 
 // NewReplica returns a Replica.
-func NewReplica(set *mirroring.Set, copies mirror.Copies, objects *lfs.Objects) *Replica {
-	return &Replica{set: set, copies: copies, objects: objects}
+func NewReplica(set *mirroring.Set, storage mirror.Storage, objects *lfs.Objects) *Replica {
+	return &Replica{set: set, storage: storage, objects: objects}
 }
 
 // GetMirror implements the call.
@@ -53,7 +53,7 @@ func (s *Replica) GetMirror(ctx context.Context, req *gitcachev1.GetMirrorReques
 		return resp, nil
 	}
 	// After the content, so that the files hold at least what its refs need.
-	generation, files, err := s.copies.Export(ctx, req.GetUid())
+	generation, files, err := s.storage.Export(ctx, req.GetUid())
 	if err != nil {
 		return nil, toError(err, req.GetRepository())
 	}
@@ -74,7 +74,7 @@ func (s *Replica) ReadMirrorFile(ctx context.Context, req *gitcachev1.ReadMirror
 	if _, err := s.repository(ctx, req.GetRepository(), req.GetUid()); err != nil {
 		return err
 	}
-	file, err := s.copies.OpenFile(ctx, req.GetUid(), req.GetGeneration(), req.GetName())
+	file, err := s.storage.OpenFile(ctx, req.GetUid(), req.GetGeneration(), req.GetName())
 	if errors.Is(err, mirror.ErrNoMirror) {
 		return rpcerr.NotFound("mirror file", req.GetName())
 	}

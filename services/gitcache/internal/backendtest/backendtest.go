@@ -16,18 +16,11 @@ package backendtest
 import (
 	"testing"
 
-	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 // Backend is all that the service wants of a back end.
-type Backend interface {
-	mirror.Upstream
-	mirror.Mirrors
-	mirror.Copies
-	mirror.Disk
-	content.Opener
-}
+type Backend = mirror.Backend
 
 // New makes a back end that keeps its mirrors in dir, which holds nothing, or what an earlier one left: that is a restart.
 // A repository is expected at <dir>/<uid>/gen-…, bare, so that git itself can judge it.

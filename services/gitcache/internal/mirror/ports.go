@@ -38,10 +38,7 @@ type FetchParams struct {
 // that write a mirror for different repositories only.
 type Backend interface {
 	Upstream
-	Gate
-	Mirrors
-	Copies
-	Disk
+	Storage
 	content.Opener
 }
 
@@ -50,6 +47,10 @@ type Backend interface {
 type Upstream interface {
 	// Check returns nil if a definition can be used. It asks nobody. The error is a *FieldError.
 	Check(def Definition) error
+	// Enter blocks, fairly, until the definition's host may have one more conversation. The caller
+	// calls leave when that is over. The error is the context's, or a *QuietError while the host
+	// wants to be left alone.
+	Enter(ctx context.Context, def Definition) (leave func(), err error)
 	// Fetch lists the upstream's refs and, if any moved, brings the mirror up to them. When it
 	// returns, the mirror durably holds the content returned. On an error the mirror holds what it
 	// held before. Errors are *UpstreamError, the guard's, or the context's.
@@ -60,8 +61,10 @@ type Upstream interface {
 	Fill(ctx context.Context, p FetchParams, ids []string) (Content, error)
 }
 
-// Mirrors are the mirrors on this replica's disk.
-type Mirrors interface {
+// Storage keeps the mirrors on this replica's disk, whichever back end fetches and reads them.
+// Replicas copy mirrors from one another as files. Its methods may be called concurrently, those
+// that write a mirror for different mirrors only.
+type Storage interface {
 	// Load returns what the mirror of that UID holds, after it has made sure that it can be read.
 	// ErrNoMirror: there is none, or it was damaged and has been dropped.
 	Load(ctx context.Context, uid string) (Content, error)
@@ -70,6 +73,27 @@ type Mirrors interface {
 	SaveDelivery(ctx context.Context, uid string, c Content) error
 	// Remove deletes a mirror. Removing one that does not exist is no error.
 	Remove(ctx context.Context, uid string) error
+
+	// Export lists the files of a mirror. ErrNoMirror: there is none.
+	Export(ctx context.Context, uid string) (generation string, files []File, err error)
+	// OpenFile opens one of them. ErrNoMirror: the generation is gone, or never had that file.
+	OpenFile(ctx context.Context, uid, generation, name string) (io.ReadCloser, error)
+	// Adopt makes the mirror of that UID durably hold what c describes. It opens only the files
+	// that the mirror lacks, verifies everything before it uses it, and leaves the mirror as it was
+	// on an error.
+	Adopt(ctx context.Context, uid string, c Copy, open func(context.Context, File) (io.ReadCloser, error)) (Content, error)
+	// Confirm durably records that the mirror equalled the upstream at content's FreshAt and Epoch.
+	Confirm(ctx context.Context, uid string, content Content) error
+
+	// Stored lists all mirrors by UID, those included that belong to no repository known here.
+	Stored() []Stored
+	// Usage returns how full the folder is.
+	Usage() Usage
+	// Compact makes fewer and smaller files of a mirror where that pays; its content stays.
+	// Meanwhile the mirror may be read, fetched into and copied to. At the end Compact calls enter,
+	// and then leave: nobody else may write the mirror in between. Where there is nothing to do, it
+	// calls neither, and returns a Compaction without packs.
+	Compact(ctx context.Context, uid string, enter func(context.Context) (leave func(), err error)) (Compaction, error)
 }
 
 // Registry keeps the definitions that all replicas share. All methods may be called concurrently.
@@ -142,15 +166,6 @@ type Replicas interface {
 	TakeOver(ctx context.Context, replica string, def Definition) error
 }
 
-// Gate spreads what goes to one host over time, whatever number of repositories it has. Its methods
-// may be called concurrently.
-type Gate interface {
-	// Enter blocks, fairly, until the definition's host may have one more conversation. The caller
-	// calls leave when that is over. The error is the context's, or a *QuietError while the host
-	// wants to be left alone.
-	Enter(ctx context.Context, def Definition) (leave func(), err error)
-}
-
 // QuietError means that a host asked to be left alone, whichever repository it was asked about. It
 // is not a failure of the repository: nothing was sent.
 type QuietError struct {
@@ -177,34 +192,6 @@ type OwnerTask struct {
 	Definition Definition
 	// Guard is called right before any byte goes to the upstream, as that of [FetchParams].
 	Guard func() error
-}
-
-// Copies are the mirrors on this replica's disk as files, which replicas copy from one another.
-type Copies interface {
-	// Export lists the files of a mirror. ErrNoMirror: there is none.
-	Export(ctx context.Context, uid string) (generation string, files []File, err error)
-	// OpenFile opens one of them. ErrNoMirror: the generation is gone, or never had that file.
-	OpenFile(ctx context.Context, uid, generation, name string) (io.ReadCloser, error)
-	// Adopt makes the mirror of that UID durably hold what c describes. It opens only the files
-	// that the mirror lacks, verifies everything before it uses it, and leaves the mirror as it was
-	// on an error.
-	Adopt(ctx context.Context, uid string, c Copy, open func(context.Context, File) (io.ReadCloser, error)) (Content, error)
-	// Confirm durably records that the mirror equalled the upstream at content's FreshAt and Epoch.
-	Confirm(ctx context.Context, uid string, content Content) error
-}
-
-// Disk is the folder of this replica's mirrors. Its methods may be called concurrently, Compact for
-// different mirrors only.
-type Disk interface {
-	// Stored lists all mirrors by UID, those included that belong to no repository known here.
-	Stored() []Stored
-	// Usage returns how full the folder is.
-	Usage() Usage
-	// Compact makes fewer and smaller files of a mirror where that pays; its content stays.
-	// Meanwhile the mirror may be read, fetched into and copied to. At the end Compact calls enter,
-	// and then leave: nobody else may write the mirror in between. Where there is nothing to do, it
-	// calls neither, and returns a Compaction without packs.
-	Compact(ctx context.Context, uid string, enter func(context.Context) (leave func(), err error)) (Compaction, error)
 }
 
 // Stored is a mirror on disk.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 const (
@@ -55,6 +54,7 @@ func (j *janitor) removeUndefined(ctx context.Context, since map[string]time.Tim
 	}
 	now := time.Now()
 	for _, stored := range j.shared.Backend.Stored() {
+		logger := j.shared.Logger.With(slog.String("leat.repository.uid", stored.UID), slog.Int64("bytes", stored.Bytes))
 		first, isKnown := since[stored.UID]
 		switch {
 		case defined[stored.UID]:
@@ -63,19 +63,14 @@ func (j *janitor) removeUndefined(ctx context.Context, since map[string]time.Tim
 			since[stored.UID] = now
 		case now.Sub(first) >= undefinedGrace:
 			delete(since, stored.UID)
-			j.remove(ctx, stored)
+			if err := j.shared.Backend.Remove(ctx, stored.UID); err != nil {
+				logger.WarnContext(ctx, "mirror not removed", slog.Any("error", err))
+				continue
+			}
+			j.shared.metrics.evicted(ctx, evictedUndefined)
+			logger.InfoContext(ctx, "mirror of a deleted repository removed")
 		}
 	}
-}
-
-func (j *janitor) remove(ctx context.Context, stored mirror.Stored) {
-	logger := j.shared.Logger.With(slog.String("leat.repository.uid", stored.UID), slog.Int64("bytes", stored.Bytes))
-	if err := j.shared.Backend.Remove(ctx, stored.UID); err != nil {
-		logger.WarnContext(ctx, "mirror not removed", slog.Any("error", err))
-		return
-	}
-	j.shared.metrics.evicted(ctx, evictedUndefined)
-	logger.InfoContext(ctx, "mirror of a deleted repository removed")
 }
 
 // evict removes copies that this replica neither owns nor has to follow, those first that were not

@@ -31,18 +31,22 @@ func (t *ownerTasks) open(ctx context.Context, held *lease.Held) (finish func())
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.held, t.cancels = held, map[*mirror.OwnerTask]context.CancelCauseFunc{}
-	stop := context.AfterFunc(ctx, t.shut)
+	stop := context.AfterFunc(ctx, func() { t.shut(held) })
 	return func() {
 		stop()
-		t.shut()
+		t.shut(held)
 		t.running.Wait()
 	}
 }
 
-// shut admits no more tasks, and ends the contexts of those that are running.
-func (t *ownerTasks) shut() {
+// shut admits no more tasks of a tenure, and ends the contexts of those that are running. It does
+// nothing to a later tenure, should it come so late.
+func (t *ownerTasks) shut(held *lease.Held) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.held != held {
+		return
+	}
 	t.held = nil
 	for _, cancel := range t.cancels {
 		cancel(mirror.ErrNotOwner)

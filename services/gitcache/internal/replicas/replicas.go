@@ -6,7 +6,6 @@ package replicas
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -79,7 +78,7 @@ func (r *Replicas) Refresh(ctx context.Context, replica string, def mirror.Defin
 	}
 	resp, err := c.RefreshRepository(forward.Mark(ctx, via), &gitcachev1.RefreshRepositoryRequest{Name: def.Name, Wait: wait})
 	if err != nil {
-		return nil, refreshError(err)
+		return nil, coreError("refresh", err)
 	}
 	problem := resp.GetState().GetProblem()
 	if problem == nil {
@@ -89,17 +88,20 @@ func (r *Replicas) Refresh(ctx context.Context, replica string, def mirror.Defin
 	return &mirror.Problem{Reason: reason, Message: problem.GetMessage(), Since: problem.GetSince().AsTime()}, nil
 }
 
-func refreshError(err error) error {
-	kind := rpcerr.ReasonOf(err)
-	switch {
-	case forward.IsNoAnswer(err):
-		return fmt.Errorf("refresh: %w: %w", mirror.ErrNoAnswer, err)
-	case kind == errorsv1.Reason_REASON_OWNER_UNAVAILABLE:
-		return fmt.Errorf("refresh: %w: %w", mirror.ErrNotOwner, err)
-	case kind == errorsv1.Reason_REASON_NOT_FOUND:
-		return fmt.Errorf("refresh: %w: %w", mirror.ErrUnknownRepository, err)
+// coreError makes of a replica's error what the ports of package mirror promise.
+func coreError(action string, err error) error {
+	means := map[errorsv1.Reason]error{
+		errorsv1.Reason_REASON_OWNER_UNAVAILABLE:    mirror.ErrNotOwner,
+		errorsv1.Reason_REASON_NOT_FOUND:            mirror.ErrUnknownRepository,
+		errorsv1.Reason_REASON_REPOSITORY_NOT_READY: mirror.ErrNoMirror,
+	}[rpcerr.ReasonOf(err)]
+	if forward.IsNoAnswer(err) {
+		means = mirror.ErrNoAnswer
 	}
-	return fmt.Errorf("refresh: %w", err)
+	if means == nil {
+		return fmt.Errorf("%s: %w", action, err)
+	}
+	return fmt.Errorf("%s: %w: %w", action, means, err)
 }
 
 // Inspect implements [mirror.Replicas].
@@ -109,11 +111,8 @@ func (r *Replicas) Inspect(ctx context.Context, replica string, def mirror.Defin
 		return mirror.Copy{}, err
 	}
 	resp, err := c.GetMirror(ctx, &gitcachev1.GetMirrorRequest{Repository: def.Name, Uid: def.UID, KnownFingerprint: known})
-	if rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_REPOSITORY_NOT_READY {
-		return mirror.Copy{}, errors.Join(mirror.ErrNoMirror, err)
-	}
 	if err != nil {
-		return mirror.Copy{}, fmt.Errorf("get mirror: %w", err)
+		return mirror.Copy{}, coreError("get mirror", err)
 	}
 	return toCopy(resp), nil
 }

@@ -31,7 +31,7 @@ func (d *Draft) admit(ctx context.Context, p mirror.FetchParams, c mirror.Conten
 	return c, errors.Join(err, reader.Close())
 }
 
-// SaveDelivery implements [mirror.Mirrors].
+// SaveDelivery implements [mirror.Storage].
 func (s *Store) SaveDelivery(_ context.Context, uid string, c mirror.Content) error {
 	home, err := s.home(uid)
 	if err != nil {

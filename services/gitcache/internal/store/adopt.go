@@ -20,7 +20,7 @@ import (
 // opener opens a file of another replica's mirror.
 type opener func(context.Context, mirror.File) (io.ReadCloser, error)
 
-// Adopt implements [mirror.Copies]. Missing packs are added to the current generation. Where that has packs which the copy
+// Adopt implements [mirror.Storage]. Missing packs are added to the current generation. Where that has packs which the copy
 // has not, it makes a new one, with links to what both have; the old one stays until the next, for who is reading it.
 func (s *Store) Adopt(
 	ctx context.Context, uid string, c mirror.Copy, open func(context.Context, mirror.File) (io.ReadCloser, error),

@@ -26,9 +26,7 @@ type Walker interface {
 // errOvertaken tells that the mirror became another one while it was being compacted.
 var errOvertaken = errors.New("mirror was replaced meanwhile")
 
-var _ mirror.Disk = (*Store)(nil)
-
-// Compact implements [mirror.Disk].
+// Compact implements [mirror.Storage].
 //
 // A fetch leaves a pack of its own. When there are more than a few, those that are small beside the others become one, so
 // that a pack is written again a few times in its life at most, however many fetches follow. Large packs are linked. From

@@ -27,7 +27,7 @@ var generationForm = regexp.MustCompile(`^` + generationPattern + `[A-Za-z0-9]+$
 
 func packFolder(generation string) string { return filepath.Join(generation, "objects", "pack") }
 
-// Export implements [mirror.Copies]. A digest is computed once for each file and process.
+// Export implements [mirror.Storage]. A digest is computed once for each file and process.
 func (s *Store) Export(ctx context.Context, uid string) (string, []mirror.File, error) {
 	dir, ok := s.generation(uid)
 	if !ok {
@@ -104,7 +104,7 @@ func (s *Store) forget(home string) {
 	}
 }
 
-// OpenFile implements [mirror.Copies].
+// OpenFile implements [mirror.Storage].
 func (s *Store) OpenFile(_ context.Context, uid, generation, name string) (io.ReadCloser, error) {
 	home, err := s.home(uid)
 	if err != nil {

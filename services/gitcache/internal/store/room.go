@@ -188,7 +188,7 @@ func (d *Draft) draw(bytes int64) error {
 	return nil
 }
 
-// Stored implements [mirror.Disk].
+// Stored implements [mirror.Storage].
 func (s *Store) Stored() []mirror.Stored {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +199,7 @@ func (s *Store) Stored() []mirror.Stored {
 	return stored
 }
 
-// Usage implements [mirror.Disk].
+// Usage implements [mirror.Storage].
 func (s *Store) Usage() mirror.Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -136,7 +136,7 @@ func (s *Store) Unchanged(p mirror.FetchParams) (mirror.Content, error) {
 	return c, s.writeFreshness(p.Definition.UID, c)
 }
 
-// Confirm implements [mirror.Copies].
+// Confirm implements [mirror.Storage].
 func (s *Store) Confirm(_ context.Context, uid string, c mirror.Content) error {
 	return s.writeFreshness(uid, c)
 }

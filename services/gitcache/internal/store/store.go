@@ -77,8 +77,7 @@ type Store struct {
 }
 
 var (
-	_ mirror.Mirrors = (*Store)(nil)
-	_ mirror.Copies  = (*Store)(nil)
+	_ mirror.Storage = (*Store)(nil)
 	_ content.Opener = (*Store)(nil)
 )
 
@@ -125,7 +124,7 @@ func (s *Store) setGeneration(uid, dir string) {
 	s.current[uid] = dir
 }
 
-// Load implements [mirror.Mirrors].
+// Load implements [mirror.Storage].
 func (s *Store) Load(ctx context.Context, uid string) (mirror.Content, error) {
 	home, err := s.home(uid)
 	if err != nil {
@@ -159,7 +158,7 @@ func (s *Store) Load(ctx context.Context, uid string) (mirror.Content, error) {
 	return st.content(), nil
 }
 
-// Remove implements [mirror.Mirrors].
+// Remove implements [mirror.Storage].
 func (s *Store) Remove(_ context.Context, uid string) error {
 	home, err := s.home(uid)
 	if err != nil {

@@ -194,7 +194,7 @@ func (c *Client) newRoute(def mirror.Definition, p mirror.FetchParams, written .
 	return r, roots, nil
 }
 
-// Enter implements [mirror.Gate].
+// Enter implements [mirror.Upstream].
 func (c *Client) Enter(ctx context.Context, def mirror.Definition) (leave func(), err error) {
 	t, err := parseTarget(def)
 	if err != nil {

@@ -70,8 +70,6 @@ type Client struct {
 	root        func(uid string) (url string, ok bool)
 }
 
-var _ mirror.Gate = (*Client)(nil)
-
 // New returns a client that has talked to nobody yet.
 func New(cfg Config) *Client {
 	if cfg.Agent == "" {

@@ -26,15 +26,9 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 )
 
-// backend is a back end that spares hosts.
-type backend interface {
-	backendtest.Backend
-	mirror.Gate
-}
-
 // fixture is a mirror of one repository, on the back end gogit, or on git below TestOnGit.
 type fixture struct {
-	backend
+	backendtest.Backend
 	dir  string
 	def  mirror.Definition
 	have mirror.Content
@@ -62,11 +56,11 @@ func (f *fixture) reopen(t *testing.T) {
 	}
 	guard := dialguard.Guard{AllowLocal: !f.guarded}
 	if onGit(t) {
-		f.backend, err = gitbin.New(gitbin.Config{
+		f.Backend, err = gitbin.New(gitbin.Config{
 			Dir: f.dir, Guard: guard, Root: f.root, Credentials: f.credentials, Proxy: f.proxy, Logger: f.logger,
 		})
 	} else {
-		f.backend, err = gogit.New(gogit.Config{
+		f.Backend, err = gogit.New(gogit.Config{
 			Dir: f.dir, Guard: guard, Root: f.root, Credentials: f.credentials, Proxy: f.proxy, Logger: f.logger,
 		})
 	}
