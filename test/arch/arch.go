@@ -168,7 +168,8 @@ var orderedRooms = []string{
 	"services/distributor/internal/api/...", "services/distributor/internal/fleet", "services/distributor/internal/bundles",
 	"services/distributor/internal/catalog", "services/distributor/internal/sqlstore",
 	"services/gitcache/internal/pack", "services/gitcache/internal/gitbin", "services/gitcache/internal/gogit",
-	"services/gitcache/internal/webhook", "services/tunnel/internal/fanin", "services/tunnel/internal/audit", "services/tunnel/internal/session",
+	"services/gitcache/internal/mirror", "services/gitcache/internal/mirroring/...", "services/gitcache/internal/webhook",
+	"services/tunnel/internal/fanin", "services/tunnel/internal/audit", "services/tunnel/internal/session",
 	"internal/bundle", "internal/cas/casdisk", "internal/identity", "internal/rpc",
 }
 
@@ -181,7 +182,6 @@ var wideTypes = map[string]string{
 	"services/distributor/internal/catalog.ServiceReport": "a wire record",
 	"services/gitcache/internal/redisregistry.record":     "a wire record; goes when repositories are one value everywhere",
 	"services/distributor/internal/sqlstore.Store":        "one method per statement of its port",
-	"services/gitcache/internal/mirror.Repository":        "to be taken apart",
 	"internal/h2.conn":                                    "to be taken apart",
 	"internal/h2.stream":                                  "to be taken apart with conn",
 	"cli/internal/up.up":                                  "to be taken apart",
