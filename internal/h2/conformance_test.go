@@ -166,7 +166,7 @@ var ours = implementation{
 func (o options) settings() h2.Settings {
 	return h2.Settings{
 		Windows: h2.DefaultWindows(), FrameSize: o.frameSize, MaxHeaderBytes: o.maxHeader, MaxStreams: o.maxStreams,
-		PingAfter: patience / 2, PingTimeout: patience / 2, WriteTimeout: patience / 2, Greeting: patience / 2, ContinueTimeout: o.continueTimeout,
+		PingAfter: patience / 2, PingTimeout: patience / 2, WriteTimeout: patience / 2, ContinueTimeout: o.continueTimeout,
 	}
 }
 

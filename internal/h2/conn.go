@@ -289,6 +289,8 @@ func (c *conn) feel() {
 	last := c.LastHeard()
 	silence := time.Since(last)
 	switch {
+	case !c.hasBegun():
+		c.failLocked(errNoPreface)
 	case silence < c.settings.PingAfter:
 		c.pulse.Reset(c.settings.PingAfter - silence)
 	case !c.pinged.After(last):
@@ -300,6 +302,16 @@ func (c *conn) feel() {
 		c.pulse.Reset(c.settings.PingTimeout - time.Since(c.pinged))
 	default:
 		c.failLocked(errSilent)
+	}
+}
+
+// hasBegun reports whether the peer's first frame was received.
+func (c *conn) hasBegun() bool {
+	select {
+	case <-c.greeted:
+		return true
+	default:
+		return false
 	}
 }
 

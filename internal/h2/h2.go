@@ -75,16 +75,12 @@ type Settings struct {
 	// MaxStreams is how many requests a server takes at once. Clients need none.
 	MaxStreams int
 	// PingAfter is the silence after which this side asks whether the peer is alive, and PingTimeout how long the peer may then stay
-	// silent. Their sum is how long a dead peer goes unnoticed. Anything that comes is a sign of life.
+	// silent. Their sum is how long a dead peer goes unnoticed. Anything that comes is a sign of life. A peer that has not
+	// begun HTTP/2 after PingAfter is not asked: the connection ends.
 	PingAfter   time.Duration
 	PingTimeout time.Duration
 	// WriteTimeout ends a connection that takes no byte for so long.
 	WriteTimeout time.Duration
-	// Greeting is how long a server waits for the client's first bytes. Clients need none.
-	Greeting time.Duration
-	// IdleTimeout is after how long a server ends a connection without a request: at the earliest then, and at the latest after twice as
-	// long. Zero: never. Clients need none.
-	IdleTimeout time.Duration
 	// ContinueTimeout is how long a client's request that expects "100 Continue" waits for it before it sends its body. Servers need
 	// none.
 	ContinueTimeout time.Duration

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { os.Exit(offline.Run(m)) }
 func settings() h2.Settings {
 	return h2.Settings{
 		Windows: h2.Windows{Initial: 64 << 10, Max: 1 << 20}, FrameSize: 64 << 10, MaxHeaderBytes: 64 << 10, MaxStreams: 100,
-		PingAfter: 20 * time.Second, PingTimeout: 15 * time.Second, WriteTimeout: 20 * time.Second, Greeting: 20 * time.Second,
+		PingAfter: 20 * time.Second, PingTimeout: 15 * time.Second, WriteTimeout: 20 * time.Second,
 		ContinueTimeout: 5 * time.Second,
 	}
 }

@@ -28,8 +28,6 @@ type ServerParams struct {
 	Handler http.Handler
 	// Logger is told of handlers that panic.
 	Logger *slog.Logger
-	// Begun says that the client's preface (RFC 9113, 3.4) has been read.
-	Begun bool
 }
 
 // Server is the server's side of one connection.
@@ -47,15 +45,13 @@ type Server struct {
 	running int // handlers
 	begun   bool
 	closing bool
-	idler   *time.Timer
-	before  uint32 // the last stream when the connection was last found idle
 }
 
 // NewServer returns a server for a client that speaks HTTP/2 from its first byte (RFC 9113, 3.3). The settings must be valid. Requests'
 // contexts derive from ctx.
 func NewServer(ctx context.Context, nc net.Conn, params ServerParams) *Server {
 	// Proxies look there to learn that somebody recovers from their panics.
-	ctx = context.WithValue(ctx, http.ServerContextKey, &http.Server{Handler: params.Handler, ReadHeaderTimeout: params.Settings.Greeting})
+	ctx = context.WithValue(ctx, http.ServerContextKey, &http.Server{Handler: params.Handler})
 	ctx = context.WithValue(ctx, http.LocalAddrContextKey, nc.LocalAddr())
 	s := &Server{
 		conn: newConn(nc, params.Settings, params.Budget), params: params, remote: nc.RemoteAddr().String(), workers: workers{jobs: make(chan *exchange)},
@@ -70,19 +66,12 @@ func NewServer(ctx context.Context, nc net.Conn, params ServerParams) *Server {
 func (s *Server) Serve() error {
 	s.start(nil, http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(s.settings.MaxStreams)})
 	s.began()
-	if !s.params.Begun {
-		if err := s.greet(); err != nil {
-			s.fail(err)
-		}
+	if err := s.greet(); err != nil {
+		s.fail(err)
 	}
 	s.delegate(nil)
 	<-s.done
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.idler != nil {
-		s.idler.Stop()
-	}
-	return s.err
+	return s.Err()
 }
 
 // began lets what had to wait for the connection's first bytes go on.
@@ -93,33 +82,10 @@ func (s *Server) began() {
 	if s.leaving {
 		s.announce()
 	}
-	if s.settings.IdleTimeout > 0 {
-		s.idler = time.AfterFunc(s.settings.IdleTimeout, s.lookIdle)
-	}
-}
-
-// lookIdle ends a connection that had no stream the last time it looked, and has had none since.
-func (s *Server) lookIdle() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	idle := len(s.streams) == 0 && s.running == 0
-	if idle && s.before == s.last+1 {
-		s.leave()
-		return
-	}
-	s.before = 0
-	if idle {
-		s.before = s.last + 1
-	}
-	if s.err == nil {
-		s.idler.Reset(s.settings.IdleTimeout)
-	}
 }
 
 // greet reads what a client says first.
 func (s *Server) greet() error {
-	late := time.AfterFunc(s.settings.Greeting, func() { s.fail(errNoPreface) })
-	defer late.Stop()
 	p, err := s.peek(len(http2.ClientPreface))
 	if err != nil {
 		return err
@@ -141,13 +107,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return nil
-}
-
-// Leave is Shutdown for who waits for the end of Serve instead: it returns at once.
-func (s *Server) Leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leave()
 }
 
 // leave has the connection end with the requests under way. The lock is held.

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,112 +21,64 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 )
 
-// What a server owes itself where anybody may connect, beyond what the suite asks of every server.
+// What a server owes itself beyond what the suite asks of every server: an authenticated peer may be hostile.
 
-// serveIdle serves a connection that may be idle for so long.
-func serveIdle(t *testing.T, conn net.Conn, idle time.Duration, handler http.HandlerFunc) <-chan error {
-	t.Helper()
-	s := options{}.defaults().settings()
-	s.IdleTimeout = idle
-	server := h2.NewServer(context.WithoutCancel(t.Context()), conn, h2.ServerParams{
-		Settings: s, Budget: newBudget(t), Handler: handler, Logger: slog.New(slog.DiscardHandler),
-	})
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve() }()
-	t.Cleanup(func() { _ = server.Close() })
-	return ended
-}
-
-// TestIdleConnectionsEnd has a connection end that nobody uses, however well its peer answers PINGs, and none that is used.
-func TestIdleConnectionsEnd(t *testing.T) {
+// TestPeersThatDoNotBegin requires that a side ends a connection whose peer has not begun HTTP/2 in time, even if the peer sends bytes.
+func TestPeersThatDoNotBegin(t *testing.T) {
 	t.Parallel()
-	const idle = 5 * time.Minute
-	for name, test := range map[string]struct {
-		use           func(t *testing.T, client requester)
-		after, atMost time.Duration // the last use
-	}{
-		"never used": {func(*testing.T, requester) {}, idle, 2*idle + time.Second},
-		"used once":  {ask("/"), idle, 2*idle + time.Second},
-		"used often": {func(t *testing.T, client requester) {
-			t.Helper()
-			for range 20 {
-				ask("/")(t, client)
-				<-time.After(idle - time.Second)
+	for name, begin := range map[string]func(conn net.Conn) (ended func() error){
+		"server": func(conn net.Conn) func() error {
+			return h2.NewServer(context.Background(), conn, h2.ServerParams{
+				Settings: options{}.defaults().settings(), Budget: newBudget(t), Handler: http.NotFoundHandler(), Logger: slog.New(slog.DiscardHandler),
+			}).Serve
+		},
+		"client": func(conn net.Conn) func() error {
+			client := h2.NewClient(conn, options{}.defaults().settings(), newBudget(t))
+			return func() error {
+				<-client.Done()
+				return client.Err()
 			}
-		}, 0, idle + 2*time.Second},
-		"one request for an hour": {ask("/hour"), idle, 2*idle + time.Second},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				near, far := memoryPair(t)
-				ended := serveIdle(t, far, idle, func(w http.ResponseWriter, r *http.Request) {
-					if r.URL.Path == "/hour" {
-						<-time.After(time.Hour)
+				ended := begin(far)
+				go func() { _, _ = io.Copy(io.Discard, near) }()
+				var dribbling sync.WaitGroup
+				dribbling.Go(func() { // a preface that ends after two minutes, or the head of a frame
+					for _, b := range []byte(http2.ClientPreface) {
+						if _, err := near.Write([]byte{b}); err != nil {
+							return
+						}
+						<-time.After(5 * time.Second)
 					}
-					_, _ = io.WriteString(w, "hello")
 				})
-				client := wellKnown.client(t, near, options{}.defaults())
-				defer client.Close()
-				test.use(t, client)
-				used := time.Now()
-				<-ended
-				if took := time.Since(used); took < test.after || took > test.atMost {
-					t.Errorf("it has ended %v after it was used last, want %v to %v", took, test.after, test.atMost)
+				began := time.Now()
+				if err := ended(); err == nil {
+					t.Error("the connection has ended without an error")
 				}
+				if took := time.Since(began); took != patience/2 {
+					t.Errorf("it took %v, want %v", took, patience/2)
+				}
+				_ = near.Close()
+				dribbling.Wait()
 			})
 		})
 	}
 }
 
-// ask makes a request that has to succeed, however long it takes.
-func ask(path string) func(t *testing.T, client requester) {
-	return func(t *testing.T, client requester) {
-		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, origin+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want(t, "answer", text(t, roundTrip(t, client, req).Body), "hello")
-	}
-}
-
-// TestHeadersThatNeverEndAreIdle has a client that begins a request's header and goes on with it for ever, a byte at a time.
-func TestHeadersThatNeverEndAreIdle(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const idle = time.Minute
-		near, far := memoryPair(t)
-		ended := serveIdle(t, far, idle, func(http.ResponseWriter, *http.Request) { t.Error("a request was handled") })
-		p := newPeer(t, near)
-		began := time.Now()
-		_, err := io.WriteString(near, http2.ClientPreface)
-		p.must(err)
-		p.must(p.framer.WriteSettings())
-		go func() { _, _ = io.Copy(io.Discard, near) }()
-		p.raw(http2.FrameHeaders, http2.FlagHeadersEndStream, 1)
-		for over := false; !over; {
-			select {
-			case <-ended:
-				over = true
-			case <-time.After(5 * time.Second):
-				p.raw(http2.FrameContinuation, 0, 1)
-			}
-		}
-		if took := time.Since(began); took > 2*idle+2*time.Second {
-			t.Errorf("it took %v, want about %v", took, 2*idle)
-		}
-	})
-}
-
-// TestLeaveBeforeTheBeginning has a server that goes before it has begun say so in the right order.
-func TestLeaveBeforeTheBeginning(t *testing.T) {
+// TestShutdownBeforeTheBeginning has a server that goes before it has begun say so in the right order.
+func TestShutdownBeforeTheBeginning(t *testing.T) {
 	t.Parallel()
 	near, far := loopbackPair(t)
 	server := h2.NewServer(context.WithoutCancel(t.Context()), far, h2.ServerParams{
 		Settings: options{}.defaults().settings(), Budget: newBudget(t), Handler: http.NotFoundHandler(), Logger: slog.New(slog.DiscardHandler),
 	})
-	server.Leave()
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = server.Shutdown(canceled) // it does not wait
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve() }()
 	p := newPeer(t, near)

@@ -65,7 +65,7 @@ var exempt = map[string]map[string]string{
 func settings() h2.Settings {
 	return h2.Settings{
 		Windows: h2.DefaultWindows(), FrameSize: 16 << 10, MaxHeaderBytes: 64 << 10, MaxStreams: 100, PingAfter: time.Minute,
-		PingTimeout: time.Minute, WriteTimeout: patience, Greeting: patience, ContinueTimeout: patience,
+		PingTimeout: time.Minute, WriteTimeout: patience, ContinueTimeout: patience,
 	}
 }
 

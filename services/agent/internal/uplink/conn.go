@@ -34,8 +34,6 @@ const (
 	// A dead peer is noticed within two heartbeats.
 	heartbeat   = 20 * time.Second
 	pingTimeout = 20 * time.Second
-	// greeting is how long the hub may take to say something on a new connection.
-	greeting = 20 * time.Second
 	// drain is how long requests under way may go on after a stop.
 	drain = 10 * time.Second
 )
@@ -70,7 +68,7 @@ func newConn(ctx context.Context, u *Uplink, base, id string, carried *carrier.C
 func settings() h2.Settings {
 	return h2.Settings{
 		Windows: h2.DefaultWindows(), FrameSize: maxFrame, MaxHeaderBytes: maxHeader, MaxStreams: maxStreams,
-		PingAfter: heartbeat, PingTimeout: pingTimeout, WriteTimeout: pingTimeout, Greeting: greeting,
+		PingAfter: heartbeat, PingTimeout: pingTimeout, WriteTimeout: pingTimeout,
 	}
 }
 

@@ -38,9 +38,7 @@ const (
 	pingTimeout = 15 * time.Second
 	// writeTimeout ends a connection that takes no byte for so long.
 	writeTimeout = 20 * time.Second
-	// greeting is how long the agent may take to begin HTTP/2.
-	greeting  = 20 * time.Second
-	retrySoon = 2 * time.Second
+	retrySoon    = 2 * time.Second
 )
 
 // allowed are what an agent may call. FleetService, AccessService and whatever else the distributor serves are not for agents.
@@ -115,7 +113,7 @@ func (h *Home) server(conn net.Conn, enrolled bool) *h2.Server {
 	return h2.NewServer(context.Background(), conn, h2.ServerParams{
 		Settings: h2.Settings{
 			Windows: h2.Windows{Initial: callWindow, Max: callWindow}, FrameSize: frameSize, MaxHeaderBytes: maxHeader, MaxStreams: maxCalls,
-			PingAfter: pingAfter, PingTimeout: pingTimeout, WriteTimeout: writeTimeout, Greeting: greeting,
+			PingAfter: pingAfter, PingTimeout: pingTimeout, WriteTimeout: writeTimeout,
 		},
 		Budget: h.params.Budget, Logger: h.params.Logger,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
