@@ -6,7 +6,6 @@ package h2
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,75 +14,80 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// errDeadline is what reads and writes fail with after their deadline.
-var errDeadline = fmt.Errorf("http2: %w", os.ErrDeadlineExceeded)
-
-// heldBack is how much of an answer waits for more. What is complete by then goes out in one packet with its head.
+// heldBack is how much of an answer waits for more. An answer that is complete by then goes out in one
+// packet with its head.
 const heldBack = 4 << 10
 
-// answer is what a handler has said.
+// answer is the answer that a handler writes, an http.ResponseWriter. It belongs to the handler's
+// goroutine, but for sayContinue, which the goroutine that reads the request's body may call.
 type answer struct {
+	to       *stream
+	isToHead bool // the request's method is HEAD: no body is sent
+
 	header   http.Header
-	status   int
-	fields   []field // the header when WriteHeader was called
-	length   int64   // Content-Length; -1: none
-	trailers []string
+	status   int      // zero before WriteHeader
+	fields   []field  // the header when WriteHeader was called
+	length   int64    // Content-Length; -1 if there is none
+	trailers []string // announced names
 	written  int64
 	held     []byte
-	sentHead bool
+	sentHead bool // the connection's lock guards it
 }
 
+// field is a field of a header, with its name in lower case.
 type field struct{ name, value string }
 
-// begin makes an answer that nothing was said of.
-func (x *exchange) begin() { x.header, x.length = http.Header{}, -1 }
+func (a *answer) init(to *stream, method string) {
+	a.to, a.isToHead = to, method == http.MethodHead
+	a.header, a.length = http.Header{}, -1
+}
 
 // Header implements http.ResponseWriter.
-func (x *exchange) Header() http.Header { return x.header }
+func (a *answer) Header() http.Header { return a.header }
 
 // WriteHeader implements http.ResponseWriter. Informational answers are sent at once.
-func (x *exchange) WriteHeader(status int) {
+func (a *answer) WriteHeader(status int) {
 	if status < 100 || status > 999 {
 		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) //nolint:forbidigo // as net/http's do
 	}
-	if x.status != 0 {
+	if a.status != 0 {
 		return
 	}
 	if status < http.StatusOK {
-		x.inform(status)
+		a.inform(status)
 		return
 	}
-	x.status = status
-	x.fields = make([]field, 0, len(x.header)+4)
-	for name, values := range x.header {
+	a.status = status
+	a.fields = make([]field, 0, len(a.header)+4)
+	for name, values := range a.header {
 		switch {
 		case strings.HasPrefix(name, http.TrailerPrefix):
 			continue
 		case name == "Trailer":
-			x.announce(values)
+			a.announce(values)
 		case name == "Content-Length":
-			if !x.measure(values) {
+			if !a.setLength(values) {
 				continue
 			}
 		}
-		x.fields = appendFields(x.fields, name, values)
+		a.fields = appendFields(a.fields, name, values)
 	}
 }
 
-// announce takes the names of fields that follow the body.
-func (x *exchange) announce(lists []string) {
+// announce records the names of fields that follow the body.
+func (a *answer) announce(lists []string) {
 	for _, list := range lists {
 		for name := range strings.SplitSeq(list, ",") {
 			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
-			if httpguts.ValidTrailerHeader(name) && !slices.Contains(x.trailers, name) {
-				x.trailers = append(x.trailers, name)
+			if httpguts.ValidTrailerHeader(name) && !slices.Contains(a.trailers, name) {
+				a.trailers = append(a.trailers, name)
 			}
 		}
 	}
 }
 
-// measure reads a Content-Length. It reports false for what is none.
-func (x *exchange) measure(values []string) bool {
+// setLength records a Content-Length. It reports false for an invalid one.
+func (a *answer) setLength(values []string) bool {
 	if len(values) != 1 {
 		return false
 	}
@@ -91,14 +95,14 @@ func (x *exchange) measure(values []string) bool {
 	if err != nil {
 		return false
 	}
-	x.length = int64(length)
+	a.length = int64(length)
 	return true
 }
 
-// appendFields adds what may be said in HTTP/2.
+// appendFields appends a field's values, without those that HTTP/2 does not allow.
 func appendFields(fields []field, name string, values []string) []field {
 	small := lower(name)
-	if ofConnection(small) || !validName(small) {
+	if isOfConnection(small) || !isValidName(small) {
 		return fields
 	}
 	for _, value := range values {
@@ -110,179 +114,181 @@ func appendFields(fields []field, name string, values []string) []field {
 }
 
 // inform sends an informational answer.
-func (x *exchange) inform(status int) {
-	fields := make([]field, 0, len(x.header))
-	for name, values := range x.header {
+func (a *answer) inform(status int) {
+	fields := make([]field, 0, len(a.header))
+	for name, values := range a.header {
 		if name != "Content-Length" {
 			fields = appendFields(fields, name, values)
 		}
 	}
-	x.conn.mu.Lock()
-	defer x.conn.mu.Unlock()
-	if x.awaitRoom() == nil && !x.sent {
-		x.conn.out.pending = x.appendHead(status, fields, false)
-		x.conn.flush()
+	m := a.to.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a.to.awaitHeaderTurnLocked() == nil && !a.to.out.isDone {
+		m.out.pending = a.withHeadLocked(status, fields, false)
+		m.out.flushLocked()
 	}
 }
 
-// sayContinue asks a client to send the body that it has announced. It does not wait for room, because another
-// goroutine of the handler may already be waiting.
-func (x *exchange) sayContinue() {
-	x.conn.mu.Lock()
-	defer x.conn.mu.Unlock()
-	if x.err == nil && !x.sent && !x.sentHead {
-		x.conn.urge(x.appendHead(http.StatusContinue, nil, false))
-		x.conn.flush()
+// sayContinue asks a client to send the body that it has announced. It does not wait for room, because
+// another goroutine of the handler may already be waiting.
+func (a *answer) sayContinue() {
+	m := a.to.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a.to.err == nil && !a.to.out.isDone && !a.sentHead {
+		m.out.urgeLocked(a.withHeadLocked(http.StatusContinue, nil, false))
+		m.out.flushLocked()
 	}
 }
 
-// appendHead appends a header to pending and returns the result. The lock is held.
-func (x *exchange) appendHead(status int, fields []field, end bool) []byte {
-	c := x.conn
-	c.enc.open()
-	c.enc.add(":status", strconv.Itoa(status))
+// withHeadLocked returns the pending output with the head of an answer.
+func (a *answer) withHeadLocked(status int, fields []field, end bool) []byte {
+	out := &a.to.mux.out
+	out.encoder.begin()
+	out.encoder.add(":status", strconv.Itoa(status))
 	for _, f := range fields {
-		c.enc.add(f.name, f.value)
+		out.encoder.add(f.name, f.value)
 	}
-	return appendBlock(c.out.buffer(), x.id, c.enc.block.Bytes(), end, c.peerFrame)
+	return out.withHeader(a.to.id, end)
 }
 
 // Write implements io.Writer.
-func (x *exchange) Write(p []byte) (int, error) {
-	if x.status == 0 {
-		x.WriteHeader(http.StatusOK)
+func (a *answer) Write(p []byte) (int, error) {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
 	}
-	if !bodyAllowed(x.status) {
+	if !allowsBody(a.status) {
 		return 0, http.ErrBodyNotAllowed
 	}
-	x.written += int64(len(p))
-	if x.length >= 0 && x.written > x.length {
+	a.written += int64(len(p))
+	if a.length >= 0 && a.written > a.length {
 		return 0, http.ErrContentLength
 	}
-	if len(x.held)+len(p) <= heldBack {
-		x.held = append(x.held, p...)
+	if len(a.held)+len(p) <= heldBack {
+		a.held = append(a.held, p...)
 		return len(p), nil
 	}
-	return x.push(p, false)
+	return a.push(p, false)
 }
 
 // WriteString implements io.StringWriter.
-func (x *exchange) WriteString(s string) (int, error) { return x.Write([]byte(s)) }
+func (a *answer) WriteString(s string) (int, error) { return a.Write([]byte(s)) }
 
 // Flush implements http.Flusher.
-func (x *exchange) Flush() { _ = x.FlushError() }
+func (a *answer) Flush() { _ = a.FlushError() }
 
-// FlushError is what http.ResponseController prefers to Flush.
-func (x *exchange) FlushError() error {
-	if x.status == 0 {
-		x.WriteHeader(http.StatusOK)
+// FlushError is the method that http.ResponseController prefers to Flush.
+func (a *answer) FlushError() error {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
 	}
-	_, err := x.push(nil, false)
+	_, err := a.push(nil, false)
 	return err
 }
 
-// push sends what was held back, and p behind it.
-func (x *exchange) push(p []byte, end bool) (int, error) {
+// push sends the head, the bytes that were held back, and p behind them.
+func (a *answer) push(p []byte, end bool) (int, error) {
 	var fields []field
-	if !x.sentHead {
-		fields = x.complement(p, end)
+	if !a.sentHead {
+		fields = a.complement(p, end)
 	}
-	c := x.conn
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if x.err != nil {
-		return 0, x.err
+	s, m := a.to, a.to.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s.err != nil {
+		return 0, s.err
 	}
-	bodyless := x.req.Method == http.MethodHead || !x.sentHead && end && len(x.held)+len(p) == 0
-	if !x.sentHead {
-		if err := x.awaitRoom(); err != nil {
+	isBodyless := a.isToHead || !a.sentHead && end && len(a.held)+len(p) == 0
+	if !a.sentHead {
+		if err := s.awaitHeaderTurnLocked(); err != nil {
 			return 0, err
 		}
-		x.sentHead = true
-		c.out.pending = x.appendHead(x.status, fields, bodyless)
-		if bodyless {
-			x.finishSending()
-			c.flush()
+		a.sentHead = true
+		m.out.pending = a.withHeadLocked(a.status, fields, isBodyless)
+		if isBodyless {
+			s.finishSendingLocked()
+			m.out.flushLocked()
 		}
 	}
-	if bodyless {
-		x.held = x.held[:0]
+	if isBodyless {
+		a.held = a.held[:0]
 		return len(p), nil
 	}
-	defer c.flush()
-	if len(x.held) > 0 || len(p) == 0 {
-		if _, err := x.enqueue(x.held, end && len(p) == 0); err != nil {
+	defer m.out.flushLocked()
+	if len(a.held) > 0 || len(p) == 0 {
+		if _, err := s.enqueueLocked(a.held, end && len(p) == 0); err != nil {
 			return 0, err
 		}
-		x.held = x.held[:0]
+		a.held = a.held[:0]
 	}
 	if len(p) == 0 {
 		return 0, nil
 	}
-	return x.enqueue(p, end)
+	return s.enqueueLocked(p, end)
 }
 
-// complement returns the header with what the handler has left to the server. The whole answer is known where it ends with these bytes.
-func (x *exchange) complement(p []byte, whole bool) []field {
-	fields, body := x.fields, x.held
+// complement returns the header with the fields that the handler has left to the server. If the answer
+// ends with p, all of it is known.
+func (a *answer) complement(p []byte, end bool) []field {
+	fields, body := a.fields, a.held
 	if len(body) == 0 {
 		body = p
 	}
-	if whole && x.length < 0 && bodyAllowed(x.status) && (x.req.Method != http.MethodHead || len(body) > 0) {
-		fields = append(fields, field{"content-length", strconv.Itoa(len(x.held) + len(p))})
+	if end && a.length < 0 && allowsBody(a.status) && (!a.isToHead || len(body) > 0) {
+		fields = append(fields, field{"content-length", strconv.Itoa(len(a.held) + len(p))})
 	}
-	if _, set := x.header["Content-Type"]; !set && x.header.Get("Content-Encoding") == "" && bodyAllowed(x.status) && len(body) > 0 {
+	if _, set := a.header["Content-Type"]; !set && a.header.Get("Content-Encoding") == "" && allowsBody(a.status) && len(body) > 0 {
 		fields = append(fields, field{"content-type", http.DetectContentType(body)})
 	}
-	if _, set := x.header["Date"]; !set {
+	if _, set := a.header["Date"]; !set {
 		fields = append(fields, field{"date", time.Now().UTC().Format(http.TimeFormat)})
 	}
 	return fields
 }
 
-// complete ends the answer: the handler has returned.
-func (x *exchange) complete() error {
-	if x.status == 0 {
-		x.WriteHeader(http.StatusOK)
+// complete ends the answer after the handler has returned.
+func (a *answer) complete() error {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
 	}
-	trailer := x.tail()
+	trailer := a.trailer()
 	if len(trailer) == 0 {
-		if x.sentHead && x.req.Method == http.MethodHead {
+		if a.sentHead && a.isToHead {
 			return nil
 		}
-		_, err := x.push(nil, true)
+		_, err := a.push(nil, true)
 		return err
 	}
-	if _, err := x.push(nil, false); err != nil {
+	if _, err := a.push(nil, false); err != nil {
 		return err
 	}
-	c := x.conn
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := x.awaitRoom(); err != nil {
+	m := a.to.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := a.to.awaitHeaderTurnLocked(); err != nil {
 		return err
 	}
-	c.enc.open()
+	m.out.encoder.begin()
 	for _, f := range trailer {
-		c.enc.add(f.name, f.value)
+		m.out.encoder.add(f.name, f.value)
 	}
-	c.out.pending = appendBlock(c.out.buffer(), x.id, c.enc.block.Bytes(), true, c.peerFrame)
-	x.finishSending()
-	c.flush()
+	a.to.sendTrailerLocked()
 	return nil
 }
 
-// tail is what follows the body: what was announced, and what is marked as such. Marked values count more: proxies mark all when not
+// trailer returns the fields that follow the body: those that were announced, and those whose names have
+// http.TrailerPrefix. The latter replace the former, since proxies use the prefix for all fields if not
 // all were announced.
-func (x *exchange) tail() []field {
+func (a *answer) trailer() []field {
 	var fields []field
-	for _, name := range x.trailers {
-		if _, marked := x.header[http.TrailerPrefix+name]; !marked {
-			fields = appendFields(fields, name, x.header[name])
+	for _, name := range a.trailers {
+		if _, isMarked := a.header[http.TrailerPrefix+name]; !isMarked {
+			fields = appendFields(fields, name, a.header[name])
 		}
 	}
-	for name, values := range x.header {
-		if name, marked := strings.CutPrefix(name, http.TrailerPrefix); marked {
+	for name, values := range a.header {
+		if name, isMarked := strings.CutPrefix(name, http.TrailerPrefix); isMarked {
 			fields = appendFields(fields, name, values)
 		}
 	}

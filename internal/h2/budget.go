@@ -12,25 +12,27 @@ import (
 )
 
 const (
-	// relief is how long an ended stream may take to free what it held before the next one is ended.
+	// relief is how long an evicted stream may take to free its bytes before the next one is evicted.
 	relief = 500 * time.Millisecond
-	// maxBudget is what a connection can have on its way to this side.
+	// maxBudget is how much of a connection can be on its way to this side.
 	maxBudget = maxConnectionWindow - initialConnectionWindow
 )
 
-// Limits bound what all connections that share a [Budget] may hold together. A peer that asks for more is refused: a
-// connection with GOAWAY, a request with REFUSED_STREAM, so that it can be sent again elsewhere. Two limits also end what
-// exists: that of unread bytes ends streams, and that of header bytes ends the connection whose header exceeds it.
+// Limits bound what all connections that share a [Budget] may hold together. A peer that asks for
+// more is refused: a connection with GOAWAY, a request with REFUSED_STREAM, so that it can be sent
+// again elsewhere. Two limits also end what exists: that of unread bytes ends streams, and that of
+// header bytes ends the connection whose header exceeds it.
 type Limits struct {
-	// Unread limits the bytes of bodies that were received and not read. Past it, the streams whose readers have been
-	// idle longest end.
+	// Unread limits the bytes of bodies that were received and not read. Past it, the streams whose
+	// readers have been idle longest end.
 	Unread int64
-	// Connections and Streams limit the connections and streams that exist at once. Zero: one connection for each
-	// 16 KiB of Unread, but at least 1,024, and one stream for each 4 KiB, but at least 8,192.
+	// Connections and Streams limit the connections and streams that exist at once. Zero: one
+	// connection for each 16 KiB of Unread, but at least 1,024, and one stream for each 4 KiB, but
+	// at least 8,192.
 	Connections, Streams int
-	// HeaderBytes limits the headers of requests and answers under way, as HTTP/2 counts them, and those that have not
-	// arrived completely. One connection may use an eighth of it, but at least 4 MiB. Zero: an eighth of Unread, but at
-	// least 8 MiB.
+	// HeaderBytes limits the headers of requests and answers under way, as HTTP/2 counts them, and
+	// those that have not arrived completely. One connection may use an eighth of it, but at least
+	// 4 MiB. Zero: an eighth of Unread, but at least 8 MiB.
 	HeaderBytes int64
 }
 
@@ -63,39 +65,51 @@ func (b *bounded) take(n int64) bool {
 
 func (b *bounded) release(n int64) { b.used.Add(-n) }
 
-// Budget bounds what all connections of a process hold for their peers, see [Limits]. It is safe for concurrent use.
+// member is a connection, as its budget knows it. The budget calls both methods without its
+// connections' locks, and evictIdlest also without its own.
+type member interface {
+	// idleSince returns when the stream with unread bytes whose reader has been idle longest was
+	// last read, in nanoseconds. It reports false if there is no such stream.
+	idleSince() (int64, bool)
+	// evictIdlest ends that stream. It reports whether there was one.
+	evictIdlest() bool
+}
+
+// Budget bounds what all connections of a process hold for their peers, see [Limits]. It is safe for
+// concurrent use.
 type Budget struct {
 	streams, headers bounded
 	maxConns         int
 	share            int // of headers, for one connection
 
-	max  int64
-	used atomic.Int64
-	cut  atomic.Int64
-	// grown is what windows allow beyond what they did at first. However many readers keep up now, all of them may be held up at the
-	// same time later, and then this much comes without any of them being to blame.
+	max    int64 // unread bytes
+	unread atomic.Int64
+	cut    atomic.Int64 // evicted streams
+	// grown is how much larger all windows are than at first. However many readers keep up now, all
+	// of them may stop at the same time later. Then this much arrives, and no reader is to blame.
 	grown atomic.Int64
 
-	relieving atomic.Bool
+	isRelieving atomic.Bool
 
-	mu    sync.Mutex
-	conns map[*conn]struct{}
+	mu      sync.Mutex
+	members map[member]struct{}
 }
 
-// NewBudget returns a budget for that number of unread bytes; all other limits are derived from it. It fails if bytes
-// is not positive, or if it exceeds a connection's window: readers that have stopped could then use up that window.
+// NewBudget returns a budget for that number of unread bytes; all other limits are derived from it.
+// It fails if bytes is not positive, or if it exceeds a connection's window: readers that have
+// stopped could then use up that window.
 func NewBudget(bytes int64) (*Budget, error) { return NewBudgetOf(Limits{Unread: bytes}) }
 
 // NewBudgetOf is [NewBudget] for limits that the caller sets one by one.
 func NewBudgetOf(l Limits) (*Budget, error) {
 	if l.Unread <= 0 || l.Unread > maxBudget {
-		return nil, fmt.Errorf("memory for unread data is %d bytes, want more than none and at most %d: a connection's window is not larger",
-			l.Unread, maxBudget)
+		return nil, fmt.Errorf("memory for unread data is %d bytes, want 1 to %d: a connection's window is not larger", l.Unread, maxBudget)
 	}
 	if l.Connections < 0 || l.Streams < 0 || l.HeaderBytes < 0 {
-		return nil, fmt.Errorf("limits are %d connections, %d streams and %d bytes of headers, want none below zero", l.Connections, l.Streams, l.HeaderBytes)
+		return nil, fmt.Errorf("limits are %d connections, %d streams and %d bytes of headers, want none below zero",
+			l.Connections, l.Streams, l.HeaderBytes)
 	}
-	b := &Budget{max: l.Unread, conns: map[*conn]struct{}{}}
+	b := &Budget{max: l.Unread, members: map[member]struct{}{}}
 	b.maxConns = cmp.Or(l.Connections, int(max(l.Unread/unreadPerConnection, leastConnections)))
 	b.streams.max = cmp.Or(int64(l.Streams), max(l.Unread/unreadPerStream, leastStreams))
 	b.headers.max = cmp.Or(l.HeaderBytes, max(l.Unread/unreadPerHeaderByte, leastHeaderBytes))
@@ -103,16 +117,16 @@ func NewBudgetOf(l Limits) (*Budget, error) {
 	return b, nil
 }
 
-// Used is how many bytes are unread.
-func (b *Budget) Used() int64 { return b.used.Load() }
+// Used returns how many bytes are unread.
+func (b *Budget) Used() int64 { return b.unread.Load() }
 
-// Cut is how many streams were ended for want of memory.
+// Cut returns how many streams were ended because memory was short.
 func (b *Budget) Cut() int64 { return b.cut.Load() }
 
-// grow reports whether a window may grow by so many bytes, which are given back when its stream ends. Half of the budget is there for
-// it: the rest is for what windows allow at first.
+// grow reports whether a window may grow by so many bytes, which are given back when its stream
+// ends. Half of the budget is for growth, and the other half for what windows allow at first.
 func (b *Budget) grow(bytes int) bool {
-	if b.used.Load() > b.max/2 {
+	if b.unread.Load() > b.max/2 {
 		return false
 	}
 	if b.grown.Add(int64(bytes)) > b.max/2 {
@@ -122,88 +136,113 @@ func (b *Budget) grow(bytes int) bool {
 	return true
 }
 
-// shrink gives back what a window has grown.
+// shrink gives back the growth of a window.
 func (b *Budget) shrink(bytes int) { b.grown.Add(-int64(bytes)) }
 
-// join counts a connection and reports whether there was room for it.
-func (b *Budget) join(c *conn) bool {
+// join adds a connection and reports whether there was room for it.
+func (b *Budget) join(m member) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.conns) >= b.maxConns {
+	if len(b.members) >= b.maxConns {
 		return false
 	}
-	b.conns[c] = struct{}{}
+	b.members[m] = struct{}{}
 	return true
 }
 
-func (b *Budget) leave(c *conn) {
+// leave removes a connection, if it has joined.
+func (b *Budget) leave(m member) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.conns, c)
+	delete(b.members, m)
 }
 
+// add counts unread bytes. Too many are relieved by a goroutine of their own, because the caller
+// holds the lock of a connection.
 func (b *Budget) add(bytes int) {
-	if b.used.Add(int64(bytes)) > b.max && bytes > 0 && b.relieving.CompareAndSwap(false, true) {
+	if b.unread.Add(int64(bytes)) > b.max && bytes > 0 && b.isRelieving.CompareAndSwap(false, true) {
 		go b.relieve()
 	}
 }
 
-// relieve ends streams, one after the other, until what is unread fits.
+// relieve evicts streams, one after the other, until the unread bytes fit.
 func (b *Budget) relieve() {
-	defer b.relieving.Store(false)
-	for b.used.Load() > b.max {
-		victim := b.stillest()
-		if victim == nil {
-			return // every reader waits for data: what is unread is on its way to them
+	defer b.isRelieving.Store(false)
+	for b.unread.Load() > b.max {
+		idlest := b.idlest()
+		if idlest == nil {
+			return // every reader waits for data: the unread bytes are on their way to them
 		}
-		before := b.used.Load()
-		if victim.cut() {
+		before := b.unread.Load()
+		if idlest.evictIdlest() {
 			b.cut.Add(1)
 			b.awaitLess(before)
 		}
 	}
 }
 
-// awaitLess waits until less is unread, at most for a while: what comes in may outweigh what an ended stream has freed.
+// awaitLess waits until fewer bytes are unread, for a limited time: more bytes may arrive than an
+// evicted stream has freed.
 func (b *Budget) awaitLess(than int64) {
 	look := time.NewTicker(relief / 100)
 	defer look.Stop()
 	for range 100 {
-		if b.used.Load() < than {
+		if b.unread.Load() < than {
 			return
 		}
 		<-look.C
 	}
 }
 
-// stillest is the stream with something to read whose reader has not come for the longest.
-func (b *Budget) stillest() *stream {
+// idlest returns the connection with the stream whose reader has been idle longest; nil if no stream
+// has unread bytes.
+func (b *Budget) idlest() (idlest member) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var still *stream
 	var since int64
-	for c := range b.conns {
-		if s, last := c.stillest(); s != nil && (still == nil || last < since) {
-			still, since = s, last
+	for m := range b.members {
+		if last, ok := m.idleSince(); ok && (idlest == nil || last < since) {
+			idlest, since = m, last
 		}
 	}
-	return still
+	return idlest
 }
 
-// stillest is the connection's, and when its reader came last, in nanoseconds.
-func (c *conn) stillest() (still *stream, since int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	consider := func(s *stream) {
-		if s.inbox.size > 0 && !s.reading && (still == nil || s.lastRead < since) {
-			still, since = s, s.lastRead
-		}
+// account is what one connection holds of a budget. The connection's lock guards it.
+type account struct {
+	budget   *Budget
+	unread   int  // bytes of all streams
+	headers  int  // bytes
+	isClosed bool // unread bytes do not count any more
+}
+
+// addUnread counts bytes that have arrived, or were read if bytes is negative.
+func (a *account) addUnread(bytes int) {
+	if !a.isClosed {
+		a.unread += bytes
+		a.budget.add(bytes)
 	}
-	for _, s := range c.streams {
-		consider(s)
+}
+
+// close gives the unread bytes back. They can still be read after the end of the connection, but no
+// more of them arrive.
+func (a *account) close() {
+	a.budget.add(-a.unread)
+	a.unread, a.isClosed = 0, true
+}
+
+// holdHeader reserves bytes of headers. It reports false if the connection, or all connections
+// together, would hold too many.
+func (a *account) holdHeader(bytes int) bool {
+	if a.headers+bytes > a.budget.share || !a.budget.headers.take(int64(bytes)) {
+		return false
 	}
-	for s := range c.rest {
-		consider(s)
-	}
-	return still, since
+	a.headers += bytes
+	return true
+}
+
+// releaseHeader gives reserved bytes back.
+func (a *account) releaseHeader(bytes int) {
+	a.headers -= bytes
+	a.budget.headers.release(int64(bytes))
 }

@@ -11,86 +11,63 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
-	"strconv"
-	"sync"
-	"time"
 
-	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2"
 )
 
-// maxInformational is how many answers may come before the one that counts.
+// maxInformational is how many informational answers may precede the final one.
 const maxInformational = 32
 
-// call is a client's stream: a request, and the answer on its way.
+// call is a client's stream: a request, and the answer on its way. The goroutine of RoundTrip awaits the
+// answer, and afterwards the body's reader owns the stream.
 type call struct {
 	stream
 
-	req    *http.Request
-	length int64         // of the body; -1: not known; 0: there is none
-	head   chan struct{} // told when there is something for the one who waits for the answer
+	req      *http.Request
+	upload   upload
+	progress chan struct{} // has a value when there is something for the goroutine that awaits the answer
 
-	// The lock guards what follows.
+	// The connection's lock guards the following fields.
 	res           *http.Response
 	failed        error
-	informational []informational
+	informational []informational // not reported yet
 	informed      int
 
-	// There is no upload where continued is nil.
-	continued chan struct{} // closed when the body may be sent
-	stopped   chan struct{} // closed when the body is not wanted any more
-	stopping  sync.Once
-	closing   sync.Once
-	release   func() bool // stops listening to the context; nil: nobody does
+	release func() bool // stops listening to the context; nil if everything has come
 }
 
-// informational is an answer that precedes the one that counts.
+// informational is an answer that precedes the final one.
 type informational struct {
 	status int
 	header http.Header
 }
 
 func newCall(req *http.Request) *call {
-	c := &call{req: req, length: bodyLength(req), head: make(chan struct{}, 1)}
-	if c.uploads() {
-		c.continued, c.stopped = make(chan struct{}), make(chan struct{})
-	}
+	c := &call{req: req, progress: make(chan struct{}, 1)}
+	c.upload.init(&c.stream, req)
 	return c
 }
-
-// bodyLength is 0 where there is no body, and -1 where nobody knows.
-func bodyLength(req *http.Request) int64 {
-	switch {
-	case req.Body == nil || req.Body == http.NoBody:
-		return 0
-	case req.ContentLength != 0:
-		return req.ContentLength
-	}
-	return -1
-}
-
-func (c *call) uploads() bool { return c.length != 0 }
 
 // await returns the answer.
 func (c *call) await() (*http.Response, error) {
 	ctx := c.req.Context()
 	for {
 		select {
-		case <-c.head:
+		case <-c.progress:
 		case <-ctx.Done():
-			c.abandon(ctx.Err())
+			c.fail(http2.ErrCodeCancel, ctx.Err())
 			return nil, ctx.Err()
 		}
-		res, informational, err := c.heard()
+		res, informational, err := c.takeAnswer()
 		for _, each := range informational {
 			if err := c.report(each); err != nil {
-				c.abandon(err)
+				c.fail(http2.ErrCodeCancel, err)
 				return nil, err
 			}
 		}
 		switch {
 		case err != nil:
-			c.stopUpload()
+			c.upload.stop()
 			return nil, err
 		case res != nil:
 			return res, nil
@@ -98,23 +75,24 @@ func (c *call) await() (*http.Response, error) {
 	}
 }
 
-// heard returns what has come. An answer is given back to its context's care, unless all of it has come.
-func (c *call) heard() (*http.Response, []informational, error) {
-	c.conn.mu.Lock()
-	defer c.conn.mu.Unlock()
+// takeAnswer returns what has come since the last time. Once the answer is there, the end of its context
+// ends the stream, unless everything has come.
+func (c *call) takeAnswer() (*http.Response, []informational, error) {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
 	informational := c.informational
 	c.informational = nil
 	if c.res == nil {
-		return nil, informational, refusal(c.failed)
+		return nil, informational, requestError(c.failed)
 	}
-	if !c.got || !c.sent {
+	if !c.in.isDone || !c.out.isDone {
 		ctx := c.req.Context()
-		c.release = context.AfterFunc(ctx, func() { c.abandon(ctx.Err()) })
+		c.release = context.AfterFunc(ctx, func() { c.fail(http2.ErrCodeCancel, ctx.Err()) })
 	}
 	return c.res, informational, nil
 }
 
-// report tells the request's trace of an informational answer.
+// report passes an informational answer to the request's trace.
 func (c *call) report(i informational) error {
 	trace := httptrace.ContextClientTrace(c.req.Context())
 	if trace == nil {
@@ -131,302 +109,60 @@ func (c *call) report(i informational) error {
 	return nil
 }
 
-// abandon ends the request for a reason of this side's.
-func (c *call) abandon(err error) {
-	c.conn.mu.Lock()
-	defer c.conn.mu.Unlock()
-	c.reset(http2.ErrCodeCancel, err)
-	c.conn.flushSoon()
-}
-
-// inform takes an informational answer. It reports false when there are too many. The lock is held.
-func (c *call) inform(status int, header http.Header) bool {
-	if status == http.StatusContinue && c.continued != nil {
-		select {
-		case <-c.continued:
-		default:
-			close(c.continued)
-		}
+// informLocked handles an informational answer. It reports false when there are too many.
+func (c *call) informLocked(status int, header http.Header) bool {
+	if status == http.StatusContinue {
+		c.upload.allowLocked()
 	}
 	c.informational = append(c.informational, informational{status, header})
 	c.informed++
-	c.conn.later(&c.stream)
+	c.mux.queueWakeLocked(&c.stream)
 	return c.informed <= maxInformational
 }
 
-// answer takes the head of the answer. The lock is held.
-func (c *call) answer(status int, header, trailer http.Header, end bool) {
-	c.res = &http.Response{
-		Status: statusText(status), StatusCode: status, Proto: "HTTP/2.0", ProtoMajor: 2,
-		Header: header, Trailer: trailer, ContentLength: -1, Request: c.req, Body: http.NoBody,
-	}
-	if lengths := header["Content-Length"]; len(lengths) == 1 {
-		if length, err := strconv.ParseUint(lengths[0], 10, 63); err == nil {
-			c.res.ContentLength = int64(length)
-		}
-	} else if end && c.req.Method != http.MethodHead {
-		c.res.ContentLength = 0
-	}
-	switch {
-	case c.req.Method == http.MethodHead:
-	case !end:
-		if bodyAllowed(status) {
-			c.declared = c.res.ContentLength
-		}
-		c.res.Body = &answerBody{call: c}
-	case c.res.ContentLength > 0 && bodyAllowed(status):
-		c.res.Body = missingBody{}
-	}
-}
-
-// missingBody is that of an answer that has announced one and has none.
-type missingBody struct{}
-
-// Read implements io.Reader.
-func (missingBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-// Close implements io.Closer.
-func (missingBody) Close() error { return nil }
-
-// bodyAllowed knows the answers that end with their head (RFC 9110, 6.4.1).
-func bodyAllowed(status int) bool {
-	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
-}
-
-// statusText is what HTTP/1 says after its version.
-func statusText(status int) string {
-	if status == http.StatusOK {
-		return "200 OK"
-	}
-	return fmt.Sprintf("%d %s", status, http.StatusText(status))
-}
-
-func (c *call) came() {
-	if c.res == nil && len(c.informational) == 0 {
+// answerLocked handles the head of the final answer.
+func (c *call) answerLocked(status int, header, trailer http.Header, end bool) {
+	c.res = newResponse(c.req, status, header, trailer, end)
+	if end || c.req.Method == http.MethodHead {
 		return
 	}
-	c.tell()
+	if allowsBody(status) {
+		c.in.declared = c.res.ContentLength
+	}
+	c.res.Body = &answerBody{call: c}
 }
 
-func (c *call) tell() {
+// receivedLocked implements [streamHandler]. Data behind the head concerns only the body's reader.
+func (c *call) receivedLocked() {
+	if c.res != nil || len(c.informational) > 0 {
+		c.notify()
+	}
+}
+
+func (c *call) notify() {
 	select {
-	case c.head <- struct{}{}:
+	case c.progress <- struct{}{}:
 	default:
 	}
 }
 
-func (c *call) ended(err error) {
+// endedLocked implements [streamHandler].
+func (c *call) endedLocked(err error) {
 	c.failed = err
-	c.tell()
-	c.unwanted()
+	c.notify()
+	c.upload.stop()
 }
 
-func (c *call) removed() { c.stream.release() }
+// stopSendingLocked implements [streamHandler].
+func (c *call) stopSendingLocked() { c.upload.stop() }
 
-func (c *call) satisfied() bool { return c.got }
-
-func (c *call) unwanted() {
-	if c.uploads() {
-		c.stopUpload()
-	}
-}
-
-// expects implements owner: there is a head first, and no body to HEAD.
-func (c *call) expects(bytes int64) bool {
+// canReceiveLocked implements [streamHandler]: the head comes first, and the answer to HEAD is only that.
+func (c *call) canReceiveLocked(bytes int64) bool {
 	return c.res != nil && (bytes == 0 || c.req.Method != http.MethodHead)
 }
 
-// short implements owner. The answer is over, but nobody takes it for a whole one.
-func (c *call) short() error {
-	c.err = io.ErrUnexpectedEOF
-	c.finishReceiving()
-	return nil
-}
-
-// stopUpload ends an upload that goes on. What reads the body is unblocked by closing that, which may wait for the read.
-func (c *call) stopUpload() {
-	if !c.uploads() {
-		return
-	}
-	c.stopping.Do(func() {
-		close(c.stopped)
-		go c.closeBody()
-	})
-}
-
-// untouched reports whether the request can be sent again as it is: nobody has begun to read its body.
-func (c *call) untouched() bool { return !c.uploads() || c.conn == nil }
-
-// closeBody closes the request's body, once. It may wait for who reads it.
-func (c *call) closeBody() {
-	if c.req.Body != nil {
-		c.closing.Do(func() { _ = c.req.Body.Close() })
-	}
-}
-
-// uploadBuffer is how much of a body is read at once: all that a reader finds who was busy for a while.
-const uploadBuffer = 4 * bulk
-
-var (
-	errTooLong = errors.New("http2: the request's body is longer than its Content-Length")
-	copyPool   sync.Pool // of *[uploadBuffer]byte
-)
-
-// upload sends the body.
-func (c *call) upload() {
-	err := c.sendBody()
-	c.closeBody()
-	select {
-	case <-c.stopped: // nobody waits for the rest: that it fails says nothing about the answer
-	default:
-		if err != nil {
-			c.abandon(err)
-		}
-	}
-}
-
-func (c *call) sendBody() error {
-	if !c.awaitContinue() {
-		return errAnswerOver
-	}
-	if body, ok := c.req.Body.(io.WriterTo); ok && (c.length < 0 || c.length > bulk) {
-		return c.passBody(body)
-	}
-	buffer, free := c.uploadBuffer()
-	defer free()
-	left := c.length
-	for {
-		n, err := c.req.Body.Read(buffer)
-		if left >= 0 {
-			if left -= int64(n); left < 0 {
-				return errTooLong
-			}
-			if left == 0 && err == nil {
-				err = c.expectEnd()
-			}
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		if err != nil && left > 0 {
-			return io.ErrUnexpectedEOF
-		}
-		if _, sending := c.send(buffer[:n], err != nil && len(c.req.Trailer) == 0); sending != nil {
-			return sending
-		}
-		if err != nil {
-			return c.sendTrailer()
-		}
-	}
-}
-
-// uploadBuffer returns a buffer for a body and a function that frees it. The buffer is small if the peer accepts only
-// small frames, because an upload holds its buffer for as long as the peer reads nothing.
-func (c *call) uploadBuffer() (buffer []byte, free func()) {
-	c.conn.mu.Lock()
-	frame := c.conn.peerFrame
-	c.conn.mu.Unlock()
-	if frame < bulk {
-		return make([]byte, minFrameSize), func() {}
-	}
-	lent, ok := copyPool.Get().(*[uploadBuffer]byte)
-	if !ok {
-		lent = new([uploadBuffer]byte)
-	}
-	return lent[:], func() { copyPool.Put(lent) }
-}
-
-// passBody sends a body that writes itself. That is not worth its while for a small one, whose end leaves together with it otherwise.
-func (c *call) passBody(body io.WriterTo) error {
-	to := &uploading{call: c, left: c.length}
-	if _, err := body.WriteTo(to); err != nil {
-		return err
-	}
-	if to.left > 0 {
-		return io.ErrUnexpectedEOF
-	}
-	if len(c.req.Trailer) > 0 {
-		return c.sendTrailer()
-	}
-	_, err := c.send(nil, true)
-	return err
-}
-
-// uploading is what a body writes itself to.
-type uploading struct {
-	call *call
-	left int64 // how much is to come; negative: nobody knows
-}
-
-// Write implements io.Writer.
-func (u *uploading) Write(p []byte) (int, error) {
-	if u.left >= 0 {
-		if int64(len(p)) > u.left {
-			return 0, errTooLong
-		}
-		u.left -= int64(len(p))
-	}
-	return u.call.send(p, false)
-}
-
-// expectEnd reads the end of a body of which everything was read.
-func (c *call) expectEnd() error {
-	var one [1]byte
-	for {
-		n, err := c.req.Body.Read(one[:])
-		if n > 0 {
-			return errTooLong
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// sendTrailer sends what follows a body, if anything does.
-func (c *call) sendTrailer() error {
-	if len(c.req.Trailer) == 0 {
-		return nil
-	}
-	for name, values := range c.req.Trailer {
-		if err := validField(name, values); err != nil {
-			return err
-		}
-	}
-	conn := c.conn
-	conn.mu.Lock()
-	defer conn.mu.Unlock()
-	if err := c.awaitRoom(); err != nil || c.sent {
-		return errAnswerOver
-	}
-	conn.enc.open()
-	for name, values := range c.req.Trailer {
-		for _, value := range values {
-			conn.enc.add(lower(name), value)
-		}
-	}
-	conn.out.pending = appendBlock(conn.out.buffer(), c.id, conn.enc.block.Bytes(), true, conn.peerFrame)
-	c.finishSending()
-	conn.flush()
-	return nil
-}
-
-// awaitContinue waits until the body is wanted. It reports false when it is not.
-func (c *call) awaitContinue() bool {
-	timeout := c.conn.settings.ContinueTimeout
-	if timeout == 0 || !httpguts.HeaderValuesContainsToken(c.req.Header["Expect"], "100-continue") {
-		return true
-	}
-	patience := time.NewTimer(timeout)
-	defer patience.Stop()
-	select {
-	case <-c.continued:
-	case <-patience.C:
-	case <-c.stopped:
-		return false
-	}
-	return true
-}
+// isUntouched reports whether the request can be sent again, because its body was not read.
+func (c *call) isUntouched() bool { return !c.upload.hasBody() || c.mux == nil }
 
 // answerBody is the body of an answer.
 type answerBody struct{ call *call }
@@ -435,39 +171,50 @@ type answerBody struct{ call *call }
 func (b *answerBody) Read(p []byte) (int, error) {
 	n, err := b.call.read(p)
 	if err != nil {
-		b.call.over(err)
+		b.call.finishReading(err)
 	}
 	return n, err
 }
 
-// over takes note that the answer was read. Its trailer is there from now on.
-func (c *call) over(err error) {
+// finishReading is called when the body was read. The trailer is there from now on.
+func (c *call) finishReading(err error) {
 	if c.release != nil {
 		c.release()
 	}
-	c.conn.mu.Lock()
-	defer c.conn.mu.Unlock()
-	if !errors.Is(err, io.EOF) || c.trailer == nil {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	if !errors.Is(err, io.EOF) || c.in.trailer == nil {
 		return
 	}
 	if c.res.Trailer == nil {
 		c.res.Trailer = http.Header{}
 	}
-	for name, values := range c.trailer {
+	for name, values := range c.in.trailer {
 		c.res.Trailer[name] = values
 	}
-	c.trailer = nil
+	c.in.trailer = nil
 }
 
-// Close implements io.Closer. It ends the request where that goes on, and waits for nothing.
+// Close implements io.Closer. It ends the request if that is still under way. It does not block.
 func (b *answerBody) Close() error {
-	c := b.call
-	if c.release != nil {
-		c.release()
+	if b.call.release != nil {
+		b.call.release()
 	}
-	c.conn.mu.Lock()
-	defer c.conn.mu.Unlock()
-	c.reset(http2.ErrCodeCancel, errBodyClosed)
-	c.conn.flushSoon()
+	b.call.fail(http2.ErrCodeCancel, errBodyClosed)
 	return nil
+}
+
+// requestError returns the error of a request whose stream has ended with this one.
+func requestError(err error) error {
+	if reset, ok := errors.AsType[http2.StreamError](err); ok {
+		switch {
+		case reset.Code == http2.ErrCodeRefusedStream:
+			return fmt.Errorf("%w: %w", ErrRefused, err)
+		case errors.Is(reset.Cause, ErrHeaderTooLarge):
+			return ErrHeaderTooLarge
+		case errors.Is(reset.Cause, ErrBusy):
+			return ErrBusy
+		}
+	}
+	return err
 }

@@ -6,256 +6,203 @@ package h2
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
-	"net/url"
-	"strconv"
-	"strings"
+	"os"
+	"runtime/debug"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 )
 
-// exchange is a server's stream: a request, and the answer that its handler writes. It is the handler's http.ResponseWriter, and is for
-// the handler's goroutine alone, but for the request's body and what the lock guards.
+// errDeadline is the error of reads and writes after their deadline.
+var errDeadline = fmt.Errorf("http2: %w", os.ErrDeadlineExceeded)
+
+// service is what all exchanges of a connection share.
+type service struct {
+	handler    http.Handler
+	logger     *slog.Logger
+	remote     string // the client's address
+	newContext func() (context.Context, context.CancelFunc)
+
+	running int // handlers that have not returned; the connection's lock guards it
+}
+
+// exchange is a server's stream: a request, and the answer that its handler writes. It is the handler's
+// http.ResponseWriter, and belongs to the handler's goroutine, but for the request's body and the fields
+// that the connection's lock guards. It ends when the handler returns, at the latest.
 type exchange struct {
 	stream
+	answer
 
-	server   *Server
+	service  *service
 	handler  http.Handler
 	context  context.Context //nolint:containedctx // it is the request's, which has it, too
 	cancel   context.CancelFunc
 	req      *http.Request
 	returned bool
 
-	answer
-
+	// The connection's lock guards the deadlines.
 	readTimer  *time.Timer
 	writeTimer *time.Timer
 }
 
-var errMalformed = errors.New("http2: malformed request")
-
-// read makes the request.
-func (x *exchange) read(d *decoding, end bool) error {
-	pseudo, fields, ok := d.split()
-	if !ok {
-		return errMalformed
-	}
-	method, scheme, authority, path, ok := requestLine(pseudo)
-	if !ok || !validTarget(method, scheme, authority, path) {
-		return errMalformed
-	}
-	header, trailer := toHeader(fields)
-	if !validForRequest(header) {
-		return errMalformed
-	}
-	target := &url.URL{Host: authority}
-	uri := authority
-	if method != http.MethodConnect {
-		var err error
-		if target, err = url.ParseRequestURI(path); err != nil {
-			return errMalformed
-		}
-		uri = path
-	}
-	if cookies := header["Cookie"]; len(cookies) > 1 {
-		header["Cookie"] = []string{strings.Join(cookies, "; ")}
-	}
-	if authority == "" {
-		authority = header.Get("Host")
-	}
-	delete(header, "Host")
-	length, err := requestLength(header, end)
+// prepare makes the request of its header.
+func (x *exchange) prepare(d *headerDecoder) error {
+	req, err := readRequest(d)
 	if err != nil {
 		return err
 	}
-	req := &http.Request{
-		Method: method, URL: target, RequestURI: uri, Host: authority, Proto: "HTTP/2.0", ProtoMajor: 2,
-		Header: header, Trailer: trailer, ContentLength: length, RemoteAddr: x.server.remote, Body: http.NoBody,
-	}
-	if !end {
-		expects := httpguts.HeaderValuesContainsToken(header["Expect"], "100-continue")
+	req.RemoteAddr = x.service.remote
+	if !d.endsStream {
+		expects := httpguts.HeaderValuesContainsToken(req.Header["Expect"], "100-continue")
 		if expects {
-			delete(header, "Expect")
+			delete(req.Header, "Expect")
 		}
-		req.Body = &requestBody{exchange: x, expects: expects}
+		req.Body = &requestBody{exchange: x, expectsContinue: expects}
 	}
-	x.req, x.declared = req.WithContext(x.context), length
-	x.handler = x.server.params.Handler
-	if d.tooLarge() {
+	x.req, x.in.declared = req.WithContext(x.context), req.ContentLength
+	x.handler = x.service.handler
+	if d.isTooLarge() {
 		x.handler = http.HandlerFunc(refuseHeader)
 	}
-	x.begin()
+	x.answer.init(&x.stream, req.Method)
 	return nil
 }
 
-// refuseHeader answers a request whose header is too large, as net/http does.
-func refuseHeader(w http.ResponseWriter, _ *http.Request) {
-	w.WriteHeader(http.StatusRequestHeaderFieldsTooLarge)
-	_, _ = io.WriteString(w, "<h1>HTTP Error 431</h1><p>Request Header Field(s) Too Large</p>")
+// run implements [job]: it calls the handler.
+func (x *exchange) run() {
+	defer x.finish()
+	x.handler.ServeHTTP(x, x.req)
+	x.returned = true
 }
 
-// requestLine reads the pseudo fields of a request, each of which is there once at most.
-func requestLine(pseudo []hpack.HeaderField) (method, scheme, authority, path string, ok bool) {
-	for _, f := range pseudo {
-		var to *string
-		switch f.Name {
-		case ":method":
-			to = &method
-		case ":scheme":
-			to = &scheme
-		case ":authority":
-			to = &authority
-		case ":path":
-			to = &path
-		default:
-			return "", "", "", "", false
-		}
-		if *to != "" || f.Value == "" && f.Name != ":authority" {
-			return "", "", "", "", false
-		}
-		*to = f.Value
+// finish ends the stream when the handler has returned, or panicked, or ended its goroutine.
+func (x *exchange) finish() {
+	if !x.returned {
+		x.abort(recover())
+	} else if err := x.complete(); err != nil && !errors.Is(err, io.EOF) {
+		x.fail(http2.ErrCodeInternal, err)
 	}
-	return method, scheme, authority, path, true
-}
-
-// validTarget holds the pseudo fields against RFC 9113, 8.3.1 and 8.5.
-func validTarget(method, scheme, authority, path string) bool {
-	if method == http.MethodConnect {
-		return scheme == "" && path == "" && authority != ""
+	m := x.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x.stopTimersLocked()
+	if !x.in.isDone { // the client should not send the rest
+		x.resetLocked(http2.ErrCodeNo, errHandlerDone)
 	}
-	return httpguts.ValidHeaderFieldName(method) && (scheme == "http" || scheme == "https") && validPath(path) &&
-		httpguts.ValidHostHeader(authority)
+	x.dropLocked()
+	x.freeLocked()
+	m.out.flushLocked()
 }
 
-// validForRequest holds a header against RFC 9113, 8.2.2.
-func validForRequest(header http.Header) bool {
-	for _, name := range [...]string{"Connection", "Proxy-Connection", "Transfer-Encoding", "Upgrade", "Keep-Alive"} {
-		if _, there := header[name]; there {
-			return false
-		}
+// freeLocked gives back the handler's place and the stream's room in the budget.
+func (x *exchange) freeLocked() {
+	x.cancel()
+	x.releaseLocked()
+	x.service.running--
+}
+
+// abort resets a stream whose handler has not returned: its answer is not complete.
+func (x *exchange) abort(reason any) {
+	x.fail(http2.ErrCodeInternal, errHandlerDone)
+	if reason == nil || reason == http.ErrAbortHandler { //nolint:errorlint // nobody wraps it
+		return
 	}
-	te := header["Te"]
-	return len(te) == 0 || len(te) == 1 && (te[0] == "" || te[0] == "trailers")
+	x.service.logger.ErrorContext(x.context, "handler panicked", slog.Any("panic", reason), slog.String("stack", string(debug.Stack())))
 }
 
-// requestLength is -1 where the length is not known.
-func requestLength(header http.Header, end bool) (int64, error) {
-	lengths := header["Content-Length"]
-	switch {
-	case len(lengths) == 0 && end:
-		return 0, nil
-	case len(lengths) == 0:
-		return -1, nil
-	}
-	length, err := strconv.ParseUint(lengths[0], 10, 63)
-	if err != nil || len(lengths) > 1 {
-		return 0, errMalformed
-	}
-	return int64(length), nil
-}
+// receivedLocked implements [streamHandler].
+func (*exchange) receivedLocked() {}
 
-func (*exchange) came()              {}
-func (*exchange) removed()           {} // it holds its header until the handler returns
-func (*exchange) unwanted()          {}
-func (*exchange) satisfied() bool    { return false } // without a client nobody wants the answer
-func (x *exchange) ended(error)      { x.cancel() }
-func (*exchange) expects(int64) bool { return true }
+// endedLocked implements [streamHandler].
+func (x *exchange) endedLocked(error) { x.cancel() }
 
-// short implements owner.
-func (x *exchange) short() error {
-	return http2.StreamError{StreamID: x.id, Code: http2.ErrCodeProtocol}
-}
+// stopSendingLocked implements [streamHandler]. A client does not do this without ending the request.
+func (*exchange) stopSendingLocked() {}
 
-// fail ends the stream.
-func (x *exchange) fail(code http2.ErrCode, err error) {
-	x.conn.mu.Lock()
-	defer x.conn.mu.Unlock()
-	x.reset(code, err)
-	x.conn.flushSoon()
-}
+// canReceiveLocked implements [streamHandler].
+func (*exchange) canReceiveLocked(int64) bool { return true }
 
 // requestBody is the body of a request.
 type requestBody struct {
-	exchange *exchange
-	expects  bool // the client waits for "100 Continue"
-	read     bool
+	exchange        *exchange
+	expectsContinue bool // the client waits for "100 Continue"
 }
 
 // Read implements io.Reader.
 func (b *requestBody) Read(p []byte) (int, error) {
-	b.want()
-	n, err := b.exchange.stream.read(p)
+	b.request()
+	n, err := b.exchange.read(p)
 	if errors.Is(err, io.EOF) {
-		b.exchange.takeTrailer()
+		b.exchange.setTrailer()
 	}
 	return n, err
 }
 
-// WriteTo implements io.WriterTo. What has come is not copied before it is written.
+// WriteTo implements io.WriterTo. It writes bytes without copying them first.
 func (b *requestBody) WriteTo(w io.Writer) (int64, error) {
-	b.want()
+	b.request()
 	n, err := b.exchange.writeTo(w)
 	if err == nil {
-		b.exchange.takeTrailer()
+		b.exchange.setTrailer()
 	}
 	return n, err
 }
 
-// want has the client send the body, if it waits to be told.
-func (b *requestBody) want() {
-	if !b.read {
-		b.read = true
-		if b.expects {
-			b.exchange.sayContinue()
-		}
+// request asks the client for the body, if it waits for that.
+func (b *requestBody) request() {
+	if b.expectsContinue {
+		b.expectsContinue = false
+		b.exchange.sayContinue()
 	}
 }
 
-// takeTrailer gives the trailer of a body that was read to its request.
-func (x *exchange) takeTrailer() {
-	x.conn.mu.Lock()
-	defer x.conn.mu.Unlock()
+// setTrailer sets the request's trailer after its body was read.
+func (x *exchange) setTrailer() {
+	x.mux.mu.Lock()
+	defer x.mux.mu.Unlock()
 	for name := range x.req.Trailer {
-		if values, ok := x.trailer[name]; ok {
+		if values, ok := x.in.trailer[name]; ok {
 			x.req.Trailer[name] = values
 		}
 	}
 }
 
-// Close implements io.Closer. What still comes is dropped.
+// Close implements io.Closer. Later bytes are dropped.
 func (b *requestBody) Close() error {
-	b.exchange.conn.mu.Lock()
-	defer b.exchange.conn.mu.Unlock()
-	b.exchange.drop()
+	b.exchange.mux.mu.Lock()
+	defer b.exchange.mux.mu.Unlock()
+	b.exchange.dropLocked()
 	return nil
 }
 
-// SetReadDeadline implements what http.ResponseController asks for.
+// SetReadDeadline is called by http.ResponseController.
 func (x *exchange) SetReadDeadline(t time.Time) error {
 	x.setTimer(&x.readTimer, t, func() {
-		x.expired = errDeadline
-		x.readable.Broadcast()
+		x.in.expired = errDeadline
+		x.in.readable.Broadcast()
 	})
 	return nil
 }
 
-// SetWriteDeadline implements what http.ResponseController asks for. The stream is reset when the deadline has passed.
+// SetWriteDeadline is called by http.ResponseController. The stream is reset when the deadline has
+// passed.
 func (x *exchange) SetWriteDeadline(t time.Time) error {
 	x.setTimer(&x.writeTimer, t, func() {
-		x.reset(http2.ErrCodeInternal, errDeadline)
-		x.conn.flushSoon()
+		x.resetLocked(http2.ErrCodeInternal, errDeadline)
+		x.mux.out.flushSoonLocked()
 	})
 	return nil
 }
 
-// setTimer has call called, with the lock, at a time; never at the zero time.
-func (x *exchange) setTimer(timer **time.Timer, t time.Time, call func()) {
-	x.conn.mu.Lock()
-	defer x.conn.mu.Unlock()
+// setTimer calls expire with the lock at a time, or never at the zero time. It replaces an earlier timer.
+func (x *exchange) setTimer(timer **time.Timer, t time.Time, expire func()) {
+	x.mux.mu.Lock()
+	defer x.mux.mu.Unlock()
 	if *timer != nil {
 		(*timer).Stop()
 		*timer = nil
@@ -265,22 +212,22 @@ func (x *exchange) setTimer(timer **time.Timer, t time.Time, call func()) {
 	}
 	left := time.Until(t)
 	if left <= 0 {
-		call()
+		expire()
 		return
 	}
 	var this *time.Timer
 	this = time.AfterFunc(left, func() {
-		x.conn.mu.Lock()
-		defer x.conn.mu.Unlock()
-		if *timer == this {
-			call()
+		x.mux.mu.Lock()
+		defer x.mux.mu.Unlock()
+		if *timer == this { // it was not replaced meanwhile
+			expire()
 		}
 	})
 	*timer = this
 }
 
-// stopTimers ends all deadlines. The lock is held.
-func (x *exchange) stopTimers() {
+// stopTimersLocked ends both deadlines.
+func (x *exchange) stopTimersLocked() {
 	for _, timer := range []**time.Timer{&x.readTimer, &x.writeTimer} {
 		if *timer != nil {
 			(*timer).Stop()
@@ -289,5 +236,5 @@ func (x *exchange) stopTimers() {
 	}
 }
 
-// EnableFullDuplex implements what http.ResponseController asks for. A stream's directions are independent anyway.
+// EnableFullDuplex is called by http.ResponseController. A stream's directions are independent anyway.
 func (*exchange) EnableFullDuplex() error { return nil }

@@ -13,6 +13,13 @@ func (c *conn) Held() int {
 	return max(c.out.most, len(c.out.pending))
 }
 
+// Unread returns how many bytes of all streams were received and not read.
+func (c *conn) Unread() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.account.unread
+}
+
 // Streams returns how many streams of the budget are in use.
 func (b *Budget) Streams() int64 { return b.streams.used.Load() }
 

@@ -9,15 +9,23 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// A frame's head (RFC 9113, 4.1), and what of frames has no name in x/net/http2.
+// Lengths of a frame's head and of payloads (RFC 9113, 4.1 and 6) that x/net/http2 does not name.
 const (
 	frameHeadLen = 9
 	settingLen   = 6
 	pingLen      = 8
 	wordLen      = 4
 	priorityLen  = 5
-	// reservedBit precedes stream ids and increments, and means nothing.
+	// reservedBit precedes stream ids and increments. It has no meaning.
 	reservedBit = 1 << 31
+	maxStreamID = 1<<31 - 1
+)
+
+// The questions that this package's PINGs ask. The answer contains the same number.
+const (
+	pingAlive     byte = iota + 1 // is the peer alive?
+	pingGoAway                    // has it read the GOAWAY before the PING?
+	pingRoundTrip                 // how long does a byte take to it and back?
 )
 
 // frame is the head of a frame.
@@ -25,19 +33,19 @@ type frame struct {
 	length int
 	kind   http2.FrameType
 	flags  http2.Flags
-	stream uint32
+	id     uint32 // of the stream; zero for the connection
 }
 
 func parseFrame(p []byte) frame {
 	return frame{
 		length: int(p[0])<<16 | int(p[1])<<8 | int(p[2]), kind: http2.FrameType(p[3]), flags: http2.Flags(p[4]),
-		stream: binary.BigEndian.Uint32(p[5:]) &^ reservedBit,
+		id: binary.BigEndian.Uint32(p[5:]) &^ reservedBit,
 	}
 }
 
 func appendFrame(b []byte, f frame) []byte {
 	b = append(b, byte(f.length>>16), byte(f.length>>8), byte(f.length), byte(f.kind), byte(f.flags))
-	return binary.BigEndian.AppendUint32(b, f.stream)
+	return binary.BigEndian.AppendUint32(b, f.id)
 }
 
 func appendSettings(b []byte, settings ...http2.Setting) []byte {
@@ -53,18 +61,24 @@ func appendSettingsAck(b []byte) []byte {
 	return appendFrame(b, frame{kind: http2.FrameSettings, flags: http2.FlagSettingsAck})
 }
 
-func appendWindowUpdate(b []byte, stream uint32, increment int) []byte {
-	b = appendFrame(b, frame{length: wordLen, kind: http2.FrameWindowUpdate, stream: stream})
+func appendWindowUpdate(b []byte, id uint32, increment int) []byte {
+	b = appendFrame(b, frame{length: wordLen, kind: http2.FrameWindowUpdate, id: id})
 	return binary.BigEndian.AppendUint32(b, uint32(increment))
 }
 
-func appendReset(b []byte, stream uint32, code http2.ErrCode) []byte {
-	b = appendFrame(b, frame{length: wordLen, kind: http2.FrameRSTStream, stream: stream})
+func appendReset(b []byte, id uint32, code http2.ErrCode) []byte {
+	b = appendFrame(b, frame{length: wordLen, kind: http2.FrameRSTStream, id: id})
 	return binary.BigEndian.AppendUint32(b, uint32(code))
 }
 
-func appendPing(b []byte, flags http2.Flags, data []byte) []byte {
-	return append(appendFrame(b, frame{length: pingLen, kind: http2.FramePing, flags: flags}), data...)
+// appendPing appends one of the package's own questions.
+func appendPing(b []byte, question byte) []byte {
+	return append(appendFrame(b, frame{length: pingLen, kind: http2.FramePing}), 'l', 'e', 'a', 't', 0, 0, 0, question)
+}
+
+// appendPong appends the answer to the peer's PING, which has the same payload.
+func appendPong(b, payload []byte) []byte {
+	return append(appendFrame(b, frame{length: pingLen, kind: http2.FramePing, flags: http2.FlagPingAck}), payload...)
 }
 
 func appendGoAway(b []byte, last uint32, code http2.ErrCode) []byte {
@@ -73,9 +87,10 @@ func appendGoAway(b []byte, last uint32, code http2.ErrCode) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(code))
 }
 
-// appendBlock makes frames of a header block: HEADERS, and CONTINUATION where it is longer than one frame.
-func appendBlock(b []byte, stream uint32, block []byte, end bool, largest int) []byte {
-	f := frame{kind: http2.FrameHeaders, stream: stream}
+// appendBlock appends a header block: a HEADERS frame, and CONTINUATION frames if the block is
+// longer than the largest frame that the peer takes.
+func appendBlock(b []byte, id uint32, block []byte, end bool, largest int) []byte {
+	f := frame{kind: http2.FrameHeaders, id: id}
 	if end {
 		f.flags = http2.FlagHeadersEndStream
 	}
@@ -92,8 +107,8 @@ func appendBlock(b []byte, stream uint32, block []byte, end bool, largest int) [
 	}
 }
 
-func appendData(b []byte, stream uint32, data []byte, end bool) []byte {
-	f := frame{length: len(data), kind: http2.FrameData, stream: stream}
+func appendData(b []byte, id uint32, data []byte, end bool) []byte {
+	f := frame{length: len(data), kind: http2.FrameData, id: id}
 	if end {
 		f.flags = http2.FlagDataEndStream
 	}

@@ -5,13 +5,16 @@ package h2
 
 import "sync"
 
-// inbox holds what a stream has received and nobody has read, in chunks that are lent from pools. One goroutine fills it and one
-// empties it, each in two steps, so that bytes are copied without the connection's lock: between the steps a chunk belongs to
-// the one that is at it.
+// inbox holds the received and unread bytes of a stream, in chunks from pools. The connection's lock
+// guards it. The reader of the connection fills it, and one goroutine of the stream empties it. Each
+// does so in two steps (reserve and commit, front and consume), and copies bytes between them without
+// the lock. Between the steps the first goroutine owns the free part of the last chunk, and the
+// second the unread part of those that front has returned. So neither step frees a chunk that the
+// other goroutine uses.
 type inbox struct {
-	chunks  []*chunk
-	size    int
-	filling bool // the last chunk is being filled
+	chunks    []*chunk
+	size      int
+	isFilling bool // the last chunk is reserved
 }
 
 // chunk is a piece of memory of which buf[r:w] is unread.
@@ -20,19 +23,21 @@ type chunk struct {
 	buf  []byte
 }
 
-// bulk is how much data is handled at once. With the heads of one frame or two it fills records of TLS, which have 16 KiB. Who reads
-// pieces of another size leaves crumbs, each of which then travels as a frame of its own.
+// bulk is how much data is handled at once. With the heads of one frame or two it fills records of
+// TLS, which have 16 KiB. Pieces of another size would leave remainders, each of which then travels
+// as a frame of its own.
 const bulk = 2 * (32<<10 - frameHeadLen)
 
-// chunkSizes are how large chunks are: for events and small answers, for larger ones, and for frames in bulk.
+// chunkSizes are the sizes of chunks: for events and small answers, for larger ones, and for frames
+// in bulk.
 var chunkSizes = [...]int{2 << 10, 16 << 10, bulk}
 
-// leastRoom is what is used of a chunk for the beginning of a frame that does not fit.
+// leastRoom is the free room for which a chunk takes the beginning of a frame that does not fit.
 const leastRoom = 4 << 10
 
 var chunkPools [len(chunkSizes)]sync.Pool
 
-// newChunk returns a chunk that has room for so many bytes, or is of the largest size.
+// newChunk returns a chunk with room for so many bytes, or of the largest size.
 func newChunk(bytes int) *chunk {
 	class := 0
 	for class < len(chunkSizes)-1 && chunkSizes[class] < bytes {
@@ -44,6 +49,7 @@ func newChunk(bytes int) *chunk {
 	return &chunk{buf: make([]byte, chunkSizes[class])}
 }
 
+// free gives a chunk back to its pool. No goroutine may still use its bytes.
 func (c *chunk) free() {
 	c.r, c.w = 0, 0
 	for class, size := range chunkSizes {
@@ -53,9 +59,9 @@ func (c *chunk) free() {
 	}
 }
 
-// reserve returns where to put some of so many bytes, until commit.
+// reserve returns room for some of so many bytes, which the caller owns until commit.
 func (b *inbox) reserve(bytes int) (*chunk, []byte) {
-	b.filling = true
+	b.isFilling = true
 	if n := len(b.chunks); n > 0 {
 		last := b.chunks[n-1]
 		if room := len(last.buf) - last.w; room >= bytes || room >= leastRoom {
@@ -67,14 +73,15 @@ func (b *inbox) reserve(bytes int) (*chunk, []byte) {
 	return last, last.buf[:min(len(last.buf), bytes)]
 }
 
-// commit says that the reserved bytes are there.
+// commit adds bytes that the caller has put into the reserved room.
 func (b *inbox) commit(c *chunk, bytes int) {
-	b.filling = false
+	b.isFilling = false
 	c.w += bytes
 	b.size += bytes
 }
 
-// front returns what is there first, as much as there is room for in to. Only its capacity counts.
+// front returns the oldest unread bytes, at most so many, and in at most as many pieces as to has
+// capacity for. They stay in the inbox until consume.
 func (b *inbox) front(to [][]byte, bytes int) [][]byte {
 	for _, c := range b.chunks {
 		if n := min(c.w-c.r, bytes); n > 0 {
@@ -87,14 +94,14 @@ func (b *inbox) front(to [][]byte, bytes int) [][]byte {
 	return to
 }
 
-// consume takes off what was copied from the front.
+// consume removes bytes that were copied from the front.
 func (b *inbox) consume(bytes int) {
 	b.size -= bytes
 	for len(b.chunks) > 0 {
 		first := b.chunks[0]
 		n := min(bytes, first.w-first.r)
 		first.r, bytes = first.r+n, bytes-n
-		if first.r < first.w || len(b.chunks) == 1 && b.filling {
+		if first.r < first.w || len(b.chunks) == 1 && b.isFilling {
 			return
 		}
 		b.chunks = b.chunks[1:]
@@ -102,7 +109,8 @@ func (b *inbox) consume(bytes int) {
 	}
 }
 
-// drop forgets everything, and returns how much that was. Somebody may be at a chunk, so that they are not lent again.
+// drop forgets everything, and returns how much that was. Another goroutine may use a chunk just
+// now, so that they do not return to their pools.
 func (b *inbox) drop() int {
 	size := b.size
 	*b = inbox{}

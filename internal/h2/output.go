@@ -13,210 +13,183 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// These constants bound what a connection keeps for a peer that reads slowly or not at all. The length of pending is at
-// most their sum and one frame or header beyond maxPending. What is being written was pending before, so the same bound
-// applies to it.
+// These constants bound what a connection keeps for a peer that reads slowly or not at all. The
+// length of pending is at most their sum and one frame or header beyond maxPending. What is being
+// written was pending before, so the same bound applies to it.
 const (
-	// maxPending is the number of pending bytes at which data and headers wait (CVE-2019-9517). It is also the size of
-	// the largest data frame, even if the peer accepts larger ones.
+	// maxPending is the number of pending bytes at which data and headers wait (CVE-2019-9517). It
+	// is also the size of the largest data frame, even if the peer accepts larger ones.
 	maxPending = 128 << 10
-	// maxUrgent bounds the part of pending that cannot wait: resets, window updates, and answers to control frames.
-	// More than that ends the connection (CVE-2019-9512, -9514, -9515).
+	// maxUrgent bounds the part of pending that cannot wait: resets, window updates, and answers to
+	// control frames. More than that ends the connection (CVE-2019-9512, -9514, -9515).
 	maxUrgent = 64 << 10
 	// writeSize is how much is written at once. The peer has the write timeout for each.
 	writeSize = 64 << 10
 )
 
-// output queues the frames that a connection has to write. A goroutine with a frame to send appends it and writes everything that is pending.
-// If another goroutine is already writing, a new goroutine writes the rest after it. So frames that several goroutines
-// send at the same time go out in one write, and no goroutine writes more than what was pending when it began. Streams
-// with more data than there is room for take turns, one frame each. The connection's lock guards it.
-//
-// Headers and data wait for room in pending, see [stream.awaitRoom] and [stream.enqueue]. Everything else is appended
-// by [conn.urge].
-type output struct {
-	pending []byte
-	writing bool
-	urgent  int       // bytes of pending that cannot wait
-	most    int       // the most that was pending when a write began
-	heads   []*stream // streams that wait for room for a header, in order of arrival
-	line    []*stream // those that wait for room and the connection's window, in the order in which they came
-
-	began atomic.Int64 // when the write that goes on began, in nanoseconds; zero when there is none
-	watch *time.Timer
-	armed bool
+// ender ends the connection that an output belongs to.
+type ender interface {
+	// failLocked ends the connection at once.
+	failLocked(err error)
+	// endLocked ends it because of what the peer did, after a GOAWAY with the code.
+	endLocked(code http2.ErrCode, err error)
 }
 
-// buffers are lent while something is pending, so that idle connections have none.
-var buffers sync.Pool // of *[]byte
+// output writes the frames of a connection. A goroutine with a frame to send appends it and writes
+// everything that is pending. If another goroutine is already writing, a new goroutine writes the
+// rest after it. So frames that several goroutines send at the same time go out in one write, and no
+// goroutine writes more than what was pending when it began. The connection's lock guards an output.
+//
+// Data waits for room in pending and for the connection's window. Streams with more data than there
+// is room for take turns, one frame each. Headers wait for room only, and go before data. Frames
+// that cannot wait are appended by urgeLocked.
+//
+// After the connection's end nothing is written any more, except for a GOAWAY while it lingers.
+type output struct {
+	mu      *sync.Mutex // the connection's
+	network *network
+	ender   ender
+	encoder headerEncoder
+	drained *sync.Cond // broadcast when everything is written
 
-// maxKept is the capacity of the largest buffer that is kept for others.
-const maxKept = 2 * maxPending
+	err         error // why the connection has ended; nil before
+	isLingering bool  // pending is still written after the end
 
-// buffer is what to append to.
+	pending   []byte
+	urgent    int // bytes of pending that could not wait
+	most      int // the most that was pending when a write began
+	isWriting bool
+
+	window    int       // what the peer takes on all streams together
+	frameSize int       // the largest frame that the peer takes
+	headers   []*waiter // those that wait to append a header, in order of arrival
+	data      []*waiter // those that wait to append data, in order of arrival
+
+	watch writeWatch
+}
+
+// waiter is a goroutine that waits until it may append frames.
+type waiter struct {
+	cond     sync.Cond
+	err      error // why it does not need to wait any more
+	isQueued bool  // it is in the queue for data
+}
+
+func (o *output) init(mu *sync.Mutex, drained *sync.Cond, network *network, ender ender, timeout time.Duration) {
+	o.mu, o.drained, o.network, o.ender = mu, drained, network, ender
+	o.window, o.frameSize = initialConnectionWindow, minFrameSize
+	o.watch.timeout = timeout
+	o.encoder.init()
+}
+
+// buffer returns pending, to append a frame to.
 func (o *output) buffer() []byte {
 	if o.pending == nil {
-		if b, ok := buffers.Get().(*[]byte); ok {
-			o.pending = (*b)[:0]
-		}
+		o.pending = newBuffer()
 	}
 	return o.pending
 }
 
-// full reports whether headers and data must wait.
-func (o *output) full() bool { return len(o.pending) >= maxPending }
+// isFull reports whether headers and data must wait.
+func (o *output) isFull() bool { return len(o.pending) >= maxPending }
 
-// queue has a stream wait behind those that do.
-func (o *output) queue(s *stream) {
-	if !s.queued {
-		s.queued = true
-		o.line = append(o.line, s)
+// isDrained reports whether everything is written.
+func (o *output) isDrained() bool { return !o.isWriting && len(o.pending) == 0 }
+
+// canFlush reports whether there is something that the caller may write.
+func (o *output) canFlush() bool { return !o.isWriting && len(o.pending) > 0 && o.err == nil }
+
+// urgeLocked sets pending, to which the caller has appended a frame that cannot wait for room. It
+// ends the connection if the peer leaves too many such bytes unread. The caller then flushes.
+func (o *output) urgeLocked(pending []byte) {
+	o.urgent += len(pending) - len(o.pending)
+	o.pending = pending
+	if o.urgent > maxUrgent && o.err == nil {
+		o.pending, o.urgent = pending[:0], 0 // makes room for the GOAWAY with the reason
+		o.ender.endLocked(http2.ErrCodeEnhanceYourCalm, errFlood)
 	}
 }
 
-func (o *output) stop() {
-	if o.watch != nil {
-		o.watch.Stop()
-	}
-	for _, s := range o.heads { // they may not be in the connection's streams yet
-		s.sendable.Broadcast()
-	}
+// answerLocked is urgeLocked for the reader, which must not wait for its peer: another goroutine
+// writes. It fails if the connection has ended.
+func (o *output) answerLocked(pending []byte) error {
+	o.urgeLocked(pending)
+	o.flushSoonLocked()
+	return o.err
 }
 
-// urge sets pending, to which the caller has appended a frame that cannot wait for room. It ends the connection if the
-// peer leaves too many such bytes unread. The caller then flushes. The lock is held.
-func (c *conn) urge(pending []byte) {
-	c.out.urgent += len(pending) - len(c.out.pending)
-	c.out.pending = pending
-	if c.out.urgent > maxUrgent && c.err == nil {
-		c.out.pending, c.out.urgent = pending[:0], 0 // makes room for the GOAWAY with the reason
-		c.endLocked(http2.ErrCodeEnhanceYourCalm, errFlood)
-	}
+// appendData appends data, for which the caller has found room.
+func (o *output) appendData(id uint32, data []byte, end bool) {
+	o.pending = appendData(o.buffer(), id, data, end)
+	o.window -= len(data)
 }
 
-// flush writes what is pending, unless somebody is at it. The lock is held, and is released while it writes.
-func (c *conn) flush() {
-	if c.out.writing || len(c.out.pending) == 0 || c.err != nil {
+// withHeader returns pending with the header that the encoder has.
+func (o *output) withHeader(id uint32, end bool) []byte {
+	return appendBlock(o.buffer(), id, o.encoder.block.Bytes(), end, o.frameSize)
+}
+
+// flushLocked writes what is pending, unless another goroutine is writing. It releases the lock while
+// it writes.
+func (o *output) flushLocked() {
+	if !o.canFlush() {
 		return
 	}
-	c.out.writing = true
-	c.write()
-	if len(c.out.pending) > 0 && c.writes() {
-		go c.drain()
+	o.isWriting = true
+	o.writeLocked()
+	if o.shouldWrite() {
+		go o.drain()
 		return
 	}
-	c.written()
+	o.stopWritingLocked()
 }
 
-// written takes note that everything is written. The lock is held.
-func (c *conn) written() {
-	c.out.writing = false
-	c.settle()
-}
-
-// flushSoon has what is pending written by somebody else. The lock is held.
-func (c *conn) flushSoon() {
-	if c.out.writing || len(c.out.pending) == 0 || c.err != nil {
-		return
-	}
-	c.out.writing = true
-	go c.drain()
-}
-
-func (c *conn) drain() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.out.pending) > 0 && c.writes() {
-		c.write()
-	}
-	c.written()
-}
-
-// writes reports whether pending may still be written. The lock is held.
-func (c *conn) writes() bool { return c.err == nil || c.lingering }
-
-// takes reports whether a stream may append data: there is room, the connection's window is open, and no other stream
-// has waited longer. Headers go first: they need no window, so they never wait for data. The lock is held.
-func (c *conn) takes(s *stream) bool {
-	return !c.out.full() && c.window > 0 && len(c.out.heads) == 0 && (len(c.out.line) == 0 || c.out.line[0] == s)
-}
-
-// takesHead reports whether a stream may append a header. The lock is held.
-func (c *conn) takesHead(s *stream) bool {
-	return !c.out.full() && (len(c.out.heads) == 0 || c.out.heads[0] == s)
-}
-
-// awaitRoom blocks until the stream may append a header. It fails if the stream has ended. The caller appends the
-// header before it releases the lock. The lock is held, and is released while it waits.
-func (s *stream) awaitRoom() error {
-	c := s.conn
-	for queued := false; ; {
-		err := cmp.Or(s.err, c.err)
-		if err == nil && !c.takesHead(s) {
-			if !c.out.writing && len(c.out.pending) > 0 {
-				c.flush()
-				continue
-			}
-			if !queued {
-				queued = true
-				c.out.heads = append(c.out.heads, s)
-			}
-			s.sendable.Wait()
-			continue
-		}
-		if queued {
-			i := slices.Index(c.out.heads, s)
-			c.out.heads = slices.Delete(c.out.heads, i, i+1)
-			c.call()
-		}
-		return err
+// flushSoonLocked has another goroutine write what is pending.
+func (o *output) flushSoonLocked() {
+	if o.canFlush() {
+		o.isWriting = true
+		go o.drain()
 	}
 }
 
-// unqueue takes a stream out of the line, and lets the next one come. The lock is held.
-func (c *conn) unqueue(s *stream) {
-	if s.queued {
-		s.queued = false
-		i := slices.Index(c.out.line, s)
-		c.out.line = slices.Delete(c.out.line, i, i+1)
-		c.call()
+// drain writes until nothing is pending.
+func (o *output) drain() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.shouldWrite() {
+		o.writeLocked()
 	}
+	o.stopWritingLocked()
 }
 
-// call wakes the stream that has waited longest, if there is room. It wakes only one stream, however little the peer
-// reads at once. The lock is held.
-func (c *conn) call() {
-	switch {
-	case c.out.full():
-	case len(c.out.heads) > 0:
-		c.out.heads[0].sendable.Signal()
-	case len(c.out.line) > 0 && c.window > 0:
-		c.out.line[0].sendable.Signal()
-	}
+// shouldWrite reports whether the writing goroutine has more to write.
+func (o *output) shouldWrite() bool { return len(o.pending) > 0 && (o.err == nil || o.isLingering) }
+
+func (o *output) stopWritingLocked() {
+	o.isWriting = false
+	o.drained.Broadcast()
 }
 
-// write writes what is pending now. The lock is held, and is released meanwhile.
-func (c *conn) write() {
-	p := c.out.pending
-	c.out.pending, c.out.urgent, c.out.most = nil, 0, max(c.out.most, len(p))
-	c.call()
-	c.watchWrite()
-	c.mu.Unlock()
-	err := c.writeAll(p)
-	if cap(p) <= maxKept {
-		buffers.Put(&p)
-	}
-	c.mu.Lock()
+// writeLocked writes what is pending now. It releases the lock while it writes.
+func (o *output) writeLocked() {
+	p := o.pending
+	o.pending, o.urgent, o.most = nil, 0, max(o.most, len(p))
+	o.wakeWriterLocked()
+	o.watchLocked()
+	o.mu.Unlock()
+	err := o.write(p)
+	freeBuffer(p)
+	o.mu.Lock()
 	if err != nil {
-		c.failLocked(err)
+		o.ender.failLocked(err)
 	}
 }
 
-func (c *conn) writeAll(p []byte) error {
-	defer c.out.began.Store(0)
+func (o *output) write(p []byte) error {
+	defer o.watch.began.Store(0)
 	for len(p) > 0 {
-		c.out.began.Store(time.Now().UnixNano())
-		n, err := c.writeNet(p[:min(len(p), writeSize)])
+		o.watch.began.Store(time.Now().UnixNano())
+		n, err := o.network.write(p[:min(len(p), writeSize)])
 		if err != nil {
 			return err
 		}
@@ -225,38 +198,147 @@ func (c *conn) writeAll(p []byte) error {
 	return nil
 }
 
-// watchWrite ends the connection when the peer takes nothing. The timer is left alone while there is traffic. The lock is held.
-func (c *conn) watchWrite() {
-	if c.out.armed {
-		return
-	}
-	c.out.armed = true
-	if c.out.watch == nil {
-		c.out.watch = time.AfterFunc(c.settings.WriteTimeout, c.lookAtWrite)
-		return
-	}
-	c.out.watch.Reset(c.settings.WriteTimeout)
+// canAppendData reports whether w may append data: there is room, the connection's window is open,
+// and no other goroutine has waited longer. Headers go first: they need no window, so they never wait
+// for data.
+func (o *output) canAppendData(w *waiter) bool {
+	return !o.isFull() && o.window > 0 && len(o.headers) == 0 && (len(o.data) == 0 || o.data[0] == w)
 }
 
-func (c *conn) lookAtWrite() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	began := c.out.began.Load()
-	switch left := c.settings.WriteTimeout - time.Since(time.Unix(0, began)); {
-	case c.err != nil:
-	case began == 0:
-		c.out.armed = false
-	case left > 0:
-		c.out.watch.Reset(left)
+// canAppendHeader reports whether w may append a header.
+func (o *output) canAppendHeader(w *waiter) bool {
+	return !o.isFull() && (len(o.headers) == 0 || o.headers[0] == w)
+}
+
+// awaitHeaderTurnLocked blocks until w may append a header. The caller does so before it releases the
+// lock. It fails if w need not wait any more, or the connection has ended. It releases the lock while
+// it waits.
+func (o *output) awaitHeaderTurnLocked(w *waiter) error {
+	for isQueued := false; ; {
+		err := cmp.Or(w.err, o.err)
+		if err == nil && !o.canAppendHeader(w) {
+			if o.canFlush() {
+				o.flushLocked()
+				continue
+			}
+			if !isQueued {
+				isQueued = true
+				o.headers = append(o.headers, w)
+			}
+			w.cond.Wait()
+			continue
+		}
+		if isQueued {
+			o.headers = remove(o.headers, w)
+			o.wakeWriterLocked()
+		}
+		return err
+	}
+}
+
+// queueLocked adds w to the queue for data.
+func (o *output) queueLocked(w *waiter) {
+	if !w.isQueued {
+		w.isQueued = true
+		o.data = append(o.data, w)
+	}
+}
+
+// unqueueLocked removes w from the queue for data, and wakes the next waiter.
+func (o *output) unqueueLocked(w *waiter) {
+	if w.isQueued {
+		w.isQueued = false
+		o.data = remove(o.data, w)
+		o.wakeWriterLocked()
+	}
+}
+
+func remove(queue []*waiter, w *waiter) []*waiter {
+	i := slices.Index(queue, w)
+	return slices.Delete(queue, i, i+1)
+}
+
+// wakeWriterLocked wakes the goroutine that has waited longest, if there is room. It wakes only one,
+// however little the peer reads at once.
+func (o *output) wakeWriterLocked() {
+	switch {
+	case o.isFull():
+	case len(o.headers) > 0:
+		o.headers[0].cond.Signal()
+	case len(o.data) > 0 && o.window > 0:
+		o.data[0].cond.Signal()
+	}
+}
+
+// widenLocked opens the connection's window. It reports false if the window is then too large.
+func (o *output) widenLocked(increment int) bool {
+	o.window += increment
+	o.wakeWriterLocked()
+	return o.window <= maxConnectionWindow
+}
+
+// stopLocked ends the output. The streams of goroutines that wait with data are ended by the caller;
+// those that wait with headers may not have a stream yet.
+func (o *output) stopLocked(err error) {
+	o.err = err
+	o.watch.stop()
+	for _, w := range o.headers {
+		w.cond.Broadcast()
+	}
+}
+
+// goAwayLocked writes a last GOAWAY after stopLocked.
+func (o *output) goAwayLocked(last uint32, code http2.ErrCode) {
+	o.isLingering = true
+	o.pending = appendGoAway(o.buffer(), last, code)
+	if !o.isWriting {
+		o.isWriting = true
+		go o.drain()
+	}
+}
+
+// writeWatch notices a write that the peer does not take. Its timer is set once and then left alone
+// as long as there is traffic, since setting it for each write would cost more than looking too
+// often.
+type writeWatch struct {
+	timeout time.Duration
+	began   atomic.Int64 // when the current write began, in nanoseconds; zero if there is none
+	timer   *time.Timer
+	isSet   bool
+}
+
+func (w *writeWatch) stop() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// watchLocked sets the timer, if it is not set.
+func (o *output) watchLocked() {
+	w := &o.watch
+	switch {
+	case w.isSet:
+		return
+	case w.timer == nil:
+		w.timer = time.AfterFunc(w.timeout, o.checkWrite)
 	default:
-		c.failLocked(errWriteStuck)
+		w.timer.Reset(w.timeout)
 	}
+	w.isSet = true
 }
 
-// answer appends the answer to a control frame, which another goroutine writes. It fails if the connection has ended.
-// The lock is held.
-func (c *conn) answer(pending []byte) error {
-	c.urge(pending)
-	c.flushSoon()
-	return c.err
+// checkWrite ends the connection if its peer has not taken a write for the timeout.
+func (o *output) checkWrite() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	began := o.watch.began.Load()
+	switch left := o.watch.timeout - time.Since(time.Unix(0, began)); {
+	case o.err != nil:
+	case began == 0:
+		o.watch.isSet = false
+	case left > 0:
+		o.watch.timer.Reset(left)
+	default:
+		o.ender.failLocked(errWriteStuck)
+	}
 }

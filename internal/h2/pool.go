@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// Pool is the HTTP/2 of an http.Transport, in place of net/http's: the transport dials, with its proxies and its TLS, and speaks
-// HTTP/1.1 with servers that choose that. It is safe for concurrent use.
+// Pool is the HTTP/2 of an http.Transport, in place of net/http's: the transport dials, with its
+// proxies and its TLS, and speaks HTTP/1.1 with servers that choose that. It is safe for concurrent use.
 type Pool struct {
 	settings Settings
 	budget   *Budget
@@ -27,7 +27,7 @@ func NewPool(settings Settings, budget *Budget) *Pool {
 	return &Pool{settings: settings, budget: budget}
 }
 
-// Install has a transport that has no connection yet use the pool.
+// Install makes a transport use the pool. The transport must not have any connection yet.
 func (p *Pool) Install(transport *http.Transport) {
 	if transport.TLSClientConfig == nil {
 		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -36,36 +36,38 @@ func (p *Pool) Install(transport *http.Transport) {
 	transport.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{
 		"h2": func(_ string, conn *tls.Conn) http.RoundTripper {
 			if err := p.take(conn); err != nil {
-				return stillborn{err}
+				return failedConn{err}
 			}
 			return p
 		},
 	}
 }
 
-// stillborn stands for a connection that has ended before the server has said anything.
-type stillborn struct{ err error }
+// failedConn stands for a connection that has ended before the server has sent its settings.
+type failedConn struct{ err error }
 
 // RoundTrip implements http.RoundTripper.
-func (s stillborn) RoundTrip(*http.Request) (*http.Response, error) { return nil, s.err }
+func (c failedConn) RoundTrip(*http.Request) (*http.Response, error) { return nil, c.err }
 
-// RoundTripErr is how an http.Transport learns that dialling has failed. It would dial again and again otherwise.
-func (s stillborn) RoundTripErr() error { return s.err }
+// RoundTripErr makes an http.Transport fail the request, as if dialling had failed. Otherwise it would
+// dial without end.
+func (c failedConn) RoundTripErr() error { return c.err }
 
-// take adds a connection, unless there is one that has room: requests that come at the same time have one dialled each.
+// take adds a connection, unless another one has room: for requests that come at the same time, the
+// transport dials one connection each.
 func (p *Pool) take(conn *tls.Conn) error {
 	client := NewClient(conn, p.settings, p.budget)
-	select { // the server says first how much it takes
-	case <-client.greeted:
+	select { // the server announces first how much it takes
+	case <-client.begun:
 	case <-client.Done():
 		return fmt.Errorf("begin HTTP/2: %w", client.Err())
 	}
-	if err := client.Ready(); err != nil { // the next one would say the same
+	if err := client.Ready(); err != nil { // so would be the next one
 		return errors.Join(fmt.Errorf("begin HTTP/2: %w", err), client.Close())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ready() != nil {
+	if p.readyLocked() != nil {
 		client.closeIfIdle()
 		return nil
 	}
@@ -73,9 +75,9 @@ func (p *Pool) take(conn *tls.Conn) error {
 	return nil
 }
 
-// ready returns a connection that takes a request. It forgets those that never will again, and closes those that are left over of a time
-// when more were needed. The lock is held.
-func (p *Pool) ready() *Client {
+// readyLocked returns a connection that takes a request; nil if there is none. It forgets those that
+// never will again, and closes idle ones beyond the first that has room.
+func (p *Pool) readyLocked() *Client {
 	var found *Client
 	p.clients = slices.DeleteFunc(p.clients, func(c *Client) bool {
 		err := c.Ready()
@@ -96,51 +98,53 @@ type errNoConnection struct{}
 // Error implements error.
 func (errNoConnection) Error() string { return "http2: no connection has room" }
 
-// IsHTTP2NoCachedConnError is how an http.Transport knows it.
+// IsHTTP2NoCachedConnError is the method by which an http.Transport recognizes the error.
 func (errNoConnection) IsHTTP2NoCachedConnError() {}
 
-// RoundTrip implements http.RoundTripper. A request that the server has certainly not begun is sent again over another connection.
+// RoundTrip implements http.RoundTripper. The transport sends a request again over another connection if
+// the server has certainly not begun it.
 func (p *Pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	p.mu.Lock()
-	client := p.ready()
+	client := p.readyLocked()
 	p.mu.Unlock()
 	if client == nil {
 		return nil, errNoConnection{}
 	}
 	call := newCall(req)
 	res, err := client.send(call)
-	if (errors.Is(err, ErrRefused) || errors.Is(err, ErrFull)) && call.untouched() {
+	if (errors.Is(err, ErrRefused) || errors.Is(err, ErrFull)) && call.isUntouched() {
 		return nil, errNoConnection{}
 	}
 	if err != nil {
-		call.closeBody()
+		call.upload.closeBody()
 	}
 	return res, err
 }
 
-// Before returns a transport that uses the pool's connections where there are some, and otherwise next, which leads to a transport with
-// the pool installed. It spares requests what an http.Transport does for each to find a connection. All of them must be for the same
-// server.
-func (p *Pool) Before(next http.RoundTripper) http.RoundTripper { return before{p, next} }
+// Before returns a transport that uses the pool's connections if one has room, and otherwise next, which
+// leads to a transport with the pool installed. It saves the work of an http.Transport to find a
+// connection. All requests must be for the same server.
+func (p *Pool) Before(next http.RoundTripper) http.RoundTripper { return pooledTransport{p, next} }
 
-type before struct {
+// pooledTransport asks the pool before the transport that dials.
+type pooledTransport struct {
 	pool *Pool
 	next http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
-func (b before) RoundTrip(req *http.Request) (*http.Response, error) {
-	res, err := b.pool.RoundTrip(req)
-	if _, none := err.(errNoConnection); none { //nolint:errorlint // it is never wrapped
-		return b.next.RoundTrip(req)
+func (t pooledTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := t.pool.RoundTrip(req)
+	if _, ok := errors.AsType[errNoConnection](err); ok {
+		return t.next.RoundTrip(req)
 	}
 	return res, err
 }
 
-// WrappedRoundTripper is how client-go looks behind a transport.
-func (b before) WrappedRoundTripper() http.RoundTripper { return b.next }
+// WrappedRoundTripper is the method by which client-go finds the transport behind this one.
+func (t pooledTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// CloseIdleConnections closes the connections as soon as they carry no request.
+// CloseIdleConnections closes the connections that carry no request.
 func (p *Pool) CloseIdleConnections() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,16 +5,17 @@ package h2
 
 import "sync/atomic"
 
-// workers are the goroutines of a server. One of them reads. When a request has come and nothing behind it, it has another one read on, and
-// calls the handler itself: so no request waits until the reader has found that there is nothing more to read. One that has answered
-// waits for the next thing to do, with the stack that has grown for the handler.
+// workers are the goroutines of a server. One of them reads. When a request has come and nothing behind
+// it, that goroutine has another one read on, and calls the handler itself: so no request waits until the
+// reader has found that there is nothing more to read. A goroutine that has answered waits for the next
+// job, with the stack that has grown for the handler.
 type workers struct {
-	jobs    chan *exchange // requests to answer; nil: to read on
-	resting atomic.Bool    // one waits for a job
+	jobs      chan job    // requests to answer; nil to read on
+	isWaiting atomic.Bool // a goroutine waits for a job
 }
 
-// delegate has another goroutine answer a request, or read on where x is nil. It is for the reader.
-func (s *Server) delegate(x *exchange) {
+// delegate has another goroutine answer a request, or read on if x is nil. Only the reader calls it.
+func (s *Server) delegate(x job) {
 	select {
 	case s.workers.jobs <- x:
 	default:
@@ -22,14 +23,14 @@ func (s *Server) delegate(x *exchange) {
 	}
 }
 
-// relieved implements side.
-func (s *Server) relieved() *exchange {
+// handOver implements [role].
+func (s *Server) handOver() job {
 	x := s.next
 	if x == nil {
 		return nil
 	}
 	s.next = nil
-	if s.in.Buffered() > 0 {
+	if s.reader.in.Buffered() > 0 {
 		s.delegate(x)
 		return nil
 	}
@@ -38,9 +39,9 @@ func (s *Server) relieved() *exchange {
 	return x
 }
 
-// work does one thing after the other.
-func (s *Server) work(x *exchange) {
-	for more := true; more; x, more = s.workers.rest() {
+// work does one job after the other.
+func (s *Server) work(x job) {
+	for more := true; more; x, more = s.workers.wait() {
 		if x == nil {
 			x = s.run()
 		}
@@ -52,12 +53,12 @@ func (s *Server) work(x *exchange) {
 	}
 }
 
-// rest waits for something to do. It reports false where there will be nothing, or where somebody waits already.
-func (w *workers) rest() (*exchange, bool) {
-	if !w.resting.CompareAndSwap(false, true) {
+// wait waits for a job. It reports false if there will be none, or if another goroutine waits already.
+func (w *workers) wait() (job, bool) {
+	if !w.isWaiting.CompareAndSwap(false, true) {
 		return nil, false
 	}
-	defer w.resting.Store(false)
+	defer w.isWaiting.Store(false)
 	x, more := <-w.jobs
 	return x, more
 }

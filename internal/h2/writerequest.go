@@ -14,43 +14,44 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// fieldOverhead is what a field counts beyond its text (RFC 9113, 6.5.2).
+// fieldOverhead is how many bytes a field counts beyond its text (RFC 9113, 6.5.2).
 const fieldOverhead = 32
 
-// userAgent is what net/http sends where nobody says anything else.
+// userAgent is net/http's, for requests that do not name one.
 const userAgent = "Go-http-client/2.0"
 
-// requestHead is the header of a request, which has been looked at.
+// requestHead is the validated header of a request. It is made before the connection's lock is
+// acquired, and encoded with the lock.
 type requestHead struct {
 	req       *http.Request
 	authority string
 	path      string
 	length    int64
-	size      int
+	size      int // about, as HTTP/2 counts it
 }
 
-// newRequestHead fails for what cannot be said in HTTP/2.
+// newRequestHead returns the header of a request. It fails for a request that HTTP/2 cannot express.
 func newRequestHead(req *http.Request, length int64) (*requestHead, error) {
 	authority, err := httpguts.PunycodeHostPort(cmp.Or(req.Host, req.URL.Host))
 	if err != nil || !httpguts.ValidHostHeader(authority) {
 		return nil, fmt.Errorf("http2: invalid host %q", cmp.Or(req.Host, req.URL.Host))
 	}
-	if err := validConnection(req.Header); err != nil {
+	if err := validateConnection(req.Header); err != nil {
 		return nil, err
 	}
 	h := &requestHead{req: req, authority: authority, length: length}
 	if req.Method != http.MethodConnect {
 		h.path = req.URL.RequestURI()
-		if !validPath(h.path) { // an opaque URL that begins with two slashes has got the scheme
+		if !isValidPath(h.path) { // an opaque URL that begins with two slashes contains the scheme
 			h.path = strings.TrimPrefix(h.path, req.URL.Scheme+"://"+h.authority)
 		}
-		if !validPath(h.path) {
+		if !isValidPath(h.path) {
 			return nil, fmt.Errorf("http2: invalid path %q", h.path)
 		}
 	}
 	h.size = 5*fieldOverhead + len(req.Method) + len(h.authority) + len(h.path) + 64
 	for name, values := range req.Header {
-		if err := validField(name, values); err != nil {
+		if err := validateField(name, values); err != nil {
 			return nil, err
 		}
 		for _, value := range values {
@@ -60,20 +61,22 @@ func newRequestHead(req *http.Request, length int64) (*requestHead, error) {
 	return h, nil
 }
 
-// validConnection refuses what asks for something that HTTP/2 does not have. What only says how HTTP/1.1 is to go on is left out.
-func validConnection(header http.Header) error {
+// validateConnection refuses fields that ask for something that HTTP/2 does not have. Fields that only
+// concern how HTTP/1.1 uses the connection are left out.
+func validateConnection(header http.Header) error {
 	switch {
-	case !harmless(header["Upgrade"]):
-		return fmt.Errorf("http2: there is no upgrade to %q", header["Upgrade"])
-	case !harmless(header["Transfer-Encoding"], "chunked"):
-		return fmt.Errorf("http2: there is no transfer encoding %q", header["Transfer-Encoding"])
-	case !harmless(header["Connection"], "close", "keep-alive"):
-		return fmt.Errorf("http2: there is no connection header %q", header["Connection"])
+	case !isHarmless(header["Upgrade"]):
+		return fmt.Errorf("http2: Upgrade %q is not allowed in HTTP/2", header["Upgrade"])
+	case !isHarmless(header["Transfer-Encoding"], "chunked"):
+		return fmt.Errorf("http2: Transfer-Encoding %q is not allowed in HTTP/2", header["Transfer-Encoding"])
+	case !isHarmless(header["Connection"], "close", "keep-alive"):
+		return fmt.Errorf("http2: Connection %q is not allowed in HTTP/2", header["Connection"])
 	}
 	return nil
 }
 
-func harmless(values []string, known ...string) bool {
+// isHarmless reports whether a field has no values but the known ones.
+func isHarmless(values []string, known ...string) bool {
 	for _, value := range values {
 		if value != "" && !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, value) }) {
 			return false
@@ -82,10 +85,12 @@ func harmless(values []string, known ...string) bool {
 	return true
 }
 
-func validPath(path string) bool { return strings.HasPrefix(path, "/") || path == "*" }
+// isValidPath reports whether a request may have this path (RFC 9113, 8.3.1).
+func isValidPath(path string) bool { return strings.HasPrefix(path, "/") || path == "*" }
 
-// validField tells what no header may hold, without the value, which may be a secret.
-func validField(name string, values []string) error {
+// validateField returns an error for a field that a header may not have. It does not contain the value,
+// which may be a secret.
+func validateField(name string, values []string) error {
 	if _, known := lowerNames[name]; !known && !httpguts.ValidHeaderFieldName(name) {
 		return fmt.Errorf("http2: invalid header field name %q", name)
 	}
@@ -97,8 +102,8 @@ func validField(name string, values []string) error {
 	return nil
 }
 
-// encode writes the header.
-func (h *requestHead) encode(e *encoding) {
+// encode encodes the header. Its only order is that pseudo fields come first.
+func (h *requestHead) encode(e *headerEncoder) {
 	e.add(":method", cmp.Or(h.req.Method, http.MethodGet))
 	if h.req.Method != http.MethodConnect {
 		e.add(":scheme", cmp.Or(h.req.URL.Scheme, "http"))
@@ -132,7 +137,7 @@ func (h *requestHead) encode(e *encoding) {
 	if agent != "" {
 		e.add("user-agent", agent)
 	}
-	if h.length > 0 || h.length == 0 && takesBody(h.req.Method) {
+	if h.length > 0 || h.length == 0 && expectsBody(h.req.Method) {
 		e.add("content-length", strconv.FormatInt(h.length, 10))
 	}
 	if names := trailerNames(h.req.Trailer); names != "" {
@@ -140,8 +145,9 @@ func (h *requestHead) encode(e *encoding) {
 	}
 }
 
-// addCookies sends each cookie for itself, so that those that stay the same are sent once (RFC 9113, 8.2.3).
-func addCookies(e *encoding, values []string) {
+// addCookies adds each cookie as a field of its own, so that HPACK compresses those that stay the same
+// (RFC 9113, 8.2.3).
+func addCookies(e *headerEncoder, values []string) {
 	for _, value := range values {
 		for crumb := range strings.SplitSeq(value, "; ") {
 			e.add("cookie", crumb)
@@ -149,11 +155,13 @@ func addCookies(e *encoding, values []string) {
 	}
 }
 
-// takesBody knows the methods whose requests say so when they have no body.
-func takesBody(method string) bool {
+// expectsBody reports whether requests with this method usually have a body. Without one they announce
+// its length of zero.
+func expectsBody(method string) bool {
 	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
 }
 
+// trailerNames returns the value of the field that announces a trailer.
 func trailerNames(trailer http.Header) string {
 	if len(trailer) == 0 {
 		return ""
