@@ -14,8 +14,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// heldBack is how much of an answer waits for more. An answer that is complete by then goes out in one
-// packet with its head.
+// heldBack is how much of an answer waits for more. An answer that is complete by then goes out in
+// one packet with its head.
 const heldBack = 4 << 10
 
 // answer is the answer that a handler writes, an http.ResponseWriter. It belongs to the handler's
@@ -66,7 +66,8 @@ func (a *answer) WriteHeader(status int) {
 		case name == "Trailer":
 			a.announce(values)
 		case name == "Content-Length":
-			if !a.setLength(values) {
+			var ok bool
+			if a.length, ok = contentLength(values); !ok {
 				continue
 			}
 		}
@@ -86,20 +87,8 @@ func (a *answer) announce(lists []string) {
 	}
 }
 
-// setLength records a Content-Length. It reports false for an invalid one.
-func (a *answer) setLength(values []string) bool {
-	if len(values) != 1 {
-		return false
-	}
-	length, err := strconv.ParseUint(values[0], 10, 63)
-	if err != nil {
-		return false
-	}
-	a.length = int64(length)
-	return true
-}
-
-// appendFields appends a field's values, without those that HTTP/2 does not allow.
+// appendFields appends a field's values, without those that HTTP/2 does not allow. As with
+// net/http, a handler's mistake does not cost the client the answer.
 func appendFields(fields []field, name string, values []string) []field {
 	small := lower(name)
 	if isOfConnection(small) || !isValidName(small) {
@@ -130,8 +119,8 @@ func (a *answer) inform(status int) {
 	}
 }
 
-// sayContinue asks a client to send the body that it has announced. It does not wait for room, because
-// another goroutine of the handler may already be waiting.
+// sayContinue asks a client to send the body that it has announced. It does not wait for room,
+// because another goroutine of the handler may already be waiting.
 func (a *answer) sayContinue() {
 	m := a.to.mux
 	m.mu.Lock()
@@ -153,7 +142,7 @@ func (a *answer) withHeadLocked(status int, fields []field, end bool) []byte {
 	return out.withHeader(a.to.id, end)
 }
 
-// Write implements io.Writer.
+// Write implements io.Writer. Up to heldBack bytes wait for more, or for the end of the answer.
 func (a *answer) Write(p []byte) (int, error) {
 	if a.status == 0 {
 		a.WriteHeader(http.StatusOK)
@@ -187,7 +176,9 @@ func (a *answer) FlushError() error {
 	return err
 }
 
-// push sends the head, the bytes that were held back, and p behind them.
+// push sends the head, the bytes that were held back, and p behind them. The head is complete when
+// the first bytes leave: fields that the handler has left out are derived from them. An answer
+// without a body ends with its head. The last flush writes head and body together.
 func (a *answer) push(p []byte, end bool) (int, error) {
 	var fields []field
 	if !a.sentHead {
@@ -228,8 +219,8 @@ func (a *answer) push(p []byte, end bool) (int, error) {
 	return s.enqueueLocked(p, end)
 }
 
-// complement returns the header with the fields that the handler has left to the server. If the answer
-// ends with p, all of it is known.
+// complement returns the header with the fields that the handler has left to the server. If the
+// answer ends with p, all of it is known.
 func (a *answer) complement(p []byte, end bool) []field {
 	fields, body := a.fields, a.held
 	if len(body) == 0 {
@@ -238,7 +229,8 @@ func (a *answer) complement(p []byte, end bool) []field {
 	if end && a.length < 0 && allowsBody(a.status) && (!a.isToHead || len(body) > 0) {
 		fields = append(fields, field{"content-length", strconv.Itoa(len(a.held) + len(p))})
 	}
-	if _, set := a.header["Content-Type"]; !set && a.header.Get("Content-Encoding") == "" && allowsBody(a.status) && len(body) > 0 {
+	canDetect := len(body) > 0 && allowsBody(a.status) && a.header.Get("Content-Encoding") == ""
+	if _, set := a.header["Content-Type"]; !set && canDetect {
 		fields = append(fields, field{"content-type", http.DetectContentType(body)})
 	}
 	if _, set := a.header["Date"]; !set {
@@ -247,7 +239,9 @@ func (a *answer) complement(p []byte, end bool) []field {
 	return fields
 }
 
-// complete ends the answer after the handler has returned.
+// complete ends the answer after the handler has returned. A small answer of which nothing was sent
+// leaves here as a whole, with its length. A trailer is a header behind the body, and so waits for
+// its turn like the head.
 func (a *answer) complete() error {
 	if a.status == 0 {
 		a.WriteHeader(http.StatusOK)
@@ -277,9 +271,9 @@ func (a *answer) complete() error {
 	return nil
 }
 
-// trailer returns the fields that follow the body: those that were announced, and those whose names have
-// http.TrailerPrefix. The latter replace the former, since proxies use the prefix for all fields if not
-// all were announced.
+// trailer returns the fields that follow the body: those that were announced, and those whose names
+// have http.TrailerPrefix. The latter replace the former, since proxies use the prefix for all
+// fields if not all were announced.
 func (a *answer) trailer() []field {
 	var fields []field
 	for _, name := range a.trailers {

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// relief is how long an evicted stream may take to free its bytes before the next one is evicted.
+	// relief is how long an evicted stream may take to free its bytes before the next one is
+	// evicted.
 	relief = 500 * time.Millisecond
 	// maxBudget is how much of a connection can be on its way to this side.
 	maxBudget = maxConnectionWindow - initialConnectionWindow
@@ -36,7 +37,8 @@ type Limits struct {
 	HeaderBytes int64
 }
 
-// These constants derive the other limits from the limit of unread bytes, and set a minimum for each.
+// These constants derive the other limits from the limit of unread bytes, and set a minimum for
+// each.
 const (
 	unreadPerConnection = 16 << 10
 	unreadPerStream     = 4 << 10
@@ -54,7 +56,8 @@ type bounded struct {
 	used atomic.Int64
 }
 
-// take adds n and reports whether the sum is within the maximum. If it is not, the counter stays as it is.
+// take adds n and reports whether the sum is within the maximum. If it is not, the counter stays as
+// it is.
 func (b *bounded) take(n int64) bool {
 	if b.used.Add(n) > b.max {
 		b.used.Add(-n)
@@ -75,8 +78,8 @@ type member interface {
 	evictIdlest() bool
 }
 
-// Budget bounds what all connections of a process hold for their peers, see [Limits]. It is safe for
-// concurrent use.
+// Budget bounds what all connections of a process hold for their peers, see [Limits]. It is safe
+// for concurrent use.
 type Budget struct {
 	streams, headers bounded
 	maxConns         int
@@ -84,10 +87,11 @@ type Budget struct {
 
 	max    int64 // unread bytes
 	unread atomic.Int64
-	cut    atomic.Int64 // evicted streams
-	// grown is how much larger all windows are than at first. However many readers keep up now, all
-	// of them may stop at the same time later. Then this much arrives, and no reader is to blame.
-	grown atomic.Int64
+	cut    atomic.Int64 // evicted streams, for tests
+	// growth is how much larger all windows are than at first. However many readers keep up now,
+	// all of them may stop at the same time later. Then this much arrives, and no reader is to
+	// blame. Its maximum is half of the budget: the other half is for what windows allow at first.
+	growth bounded
 
 	isRelieving atomic.Bool
 
@@ -103,13 +107,13 @@ func NewBudget(bytes int64) (*Budget, error) { return NewBudgetOf(Limits{Unread:
 // NewBudgetOf is [NewBudget] for limits that the caller sets one by one.
 func NewBudgetOf(l Limits) (*Budget, error) {
 	if l.Unread <= 0 || l.Unread > maxBudget {
-		return nil, fmt.Errorf("memory for unread data is %d bytes, want 1 to %d: a connection's window is not larger", l.Unread, maxBudget)
+		return nil, fmt.Errorf("memory for unread data is %d bytes, want 1 to %d", l.Unread, maxBudget)
 	}
 	if l.Connections < 0 || l.Streams < 0 || l.HeaderBytes < 0 {
 		return nil, fmt.Errorf("limits are %d connections, %d streams and %d bytes of headers, want none below zero",
 			l.Connections, l.Streams, l.HeaderBytes)
 	}
-	b := &Budget{max: l.Unread, members: map[member]struct{}{}}
+	b := &Budget{max: l.Unread, members: map[member]struct{}{}, growth: bounded{max: l.Unread / 2}}
 	b.maxConns = cmp.Or(l.Connections, int(max(l.Unread/unreadPerConnection, leastConnections)))
 	b.streams.max = cmp.Or(int64(l.Streams), max(l.Unread/unreadPerStream, leastStreams))
 	b.headers.max = cmp.Or(l.HeaderBytes, max(l.Unread/unreadPerHeaderByte, leastHeaderBytes))
@@ -117,27 +121,11 @@ func NewBudgetOf(l Limits) (*Budget, error) {
 	return b, nil
 }
 
-// Used returns how many bytes are unread.
-func (b *Budget) Used() int64 { return b.unread.Load() }
-
-// Cut returns how many streams were ended because memory was short.
-func (b *Budget) Cut() int64 { return b.cut.Load() }
-
-// grow reports whether a window may grow by so many bytes, which are given back when its stream
-// ends. Half of the budget is for growth, and the other half for what windows allow at first.
+// grow reports whether a window may grow by so many bytes. They are given back when its stream
+// ends.
 func (b *Budget) grow(bytes int) bool {
-	if b.unread.Load() > b.max/2 {
-		return false
-	}
-	if b.grown.Add(int64(bytes)) > b.max/2 {
-		b.grown.Add(-int64(bytes))
-		return false
-	}
-	return true
+	return b.unread.Load() <= b.max/2 && b.growth.take(int64(bytes))
 }
-
-// shrink gives back the growth of a window.
-func (b *Budget) shrink(bytes int) { b.grown.Add(-int64(bytes)) }
 
 // join adds a connection and reports whether there was room for it.
 func (b *Budget) join(m member) bool {
@@ -194,8 +182,8 @@ func (b *Budget) awaitLess(than int64) {
 	}
 }
 
-// idlest returns the connection with the stream whose reader has been idle longest; nil if no stream
-// has unread bytes.
+// idlest returns the connection with the stream whose reader has been idle longest; nil if no
+// stream has unread bytes.
 func (b *Budget) idlest() (idlest member) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,18 +8,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"strconv"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
 // maxInformational is how many informational answers may precede the final one.
 const maxInformational = 32
 
-// call is a client's stream: a request, and the answer on its way. The goroutine of RoundTrip awaits the
-// answer, and afterwards the body's reader owns the stream.
+// call is a client's stream: a request, and the answer on its way. The goroutine of RoundTrip
+// awaits the answer, and afterwards the body's reader owns the stream.
 type call struct {
 	stream
 
@@ -33,7 +36,7 @@ type call struct {
 	informational []informational // not reported yet
 	informed      int
 
-	release func() bool // stops listening to the context; nil if everything has come
+	release func() bool // stops listening to the context
 }
 
 // informational is an answer that precedes the final one.
@@ -43,12 +46,13 @@ type informational struct {
 }
 
 func newCall(req *http.Request) *call {
-	c := &call{req: req, progress: make(chan struct{}, 1)}
+	c := &call{req: req, progress: make(chan struct{}, 1), release: func() bool { return false }}
 	c.upload.init(&c.stream, req)
 	return c
 }
 
-// await returns the answer.
+// await returns the answer. While it waits, ctx ends the request; afterwards takeAnswer has made
+// the stream end with ctx, until the body was read or closed.
 func (c *call) await() (*http.Response, error) {
 	ctx := c.req.Context()
 	for {
@@ -75,8 +79,10 @@ func (c *call) await() (*http.Response, error) {
 	}
 }
 
-// takeAnswer returns what has come since the last time. Once the answer is there, the end of its context
-// ends the stream, unless everything has come.
+// takeAnswer returns what has come since the last time, informational answers in their order. Once
+// the final answer is there, the end of the request's context ends the stream. If the stream has
+// finished in both directions already, as those of small answers have, the context is not watched,
+// which is cheaper.
 func (c *call) takeAnswer() (*http.Response, []informational, error) {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -123,13 +129,13 @@ func (c *call) informLocked(status int, header http.Header) bool {
 // answerLocked handles the head of the final answer.
 func (c *call) answerLocked(status int, header, trailer http.Header, end bool) {
 	c.res = newResponse(c.req, status, header, trailer, end)
-	if end || c.req.Method == http.MethodHead {
-		return
-	}
-	if allowsBody(status) {
+	hasBody := c.req.Method != http.MethodHead
+	if hasBody && allowsBody(status) {
 		c.in.declared = c.res.ContentLength
 	}
-	c.res.Body = &answerBody{call: c}
+	if hasBody && (!end || c.in.declared > 0) { // an announced body that does not follow is an error for its reader
+		c.res.Body = &answerBody{call: c}
+	}
 }
 
 // receivedLocked implements [streamHandler]. Data behind the head concerns only the body's reader.
@@ -156,7 +162,8 @@ func (c *call) endedLocked(err error) {
 // stopSendingLocked implements [streamHandler].
 func (c *call) stopSendingLocked() { c.upload.stop() }
 
-// canReceiveLocked implements [streamHandler]: the head comes first, and the answer to HEAD is only that.
+// canReceiveLocked implements [streamHandler]: the head comes first, and the answer to HEAD is only
+// that.
 func (c *call) canReceiveLocked(bytes int64) bool {
 	return c.res != nil && (bytes == 0 || c.req.Method != http.MethodHead)
 }
@@ -176,11 +183,10 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// finishReading is called when the body was read. The trailer is there from now on.
+// finishReading is called when the body was read, or has failed. The trailer is there from now on.
+// It is copied here, by the body's reader, because the caller of RoundTrip owns the answer.
 func (c *call) finishReading(err error) {
-	if c.release != nil {
-		c.release()
-	}
+	c.release()
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	if !errors.Is(err, io.EOF) || c.in.trailer == nil {
@@ -189,22 +195,20 @@ func (c *call) finishReading(err error) {
 	if c.res.Trailer == nil {
 		c.res.Trailer = http.Header{}
 	}
-	for name, values := range c.in.trailer {
-		c.res.Trailer[name] = values
-	}
+	maps.Copy(c.res.Trailer, c.in.trailer)
 	c.in.trailer = nil
 }
 
 // Close implements io.Closer. It ends the request if that is still under way. It does not block.
 func (b *answerBody) Close() error {
-	if b.call.release != nil {
-		b.call.release()
-	}
+	b.call.release()
 	b.call.fail(http2.ErrCodeCancel, errBodyClosed)
 	return nil
 }
 
-// requestError returns the error of a request whose stream has ended with this one.
+// requestError returns the error of a request whose stream has ended with this one. Callers compare
+// with the package's errors: a request that the server refuses can be sent again, others may have
+// had effects.
 func requestError(err error) error {
 	if reset, ok := errors.AsType[http2.StreamError](err); ok {
 		switch {
@@ -217,4 +221,39 @@ func requestError(err error) error {
 		}
 	}
 	return err
+}
+
+// readStatus returns the status of an answer, which is its only pseudo field.
+func readStatus(pseudo []hpack.HeaderField) (int, bool) {
+	if len(pseudo) != 1 || pseudo[0].Name != ":status" || len(pseudo[0].Value) != 3 {
+		return 0, false
+	}
+	status, err := strconv.Atoi(pseudo[0].Value)
+	return status, err == nil && status >= 100
+}
+
+// newResponse returns the answer to a request, without a body.
+func newResponse(req *http.Request, status int, header, trailer http.Header, end bool) *http.Response {
+	res := &http.Response{
+		Status: statusText(status), StatusCode: status, Proto: "HTTP/2.0", ProtoMajor: 2,
+		Header: header, Trailer: trailer, Request: req, Body: http.NoBody,
+	}
+	values := header["Content-Length"]
+	if res.ContentLength, _ = contentLength(values); len(values) != 1 && end && req.Method != http.MethodHead {
+		res.ContentLength = 0
+	}
+	return res
+}
+
+// allowsBody reports whether an answer with this status may have a body (RFC 9110, 6.4.1).
+func allowsBody(status int) bool {
+	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// statusText returns the status as HTTP/1 has it after its version.
+func statusText(status int) string {
+	if status == http.StatusOK {
+		return "200 OK"
+	}
+	return fmt.Sprintf("%d %s", status, http.StatusText(status))
 }

@@ -12,13 +12,14 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Client is the client's side of a connection. It is an http.RoundTripper for requests to the server at
-// the other end, whatever host they name. It is safe for concurrent use.
+// Client is the client's side of a connection. It is an http.RoundTripper for requests to the
+// server at the other end, whatever host they name. It is safe for concurrent use.
 type Client struct{ *conn }
 
 var _ http.RoundTripper = (*Client)(nil)
 
-// NewClient begins HTTP/2 on a connection, which then belongs to the client. The settings must be valid.
+// NewClient begins HTTP/2 on a connection, which then belongs to the client. The settings must be
+// valid.
 func NewClient(nc net.Conn, settings Settings, budget *Budget) *Client {
 	c := &Client{&conn{}}
 	c.init(nc, c, settings, budget)
@@ -27,9 +28,9 @@ func NewClient(nc net.Conn, settings Settings, budget *Budget) *Client {
 	return c
 }
 
-// RoundTrip implements http.RoundTripper. Its errors are [ErrFull]; [ErrRefused]; http2.StreamError if
-// the peer has ended the request; the context's if the caller has; and others if the connection has
-// ended.
+// RoundTrip implements http.RoundTripper. Its errors are [ErrFull]; [ErrRefused]; http2.StreamError
+// if the peer has ended the request; the context's if the caller has; and others if the connection
+// has ended.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	call := newCall(req)
 	res, err := c.send(call)
@@ -39,8 +40,8 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// send sends a request and returns its answer. If it fails the body belongs to the caller, unless an
-// upload has begun.
+// send sends a request and returns its answer. If it fails the body belongs to the caller, unless
+// an upload has begun.
 func (c *Client) send(call *call) (*http.Response, error) {
 	if err := c.begin(call); err != nil {
 		return nil, err
@@ -51,7 +52,10 @@ func (c *Client) send(call *call) (*http.Response, error) {
 	return call.await()
 }
 
-// begin sends the header of a request.
+// begin sends the header of a request. Everything that can be wrong about the request itself is
+// found before the lock is acquired. From the check whether the connection takes a request to the
+// header's place in the output the lock is released only in awaitTurnLocked, which then checks
+// again: ids of streams must grow in the order in which headers are sent.
 func (c *Client) begin(call *call) error {
 	if err := call.req.Context().Err(); err != nil {
 		return err
@@ -66,7 +70,7 @@ func (c *Client) begin(call *call) error {
 		return err
 	}
 	if head.size > c.peer.headerBytes {
-		return fmt.Errorf("http2: the header of the request has %d bytes, and the peer takes %d", head.size, c.peer.headerBytes)
+		return fmt.Errorf("http2: request header of %d bytes, the peer takes %d", head.size, c.peer.headerBytes)
 	}
 	if err := c.awaitTurnLocked(call.req.Context()); err != nil {
 		return err
@@ -84,8 +88,8 @@ func (c *Client) begin(call *call) error {
 	return nil
 }
 
-// awaitTurnLocked blocks until the header of a request may be sent. It fails if ctx has ended or the
-// connection accepts no more requests. It releases the lock while it waits.
+// awaitTurnLocked blocks until the header of a request may be sent. It fails if ctx has ended or
+// the connection accepts no more requests. It releases the lock while it waits.
 func (c *Client) awaitTurnLocked(ctx context.Context) error {
 	if c.out.canAppendHeader(nil) {
 		return nil
@@ -95,17 +99,18 @@ func (c *Client) awaitTurnLocked(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		turn.err = ctx.Err()
+		turn.isOver = true
 		turn.cond.Broadcast()
 	})()
-	if err := c.out.awaitHeaderTurnLocked(turn); err != nil && c.out.err == nil {
-		return err
+	c.out.awaitHeaderTurnLocked(turn)
+	if turn.isOver && c.out.err == nil {
+		return ctx.Err()
 	}
 	return c.readyLocked()
 }
 
-// Ready returns nil if a request can be sent. It returns [ErrFull] while the peer takes no more of them,
-// and [ErrRefused] when it will never take one again.
+// Ready returns nil if a request can be sent. It returns [ErrFull] while the peer takes no more of
+// them, and [ErrRefused] when it will never take one again.
 func (c *Client) Ready() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,8 +140,8 @@ func (c *Client) closeIfIdle() bool {
 	return true
 }
 
-// Shutdown announces that no further request will come, waits for those under way, at most as long as
-// ctx, and closes the connection unless ctx has ended.
+// Shutdown announces that no further request will come, waits for those under way, at most as long
+// as ctx, and closes the connection unless ctx has ended.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.mu.Lock()
 	c.goAwayLocked(0)
@@ -149,8 +154,8 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return c.Close()
 }
 
-// goAway implements [role]. It ends the requests that the peer has not begun. The connection ends after
-// the others.
+// goAway implements [role]. It ends the requests that the peer has not begun. The connection ends
+// after the others.
 func (c *Client) goAway(last uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +181,9 @@ func (c *Client) openStream(id uint32, _ *headerDecoder) error {
 	return nil
 }
 
-// continueStream implements [role]: the header is the head or the trailer of an answer.
+// continueStream implements [role]: the header is the head or the trailer of an answer. Its bytes
+// count until the stream ends, also those of informational answers, so that many of them are too
+// many.
 func (c *Client) continueStream(s *stream, d *headerDecoder) error {
 	call, ok := s.owner.(*call)
 	if !ok {
@@ -212,7 +219,8 @@ func (c *Client) continueStream(s *stream, d *headerDecoder) error {
 	}
 	header, trailer := toHeader(fields)
 	if status < http.StatusOK {
-		if d.endsStream || status == http.StatusSwitchingProtocols || s.headers > d.limit || !call.informLocked(status, header) {
+		if d.endsStream || status == http.StatusSwitchingProtocols || s.headers > d.limit ||
+			!call.informLocked(status, header) {
 			return malformed
 		}
 		return nil

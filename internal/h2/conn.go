@@ -23,8 +23,8 @@ const (
 	maxLingering = 1 << 20
 )
 
-// conn is what a client's connection and a server's have in common: its beginning, its reader, and its
-// end.
+// conn is what a client's connection and a server's have in common: its beginning, its reader, and
+// its end.
 type conn struct {
 	mux
 
@@ -46,7 +46,7 @@ func (c *conn) init(nc net.Conn, role role, settings Settings, budget *Budget) {
 	c.network.init(nc)
 	c.idle.L = &c.mu
 	c.out.init(&c.mu, &c.idle, &c.network, c, settings.WriteTimeout)
-	c.peer = defaultPeer
+	c.peer = peerSettings{window: initialConnectionWindow, streams: 100, headerBytes: maxConnectionWindow}
 	c.credit.granted = maxConnectionWindow
 	c.account.budget = budget
 	c.streams, c.leftovers = map[uint32]*stream{}, map[*stream]struct{}{}
@@ -64,7 +64,10 @@ func (c *conn) start(opening string, settings ...http2.Setting) {
 		return // it was closed before it began
 	}
 	b := append(c.out.buffer(), opening...)
-	b = appendSettings(b, append(settings, c.settings.toAnnounce()...)...)
+	b = appendSettings(b, append(settings,
+		http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(c.settings.Windows.Initial)},
+		http2.Setting{ID: http2.SettingMaxFrameSize, Val: uint32(c.settings.FrameSize)},
+		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: uint32(c.settings.MaxHeaderBytes)})...)
 	c.out.pending = appendWindowUpdate(b, 0, maxConnectionWindow-initialConnectionWindow)
 	if !hasJoined {
 		c.endLocked(http2.ErrCodeEnhanceYourCalm, ErrBusy)
@@ -76,7 +79,9 @@ func (c *conn) start(opening string, settings ...http2.Setting) {
 }
 
 // run reads until the connection has ended. If another goroutine reads on instead, run returns the
-// request that is left to this one.
+// request that is left to this one. The goroutine that finds the end does the last work: it wakes
+// the streams that have received something, reads on while the connection lingers, and leaves the
+// budget, where a connection counts until it is closed.
 func (c *conn) run() job {
 	x, err := c.readFrames()
 	if x != nil {
@@ -85,20 +90,27 @@ func (c *conn) run() job {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errLost // it must not look like the end of a body
 	}
+	c.mu.Lock()
 	if code, ok := errors.AsType[http2.ConnectionError](err); ok {
-		c.end(http2.ErrCode(code), err)
+		c.endLocked(http2.ErrCode(code), err)
 	}
-	c.fail(err)
+	c.failLocked(err)
+	lingered := c.lingered
+	c.mu.Unlock()
 	c.wake()
 	c.reader.dropBlock()
-	c.linger()
+	if lingered != nil {
+		c.linger(lingered)
+	}
 	_ = c.network.close()
 	c.account.budget.leave(c)
 	close(c.done)
 	return nil
 }
 
-// readFrames reads frames until the connection fails or another goroutine reads on.
+// readFrames reads frames until the connection fails or another goroutine reads on. A peer that is
+// wrong about one stream loses that stream. Everything else that it gets wrong ends the connection,
+// since the two sides would differ about windows or HPACK's table from then on.
 func (c *conn) readFrames() (job, error) {
 	for {
 		if c.isEnded.Load() {
@@ -108,8 +120,7 @@ func (c *conn) readFrames() (job, error) {
 		if err != nil {
 			return nil, err
 		}
-		isFirst := !c.hasBegun()
-		if isFirst && (f.kind != http2.FrameSettings || f.flags.Has(http2.FlagSettingsAck)) {
+		if !c.reader.hasBegun && (f.kind != http2.FrameSettings || f.flags.Has(http2.FlagSettingsAck)) {
 			return nil, http2.ConnectionError(http2.ErrCodeProtocol) // RFC 9113, 3.4
 		}
 		err = c.readFrame(f)
@@ -119,7 +130,8 @@ func (c *conn) readFrames() (job, error) {
 		if err != nil {
 			return nil, err
 		}
-		if isFirst {
+		if !c.reader.hasBegun {
+			c.reader.hasBegun = true
 			close(c.begun)
 		}
 		if x := c.reader.role.handOver(); x != nil {
@@ -128,11 +140,18 @@ func (c *conn) readFrames() (job, error) {
 	}
 }
 
-// readFrame handles a frame whose head was read.
+// readFrame handles a frame whose head was read. It must read the whole frame, unless it fails for
+// the connection.
 func (c *conn) readFrame(f frame) error {
 	r := &c.reader
 	if id := r.decoder.id; id != 0 && (f.kind != http2.FrameContinuation || f.id != id) {
 		return http2.ConnectionError(http2.ErrCodeProtocol) // nothing may come in the middle of a header
+	}
+	if f.kind > http2.FrameContinuation { // unknown frames are ignored (RFC 9113, 5.5)
+		return r.skip(f.length)
+	}
+	if err := f.validate(); err != nil {
+		return err
 	}
 	switch {
 	case f.kind == http2.FrameData:
@@ -141,8 +160,6 @@ func (c *conn) readFrame(f frame) error {
 		return r.readHeaders(f)
 	case f.kind == http2.FrameContinuation:
 		return r.readContinuation(f)
-	case f.kind > http2.FrameContinuation: // unknown frames are ignored (RFC 9113, 5.5)
-		return r.skip(f.length)
 	}
 	return r.readControl(f)
 }
@@ -155,6 +172,7 @@ func (c *conn) fail(err error) {
 	c.failLocked(err)
 }
 
+// failLocked implements [ender].
 func (c *conn) failLocked(err error) {
 	if c.out.err == nil {
 		c.stopLocked(err)
@@ -162,14 +180,9 @@ func (c *conn) failLocked(err error) {
 	}
 }
 
-// end ends the connection because of what the peer did. It sends a GOAWAY and closes the connection a
-// second later. So the peer can read the reason, and a repeated attack has to wait each time.
-func (c *conn) end(code http2.ErrCode, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.endLocked(code, err)
-}
-
+// endLocked implements [ender]. It ends the connection because of what the peer did. It sends a
+// GOAWAY and closes the connection a second later. So the peer can read the reason, and a repeated
+// attack has to wait each time.
 func (c *conn) endLocked(code http2.ErrCode, err error) {
 	if c.out.err != nil {
 		return
@@ -180,10 +193,15 @@ func (c *conn) endLocked(code http2.ErrCode, err error) {
 		close(c.lingered)
 		_ = c.network.close()
 	})
-	c.out.goAwayLocked(c.lastOfPeerLocked(), code)
+	last := c.last
+	if !c.isServer {
+		last = 0 // servers do not begin streams
+	}
+	c.out.goAwayLocked(last, code)
 }
 
-// stopLocked ends the connection for all but the goroutine that reads, and the one that writes.
+// stopLocked ends the connection for all but the goroutine that reads, and the one that writes:
+// both notice when the network's connection is closed.
 func (c *conn) stopLocked(err error) {
 	c.isEnded.Store(true)
 	if c.livenessTimer != nil {
@@ -192,79 +210,63 @@ func (c *conn) stopLocked(err error) {
 	c.mux.stopLocked(err)
 }
 
-// linger discards what a peer sends after the connection has ended. Closing the connection with unread
-// data would reset it, and the peer would lose the reason. linger returns when either side has closed
-// the connection.
-func (c *conn) linger() {
-	c.mu.Lock()
-	lingered := c.lingered
-	c.mu.Unlock()
-	if lingered == nil {
-		return
-	}
+// linger discards what a peer sends after the connection has ended. Closing the connection with
+// unread data would reset it, and the peer would lose the reason. linger returns when either side
+// has closed the connection.
+func (c *conn) linger(lingered <-chan struct{}) {
 	if _, err := io.CopyN(io.Discard, c.reader.in, maxLingering); err == nil {
 		<-lingered
 	}
 }
 
-// checkLiveness sends a PING after PingAfter of silence, and closes the connection if the peer is then
-// silent for PingTimeout, or has not begun.
+// checkLiveness sends a PING after PingAfter of silence, and closes the connection if the peer is
+// then silent for PingTimeout, or has not begun. The timer runs once for each PingAfter, not for
+// each frame: the network records when it was heard, and checkLiveness looks there.
 func (c *conn) checkLiveness() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.out.err != nil {
 		return
 	}
-	if !c.hasBegun() {
+	select {
+	case <-c.begun:
+	default:
 		c.failLocked(errNoPreface)
 		return
 	}
-	verdict, next := c.liveness.check(time.Now(), c.LastHeard())
-	switch verdict {
-	case pingPeer:
-		c.out.urgeLocked(appendPing(c.out.buffer(), pingAlive))
-		c.out.flushSoonLocked()
-	case giveUpPeer:
+	shouldPing, next := c.liveness.check(time.Now(), c.LastHeard())
+	if next == 0 {
 		c.failLocked(errSilent)
 		return
-	case awaitPeer:
+	}
+	if shouldPing {
+		c.out.urgeLocked(appendPing(c.out.buffer(), pingAlive))
+		c.out.flushSoonLocked()
 	}
 	c.livenessTimer.Reset(next)
 }
 
-// hasBegun reports whether the peer's settings were received.
-func (c *conn) hasBegun() bool {
-	select {
-	case <-c.begun:
-		return true
-	default:
-		return false
-	}
-}
-
-// goAwayLocked announces that later streams than the last one do not count.
+// goAwayLocked announces that later streams than the last one do not count. The caller flushes.
 func (c *conn) goAwayLocked(last uint32) {
 	c.isLeaving = true
 	c.out.urgeLocked(appendGoAway(c.out.buffer(), last, http2.ErrCodeNo))
 }
 
-// closeWhenIdle closes an ending connection when no stream is left and everything is written. The peer
-// has the time to close it first.
+// closeWhenIdle closes an ending connection when no stream is left and everything is written. The
+// peer has the time to close it first.
 func (c *conn) closeWhenIdle(after time.Duration) {
 	c.mu.Lock()
 	c.awaitLocked(context.Background(), func() bool { return len(c.streams) == 0 && c.out.isDrained() })
 	c.mu.Unlock()
-	if after > 0 {
-		select {
-		case <-c.done:
-		case <-time.After(after):
-		}
+	select {
+	case <-c.done:
+	case <-time.After(after):
 	}
 	c.fail(errClosed)
 }
 
-// awaitLocked blocks until a condition of the streams or the output holds, or ctx or the connection has
-// ended. It releases the lock while it waits.
+// awaitLocked blocks until a condition of the streams or the output holds, or ctx or the connection
+// has ended. It releases the lock while it waits.
 func (c *conn) awaitLocked(ctx context.Context, cond func() bool) {
 	defer context.AfterFunc(ctx, func() {
 		c.mu.Lock()

@@ -31,9 +31,10 @@ type service struct {
 	running int // handlers that have not returned; the connection's lock guards it
 }
 
-// exchange is a server's stream: a request, and the answer that its handler writes. It is the handler's
-// http.ResponseWriter, and belongs to the handler's goroutine, but for the request's body and the fields
-// that the connection's lock guards. It ends when the handler returns, at the latest.
+// exchange is a server's stream: a request, and the answer that its handler writes. It is the
+// handler's http.ResponseWriter, and belongs to the handler's goroutine, but for the request's body
+// and the fields that the connection's lock guards. It ends when the handler returns, at the
+// latest.
 type exchange struct {
 	stream
 	answer
@@ -52,11 +53,10 @@ type exchange struct {
 
 // prepare makes the request of its header.
 func (x *exchange) prepare(d *headerDecoder) error {
-	req, err := readRequest(d)
+	req, err := readRequest(x.context, x.service.remote, d)
 	if err != nil {
 		return err
 	}
-	req.RemoteAddr = x.service.remote
 	if !d.endsStream {
 		expects := httpguts.HeaderValuesContainsToken(req.Header["Expect"], "100-continue")
 		if expects {
@@ -64,7 +64,7 @@ func (x *exchange) prepare(d *headerDecoder) error {
 		}
 		req.Body = &requestBody{exchange: x, expectsContinue: expects}
 	}
-	x.req, x.in.declared = req.WithContext(x.context), req.ContentLength
+	x.req, x.in.declared = req, req.ContentLength
 	x.handler = x.service.handler
 	if d.isTooLarge() {
 		x.handler = http.HandlerFunc(refuseHeader)
@@ -80,7 +80,9 @@ func (x *exchange) run() {
 	x.returned = true
 }
 
-// finish ends the stream when the handler has returned, or panicked, or ended its goroutine.
+// finish ends the stream when the handler has returned, or panicked, or ended its goroutine. The
+// handler's place is free only now: a client that resets requests again and again has as many
+// handlers running as it may have streams, and not more (CVE-2023-44487).
 func (x *exchange) finish() {
 	if !x.returned {
 		x.abort(recover())
@@ -90,7 +92,8 @@ func (x *exchange) finish() {
 	m := x.mux
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	x.stopTimersLocked()
+	stopLocked(&x.readTimer)
+	stopLocked(&x.writeTimer)
 	if !x.in.isDone { // the client should not send the rest
 		x.resetLocked(http2.ErrCodeNo, errHandlerDone)
 	}
@@ -99,7 +102,8 @@ func (x *exchange) finish() {
 	m.out.flushLocked()
 }
 
-// freeLocked gives back the handler's place and the stream's room in the budget.
+// freeLocked ends the request's context, and gives back the handler's place and the stream's room
+// in the budget.
 func (x *exchange) freeLocked() {
 	x.cancel()
 	x.releaseLocked()
@@ -112,7 +116,8 @@ func (x *exchange) abort(reason any) {
 	if reason == nil || reason == http.ErrAbortHandler { //nolint:errorlint // nobody wraps it
 		return
 	}
-	x.service.logger.ErrorContext(x.context, "handler panicked", slog.Any("panic", reason), slog.String("stack", string(debug.Stack())))
+	stack := slog.String("stack", string(debug.Stack()))
+	x.service.logger.ErrorContext(x.context, "handler panicked", slog.Any("panic", reason), stack)
 }
 
 // receivedLocked implements [streamHandler].
@@ -121,7 +126,8 @@ func (*exchange) receivedLocked() {}
 // endedLocked implements [streamHandler].
 func (x *exchange) endedLocked(error) { x.cancel() }
 
-// stopSendingLocked implements [streamHandler]. A client does not do this without ending the request.
+// stopSendingLocked implements [streamHandler]. A client does not do this without ending the
+// request.
 func (*exchange) stopSendingLocked() {}
 
 // canReceiveLocked implements [streamHandler].
@@ -182,38 +188,34 @@ func (b *requestBody) Close() error {
 
 // SetReadDeadline is called by http.ResponseController.
 func (x *exchange) SetReadDeadline(t time.Time) error {
-	x.setTimer(&x.readTimer, t, func() {
+	return x.setTimer(&x.readTimer, t, func() {
 		x.in.expired = errDeadline
 		x.in.readable.Broadcast()
 	})
-	return nil
 }
 
 // SetWriteDeadline is called by http.ResponseController. The stream is reset when the deadline has
 // passed.
 func (x *exchange) SetWriteDeadline(t time.Time) error {
-	x.setTimer(&x.writeTimer, t, func() {
+	return x.setTimer(&x.writeTimer, t, func() {
 		x.resetLocked(http2.ErrCodeInternal, errDeadline)
 		x.mux.out.flushSoonLocked()
 	})
-	return nil
 }
 
-// setTimer calls expire with the lock at a time, or never at the zero time. It replaces an earlier timer.
-func (x *exchange) setTimer(timer **time.Timer, t time.Time, expire func()) {
+// setTimer calls expire with the lock at a time, or never at the zero time. It replaces an earlier
+// timer.
+func (x *exchange) setTimer(timer **time.Timer, t time.Time, expire func()) error {
 	x.mux.mu.Lock()
 	defer x.mux.mu.Unlock()
-	if *timer != nil {
-		(*timer).Stop()
-		*timer = nil
-	}
-	if t.IsZero() {
-		return
-	}
+	stopLocked(timer)
 	left := time.Until(t)
-	if left <= 0 {
+	switch {
+	case t.IsZero():
+		return nil
+	case left <= 0:
 		expire()
-		return
+		return nil
 	}
 	var this *time.Timer
 	this = time.AfterFunc(left, func() {
@@ -224,17 +226,17 @@ func (x *exchange) setTimer(timer **time.Timer, t time.Time, expire func()) {
 		}
 	})
 	*timer = this
+	return nil
 }
 
-// stopTimersLocked ends both deadlines.
-func (x *exchange) stopTimersLocked() {
-	for _, timer := range []**time.Timer{&x.readTimer, &x.writeTimer} {
-		if *timer != nil {
-			(*timer).Stop()
-			*timer = nil
-		}
+// stopLocked ends a deadline, if there is one.
+func stopLocked(timer **time.Timer) {
+	if *timer != nil {
+		(*timer).Stop()
+		*timer = nil
 	}
 }
 
-// EnableFullDuplex is called by http.ResponseController. A stream's directions are independent anyway.
+// EnableFullDuplex is called by http.ResponseController. A stream's directions are independent
+// anyway.
 func (*exchange) EnableFullDuplex() error { return nil }

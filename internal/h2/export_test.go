@@ -25,3 +25,9 @@ func (b *Budget) Streams() int64 { return b.streams.used.Load() }
 
 // HeaderBytes returns how many bytes of headers are reserved.
 func (b *Budget) HeaderBytes() int64 { return b.headers.used.Load() }
+
+// Used returns how many bytes are unread.
+func (b *Budget) Used() int64 { return b.unread.Load() }
+
+// Cut returns how many streams were ended because memory was short.
+func (b *Budget) Cut() int64 { return b.cut.Load() }

@@ -90,13 +90,6 @@ func (w *receiveWindow) increment() int {
 	return increment
 }
 
-// close returns what the budget gets back when nothing more comes.
-func (w *receiveWindow) close() int {
-	grown := w.grown
-	w.grown = 0
-	return grown
-}
-
 // connectionCredit is how much the peer may send on all streams together. It is opened as bytes
 // arrive, read or not: streams and the budget bound what is unread.
 type connectionCredit struct{ granted, owed int }

@@ -28,7 +28,9 @@ const (
 	pingRoundTrip                 // how long does a byte take to it and back?
 )
 
-// frame is the head of a frame.
+// frame is the head of a frame. Payloads are read where they are used: data goes to where it is
+// kept, and a header is decoded in the buffer that it was read to. So this package does not have a
+// type for each kind of frame, as x/net/http2 has, nor an allocation for each frame.
 type frame struct {
 	length int
 	kind   http2.FrameType
@@ -36,11 +38,39 @@ type frame struct {
 	id     uint32 // of the stream; zero for the connection
 }
 
+// parseFrame returns the head of a frame from its first frameHeadLen bytes.
 func parseFrame(p []byte) frame {
 	return frame{
 		length: int(p[0])<<16 | int(p[1])<<8 | int(p[2]), kind: http2.FrameType(p[3]), flags: http2.Flags(p[4]),
 		id: binary.BigEndian.Uint32(p[5:]) &^ reservedBit,
 	}
+}
+
+// validate returns an error for a frame of the wrong length, or that concerns a stream and should
+// not, or the other way round (RFC 9113, 6). It knows the frame's head only. No client of this
+// package allows push.
+func (f frame) validate() error {
+	isOfConnection := f.kind == http2.FrameSettings || f.kind == http2.FramePing || f.kind == http2.FrameGoAway
+	isOfEither := f.kind == http2.FrameWindowUpdate
+	if isOfConnection != (f.id == 0) && !isOfEither || f.kind == http2.FramePushPromise {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	isValid := true
+	switch f.kind {
+	case http2.FrameWindowUpdate, http2.FrameRSTStream:
+		isValid = f.length == wordLen
+	case http2.FramePing:
+		isValid = f.length == pingLen
+	case http2.FrameGoAway:
+		isValid = f.length >= 2*wordLen
+	case http2.FrameSettings:
+		isValid = f.length%settingLen == 0 && (f.length == 0 || !f.flags.Has(http2.FlagSettingsAck))
+	case http2.FrameData, http2.FrameHeaders, http2.FrameContinuation, http2.FramePriority, http2.FramePushPromise:
+	}
+	if !isValid {
+		return http2.ConnectionError(http2.ErrCodeFrameSize)
+	}
+	return nil
 }
 
 func appendFrame(b []byte, f frame) []byte {

@@ -17,11 +17,11 @@
 // # States
 //
 // A connection is open, leaving, ending, lingering, or closed. It is leaving when one side has sent
-// GOAWAY: a client begins no request any more, a server still serves what the client has sent before
-// it has read the GOAWAY. It is ending when no later stream counts: it closes when all streams have
-// ended and everything is written. If the peer breaks the protocol or exceeds a bound, all streams
-// end at once, and the connection lingers for a second, so that the peer can read the reason. A
-// peer that does not begin, falls silent, or takes no byte closes it without that second.
+// GOAWAY: a client begins no request any more, a server still serves what the client has sent
+// before it has read the GOAWAY. It is ending when no later stream counts: it closes when all
+// streams have ended and everything is written. If the peer breaks the protocol or exceeds a bound,
+// all streams end at once, and the connection lingers for a second, so that the peer can read the
+// reason. A peer that does not begin, falls silent, or takes no byte closes it without that second.
 //
 // A stream has two directions, each of which is open until its side has sent the last byte. The
 // connection removes a stream when both directions are finished, or when it ends with an error: a
@@ -66,7 +66,11 @@
 // no fairness between peers beyond the bounds of one connection.
 package h2
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"time"
+)
 
 var (
 	// ErrRefused means that the peer has certainly not begun the request (RFC 9113, 8.7). So the
@@ -95,3 +99,56 @@ var (
 	errFromPeer    = errors.New("received from peer")
 	errMalformed   = errors.New("http2: malformed request")
 )
+
+// Settings are those of one side of a connection. All fields are required unless their comment
+// says otherwise.
+type Settings struct {
+	// Windows are how many bytes of one stream this side takes before its reader has read them.
+	Windows Windows
+	// FrameSize is the largest frame that this side takes, from 16 KiB to 16 MiB - 1.
+	FrameSize int
+	// MaxHeaderBytes limits the header of a message, as HTTP/2 counts it: the text of each field
+	// and 32 bytes.
+	MaxHeaderBytes int
+	// MaxStreams is how many requests a server takes at once. Clients do not need it.
+	MaxStreams int
+	// PingAfter is the silence after which this side asks whether the peer is alive, and
+	// PingTimeout how long the peer may then stay silent. Their sum is how long a dead peer goes
+	// unnoticed. Anything that comes is a sign of life. A peer that has not begun HTTP/2 after
+	// PingAfter is not asked: the connection ends.
+	PingAfter   time.Duration
+	PingTimeout time.Duration
+	// WriteTimeout ends a connection whose peer does not take any byte for so long.
+	WriteTimeout time.Duration
+	// ContinueTimeout is how long a client's request that expects "100 Continue" waits for it
+	// before it sends its body. Servers do not need it.
+	ContinueTimeout time.Duration
+}
+
+// Bounds of settings (RFC 9113, 6.5.2), and of the memory of one stream.
+const (
+	minFrameSize = 16 << 10
+	maxFrameSize = 1<<24 - 1
+	minWindow    = 64 << 10
+	maxWindow    = 64 << 20
+)
+
+// Validate returns an error for settings that contradict HTTP/2.
+func (s Settings) Validate() error {
+	if w := s.Windows; w.Initial < minWindow || w.Max < w.Initial || w.Max > maxWindow {
+		return fmt.Errorf("choose windows: %d bytes at first and %d at most, want %d to %d in this order",
+			w.Initial, w.Max, minWindow, maxWindow)
+	}
+	if s.FrameSize < minFrameSize || s.FrameSize > maxFrameSize {
+		return fmt.Errorf("choose frame size: it is %d bytes, want %d to %d", s.FrameSize, minFrameSize, maxFrameSize)
+	}
+	return nil
+}
+
+// peerSettings are what the peer has announced, without what concerns frames alone (see [output]).
+// Before that a peer takes as many streams as the least generous of usual servers.
+type peerSettings struct {
+	window      int // how much it takes on a stream at first
+	streams     int // how many streams it takes at once
+	headerBytes int // how large it takes headers
+}

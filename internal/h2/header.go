@@ -6,6 +6,8 @@ package h2
 import (
 	"bytes"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -29,9 +31,9 @@ const (
 )
 
 // headerDecoder decodes incoming headers, one after the other: frames of other streams cannot come
-// in the middle of one. It belongs to the reader. A header that does not fit into one small frame is
-// decoded when all of it has arrived. Until then the decoder holds the bytes that the peer has sent,
-// not their decompressed form, which can be thousands of times as large.
+// in the middle of one. It belongs to the reader. A header that does not fit into one small frame
+// is decoded when all of it has arrived. Until then the decoder holds the bytes that the peer has
+// sent, not their decompressed form, which can be thousands of times as large.
 type headerDecoder struct {
 	hpack      *hpack.Decoder
 	limit      int    // how many bytes a header may have, as HTTP/2 counts them
@@ -173,4 +175,94 @@ func (e *headerEncoder) add(name, value string) {
 // would only cost memory.
 func (e *headerEncoder) setTableSize(bytes uint32) {
 	e.hpack.SetMaxDynamicTableSize(min(bytes, headerTable))
+}
+
+// names are those of common fields, in net/http's form. Their case is changed without allocating.
+var names = [...]string{
+	"Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Accept-Ranges",
+	"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods",
+	"Access-Control-Allow-Origin", "Access-Control-Expose-Headers", "Access-Control-Max-Age",
+	"Access-Control-Request-Headers", "Access-Control-Request-Method", "Age", "Allow", "Audit-Id", "Authorization",
+	"Baggage", "Cache-Control", "Connect-Accept-Encoding", "Connect-Content-Encoding", "Connect-Protocol-Version",
+	"Connect-Timeout-Ms", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Length",
+	"Content-Location", "Content-Range", "Content-Type", "Cookie", "Date", "Etag", "Expect", "Expires", "Forwarded",
+	"From", "Host", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since",
+	"Impersonate-Group", "Impersonate-Uid", "Impersonate-User", "Kubectl-Command", "Kubectl-Session",
+	"Last-Modified", "Link", "Location", "Max-Forwards", "Origin", "Range", "Referer", "Retry-After", "Server",
+	"Set-Cookie", "Strict-Transport-Security", "Te", "Trailer", "Traceparent", "Tracestate", "User-Agent", "Vary",
+	"Via", "Warning", "Www-Authenticate", "X-Content-Type-Options", "X-Forwarded-For", "X-Forwarded-Host",
+	"X-Forwarded-Proto", "X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid",
+}
+
+// lowerNames leads from net/http's form of a name to that on the wire, canonicalNames back.
+var lowerNames, canonicalNames = func() (lower, canon map[string]string) {
+	lower, canon = make(map[string]string, len(names)), make(map[string]string, len(names))
+	for _, name := range names {
+		small := strings.ToLower(name)
+		lower[name], canon[small] = small, name
+	}
+	return lower, canon
+}()
+
+// lower returns the form of a field's name on the wire.
+func lower(name string) string {
+	if known, ok := lowerNames[name]; ok {
+		return known
+	}
+	return strings.ToLower(name)
+}
+
+// canonical returns net/http's form of a field's name.
+func canonical(name string) string {
+	if known, ok := canonicalNames[name]; ok {
+		return known
+	}
+	return http.CanonicalHeaderKey(name)
+}
+
+// isOfConnection reports whether a field concerns one connection. HTTP/2 does not have such fields
+// (RFC 9113, 8.2.2). The name is in lower case.
+func isOfConnection(name string) bool {
+	switch name {
+	case "connection", "proxy-connection", "transfer-encoding", "upgrade", "keep-alive":
+		return true
+	}
+	return false
+}
+
+// isValidName reports whether a name is valid on the wire, where it is in lower case.
+func isValidName(name string) bool {
+	if _, known := canonicalNames[name]; known {
+		return true
+	}
+	return httpguts.ValidHeaderFieldName(name) && lower(name) == name
+}
+
+// contentLength returns the length in the values of Content-Length. It reports false, with a length
+// of -1, if there is not exactly one valid length.
+func contentLength(values []string) (int64, bool) {
+	if len(values) != 1 {
+		return -1, false
+	}
+	length, err := strconv.ParseUint(values[0], 10, 63)
+	if err != nil {
+		return -1, false
+	}
+	return int64(length), true
+}
+
+// isFraming reports whether a field says how long a message is. Trailers cannot have such fields
+// (RFC 9110, 6.5.1).
+func isFraming(name string) bool {
+	return slices.Contains([]string{"Content-Length", "Transfer-Encoding", "Trailer"}, http.CanonicalHeaderKey(name))
+}
+
+// isVolatile reports whether a field has another value in each message. In HPACK's table it would
+// only replace fields that come again.
+func isVolatile(name string) bool {
+	switch name {
+	case ":path", "content-length", "traceparent", "audit-id":
+		return true
+	}
+	return false
 }

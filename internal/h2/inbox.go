@@ -5,12 +5,12 @@ package h2
 
 import "sync"
 
-// inbox holds the received and unread bytes of a stream, in chunks from pools. The connection's lock
-// guards it. The reader of the connection fills it, and one goroutine of the stream empties it. Each
-// does so in two steps (reserve and commit, front and consume), and copies bytes between them without
-// the lock. Between the steps the first goroutine owns the free part of the last chunk, and the
-// second the unread part of those that front has returned. So neither step frees a chunk that the
-// other goroutine uses.
+// inbox holds the received and unread bytes of a stream, in chunks from pools. The connection's
+// lock guards it. The reader of the connection fills it, and one goroutine of the stream empties
+// it. Each does so in two steps (reserve and commit, front and consume), and copies bytes between
+// them without the lock. Between the steps the first goroutine owns the free part of the last
+// chunk, and the second the unread part of those that front has returned. So neither step frees a
+// chunk that the other goroutine uses.
 type inbox struct {
 	chunks    []*chunk
 	size      int

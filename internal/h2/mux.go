@@ -5,15 +5,14 @@ package h2
 
 import (
 	"sync"
-	"time"
 
 	"golang.org/x/net/http2"
 )
 
 // mux is what the streams of one connection share. Its parts share one lock because they change
 // together: a frame of data takes from a stream's window and from the connection's, and goes behind
-// what is pending; the end of a stream concerns the table, the budget and the output. Each part is a
-// value with a subject of its own, and none calls mux.
+// what is pending; the end of a stream concerns the table, the budget and the output. Each part is
+// a value with a subject of its own, and none calls mux.
 type mux struct {
 	mu       sync.Mutex // guards all fields below, and those of all streams
 	isServer bool       // constant, as are settings
@@ -65,14 +64,6 @@ func (m *mux) removeLocked(s *stream) {
 // isUnusedLocked reports whether no stream has had the id so far. Even ids are for push.
 func (m *mux) isUnusedLocked(id uint32) bool { return id > m.last || id%2 == 0 }
 
-// lastOfPeerLocked returns the last stream that the peer has begun. Servers do not begin any.
-func (m *mux) lastOfPeerLocked() uint32 {
-	if m.isServer {
-		return m.last
-	}
-	return 0
-}
-
 // queueWakeLocked has a stream woken after the frames that have come together. Only the reader of
 // the connection calls it.
 func (m *mux) queueWakeLocked(s *stream) {
@@ -96,14 +87,6 @@ func (m *mux) wake() {
 	m.wakes = m.wakes[:0]
 }
 
-// measureLocked sends a PING to measure the round trip, if the last measurement is old. The caller
-// flushes.
-func (m *mux) measureLocked(now time.Time) {
-	if m.roundTrip.begin(now) {
-		m.out.urgeLocked(appendPing(m.out.buffer(), pingRoundTrip))
-	}
-}
-
 // resizeLocked changes how much the peer takes on each stream at first, also on those that exist.
 func (m *mux) resizeLocked(window int) error {
 	more := window - m.peer.window
@@ -119,8 +102,8 @@ func (m *mux) resizeLocked(window int) error {
 	return nil
 }
 
-// stopLocked ends all streams for the reason that the connection has ended. The bytes that they have
-// received can still be read, but do not count any more.
+// stopLocked ends all streams for the reason that the connection has ended. The bytes that they
+// have received can still be read, but do not count any more.
 func (m *mux) stopLocked(err error) {
 	m.out.stopLocked(err)
 	m.account.close()
@@ -166,7 +149,7 @@ func (m *mux) evictIdlest() bool {
 	if s == nil {
 		return false
 	}
-	s.evictLocked()
+	s.resetLocked(http2.ErrCodeCancel, ErrTooSlow)
 	m.out.flushSoonLocked()
 	return true
 }

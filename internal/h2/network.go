@@ -78,8 +78,9 @@ func (n *network) close() error {
 const leastCoalesced = 1 << 10
 
 // Coalesce returns a connection to put under TLS, below a [Client] or [Server] or below
-// http.Transport with a [Pool]. The TLS records of one write of theirs leave together. TLS by itself
-// writes each record on its own, of 16 KiB at most, and so makes four system calls in place of one.
+// http.Transport with a [Pool]. The TLS records of one write of theirs leave together. TLS by
+// itself writes each record on its own, of 16 KiB at most, and so makes four system calls in place
+// of one.
 func Coalesce(conn net.Conn) net.Conn { return &coalesced{Conn: conn} }
 
 // CoalesceAll is [Coalesce] for the connections that a listener accepts.
@@ -111,8 +112,8 @@ type coalesced struct {
 	held      []byte
 }
 
-// coalescedBelow returns the connection of [Coalesce] below the TLS of a connection, or nil if there
-// is none. Layers have NetConn, as tls.Conn does.
+// coalescedBelow returns the connection of [Coalesce] below the TLS of a connection, or nil if
+// there is none. Layers have NetConn, as tls.Conn does.
 func coalescedBelow(conn net.Conn) *coalesced {
 	for over := (*tls.Conn)(nil); ; {
 		if below, ok := conn.(*coalesced); ok && over != nil {

@@ -4,7 +4,6 @@
 package h2
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -37,8 +36,9 @@ type ender interface {
 
 // output writes the frames of a connection. A goroutine with a frame to send appends it and writes
 // everything that is pending. If another goroutine is already writing, a new goroutine writes the
-// rest after it. So frames that several goroutines send at the same time go out in one write, and no
-// goroutine writes more than what was pending when it began. The connection's lock guards an output.
+// rest after it. So frames that several goroutines send at the same time go out in one write, and
+// no goroutine writes more than what was pending when it began. The connection's lock guards an
+// output.
 //
 // Data waits for room in pending and for the connection's window. Streams with more data than there
 // is room for take turns, one frame each. Headers wait for room only, and go before data. Frames
@@ -71,8 +71,8 @@ type output struct {
 // waiter is a goroutine that waits until it may append frames.
 type waiter struct {
 	cond     sync.Cond
-	err      error // why it does not need to wait any more
-	isQueued bool  // it is in the queue for data
+	isOver   bool // it need not wait any more
+	isQueued bool // it is in the queue for data
 }
 
 func (o *output) init(mu *sync.Mutex, drained *sync.Cond, network *network, ender ender, timeout time.Duration) {
@@ -129,8 +129,8 @@ func (o *output) withHeader(id uint32, end bool) []byte {
 	return appendBlock(o.buffer(), id, o.encoder.block.Bytes(), end, o.frameSize)
 }
 
-// flushLocked writes what is pending, unless another goroutine is writing. It releases the lock while
-// it writes.
+// flushLocked writes what is pending, unless another goroutine is writing. It releases the lock
+// while it writes.
 func (o *output) flushLocked() {
 	if !o.canFlush() {
 		return
@@ -199,8 +199,8 @@ func (o *output) write(p []byte) error {
 }
 
 // canAppendData reports whether w may append data: there is room, the connection's window is open,
-// and no other goroutine has waited longer. Headers go first: they need no window, so they never wait
-// for data.
+// and no other goroutine has waited longer. Headers go first: they need no window, so they never
+// wait for data.
 func (o *output) canAppendData(w *waiter) bool {
 	return !o.isFull() && o.window > 0 && len(o.headers) == 0 && (len(o.data) == 0 || o.data[0] == w)
 }
@@ -210,29 +210,25 @@ func (o *output) canAppendHeader(w *waiter) bool {
 	return !o.isFull() && (len(o.headers) == 0 || o.headers[0] == w)
 }
 
-// awaitHeaderTurnLocked blocks until w may append a header. The caller does so before it releases the
-// lock. It fails if w need not wait any more, or the connection has ended. It releases the lock while
-// it waits.
-func (o *output) awaitHeaderTurnLocked(w *waiter) error {
-	for isQueued := false; ; {
-		err := cmp.Or(w.err, o.err)
-		if err == nil && !o.canAppendHeader(w) {
-			if o.canFlush() {
-				o.flushLocked()
-				continue
-			}
-			if !isQueued {
-				isQueued = true
-				o.headers = append(o.headers, w)
-			}
-			w.cond.Wait()
+// awaitHeaderTurnLocked blocks until w may append a header, need not wait any more, or the
+// connection has ended. In the first case the caller appends it before it releases the lock. It
+// releases the lock while it waits.
+func (o *output) awaitHeaderTurnLocked(w *waiter) {
+	isQueued := false
+	for !w.isOver && o.err == nil && !o.canAppendHeader(w) {
+		if o.canFlush() {
+			o.flushLocked()
 			continue
 		}
-		if isQueued {
-			o.headers = remove(o.headers, w)
-			o.wakeWriterLocked()
+		if !isQueued {
+			isQueued = true
+			o.headers = append(o.headers, w)
 		}
-		return err
+		w.cond.Wait()
+	}
+	if isQueued {
+		o.headers = remove(o.headers, w)
+		o.wakeWriterLocked()
 	}
 }
 
@@ -258,8 +254,8 @@ func remove(queue []*waiter, w *waiter) []*waiter {
 	return slices.Delete(queue, i, i+1)
 }
 
-// wakeWriterLocked wakes the goroutine that has waited longest, if there is room. It wakes only one,
-// however little the peer reads at once.
+// wakeWriterLocked wakes the goroutine that has waited longest, if there is room. It wakes only
+// one, however little the peer reads at once.
 func (o *output) wakeWriterLocked() {
 	switch {
 	case o.isFull():
@@ -277,11 +273,13 @@ func (o *output) widenLocked(increment int) bool {
 	return o.window <= maxConnectionWindow
 }
 
-// stopLocked ends the output. The streams of goroutines that wait with data are ended by the caller;
-// those that wait with headers may not have a stream yet.
+// stopLocked ends the output. The streams of goroutines that wait with data are ended by the
+// caller; those that wait with headers may not have a stream yet.
 func (o *output) stopLocked(err error) {
 	o.err = err
-	o.watch.stop()
+	if o.watch.timer != nil {
+		o.watch.timer.Stop()
+	}
 	for _, w := range o.headers {
 		w.cond.Broadcast()
 	}
@@ -305,12 +303,6 @@ type writeWatch struct {
 	began   atomic.Int64 // when the current write began, in nanoseconds; zero if there is none
 	timer   *time.Timer
 	isSet   bool
-}
-
-func (w *writeWatch) stop() {
-	if w.timer != nil {
-		w.timer.Stop()
-	}
 }
 
 // watchLocked sets the timer, if it is not set.

@@ -13,7 +13,8 @@ import (
 )
 
 // Pool is the HTTP/2 of an http.Transport, in place of net/http's: the transport dials, with its
-// proxies and its TLS, and speaks HTTP/1.1 with servers that choose that. It is safe for concurrent use.
+// proxies and its TLS, and speaks HTTP/1.1 with servers that choose that. It is safe for concurrent
+// use.
 type Pool struct {
 	settings Settings
 	budget   *Budget
@@ -49,8 +50,8 @@ type failedConn struct{ err error }
 // RoundTrip implements http.RoundTripper.
 func (c failedConn) RoundTrip(*http.Request) (*http.Response, error) { return nil, c.err }
 
-// RoundTripErr makes an http.Transport fail the request, as if dialling had failed. Otherwise it would
-// dial without end.
+// RoundTripErr makes an http.Transport fail the request, as if dialling had failed. Otherwise it
+// would dial without end.
 func (c failedConn) RoundTripErr() error { return c.err }
 
 // take adds a connection, unless another one has room: for requests that come at the same time, the
@@ -75,8 +76,8 @@ func (p *Pool) take(conn *tls.Conn) error {
 	return nil
 }
 
-// readyLocked returns a connection that takes a request; nil if there is none. It forgets those that
-// never will again, and closes idle ones beyond the first that has room.
+// readyLocked returns a connection that takes a request; nil if there is none. It forgets those
+// that never will again, and closes idle ones beyond the first that has room.
 func (p *Pool) readyLocked() *Client {
 	var found *Client
 	p.clients = slices.DeleteFunc(p.clients, func(c *Client) bool {
@@ -101,8 +102,8 @@ func (errNoConnection) Error() string { return "http2: no connection has room" }
 // IsHTTP2NoCachedConnError is the method by which an http.Transport recognizes the error.
 func (errNoConnection) IsHTTP2NoCachedConnError() {}
 
-// RoundTrip implements http.RoundTripper. The transport sends a request again over another connection if
-// the server has certainly not begun it.
+// RoundTrip implements http.RoundTripper. The transport sends a request again over another
+// connection if the server has certainly not begun it.
 func (p *Pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	p.mu.Lock()
 	client := p.readyLocked()
@@ -121,9 +122,9 @@ func (p *Pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// Before returns a transport that uses the pool's connections if one has room, and otherwise next, which
-// leads to a transport with the pool installed. It saves the work of an http.Transport to find a
-// connection. All requests must be for the same server.
+// Before returns a transport that uses the pool's connections if one has room, and otherwise next,
+// which leads to a transport with the pool installed. It saves the work of an http.Transport to
+// find a connection. All requests must be for the same server.
 func (p *Pool) Before(next http.RoundTripper) http.RoundTripper { return pooledTransport{p, next} }
 
 // pooledTransport asks the pool before the transport that dials.

@@ -10,55 +10,52 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// A change of settings concerns all streams, and costs the peer a few bytes. So the peer may make only
-// so many at once, and so many a second.
-const (
-	maxSettings      = 100                      // settings in one frame
-	maxControl       = maxSettings * settingLen // bytes read of a control frame
-	changesAtOnce    = 100
-	changesPerSecond = 10
-)
-
-// readControl handles a frame that contains neither data nor a header. It reads at most maxControl
-// bytes of the frame before it checks it. Frames that may have any length end with text that is
-// skipped.
+// readControl handles a valid frame that contains neither data nor a header. It reads only the
+// beginning of one that may have any length.
 func (r *reader) readControl(f frame) error {
-	if f.length > minFrameSize { // only data frames may have the full frame size
+	// Only data frames may have the full frame size. The check needs no byte behind the frame's
+	// head, so that a peer cannot make this side keep a large frame.
+	if f.length > minFrameSize {
 		return http2.ConnectionError(http2.ErrCodeFrameSize)
 	}
 	p, err := r.peek(min(f.length, maxControl))
 	if err != nil {
 		return err
 	}
-	switch f.kind {
-	case http2.FrameSettings:
+	switch {
+	case f.kind == http2.FrameSettings && f.length > maxControl:
+		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+	case f.kind == http2.FrameSettings:
 		return r.readSettings(f, p)
-	case http2.FrameWindowUpdate:
-		return r.readWindowUpdate(f, p)
-	case http2.FrameRSTStream:
-		return r.readReset(f, p)
-	case http2.FramePing:
+	case f.kind == http2.FrameWindowUpdate:
+		return r.readWindowUpdate(f.id, int(binary.BigEndian.Uint32(p)&^reservedBit))
+	case f.kind == http2.FrameRSTStream:
+		return r.readReset(f.id, http2.ErrCode(binary.BigEndian.Uint32(p)))
+	case f.kind == http2.FramePing:
 		return r.readPing(f, p)
-	case http2.FrameGoAway:
-		return r.readGoAway(f, p)
-	case http2.FramePriority:
-		return r.readPriority(f, p)
-	default: // PUSH_PROMISE; no client allows push
-		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
+	if f.kind == http2.FrameGoAway {
+		r.role.goAway(binary.BigEndian.Uint32(p) &^ reservedBit)
+	}
+	if err := r.skip(f.length - len(p)); err != nil { // a GOAWAY's text for people
+		return err
+	}
+	if f.kind == http2.FramePriority && f.length != priorityLen { // otherwise it means nothing (RFC 9113, 5.3.2)
+		return http2.StreamError{StreamID: f.id, Code: http2.ErrCodeFrameSize}
+	}
+	return nil
 }
 
+// readSettings applies the peer's settings and acknowledges them, or handles the acknowledgement of
+// this side's: it comes once, after the beginning, and ends the first measurement of the round
+// trip. Settings are in force from their frame on (RFC 9113, 6.5.3). So all of them are applied
+// under one lock, and the acknowledgement is behind any frame that was sent under the old ones.
 func (r *reader) readSettings(f frame, p []byte) error {
-	switch {
-	case f.id != 0:
-		return http2.ConnectionError(http2.ErrCodeProtocol)
-	case f.flags.Has(http2.FlagSettingsAck) && f.length != 0, f.length%settingLen != 0:
-		return http2.ConnectionError(http2.ErrCodeFrameSize)
-	case f.flags.Has(http2.FlagSettingsAck):
+	if f.flags.Has(http2.FlagSettingsAck) {
 		r.finishMeasuring()
 		return nil
 	}
-	if f.length > maxSettings*settingLen || !r.settingRate.Allow() {
+	if !r.settingRate.Allow() {
 		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
 	}
 	m := r.mux
@@ -70,11 +67,19 @@ func (r *reader) readSettings(f frame, p []byte) error {
 		if err := s.Valid(); err != nil {
 			return err
 		}
-		if s.ID == http2.SettingInitialWindowSize {
-			window = int(s.Val) // streams are resized once
-			continue
+		switch s.ID {
+		case http2.SettingInitialWindowSize:
+			window = int(s.Val) // streams are resized once for all settings
+		case http2.SettingHeaderTableSize:
+			m.out.encoder.setTableSize(s.Val)
+		case http2.SettingMaxFrameSize:
+			m.out.frameSize = int(s.Val)
+		case http2.SettingMaxConcurrentStreams:
+			m.peer.streams = int(min(s.Val, maxConnectionWindow))
+		case http2.SettingMaxHeaderListSize:
+			m.peer.headerBytes = int(min(s.Val, maxConnectionWindow))
+		default:
 		}
-		r.applySettingLocked(s)
 	}
 	if err := m.resizeLocked(window); err != nil {
 		return err
@@ -82,83 +87,54 @@ func (r *reader) readSettings(f frame, p []byte) error {
 	return m.out.answerLocked(appendSettingsAck(m.out.buffer()))
 }
 
-func (r *reader) applySettingLocked(s http2.Setting) {
-	m := r.mux
-	switch s.ID {
-	case http2.SettingHeaderTableSize:
-		m.out.encoder.setTableSize(s.Val)
-	case http2.SettingMaxFrameSize:
-		m.out.frameSize = int(s.Val)
-	case http2.SettingMaxConcurrentStreams:
-		m.peer.streams = int(min(s.Val, maxConnectionWindow))
-	case http2.SettingMaxHeaderListSize:
-		m.peer.headerBytes = int(min(s.Val, maxConnectionWindow))
-	default:
-	}
-}
-
-func (r *reader) readWindowUpdate(f frame, p []byte) error {
-	if f.length != wordLen {
-		return http2.ConnectionError(http2.ErrCodeFrameSize)
-	}
-	increment := int(binary.BigEndian.Uint32(p) &^ reservedBit)
+// readWindowUpdate opens the window of a stream, or the connection's if id is zero. What is wrong
+// about a stream's window costs only the stream. An update for a stream that has ended may have
+// been on its way; one for a stream that does not exist yet cannot.
+func (r *reader) readWindowUpdate(id uint32, increment int) error {
 	m := r.mux
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := m.streams[f.id]
+	s := m.streams[id]
 	switch {
-	case f.id == 0 && increment == 0:
+	case id == 0 && increment == 0, id != 0 && s == nil && m.isUnusedLocked(id):
 		return http2.ConnectionError(http2.ErrCodeProtocol)
-	case f.id == 0 && !m.out.widenLocked(increment):
+	case id == 0 && !m.out.widenLocked(increment):
 		return http2.ConnectionError(http2.ErrCodeFlowControl)
-	case f.id == 0:
-		return nil
-	case s == nil && m.isUnusedLocked(f.id):
-		return http2.ConnectionError(http2.ErrCodeProtocol)
-	case s == nil: // it has ended meanwhile
+	case id == 0, s == nil: // a stream may have ended meanwhile
 		return nil
 	case increment == 0:
-		return http2.StreamError{StreamID: f.id, Code: http2.ErrCodeProtocol}
+		return http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol}
 	case !s.widenLocked(increment):
-		return http2.StreamError{StreamID: f.id, Code: http2.ErrCodeFlowControl}
+		return http2.StreamError{StreamID: id, Code: http2.ErrCodeFlowControl}
 	}
 	return nil
 }
 
-func (r *reader) readReset(f frame, p []byte) error {
-	if f.id == 0 {
-		return http2.ConnectionError(http2.ErrCodeProtocol)
-	}
-	if f.length != wordLen {
-		return http2.ConnectionError(http2.ErrCodeFrameSize)
-	}
+// readReset ends a stream because the peer wants that. It never answers: two sides that reset a
+// stream at the same time would answer each other without end.
+func (r *reader) readReset(id uint32, code http2.ErrCode) error {
 	m := r.mux
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.isUnusedLocked(f.id) {
+	if m.isUnusedLocked(id) {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
-	if s := m.streams[f.id]; s != nil {
-		code := http2.ErrCode(binary.BigEndian.Uint32(p))
-		s.peerResetLocked(http2.StreamError{StreamID: f.id, Code: code, Cause: errFromPeer})
+	if s := m.streams[id]; s != nil {
+		s.peerResetLocked(http2.StreamError{StreamID: id, Code: code, Cause: errFromPeer})
 	}
 	return nil
 }
 
+// readPing answers a PING, or handles an answer. A peer that sends PINGs and does not read the
+// answers is ended by the bound of urgent output (CVE-2019-9512).
 func (r *reader) readPing(f frame, p []byte) error {
-	switch {
-	case f.id != 0:
-		return http2.ConnectionError(http2.ErrCodeProtocol)
-	case f.length != pingLen:
-		return http2.ConnectionError(http2.ErrCodeFrameSize)
+	switch question := p[pingLen-1]; {
 	case !f.flags.Has(http2.FlagPingAck):
 		m := r.mux
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		return m.out.answerLocked(appendPong(m.out.buffer(), p))
-	}
-	switch question := p[pingLen-1]; question {
-	case pingRoundTrip:
+	case question == pingRoundTrip:
 		r.finishMeasuring()
 	default:
 		r.role.pong(question)
@@ -171,44 +147,4 @@ func (r *reader) finishMeasuring() {
 	r.mux.mu.Lock()
 	defer r.mux.mu.Unlock()
 	r.mux.roundTrip.finish(time.Now())
-}
-
-func (r *reader) readGoAway(f frame, p []byte) error {
-	if f.id != 0 {
-		return http2.ConnectionError(http2.ErrCodeProtocol)
-	}
-	if f.length < 2*wordLen {
-		return http2.ConnectionError(http2.ErrCodeFrameSize)
-	}
-	last := binary.BigEndian.Uint32(p) &^ reservedBit
-	if err := r.skip(f.length - len(p)); err != nil { // a text for people
-		return err
-	}
-	r.role.goAway(last)
-	return nil
-}
-
-// readPriority checks a PRIORITY frame. Priorities are deprecated (RFC 9113, 5.3.2).
-func (r *reader) readPriority(f frame, p []byte) error {
-	if f.id == 0 {
-		return http2.ConnectionError(http2.ErrCodeProtocol)
-	}
-	if err := r.skip(f.length - len(p)); err != nil {
-		return err
-	}
-	if f.length != priorityLen {
-		return http2.StreamError{StreamID: f.id, Code: http2.ErrCodeFrameSize}
-	}
-	return nil
-}
-
-// refuse resets a stream for what the peer did on it.
-func (r *reader) refuse(err http2.StreamError) error {
-	m := r.mux
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.streams[err.StreamID]; s != nil {
-		s.endLocked(err)
-	}
-	return m.out.answerLocked(appendReset(m.out.buffer(), err.StreamID, err.Code))
 }

@@ -9,8 +9,12 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// readData handles a DATA frame. Its bytes are read to where they are kept. If its stream does not
-// want them, they are skipped, and count for the connection's window all the same.
+// readData handles a DATA frame. Its bytes are read to where they are kept, in three steps: with
+// the lock, the frame is counted and its stream found; without the lock, bytes are read to the
+// stream's inbox, while its reader may already read the first of them; with the lock, the frame's
+// end takes effect. The stream may end between the steps: then the other bytes are skipped. Bytes
+// that are skipped count for the connection's window as well, or the two sides would count
+// differently.
 func (r *reader) readData(f frame) error {
 	body, padding, overhead := f.length, 0, 0
 	if f.flags.Has(http2.FlagDataPadded) {
@@ -37,7 +41,7 @@ func (r *reader) readData(f frame) error {
 	m := r.mux
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if overhead > 0 { // nobody reads it
+	if overhead > 0 { // padding counts for the window, and no reader will ever read it
 		s.grantLocked(overhead)
 		m.out.flushSoonLocked()
 	}
@@ -47,15 +51,18 @@ func (r *reader) readData(f frame) error {
 	return nil
 }
 
-// expectData counts a frame and returns its stream, or nil if that has ended and its peer could not
-// know.
+// expectData counts a frame and returns its stream, or nil if that has ended and the peer could not
+// know. It is called before a byte of the frame was read: a peer that breaks a bound does not get
+// room for its bytes first.
 func (r *reader) expectData(f frame, body int64) (*stream, error) {
 	m := r.mux
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if f.id == 0 || m.isUnusedLocked(f.id) {
+	if m.isUnusedLocked(f.id) {
 		return nil, http2.ConnectionError(http2.ErrCodeProtocol)
 	}
+	// The connection's window is opened as bytes arrive, whether they are wanted or not. Otherwise
+	// streams that were reset with data on its way would close it for all others.
 	increment, ok := m.credit.take(f.length)
 	if !ok {
 		return nil, http2.ConnectionError(http2.ErrCodeFlowControl)
@@ -83,40 +90,26 @@ func (r *reader) expectData(f frame, body int64) (*stream, error) {
 	return s, nil
 }
 
-// fill reads data to a stream's inbox. It returns how many bytes it has not read because the stream
-// does not want them any more.
+// fill reads data to a stream's inbox, without the lock while it reads. It returns how many bytes
+// it has not read because the stream does not want them any more.
 func (r *reader) fill(s *stream, bytes int) (left int, err error) {
-	for bytes > 0 {
-		chunk, p := r.reserve(s, bytes)
-		if chunk == nil {
-			break
-		}
-		if _, err := r.readFull(p); err != nil {
+	m := r.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for bytes > 0 && !s.in.isClosed {
+		chunk, p := s.in.inbox.reserve(bytes)
+		m.mu.Unlock()
+		err := r.readFull(p)
+		m.mu.Lock()
+		if err != nil {
 			return bytes, err
 		}
 		bytes -= len(p)
-		r.commit(s, chunk, len(p))
+		if !s.in.isClosed {
+			s.in.inbox.commit(chunk, len(p))
+			m.account.addUnread(len(p))
+			m.queueWakeLocked(s)
+		}
 	}
 	return bytes, nil
-}
-
-// reserve returns where to put data for a stream; nil if it does not want them any more.
-func (r *reader) reserve(s *stream, bytes int) (*chunk, []byte) {
-	r.mux.mu.Lock()
-	defer r.mux.mu.Unlock()
-	if s.in.isClosed {
-		return nil, nil
-	}
-	return s.in.inbox.reserve(bytes)
-}
-
-// commit adds reserved bytes that were read.
-func (r *reader) commit(s *stream, chunk *chunk, bytes int) {
-	r.mux.mu.Lock()
-	defer r.mux.mu.Unlock()
-	if !s.in.isClosed {
-		s.in.inbox.commit(chunk, bytes)
-		r.mux.account.addUnread(bytes)
-		r.mux.queueWakeLocked(s)
-	}
 }

@@ -11,12 +11,21 @@ import (
 	"golang.org/x/time/rate"
 )
 
+// A change of settings concerns all streams, and costs the peer a few bytes. So the peer may make
+// only so many at once, and so many a second.
+const (
+	maxSettings      = 100                      // settings in one frame
+	maxControl       = maxSettings * settingLen // bytes read of a control frame
+	changesAtOnce    = 100
+	changesPerSecond = 10
+)
+
 // readBuffer is small, because every connection has one. Bytes of bodies bypass it.
 const readBuffer = 4 << 10
 
-// reader reads the frames of a connection. One goroutine at a time uses it, so that its fields need no
-// lock. It never writes, because it would wait for a peer that waits for it: other goroutines write
-// what it has to answer.
+// reader reads the frames of a connection. One goroutine at a time uses it, so that its fields need
+// no lock. It never writes, because it would wait for a peer that waits for it: other goroutines
+// write what it has to answer.
 type reader struct {
 	mux  *mux
 	role role
@@ -24,9 +33,11 @@ type reader struct {
 	in          *bufio.Reader
 	decoder     headerDecoder
 	settingRate *rate.Limiter // how often the peer may change settings
+	hasBegun    bool          // the peer's settings were received
 }
 
-// role is what a client does otherwise than a server. The reader calls its methods without the lock.
+// role is what a client does otherwise than a server. The reader calls its methods without the
+// lock.
 type role interface {
 	// openStream handles the header of a stream that is not in the table.
 	openStream(id uint32, d *headerDecoder) error
@@ -36,8 +47,8 @@ type role interface {
 	goAway(last uint32)
 	// pong handles the answer to a PING that asked this question.
 	pong(question byte)
-	// handOver returns the request that the reader's goroutine is to answer, while another one reads
-	// on. It returns nil if this one reads on.
+	// handOver returns the request that the reader's goroutine is to answer, while another one
+	// reads on. It returns nil if this one reads on.
 	handOver() job
 }
 
@@ -76,9 +87,10 @@ func (r *reader) peek(n int) ([]byte, error) {
 }
 
 // readFull fills p.
-func (r *reader) readFull(p []byte) (int, error) {
+func (r *reader) readFull(p []byte) error {
 	r.prepare(len(p))
-	return io.ReadFull(r.in, p)
+	_, err := io.ReadFull(r.in, p)
+	return err
 }
 
 // skip reads n bytes that are not needed.
@@ -110,4 +122,23 @@ func (r *reader) padding(f frame, empty http2.ErrCode) (length, padding int, err
 		return 0, 0, http2.ConnectionError(http2.ErrCodeProtocol)
 	}
 	return length, padding, nil
+}
+
+// refuse resets a stream for what the peer did on it.
+func (r *reader) refuse(err http2.StreamError) error {
+	m := r.mux
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.streams[err.StreamID]; s != nil {
+		s.endLocked(err)
+	}
+	return m.out.answerLocked(appendReset(m.out.buffer(), err.StreamID, err.Code))
+}
+
+// dropBlock drops the gathered bytes of a header, and their room in the budget.
+func (r *reader) dropBlock() {
+	r.mux.mu.Lock()
+	defer r.mux.mu.Unlock()
+	r.mux.account.releaseHeader(len(r.decoder.block))
+	r.decoder.block = nil
 }

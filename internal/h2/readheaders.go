@@ -9,14 +9,13 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// blockStep is how many bytes are allocated for a header at once, however long its frame claims to be.
+// blockStep is how many bytes are allocated for a header at once, however long its frame claims to
+// be.
 const blockStep = 16 << 10
 
-// readHeaders handles a HEADERS frame.
+// readHeaders handles a HEADERS frame. Its priority is ignored; priorities are deprecated. Also the
+// header of a stream that was reset is decoded, since later ones refer to its fields.
 func (r *reader) readHeaders(f frame) error {
-	if f.id == 0 {
-		return http2.ConnectionError(http2.ErrCodeProtocol)
-	}
 	if err := r.decoder.checkLength(f.length); err != nil {
 		return err
 	}
@@ -39,9 +38,10 @@ func (r *reader) readHeaders(f frame) error {
 	return r.readBlock(f, length, padding)
 }
 
-// readContinuation handles a CONTINUATION frame.
+// readContinuation handles a CONTINUATION frame. The length of a header is checked frame by frame,
+// before its bytes are read: the frames may be without end (CVE-2023-45288, CVE-2024-27316).
 func (r *reader) readContinuation(f frame) error {
-	if f.id == 0 || r.decoder.id == 0 {
+	if r.decoder.id == 0 {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
 	if err := r.decoder.checkLength(r.decoder.frames + f.length); err != nil {
@@ -51,7 +51,8 @@ func (r *reader) readContinuation(f frame) error {
 }
 
 // readBlock reads a piece of a header and the padding behind it. After the last piece it passes the
-// header on.
+// header on. Nearly all headers are one frame that fits into the reader's buffer: they are decoded
+// from there, without a copy. The pieces of others are gathered first.
 func (r *reader) readBlock(f frame, length, padding int) error {
 	d := &r.decoder
 	if err := d.count(length); err != nil {
@@ -83,19 +84,21 @@ func (r *reader) readBlock(f frame, length, padding int) error {
 	return r.passHeader(f.id)
 }
 
-// gather reads a piece of a header that is decoded later. It allocates memory only as bytes arrive, and
-// reserves it from the budget.
+// gather reads a piece of a header that is decoded later. It allocates memory only as bytes arrive,
+// and reserves it from the budget.
 func (r *reader) gather(bytes int) error {
 	d := &r.decoder
 	for bytes > 0 {
 		n, from := min(bytes, blockStep), len(d.block)
-		if !r.holdBlock(n) {
-			return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm) // later headers cannot be decoded without this one
+		r.mux.mu.Lock()
+		isHeld := r.mux.account.holdHeader(n)
+		r.mux.mu.Unlock()
+		if !isHeld {
+			// Later headers cannot be decoded without this one.
+			return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
 		}
 		d.block = slices.Grow(d.block, n)[:from+n]
-		if read, err := r.readFull(d.block[from:]); err != nil {
-			d.block = d.block[:from+read]
-			r.releaseBlock(n - read)
+		if err := r.readFull(d.block[from:]); err != nil {
 			return err
 		}
 		bytes -= n
@@ -103,27 +106,10 @@ func (r *reader) gather(bytes int) error {
 	return nil
 }
 
-func (r *reader) holdBlock(bytes int) bool {
-	r.mux.mu.Lock()
-	defer r.mux.mu.Unlock()
-	return r.mux.account.holdHeader(bytes)
-}
-
-func (r *reader) releaseBlock(bytes int) {
-	if bytes > 0 {
-		r.mux.mu.Lock()
-		defer r.mux.mu.Unlock()
-		r.mux.account.releaseHeader(bytes)
-	}
-}
-
-// dropBlock drops the gathered bytes.
-func (r *reader) dropBlock() {
-	r.releaseBlock(len(r.decoder.block))
-	r.decoder.block = nil
-}
-
-// passHeader passes the decoded header to its stream.
+// passHeader passes the decoded header to its stream. The lock is not held meanwhile, because the
+// role may parse a request, which takes its time. Only this goroutine adds the peer's streams, so
+// that a server's stream that is not in the table cannot appear there; one that is may end, which
+// the role checks.
 func (r *reader) passHeader(id uint32) error {
 	m := r.mux
 	m.mu.Lock()

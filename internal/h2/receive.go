@@ -10,6 +10,11 @@ import (
 	"time"
 )
 
+// The reader of a body takes its bytes in two steps, front and consume, and copies or writes them
+// between the steps without the lock. The peer is granted new bytes in the first step already:
+// otherwise a reader that writes slowly would have the peer wait for each write. A reader that is
+// between the steps counts as idle since its last consume, and so may be evicted while it writes.
+
 // read reads what has come, and blocks while there is nothing.
 func (s *stream) read(p []byte) (int, error) {
 	if len(p) == 0 {
@@ -51,8 +56,8 @@ func (s *stream) writeTo(w io.Writer) (written int64, err error) {
 	}
 }
 
-// front returns the oldest unread bytes as [inbox.front] does, and blocks while there are none. They
-// stay in the inbox until they are consumed, but the peer may send as many again from now on.
+// front returns the oldest unread bytes as [inbox.front] does, and blocks while there are none.
+// They stay in the inbox until they are consumed, but the peer may send as many again from now on.
 func (s *stream) front(to [][]byte, bytes int) ([][]byte, error) {
 	m := s.mux
 	m.mu.Lock()
@@ -66,7 +71,7 @@ func (s *stream) front(to [][]byte, bytes int) ([][]byte, error) {
 		s.in.isAwaited = false
 	}
 	front := s.in.inbox.front(to, bytes)
-	n := 0
+	n := 0 // some of it may have been granted before, if less than that was consumed
 	for _, piece := range front {
 		n += len(piece)
 	}
@@ -78,8 +83,8 @@ func (s *stream) front(to [][]byte, bytes int) ([][]byte, error) {
 	return front, nil
 }
 
-// consume removes bytes that were read. It fails if the stream was closed meanwhile: its reader must
-// not use them, either.
+// consume removes bytes that were read. It fails if the stream was closed meanwhile: its reader
+// must not use them, either.
 func (s *stream) consume(bytes int) error {
 	now := time.Now().UnixNano()
 	m := s.mux
@@ -98,7 +103,9 @@ func (s *stream) consume(bytes int) error {
 	return nil
 }
 
-// grantLocked lets the peer send as much again as was read, and more if the window grows. The caller
+// grantLocked lets the peer send as much again as was read, and more if the window grows. It also
+// measures the round trip, which decides growth, while bodies arrive. The budget has to agree to
+// growth: if many readers that were fast stop together, all grown windows fill up. The caller
 // flushes.
 func (s *stream) grantLocked(bytes int) {
 	if s.in.isDone || s.err != nil {
@@ -107,7 +114,9 @@ func (s *stream) grantLocked(bytes int) {
 	m, w := s.mux, &s.in.window
 	if w.read(bytes) {
 		now := time.Now()
-		m.measureLocked(now)
+		if m.roundTrip.begin(now) {
+			m.out.urgeLocked(appendPing(m.out.buffer(), pingRoundTrip))
+		}
 		more := w.growth(now, m.roundTrip.shortest, m.settings.Windows.Max)
 		if more > 0 && m.account.budget.grow(more) {
 			w.grow(more)
@@ -118,8 +127,8 @@ func (s *stream) grantLocked(bytes int) {
 	}
 }
 
-// readEndLocked returns why there is nothing to read any more, io.EOF at the end. It returns nil while
-// something may come.
+// readEndLocked returns why there is nothing to read any more, io.EOF at the end. It returns nil
+// while something may come.
 func (s *stream) readEndLocked() error {
 	switch {
 	case s.err != nil:

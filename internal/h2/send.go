@@ -5,8 +5,8 @@ package h2
 
 import "cmp"
 
-// send sends data, as fast as the peer takes it, and the end of what is sent. It returns how much was
-// sent, or will be.
+// send sends data, as fast as the peer takes it, and the end of what is sent. It returns how much
+// was sent, or will be.
 func (s *stream) send(p []byte, end bool) (int, error) {
 	s.mux.mu.Lock()
 	defer s.mux.mu.Unlock()
@@ -16,9 +16,14 @@ func (s *stream) send(p []byte, end bool) (int, error) {
 }
 
 // enqueueLocked is send without the last flush. It releases the lock while it waits.
+//
+// Each round appends one frame, as large as the stream's window, the peer's frames and the output
+// allow. Room in the output is asked for before the connection's window is taken, so that a stream
+// that waits holds neither. After its frame a stream goes to the end of the queue. So a peer that
+// opens the connection's window bit by bit cannot starve a stream (CVE-2019-9511).
 func (s *stream) enqueueLocked(p []byte, end bool) (sent int, err error) {
 	o := &s.mux.out
-	defer o.unqueueLocked(&s.out.turn)
+	defer o.unqueueLocked(&s.out.turn) // also if it fails: the first of a queue is the only one that is woken
 	for {
 		switch {
 		case s.err != nil:
@@ -48,9 +53,9 @@ func (s *stream) enqueueLocked(p []byte, end bool) (sent int, err error) {
 	}
 }
 
-// awaitRoomLocked blocks until there may be room for data: in the stream's window if that is closed, or
-// else in the output. It first writes what is pending, without a place in the queue: other streams can
-// meanwhile append to the next write.
+// awaitRoomLocked blocks until there may be room for data: in the stream's window if that is
+// closed, or else in the output. It first writes what is pending, without a place in the queue:
+// other streams can meanwhile append to the next write.
 func (s *stream) awaitRoomLocked(isWindowClosed bool) {
 	o, turn := &s.mux.out, &s.out.turn
 	switch {
@@ -69,8 +74,8 @@ func (s *stream) awaitRoomLocked(isWindowClosed bool) {
 // awaitHeaderTurnLocked blocks until the stream may append a header. The caller does so before it
 // releases the lock. It fails if the stream has ended. It releases the lock while it waits.
 func (s *stream) awaitHeaderTurnLocked() error {
-	err := s.mux.out.awaitHeaderTurnLocked(&s.out.turn)
-	return cmp.Or(s.err, err)
+	s.mux.out.awaitHeaderTurnLocked(&s.out.turn)
+	return cmp.Or(s.err, s.mux.out.err)
 }
 
 // sendTrailerLocked sends the header that the encoder has as the last one.

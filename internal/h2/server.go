@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -37,11 +38,12 @@ type Server struct {
 	hasStarted bool // Serve was called; the connection's lock guards it
 }
 
-// NewServer returns a server for a client that speaks HTTP/2 from its first byte (RFC 9113, 3.3). The
-// settings must be valid. Requests' contexts derive from ctx.
+// NewServer returns a server for a client that speaks HTTP/2 from its first byte (RFC 9113, 3.3).
+// The settings must be valid. Requests' contexts derive from ctx.
 func NewServer(ctx context.Context, nc net.Conn, params ServerParams) *Server {
 	// httputil.ReverseProxy looks for the server there to know that its panics are recovered.
-	ctx = context.WithValue(ctx, http.ServerContextKey, &http.Server{Handler: params.Handler, ReadHeaderTimeout: params.Settings.PingAfter})
+	server := &http.Server{Handler: params.Handler, ReadHeaderTimeout: params.Settings.PingAfter}
+	ctx = context.WithValue(ctx, http.ServerContextKey, server)
 	ctx = context.WithValue(ctx, http.LocalAddrContextKey, nc.LocalAddr())
 	s := &Server{conn: &conn{}, workers: workers{jobs: make(chan job)}}
 	s.service = service{
@@ -53,8 +55,8 @@ func NewServer(ctx context.Context, nc net.Conn, params ServerParams) *Server {
 	return s
 }
 
-// Serve serves the connection until it ends, and returns why. Handlers may go on for a little longer;
-// their requests' contexts have ended. It is called once.
+// Serve serves the connection until it ends, and returns why. Handlers may go on for a little
+// longer; their requests' contexts have ended. It is called once.
 func (s *Server) Serve() error {
 	s.start("", http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(s.settings.MaxStreams)})
 	s.mu.Lock()
@@ -63,28 +65,18 @@ func (s *Server) Serve() error {
 		s.announceLocked()
 	}
 	s.mu.Unlock()
-	if err := s.readPreface(); err != nil {
+	if p, err := s.reader.peek(len(http2.ClientPreface)); err != nil {
 		s.fail(err)
+	} else if string(p) != http2.ClientPreface {
+		s.fail(errNoPreface)
 	}
 	s.delegate(nil)
 	<-s.done
 	return s.Err()
 }
 
-// readPreface reads the first bytes of a client.
-func (s *Server) readPreface() error {
-	p, err := s.reader.peek(len(http2.ClientPreface))
-	if err != nil {
-		return err
-	}
-	if string(p) != http2.ClientPreface {
-		return errNoPreface
-	}
-	return nil
-}
-
-// Shutdown announces that no further request is served, and waits, at most as long as ctx, for those
-// under way and until the client has closed the connection.
+// Shutdown announces that no further request is served, and waits, at most as long as ctx, for
+// those under way and until the client has closed the connection.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +93,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// announceLocked announces that the server leaves, without a last stream. Requests that the client sends
-// before it has read that are still served: it answers the PING behind the GOAWAY when it has.
+// announceLocked announces that the server leaves, without a last stream. Requests that the client
+// sends before it has read that are still served: it answers the PING behind the GOAWAY when it
+// has.
 func (s *Server) announceLocked() {
 	s.goAwayLocked(maxStreamID)
 	s.out.urgeLocked(appendPing(s.out.buffer(), pingGoAway))
@@ -110,9 +103,9 @@ func (s *Server) announceLocked() {
 	time.AfterFunc(goAwayTimeout, s.announceLast)
 }
 
-// announceLast announces the last stream that is served. The connection ends after it. The client should
-// close the connection then: data that it sends after the server has closed it would cause a reset, and
-// the last answer could be lost.
+// announceLast announces the last stream that is served. The connection ends after it. The client
+// should close the connection then: data that it sends after the server has closed it would cause a
+// reset, and the last answer could be lost.
 func (s *Server) announceLast() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +127,9 @@ func (s *Server) pong(question byte) {
 // goAway implements [role]. The client closes the connection when it has all answers.
 func (*Server) goAway(uint32) {}
 
-// openStream implements [role]: the header is that of a request.
+// openStream implements [role]: the header is that of a request. The stream is admitted first, so
+// that a refused request costs nothing more, then the request is parsed without the lock, and the
+// reader hands it over after the frame.
 func (s *Server) openStream(id uint32, d *headerDecoder) error {
 	x := &exchange{service: &s.service}
 	isRefused, err := s.admit(x, id, d)
@@ -153,7 +148,9 @@ func (s *Server) openStream(id uint32, d *headerDecoder) error {
 	return nil
 }
 
-// admit adds a stream. It reports true for a stream that the client knows is not served.
+// admit adds a stream. It reports true for a stream that the client knows is not served. Limits
+// count handlers that run, not streams that are open: a client could reset streams faster than
+// their handlers return.
 func (s *Server) admit(x *exchange, id uint32, d *headerDecoder) (isRefused bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,4 +199,64 @@ func (s *Server) continueStream(st *stream, d *headerDecoder) error {
 // isNotForTrailers reports whether a trailer may not have a field (RFC 9110, 6.5.1).
 func isNotForTrailers(f hpack.HeaderField) bool {
 	return !httpguts.ValidTrailerHeader(canonical(f.Name))
+}
+
+// workers are the goroutines of a server. One of them reads. When a request has come and nothing
+// behind it, that goroutine has another one read on, and calls the handler itself: so no request
+// waits until the reader has found that there is nothing more to read. A goroutine that has
+// answered waits for the next job, with the stack that has grown for the handler.
+type workers struct {
+	jobs      chan job    // requests to answer; nil to read on
+	isWaiting atomic.Bool // a goroutine waits for a job
+}
+
+// delegate has another goroutine answer a request, or read on if x is nil. Only the reader calls
+// it.
+func (s *Server) delegate(x job) {
+	select {
+	case s.workers.jobs <- x:
+	default:
+		go s.work(x)
+	}
+}
+
+// handOver implements [role].
+func (s *Server) handOver() job {
+	x := s.next
+	if x == nil {
+		return nil
+	}
+	s.next = nil
+	if s.reader.in.Buffered() > 0 {
+		s.delegate(x)
+		return nil
+	}
+	s.wake()
+	s.delegate(nil)
+	return x
+}
+
+// work does one job after the other.
+func (s *Server) work(x job) {
+	for more := true; more; x, more = s.workers.wait() {
+		if x == nil {
+			x = s.run()
+		}
+		if x == nil { // the connection has ended
+			close(s.workers.jobs)
+			return
+		}
+		x.run()
+	}
+}
+
+// wait waits for a job. It reports false if there will be none, or if another goroutine waits
+// already.
+func (w *workers) wait() (job, bool) {
+	if !w.isWaiting.CompareAndSwap(false, true) {
+		return nil, false
+	}
+	defer w.isWaiting.Store(false)
+	x, more := <-w.jobs
+	return x, more
 }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// stream is one request and its answer: one direction that one goroutine writes to, and one that one
-// goroutine reads from. The connection's lock guards all fields but mux and owner, which are
+// stream is one request and its answer: one direction that one goroutine writes to, and one that
+// one goroutine reads from. The connection's lock guards all fields but mux and owner, which are
 // constant. A stream ends when both directions are finished, or with an error.
 type stream struct {
 	mux     *mux
@@ -31,7 +31,8 @@ type outgoing struct {
 	turn   waiter // signaled when it is the stream's turn, the window has grown, or sending has ended
 }
 
-// incoming is the direction that this side receives. What has come before its end can still be read.
+// incoming is the direction that this side receives. What has come before its end can still be
+// read.
 type incoming struct {
 	inbox     inbox
 	window    receiveWindow
@@ -39,9 +40,9 @@ type incoming struct {
 	isDone    bool  // the peer has sent its last byte
 	isClosed  bool  // nothing is read any more
 	isAwaited bool  // a goroutine waits for bytes
+	isWoken   bool  // it is among the reader's wakes
 	lastRead  int64 // when bytes were last read, in nanoseconds
 	readable  sync.Cond
-	isWoken   bool  // it is among the reader's wakes
 	declared  int64 // Content-Length; -1 if there is none
 	received  int64
 	trailer   http.Header
@@ -68,8 +69,8 @@ func (s *stream) initLocked(m *mux, owner streamHandler) {
 	s.in.declared, s.in.lastRead = -1, m.network.heard.Load()
 }
 
-// holdLocked reserves room for one of the stream's headers from the budget. It reports false if there
-// is not enough.
+// holdLocked reserves room for one of the stream's headers from the budget. It reports false if
+// there is not enough.
 func (s *stream) holdLocked(bytes int) bool {
 	if !s.mux.account.holdHeader(bytes) {
 		return false
@@ -97,7 +98,7 @@ func (s *stream) endLocked(err error) {
 	if s.err == nil {
 		s.err = err
 	}
-	s.out.turn.err = s.err
+	s.out.turn.isOver = true
 	s.stopReceivingLocked()
 	s.mux.removeLocked(s)
 	s.out.turn.cond.Broadcast()
@@ -105,8 +106,8 @@ func (s *stream) endLocked(err error) {
 	s.owner.endedLocked(s.err)
 }
 
-// resetLocked ends both directions with a reset, unless they have ended. What has come is dropped. The
-// caller flushes.
+// resetLocked ends both directions with a reset, unless they have ended. What has come is dropped.
+// The caller flushes.
 func (s *stream) resetLocked(code http2.ErrCode, err error) {
 	s.dropLocked()
 	if !s.mux.hasLocked(s) {
@@ -129,15 +130,6 @@ func (s *stream) fail(code http2.ErrCode, err error) {
 	s.mux.out.flushSoonLocked()
 }
 
-// evictLocked resets the stream because memory is short. Its reader gets the reason even if everything
-// has come.
-func (s *stream) evictLocked() {
-	if s.err == nil {
-		s.err = ErrTooSlow
-	}
-	s.resetLocked(http2.ErrCodeCancel, ErrTooSlow)
-}
-
 // dropLocked drops what has come, and what will.
 func (s *stream) dropLocked() {
 	if !s.in.isClosed {
@@ -148,8 +140,8 @@ func (s *stream) dropLocked() {
 	}
 }
 
-// peerResetLocked handles a reset by the peer. A server that has answered completely may only want no
-// more of the request. A client that resets a request does not want the answer either.
+// peerResetLocked handles a reset by the peer. A server that has answered completely may only want
+// no more of the request. A client that resets a request does not want the answer either.
 func (s *stream) peerResetLocked(err http2.StreamError) {
 	if s.mux.isServer || !s.in.isDone {
 		s.endLocked(err)
@@ -178,8 +170,11 @@ func (s *stream) finishReceivingLocked() {
 	s.mux.queueWakeLocked(s)
 }
 
-// stopReceivingLocked gives back what the stream's window has grown.
-func (s *stream) stopReceivingLocked() { s.mux.account.budget.shrink(s.in.window.close()) }
+// stopReceivingLocked gives back to the budget what the stream's window has grown.
+func (s *stream) stopReceivingLocked() {
+	s.mux.account.budget.growth.release(int64(s.in.window.grown))
+	s.in.window.grown = 0
+}
 
 // endDataLocked handles the end of what the peer sends. If it is shorter than declared, a server
 // refuses the request. A client has the answer's reader fail, since the peer has nothing left that

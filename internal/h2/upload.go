@@ -23,8 +23,8 @@ var (
 	copyPool   sync.Pool // of *[uploadBuffer]byte
 )
 
-// upload sends the body of a client's request. A goroutine of its own runs it, and the answer does not
-// wait for it: a server may answer before it has read everything.
+// upload sends the body of a client's request. A goroutine of its own runs it, and the answer does
+// not wait for it: a server may answer before it has read everything.
 type upload struct {
 	to     *stream
 	req    *http.Request
@@ -67,8 +67,8 @@ func (u *upload) allowLocked() {
 	}
 }
 
-// stop ends the upload if it is running. Closing the body unblocks a goroutine that reads it, and may
-// wait for that.
+// stop ends the upload if it is running. Closing the body unblocks a goroutine that reads it, and
+// may wait for that. So another goroutine closes it: callers may hold the connection's lock.
 func (u *upload) stop() {
 	if u.hasBody() {
 		u.stopping.Do(func() {
@@ -85,7 +85,8 @@ func (u *upload) closeBody() {
 	}
 }
 
-// run sends the body.
+// run sends the body. If the body fails while the server still wants it, the request ends, and
+// RoundTrip or the reader of the answer gets the body's error.
 func (u *upload) run() {
 	err := u.send()
 	u.closeBody()
@@ -98,6 +99,10 @@ func (u *upload) run() {
 	}
 }
 
+// send sends the body and what follows it. The last bytes carry the end of the stream if there is
+// no trailer. A body whose length is announced must have exactly that many bytes: the end of a
+// longer one is found before its last bytes are sent, because the server would take them for the
+// whole body.
 func (u *upload) send() error {
 	if !u.awaitContinue() {
 		return errAnswerOver
@@ -134,7 +139,8 @@ func (u *upload) send() error {
 }
 
 // buffer returns a buffer for a body and a function that frees it. The buffer is small if the peer
-// accepts only small frames, because an upload holds its buffer for as long as the peer reads nothing.
+// accepts only small frames, because an upload holds its buffer for as long as the peer reads
+// nothing.
 func (u *upload) buffer() (buffer []byte, free func()) {
 	m := u.to.mux
 	m.mu.Lock()
@@ -150,8 +156,9 @@ func (u *upload) buffer() (buffer []byte, free func()) {
 	return lent[:], func() { copyPool.Put(lent) }
 }
 
-// pass sends a body that writes itself. Small bodies are read instead, so that their end leaves
-// together with them.
+// pass sends a body that writes itself, as bodies of this package do: their bytes go from one
+// connection's inbox to the other's output without a buffer between them. Small bodies are read
+// instead, so that their end leaves together with them.
 func (u *upload) pass(body io.WriterTo) error {
 	to := &uploadWriter{to: u.to, left: u.length}
 	if _, err := body.WriteTo(to); err != nil {
@@ -187,15 +194,10 @@ func (w *uploadWriter) Write(p []byte) (int, error) {
 // expectEnd reads the end of a body of which everything was read.
 func (u *upload) expectEnd() error {
 	var one [1]byte
-	for {
-		n, err := u.req.Body.Read(one[:])
-		if n > 0 {
-			return errTooLong
-		}
-		if err != nil {
-			return err
-		}
+	if n, err := io.ReadFull(u.req.Body, one[:]); n == 0 {
+		return err
 	}
+	return errTooLong
 }
 
 // sendTrailer sends the request's trailer, if there is one.
@@ -224,8 +226,8 @@ func (u *upload) sendTrailer() error {
 	return nil
 }
 
-// awaitContinue blocks until the server wants the body, or ContinueTimeout has passed. It reports false
-// if the server does not want it.
+// awaitContinue blocks until the server wants the body, or ContinueTimeout has passed. It reports
+// false if the server does not want it.
 func (u *upload) awaitContinue() bool {
 	timeout := u.to.mux.settings.ContinueTimeout
 	if timeout == 0 || !httpguts.HeaderValuesContainsToken(u.req.Header["Expect"], "100-continue") {

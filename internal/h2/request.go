@@ -5,14 +5,128 @@ package h2
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+	"golang.org/x/net/http2/hpack"
 )
+
+// requestLine has the pseudo fields of a request.
+type requestLine struct{ method, scheme, authority, path string }
+
+// readRequest returns the request of a header, without a body and with its length, which is -1 if
+// it is not known. It fails for a malformed request: what it lets through would become a request of
+// HTTP/1.1 behind a proxy, where a field that HTTP/2 does not allow could make one request two.
+func readRequest(ctx context.Context, remote string, d *headerDecoder) (*http.Request, error) {
+	pseudo, fields, ok := d.split()
+	if !ok {
+		return nil, errMalformed
+	}
+	line, ok := readRequestLine(pseudo)
+	if !ok || !line.isValid() {
+		return nil, errMalformed
+	}
+	header, trailer := toHeader(fields)
+	if !isValidForRequest(header) {
+		return nil, errMalformed
+	}
+	target, uri := &url.URL{Host: line.authority}, line.authority
+	if line.method != http.MethodConnect {
+		var err error
+		if target, err = url.ParseRequestURI(line.path); err != nil {
+			return nil, errMalformed
+		}
+		uri = line.path
+	}
+	if cookies := header["Cookie"]; len(cookies) > 1 { // clients may split them (RFC 9113, 8.2.3)
+		header["Cookie"] = []string{strings.Join(cookies, "; ")}
+	}
+	if line.authority == "" {
+		line.authority = header.Get("Host")
+	}
+	delete(header, "Host") // net/http has it in the request only
+	length, err := readLength(header, d.endsStream)
+	if err != nil {
+		return nil, err
+	}
+	req := &http.Request{
+		Method: line.method, URL: target, RequestURI: uri, Host: line.authority, Proto: "HTTP/2.0", ProtoMajor: 2,
+		Header: header, Trailer: trailer, ContentLength: length, RemoteAddr: remote, Body: http.NoBody,
+	}
+	return req.WithContext(ctx), nil
+}
+
+// readRequestLine reads the pseudo fields of a request, each of which may come once. Only the
+// authority may be empty.
+func readRequestLine(pseudo []hpack.HeaderField) (line requestLine, ok bool) {
+	for _, f := range pseudo {
+		var to *string
+		switch f.Name {
+		case ":method":
+			to = &line.method
+		case ":scheme":
+			to = &line.scheme
+		case ":authority":
+			to = &line.authority
+		case ":path":
+			to = &line.path
+		default:
+			return requestLine{}, false
+		}
+		if *to != "" || f.Value == "" && f.Name != ":authority" {
+			return requestLine{}, false
+		}
+		*to = f.Value
+	}
+	return line, true
+}
+
+// isValid reports whether the pseudo fields obey RFC 9113, 8.3.1 and 8.5.
+func (l requestLine) isValid() bool {
+	if l.method == http.MethodConnect {
+		return l.scheme == "" && l.path == "" && l.authority != ""
+	}
+	return httpguts.ValidHeaderFieldName(l.method) && (l.scheme == "http" || l.scheme == "https") &&
+		isValidPath(l.path) && httpguts.ValidHostHeader(l.authority)
+}
+
+// isValidForRequest reports whether a header obeys RFC 9113, 8.2.2.
+func isValidForRequest(header http.Header) bool {
+	for _, name := range [...]string{"Connection", "Proxy-Connection", "Transfer-Encoding", "Upgrade", "Keep-Alive"} {
+		if _, there := header[name]; there {
+			return false
+		}
+	}
+	te := header["Te"]
+	return len(te) == 0 || len(te) == 1 && (te[0] == "" || te[0] == "trailers")
+}
+
+// readLength returns the length of a request's body, or -1 if it is not known.
+func readLength(header http.Header, endsStream bool) (int64, error) {
+	values := header["Content-Length"]
+	length, ok := contentLength(values)
+	switch {
+	case len(values) > 0 && !ok:
+		return 0, errMalformed
+	case len(values) == 0 && endsStream:
+		return 0, nil
+	}
+	return length, nil
+}
+
+// refuseHeader answers a request whose header is too large, as net/http does.
+func refuseHeader(w http.ResponseWriter, _ *http.Request) {
+	w.WriteHeader(http.StatusRequestHeaderFieldsTooLarge)
+	_, _ = io.WriteString(w, "<h1>HTTP Error 431</h1><p>Request Header Field(s) Too Large</p>")
+}
 
 // fieldOverhead is how many bytes a field counts beyond its text (RFC 9113, 6.5.2).
 const fieldOverhead = 32
@@ -30,7 +144,8 @@ type requestHead struct {
 	size      int // about, as HTTP/2 counts it
 }
 
-// newRequestHead returns the header of a request. It fails for a request that HTTP/2 cannot express.
+// newRequestHead returns the header of a request. It fails for a request that HTTP/2 cannot
+// express, with an error that is the caller's fault and not the connection's.
 func newRequestHead(req *http.Request, length int64) (*requestHead, error) {
 	authority, err := httpguts.PunycodeHostPort(cmp.Or(req.Host, req.URL.Host))
 	if err != nil || !httpguts.ValidHostHeader(authority) {
@@ -61,8 +176,8 @@ func newRequestHead(req *http.Request, length int64) (*requestHead, error) {
 	return h, nil
 }
 
-// validateConnection refuses fields that ask for something that HTTP/2 does not have. Fields that only
-// concern how HTTP/1.1 uses the connection are left out.
+// validateConnection refuses fields that ask for something that HTTP/2 does not have. Fields that
+// only concern how HTTP/1.1 uses the connection are left out.
 func validateConnection(header http.Header) error {
 	switch {
 	case !isHarmless(header["Upgrade"]):
@@ -88,8 +203,8 @@ func isHarmless(values []string, known ...string) bool {
 // isValidPath reports whether a request may have this path (RFC 9113, 8.3.1).
 func isValidPath(path string) bool { return strings.HasPrefix(path, "/") || path == "*" }
 
-// validateField returns an error for a field that a header may not have. It does not contain the value,
-// which may be a secret.
+// validateField returns an error for a field that a header may not have. It does not contain the
+// value, which may be a secret.
 func validateField(name string, values []string) error {
 	if _, known := lowerNames[name]; !known && !httpguts.ValidHeaderFieldName(name) {
 		return fmt.Errorf("http2: invalid header field name %q", name)
@@ -105,11 +220,9 @@ func validateField(name string, values []string) error {
 // encode encodes the header. Its only order is that pseudo fields come first.
 func (h *requestHead) encode(e *headerEncoder) {
 	e.add(":method", cmp.Or(h.req.Method, http.MethodGet))
-	if h.req.Method != http.MethodConnect {
-		e.add(":scheme", cmp.Or(h.req.URL.Scheme, "http"))
-	}
 	e.add(":authority", h.authority)
 	if h.req.Method != http.MethodConnect {
+		e.add(":scheme", cmp.Or(h.req.URL.Scheme, "http"))
 		e.add(":path", h.path)
 	}
 	agent := userAgent
@@ -145,8 +258,8 @@ func (h *requestHead) encode(e *headerEncoder) {
 	}
 }
 
-// addCookies adds each cookie as a field of its own, so that HPACK compresses those that stay the same
-// (RFC 9113, 8.2.3).
+// addCookies adds each cookie as a field of its own, so that HPACK compresses those that stay the
+// same (RFC 9113, 8.2.3).
 func addCookies(e *headerEncoder, values []string) {
 	for _, value := range values {
 		for crumb := range strings.SplitSeq(value, "; ") {
@@ -155,21 +268,13 @@ func addCookies(e *headerEncoder, values []string) {
 	}
 }
 
-// expectsBody reports whether requests with this method usually have a body. Without one they announce
-// its length of zero.
+// expectsBody reports whether requests with this method usually have a body. Without one they
+// announce its length of zero.
 func expectsBody(method string) bool {
 	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
 }
 
 // trailerNames returns the value of the field that announces a trailer.
 func trailerNames(trailer http.Header) string {
-	if len(trailer) == 0 {
-		return ""
-	}
-	list := make([]string, 0, len(trailer))
-	for name := range trailer {
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	return strings.Join(list, ",")
+	return strings.Join(slices.Sorted(maps.Keys(trailer)), ",")
 }
