@@ -37,7 +37,7 @@ type answer struct {
 // field is a field of a header, with its name in lower case.
 type field struct{ name, value string }
 
-func (a *answer) init(to *stream, method string) {
+func (a *answer) initAnswer(to *stream, method string) {
 	a.to, a.isToHead = to, method == http.MethodHead
 	a.header, a.length = http.Header{}, -1
 }
@@ -66,8 +66,7 @@ func (a *answer) WriteHeader(status int) {
 		case name == "Trailer":
 			a.announce(values)
 		case name == "Content-Length":
-			var ok bool
-			if a.length, ok = contentLength(values); !ok {
+			if a.length, _ = contentLength(values); a.length < 0 {
 				continue
 			}
 		}

@@ -128,12 +128,22 @@ func (c *call) informLocked(status int, header http.Header) bool {
 
 // answerLocked handles the head of the final answer.
 func (c *call) answerLocked(status int, header, trailer http.Header, end bool) {
-	c.res = newResponse(c.req, status, header, trailer, end)
-	hasBody := c.req.Method != http.MethodHead
-	if hasBody && allowsBody(status) {
+	c.res = &http.Response{
+		Status: statusText(status), StatusCode: status, Proto: "HTTP/2.0", ProtoMajor: 2,
+		Header: header, Trailer: trailer, Request: c.req, Body: http.NoBody,
+	}
+	values := header["Content-Length"]
+	c.res.ContentLength, _ = contentLength(values)
+	if c.req.Method == http.MethodHead {
+		return
+	}
+	if len(values) != 1 && end {
+		c.res.ContentLength = 0
+	}
+	if allowsBody(status) {
 		c.in.declared = c.res.ContentLength
 	}
-	if hasBody && (!end || c.in.declared > 0) { // an announced body that does not follow is an error for its reader
+	if !end || c.in.declared > 0 { // an announced body that does not follow is an error for its reader
 		c.res.Body = &answerBody{call: c}
 	}
 }
@@ -230,19 +240,6 @@ func readStatus(pseudo []hpack.HeaderField) (int, bool) {
 	}
 	status, err := strconv.Atoi(pseudo[0].Value)
 	return status, err == nil && status >= 100
-}
-
-// newResponse returns the answer to a request, without a body.
-func newResponse(req *http.Request, status int, header, trailer http.Header, end bool) *http.Response {
-	res := &http.Response{
-		Status: statusText(status), StatusCode: status, Proto: "HTTP/2.0", ProtoMajor: 2,
-		Header: header, Trailer: trailer, Request: req, Body: http.NoBody,
-	}
-	values := header["Content-Length"]
-	if res.ContentLength, _ = contentLength(values); len(values) != 1 && end && req.Method != http.MethodHead {
-		res.ContentLength = 0
-	}
-	return res
 }
 
 // allowsBody reports whether an answer with this status may have a body (RFC 9110, 6.4.1).

@@ -43,13 +43,14 @@ type conn struct {
 
 func (c *conn) init(nc net.Conn, role role, settings Settings, budget *Budget) {
 	c.settings = settings
-	c.network.init(nc)
+	c.network.Conn, c.network.coalesced = nc, coalescedBelow(nc)
+	c.network.heard.Store(time.Now().UnixNano())
 	c.idle.L = &c.mu
 	c.out.init(&c.mu, &c.idle, &c.network, c, settings.WriteTimeout)
 	c.peer = peerSettings{window: initialConnectionWindow, streams: 100, headerBytes: maxConnectionWindow}
 	c.credit.granted = maxConnectionWindow
 	c.account.budget = budget
-	c.streams, c.leftovers = map[uint32]*stream{}, map[*stream]struct{}{}
+	c.streams, c.leftovers = map[uint32]*stream{}, map[uint32]*stream{}
 	c.liveness = liveness{pingAfter: settings.PingAfter, pingTimeout: settings.PingTimeout}
 	c.begun, c.done = make(chan struct{}), make(chan struct{})
 	c.reader.init(&c.mux, role)
@@ -100,7 +101,11 @@ func (c *conn) run() job {
 	c.wake()
 	c.reader.dropBlock()
 	if lingered != nil {
-		c.linger(lingered)
+		// Closing the connection with unread bytes would reset it, and the peer would lose the
+		// reason. So what it still sends is discarded, until one side closes the connection.
+		if _, err := io.CopyN(io.Discard, c.reader.in, maxLingering); err == nil {
+			<-lingered
+		}
 	}
 	_ = c.network.close()
 	c.account.budget.leave(c)
@@ -153,15 +158,16 @@ func (c *conn) readFrame(f frame) error {
 	if err := f.validate(); err != nil {
 		return err
 	}
-	switch {
-	case f.kind == http2.FrameData:
+	switch f.kind {
+	case http2.FrameData:
 		return r.readData(f)
-	case f.kind == http2.FrameHeaders:
+	case http2.FrameHeaders:
 		return r.readHeaders(f)
-	case f.kind == http2.FrameContinuation:
+	case http2.FrameContinuation:
 		return r.readContinuation(f)
+	default:
+		return r.readControl(f)
 	}
-	return r.readControl(f)
 }
 
 // fail ends the connection and all its streams, and closes it at once. Only the first reason is
@@ -210,15 +216,6 @@ func (c *conn) stopLocked(err error) {
 	c.mux.stopLocked(err)
 }
 
-// linger discards what a peer sends after the connection has ended. Closing the connection with
-// unread data would reset it, and the peer would lose the reason. linger returns when either side
-// has closed the connection.
-func (c *conn) linger(lingered <-chan struct{}) {
-	if _, err := io.CopyN(io.Discard, c.reader.in, maxLingering); err == nil {
-		<-lingered
-	}
-}
-
 // checkLiveness sends a PING after PingAfter of silence, and closes the connection if the peer is
 // then silent for PingTimeout, or has not begun. The timer runs once for each PingAfter, not for
 // each frame: the network records when it was heard, and checkLiveness looks there.
@@ -256,7 +253,7 @@ func (c *conn) goAwayLocked(last uint32) {
 // peer has the time to close it first.
 func (c *conn) closeWhenIdle(after time.Duration) {
 	c.mu.Lock()
-	c.awaitLocked(context.Background(), func() bool { return len(c.streams) == 0 && c.out.isDrained() })
+	c.awaitLocked(context.Background(), func() bool { return len(c.streams) == 0 && !c.out.isWriting && len(c.out.pending) == 0 })
 	c.mu.Unlock()
 	select {
 	case <-c.done:
@@ -294,9 +291,8 @@ func (c *conn) Err() error {
 // Close ends the connection at once.
 func (c *conn) Close() error {
 	c.fail(errClosed)
-	err := c.network.close()
-	if errors.Is(err, net.ErrClosed) {
-		return nil
+	if err := c.network.close(); !errors.Is(err, net.ErrClosed) {
+		return err
 	}
-	return err
+	return nil
 }

@@ -69,7 +69,7 @@ func (x *exchange) prepare(d *headerDecoder) error {
 	if d.isTooLarge() {
 		x.handler = http.HandlerFunc(refuseHeader)
 	}
-	x.answer.init(&x.stream, req.Method)
+	x.initAnswer(&x.stream, req.Method)
 	return nil
 }
 

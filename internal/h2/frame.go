@@ -51,8 +51,8 @@ func parseFrame(p []byte) frame {
 // package allows push.
 func (f frame) validate() error {
 	isOfConnection := f.kind == http2.FrameSettings || f.kind == http2.FramePing || f.kind == http2.FrameGoAway
-	isOfEither := f.kind == http2.FrameWindowUpdate
-	if isOfConnection != (f.id == 0) && !isOfEither || f.kind == http2.FramePushPromise {
+	mayBeEither := f.kind == http2.FrameWindowUpdate
+	if isOfConnection != (f.id == 0) && !mayBeEither || f.kind == http2.FramePushPromise {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
 	isValid := true
@@ -65,7 +65,7 @@ func (f frame) validate() error {
 		isValid = f.length >= 2*wordLen
 	case http2.FrameSettings:
 		isValid = f.length%settingLen == 0 && (f.length == 0 || !f.flags.Has(http2.FlagSettingsAck))
-	case http2.FrameData, http2.FrameHeaders, http2.FrameContinuation, http2.FramePriority, http2.FramePushPromise:
+	default: // any length
 	}
 	if !isValid {
 		return http2.ConnectionError(http2.ErrCodeFrameSize)

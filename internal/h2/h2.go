@@ -17,7 +17,7 @@
 // # States
 //
 // A connection is open, leaving, ending, lingering, or closed. It is leaving when one side has sent
-// GOAWAY: a client begins no request any more, a server still serves what the client has sent
+// GOAWAY: a client no longer begins requests, and a server still serves what the client has sent
 // before it has read the GOAWAY. It is ending when no later stream counts: it closes when all
 // streams have ended and everything is written. If the peer breaks the protocol or exceeds a bound,
 // all streams end at once, and the connection lingers for a second, so that the peer can read the
@@ -38,9 +38,10 @@
 //
 // Calls between the parts of a connection run one way: [Client] and [Server] use conn, conn uses
 // the reader of frames, the reader uses streams, and streams use what they share (mux): output,
-// flow control, and the connection's account at the budget. Three interfaces lead back up. role is
-// what a client and a server do otherwise, streamHandler is the request that a stream carries, and
-// ender ends the connection after a failed write.
+// flow control, and the connection's account at the budget. Four interfaces lead back up. role is
+// what a client and a server do otherwise, streamHandler is the request that a stream carries,
+// ender ends the connection after a failed write, and member is a connection as its budget knows
+// it.
 //
 // The window of a stream is how much the peer may send before its reader has read anything. It
 // adapts to the reader. A large window is memory that an idle reader holds. A small one limits a

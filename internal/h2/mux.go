@@ -28,7 +28,7 @@ type mux struct {
 	streams map[uint32]*stream
 	last    uint32 // the largest id of a stream so far
 	// leftovers are streams that have ended with unread bytes, which still count.
-	leftovers map[*stream]struct{}
+	leftovers map[uint32]*stream
 	idle      sync.Cond // broadcast when the last stream has ended, when everything is written, and at the end
 	wakes     []*stream // those for which something has come; the reader wakes them before it blocks
 }
@@ -54,7 +54,7 @@ func (m *mux) removeLocked(s *stream) {
 		s.releaseLocked()
 	}
 	if s.in.inbox.size > 0 && !s.in.isClosed {
-		m.leftovers[s] = struct{}{}
+		m.leftovers[s.id] = s
 	}
 	if len(m.streams) == 0 {
 		m.idle.Broadcast()
@@ -117,16 +117,12 @@ func (m *mux) stopLocked(err error) {
 // idlestLocked returns the stream with unread bytes whose reader has been idle longest; nil if
 // there is none.
 func (m *mux) idlestLocked() (idlest *stream) {
-	consider := func(s *stream) {
-		if s.in.inbox.size > 0 && !s.in.isAwaited && (idlest == nil || s.in.lastRead < idlest.in.lastRead) {
-			idlest = s
+	for _, table := range [...]map[uint32]*stream{m.streams, m.leftovers} {
+		for _, s := range table {
+			if s.in.inbox.size > 0 && !s.in.isAwaited && (idlest == nil || s.in.lastRead < idlest.in.lastRead) {
+				idlest = s
+			}
 		}
-	}
-	for _, s := range m.streams {
-		consider(s)
-	}
-	for s := range m.leftovers {
-		consider(s)
 	}
 	return idlest
 }

@@ -41,11 +41,6 @@ type network struct {
 	heard     atomic.Int64 // when the last byte came, in nanoseconds
 }
 
-func (n *network) init(conn net.Conn) {
-	n.Conn, n.coalesced = conn, coalescedBelow(conn)
-	n.heard.Store(time.Now().UnixNano())
-}
-
 // Read implements io.Reader, and records when something came.
 func (n *network) Read(p []byte) (int, error) {
 	read, err := n.Conn.Read(p)
@@ -58,10 +53,10 @@ func (n *network) Read(p []byte) (int, error) {
 // write writes bytes together, where they would become several records of TLS.
 func (n *network) write(p []byte) (int, error) {
 	if n.coalesced == nil || len(p) <= leastCoalesced || !n.coalesced.isEstablished() {
-		return n.Conn.Write(p)
+		return n.Write(p)
 	}
 	n.coalesced.hold()
-	written, err := n.Conn.Write(p)
+	written, err := n.Write(p)
 	return written, cmp.Or(err, n.coalesced.release())
 }
 
@@ -71,7 +66,7 @@ func (n *network) close() error {
 	if n.coalesced != nil && n.coalesced.flushing.Load() {
 		_ = n.coalesced.Close()
 	}
-	return n.Conn.Close()
+	return n.Close()
 }
 
 // leastCoalesced is the size up to which crypto/tls never uses several records.

@@ -93,9 +93,6 @@ func (o *output) buffer() []byte {
 // isFull reports whether headers and data must wait.
 func (o *output) isFull() bool { return len(o.pending) >= maxPending }
 
-// isDrained reports whether everything is written.
-func (o *output) isDrained() bool { return !o.isWriting && len(o.pending) == 0 }
-
 // canFlush reports whether there is something that the caller may write.
 func (o *output) canFlush() bool { return !o.isWriting && len(o.pending) > 0 && o.err == nil }
 
@@ -141,7 +138,8 @@ func (o *output) flushLocked() {
 		go o.drain()
 		return
 	}
-	o.stopWritingLocked()
+	o.isWriting = false
+	o.drained.Broadcast()
 }
 
 // flushSoonLocked has another goroutine write what is pending.
@@ -159,16 +157,12 @@ func (o *output) drain() {
 	for o.shouldWrite() {
 		o.writeLocked()
 	}
-	o.stopWritingLocked()
+	o.isWriting = false
+	o.drained.Broadcast()
 }
 
 // shouldWrite reports whether the writing goroutine has more to write.
 func (o *output) shouldWrite() bool { return len(o.pending) > 0 && (o.err == nil || o.isLingering) }
-
-func (o *output) stopWritingLocked() {
-	o.isWriting = false
-	o.drained.Broadcast()
-}
 
 // writeLocked writes what is pending now. It releases the lock while it writes.
 func (o *output) writeLocked() {

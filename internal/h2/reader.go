@@ -79,10 +79,7 @@ func (r *reader) nextFrame() (frame, error) {
 func (r *reader) peek(n int) ([]byte, error) {
 	r.prepare(n)
 	p, err := r.in.Peek(n)
-	if err != nil {
-		return nil, err
-	}
-	_, err = r.in.Discard(n)
+	_, _ = r.in.Discard(len(p)) // they are in the buffer
 	return p, err
 }
 

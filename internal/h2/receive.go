@@ -98,7 +98,7 @@ func (s *stream) consume(bytes int) error {
 	s.in.ahead -= bytes
 	m.account.addUnread(-bytes)
 	if s.in.inbox.size == 0 {
-		delete(m.leftovers, s)
+		delete(m.leftovers, s.id)
 	}
 	return nil
 }

@@ -253,8 +253,8 @@ func (h *requestHead) encode(e *headerEncoder) {
 	if h.length > 0 || h.length == 0 && expectsBody(h.req.Method) {
 		e.add("content-length", strconv.FormatInt(h.length, 10))
 	}
-	if names := trailerNames(h.req.Trailer); names != "" {
-		e.add("trailer", names)
+	if len(h.req.Trailer) > 0 { // its names are announced
+		e.add("trailer", strings.Join(slices.Sorted(maps.Keys(h.req.Trailer)), ","))
 	}
 }
 
@@ -272,9 +272,4 @@ func addCookies(e *headerEncoder, values []string) {
 // announce its length of zero.
 func expectsBody(method string) bool {
 	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
-}
-
-// trailerNames returns the value of the field that announces a trailer.
-func trailerNames(trailer http.Header) string {
-	return strings.Join(slices.Sorted(maps.Keys(trailer)), ",")
 }

@@ -135,7 +135,7 @@ func (s *stream) dropLocked() {
 	if !s.in.isClosed {
 		s.in.isClosed = true
 		s.mux.account.addUnread(-s.in.inbox.drop())
-		delete(s.mux.leftovers, s)
+		delete(s.mux.leftovers, s.id)
 		s.in.readable.Broadcast()
 	}
 }
