@@ -74,7 +74,9 @@ func BenchmarkDownload(b *testing.B) {
 // BenchmarkUpload sends a request with a body of 4 MiB.
 func BenchmarkUpload(b *testing.B) {
 	body := make([]byte, 4<<20)
-	client, _ := pair(b, budget(b, 1<<30), func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	client, _ := pair(b, budget(b, 1<<30), func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+	})
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -3,6 +3,8 @@
 
 package h2
 
+import "time"
+
 // MaxHeld is how many bytes a connection may have pending, besides the header that was appended last.
 const MaxHeld = 2*maxPending + maxUrgent
 
@@ -31,3 +33,9 @@ func (b *Budget) Used() int64 { return b.unread.Load() }
 
 // Cut returns how many streams were ended because memory was short.
 func (b *Budget) Cut() int64 { return b.cut.Load() }
+
+// CheckLiveness decides about a peer that was asked and heard at these times.
+func CheckLiveness(after, timeout time.Duration, pinged, heard, now time.Time) (bool, time.Duration) {
+	l := liveness{pingAfter: after, pingTimeout: timeout, pinged: pinged}
+	return l.check(now, heard)
+}
