@@ -170,7 +170,7 @@ var orderedRooms = []string{
 	"services/gitcache/internal/pack", "services/gitcache/internal/gitbin", "services/gitcache/internal/gogit",
 	"services/gitcache/internal/mirror", "services/gitcache/internal/mirroring/...", "services/gitcache/internal/webhook",
 	"services/tunnel/internal/fanin", "services/tunnel/internal/audit", "services/tunnel/internal/session",
-	"internal/bundle", "internal/cas/casdisk", "internal/identity", "internal/rpc",
+	"internal/bundle", "internal/h2", "internal/cas/casdisk", "internal/identity", "internal/rpc",
 }
 
 // wideTypes are the types that may exceed the limits of TestTypesAreSmall, each with its reason.
@@ -182,8 +182,6 @@ var wideTypes = map[string]string{
 	"services/distributor/internal/catalog.ServiceReport": "a wire record",
 	"services/gitcache/internal/redisregistry.record":     "a wire record; goes when repositories are one value everywhere",
 	"services/distributor/internal/sqlstore.Store":        "one method per statement of its port",
-	"internal/h2.conn":                                    "to be taken apart",
-	"internal/h2.stream":                                  "to be taken apart with conn",
 	"cli/internal/up.up":                                  "to be taken apart",
 }
 
