@@ -219,6 +219,7 @@ func TestEvictedCopyForgetsHeldRefs(t *testing.T) {
 		_, runOwner := owner.member(t, strings.TrimPrefix(order[0], "http://"), loaded, def)
 		set, runOther := other.member(t, strings.TrimPrefix(order[1], "http://"), loaded, def)
 		defer runOwner()()
+		time.Sleep(time.Minute) // it has the lease by then; of two that begin together either may take it first
 		defer runOther()()
 		synctest.Wait()
 		r := get(t, set, "demo")
