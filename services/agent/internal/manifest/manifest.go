@@ -47,6 +47,8 @@ type Renderer struct {
 type Manifests struct {
 	// Objects are the objects and hooks, in the order of the files.
 	Objects []*unstructured.Unstructured
+	// Origins say where objects and tests stand, for messages.
+	Origins map[*unstructured.Unstructured]string
 	// Tests run after everything is applied and healthy, in their order.
 	Tests []Test
 	// Substitution knows the texts that contain secrets of the configuration. Nil: there is no
@@ -64,7 +66,7 @@ func (m Manifests) IsConfidential(o *unstructured.Unstructured) bool {
 // Render returns the manifests of all sources of s. What is applied already helps to download them.
 // Errors are those of rendering and *reason.Problem.
 func (r Renderer) Render(ctx context.Context, s plan.Service, applied inventory.Applied) (Manifests, error) {
-	var all Manifests
+	all := Manifests{Origins: map[*unstructured.Unstructured]string{}}
 	if s.ConfigDigest != "" {
 		started := time.Now()
 		variables, err := r.Configs.Config(ctx, s)
@@ -89,9 +91,20 @@ func (r Renderer) Render(ctx context.Context, s plan.Service, applied inventory.
 		if err != nil {
 			return all, fmt.Errorf("read manifests of %s: %w", b.Origin(), err)
 		}
-		all.Objects = append(all.Objects, objects...)
+		for _, o := range objects {
+			all.Objects = append(all.Objects, all.place(o, b, len(s.Bundles) > 1))
+		}
 	}
 	return all, all.separateTests()
+}
+
+// place records where an object stands. A service of several sources names the source, too.
+func (m *Manifests) place(o render.Object, b plan.Bundle, hasSources bool) *unstructured.Unstructured {
+	m.Origins[o.Unstructured] = o.Origin()
+	if hasSources {
+		m.Origins[o.Unstructured] += " of " + b.Origin()
+	}
+	return o.Unstructured
 }
 
 // read returns the files of a bundle, and how long the bundle took to arrive. It reads the bundle to

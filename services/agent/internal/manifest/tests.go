@@ -38,7 +38,11 @@ func (m *Manifests) readTests(
 	if err != nil {
 		return nil, fmt.Errorf("read tests of %s: %w", b.Origin(), err)
 	}
-	schedule, err := order.New(objects, false)
+	var tests []*unstructured.Unstructured
+	for _, o := range objects {
+		tests = append(tests, m.place(o, b, false))
+	}
+	schedule, err := order.New(tests, false)
 	if err != nil {
 		return nil, err
 	}

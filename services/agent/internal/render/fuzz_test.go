@@ -75,12 +75,7 @@ func FuzzReferences(f *testing.F) {
 		if render.CheckReferences(render.NewFiles(content), "") != nil {
 			return
 		}
-		disk := &recordingDisk{FileSystem: filesys.MakeFsInMemory()}
-		for name, text := range content {
-			if err := disk.WriteFile("/bundle/"+name, text); err != nil {
-				t.Fatal(err)
-			}
-		}
+		disk := &recordingDisk{FileSystem: render.FileSystem(render.NewFiles(content))}
 		before := transport.requests.Load()
 		err := runKustomize(disk)
 		if n := transport.requests.Load() - before; n > 0 {

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/types"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
 // mount is where the bundle lies in kustomize's file system. It is not the root, so that a path that leaves the bundle
@@ -91,15 +90,9 @@ func checkFiles(files *Files, limits Limits) error {
 
 // build returns the documents that kustomize writes.
 func build(files *Files, folder string) ([]byte, error) {
-	disk := filesys.MakeFsInMemory()
-	for name, content := range files.content {
-		if err := disk.WriteFile(path.Join(mount, name), content); err != nil {
-			return nil, fmt.Errorf("copy %s: %w", name, err)
-		}
-	}
 	kustomizeState.Lock()
 	defer kustomizeState.Unlock()
-	result, err := krusty.MakeKustomizer(options()).Run(disk, path.Join(mount, folder))
+	result, err := krusty.MakeKustomizer(options()).Run(newFileSystem(files), path.Join(mount, folder))
 	if err != nil {
 		return nil, fmt.Errorf("kustomize build: %s", strings.ReplaceAll(err.Error(), mount+"/", ""))
 	}

@@ -26,8 +26,8 @@ type parser struct {
 }
 
 // parse reads the documents of one file. Empty documents are skipped; lists are replaced by their items.
-func (p parser) parse(name string, content []byte) ([]*unstructured.Unstructured, error) {
-	var all []*unstructured.Unstructured
+func (p parser) parse(name string, content []byte) ([]Object, error) {
+	var all []Object
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	for document := 1; ; document++ {
 		text, err := reader.Read()
@@ -41,7 +41,9 @@ func (p parser) parse(name string, content []byte) ([]*unstructured.Unstructured
 		if err != nil {
 			return nil, &Error{Path: name, Document: document, Cause: err}
 		}
-		all = append(all, objects...)
+		for _, o := range objects {
+			all = append(all, Object{Unstructured: o, Path: name, Document: document})
+		}
 	}
 }
 

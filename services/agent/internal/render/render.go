@@ -76,6 +76,20 @@ type Engine struct {
 	Limits Limits
 }
 
+// Object is an object and where it stands.
+type Object struct {
+	*unstructured.Unstructured
+
+	// Path is the file or kustomization that it comes from, Document its position there, from 1.
+	Path     string
+	Document int
+}
+
+// Origin returns the place in words.
+func (o Object) Origin() string {
+	return fmt.Sprintf("%s, document %d", o.Path, o.Document)
+}
+
 // Objects renders the folder of files ("" or "." means all of them), and replaces the variables of s. A nil s leaves
 // texts as they are. The objects come in the order of the files, or in the order kustomize gives them. Every object
 // has apiVersion, kind and a name. An empty result is not an error: the code that deletes objects decides whether a
@@ -83,7 +97,7 @@ type Engine struct {
 // about missing variables has a *VariableError in its chain, and one about a limit a *LimitError.
 func (e *Engine) Objects(
 	ctx context.Context, files *Files, folder string, renderer Renderer, s *Substitution,
-) ([]*unstructured.Unstructured, error) {
+) ([]Object, error) {
 	folder, err := files.folder(folder)
 	if err != nil {
 		return nil, err
@@ -96,7 +110,7 @@ func (e *Engine) Objects(
 	return plain(files, folder, p)
 }
 
-func (e *Engine) kustomize(ctx context.Context, files *Files, folder string, p parser) ([]*unstructured.Unstructured, error) {
+func (e *Engine) kustomize(ctx context.Context, files *Files, folder string, p parser) ([]Object, error) {
 	if e.Builder == nil {
 		return nil, errors.New("kustomizations cannot be built here")
 	}
@@ -112,11 +126,14 @@ func (e *Engine) kustomize(ctx context.Context, files *Files, folder string, p p
 	if err != nil {
 		return nil, &Error{Path: name, Cause: err}
 	}
+	for i := range objects {
+		objects[i].Path = name + " as built"
+	}
 	return objects, nil
 }
 
-func plain(files *Files, folder string, p parser) ([]*unstructured.Unstructured, error) {
-	var all []*unstructured.Unstructured
+func plain(files *Files, folder string, p parser) ([]Object, error) {
+	var all []Object
 	for _, name := range files.manifests(folder) {
 		objects, err := p.parse(name, files.content[name])
 		if err != nil {

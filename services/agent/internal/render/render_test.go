@@ -114,7 +114,7 @@ func TestObjects(t *testing.T) {
 			}
 			var got []string
 			for _, o := range objects {
-				got = append(got, inventory.RefOf(o).String())
+				got = append(got, inventory.RefOf(o.Unstructured).String())
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("objects (-want +got):\n%s", diff)
@@ -269,4 +269,27 @@ func FuzzPlain(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestKustomizeTakesAnyFileName builds beside, and of, files whose names kustomize's own file system in memory refuses.
+func TestKustomizeTakesAnyFileName(t *testing.T) {
+	t.Parallel()
+	objects, err := inProcess().Objects(t.Context(), files(t, map[string]string{
+		"app/kustomization.yaml":            "resources: ['high-availability-1.21+.yaml', '../base folder/(a)']\nconfigMapGenerator: [{name: boards, files: ['My Dashboard (1).json']}]\n",
+		"app/high-availability-1.21+.yaml":  configMap("plus"),
+		"app/My Dashboard (1).json":         "{}",
+		"app/not referred to/ü %20 #1.txt":  "anything",
+		"base folder/(a)/kustomization.yml": "resources: [it's.yaml]\n",
+		"base folder/(a)/it's.yaml":         configMap("quote"),
+	}), "app", render.Auto, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, o := range objects {
+		names = append(names, o.GetName())
+	}
+	if len(names) != 3 || !slices.Contains(names, "plus") || !slices.Contains(names, "quote") {
+		t.Errorf("got %v, want plus, quote and the dashboards", names)
+	}
 }

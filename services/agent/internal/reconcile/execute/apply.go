@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
@@ -91,10 +90,6 @@ func (a *applier) prepare(
 		prepared = append(prepared, full)
 	}
 	return prepared, nil
-}
-
-func twice(k inventory.Key) *reason.Problem {
-	return reason.Errorf(reason.ManifestInvalid, "%s stands in the manifests twice; remove one of them", k)
 }
 
 // claim drops the objects that belong to another service.

@@ -27,6 +27,7 @@ func (x *Executor) Sync(ctx context.Context, job Job) (Outcome, error) {
 	err = r.take(ctx, []step{
 		{"validate", r.validate},
 		{"render", r.render},
+		{"check keys", r.checkKeys},
 		{"create namespace", s.applier.createNamespace},
 		{"drop transferred objects", r.dropTransferred},
 		{"keep skipped objects", func(ctx context.Context) error { return r.keepSkipped(ctx, &s.applier.desired) }},
