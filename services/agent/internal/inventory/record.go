@@ -52,6 +52,8 @@ type Record struct {
 	Touched bool
 	// Objects are the objects in the cluster.
 	Objects Set
+	// Once are those of them that run once, by key.
+	Once []Once
 	// Hooks are what was run around them.
 	Hooks Hooks
 	// Tests are what was run to see whether they work.
@@ -110,6 +112,7 @@ type head struct {
 	Applied  Applied             `json:"applied,omitzero"`
 	Entry    json.RawMessage     `json:"entry,omitempty"`
 	Touched  bool                `json:"touched,omitempty"`
+	Once     []Once              `json:"once,omitempty"`
 	Hooks    Hooks               `json:"hooks,omitzero"`
 	Tests    Tests               `json:"tests,omitzero"`
 	Objects  int                 `json:"objects"` // how many; a missing shard is thereby noticed
@@ -134,7 +137,7 @@ func (r Record) Encode() (head []byte, shards [][]byte, err error) {
 func (r Record) head() head {
 	return head{
 		Format: formatShards, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune, Deletion: r.Deletion, Account: r.Account, Needs: r.DependsOn,
-		Guarded: r.Guarded, Base: r.Base, Pruned: r.Pruned, Applied: r.Applied, Entry: r.Entry, Touched: r.Touched, Hooks: r.Hooks, Tests: r.Tests,
+		Guarded: r.Guarded, Base: r.Base, Pruned: r.Pruned, Applied: r.Applied, Entry: r.Entry, Touched: r.Touched, Once: r.Once, Hooks: r.Hooks, Tests: r.Tests,
 		Objects: r.Objects.Len(),
 	}
 }
@@ -142,7 +145,7 @@ func (r Record) head() head {
 func (h head) record() Record {
 	return Record{
 		Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, Deletion: h.Deletion, Account: h.Account, DependsOn: h.Needs,
-		Guarded: h.Guarded, Base: h.Base, Pruned: h.Pruned, Applied: h.Applied, Entry: h.Entry, Touched: h.Touched, Hooks: h.Hooks, Tests: h.Tests,
+		Guarded: h.Guarded, Base: h.Base, Pruned: h.Pruned, Applied: h.Applied, Entry: h.Entry, Touched: h.Touched, Once: h.Once, Hooks: h.Hooks, Tests: h.Tests,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
@@ -156,6 +157,7 @@ func (o *observer) Seen(object *unstructured.Unstructured) {
 		ResourceVersion: object.GetResourceVersion(),
 		Health:          o.sink.Judge(object),
 		Fingerprint:     o.sink.Fingerprint(object),
+		Completed:       health.HasCompleted(object),
 		Terminating:     object.GetDeletionTimestamp() != nil,
 	})
 }

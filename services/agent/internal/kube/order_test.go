@@ -29,7 +29,7 @@ func TestOrder(t *testing.T) {
 	c := startCluster(t, func(p *localkube.Params) { p.Nodes = 1 })
 	scenarios := map[string]func(*scenario){}
 	for _, some := range []map[string]func(*scenario){
-		waveScenarios(), definitionScenarios(), hookScenarios(), policyScenarios(), argoScenarios(), helmScenarios(), recreateScenarios(),
+		waveScenarios(), definitionScenarios(), hookScenarios(), policyScenarios(), argoScenarios(), helmScenarios(), recreateScenarios(), onceScenarios(), labelScenarios(),
 	} {
 		maps.Copy(scenarios, some)
 	}
@@ -151,7 +151,7 @@ func (s *scenario) refused(got report.Status, name string) string {
 func (s *scenario) collection(kind string) string {
 	s.t.Helper()
 	path, ok := map[string]string{
-		"ConfigMap": "/api/v1/namespaces/%s/configmaps", "Secret": "/api/v1/namespaces/%s/secrets", "Pod": "/api/v1/namespaces/%s/pods",
+		"ConfigMap": "/api/v1/namespaces/%s/configmaps", "Secret": "/api/v1/namespaces/%s/secrets", "ReplicationController": "/api/v1/namespaces/%s/replicationcontrollers", "Pod": "/api/v1/namespaces/%s/pods",
 		"Service": "/api/v1/namespaces/%s/services", "PersistentVolumeClaim": "/api/v1/namespaces/%s/persistentvolumeclaims",
 		"Deployment": "/apis/apps/v1/namespaces/%s/deployments", "StatefulSet": "/apis/apps/v1/namespaces/%s/statefulsets",
 		"Job": "/apis/batch/v1/namespaces/%s/jobs", "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings",

@@ -39,7 +39,7 @@ func sight(o *unstructured.Unstructured) observe.Observation {
 	return observe.Observation{
 		Service: o.GetLabels()[k8s.ServiceLabel], Object: inventory.Object{Ref: inventory.RefOf(o), UID: string(o.GetUID())},
 		ResourceVersion: o.GetResourceVersion(), Health: health.Verdict{State: health.Healthy},
-		Fingerprint: fingerprint.Live(o, k8s.FieldManager), Terminating: o.GetDeletionTimestamp() != nil,
+		Fingerprint: fingerprint.Live(o, k8s.FieldManager), Terminating: o.GetDeletionTimestamp() != nil, Completed: health.HasCompleted(o),
 	}
 }
 

@@ -80,7 +80,7 @@ type unit struct {
 // newUnit returns the unit of a service with what an earlier process has stored: its inventory, and the
 // fingerprints of what it applied. An object without a fingerprint is applied again.
 func newUnit(s *shared, record inventory.Record, table fingerprint.Table) *unit {
-	u := &unit{shared: s, name: record.Service, wake: make(chan struct{}, 1), objects: observe.New(record.Objects, table)}
+	u := &unit{shared: s, name: record.Service, wake: make(chan struct{}, 1), objects: observe.New(record.Objects, table, record.Once)}
 	u.state = decide.New(record, entryOf(record), u.objects.HasUnknown(), s.nextRefresh(time.Now()))
 	u.setRecordLocked(record)
 	return u
@@ -109,6 +109,7 @@ func (u *unit) run(ctx context.Context, forget func(*unit) bool) {
 		u.advanceTests(ctx)
 		u.publish(time.Now())
 		u.SaveFingerprints(ctx)
+		u.saveOnce(ctx)
 		switch what, until := u.next(time.Now()); what {
 		case decide.Apply:
 			u.apply(ctx)

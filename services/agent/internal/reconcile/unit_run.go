@@ -177,10 +177,36 @@ func (s *shared) failureOf(err error, failed int, now time.Time) *decide.Failure
 	return f
 }
 
+// saveOnce stores that objects that run once have completed, unless a run is going to.
+func (u *unit) saveOnce(ctx context.Context) {
+	if !u.objects.HasUnsavedOnce() || u.objects.Len() == 0 {
+		return
+	}
+	record := u.storedRecord()
+	if err := u.shared.inventories.Save(ctx, record); err != nil {
+		if ctx.Err() == nil {
+			u.shared.logger.WarnContext(ctx, "completion of an object cannot be stored, trying again",
+				slog.String("leat.service", u.name), slog.Any("error", err))
+			u.Nudge() // the next run stores it
+		}
+		return
+	}
+	u.Saved(record)
+}
+
+// storedRecord returns the inventory as stored, with what is known of its objects now.
+func (u *unit) storedRecord() inventory.Record {
+	u.mu.Lock()
+	record := u.record
+	u.mu.Unlock()
+	record.Objects, record.Once = u.objects.Listed(), u.objects.Once()
+	return record
+}
+
 // Saved implements execute.Progress: an inventory was stored, so observations of its objects count from
 // now on.
 func (u *unit) Saved(record inventory.Record) {
-	u.objects.List(record.Objects.Clone())
+	u.objects.List(record.Objects.Clone(), record.Once)
 	u.shared.kinds.set(u.name, record.Objects)
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -87,10 +87,7 @@ func (t *testRun) end() {
 // settleTests stores the results of tests. If they could not be run or stored, they are tried again
 // after a while.
 func (u *unit) settleTests(ctx context.Context, t *testRun) {
-	u.mu.Lock()
-	record := u.record
-	u.mu.Unlock()
-	record.Objects = u.objects.Listed()
+	record := u.storedRecord()
 	err := t.err
 	if err == nil {
 		record.Tests = t.tests

@@ -5,13 +5,16 @@ package execute
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
+	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/submit"
@@ -120,8 +123,10 @@ func (a *applier) list(ctx context.Context, prepared []*unstructured.Unstructure
 	record.Touched, record.Objects = record.Touched || isNews, record.Objects.Clone()
 	a.markUnknown(ctx, prepared)
 	for _, o := range prepared {
+		a.beginOnce(o)
 		isNews = record.list(a.entry(o)) || isNews
 	}
+	isNews = isNews || a.r.Objects.HasUnsavedOnce()
 	if !isNews {
 		return nil
 	}
@@ -144,6 +149,35 @@ func (a *applier) markUnknown(ctx context.Context, prepared []*unstructured.Unst
 	a.r.Progress.SaveFingerprints(ctx)
 }
 
+// beginOnce records the content that an object runs for, if it runs once.
+func (a *applier) beginOnce(o *unstructured.Unstructured) {
+	content := a.r.onceContent(o)
+	if content == "" {
+		return
+	}
+	key := inventory.RefOf(o).Key
+	a.r.Objects.BeginOnce(key, content, a.r.Objects.IsRepair(key, a.r.Rules.Desired(o)))
+}
+
+// onceContent identifies the manifest of an object that runs once, or returns "" for any other object.
+// The same manifest has the same content in all releases. For an object that contains secrets of the
+// configuration it identifies all inputs of the service instead: it is stored for many to read, and a
+// short secret could be guessed from a digest.
+func (r *run) onceContent(o *unstructured.Unstructured) string {
+	if !health.VanishesWhenDone(o.GroupVersionKind().GroupKind()) {
+		return ""
+	}
+	if r.manifests.IsConfidential(o) {
+		inputs := r.Service.Inputs()
+		return shortHash(append([]string{inputs.ConfigDigest}, inputs.Digests...)...)
+	}
+	text, err := json.Marshal(o.Object)
+	if err != nil {
+		return "" // whatever was decoded from JSON can be encoded
+	}
+	return digest.FromBytes(text).Hex()
+}
+
 // entry returns how the inventory lists an object of the current wave.
 func (a *applier) entry(o *unstructured.Unstructured) inventory.Object {
 	return inventory.Object{Ref: inventory.RefOf(o), Wave: a.wave, Wish: inventory.WishOf(o.GetAnnotations())}
@@ -153,7 +187,7 @@ func (a *applier) entry(o *unstructured.Unstructured) inventory.Object {
 func (a *applier) decide(o *unstructured.Unstructured, manifest fingerprint.Sum) observe.Verdict {
 	key := inventory.RefOf(o).Key
 	known, isListed := a.r.record.get(key)
-	return a.r.Objects.Decide(key, manifest, isListed && known.UID != "", observe.Mode{
+	return a.r.Objects.Decide(key, manifest, a.r.onceContent(o), isListed && known.UID != "", observe.Mode{
 		Drift: a.r.Service.Spec.Policy.Drift, CorrectsAll: a.r.IsRequested || a.r.IsChange,
 	})
 }

@@ -29,7 +29,7 @@ func (x *Executor) Diff(ctx context.Context, job Job) ([]report.Difference, erro
 		return nil, err
 	}
 	r := x.newRun(job, account, cluster)
-	if err := r.take(ctx, []step{{"validate", r.validate}, {"render", r.render}}); err != nil {
+	if err := r.take(ctx, []step{{"validate", r.validate}, {"render", r.render}, {"check keys", r.checkKeys}}); err != nil {
 		return nil, err
 	}
 	d := newDiffer(r, r.Service.ConfigDigest != r.record.Applied.ConfigDigest)
@@ -61,6 +61,7 @@ func (x *Executor) Preview(ctx context.Context, job Job) (*report.DryRun, error)
 	err = r.take(ctx, []step{
 		{"validate", r.validate},
 		{"render", r.render},
+		{"check keys", r.checkKeys},
 		{"compare", func(ctx context.Context) (err error) {
 			preview, err = r.preview(ctx)
 			return err
@@ -163,6 +164,9 @@ func (d *differ) compare(ctx context.Context, o *unstructured.Unstructured) erro
 	d.desired.Put(inventory.Object{Ref: ref})
 	live, err := d.r.cluster.Get(ctx, ref)
 	if errors.Is(err, k8s.ErrNotFound) {
+		if d.r.Objects.IsDone(ref.Key, d.r.onceContent(full)) {
+			return nil
+		}
 		return d.add(ref, report.Create, nil, full)
 	}
 	if err != nil {

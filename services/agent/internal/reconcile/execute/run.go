@@ -164,6 +164,7 @@ func (r *run) follow(ctx context.Context, refs []inventory.Ref) *follow.Follower
 
 // store stores the record as it is.
 func (r *run) store(ctx context.Context) error {
+	r.record.Once = r.Objects.Once()
 	if err := r.x.params.Inventories.Save(ctx, r.record.Record); err != nil {
 		return fmt.Errorf("store inventory: %w", err)
 	}
@@ -215,12 +216,25 @@ func complete(ctx context.Context, cluster k8s.Reader, s plan.Service, o *unstru
 		o.SetNamespace(s.Spec.NamespaceOrDefault())
 	}
 	labels := o.GetLabels()
-	if labels == nil {
-		labels = map[string]string{}
+	if len(labels) == 0 {
+		labels = defaultLabels(o)
 	}
 	labels[k8s.ServiceLabel] = s.Name
 	o.SetLabels(labels)
 	unstructured.RemoveNestedField(o.Object, "status")
 	unstructured.RemoveNestedField(o.Object, "metadata", "managedFields")
 	return o, nil
+}
+
+// defaultLabels returns the labels that the API server gives an object without labels, which Leat's own
+// label would prevent: a ReplicationController gets those of its template.
+func defaultLabels(o *unstructured.Unstructured) map[string]string {
+	if o.GetAPIVersion() != "v1" || o.GetKind() != "ReplicationController" {
+		return map[string]string{}
+	}
+	labels, _, err := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
+	if err != nil || labels == nil {
+		return map[string]string{}
+	}
+	return labels
 }

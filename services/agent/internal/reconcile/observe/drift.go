@@ -28,7 +28,7 @@ type DriftState struct {
 }
 
 func (t *track) driftState() DriftState {
-	return DriftState{server: t.Server, isDeleted: t.isDeleted, isReplaced: t.isReplaced}
+	return DriftState{server: t.Server, isDeleted: t.isGone(), isReplaced: t.isReplaced}
 }
 
 // isExplainedLocked reports whether a report describes the object as it is.

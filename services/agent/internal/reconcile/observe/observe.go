@@ -46,6 +46,8 @@ type Observation struct {
 	Health health.Verdict
 	// Fingerprint sums up what Leat's field manager has set of the object.
 	Fingerprint fingerprint.Sum
+	// Completed means that the object has come to a good end; see health.HasCompleted.
+	Completed bool
 	// Terminating means that the object is being deleted.
 	Terminating bool
 	// Deleted means that the object is gone. Then Fingerprint and Terminating are zero.
@@ -63,12 +65,13 @@ type Objects struct {
 	correctionDue  time.Time // when changed objects are to be corrected; zero: none is
 	contestExpires time.Time // when the latest contested object is one no more; zero: none is
 	isUnsaved      bool      // the fingerprints differ from the stored ones
+	once           once      // objects that run once
 }
 
-// New returns what a new process knows: the objects that the inventory lists, and the fingerprints that
-// an earlier process stored.
-func New(listed inventory.Set, table fingerprint.Table) *Objects {
-	s := &Objects{listed: listed}
+// New returns what a new process knows: the objects that the inventory lists, what it says of those that
+// run once, and the fingerprints that an earlier process stored.
+func New(listed inventory.Set, table fingerprint.Table, once []inventory.Once) *Objects {
+	s := &Objects{listed: listed, once: newOnce(once)}
 	for _, o := range listed.Objects() {
 		s.tracks.ensure(o.Key).Kept = table[o.Key]
 	}
@@ -114,13 +117,20 @@ func (s *Objects) Observe(o Observation) Effect {
 	if o.Deleted {
 		o.Health = health.Verdict{State: health.Missing, Message: "was deleted by somebody else; " + s.restorationLocked()}
 	}
-	before, due, hadDrifted := t.health(), s.correctionDue, t.hasDrifted()
+	before, due, hadDrifted, wasUnsaved := t.health(), s.correctionDue, t.hasDrifted(), s.once.isUnsaved
 	s.isUnsaved = t.see(o, version, known.UID) || s.isUnsaved
+	if o.Completed && !t.isReplaced {
+		s.completeLocked(known.Key, t, o.Object.UID)
+	}
+	if o.Deleted && s.once.isDone(known.Key) {
+		o.Health = health.Verdict{State: health.Healthy}
+		s.finishLocked(t)
+	}
 	s.scheduleLocked(known.Key, t, now)
 	isNew := before != o.Health
 	return Effect{
 		Ref: known.Ref, Health: o.Health, HasNewHealth: isNew,
-		HasNews: isNew || !due.Equal(s.correctionDue) || hadDrifted != t.hasDrifted(),
+		HasNews: isNew || !due.Equal(s.correctionDue) || hadDrifted != t.hasDrifted() || wasUnsaved != s.once.isUnsaved,
 	}
 }
 
@@ -133,7 +143,11 @@ func (s *Objects) SetSynced(kind schema.GroupKind) {
 		if t.isSeen || o.GroupKind() != kind || o.UID == "" {
 			continue
 		}
-		t.isDeleted = true
+		if s.once.isDone(o.Key) {
+			s.finishLocked(t)
+			continue
+		}
+		t.presence = isDeleted
 		t.setHealth(health.Verdict{State: health.Missing, Message: "is not in the cluster; " + s.restorationLocked()})
 		s.scheduleLocked(o.Key, t, time.Now())
 	}
@@ -243,7 +257,7 @@ func (s *Objects) Signature() fingerprint.Sum {
 	for _, o := range s.listed.Objects() {
 		text = fmt.Append(text, o.Key, o.UID)
 		if t := s.tracks.get(o.Key); t != nil {
-			text = fmt.Append(append(text, t.Server[:]...), t.isDeleted, t.isReplaced)
+			text = fmt.Append(append(text, t.Server[:]...), t.isGone(), t.isReplaced)
 		}
 	}
 	return fingerprint.Text(text)

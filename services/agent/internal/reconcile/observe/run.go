@@ -4,6 +4,7 @@
 package observe
 
 import (
+	"slices"
 	"time"
 
 	"github.com/leatdev/leat/internal/syncpolicy"
@@ -28,12 +29,13 @@ func (s *Objects) EndRun(listed inventory.Set, now time.Time) {
 	s.correctionDue = s.nextCorrectionLocked(now)
 }
 
-// List replaces the listed objects after the inventory was stored: from now on their observations
-// count. The set belongs to Objects from then on.
-func (s *Objects) List(listed inventory.Set) {
+// List takes over an inventory that was stored: from now on observations of its objects count. The set
+// belongs to Objects from then on.
+func (s *Objects) List(listed inventory.Set, once []inventory.Once) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listed = listed
+	s.once.isUnsaved = !slices.Equal(once, s.once.all())
 }
 
 // Put updates one listed object, such as its UID.
@@ -49,6 +51,7 @@ func (s *Objects) Remove(k inventory.Key) {
 	defer s.mu.Unlock()
 	s.listed.Remove(k)
 	s.tracks.remove(k)
+	s.once.remove(k)
 	s.isUnsaved = true
 }
 
@@ -73,10 +76,14 @@ type Mode struct {
 }
 
 // Decide compares a manifest with what is known of its object. A run lists the object before, under
-// its UID if it has one; isListed is false otherwise.
-func (s *Objects) Decide(k inventory.Key, manifest fingerprint.Sum, isListed bool, mode Mode) Verdict {
+// its UID if it has one; isListed is false otherwise. Content identifies the manifest of an object that
+// runs once; "" is any other object.
+func (s *Objects) Decide(k inventory.Key, manifest fingerprint.Sum, content string, isListed bool, mode Mode) Verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if isListed && s.keepDoneLocked(k, manifest, content) {
+		return Keep
+	}
 	t := s.tracks.get(k)
 	switch {
 	case t == nil || !isListed:
@@ -143,6 +150,9 @@ func (s *Objects) EndApply(object inventory.Object, manifest fingerprint.Sum, o 
 	}
 	before := t.Kept
 	t.answer(manifest, o)
+	if uid, hasCompleted := s.once.completed[object.Key]; hasCompleted && uid == object.UID {
+		s.once.finish(object.Key) // it has completed, and was changed in place
+	}
 	s.isUnsaved = s.isUnsaved || t.Kept != before
 	s.listed.Put(object)
 	s.scheduleLocked(object.Key, t, now) // others may have changed it since
@@ -154,7 +164,7 @@ func (s *Objects) IsKnownDeleted(k inventory.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tracks.get(k)
-	return t != nil && t.isDeleted
+	return t != nil && t.isGone()
 }
 
 // IsSeen reports whether a watch, or the answer to an apply, has shown the object.
@@ -171,7 +181,7 @@ func (s *Objects) Remaining(objects []inventory.Object) []inventory.Object {
 	defer s.mu.Unlock()
 	var left []inventory.Object
 	for _, o := range objects {
-		if t := s.tracks.get(o.Key); t == nil || !t.isDeleted && !t.isReplaced {
+		if t := s.tracks.get(o.Key); t == nil || !t.isGone() && !t.isReplaced {
 			left = append(left, o)
 		}
 	}

@@ -37,10 +37,22 @@ type track struct {
 	notedRun  uint32     // the run before or during which the latest news of the object arrived
 
 	isSeen        bool // by a watch, or in the answer to an apply
-	isDeleted     bool // it is not in the cluster, or has lost the label
 	isReplaced    bool // another object has taken its name
 	isTerminating bool // it is being deleted
+	presence      presence
 }
+
+// presence is whether an object is in the cluster.
+type presence uint8
+
+const (
+	isPresent  presence = iota // or was never seen
+	isDeleted                  // it is not in the cluster, or has lost the label
+	isFinished                 // it has completed, and is not in the cluster
+)
+
+// isGone reports whether the object is not in the cluster.
+func (t *track) isGone() bool { return t.presence != isPresent }
 
 // exception is what is known of few objects only.
 type exception struct {
@@ -88,7 +100,7 @@ func (t *track) contest() contest {
 
 // hasDrifted reports whether the object is not what was applied.
 func (t *track) hasDrifted() bool {
-	return t.isDeleted || t.isReplaced || t.Strayed()
+	return t.presence != isFinished && (t.isGone() || t.isReplaced || t.Strayed())
 }
 
 // isUnknown reports whether it is unknown which manifest the cluster holds: one was to be applied, and
@@ -129,8 +141,11 @@ func (t *track) correctableAt(now time.Time) time.Time {
 // fingerprint to keep has changed: it does if the API server shows watches the same version of the
 // object in another form than in its answer to the apply, such as in another version of its kind.
 func (t *track) see(o Observation, version uint64, uid string) (adjusted bool) {
-	isSame := version != 0 && version == t.Version && !t.isDeleted && !t.Applied.IsZero() && t.Applied == t.Server
-	t.isDeleted, t.isTerminating, t.Version = o.Deleted, o.Terminating, version
+	isSame := version != 0 && version == t.Version && !t.isGone() && !t.Applied.IsZero() && t.Applied == t.Server
+	t.presence, t.isTerminating, t.Version = isPresent, o.Terminating, version
+	if o.Deleted {
+		t.presence = isDeleted
+	}
 	t.isReplaced = !o.Deleted && uid != "" && uid != o.Object.UID
 	t.setHealth(o.Health)
 	if o.Deleted || o.Fingerprint.IsZero() {
@@ -150,11 +165,11 @@ func (t *track) answer(manifest fingerprint.Sum, o Observation) {
 	version := versionOf(o.ResourceVersion)
 	t.Manifest, t.Applied = manifest, o.Fingerprint
 	switch {
-	case version != 0 && t.Version == version && !t.isDeleted && !t.Server.IsZero():
+	case version != 0 && t.Version == version && !t.isGone() && !t.Server.IsZero():
 		t.Applied = t.Server
 	case version == 0 || t.Version < version || !t.isSeen:
 		t.Server, t.Version = o.Fingerprint, version
-		t.isDeleted, t.isTerminating = false, o.Terminating
+		t.presence, t.isTerminating = isPresent, o.Terminating
 		t.setHealth(o.Health)
 	}
 	t.isReplaced = false

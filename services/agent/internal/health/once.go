@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// VanishesWhenDone reports whether objects of a kind come to an end, after which Kubernetes, or the
+// kind's controller, may delete them: by ttlSecondsAfterFinished, by the garbage collector for finished
+// Pods and certificate signing requests, by a controller's retention, or by the API server's time to
+// live for events. An object that completed must not be created again for the same content.
+func VanishesWhenDone(kind schema.GroupKind) bool {
+	switch kind.Kind {
+	case "Job":
+		return kind.Group == "batch"
+	case "Pod":
+		return kind.Group == ""
+	case "Workflow":
+		return kind.Group == "argoproj.io"
+	case "PipelineRun", "TaskRun":
+		return kind.Group == "tekton.dev"
+	case "CertificateSigningRequest":
+		return kind.Group == "certificates.k8s.io"
+	case "Event":
+		return kind.Group == "" || kind.Group == "events.k8s.io"
+	default:
+		return false
+	}
+}
+
+// HasCompleted reports whether an object of such a kind has come to a good end. It only reads the
+// object.
+func HasCompleted(o *unstructured.Unstructured) bool {
+	kind := o.GroupVersionKind().GroupKind()
+	if !VanishesWhenDone(kind) {
+		return false
+	}
+	switch kind.Kind {
+	case "Job":
+		return hasCondition(o, "Complete")
+	case "PipelineRun", "TaskRun":
+		return hasCondition(o, "Succeeded")
+	case "CertificateSigningRequest":
+		certificate, _, _ := unstructured.NestedString(o.Object, "status", "certificate")
+		return certificate != ""
+	case "Event":
+		return true
+	default: // Pod, Workflow
+		phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
+		return phase == "Succeeded"
+	}
+}
+
+// hasCondition reports whether a condition is true.
+func hasCondition(o *unstructured.Unstructured, name string) bool {
+	status, _ := o.Object["status"].(map[string]any)
+	conditions, _ := status["conditions"].([]any)
+	for _, item := range conditions {
+		if c, _ := item.(map[string]any); c["type"] == name && c["status"] == "True" {
+			return true
+		}
+	}
+	return false
+}

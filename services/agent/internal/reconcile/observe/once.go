@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/leatdev/leat/services/agent/internal/fingerprint"
+	"github.com/leatdev/leat/services/agent/internal/health"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+)
+
+// Objects that run once, such as Jobs, may be deleted after their end by Kubernetes. Such an object
+// counts as it should be for as long as its content stays the same. What is known of it is stored with
+// the inventory, before it is applied, and again when it has completed.
+
+// once is what is known of the objects that run once. The lock of Objects guards it.
+type once struct {
+	runs      map[inventory.Key]inventory.Once
+	completed map[inventory.Key]string // the UIDs of objects that were seen to have completed
+	isUnsaved bool                     // runs differ from what is stored
+}
+
+func newOnce(stored []inventory.Once) once {
+	o := once{runs: map[inventory.Key]inventory.Once{}, completed: map[inventory.Key]string{}}
+	for _, run := range stored {
+		o.runs[run.Key] = run
+	}
+	return o
+}
+
+func (o *once) isDone(k inventory.Key) bool { return o.runs[k].Done }
+
+func (o *once) set(run inventory.Once) {
+	if o.runs[run.Key] != run {
+		o.runs[run.Key], o.isUnsaved = run, true
+	}
+}
+
+// finish records that the object has completed for its content.
+func (o *once) finish(k inventory.Key) {
+	if run, isKnown := o.runs[k]; isKnown && !run.Done {
+		run.Done = true
+		o.set(run)
+	}
+}
+
+func (o *once) remove(k inventory.Key) {
+	delete(o.completed, k)
+	if _, isKnown := o.runs[k]; isKnown {
+		delete(o.runs, k)
+		o.isUnsaved = true
+	}
+}
+
+// all returns what is stored, by key.
+func (o *once) all() []inventory.Once {
+	if len(o.runs) == 0 {
+		return nil
+	}
+	return slices.SortedFunc(maps.Values(o.runs), func(a, b inventory.Once) int { return a.Key.Compare(b.Key) })
+}
+
+// BeginOnce records the content that an object runs for. isApplied means that the object in the cluster
+// was applied with this content; otherwise it is about to be.
+func (s *Objects) BeginOnce(k inventory.Key, content string, isApplied bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.once.runs[k].Content == content {
+		return
+	}
+	run := inventory.Once{Key: k, Content: content}
+	if isApplied {
+		_, run.Done = s.once.completed[k]
+	}
+	s.once.set(run)
+}
+
+// completeLocked records that the object with that UID has completed. While another manifest is being
+// applied, it is unknown whether the object is still the one of the old manifest; the answer decides.
+func (s *Objects) completeLocked(k inventory.Key, t *track, uid string) {
+	s.once.completed[k] = uid
+	if !t.isUnknown() {
+		s.once.finish(k)
+	}
+}
+
+// IsDone reports whether an object has completed for that content.
+func (s *Objects) IsDone(k inventory.Key, content string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isDoneLocked(k, content)
+}
+
+func (s *Objects) isDoneLocked(k inventory.Key, content string) bool {
+	run := s.once.runs[k]
+	return content != "" && run.Done && run.Content == content
+}
+
+// Once returns what is stored of objects that run once, by key.
+func (s *Objects) Once() []inventory.Once {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.once.all()
+}
+
+// HasUnsavedOnce reports whether Once differs from what is stored.
+func (s *Objects) HasUnsavedOnce() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.once.isUnsaved
+}
+
+// finishLocked records that an object is gone after it has completed.
+func (s *Objects) finishLocked(t *track) {
+	t.presence = isFinished
+	t.setHealth(health.Verdict{State: health.Healthy})
+}
+
+// keepDoneLocked reports whether an object is left alone because it has completed for the content. Its
+// manifest is known from then on.
+func (s *Objects) keepDoneLocked(k inventory.Key, manifest fingerprint.Sum, content string) bool {
+	if !s.isDoneLocked(k, content) {
+		return false
+	}
+	t := s.tracks.ensure(k)
+	if t.isSeen && !t.isGone() {
+		return false // it is still there, like any other object
+	}
+	t.Manifest = manifest
+	return true
+}
