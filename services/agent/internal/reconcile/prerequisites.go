@@ -52,6 +52,8 @@ func prerequisitesOf(s plan.Service) []prerequisite {
 type judgeFunc func(*unstructured.Unstructured) health.Verdict
 
 // prerequisites follows the objects that a service depends on, and keeps why they do not suffice. It
+// judges an object when it changes and not when it is asked: a condition may cost milliseconds, and the
+// unit asks with its lock held. It
 // is safe for concurrent use. Nil follows nothing.
 type prerequisites struct {
 	all      []prerequisite

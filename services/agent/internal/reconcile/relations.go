@@ -15,6 +15,8 @@ import (
 )
 
 // relations knows which services depend on which, and their status, so that no unit has to ask another.
+// Readiness is what services last reported, compared with what the newest plan wants of them: a service
+// that is healthy with old content is not ready for those that depend on its change.
 // It wakes services that may wait for a change. Its lock is taken while a unit's lock is held, never
 // the other way round. The zero relations is ready to use.
 type relations struct {

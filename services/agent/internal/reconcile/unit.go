@@ -56,6 +56,15 @@ func (s *shared) nextRefresh(now time.Time) time.Time {
 
 // unit is one service. Only its goroutine works on the cluster; everybody else changes its state and
 // wakes it.
+//
+// The goroutine goes in a circle: it decides again what to work on (look), starts or settles tests,
+// publishes the status if it changed, stores what a later process needs, and then does what is due or
+// rests until something changes. Nothing is lost between two looks: whatever changes the state leaves a
+// token in wake, and one token is enough for any number of changes, because each look takes in all.
+//
+// mu is never held while the cluster, the disk or another unit is asked. A run works on copies that it
+// got from begin, and conclude takes over what it has come to; a newer order ends the run by its
+// context.
 type unit struct {
 	shared  *shared
 	name    string
@@ -129,7 +138,8 @@ func (u *unit) run(ctx context.Context, forget func(*unit) bool) {
 	u.SaveFingerprints(ctx)
 }
 
-// look decides again what the unit works on. It starts to follow prerequisites when a change waits for
+// look decides again what the unit works on. Time alone can change that, when a window opens, and so can
+// other services. It starts to follow prerequisites when a change waits for
 // objects, and stops when that change is applied: while a failed run waits for its next try, they stay
 // known.
 func (u *unit) look(ctx context.Context, now time.Time) {

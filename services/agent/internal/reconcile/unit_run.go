@@ -67,7 +67,9 @@ func (u *unit) preview(ctx context.Context) {
 	})
 }
 
-// work carries out a run in a slot, and reports whether it succeeded.
+// work carries out a run in a slot, and reports whether it succeeded. What is to be done is asked again
+// when there is a slot: a unit may have waited for it for minutes, and an order that was superseded
+// meanwhile must not be carried out.
 func (u *unit) work(ctx context.Context, what decide.Action, do runFunc) bool {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -134,7 +136,8 @@ func (u *unit) diffJob(candidate []plan.Bundle) execute.Job {
 	return job
 }
 
-// conclude takes over the outcome of a run, which publish turns into a status. It reports whether the run
+// conclude takes over the outcome of a run, which publish turns into a status. What a superseded run has
+// stored and applied counts, but its failure does not: it was ended on purpose. It reports whether the run
 // succeeded.
 func (u *unit) conclude(ctx context.Context, run decide.Run, outcome execute.Outcome, err error, took time.Duration) bool {
 	u.mu.Lock()

@@ -22,6 +22,15 @@ import (
 
 // applier applies the objects of a service, wave by wave. The goroutine of the run calls apply; the
 // fields do not change while it works on several objects.
+//
+// Each wave goes through five steps, each of which needs the one before for all of its objects:
+// prepare completes the manifests, and finds kinds that the cluster does not know; claim makes sure
+// that the objects are this service's, or nobody's; list stores them in the inventory, so that a crash
+// leaves no object behind that no inventory lists; apply sends those that differ; recreate deletes and
+// creates again what cannot be changed, if that is allowed.
+//
+// An object that fails in one step does not take part in the next ones, and does not keep the others
+// from being tried: a person learns of all failures at once.
 type applier struct {
 	r       *run
 	claimer *claimer
@@ -207,7 +216,8 @@ func (a *applier) applyOne(ctx context.Context, o *unstructured.Unstructured) er
 	return a.write(ctx, o, sum, what == observe.Repair)
 }
 
-// write applies an object whatever is known of it.
+// write applies an object whatever is known of it. What the cluster answers is known at once, and not
+// only when a watch shows it: a run that follows immediately must not apply the object again.
 func (a *applier) write(ctx context.Context, o *unstructured.Unstructured, sum fingerprint.Sum, isRepair bool) error {
 	r := a.r
 	if r.Service.Spec.CreateNamespace && o.GetNamespace() == r.Service.Spec.NamespaceOrDefault() {

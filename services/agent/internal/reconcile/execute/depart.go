@@ -42,7 +42,9 @@ const (
 
 func belongsTo(service string) departure { return departure("belongs to service " + service) }
 
-// leave takes an object out of the inventory. It may be called concurrently.
+// leave takes an object out of the inventory. It may be called concurrently. The record is stored by the
+// caller, with what else has changed: an object that is still listed although it is gone costs the next
+// run a request, while one that is not listed although it exists would be lost.
 func (r *run) leave(ctx context.Context, o inventory.Object, what departure) {
 	r.Objects.Remove(o.Key)
 	r.record.remove(o, what == wasDeleted || what == wasGone && o.UID != "")
@@ -95,7 +97,9 @@ func deleteInBackground(cluster k8s.Writer) func(context.Context, inventory.Obje
 	}
 }
 
-// deleteAndWait deletes objects that are to be made again, and blocks until they are gone.
+// deleteAndWait deletes objects that are to be made again, and blocks until they are gone. They are
+// followed one by one and not by the service's watches: hooks are not among its objects, and of an
+// object that is created again at once a watch may never show that it was gone.
 func (r *run) deleteAndWait(ctx context.Context, objects []inventory.Object, propagation syncpolicy.Propagation) error {
 	var left []inventory.Object
 	var refs []inventory.Ref

@@ -118,7 +118,10 @@ func summarize(found []report.Difference, wanted int) *report.DryRun {
 	return d
 }
 
-// differ collects differences between the manifests of a run and the cluster.
+// differ collects differences between the manifests of a run and the cluster. The API server computes
+// what an apply would result in, defaults and admission webhooks included: only it knows. What needs
+// another object first, such as one of a kind that the manifests define, is shown as the manifest has
+// it.
 type differ struct {
 	r       *run
 	secrets compare.Secrets

@@ -127,7 +127,8 @@ type Job struct {
 	Progress Progress
 }
 
-// Progress learns of a run before its end. Only the goroutine of the run calls Saved, SaveFingerprints
+// Progress is how a run and its unit meet while it is under way: the unit publishes what is known so
+// far, and wakes the run when watches have news. It learns of a run before its end. Only the goroutine of the run calls Saved, SaveFingerprints
 // and Await; Announce and Wake may be called concurrently.
 type Progress interface {
 	// Saved is called after the inventory was stored.

@@ -34,6 +34,13 @@ const (
 	HookRunAnnotation = "leat.dev/hook-run"
 )
 
+// A hook goes through these states in a run. What is stored at each makes the next process go on there:
+//   - prepared: it has a name that is the same in the whole run, and the marks. Nothing is stored.
+//   - listed: the inventory knows the key, so that the hook is found and deleted later.
+//   - running: it is in the cluster, with the run's annotation. A later process finds it by that.
+//   - ended: the inventory keeps how. Only now may it be deleted, if its policy says so.
+//   - discarded: it is deleted, and its key is off the list. How it ended stays known.
+
 // hook is one hook in one run.
 type hook struct {
 	order.Member

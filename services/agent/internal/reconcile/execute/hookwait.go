@@ -68,7 +68,9 @@ func (h *hookRunner) awaitEnds(ctx context.Context, hooks []*hook) error {
 	return err
 }
 
-// recordEnds records the hooks that have ended, and describes the others.
+// recordEnds records the hooks that have ended, and describes the others. The last state in which a hook
+// was seen counts even if it is gone by now: a hook that deletes itself when it is done, or that
+// somebody cleans up, has ended all the same.
 func (h *hookRunner) recordEnds(hooks []*hook, follower *follow.Follower) (left []string) {
 	for _, one := range hooks {
 		if !one.isRunning {

@@ -12,6 +12,13 @@ import (
 )
 
 // pruner removes what left the manifests of a run.
+//
+// The guard stops a prune that would delete too much at once. It measures the objects that are about to
+// be deleted, and those that were deleted since the last complete run (Record.Pruned), against the
+// number of objects after that run (Record.Base): several runs that fail must not together delete what
+// one would be stopped for. Objects that a person confirmed (Object.Agreed) do not count. What counts
+// is stored before the first deletion (Object.Counted), because the process may end at any point; what
+// was counted and not deleted after all is taken back.
 type pruner struct {
 	r       *run
 	desired inventory.Set // the objects of the manifests

@@ -20,6 +20,16 @@ import (
 )
 
 // removal removes objects from a service.
+//
+// An object is deleted only if it is the listed one: its UID decides, and if that is another, both the
+// label and the API server's record of who applied it must be Leat's. The deletion names the UID and
+// the version that was read. Whoever marks an object to keep it, or replaces it, in between makes the
+// deletion fail, and the object is read again.
+//
+// The end of an object is observed and not assumed: finalizers may keep it for long. It stays listed,
+// under the UID by which watches will report its end, so that a later run goes on where this one was
+// broken off. Namespaces and definitions go last, and only when nothing is in them that belongs to
+// others.
 type removal struct {
 	r *run
 

@@ -132,7 +132,9 @@ func (b *unslottedBuilder) Build(ctx context.Context, files *render.Files, folde
 	return text, err
 }
 
-// withoutSlot calls do while the run has no slot. If the run goes on, it has one again afterwards.
+// withoutSlot calls do while the run has no slot. If the run goes on, it has one again afterwards. All
+// that waits for others goes through here: a run that waits with a slot holds up services that could
+// work, and 16 that wait for each other's objects would hold up each other for good.
 func (r *run) withoutSlot(ctx context.Context, do func() error) error {
 	r.Turn.Release()
 	err := do()
@@ -183,7 +185,9 @@ func (r *run) save(ctx context.Context) error {
 	return r.store(ctx)
 }
 
-// salvage stores what a failed run has come to: the UIDs of what was applied, and what has left.
+// salvage stores what a failed run has come to: the UIDs of what was applied, and what has left. A UID
+// that is not stored is found again by the label, but costs a request, and a prune that may not adopt
+// would leave the object. If ctx ended, another run, or the next process, does it.
 func (r *run) salvage(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || r.record.Objects.Len() == 0 && !r.x.params.Inventories.MayHold(r.Name) {
 		return err

@@ -25,19 +25,25 @@ func (x *Executor) Sync(ctx context.Context, job Job) (Outcome, error) {
 	}
 	s := newStager(r)
 	err = r.take(ctx, []step{
+		// What is invalid is found before anything is changed.
 		{"validate", r.validate},
 		{"render", r.render},
 		{"check keys", r.checkKeys},
+		// What other services have taken over leaves the inventory even if the rest of the run fails:
+		// they count on it.
 		{"create namespace", s.applier.createNamespace},
 		{"drop transferred objects", r.dropTransferred},
 		{"keep skipped objects", func(ctx context.Context) error { return r.keepSkipped(ctx, &s.applier.desired) }},
 		{"begin hooks", s.hooks.begin},
+		// Nothing is deleted before everything is applied: of a service that moves from one object to
+		// another, both exist for a while, never none.
 		{"apply", func(ctx context.Context) error {
 			return s.applyPhases(ctx, order.Foundation, order.PreSync, order.Sync)
 		}},
 		{"prune", func(ctx context.Context) error { return (&pruner{r: r, desired: s.applier.desired}).prune(ctx) }},
 		{"finish", func(ctx context.Context) error { return s.applyPhases(ctx, order.PostSync) }},
 		{"sweep hooks", s.hooks.sweep},
+		// From here on only the record changes. It is stored once, with all of it.
 		{"expect tests", r.expectTests},
 		{"record entry", r.recordEntry},
 		{"record", r.recordSuccess},
