@@ -44,7 +44,11 @@ func (e *Engine) Objects(service string) ([]report.ObjectStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	return u.statuses(), nil
+	u.mu.Lock()
+	failures := u.state.Attempt.Failures
+	u.mu.Unlock()
+	all, _ := u.objects.Statuses(failures)
+	return all, nil
 }
 
 // Diff returns what a run of a service would change, by letting the API server do it without keeping

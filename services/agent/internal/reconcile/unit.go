@@ -132,7 +132,7 @@ func (u *unit) run(ctx context.Context, forget func(*unit) bool) {
 		case decide.Preview:
 			u.preview(ctx)
 		case decide.Rest:
-			u.rest(ctx, until)
+			rest(ctx, u.wake, until)
 		}
 	}
 	u.SaveFingerprints(ctx)
@@ -202,8 +202,8 @@ func (u *unit) factsLocked(now time.Time) decide.Facts {
 	return f
 }
 
-// rest blocks until something changes. A zero time means until then.
-func (u *unit) rest(ctx context.Context, until time.Time) {
+// rest blocks until there is a token in wake. A zero time means until then.
+func rest(ctx context.Context, wake <-chan struct{}, until time.Time) {
 	var alarm <-chan time.Time
 	if !until.IsZero() {
 		timer := time.NewTimer(time.Until(until))
@@ -212,7 +212,7 @@ func (u *unit) rest(ctx context.Context, until time.Time) {
 	}
 	select {
 	case <-ctx.Done():
-	case <-u.wake:
+	case <-wake:
 	case <-alarm:
 	}
 }

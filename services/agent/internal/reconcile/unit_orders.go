@@ -110,15 +110,6 @@ func (u *unit) Announce(ref inventory.Ref, message string) {
 	u.shared.events.publish(report.Event{Time: time.Now(), Service: u.name, Phase: phase, Object: &ref, Message: message})
 }
 
-// statuses returns all objects with their health.
-func (u *unit) statuses() []report.ObjectStatus {
-	u.mu.Lock()
-	failures := u.state.Attempt.Failures
-	u.mu.Unlock()
-	all, _ := u.objects.Statuses(failures)
-	return all
-}
-
 // Standing implements ownership.Service.
 func (u *unit) Standing() ownership.Standing {
 	isEmpty := u.objects.Len() == 0

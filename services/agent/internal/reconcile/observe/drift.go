@@ -32,14 +32,14 @@ func (t *track) driftState() DriftState {
 }
 
 // isExplainedLocked reports whether a report describes the object as it is.
-func (s *Objects) isExplainedLocked(k inventory.Key, t *track) bool {
+func (s *known) isExplainedLocked(k inventory.Key, t *track) bool {
 	found, isReported := s.reports[k]
 	return isReported && found.state == t.driftState()
 }
 
 // needsRunLocked reports whether an object needs a run of its own. While a run applies it, an
 // observation may show the result of that; at the end of the run, the cluster's answer has said so.
-func (s *Objects) needsRunLocked(k inventory.Key, t *track) bool {
+func (s *known) needsRunLocked(k inventory.Key, t *track) bool {
 	switch {
 	case t.isTerminating || !t.hasDrifted():
 		return false
@@ -53,7 +53,7 @@ func (s *Objects) needsRunLocked(k inventory.Key, t *track) bool {
 }
 
 // scheduleLocked schedules a run for an object that others have changed.
-func (s *Objects) scheduleLocked(k inventory.Key, t *track, now time.Time) {
+func (s *known) scheduleLocked(k inventory.Key, t *track, now time.Time) {
 	t.notedRun = s.run
 	if s.needsRunLocked(k, t) {
 		s.correctionDue = earliest(s.correctionDue, t.correctableAt(now))
@@ -62,7 +62,7 @@ func (s *Objects) scheduleLocked(k inventory.Key, t *track, now time.Time) {
 
 // nextCorrectionLocked returns when changed objects need a run; zero: none does. The latest run has seen
 // the other changed objects and left them, so they wait for the next run.
-func (s *Objects) nextCorrectionLocked(now time.Time) (at time.Time) {
+func (s *known) nextCorrectionLocked(now time.Time) (at time.Time) {
 	for k, t := range s.tracks.all() {
 		isHeld := t.contest().until.After(now)
 		if s.needsRunLocked(k, t) && (isHeld || t.notedRun == s.run) {
@@ -135,7 +135,7 @@ func (s *Objects) ReportDrift(found report.ObjectDrift, state DriftState) {
 	s.reportDriftLocked(driftReport{found, state})
 }
 
-func (s *Objects) reportDriftLocked(found driftReport) {
+func (s *known) reportDriftLocked(found driftReport) {
 	if s.reports == nil {
 		s.reports = map[inventory.Key]driftReport{}
 	}

@@ -56,7 +56,12 @@ type Observation struct {
 
 // Objects is what is known of the objects of one service. Its methods may be called concurrently.
 type Objects struct {
-	mu             sync.Mutex
+	mu sync.Mutex
+	known
+}
+
+// known is the state of Objects, which the lock of Objects guards.
+type known struct {
 	listed         inventory.Set
 	tracks         tracks
 	drift          syncpolicy.DriftMode
@@ -71,7 +76,7 @@ type Objects struct {
 // New returns what a new process knows: the objects that the inventory lists, what it says of those that
 // run once, and the fingerprints that an earlier process stored.
 func New(listed inventory.Set, table fingerprint.Table, once []inventory.Once) *Objects {
-	s := &Objects{listed: listed, once: newOnce(once)}
+	s := &Objects{known: known{listed: listed, once: newOnce(once)}}
 	for _, o := range listed.Objects() {
 		s.tracks.ensure(o.Key).Kept = table[o.Key]
 	}
@@ -154,7 +159,7 @@ func (s *Objects) SetSynced(kind schema.GroupKind) {
 }
 
 // restorationLocked returns what happens to a missing object, for its message.
-func (s *Objects) restorationLocked() string {
+func (s *known) restorationLocked() string {
 	if s.drift == syncpolicy.DriftCorrect {
 		return "it is made again"
 	}

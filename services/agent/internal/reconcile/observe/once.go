@@ -80,7 +80,7 @@ func (s *Objects) BeginOnce(k inventory.Key, content string, isApplied bool) {
 
 // completeLocked records that the object with that UID has completed. While another manifest is being
 // applied, it is unknown whether the object is still the one of the old manifest; the answer decides.
-func (s *Objects) completeLocked(k inventory.Key, t *track, uid string) {
+func (s *known) completeLocked(k inventory.Key, t *track, uid string) {
 	s.once.completed[k] = uid
 	if !t.isUnknown() {
 		s.once.finish(k)
@@ -94,7 +94,7 @@ func (s *Objects) IsDone(k inventory.Key, content string) bool {
 	return s.isDoneLocked(k, content)
 }
 
-func (s *Objects) isDoneLocked(k inventory.Key, content string) bool {
+func (s *known) isDoneLocked(k inventory.Key, content string) bool {
 	run := s.once.runs[k]
 	return content != "" && run.Done && run.Content == content
 }
@@ -114,14 +114,14 @@ func (s *Objects) HasUnsavedOnce() bool {
 }
 
 // finishLocked records that an object is gone after it has completed.
-func (s *Objects) finishLocked(t *track) {
+func (s *known) finishLocked(t *track) {
 	t.presence = isFinished
 	t.setHealth(health.Verdict{State: health.Healthy})
 }
 
 // keepDoneLocked reports whether an object is left alone because it has completed for the content. Its
 // manifest is known from then on.
-func (s *Objects) keepDoneLocked(k inventory.Key, manifest fingerprint.Sum, content string) bool {
+func (s *known) keepDoneLocked(k inventory.Key, manifest fingerprint.Sum, content string) bool {
 	if !s.isDoneLocked(k, content) {
 		return false
 	}

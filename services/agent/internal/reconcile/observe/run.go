@@ -134,7 +134,7 @@ func (s *Objects) BeginApply(k inventory.Key, manifest fingerprint.Sum) {
 	}
 }
 
-func (s *Objects) setUnknownLocked(t *track) {
+func (s *known) setUnknownLocked(t *track) {
 	if !t.isUnknown() {
 		t.Manifest, s.isUnsaved = fingerprint.Sum{}, true
 	}
