@@ -7,8 +7,8 @@
 // of the wire: a conversion to or from errorsv1.Reason is exact.
 package reason
 
-// Reason says why something failed. Its numbers are those of leat.errors.v1.Reason. The zero Reason
-// means that there is none. It is no int32, so that vet finds conversions to string, which would
+// Reason says why something failed. Its numbers are those of leat.errors.v1.Reason. A zero Reason
+// is unset. It is not an int32, so that vet finds conversions to string, which would
 // make a character of the number.
 type Reason uint16
 

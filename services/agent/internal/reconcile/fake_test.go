@@ -52,27 +52,28 @@ type world struct {
 	loadDelay time.Duration             // before fingerprints are read
 	openDelay time.Duration             // before a bundle comes
 
-	mu         sync.Mutex
-	objects    map[inventory.Key]*unstructured.Unstructured
-	writes     int // counts and versions every write
-	applied    []string
-	deleted    []string
-	bundles    map[digest.Digest][]byte
-	bases      []digest.Digest // of the bundles that were opened
-	records    map[string]inventory.Record
-	statuses   map[string]report.Status
-	phases     map[string][]report.Phase
-	kinds      []schema.GroupVersionKind
-	saves      int // of inventories
-	prints     map[string][]byte
-	settings   reconcile.Settings
-	variables  render.Variables
-	reads      int                               // of objects
-	followed   map[inventory.Key][]chan struct{} // told of every write
-	logs       string
-	rechecks   int
-	configured int           // how often a configuration was asked for
-	accounts   []k8s.Account // in whose name somebody wanted to work
+	mu           sync.Mutex
+	objects      map[inventory.Key]*unstructured.Unstructured
+	writes       int // counts and versions every write
+	applied      []string
+	deleted      []string
+	bundles      map[digest.Digest][]byte
+	bases        []digest.Digest // of the bundles that were opened
+	records      map[string]inventory.Record
+	statuses     map[string]report.Status
+	phases       map[string][]report.Phase
+	kinds        []schema.GroupVersionKind
+	saves        int // of inventories
+	refusesSaves bool
+	prints       map[string][]byte
+	settings     reconcile.Settings
+	variables    render.Variables
+	reads        int                               // of objects
+	followed     map[inventory.Key][]chan struct{} // told of every write
+	logs         string
+	rechecks     int
+	configured   int           // how often a configuration was asked for
+	accounts     []k8s.Account // in whose name somebody wanted to work
 }
 
 func newWorld(settings reconcile.Settings) *world {
@@ -416,8 +417,11 @@ func (i inventories) Save(_ context.Context, record inventory.Record) error {
 	record.Objects = record.Objects.Clone()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.records[record.Service] = record
 	i.saves++
+	if i.refusesSaves {
+		return errors.New("no room")
+	}
+	i.records[record.Service] = record
 	return nil
 }
 

@@ -178,6 +178,44 @@ func TestCompletionOfAnotherObject(t *testing.T) {
 	})
 }
 
+// TestCompletionThatCannotBeStored refuses to store inventories for an hour. The agent asks less and less often.
+func TestCompletionThatCannotBeStored(t *testing.T) {
+	t.Parallel()
+	for name, isPaused := range map[string]bool{"followed": false, "paused": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(reconcile.Settings{})
+				w.run(t)
+				s := w.migrate(t, "one")
+				w.plan(s)
+				time.Sleep(time.Second)
+				if isPaused {
+					s.Spec.Paused, s.SpecDigest = true, "paused"
+					w.plan(s)
+					time.Sleep(time.Second)
+				}
+				refuse := func(refuses bool) (saves int) {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					w.refusesSaves = refuses
+					return w.saves
+				}
+				before := refuse(true)
+				w.completes(t)
+				time.Sleep(time.Hour)
+				if tries := refuse(false) - before; tries < 5 || tries > 40 {
+					t.Errorf("%d tries within an hour, want some, with pauses", tries)
+				}
+				time.Sleep(10 * time.Minute)
+				if once := w.once(); len(once) != 1 || !once[0].Done {
+					t.Errorf("inventory: got %+v, want that the Job is done", once)
+				}
+			})
+		})
+	}
+}
+
 // TestCompletionOfTheOldContent hears of the old Job's end while the Job is made for another content.
 func TestCompletionOfTheOldContent(t *testing.T) {
 	t.Parallel()

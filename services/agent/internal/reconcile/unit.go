@@ -72,7 +72,10 @@ type unit struct {
 	objects *observe.Objects
 	member  *ownership.Member // set before the unit's goroutine starts
 
-	tests *testRun // the tests that run; used by the goroutine alone
+	// Used by the goroutine alone:
+	tests       *testRun  // the tests that run
+	onceFailed  int       // how often completions could not be stored, in a row
+	onceRetryAt time.Time // when to store them again; zero: nothing is to be stored
 
 	mu            sync.Mutex // guards what follows
 	state         decide.State
@@ -118,7 +121,7 @@ func (u *unit) run(ctx context.Context, forget func(*unit) bool) {
 		u.advanceTests(ctx)
 		u.publish(time.Now())
 		u.SaveFingerprints(ctx)
-		u.saveOnce(ctx)
+		u.saveOnce(ctx, time.Now())
 		switch what, until := u.next(time.Now()); what {
 		case decide.Apply:
 			u.apply(ctx)
@@ -132,6 +135,9 @@ func (u *unit) run(ctx context.Context, forget func(*unit) bool) {
 		case decide.Preview:
 			u.preview(ctx)
 		case decide.Rest:
+			if !u.onceRetryAt.IsZero() && (until.IsZero() || u.onceRetryAt.Before(until)) {
+				until = u.onceRetryAt
+			}
 			rest(ctx, u.wake, until)
 		}
 	}

@@ -180,21 +180,29 @@ func (s *shared) failureOf(err error, failed int, now time.Time) *decide.Failure
 	return f
 }
 
-// saveOnce stores that objects that run once have completed, unless a run is going to.
-func (u *unit) saveOnce(ctx context.Context) {
+// saveOnce stores that objects that run once have completed. After a failure it waits longer each time,
+// as runs do: an API server that refuses to store must not be asked all the time.
+func (u *unit) saveOnce(ctx context.Context, now time.Time) {
 	if !u.objects.HasUnsavedOnce() || u.objects.Len() == 0 {
+		u.onceFailed, u.onceRetryAt = 0, time.Time{}
+		return
+	}
+	if now.Before(u.onceRetryAt) {
 		return
 	}
 	record := u.storedRecord()
-	if err := u.shared.inventories.Save(ctx, record); err != nil {
-		if ctx.Err() == nil {
-			u.shared.logger.WarnContext(ctx, "completion of an object cannot be stored, trying again",
-				slog.String("leat.service", u.name), slog.Any("error", err))
-			u.Nudge() // the next run stores it
-		}
+	err := u.shared.inventories.Save(ctx, record)
+	if err == nil {
+		u.onceFailed, u.onceRetryAt = 0, time.Time{}
+		u.Saved(record)
 		return
 	}
-	u.Saved(record)
+	u.onceRetryAt = time.Now().Add(u.shared.settings.Retry.Delay(u.onceFailed))
+	u.onceFailed++
+	if ctx.Err() == nil {
+		u.shared.logger.WarnContext(ctx, "completion of an object cannot be stored, trying again",
+			slog.String("leat.service", u.name), slog.Time("retry_at", u.onceRetryAt), slog.Any("error", err))
+	}
 }
 
 // storedRecord returns the inventory as stored, with what is known of its objects now.

@@ -26,7 +26,8 @@ type hookPlace struct {
 func (r *run) checkKeys(ctx context.Context) error {
 	objects, hooks := map[inventory.Key]*unstructured.Unstructured{}, map[inventory.Key]*unstructured.Unstructured{}
 	places := map[hookPlace]*unstructured.Unstructured{}
-	for _, stage := range r.schedule.Stages {
+	// Hooks of a removal run when the objects are gone.
+	for _, stage := range r.schedule.Of(order.Foundation, order.PreSync, order.Sync, order.PostSync, order.SyncFail) {
 		for _, m := range stage.Members {
 			if m.Object.GetName() == "" {
 				continue // a hook that is named by its run

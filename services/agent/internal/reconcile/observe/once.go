@@ -16,6 +16,10 @@ import (
 // counts as it should be for as long as its content stays the same. What is known of it is stored with
 // the inventory, before it is applied, and again when it has completed.
 
+// MaxOnce bounds the objects of a service that are remembered in this way: they share a ConfigMap of
+// 1 MiB with the rest of the record. An object beyond it is created again when it is gone.
+const MaxOnce = 500
+
 // once is what is known of the objects that run once. The lock of Objects guards it.
 type once struct {
 	runs      map[inventory.Key]inventory.Once
@@ -68,7 +72,8 @@ func (o *once) all() []inventory.Once {
 func (s *Objects) BeginOnce(k inventory.Key, content string, isApplied bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.once.runs[k].Content == content {
+	before, isKnown := s.once.runs[k]
+	if isKnown && before.Content == content || !isKnown && len(s.once.runs) >= MaxOnce {
 		return
 	}
 	run := inventory.Once{Key: k, Content: content}
