@@ -14,13 +14,13 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// uploadBuffer is how much of a body is read at once: all that a reader finds that was busy for a
-// while.
-const uploadBuffer = 4 * bulk
+// UploadBuffer is how many bytes of a request's body a client reads at once. While it sends a body
+// that does not write itself, it holds a buffer of this size.
+const UploadBuffer = 4 * bulk
 
 var (
 	errTooLong = errors.New("http2: the request's body is longer than its Content-Length")
-	copyPool   sync.Pool // of *[uploadBuffer]byte
+	copyPool   sync.Pool // of *[UploadBuffer]byte
 )
 
 // upload sends the body of a client's request. A goroutine of its own runs it, and the answer does
@@ -149,9 +149,9 @@ func (u *upload) buffer() (buffer []byte, free func()) {
 	if largest < bulk {
 		return make([]byte, minFrameSize), func() {}
 	}
-	lent, ok := copyPool.Get().(*[uploadBuffer]byte)
+	lent, ok := copyPool.Get().(*[UploadBuffer]byte)
 	if !ok {
-		lent = new([uploadBuffer]byte)
+		lent = new([UploadBuffer]byte)
 	}
 	return lent[:], func() { copyPool.Put(lent) }
 }

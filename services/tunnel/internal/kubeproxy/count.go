@@ -78,28 +78,6 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo implements io.WriterTo, for a body that does.
-func (u *upload) WriteTo(w io.Writer) (int64, error) {
-	n, err := io.Copy(uploaded{w, u}, u.ReadCloser)
-	if err == nil {
-		u.ended.Store(true)
-	}
-	return n, err
-}
-
-// uploaded counts what a body writes.
-type uploaded struct {
-	io.Writer
-
-	upload *upload
-}
-
-// Write implements io.Writer.
-func (w uploaded) Write(p []byte) (int, error) {
-	n, err := w.Writer.Write(p)
-	return n, cmp.Or(err, w.upload.count(n))
-}
-
 // count is told of bytes that were read.
 func (u *upload) count(n int) error {
 	u.bytes.Add(int64(n))

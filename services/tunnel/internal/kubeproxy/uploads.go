@@ -10,18 +10,23 @@ import (
 	"sync"
 
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/leatdev/leat/internal/h2"
 )
 
 // UploadWindow is how many bytes of one HTTP/2 body the hub's server accepts before the handler reads any: a caller
 // with a round trip of 50 ms can then send 40 MiB/s.
 const UploadWindow = 2 << 20
 
+// heldPerUpload is the most that the hub holds of one HTTP/2 body.
+const heldPerUpload = UploadWindow + h2.UploadBuffer
+
 // sharesOfUploads says which share of the memory for uploads one person may use: a quarter.
 const sharesOfUploads = 4
 
-// uploads bounds the memory of bodies that have arrived over HTTP/2 and wait for their cluster. The server accepts up
-// to [UploadWindow] of each body before uploads is asked. So a body without room must be refused at once. It is safe
-// for concurrent use.
+// uploads bounds the memory of bodies that have arrived and wait for their cluster: what the server has accepted, and the
+// buffer of the tunnel that sends it on. Over HTTP/2 the server accepts up to [UploadWindow] of each body before uploads
+// is asked. So a body without room must be refused at once. It is safe for concurrent use.
 type uploads struct {
 	max, share int64
 
@@ -33,7 +38,7 @@ type uploads struct {
 // newUploads returns the bound. It leaves room for at least one body per person.
 func newUploads(memory int64, meter metric.Meter) (*uploads, error) {
 	u := &uploads{
-		max: max(memory, sharesOfUploads*UploadWindow), share: max(memory/sharesOfUploads, UploadWindow), people: map[string]int64{},
+		max: max(memory, sharesOfUploads*heldPerUpload), share: max(memory/sharesOfUploads, heldPerUpload), people: map[string]int64{},
 	}
 	_, err := meter.Int64ObservableGauge("leat.tunnel.uploads.reserved", metric.WithUnit("By"),
 		metric.WithDescription("Memory reserved for bodies of requests to clusters that came over HTTP/2 and are under way."),
@@ -52,7 +57,7 @@ func newUploads(memory int64, meter metric.Meter) (*uploads, error) {
 // reserve reserves room for the body of a person's request until release is called. It reports false if there is no
 // room.
 func (u *uploads) reserve(subject string, r *http.Request) (release func(), ok bool) {
-	size := unreadAtMost(r)
+	size := heldAtMost(r)
 	if size == 0 {
 		return func() {}, true
 	}
@@ -75,17 +80,20 @@ func (u *uploads) release(subject string, size int64) {
 	}
 }
 
-// unreadAtMost returns how many bytes of a request's body the server may hold. Over HTTP/1.1 it returns zero: the
-// connection's own buffer holds them.
-func unreadAtMost(r *http.Request) int64 {
-	switch {
-	case r.ProtoMajor < 2 || r.Body == nil || r.Body == http.NoBody:
+// heldAtMost returns how many bytes of a request's body the hub may hold. Over HTTP/1.1 the connection's own buffer
+// holds what the server has accepted, so only the tunnel's buffer counts.
+func heldAtMost(r *http.Request) int64 {
+	if r.Body == nil || r.Body == http.NoBody || isUpgrade(r) {
 		return 0
-	case r.ContentLength < 0:
-		return UploadWindow
-	default:
-		return min(r.ContentLength, UploadWindow)
 	}
+	most := int64(heldPerUpload)
+	if r.ProtoMajor < 2 {
+		most = h2.UploadBuffer
+	}
+	if r.ContentLength < 0 {
+		return most
+	}
+	return min(r.ContentLength, most)
 }
 
 func refuseUploads() *refusal {
