@@ -5,7 +5,10 @@ package render
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"math"
+	"regexp"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -23,19 +26,45 @@ const maxSeparators = 250_000
 
 // checkAliases returns a *LimitError if the documents of a text are larger than limit once their aliases are
 // expanded. It accepts text that is not YAML, because the decoder reports that better.
+//
+// Kustomize splits a text into documents before it decodes them. So it decodes documents behind one that ends a
+// decoder of the whole text. If the whole text cannot be decoded, checkAliases checks each document alone.
 func checkAliases(text []byte, limit int64) error {
 	if bytes.IndexByte(text, '&') < 0 || bytes.IndexByte(text, '*') < 0 {
 		return nil // an alias needs both
 	}
-	m := measure{sizes: map[*yaml.Node]int64{}}
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	total, document := int64(0), new(yaml.Node)
-	for ; decoder.Decode(document) == nil; document = new(yaml.Node) {
-		if total = add(total, m.size(document)); total > limit {
-			return exceeded(LimitText, "YAML aliases make it larger than %s; write out what they stand for, or repeat less of it", size(limit))
+	total, err := expanded(text, limit)
+	if err != nil {
+		total = 0
+		for _, document := range documentStart.Split(string(text), -1) {
+			size, _ := expanded([]byte(document), limit)
+			total = add(total, size)
 		}
 	}
+	if total > limit {
+		return exceeded(LimitText, "YAML aliases make it larger than %s; write out what they stand for, or repeat less of it", size(limit))
+	}
 	return nil
+}
+
+// documentStart matches the lines at which kustomize splits a text, among others.
+var documentStart = regexp.MustCompile(`(?m)^---`)
+
+// expanded returns the bytes of a text's documents with their aliases expanded. It stops at an error of the decoder,
+// and when the documents exceed limit.
+func expanded(text []byte, limit int64) (total int64, err error) {
+	m := measure{sizes: map[*yaml.Node]int64{}}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	for total <= limit {
+		document := new(yaml.Node)
+		if err := decoder.Decode(document); errors.Is(err, io.EOF) {
+			return total, nil
+		} else if err != nil {
+			return total, err
+		}
+		total = add(total, m.size(document))
+	}
+	return total, nil
 }
 
 // checkSeparators returns a *LimitError if the document may hold more values than allowed.

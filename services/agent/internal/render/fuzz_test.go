@@ -28,7 +28,8 @@ func (r *recording) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("refused")
 }
 
-// recordingDisk records which files outside the bundle kustomize reads.
+// recordingDisk records the files outside the bundle that kustomize reads. Asking for a file that the file system does
+// not have is harmless.
 type recordingDisk struct {
 	filesys.FileSystem
 	outside []string
@@ -36,10 +37,11 @@ type recordingDisk struct {
 
 // ReadFile implements filesys.FileSystem.
 func (d *recordingDisk) ReadFile(name string) ([]byte, error) {
-	if name != "/bundle" && !strings.HasPrefix(name, "/bundle/") { // an empty name means the folder itself, which is not a file
+	content, err := d.FileSystem.ReadFile(name)
+	if err == nil && !strings.HasPrefix(name, "/bundle/") {
 		d.outside = append(d.outside, name)
 	}
-	return d.FileSystem.ReadFile(name)
+	return content, err
 }
 
 // FuzzReferences compares the check of kustomizations with the library. For content that passes the check, kustomize
